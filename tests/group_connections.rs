@@ -191,7 +191,9 @@ fn teams_run_where_connections_have_tags() {
         team.barrier().unwrap().wait(until()).unwrap();
         exchange(&group, rank, others(rank), 0);
     });
-    assert!(ran);
+    // Over a provider that is not tested, loom does not use the tags of connections.
+    let is_untested = std::env::var_os("LOOM_UNTESTED").is_some_and(|value| !value.is_empty() && value != "0");
+    assert!(ran || is_untested);
     let ran = members("tcp", Caps::MSG, |_, group, rank, _| {
         let packets = std::iter::repeat_with(|| Vec::with_capacity(64));
         let team = Team::open(&group, TeamAttr::new(1), (0..MEMBERS).map(PeerIndex), rank, packets);

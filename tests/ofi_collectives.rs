@@ -21,6 +21,8 @@ use loom_core::vocabulary::{Caps, Errno};
 use loom_core::{Done, OpKey};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi, library_version};
+use loom_group::collective::{CollectiveError, Combine, Running, Sum, Team, TeamAttr};
+use loom_group::{PeerIndex, Prepared};
 
 type T = Ofi<Local>;
 type Buf = Vec<u8>;
@@ -369,6 +371,109 @@ fn endpoints_are_closed_in_the_middle_of_operations_and_of_joins() {
     }
 }
 
+/// Groups of peers, each with a queue of its own.
+fn peers(size: usize) -> Vec<Peers> {
+    let prepared: Vec<_> =
+        (0..size).map(|_| Prepared::<_, Buf, _>::open(&Domain::open(&info()).unwrap(), size, 64).unwrap()).collect();
+    let addresses: Vec<_> = prepared.iter().map(|prepared| prepared.address().unwrap()).collect();
+    prepared.into_iter().map(|prepared| prepared.connect(&addresses).unwrap()).collect()
+}
+
+type Peers = loom_group::Group<'static, T, Buf, Global>;
+/// Begins a collective, and gives it up.
+type Begin<'b> = &'b dyn Fn(&Teams<'_>) -> Result<(), CollectiveError>;
+type Teams<'g> = Team<'g, 'static, T, Buf, Global>;
+type Run<'t, 'b, E, C> = Running<'t, 'b, 'static, T, Buf, Global, E, C>;
+
+fn open_team(group: &Peers, rank: u32) -> Result<Teams<'_>, CollectiveError> {
+    let members = u32::try_from(group.capacity()).unwrap();
+    let packets = std::iter::repeat_with(|| Vec::with_capacity(96 << 10));
+    // A number of few bits: tags are not granted here.
+    Team::open(group, TeamAttr::new(0).with_packets(2).with_at_once(2), (0..members).map(PeerIndex), rank, packets)
+}
+
+/// Turns them until all are over.
+fn turn_all<E: loom_group::collective::Element, C: Combine<E>>(mut running: Vec<Run<'_, '_, E, C>>) {
+    let until = until();
+    while !running.is_empty() {
+        assert!(Instant::now() < until);
+        running.retain_mut(|one| !one.turn().unwrap());
+    }
+}
+
+/// The info grants no tagged messages, so what succeeds is the provider's.
+fn teams_leave_to_the_provider_what_it_has() {
+    for size in 1..=5 {
+        let groups = peers(size);
+        let join = |group: &Peers| {
+            let mut set = group.av().unwrap().set_in(size, Global).unwrap();
+            for peer in group.peers() {
+                assert!(set.insert(group.peer(peer).unwrap()).unwrap());
+            }
+            group.endpoint().unwrap().join_collective(&set).unwrap()
+        };
+        let joined: Vec<_> = groups.iter().map(join).collect();
+        let team = |(rank, (group, joined))| open_team(group, rank).unwrap().with_provider(joined).unwrap();
+        let teams: Vec<_> = (0..).zip(groups.iter().zip(&joined)).map(team).collect();
+        let root = u32::try_from(size - 1).unwrap();
+        // Of the numbers of a team there are fewer.
+        for _ in 0..100 {
+            turn_all(teams.iter().map(|team| team.barrier().unwrap()).collect());
+        }
+        for count in [size, 8 * size, 2048 / size * size] {
+            let mine: Vec<_> = (0..size).map(|rank| numbers(rank, count)).collect();
+            let mut given = mine.clone();
+            turn_all(teams.iter().zip(&mut given).map(|(team, own)| team.broadcast(root, own).unwrap()).collect());
+            assert_eq!(given, vec![mine[size - 1].clone(); size]);
+
+            let mut sums = vec![vec![0; count]; size];
+            let calls = teams.iter().zip(&mine).zip(&mut sums);
+            turn_all(calls.map(|((team, own), out)| team.all_reduce(Sum, own, out).unwrap()).collect());
+            let sum: Vec<u64> = (0..count).map(|at| mine.iter().map(|own| own[at]).sum()).collect();
+            assert_eq!(sums, vec![sum; size]);
+
+            let mut all = vec![vec![0; count * size]; size];
+            let calls = teams.iter().zip(&mine).zip(&mut all);
+            turn_all(calls.map(|((team, own), out)| team.all_gather(own, out).unwrap()).collect());
+            assert_eq!(all, vec![mine.concat(); size]);
+
+            let part = count / size;
+            let mut parts = vec![vec![0; part]; size];
+            let calls = teams.iter().zip(&mut parts);
+            let given = |team: &Teams<'_>| if team.rank() == root { &mine[size - 1][..] } else { &[] };
+            turn_all(calls.map(|(team, out)| team.scatter(root, given(team), out).unwrap()).collect());
+            assert_eq!(parts.concat(), mine[size - 1]);
+        }
+        for group in &groups {
+            assert_eq!(group.cq().in_flight(), 0);
+        }
+    }
+}
+
+/// What the provider lacks, or does not keep to, is left to messages, which such an info does not grant: that is an error with a type.
+fn teams_leave_to_messages_what_the_provider_does_not_keep_to() {
+    let long = vec![1_u64; 3000];
+    let lacking: [Begin<'_>; 4] = [
+        &|team| team.gather(0, &[1_u64], &mut [0; 3]).map(|_| ()),
+        &|team| team.all_to_all(&[1_u64; 3], &mut [0; 3]).map(|_| ()),
+        // Not as many as there are members.
+        &|team| team.broadcast(0, &mut [1_u64; 4]).map(|_| ()),
+        // More than 16 KiB.
+        &|team| team.all_reduce(Sum, &long, &mut vec![0; 3000]).map(|_| ()),
+    ];
+    let groups = peers(3);
+    let mut set = groups[0].av().unwrap().set_in(3, Global).unwrap();
+    groups[0].av().unwrap().peers().for_each(|peer| assert!(set.insert(peer).unwrap()));
+    let joined = groups[0].endpoint().unwrap().join_collective(&set).unwrap();
+    for (number, call) in (1..).zip(lacking) {
+        let packets = std::iter::repeat_with(|| Vec::with_capacity(96 << 10));
+        let attr = TeamAttr::new(number).with_packets(2);
+        let team = Team::open(&groups[0], attr, (0..3).map(PeerIndex), 0, packets).unwrap();
+        let error = call(&team.with_provider(&joined).unwrap()).unwrap_err();
+        assert!(matches!(error, CollectiveError::Post { error: PostError::NotGranted(Caps::TAGGED), .. }), "{error:?}");
+    }
+}
+
 fn collective_operations_are_refused() {
     report::not_granted();
     let members = Members::new(1);
@@ -397,6 +502,11 @@ fn cases() -> report::Cases {
             what_the_provider_lacks_or_does_not_keep_to_is_refused,
         ),
         ("an_endpoint_joins_several_groups_one_after_the_other", an_endpoint_joins_several_groups_one_after_the_other),
+        ("teams_leave_to_the_provider_what_it_has", teams_leave_to_the_provider_what_it_has),
+        (
+            "teams_leave_to_messages_what_the_provider_does_not_keep_to",
+            teams_leave_to_messages_what_the_provider_does_not_keep_to,
+        ),
         (
             "endpoints_are_closed_in_the_middle_of_operations_and_of_joins",
             endpoints_are_closed_in_the_middle_of_operations_and_of_joins,

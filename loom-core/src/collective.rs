@@ -20,6 +20,52 @@ impl Collective {
     /// The operation that has no elements.
     pub const BARRIER: Self = Self::plain(CollectiveOp::BARRIER, Datatype::VOID);
 
+    /// An operation by its numbers, for what does not know the types of its elements. `None` if there is none such that the typed functions
+    /// make: elements are [`Element`]s, sums are of all of them, a least one is of those that have an order, bits are of integers.
+    ///
+    /// ```
+    /// use loom_core::collective::{Collective, ReduceOp};
+    /// use loom_core::vocabulary::{AtomicOp, CollectiveOp, Datatype};
+    ///
+    /// let sum = Collective::new(CollectiveOp::ALLREDUCE, Datatype::DOUBLE, AtomicOp::SUM);
+    /// assert_eq!(sum, Some(Collective::all_reduce(ReduceOp::<f64>::SUM)));
+    /// assert_eq!(Collective::new(CollectiveOp::ALLREDUCE, Datatype::DOUBLE, AtomicOp::BOR), None);
+    /// ```
+    #[must_use]
+    pub const fn new(op: CollectiveOp, datatype: Datatype, reduction: AtomicOp) -> Option<Self> {
+        let (is_integer, is_ordered) = match datatype {
+            Datatype::INT8 | Datatype::INT16 | Datatype::INT32 | Datatype::INT64 | Datatype::INT128 => (true, true),
+            Datatype::UINT8 | Datatype::UINT16 | Datatype::UINT32 | Datatype::UINT64 | Datatype::UINT128 => {
+                (true, true)
+            }
+            Datatype::FLOAT | Datatype::DOUBLE => (false, true),
+            Datatype::FLOAT_COMPLEX | Datatype::DOUBLE_COMPLEX => (false, false),
+            // A barrier alone has no elements.
+            Datatype::VOID => {
+                return match (op, reduction) {
+                    (CollectiveOp::BARRIER, AtomicOp::NOOP) => Some(Self::BARRIER),
+                    _ => None,
+                };
+            }
+            _ => return None,
+        };
+        let is_there = match op {
+            CollectiveOp::BROADCAST
+            | CollectiveOp::ALLTOALL
+            | CollectiveOp::ALLGATHER
+            | CollectiveOp::GATHER
+            | CollectiveOp::SCATTER => matches!(reduction, AtomicOp::NOOP),
+            CollectiveOp::ALLREDUCE | CollectiveOp::REDUCE | CollectiveOp::REDUCE_SCATTER => match reduction {
+                AtomicOp::SUM | AtomicOp::PROD | AtomicOp::LOR | AtomicOp::LAND | AtomicOp::LXOR => true,
+                AtomicOp::MIN | AtomicOp::MAX => is_ordered,
+                AtomicOp::BOR | AtomicOp::BAND | AtomicOp::BXOR => is_integer,
+                _ => false,
+            },
+            _ => false,
+        };
+        if is_there { Some(Collective { op, datatype, reduction }) } else { None }
+    }
+
     const fn plain(op: CollectiveOp, datatype: Datatype) -> Self {
         Collective { op, datatype, reduction: AtomicOp::NOOP }
     }
@@ -74,6 +120,22 @@ impl Collective {
     #[must_use]
     pub const fn reduce_scatter<E: Element>(op: ReduceOp<E>) -> Self {
         Self::reduction(CollectiveOp::REDUCE_SCATTER, op)
+    }
+
+    /// How many parts of operands, and of results, the buffer of a member holds, of a group of `members`, at the root or elsewhere: as the
+    /// table of [`CollectiveGroup`](crate::objects::endpoint::CollectiveGroup) says.
+    #[must_use]
+    pub const fn parts(self, members: usize, is_root: bool) -> (usize, usize) {
+        match (self.op, is_root) {
+            (CollectiveOp::BROADCAST, _) => (0, 1),
+            (CollectiveOp::ALLREDUCE, _) | (CollectiveOp::REDUCE, true) => (1, 1),
+            (CollectiveOp::REDUCE | CollectiveOp::GATHER, false) => (1, 0),
+            (CollectiveOp::REDUCE_SCATTER, _) | (CollectiveOp::SCATTER, true) => (members, 1),
+            (CollectiveOp::ALLGATHER, _) | (CollectiveOp::GATHER, true) => (1, members),
+            (CollectiveOp::SCATTER, false) => (0, 1),
+            (CollectiveOp::ALLTOALL, _) => (members, members),
+            _ => (0, 0),
+        }
     }
 
     /// Which operation it is.

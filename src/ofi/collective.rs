@@ -140,6 +140,32 @@ impl<L> Groups<L> {
         }
     }
 
+    /// Whether a group has an operation on parts of `count` elements.
+    ///
+    /// # Safety
+    /// The domain is open.
+    unsafe fn admits(
+        &self,
+        group: &CollectiveGroup,
+        collective: Collective,
+        count: usize,
+    ) -> Result<CollectiveAttr, Errno> {
+        // SAFETY: the caller's promise.
+        let attr = unsafe { query(self.domain.raw(), collective) }?;
+        let size = self.joined.borrow().get(group.at).ok_or(Errno::EINVAL)?.size;
+        // A scatter hands on what is for several members in one message.
+        let parts = if collective.op() == CollectiveOp::SCATTER { size } else { 1 };
+        let element = collective.datatype().size().unwrap_or(0);
+        let longest = count.checked_mul(element).and_then(|bytes| bytes.checked_mul(parts));
+        if longest.is_none_or(|longest| longest > self.longest) {
+            return Err(Errno::EMSGSIZE);
+        }
+        if collective.op() == CollectiveOp::BROADCAST && !count.is_multiple_of(size) {
+            return Err(Errno::EINVAL);
+        }
+        Ok(attr)
+    }
+
     /// How the join of a group went.
     unsafe fn state(&self, group: &CollectiveGroup) -> State {
         // SAFETY: the caller's promise.
@@ -265,6 +291,17 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
         }
     }
 
+    unsafe fn admits_collective(
+        endpoint: &Endpoint<L>,
+        group: &CollectiveGroup,
+        collective: Collective,
+        count: usize,
+    ) -> Result<CollectiveAttr, Errno> {
+        let groups = endpoint.collectives().ok_or(Errno::EOPNOTSUPP)?;
+        // SAFETY: the domain is open as long as the endpoint (C2).
+        unsafe { groups.admits(group, collective, count) }
+    }
+
     /// It is closed after its endpoint.
     unsafe fn leave_collective(_: &Endpoint<L>, _: &CollectiveGroup) {}
 
@@ -284,19 +321,9 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
             State::Failed(errno) => return Err(Refusal::Errno(errno)),
         }
         // SAFETY: the domain is open as long as the endpoint (C2).
-        unsafe { query(groups.domain.raw(), call.collective) }.map_err(Refusal::Errno)?;
+        unsafe { groups.admits(group, call.collective, call.count) }.map_err(Refusal::Errno)?;
         let joined = groups.joined.borrow();
         let Some(group) = joined.get(group.at) else { return Err(Refusal::Errno(Errno::EINVAL)) };
-        // A scatter hands on what is for several members in one message.
-        let parts = if call.collective.op() == CollectiveOp::SCATTER { group.size } else { 1 };
-        let element = call.collective.datatype().size().unwrap_or(0);
-        let longest = call.count.checked_mul(element).and_then(|bytes| bytes.checked_mul(parts));
-        if longest.is_none_or(|longest| longest > groups.longest) {
-            return Err(Refusal::Errno(Errno::EMSGSIZE));
-        }
-        if call.collective.op() == CollectiveOp::BROADCAST && !call.count.is_multiple_of(group.size) {
-            return Err(Refusal::Errno(Errno::EINVAL));
-        }
         // SAFETY: the group is open.
         let address = unsafe { group.mc.raw().as_ref() }.fi_addr;
         // SAFETY: the contract of callers; what the operation needs was checked.

@@ -104,6 +104,16 @@ unsafe impl<'n> Collectives for Soft<'n> {
         }
     }
 
+    unsafe fn admits_collective(
+        endpoint: &Self::Endpoint,
+        _: &SoftMembership,
+        collective: Collective,
+        _: usize,
+    ) -> Result<CollectiveAttr, Errno> {
+        has(collective)?;
+        Ok(CollectiveAttr { max_members: endpoint.net.attr.endpoints.into() })
+    }
+
     unsafe fn leave_collective(endpoint: &Self::Endpoint, group: &SoftMembership) {
         leave(&endpoint.net, endpoint.port(), group.number);
     }

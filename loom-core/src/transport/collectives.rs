@@ -67,6 +67,19 @@ pub unsafe trait Collectives: Transport {
     /// # Safety
     /// The contract of callers.
     unsafe fn collective_joined(endpoint: &Self::Endpoint, group: &Self::CollectiveGroup) -> Result<bool, Errno>;
+    /// Whether the group has an operation on parts of `count` elements, and of how many members: the same for every member and at all times.
+    ///
+    /// # Errors
+    /// The number with which [`collective`](Self::collective) refuses it.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn admits_collective(
+        endpoint: &Self::Endpoint,
+        group: &Self::CollectiveGroup,
+        collective: Collective,
+        count: usize,
+    ) -> Result<CollectiveAttr, Errno>;
     /// The endpoint takes no part in the group any more: `fi_close` of a group. Its operations in the group end as others do, with an
     /// event.
     ///

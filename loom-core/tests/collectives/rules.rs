@@ -8,6 +8,7 @@ use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::soft::{Plan, RequiredModes};
+use loom_core::vocabulary::{AtomicOp, CollectiveOp, Datatype};
 use loom_core::{Caps, Errno, Hints};
 
 use crate::world::{Buf, LIMIT, Members, bytes, join, network, with_room};
@@ -188,5 +189,60 @@ fn operations_complete_into_the_queue_of_transmits() {
             Some(loom_core::Completion::Op(done)) => assert_eq!(done.into_buf(), bytes(&[1_u64, 2])),
             other => panic!("{other:?}"),
         }
+    }
+}
+
+#[test]
+fn operations_by_their_numbers_are_those_that_have_types() {
+    let reduces = [CollectiveOp::ALLREDUCE, CollectiveOp::REDUCE, CollectiveOp::REDUCE_SCATTER];
+    let mut there = 0;
+    let plain = (0..=Datatype::DOUBLE_COMPLEX.as_raw() + 40).map(Datatype::from_raw);
+    for datatype in plain.filter(|datatype| *datatype != Datatype::VOID).chain([Datatype::VOID]) {
+        for op in (0..20).map(CollectiveOp::from_raw) {
+            for reduction in (0..=AtomicOp::NOOP.as_raw()).map(AtomicOp::from_raw) {
+                let Some(collective) = Collective::new(op, datatype, reduction) else { continue };
+                there += 1;
+                assert_eq!((collective.op(), collective.datatype(), collective.reduce_op()), (op, datatype, reduction));
+                assert_eq!(reduces.contains(&op), reduction != AtomicOp::NOOP, "{collective:?}");
+                assert_eq!(op == CollectiveOp::BARRIER, datatype.size().is_none(), "{collective:?}");
+            }
+        }
+    }
+    // Five that move, of 14 types; three that reduce: 10 of 10 integers, 7 of 2 floats, 5 of 2 complex numbers. And the barrier.
+    assert_eq!(there, 5 * 14 + 3 * (10 * 10 + 7 * 2 + 5 * 2) + 1);
+    assert_eq!(Collective::new(CollectiveOp::BARRIER, Datatype::VOID, AtomicOp::NOOP), Some(Collective::BARRIER));
+    let bits = |datatype| Collective::new(CollectiveOp::REDUCE, datatype, AtomicOp::BXOR);
+    assert_eq!(bits(Datatype::INT16), Some(Collective::reduce(ReduceOp::<i16>::BXOR)));
+    assert_eq!(bits(Datatype::FLOAT), None);
+}
+
+#[test]
+fn an_operation_by_its_numbers_does_what_the_one_with_types_does() {
+    let members = Members::new(3);
+    let groups = members.join();
+    let sum = Collective::new(CollectiveOp::ALLREDUCE, Datatype::UINT32, AtomicOp::SUM).unwrap();
+    assert_eq!(groups[0].admits(sum, 2), Ok(()));
+    let post = |group: &crate::world::Group| {
+        // The last with its type: they are the same.
+        let buf = with_room(&[u32::try_from(group.rank()).unwrap(), 7], 2);
+        if group.rank() == 2 { group.all_reduce(ReduceOp::<u32>::SUM, buf) } else { group.post(sum, 0, buf) }
+    };
+    let keys = groups.iter().map(|group| post(group).unwrap()).collect();
+    let results: Vec<Buf> = members.all(keys);
+    for (rank, result) in (0_u32..).zip(results) {
+        assert_eq!(result, bytes(&[rank, 7, 3, 21]));
+    }
+    assert_eq!(groups[0].post(sum, 0, vec![0; 12]).unwrap_err().error, PostError::NotElements { size: 4 });
+    assert_eq!(groups[0].post(sum, 3, vec![0; 8]).unwrap_err().error, PostError::NotMember);
+}
+
+#[test]
+fn a_barrier_with_a_buffer_gives_it_back_as_it_was() {
+    let members = Members::new(2);
+    let groups = members.join();
+    for buf in [vec![], vec![1, 2, 3]] {
+        let keys: Vec<_> =
+            groups.iter().map(|group| group.post(Collective::BARRIER, 0, buf.clone()).unwrap()).collect();
+        assert_eq!(members.all(keys), [buf.clone(), buf]);
     }
 }

@@ -1,5 +1,7 @@
 //! [`Combine`]: how a collective combines two elements into one.
 
+use loom_core::vocabulary::AtomicOp;
+
 use crate::schedule::Commutes;
 
 /// How a collective combines two elements into one. It must be associative, or nearly so, as the sum of floating-point numbers is.
@@ -8,6 +10,9 @@ use crate::schedule::Commutes;
 pub trait Combine<E> {
     /// Whether the operands may change places: then a collective of long messages has more algorithms to choose from.
     const COMMUTES: Commutes;
+
+    /// The provider's name for it. `None`: collectives of it are never the [provider's](super::Team::with_provider).
+    const PROVIDER_OP: Option<AtomicOp> = None;
 
     /// The combination of an element and one of a member of higher rank.
     fn combine(&self, left: E, right: E) -> E;
@@ -39,18 +44,19 @@ impl<E, F: Fn(E, E) -> E> Combine<E> for Commutative<F> {
 
 /// The types of operations, each for the numbers that have it.
 macro_rules! operations {
-    ($($(#[$doc:meta])* $name:ident: $($number:ty)* => $combine:expr;)*) => {$(
-        operations!(@ $(#[$doc])* $name; $($number)* => $combine);
+    ($($(#[$doc:meta])* $name:ident($op:ident): $($number:ty)* => $combine:expr;)*) => {$(
+        operations!(@ $(#[$doc])* $name, Some(AtomicOp::$op); $($number)* => $combine);
     )*};
-    (@ $(#[$doc:meta])* $name:ident; $($number:ty)* => $combine:expr) => {
+    (@ $(#[$doc:meta])* $name:ident, $op:expr; $($number:ty)* => $combine:expr) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct $name;
-        operations!(@@ $name; $($number)* => $combine);
+        operations!(@@ $name, $op; $($number)* => $combine);
     };
-    (@@ $name:ident; $($number:ty)* => $combine:expr) => {$(
+    (@@ $name:ident, $op:expr; $($number:ty)* => $combine:expr) => {$(
         impl Combine<$number> for $name {
             const COMMUTES: Commutes = Commutes::Yes;
+            const PROVIDER_OP: Option<AtomicOp> = $op;
 
             #[inline]
             fn combine(&self, left: $number, right: $number) -> $number {
@@ -65,34 +71,35 @@ operations! {
     /// The sum. That of integers wraps around.
     #[doc(alias = "MPI_SUM")]
     #[doc(alias = "FI_SUM")]
-    Sum: u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left.wrapping_add(right);
+    Sum(SUM): u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left.wrapping_add(right);
     /// The product. That of integers wraps around.
     #[doc(alias = "MPI_PROD")]
     #[doc(alias = "FI_PROD")]
-    Product: u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left.wrapping_mul(right);
+    Product(PROD): u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left.wrapping_mul(right);
     /// The lesser one. Of floating-point numbers: the one that is a number, if the other is not.
     #[doc(alias = "MPI_MIN")]
     #[doc(alias = "FI_MIN")]
-    Min: u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left.min(right);
+    Min(MIN): u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left.min(right);
     /// The greater one. Of floating-point numbers: the one that is a number, if the other is not.
     #[doc(alias = "MPI_MAX")]
     #[doc(alias = "FI_MAX")]
-    Max: u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left.max(right);
+    Max(MAX): u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left.max(right);
     /// Bits that both have.
     #[doc(alias = "MPI_BAND")]
     #[doc(alias = "FI_BAND")]
-    BitAnd: u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left & right;
+    BitAnd(BAND): u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left & right;
     /// Bits that one of them has.
     #[doc(alias = "MPI_BOR")]
     #[doc(alias = "FI_BOR")]
-    BitOr: u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left | right;
+    BitOr(BOR): u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left | right;
     /// Bits that exactly one of them has.
     #[doc(alias = "MPI_BXOR")]
     #[doc(alias = "FI_BXOR")]
-    BitXor: u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left ^ right;
+    BitXor(BXOR): u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left ^ right;
 }
 
-operations!(@@ Sum; f32 f64 => |left, right| left + right);
-operations!(@@ Product; f32 f64 => |left, right| left * right);
-operations!(@@ Min; f32 f64 => |left, right| left.min(right));
-operations!(@@ Max; f32 f64 => |left, right| left.max(right));
+operations!(@@ Sum, Some(AtomicOp::SUM); f32 f64 => |left, right| left + right);
+operations!(@@ Product, Some(AtomicOp::PROD); f32 f64 => |left, right| left * right);
+// Providers do not say which one it is if the other is no number.
+operations!(@@ Min, None; f32 f64 => |left, right| left.min(right));
+operations!(@@ Max, None; f32 f64 => |left, right| left.max(right));

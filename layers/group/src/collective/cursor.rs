@@ -35,6 +35,11 @@ impl Cursor {
         cursor
     }
 
+    /// No piece.
+    pub(super) const fn none(direction: Direction) -> Self {
+        Cursor { direction, index: 0, left: None }
+    }
+
     pub(super) const fn direction(&self) -> Direction {
         self.direction
     }

@@ -1,6 +1,7 @@
 //! [`Element`]: a value, and its bytes in a message; [`Packet`]: a buffer for messages.
 
 use bytemuck::Pod;
+use loom_core::vocabulary::Datatype;
 use loom_core::{SourceBuffer, TargetBuffer};
 
 /// What collectives move: a number, or any plain value. In messages it is in little-endian order.
@@ -26,14 +27,20 @@ use loom_core::{SourceBuffer, TargetBuffer};
 /// }
 /// ```
 pub trait Element: Pod {
+    /// The provider's name for a number of this type and this machine's byte order. `None`: collectives of it are never the
+    /// [provider's](super::Team::with_provider).
+    const PROVIDER_TYPE: Option<Datatype> = None;
+
     /// Turns a value of this machine's byte order into one in little-endian order, or back.
     #[must_use]
     fn little_endian(self) -> Self;
 }
 
 macro_rules! elements {
-    ($($number:ty)*) => {$(
+    ($($number:ty => $datatype:ident)*) => {$(
         impl Element for $number {
+            const PROVIDER_TYPE: Option<Datatype> = Some(Datatype::$datatype);
+
             fn little_endian(self) -> Self {
                 self.to_le()
             }
@@ -41,15 +48,20 @@ macro_rules! elements {
     )*};
 }
 
-elements!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128);
+elements!(u8 => UINT8 u16 => UINT16 u32 => UINT32 u64 => UINT64 u128 => UINT128);
+elements!(i8 => INT8 i16 => INT16 i32 => INT32 i64 => INT64 i128 => INT128);
 
 impl Element for f32 {
+    const PROVIDER_TYPE: Option<Datatype> = Some(Datatype::FLOAT);
+
     fn little_endian(self) -> Self {
         f32::from_bits(self.to_bits().to_le())
     }
 }
 
 impl Element for f64 {
+    const PROVIDER_TYPE: Option<Datatype> = Some(Datatype::DOUBLE);
+
     fn little_endian(self) -> Self {
         f64::from_bits(self.to_bits().to_le())
     }

@@ -61,6 +61,12 @@ pub enum CollectiveError {
         /// How.
         error: OpError,
     },
+    /// The provider's group is not one of the team's members, or of the queue of its group.
+    ProviderGroup,
+    /// The provider did not take an operation of its own. `ECONNRESET` over the software transport: a member has gone.
+    Provider(PostError),
+    /// An operation of the provider's own has failed. It does not name a member.
+    ProviderOperation(OpError),
     /// The completion queue cannot go on.
     Queue(CqError),
     /// The deadline has passed. The collective is still under way, and can be waited for again.
@@ -95,6 +101,11 @@ impl fmt::Display for CollectiveError {
             }
             CollectiveError::Post { member, error } => write!(f, "member {member}: {error}"),
             CollectiveError::Operation { member, error } => write!(f, "member {member}: {error}"),
+            CollectiveError::ProviderGroup => {
+                f.write_str("the provider's group has other members than the team, or another queue")
+            }
+            CollectiveError::Provider(error) => write!(f, "the provider's collective: {error}"),
+            CollectiveError::ProviderOperation(error) => write!(f, "the provider's collective: {error}"),
             CollectiveError::Queue(error) => error.fmt(f),
             CollectiveError::TimedOut { member: Some(member) } => {
                 write!(f, "the deadline has passed before a message of or to member {member} has moved")
@@ -129,8 +140,8 @@ impl From<CollectiveError> for Error {
         match error {
             CollectiveError::Schedule(error) => error.into(),
             CollectiveError::Open(error) => error.into(),
-            CollectiveError::Post { error, .. } => error.into(),
-            CollectiveError::Operation { error, .. } => error.into(),
+            CollectiveError::Post { error, .. } | CollectiveError::Provider(error) => error.into(),
+            CollectiveError::Operation { error, .. } | CollectiveError::ProviderOperation(error) => error.into(),
             CollectiveError::Queue(error) => error.into(),
             CollectiveError::TimedOut { .. } => CqError::TimedOut.into(),
             CollectiveError::Busy => PostError::Again.into(),
@@ -142,6 +153,7 @@ impl From<CollectiveError> for Error {
                 Error::Invalid("the provider's tags have too few bits for the number of a team")
             }
             CollectiveError::NumberTaken => Error::Invalid("the number of a team is taken"),
+            CollectiveError::ProviderGroup => Error::Invalid("the provider's group of a team"),
             CollectiveError::Lengths => Error::Invalid("the lengths of buffers of a collective"),
             CollectiveError::Scratch { .. } => Error::Invalid("the scratch of a team is too short for a collective"),
             CollectiveError::Over => Error::Invalid("an earlier collective of the team has failed or was given up"),

@@ -7,6 +7,7 @@ use loom_core::OpKey;
 use loom_core::storage::Array;
 
 use super::cursor::Direction;
+use super::provider::Call;
 use crate::schedule::Part;
 
 /// A message that is under way.
@@ -39,4 +40,6 @@ pub(super) struct Lane<B, A: Allocator> {
     /// The number of the collective that is under way.
     pub(super) number: Cell<Option<u8>>,
     pub(super) room: RefCell<Room<B, A>>,
+    /// What the provider does, if that is the collective.
+    pub(super) call: RefCell<Option<Call<B>>>,
 }

@@ -47,6 +47,44 @@
 //! What a member has sent goes out as its queue is driven: a member that has left a collective drives its queue, or calls the next one, until the
 //! others have left it, too, before it closes its group.
 //!
+//! # Collectives of the provider's own
+//!
+//! Where the provider has collectives, the program joins its group of the same members, and hands that to the team ([`Team::with_provider`]). The same
+//! calls leave to the provider what it has, and run their schedules for all else.
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! # use loom_core::soft::{Network, NetworkAttr};
+//! # use loom_core::{allocator_api2::alloc::Global, Caps, Domain, Forever, Hints};
+//! # use loom_group::collective::{Sum, Team, TeamAttr};
+//! # use loom_group::{PeerIndex, Prepared};
+//! # let network = Network::new(NetworkAttr::default())?;
+//! let hints = Hints { caps: Caps::MSG | Caps::TAGGED | Caps::COLLECTIVE, ..Hints::default() };
+//! # let domain = Domain::open(&network.query(&hints).expect("it has collectives"))?;
+//! # let prepared = Prepared::open(&domain, 1, 32)?;
+//! # let itself = prepared.address()?;
+//! # let group = prepared.connect([&itself])?;
+//! // A group that was prepared on a domain of such an info, and connected.
+//! let mut set = group.av().set_in(group.capacity(), Global)?;
+//! for member in group.peers().filter_map(|peer| group.peer(peer)) {
+//!     set.insert(member)?;
+//! }
+//! let joined = group.endpoint().join_collective(&set)?;
+//! let packets = std::iter::repeat_with(|| Vec::with_capacity(4096));
+//! let team = Team::open(&group, TeamAttr::new(1), (0..1).map(PeerIndex), 0, packets)?.with_provider(&joined)?;
+//!
+//! let mut sums = [0; 3];
+//! team.all_reduce(Sum, &[1_u64, 2, 3], &mut sums)?.wait(Forever)?;
+//! # assert_eq!(sums, [1, 2, 3]);
+//! # }
+//! # Ok::<_, loom_core::Error>(())
+//! ```
+//!
+//! The software transport has all of them but the scan. `tcp;ofi_rxm` of libfabric 2 grants collectives or tagged messages, not both: a team over
+//! the former has barriers, broadcasts, all-reduces, all-gathers and scatters within the provider's limits, and what is left to schedules fails there with
+//! [`PostError::NotGranted`](loom_core::error::PostError::NotGranted). That provider does not tell
+//! when a member has gone: a collective then never ends, and the deadline of [`Running::wait`] is what ends it, or it may end as if it had succeeded.
+//!
 //! # Errors
 //!
 //! A member that dies ends the collective on the others: by the error of a message, which names it, where the provider tells, or by the deadline of
@@ -62,6 +100,7 @@ mod element;
 mod error;
 mod lane;
 mod operations;
+mod provider;
 mod running;
 mod team;
 
@@ -71,6 +110,7 @@ pub use self::combine::{Associative, BitAnd, BitOr, BitXor, Combine, Commutative
 pub use self::element::{Element, Packet};
 pub use self::error::CollectiveError;
 pub use self::operations::Moves;
+pub use self::provider::ProviderGroup;
 pub use self::running::Running;
 pub use self::team::{Team, TeamAttr};
 

@@ -2,7 +2,9 @@
 
 use allocator_api2::alloc::Allocator;
 use loom_core::Transport;
+use loom_core::vocabulary::CollectiveOp;
 
+use super::provider::Wanted;
 use super::{CollectiveError, Combine, Element, Packet, Running, Team};
 use crate::schedule::{Blocks, Plan, Schedule, ScheduleError};
 
@@ -15,6 +17,20 @@ impl<E> Combine<E> for Moves {
 
     fn combine(&self, left: E, _: E) -> E {
         left
+    }
+}
+
+/// What the provider may do, if it does parts of this number of elements.
+#[expect(clippy::unnecessary_wraps, reason = "as of what no provider has")]
+const fn of(op: CollectiveOp, root: u32, count: usize) -> Option<Wanted> {
+    Some(Wanted { op, root, count })
+}
+
+/// As [`of`], of blocks: providers have those of one length.
+const fn of_blocks(op: CollectiveOp, root: u32, blocks: Blocks<'_>) -> Option<Wanted> {
+    match blocks {
+        Blocks::Equal(count) => of(op, root, count),
+        _ => None,
     }
 }
 
@@ -34,6 +50,7 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
     fn run<'b, E: Element, C: Combine<E>>(
         &self,
         plan: Plan<'b>,
+        wanted: Option<Wanted>,
         input: &'b [E],
         output: &'b mut [E],
         combine: C,
@@ -41,6 +58,9 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         let needs = plan.needs();
         if input.len() != needs.input || output.len() != needs.output {
             return Err(CollectiveError::Lengths);
+        }
+        if let Some(collective) = self.provided::<E, C>(wanted) {
+            return Running::begin_provided(self, plan, collective, input, output, combine);
         }
         Running::begin(self, plan, input, output, combine)
     }
@@ -52,7 +72,7 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
     #[doc(alias = "MPI_Ibarrier")]
     #[doc(alias = "fi_barrier")]
     pub fn barrier(&self) -> Result<Running<'_, '_, 'm, T, B, A, u8, Moves>, CollectiveError> {
-        self.run(self.attr.table.barrier(self.member), &[], &mut [], Moves)
+        self.run(self.attr.table.barrier(self.member), of(CollectiveOp::BARRIER, 0, 0), &[], &mut [], Moves)
     }
 
     /// Brings the root's elements to all members: what the others have there is overwritten.
@@ -67,7 +87,8 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         elements: &'b mut [E],
     ) -> Result<Running<'_, 'b, 'm, T, B, A, E, Moves>, CollectiveError> {
         let plan = self.attr.table.broadcast(self.member, root, elements.len(), size_of::<E>())?;
-        self.run(plan, &[], elements, Moves)
+        let wanted = of(CollectiveOp::BROADCAST, root, elements.len());
+        self.run(plan, wanted, &[], elements, Moves)
     }
 
     /// Combines the elements of all members, one by one, for the root. The output is as long as the input at the root, and empty elsewhere.
@@ -83,12 +104,14 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         input: &'b [E],
         output: &'b mut [E],
     ) -> Result<Running<'_, 'b, 'm, T, B, A, E, C>, CollectiveError> {
-        self.run(self.attr.table.reduce(self.member, root, input.len())?, input, output, combine)
+        let wanted = of(CollectiveOp::REDUCE, root, input.len());
+        self.run(self.attr.table.reduce(self.member, root, input.len())?, wanted, input, output, combine)
     }
 
     /// Combines the elements of all members, one by one, and brings the result to all. The output is as long as the input.
     ///
-    /// All members get the same bits. So do all runs with the same table, also of floating-point numbers.
+    /// All members get the same bits. So do all runs with the same table, also of floating-point numbers. Where the
+    /// [provider](Team::with_provider) does it, their bits are the provider's.
     ///
     /// # Errors
     /// As [all of them](Team#errors).
@@ -101,7 +124,7 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         output: &'b mut [E],
     ) -> Result<Running<'_, 'b, 'm, T, B, A, E, C>, CollectiveError> {
         let plan = self.attr.table.all_reduce(self.member, input.len(), size_of::<E>(), C::COMMUTES)?;
-        self.run(plan, input, output, combine)
+        self.run(plan, of(CollectiveOp::ALLREDUCE, 0, input.len()), input, output, combine)
     }
 
     /// Combines the elements of the members up to this one, this one too. The output is as long as the input.
@@ -115,7 +138,7 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         input: &'b [E],
         output: &'b mut [E],
     ) -> Result<Running<'_, 'b, 'm, T, B, A, E, C>, CollectiveError> {
-        self.run(self.attr.table.scan(self.member, input.len()), input, output, combine)
+        self.run(self.attr.table.scan(self.member, input.len()), None, input, output, combine)
     }
 
     /// Combines the elements of all members, and brings each member the block of its rank. The input is `n` blocks, the output is one.
@@ -145,7 +168,8 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         input: &'b [E],
         output: &'b mut [E],
     ) -> Result<Running<'_, 'b, 'm, T, B, A, E, C>, CollectiveError> {
-        self.run(self.attr.table.reduce_scatter(self.member, blocks)?, input, output, combine)
+        let wanted = of_blocks(CollectiveOp::REDUCE_SCATTER, 0, blocks);
+        self.run(self.attr.table.reduce_scatter(self.member, blocks)?, wanted, input, output, combine)
     }
 
     /// Brings the elements of all members to the root. The input is a block; the output is `n` blocks at the root, and empty elsewhere.
@@ -175,7 +199,8 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         input: &'b [E],
         output: &'b mut [E],
     ) -> Result<Running<'_, 'b, 'm, T, B, A, E, Moves>, CollectiveError> {
-        self.run(self.attr.table.gather(self.member, root, blocks, size_of::<E>())?, input, output, Moves)
+        let plan = self.attr.table.gather(self.member, root, blocks, size_of::<E>())?;
+        self.run(plan, of_blocks(CollectiveOp::GATHER, root, blocks), input, output, Moves)
     }
 
     /// Brings each member the block of its rank of the root's elements. The input is `n` blocks at the root, and empty elsewhere; the output is a
@@ -206,7 +231,8 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         input: &'b [E],
         output: &'b mut [E],
     ) -> Result<Running<'_, 'b, 'm, T, B, A, E, Moves>, CollectiveError> {
-        self.run(self.attr.table.scatter(self.member, root, blocks, size_of::<E>())?, input, output, Moves)
+        let plan = self.attr.table.scatter(self.member, root, blocks, size_of::<E>())?;
+        self.run(plan, of_blocks(CollectiveOp::SCATTER, root, blocks), input, output, Moves)
     }
 
     /// Brings the elements of all members to all. The input is a block, the output is `n` blocks.
@@ -234,7 +260,8 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         input: &'b [E],
         output: &'b mut [E],
     ) -> Result<Running<'_, 'b, 'm, T, B, A, E, Moves>, CollectiveError> {
-        self.run(self.attr.table.all_gather(self.member, blocks, size_of::<E>())?, input, output, Moves)
+        let plan = self.attr.table.all_gather(self.member, blocks, size_of::<E>())?;
+        self.run(plan, of_blocks(CollectiveOp::ALLGATHER, 0, blocks), input, output, Moves)
     }
 
     /// Brings each member the block of its rank of the elements of all. Input and output are `n` blocks.
@@ -249,7 +276,9 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         output: &'b mut [E],
     ) -> Result<Running<'_, 'b, 'm, T, B, A, E, Moves>, CollectiveError> {
         let members = usize::try_from(self.size()).map_err(|_| ScheduleError::Size)?;
-        self.run(self.attr.table.all_to_all(self.member, input.len() / members, size_of::<E>())?, input, output, Moves)
+        let count = input.len() / members;
+        let plan = self.attr.table.all_to_all(self.member, count, size_of::<E>())?;
+        self.run(plan, of(CollectiveOp::ALLTOALL, 0, count), input, output, Moves)
     }
 
     /// As [`all_to_all`](Self::all_to_all), of blocks that can differ: a member says which blocks it sends, by the rank of the receiver, and which it
@@ -265,6 +294,6 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         input: &'b [E],
         output: &'b mut [E],
     ) -> Result<Running<'_, 'b, 'm, T, B, A, E, Moves>, CollectiveError> {
-        self.run(self.attr.table.all_to_all_blocks(self.member, sent, received)?, input, output, Moves)
+        self.run(self.attr.table.all_to_all_blocks(self.member, sent, received)?, None, input, output, Moves)
     }
 }

@@ -7,6 +7,7 @@ use core::pin::{Pin, pin};
 use core::task::Poll;
 
 use allocator_api2::alloc::Allocator;
+use loom_core::collective::Collective;
 use loom_core::error::PostError;
 use loom_core::objects::cq::CqError;
 use loom_core::objects::driver::{CqDriver, Finish};
@@ -15,7 +16,7 @@ use loom_core::{Deadline, Done, OpKey, Transport};
 use super::buffers::Buffers;
 use super::cursor::{Cursor, Direction, Piece};
 use super::lane::{Flight, Lane, Room, Slot};
-use super::{CollectiveError, Combine, Element, MOST_PACKETS, Packet, Team, element};
+use super::{CollectiveError, Combine, Element, MOST_PACKETS, Packet, Team, element, provider};
 use crate::schedule::{Barrier, Needs, Op, Plan, Schedule};
 
 /// How often the queue is looked at for packets of messages that were cancelled.
@@ -46,6 +47,8 @@ pub struct Running<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E, C> {
     cursors: Option<[Cursor; 2]>,
     /// The driver of the queue, once it was awaited: what is given up is the driver's.
     driver: Option<CqDriver<'m, T, B>>,
+    /// The provider does it: the lane has its call.
+    provided: bool,
 }
 
 /// The futures of what is in flight, by the place. When they end, what they wait for is still the collective's.
@@ -71,7 +74,7 @@ impl Drop for EndsTeam<'_> {
 
 /// What a collective waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     /// Nothing: it is over.
     Over,
     /// Messages that are in flight.
@@ -102,9 +105,58 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         team.used(number.wrapping_add(u8::from(barrier)));
         let (plan, then) = if barrier { (Plan::Barrier(Barrier::new(team.member)), Some(plan)) } else { (plan, None) };
         let cursors = Some(cursors(&plan, 0));
-        let mut running =
-            Running { team, lane, input, output, combine, plan, then, number, round: 0, cursors, driver: None };
+        let driver = None;
+        let mut running = Running {
+            team,
+            lane,
+            input,
+            output,
+            combine,
+            plan,
+            then,
+            number,
+            round: 0,
+            cursors,
+            driver,
+            provided: false,
+        };
         // Nothing was in flight, so nothing can be over: this posts what there is room for.
+        running.step(|_, _| Ok(None))?;
+        Ok(running)
+    }
+
+    /// Begins a collective that the provider does.
+    pub(super) fn begin_provided(
+        team: &'t Team<'_, 'm, T, B, A>,
+        plan: Plan<'b>,
+        collective: (Collective, u32),
+        input: &'b [E],
+        output: &'b mut [E],
+        combine: C,
+    ) -> Result<Self, CollectiveError> {
+        // It takes no number: no tag has one.
+        let (lane, number, _) = team.begin()?;
+        {
+            let mut room = room(lane)?;
+            let slot = room.slots.first_mut().ok_or(CollectiveError::Packets)?;
+            team.call(lane, slot, collective, (input, &*output))?;
+        }
+        lane.number.set(Some(number));
+        let cursors = Some([Direction::Recv, Direction::Send].map(Cursor::none));
+        let mut running = Running {
+            team,
+            lane,
+            input,
+            output,
+            combine,
+            plan,
+            then: None,
+            number,
+            round: 0,
+            cursors,
+            driver: None,
+            provided: true,
+        };
         running.step(|_, _| Ok(None))?;
         Ok(running)
     }
@@ -235,6 +287,15 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         room: &mut Room<B, A>,
         take: &mut impl FnMut(usize, OpKey) -> Result<Option<Done<B>>, CqError>,
     ) -> Result<(bool, State), CollectiveError> {
+        if self.provided {
+            let slot = room.slots.first_mut().ok_or(CollectiveError::Packets)?;
+            let (moved, state) = self.team.step_call(self.lane, slot, self.output, take)?;
+            if state == State::Over {
+                self.cursors = None;
+                self.lane.number.set(None);
+            }
+            return Ok((moved, state));
+        }
         let mut moved = false;
         while let Some(mut cursors) = self.cursors {
             let posted = self.post_all(room, &mut cursors);
@@ -426,6 +487,9 @@ impl<T: Transport, B: Packet, A: Allocator, E, C> Drop for Running<'_, '_, '_, T
         self.team.over.set(true);
         let group = self.team.group;
         let Ok(mut room) = self.lane.room.try_borrow_mut() else { return };
+        if self.provided {
+            provider::give_up(self.lane, room.slots.first_mut(), self.team.rank());
+        }
         for flight in room.slots.iter().filter_map(|slot| slot.flight) {
             // One that is over already has nothing to cancel.
             let _ = self.team.peer(flight.member).map(|peer| group.cancel(peer, flight.key));

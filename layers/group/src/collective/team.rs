@@ -8,6 +8,7 @@ use loom_core::storage::Array;
 use loom_core::{Tag, Transport};
 
 use super::lane::{Lane, Room, Slot};
+use super::provider::Provider;
 use super::{CollectiveError, MOST_PACKETS, Packet};
 use crate::schedule::{Member, ScheduleError, Table};
 use crate::{Group, PeerIndex};
@@ -80,6 +81,7 @@ pub struct Team<'g, 'm, T: Transport, B: Packet, A: Allocator> {
     next: Cell<u8>,
     pub(super) over: Cell<bool>,
     lanes: Array<Lane<B, A>, A>,
+    pub(super) provider: Option<Provider<'g, 'm, T, B>>,
 }
 
 #[cfg(feature = "std")]
@@ -156,13 +158,23 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         let lanes = Array::try_new_in(attr.at_once, alloc.clone(), |_| {
             let slots = Array::new_in(attr.packets, alloc.clone(), |_| Slot { packet: packets.next(), flight: None })?;
             let scratch = Array::new_in(words, alloc.clone(), |_| 0)?;
-            Ok(Lane { number: Cell::new(None), room: RefCell::new(Room { slots, scratch }) })
+            Ok(Lane { number: Cell::new(None), room: RefCell::new(Room { slots, scratch }), call: RefCell::new(None) })
         })?;
         let packet = common_capacity(&lanes).ok_or(CollectiveError::Packets)?;
         if !group.take_team_number(attr.number) {
             return Err(CollectiveError::NumberTaken);
         }
-        Ok(Team { group, peers, member, attr, packet, next: Cell::new(0), over: Cell::new(false), lanes })
+        Ok(Team {
+            group,
+            peers,
+            member,
+            attr,
+            packet,
+            next: Cell::new(0),
+            over: Cell::new(false),
+            lanes,
+            provider: None,
+        })
     }
 
     /// The group.
@@ -199,6 +211,11 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.lanes.iter().filter(|lane| lane.number.get().is_some()).count()
+    }
+
+    /// The room of each collective.
+    pub(super) fn lanes(&self) -> &[Lane<B, A>] {
+        &self.lanes
     }
 
     /// A lane for the next collective, its number, and whether a barrier comes before it.

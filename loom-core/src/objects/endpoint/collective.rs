@@ -15,6 +15,7 @@ use crate::collective::{Collective, ReduceOp};
 use crate::engine::address_table::AddressSet;
 use crate::engine::op_table::OpKey;
 use crate::error::{OpenError, PostError, Rejected};
+use crate::objects::cq::Cq;
 use crate::objects::domain::Domain;
 use crate::transport::{CollectiveAttr, CollectiveCall, Collectives, Context};
 use crate::vocabulary::{Caps, CollectiveOp, Errno, FabricAddr};
@@ -144,10 +145,7 @@ pub struct CollectiveGroup<'m, T: Collectives, B: Buffer> {
     size: usize,
 }
 
-/// How many parts of operands and of results a member's buffer holds.
-type Parts = (usize, usize);
-
-impl<T: Collectives, B: Buffer> CollectiveGroup<'_, T, B> {
+impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
     /// This member's rank.
     #[must_use]
     pub const fn rank(&self) -> usize {
@@ -168,6 +166,24 @@ impl<T: Collectives, B: Buffer> CollectiveGroup<'_, T, B> {
     pub fn is_joined(&self) -> Result<bool, Errno> {
         // SAFETY: the endpoint is open (C1), on this thread (C5), and has joined the group (C29).
         unsafe { T::collective_joined(self.endpoint.raw(), &self.raw) }
+    }
+
+    /// The queue of the endpoint, which operations of the group complete into.
+    #[must_use]
+    pub const fn cq(&self) -> &Cq<'m, T, B> {
+        self.endpoint.cq()
+    }
+
+    /// Asks whether the group has an operation on parts of `count` elements each. The answer depends on these, on the provider and on its
+    /// parameters alone: every member gets the same, also before all have joined. An operation that is admitted may still be refused because
+    /// of the buffer, or because of what has become of the group.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`, `ENOSYS`, `EMSGSIZE`, `EINVAL` or another number: posts of it are refused with the same.
+    pub fn admits(&self, collective: Collective, count: usize) -> Result<(), Errno> {
+        // SAFETY: the endpoint is open (C1), on this thread (C5), and has joined the group (C29).
+        let most = unsafe { T::admits_collective(self.endpoint.raw(), &self.raw, collective, count) }?.max_members;
+        if self.size <= most { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
     }
 
     /// Completes when every member has called it.
@@ -248,7 +264,7 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// - any other [`PostError`] of a read.
     #[doc(alias = "fi_broadcast")]
     pub fn broadcast<E: Element>(&self, root: usize, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.post::<E>(Collective::broadcast::<E>(), root, (0, 1), buf)
+        self.post(Collective::broadcast::<E>(), root, buf)
     }
 
     /// Combines the elements of all members, one by one, and brings every member the result. Over the software transport it is the same at
@@ -258,7 +274,7 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// As [`broadcast`](Self::broadcast).
     #[doc(alias = "fi_allreduce")]
     pub fn all_reduce<E: Element>(&self, op: ReduceOp<E>, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.post::<E>(Collective::all_reduce(op), 0, (1, 1), buf)
+        self.post(Collective::all_reduce(op), 0, buf)
     }
 
     /// As [`all_reduce`](Self::all_reduce), for the root alone.
@@ -267,7 +283,7 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// As [`broadcast`](Self::broadcast).
     #[doc(alias = "fi_reduce")]
     pub fn reduce<E: Element>(&self, op: ReduceOp<E>, root: usize, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.post::<E>(Collective::reduce(op), root, (1, self.at_root(root, 1)), buf)
+        self.post(Collective::reduce(op), root, buf)
     }
 
     /// As [`all_reduce`](Self::all_reduce), and brings each member the part of the result that has its rank.
@@ -276,7 +292,7 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// As [`broadcast`](Self::broadcast).
     #[doc(alias = "fi_reduce_scatter")]
     pub fn reduce_scatter<E: Element>(&self, op: ReduceOp<E>, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.post::<E>(Collective::reduce_scatter(op), 0, (self.size, 1), buf)
+        self.post(Collective::reduce_scatter(op), 0, buf)
     }
 
     /// Brings the elements of all members to every member.
@@ -285,7 +301,7 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// As [`broadcast`](Self::broadcast).
     #[doc(alias = "fi_allgather")]
     pub fn all_gather<E: Element>(&self, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.post::<E>(Collective::all_gather::<E>(), 0, (1, self.size), buf)
+        self.post(Collective::all_gather::<E>(), 0, buf)
     }
 
     /// Brings the elements of all members to the root.
@@ -294,7 +310,7 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// As [`broadcast`](Self::broadcast).
     #[doc(alias = "fi_gather")]
     pub fn gather<E: Element>(&self, root: usize, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.post::<E>(Collective::gather::<E>(), root, (1, self.at_root(root, self.size)), buf)
+        self.post(Collective::gather::<E>(), root, buf)
     }
 
     /// Brings each member the part of the root's elements that has its rank.
@@ -303,7 +319,7 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// As [`broadcast`](Self::broadcast).
     #[doc(alias = "fi_scatter")]
     pub fn scatter<E: Element>(&self, root: usize, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.post::<E>(Collective::scatter::<E>(), root, (self.at_root(root, self.size), 1), buf)
+        self.post(Collective::scatter::<E>(), root, buf)
     }
 
     /// Brings each member the part that has its rank of every member's elements.
@@ -312,24 +328,19 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// As [`broadcast`](Self::broadcast).
     #[doc(alias = "fi_alltoall")]
     pub fn all_to_all<E: Element>(&self, buf: B) -> Result<OpKey, Rejected<B>> {
-        self.post::<E>(Collective::all_to_all::<E>(), 0, (self.size, self.size), buf)
+        self.post(Collective::all_to_all::<E>(), 0, buf)
     }
 
-    /// `parts` at the root, and none elsewhere.
-    const fn at_root(&self, root: usize, parts: usize) -> usize {
-        if self.rank == root { parts } else { 0 }
-    }
-
-    fn post<E: Element>(
-        &self,
-        collective: Collective,
-        root: usize,
-        parts: Parts,
-        buf: B,
-    ) -> Result<OpKey, Rejected<B>> {
+    /// Posts an operation whose type is not known to the program's: for what stands on groups. The functions above are for all else.
+    ///
+    /// Of a barrier, the buffer is not looked at: it comes back with the completion.
+    ///
+    /// # Errors
+    /// As [`broadcast`](Self::broadcast).
+    pub fn post(&self, collective: Collective, root: usize, buf: B) -> Result<OpKey, Rejected<B>> {
         let opened = &self.endpoint.opened;
         let posting = opened.lend((Caps::COLLECTIVE, OpKind::Read), || Ok(FabricAddr::UNSPEC), None, buf)?;
-        let submitted = self.cut::<E>(opened, &posting.lent, parts).and_then(|(count, operands, results)| {
+        let submitted = self.cut(opened, &posting.lent, collective, root).and_then(|(count, operands, results)| {
             let call = self.call(collective, count, root)?;
             // A broadcast overwrites its operands.
             let operands = if collective.op() == CollectiveOp::BROADCAST { posting.lent } else { operands };
@@ -339,19 +350,26 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     }
 
     /// The elements of a part, the operands, and the place for the results, of what a buffer has lent.
-    fn cut<E: Element>(
+    fn cut(
         &self,
         opened: &Opened<'_, T, B>,
         lent: &Lent,
-        (operands, results): Parts,
+        collective: Collective,
+        root: usize,
     ) -> Result<(usize, Lent, Lent), PostError> {
         // The whole was looked at as room for results.
         opened.lendable(lent, OpKind::Write)?;
-        let not_elements = PostError::NotElements { size: size_of::<E>() };
-        let unit = operands.checked_add(results).and_then(|parts| parts.checked_mul(size_of::<E>()));
-        let unit = unit.filter(|unit| lent.len() > 0 && lent.len().is_multiple_of(*unit)).ok_or(not_elements)?;
+        if collective.op() == CollectiveOp::BARRIER {
+            return Ok((0, lent.first(0), lent.first(0)));
+        }
+        // Every other has a size: `Collective` is made of elements.
+        let size = collective.datatype().size().unwrap_or(0);
+        let (operands, results) = collective.parts(self.size, self.rank == root);
+        let unit = operands.checked_add(results).and_then(|parts| parts.checked_mul(size));
+        let unit = unit.filter(|unit| lent.len() > 0 && lent.len().is_multiple_of(*unit));
+        let unit = unit.ok_or(PostError::NotElements { size })?;
         let count = lent.len() / unit;
-        let length = operands * count * size_of::<E>();
+        let length = operands * count * size;
         Ok((count, lent.first(length), lent.behind(length)))
     }
 }
