@@ -301,7 +301,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     }
 
     /// Takes a peer out of its place: posts to it are refused from now on. What is in flight ends by itself, or is cancelled; a connection is
-    /// closed, and its operations come back. Returns whether it was there.
+    /// closed, and its operations come back as they do when an endpoint is dropped. Returns whether it was there.
     pub fn remove(&self, peer: PeerIndex) -> bool {
         match &self.links {
             Links::One(shared) => shared.remove(peer),

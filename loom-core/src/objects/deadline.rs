@@ -13,6 +13,13 @@ pub trait Deadline {
 }
 
 /// A deadline of this number of looks: bounds a wait where there is no clock. They follow each other without a pause.
+///
+/// ```
+/// use loom_core::{Deadline, Spins};
+///
+/// let mut two = Spins(2);
+/// assert_eq!([two.passed(), two.passed(), two.passed()], [false, false, true]);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Spins(pub u64);
 

@@ -65,11 +65,11 @@
 //! # let itself = prepared.address()?;
 //! # let group = prepared.connect([&itself])?;
 //! // A group that was prepared on a domain of such an info, and connected.
-//! let mut set = group.av().set_in(group.capacity(), Global)?;
+//! let mut set = group.av().expect("it has one endpoint").set_in(group.capacity(), Global)?;
 //! for member in group.peers().filter_map(|peer| group.peer(peer)) {
 //!     set.insert(member)?;
 //! }
-//! let joined = group.endpoint().join_collective(&set)?;
+//! let joined = group.endpoint().expect("it has one endpoint").join_collective(&set)?;
 //! let packets = std::iter::repeat_with(|| Vec::with_capacity(4096));
 //! let team = Team::open(&group, TeamAttr::new(1), (0..1).map(PeerIndex), 0, packets)?.with_provider(&joined)?;
 //!
