@@ -162,6 +162,12 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         let links = links.map_err(|error| failed(rank, PeerError::Open(error)))?;
         let queues = queues.map_err(|error| failed(rank, PeerError::Open(error)))?;
         let group = Group::new(self.domain.clone(), self.cq.clone(), Links::Each(links), queues);
+        // Nothing of an earlier attempt, which may have been for another rank.
+        for place in self.places.iter() {
+            let before = core::mem::replace(&mut place.borrow_mut().pending, Pending::Nothing);
+            drop(before);
+            place.borrow_mut().ended = false;
+        }
         self.rank.set(rank);
         let mut members = 0;
         for address in addresses {

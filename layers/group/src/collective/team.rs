@@ -261,8 +261,8 @@ fn common_capacity<B: Packet, A: Allocator>(lanes: &[Lane<B, A>]) -> Option<usiz
 
 impl<T: Transport, B: Packet, A: Allocator> Drop for Team<'_, '_, T, B, A> {
     fn drop(&mut self) {
-        // Late messages of a team that is over may still come.
-        if !self.over.get() {
+        // Late messages of a team that is over may still come, and receives of a collective that was forgotten are still posted.
+        if !self.over.get() && self.under_way() == 0 {
             self.group.give_team_number(self.attr.number);
         }
     }
