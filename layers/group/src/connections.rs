@@ -27,6 +27,9 @@ const GREETING: [u8; 8] = *b"loomgrp\x01";
 /// Endpoints of the queue beyond one for each member: of connections that are replaced.
 const SPARE: usize = 4;
 
+/// The most events that are read without a look at the clock.
+const MOST_EVENTS: u32 = 256;
+
 fn greeting(rank: PeerIndex) -> [u8; 12] {
     let mut bytes = [0; 12];
     let (form, number) = bytes.split_at_mut(GREETING.len());
@@ -73,6 +76,8 @@ struct Place<'m, T: Connected, B: Buffer> {
 /// asks: a program that knows the bytes can take the place of a peer. What is rejected or fails is tried again until the deadline.
 ///
 /// This side has no connection to itself: posts to its own number are refused.
+///
+/// One that has joined may be awaited by others that have not: it closes nothing before it has heard of them.
 ///
 /// # What is different over connections
 ///
@@ -162,31 +167,44 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         let links = links.map_err(|error| failed(rank, PeerError::Open(error)))?;
         let queues = queues.map_err(|error| failed(rank, PeerError::Open(error)))?;
         let group = Group::new(self.domain.clone(), self.cq.clone(), Links::Each(links), queues);
-        // Nothing of an earlier attempt, which may have been for another rank.
-        for place in self.places.iter() {
-            let before = core::mem::replace(&mut place.borrow_mut().pending, Pending::Nothing);
-            drop(before);
-            place.borrow_mut().ended = false;
-        }
+        self.forget_all();
         self.rank.set(rank);
+        let joined = self.connect_all(&group, rank, addresses, &mut until);
+        joined.map(|()| group).map_err(|(peer, error)| {
+            self.forget_all();
+            failed(peer, error)
+        })
+    }
+
+    fn connect_all(
+        &self,
+        group: &Group<'m, T, B, A>,
+        rank: PeerIndex,
+        addresses: impl IntoIterator<Item: Borrow<EndpointAddr>>,
+        until: &mut impl Deadline,
+    ) -> Result<(), (PeerIndex, PeerError)> {
         let mut members = 0;
         for address in addresses {
             let peer = PeerIndex(members);
-            let place = self.places.get(peer.place()).ok_or_else(|| failed(peer, PeerError::NoSuchPlace))?;
+            let place = self.places.get(peer.place()).ok_or((peer, PeerError::NoSuchPlace))?;
             if peer != rank {
                 self.want(peer, place, address.borrow());
             }
             members += 1;
         }
         if rank.0 >= members {
-            return Err(failed(rank, PeerError::NoSuchPlace));
+            return Err((rank, PeerError::NoSuchPlace));
         }
-        let all = || (0..members).map(PeerIndex).filter(|peer| *peer != rank);
-        let joined = self.connect(&group, all, &mut until);
-        joined.map(|()| group).map_err(|(peer, error)| {
-            self.places.iter().for_each(|place| drop(place.borrow_mut().pending.take()));
-            failed(peer, error)
-        })
+        self.connect(group, || (0..members).map(PeerIndex).filter(|peer| *peer != rank), until)
+    }
+
+    /// Nothing is left of an attempt: the next may be for another rank.
+    fn forget_all(&self) {
+        for place in self.places.iter() {
+            let pending = place.borrow_mut().pending.take();
+            drop(pending);
+            place.borrow_mut().ended = false;
+        }
     }
 
     /// Puts a peer into a place of the group: a new one, or instead of the one that was there, whose connection is closed. The peer
@@ -204,6 +222,13 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         self.is_of(group)?;
         let place = self.places.get(peer.place()).filter(|_| peer != self.rank.get()).ok_or(PeerError::NoSuchPlace)?;
         group.remove(peer);
+        // An event of the connection that was there says nothing of the next, whose endpoint may have its place in memory.
+        for _ in 0..MOST_EVENTS {
+            let Some(event) = self.eq.poll().map_err(PeerError::Events)? else { break };
+            if let Some(ended) = self.event(group, event) {
+                self.has_ended(group, ended, false);
+            }
+        }
         self.want(peer, place, address);
         let connected = self.connect(group, || core::iter::once(peer), &mut until);
         connected.map_err(|(_, error)| {
@@ -223,7 +248,8 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         if let Some((peer, _)) = (0..).map(PeerIndex).zip(self.places.iter()).find(|(_, place)| is_new(place)) {
             return Ok(Some(peer));
         }
-        while let Some(event) = self.eq.poll().map_err(PeerError::Events)? {
+        for _ in 0..MOST_EVENTS {
+            let Some(event) = self.eq.poll().map_err(PeerError::Events)? else { break };
             if let Some(ended) = self.event(group, event) {
                 return Ok(Some(ended));
             }
@@ -267,13 +293,18 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         wanted: impl Fn() -> I,
         until: &mut impl Deadline,
     ) -> Result<(), (PeerIndex, PeerError)> {
+        let mut events = 0_u32;
         while let Some(peer) = wanted().find(|peer| group.links.to(*peer).is_none()) {
             let event = self.eq.poll().map_err(|error| (peer, PeerError::Events(error)))?;
             if let Some(event) = event {
                 if let Some(ended) = self.event(group, event) {
                     self.has_ended(group, ended, wanted().any(|peer| peer == ended));
                 }
-                continue;
+                events = events.wrapping_add(1);
+                // Strangers may ask without end.
+                if !events.is_multiple_of(MOST_EVENTS) {
+                    continue;
+                }
             }
             self.cq.progress().map_err(|error| (peer, PeerError::Queue(error)))?;
             if until.passed() {
