@@ -33,7 +33,7 @@ pub(crate) struct Connection<'m, T: Transport, B: Buffer> {
 }
 
 /// Where a request goes: to the member that had the number when it was made.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum To {
     Peer(Peer),
     Connection { place: usize, serial: u64 },

@@ -166,14 +166,14 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         by_peer!(self, peer, |endpoint, to| endpoint.tagged_recv(to, tag, buf), else unknown(buf))
     }
 
-    /// Receives a message whose tag says which peer it is of: it needs no directed receive.
-    pub(crate) fn post_tagged_recv(&self, peer: PeerIndex, tag: Tag, buf: B) -> Result<OpKey, Rejected<B>>
+    /// Receives a message whose tag says which member it is of: it needs no directed receive.
+    pub(crate) fn recv_by_tag(&self, from: To, tag: Tag, buf: B) -> Result<OpKey, Rejected<B>>
     where
         B: TargetBuffer,
     {
         match &self.links {
             Links::One(shared) => shared.endpoint.tagged_recv(Source::Any, tag, buf),
-            Links::Each(_) => self.tagged_recv(peer, tag, buf),
+            Links::Each(_) => self.post::<verb::TaggedRecv>(from, What { region: &NOWHERE, word: tag.0 }, buf),
         }
     }
 

@@ -13,7 +13,7 @@ use loom_core::soft::{Every, Network, NetworkAttr, Plan as Faults, Soft};
 use loom_core::{Deadline, Domain, EndpointAddr};
 use loom_group::collective::{Associative, CollectiveError, Combine, Element, Running, Sum, Team, TeamAttr};
 use loom_group::schedule::{Blocks, Switch, Table};
-use loom_group::{Group, PeerIndex, Prepared};
+use loom_group::{Group, GroupAttr, PeerIndex, Prepared};
 
 type Side = Soft<'static>;
 type Members<'g> = Team<'g, 'static, Side, Vec<u8>, Global>;
@@ -398,5 +398,55 @@ fn what_does_not_fit_is_refused() {
         // Nothing of that was posted, and the team goes on.
         assert!(!team.is_over() && team.under_way() == 0);
         done(team.barrier());
+    });
+}
+
+/// Another member takes the place of one in the group, and opens a team of the same number: it is none of the team that was there, whether that
+/// has posted its receive or not.
+#[test]
+fn member_that_takes_a_place_is_none_of_the_team() {
+    for begun in [false, true] {
+        let network = Network::new(NetworkAttr { endpoints: 8, ..NetworkAttr::default() }).unwrap();
+        let domain = Domain::open(&network.info()).unwrap();
+        let attr = GroupAttr::new(2).with_replacements(1);
+        let [here, before, newcomer] = [(); 3].map(|()| Prepared::open(&domain, attr, 64).unwrap());
+        let [own, old, new] = [&here, &before, &newcomer].map(|it| it.address().unwrap());
+        let (here, newcomer) = (here.connect([&own, &old]).unwrap(), newcomer.connect([&own, &new]).unwrap());
+        let ours = team(&here, self::attr(Table::DEFAULT), 64, 0, 0..2);
+        let under_way = begun.then(|| ours.barrier().unwrap());
+        here.set(PeerIndex(1), &new).unwrap();
+        let theirs = team(&newcomer, self::attr(Table::DEFAULT), 64, 1, 0..2);
+        let mut other = theirs.barrier().unwrap();
+        let ended = match under_way {
+            None => ours.barrier().map(drop).unwrap_err(),
+            Some(mut ours) => {
+                let mut turns = 0..1000;
+                loop {
+                    turns.next().expect("it ends");
+                    let _ = other.turn();
+                    match ours.turn() {
+                        Ok(over) => assert!(!over, "it is over without its member"),
+                        Err(ended) => break ended,
+                    }
+                }
+            }
+        };
+        assert_eq!(ended, CollectiveError::Post { member: 1, error: loom_core::error::PostError::UnknownPeer });
+        assert!(ours.is_over());
+    }
+}
+
+/// The receives of a collective that was forgotten are still posted: no other team gets its number.
+#[test]
+fn number_of_a_forgotten_collective_stays_taken() {
+    groups(Faults::new(0), 2, |group, rank| {
+        let forgetful = team(group, attr(Table::DEFAULT), 64, rank, 0..2);
+        std::mem::forget(forgetful.barrier().unwrap());
+        assert_eq!(forgetful.under_way(), 1);
+        drop(forgetful);
+        let again = Team::open(group, attr(Table::DEFAULT), (0..2).map(PeerIndex), rank, packets(64));
+        assert_eq!(again.map(drop), Err(CollectiveError::NumberTaken));
+        let other = TeamAttr { number: 9, ..attr(Table::DEFAULT) };
+        done(team(group, other, 64, rank, 0..2).barrier());
     });
 }

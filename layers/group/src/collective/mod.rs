@@ -41,7 +41,7 @@
 //!
 //! Tags are used whole, so receives need no order of messages and no directed receive. From the highest bit on: 8 bits for the number of the team, 8 for that of
 //! the collective, 16 for the rank of the sender, 17 for the round, 15 for the piece. So a team has at most 2^16 members, and a message at most 2^15
-//! pieces. Before each 64th collective there is a barrier, so members that run ahead cannot use a number twice.
+//! pieces. Before the 64th collective, and each 63rd after it, there is a barrier, so members that run ahead cannot use a number twice.
 //! The program must not receive with tags of the team on the same group, nor with masks that accept them.
 //!
 //! What a member has sent goes out as its queue is driven: a member that has left a collective drives its queue, or calls the next one, until the
@@ -91,7 +91,8 @@
 //! [`Running::wait`]. After an error the members do not know of each other how far they are, so the team is
 //! [over](CollectiveError::Over). So it is when a collective is dropped before it is over. Messages that are still in flight are cancelled. Those that the
 //! provider does not cancel in time come out of the group's queue, with their packets. Late messages of the team may still come, so its number stays taken:
-//! a team in its place has another.
+//! a team in its place has another. A member whose place in the group is taken by another ends the collectives of its teams: the newcomer opens a team of
+//! another number with the others.
 
 mod buffers;
 mod combine;

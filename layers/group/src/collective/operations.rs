@@ -45,7 +45,7 @@ const fn of_blocks(op: CollectiveOp, root: u32, blocks: Blocks<'_>) -> Option<Wa
 /// - [`CollectiveError::Schedule`]: no member has the root's rank, or blocks do not fit.
 /// - [`CollectiveError::Over`]: a collective before it has failed.
 ///
-/// After that, as [`Running::turn`]: the team is over.
+/// Those that come of the first messages are as of [`Running::turn`]: the team is over.
 impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
     fn run<'b, E: Element, C: Combine<E>>(
         &self,

@@ -239,11 +239,15 @@ fn call_of<B, A: Allocator>(lane: &Lane<B, A>) -> Result<RefMut<'_, Option<Call<
     lane.call.try_borrow_mut().map_err(|_| CollectiveError::Busy)
 }
 
-/// The collective of a lane is given up: what is in flight is in its slot, as if it were a message. A packet that is not goes with the team.
+/// The collective of a lane is given up: what is in flight is in its slot, as if it were a message, and a packet that is not is back in it.
 pub(super) fn give_up<B, A: Allocator>(lane: &Lane<B, A>, slot: Option<&mut Slot<B>>, rank: u32) {
     let call = lane.call.try_borrow_mut().ok().and_then(|mut call| call.take());
-    if let (Some(Call { stage: Stage::Flies(key), .. }), Some(slot)) = (call, slot) {
-        let part = Part::new(Which::Input, 0, 0);
-        slot.flight = Some(Flight { key, direction: Direction::Send, member: rank, part });
+    let (Some(call), Some(slot)) = (call, slot) else { return };
+    match call.stage {
+        Stage::Waits(packet) => slot.packet = Some(packet),
+        Stage::Flies(key) => {
+            let part = Part::new(Which::Input, 0, 0);
+            slot.flight = Some(Flight { key, direction: Direction::Send, member: rank, part });
+        }
     }
 }

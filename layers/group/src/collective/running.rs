@@ -18,6 +18,8 @@ use super::cursor::{Cursor, Direction, Piece};
 use super::lane::{Flight, Lane, Room, Slot};
 use super::{CollectiveError, Combine, Element, MOST_PACKETS, Packet, Team, element, provider};
 use crate::schedule::{Barrier, Needs, Op, Plan, Schedule};
+use crate::scope::NOWHERE;
+use crate::verb::{self, What};
 
 /// How often the queue is looked at for packets of messages that were cancelled.
 const LOOKS: u32 = 10_000;
@@ -165,8 +167,8 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
     ///
     /// # Errors
     /// - [`CollectiveError::Queue`]: [`CqError::Driven`] if a driver polls the queue; and as [`Cq::progress`](loom_core::Cq::progress). The collective is
-    ///   still under way, and can be turned again.
-    /// - All others: the team is over.
+    ///   still under way, and can be turned again; but not with [`CqError::UnknownKey`], if the program has taken a completion of the collective.
+    /// - All others: the team is [over](Team::is_over).
     pub fn turn(&mut self) -> Result<bool, CollectiveError> {
         Ok(self.look()?.1 == State::Over)
     }
@@ -378,7 +380,8 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         piece: Piece,
     ) -> Result<bool, CollectiveError> {
         let member = piece.peer;
-        let peer = self.team.peer(member).ok_or(CollectiveError::Lengths)?;
+        // Another that has its number is none of the team.
+        let to = self.team.to(member).ok_or(CollectiveError::Post { member, error: PostError::UnknownPeer })?;
         let sender = if direction == Direction::Recv { member } else { self.team.rank() };
         let tag = self.team.tag(self.number, sender, self.round, piece.number)?;
         let Room { slots, scratch: words } = room;
@@ -393,10 +396,10 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
             return Err(CollectiveError::Packets);
         }
         let posted = match direction {
-            Direction::Recv => self.team.group.post_tagged_recv(peer, tag, packet),
+            Direction::Recv => self.team.group.recv_by_tag(to, tag, packet),
             Direction::Send => {
                 element::put(part, message);
-                self.team.group.tagged_send(peer, tag, packet)
+                self.team.group.post::<verb::TaggedSend>(to, What { region: &NOWHERE, word: tag.0 }, packet)
             }
         };
         match posted {
@@ -437,6 +440,10 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
             let packet = slot.packet.insert(packet);
             let len = result.map_err(|error| CollectiveError::Operation { member, error })?.len();
             if direction == Direction::Recv {
+                // A message by tag may be that of a member which has taken another's place.
+                if self.team.to(member).is_none() {
+                    return Err(CollectiveError::Post { member, error: PostError::UnknownPeer });
+                }
                 let into = buffers.part_mut(part).ok_or(CollectiveError::Lengths)?;
                 if len != size_of_val(into) {
                     return Err(CollectiveError::Mismatch { member });

@@ -10,6 +10,7 @@ use loom_core::{Tag, Transport};
 use super::lane::{Lane, Room, Slot};
 use super::provider::Provider;
 use super::{CollectiveError, MOST_PACKETS, Packet};
+use crate::links::To;
 use crate::schedule::{Member, ScheduleError, Table};
 use crate::{Group, PeerIndex};
 
@@ -71,8 +72,8 @@ impl TeamAttr {
 #[doc(alias = "MPI_Comm")]
 pub struct Team<'g, 'm, T: Transport, B: Packet, A: Allocator> {
     pub(super) group: &'g Group<'m, T, B, A>,
-    /// By the rank.
-    peers: Array<PeerIndex, A>,
+    /// By the rank: the number, and the member that had it when the team was opened.
+    peers: Array<(PeerIndex, Option<To>), A>,
     pub(super) member: Member,
     pub(super) attr: TeamAttr,
     /// The capacity of a packet, in bytes.
@@ -101,7 +102,7 @@ impl<'g, 'm, T: Transport, B: Packet> Team<'g, 'm, T, B, allocator_api2::alloc::
     }
 }
 
-/// Before a collective whose number has these bits set, all members meet in a barrier, and none begins a collective while one is under way whose
+/// At a number that has these bits set all members meet in a barrier, and none begins a collective while one is under way whose
 /// number is as far behind. So the numbers that are in use at a time differ by less than three times as much, and the 256 numbers do not meet.
 const PERIOD: u8 = 63;
 
@@ -152,7 +153,10 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
             return Err(CollectiveError::Depth { needs });
         }
         let mut members = members;
-        let peers = Array::new_in(members.len(), alloc.clone(), |_| members.next().unwrap_or(PeerIndex(u32::MAX)))?;
+        let peers = Array::new_in(members.len(), alloc.clone(), |_| {
+            let peer = members.next().unwrap_or(PeerIndex(u32::MAX));
+            (peer, group.links.to(peer))
+        })?;
         let mut packets = packets.into_iter();
         let words = attr.scratch.div_ceil(size_of::<u128>());
         let lanes = Array::try_new_in(attr.at_once, alloc.clone(), |_| {
@@ -198,7 +202,13 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     /// The member of that rank, by its number in the group.
     #[must_use]
     pub fn peer(&self, rank: u32) -> Option<PeerIndex> {
-        self.peers.get(usize::try_from(rank).ok()?).copied()
+        self.peers.get(usize::try_from(rank).ok()?).map(|(peer, _)| *peer)
+    }
+
+    /// The member of that rank, if it is still the one that the team was opened with.
+    pub(super) fn to(&self, rank: u32) -> Option<To> {
+        let (peer, to) = *self.peers.get(usize::try_from(rank).ok()?)?;
+        to.filter(|to| self.group.links.to(peer) == Some(*to))
     }
 
     /// Whether no collective can run any more, because one has failed or was given up.
