@@ -47,6 +47,8 @@
 extern crate std;
 
 pub use loom_core;
+#[cfg(feature = "std")]
+pub use loom_core::Yielding;
 // What a program of any transport needs.
 pub use loom_core::soft::{Network, NetworkAttr, Soft};
 pub use loom_core::{

@@ -114,6 +114,8 @@ pub use engine::peer_table::Peer;
 pub use objects::av::{Av, AvAttr};
 pub use objects::counter::{Counter, CounterAttr};
 pub use objects::cq::{Cq, CqAttr, Piece};
+#[cfg(feature = "std")]
+pub use objects::deadline::Yielding;
 pub use objects::deadline::{Deadline, Forever, Spins};
 pub use objects::domain::Domain;
 pub use objects::endpoint::{Binding, Endpoint, MsgEndpoint, Source, ThePeer};

@@ -5,8 +5,8 @@
 /// Asked now and then while nothing happens, between two calls of the transport: a call in which a provider itself hangs
 /// is not bounded by it. [`Instant`](std::time::Instant) is one with the feature `std`.
 ///
-/// Those of this module do not have the processor pause between two looks: that would take longer than many an operation does. A
-/// deadline of the caller's may pause, yield or count, whenever it is asked.
+/// Between two looks the processor does not pause: that would take longer than many operations do. [`Yielding`] gives it to other threads. A
+/// deadline of the caller's may pause, yield or count when it is asked.
 pub trait Deadline {
     /// Whether the time has come.
     fn passed(&mut self) -> bool;
@@ -52,6 +52,61 @@ impl Deadline for std::time::Instant {
     #[inline]
     fn passed(&mut self) -> bool {
         std::time::Instant::now() >= *self
+    }
+}
+
+/// Another deadline, with the processor given to other threads between two looks.
+///
+/// For programs with more threads that wait than processors: a thread that spins keeps its peer from running until the scheduler takes
+/// the processor away, which takes milliseconds. Where each thread has a processor, spinning alone answers sooner.
+///
+/// ```
+/// use loom_core::objects::deadline::Yielding;
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+/// # use loom_core::soft::{Network, NetworkAttr};
+///
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 1)?, Cq::open(&domain, 4)?);
+/// # let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// cq.retry(Yielding::new(Forever), || alice.inject(to_bob, b"hello"))?;
+/// let (bytes, _) = cq.finish(received, Yielding::new(Forever).after(100))?.into_parts();
+/// assert_eq!(bytes, b"hello");
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[cfg(feature = "std")]
+#[derive(Clone, Copy, Debug)]
+pub struct Yielding<D> {
+    until: D,
+    spins: u32,
+}
+
+#[cfg(feature = "std")]
+impl<D: Deadline> Yielding<D> {
+    /// Yields at each look.
+    #[must_use]
+    pub const fn new(until: D) -> Self {
+        Yielding { until, spins: 0 }
+    }
+
+    /// The same, but it spins at this number of looks before the first one that yields.
+    #[must_use]
+    pub fn after(self, looks: u32) -> Self {
+        Yielding { spins: looks, ..self }
+    }
+}
+
+#[cfg(feature = "std")]
+impl<D: Deadline> Deadline for Yielding<D> {
+    #[inline]
+    fn passed(&mut self) -> bool {
+        match self.spins.checked_sub(1) {
+            Some(left) => self.spins = left,
+            None => std::thread::yield_now(),
+        }
+        self.until.passed()
     }
 }
 

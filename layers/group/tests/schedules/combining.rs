@@ -148,28 +148,30 @@ fn all_reduce_by_doubling_keeps_the_order_of_ranks() {
 
 #[test]
 fn all_reduce_in_a_ring_needs_a_commutative_operation() {
-    for n in sizes() {
-        for count in counts(n) {
-            let members = group(n, |m| AllReduceRing::new(m, count).unwrap());
-            let size = n as usize;
-            let added = runs(&members, count, value, sum);
-            let sums: Vec<_> = (0..count).map(|place| Some(fold(0..size, |r| value(r, place), sum))).collect();
-            assert!(added.outputs.iter().all(|output| *output == sums), "{n} members");
+    let check = |n: u32, count: usize| {
+        let members = group(n, |m| AllReduceRing::new(m, count).unwrap());
+        let size = n as usize;
+        let added = runs(&members, count, value, sum);
+        let sums: Vec<_> = (0..count).map(|place| Some(fold(0..size, |r| value(r, place), sum))).collect();
+        assert!(added.outputs.iter().all(|output| *output == sums), "{n} members");
 
-            let mixed = runs(&members, count, value, mix);
-            let blocks = ranges(Blocks::Split(count), n);
-            let block = |place: usize| blocks.iter().position(|block| block.contains(&place)).unwrap();
-            let exactly = |place| Some(documented::ring(&operands(size, place), block(place)));
-            let exactly: Vec<_> = (0..count).map(exactly).collect();
-            assert!(mixed.outputs.iter().all(|output| *output == exactly), "{n} members");
+        let mixed = runs(&members, count, value, mix);
+        let blocks = ranges(Blocks::Split(count), n);
+        let block = |place: usize| blocks.iter().position(|block| block.contains(&place)).unwrap();
+        let exactly = |place| Some(documented::ring(&operands(size, place), block(place)));
+        let exactly: Vec<_> = (0..count).map(exactly).collect();
+        assert!(mixed.outputs.iter().all(|output| *output == exactly), "{n} members");
 
-            let edge = u64::from(n) - 1;
-            assert_eq!(added.elements, 2 * edge * count as u64);
-            if count >= size {
-                assert_eq!(added.messages, 2 * u64::from(n) * edge);
-            }
+        let edge = u64::from(n) - 1;
+        assert_eq!(added.elements, 2 * edge * count as u64);
+        if count >= size {
+            assert_eq!(added.messages, 2 * u64::from(n) * edge);
         }
+    };
+    for n in sizes() {
+        counts(n).into_iter().for_each(|count| check(n, count));
     }
+    check(1000, 1000);
 }
 
 #[test]
@@ -226,6 +228,7 @@ fn reduce_scatter_keeps_the_order_of_ranks() {
         check(n, Blocks::Bounds(&bounds(n, 3, 1)));
         check(n, Blocks::Split(3 * n as usize / 2));
     }
+    check(1000, Blocks::Equal(1));
 }
 
 /// Sums of floating-point numbers depend on the order. All members have the same bits, in each run.

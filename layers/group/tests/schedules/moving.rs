@@ -165,7 +165,10 @@ fn all_gather_brings_each_block_to_all() {
     }
     let bruck = group(1000, |m| AllGatherBruck::new(m, Blocks::Equal(1)).unwrap());
     let at = ranges(Blocks::Equal(1), 1000);
-    assert_eq!(gathers(&bruck, &at, &(0..1000).collect::<Vec<_>>()), (10_000, 999_000));
+    let all = (0..1000).collect::<Vec<_>>();
+    assert_eq!(gathers(&bruck, &at, &all), (10_000, 999_000));
+    let ring = group(1000, |m| AllGatherRing::new(m, Blocks::Equal(1)).unwrap());
+    assert_eq!(gathers(&ring, &at, &all), (999_000, 999_000));
 }
 
 /// All-to-all of blocks: member `r` sends `len(r, s)` elements to member `s`.
@@ -196,7 +199,10 @@ fn all_to_all_exchanges_equal_blocks() {
             assert_eq!(exchanges(&members, |_, _| count), (messages, pairs * count as u64));
         }
     }
-    bruck(300, 1);
+    bruck(1000, 1);
+    let blocks = Blocks::Equal(1);
+    let pairs = group(1000, |m| AllToAllPairwise::new(m, blocks, blocks).unwrap());
+    assert_eq!(exchanges(&pairs, |_, _| 1), (999_000, 999_000));
 }
 
 #[test]

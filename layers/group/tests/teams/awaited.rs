@@ -12,9 +12,10 @@ use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
 use loom_core::soft::{Every, Plan};
 use loom_group::collective::{CollectiveError, Sum, TeamAttr};
 
+use crate::counted::Counted;
 use crate::world::{FINE, Group, Members, Side, Size, groups, harmless, teams};
 
-type Driver = CqDriver<'static, Side, Vec<u8>>;
+type Driver = CqDriver<'static, Side, Counted>;
 type Task<'t> = Pin<Box<dyn Future<Output = ()> + 't>>;
 
 struct Woken(AtomicBool);

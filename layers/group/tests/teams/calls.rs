@@ -1,7 +1,7 @@
 //! [`Call`]: a collective of all members of a team, what each gives, and what each has to get, by a plain computation.
 
 use loom_group::collective::{Associative, CollectiveError, Combine, Sum};
-use loom_group::schedule::Blocks;
+use loom_group::schedule::{Blocks, Commutes, Member, Op, Plan, Schedule, ScheduleError, Table};
 
 use crate::world::{Members, Turn};
 
@@ -168,6 +168,38 @@ impl Call {
                 };
                 self.ranks().flat_map(block).collect()
             }),
+        }
+    }
+
+    /// The messages that all members send by the algorithms of a table, and their bytes.
+    pub(crate) fn sends(&self, table: &Table) -> (u64, u64) {
+        let sends = self.ranks().flat_map(|rank| {
+            let bounds = self.bounds(rank);
+            let plan = self.plan(table, Member::new(rank, self.members).unwrap(), &bounds).unwrap();
+            let ops = (0..plan.rounds()).flat_map(|round| plan.ops(round).collect::<Vec<_>>()).collect::<Vec<_>>();
+            ops.into_iter().filter_map(|op| if let Op::Send { from, .. } = op { Some(from.len) } else { None })
+        });
+        sends.fold((0, 0), |(messages, bytes), len| (messages + 1, bytes + (len * size_of::<u64>()) as u64))
+    }
+
+    fn plan<'b>(&self, table: &Table, member: Member, bounds: &'b Bounds) -> Result<Plan<'b>, ScheduleError> {
+        let (root, count, size) = (self.root, self.count, size_of::<u64>());
+        let blocks = if self.equal { Blocks::Equal(count) } else { Blocks::Bounds(&bounds.blocks) };
+        let commutes = if self.ordered { Commutes::No } else { Commutes::Yes };
+        match self.kind {
+            Kind::Barrier => Ok(table.barrier(member)),
+            Kind::Broadcast => table.broadcast(member, root, count, size),
+            Kind::Reduce => table.reduce(member, root, count),
+            Kind::AllReduce => table.all_reduce(member, count, size, commutes),
+            Kind::Scan => Ok(table.scan(member, count)),
+            Kind::ReduceScatter => table.reduce_scatter(member, blocks),
+            Kind::Gather => table.gather(member, root, blocks, size),
+            Kind::Scatter => table.scatter(member, root, blocks, size),
+            Kind::AllGather => table.all_gather(member, blocks, size),
+            Kind::AllToAll => table.all_to_all(member, count, size),
+            Kind::AllToAllBlocks => {
+                table.all_to_all_blocks(member, Blocks::Bounds(&bounds.sent), Blocks::Bounds(&bounds.received))
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 mod agree;
 mod awaited;
 mod calls;
+mod counted;
 mod ends;
 mod stories;
 mod world;

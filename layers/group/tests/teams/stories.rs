@@ -14,6 +14,7 @@ use loom_group::schedule::{Switch, Table};
 use proptest::prelude::*;
 
 use crate::calls::{Bounds, Call, KINDS};
+use crate::counted::Counted;
 use crate::world::{FINE, Group, Members, Size, Turn, groups, harmless};
 
 #[derive(Clone, Debug)]
@@ -340,8 +341,8 @@ fn open<'g>(groups: &'g [Group], told: &Told, packets: &mut [HashSet<usize>]) ->
     let open = |(rank, member): (u32, &u32)| {
         let noted = &mut packets[*member as usize];
         let packets = std::iter::repeat_with(|| {
-            let packet = Vec::<u8>::with_capacity(told.capacity);
-            noted.insert(packet.as_ptr().addr());
+            let packet = Counted::new(told.capacity);
+            noted.insert(packet.addr());
             packet
         });
         let peers = told.ranks.iter().map(|member| PeerIndex(*member));
@@ -356,7 +357,7 @@ fn all_come_back(story: &Story, groups: &[Group], mut packets: Vec<HashSet<usize
         for (group, packets) in groups.iter().zip(&mut packets) {
             while let Ok(Some(completion)) = group.cq().poll() {
                 let Completion::Op(done) = completion else { continue };
-                assert!(packets.remove(&done.into_buf().as_ptr().addr()), "a packet comes back once");
+                assert!(packets.remove(&done.into_buf().addr()), "a packet comes back once");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Members on one thread, each with a group of its own, and the packets of their teams.
+//! Members on one thread, each with a group of its own.
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
@@ -6,10 +6,12 @@ use loom_core::{Domain, EndpointAddr};
 use loom_group::collective::{CollectiveError, Combine, Element, Running, Team, TeamAttr};
 use loom_group::{PeerIndex, Prepared};
 
+use crate::counted::Counted;
+
 pub(crate) type Side = Soft<'static>;
-pub(crate) type Group = loom_group::Group<'static, Side, Vec<u8>, Global>;
-pub(crate) type Members<'g> = Team<'g, 'static, Side, Vec<u8>, Global>;
-pub(crate) type Run<'t, 'b, E, C> = Running<'t, 'b, 'static, Side, Vec<u8>, Global, E, C>;
+pub(crate) type Group = loom_group::Group<'static, Side, Counted, Global>;
+pub(crate) type Members<'g> = Team<'g, 'static, Side, Counted, Global>;
+pub(crate) type Run<'t, 'b, E, C> = Running<'t, 'b, 'static, Side, Counted, Global, E, C>;
 
 /// How large the network, and the queues of the groups, are.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +32,7 @@ impl Size {
 pub(crate) const FINE: Plan = Plan::new(0);
 
 /// The groups of all members, each with the faults of its rank. Nothing is known yet of the peers.
-fn prepared(size: Size, faults: impl Fn(u32) -> Plan) -> Vec<Prepared<'static, Side, Vec<u8>, Global>> {
+fn prepared(size: Size, faults: impl Fn(u32) -> Plan) -> Vec<Prepared<'static, Side, Counted, Global>> {
     let Size { members, depth, tx_depth, eager } = size;
     let attr = NetworkAttr {
         endpoints: u16::try_from(members).unwrap(),
@@ -56,8 +58,8 @@ pub(crate) fn groups(size: Size, faults: impl Fn(u32) -> Plan) -> Vec<Group> {
 }
 
 /// A packet of each capacity.
-pub(crate) fn packets(capacity: usize) -> impl Iterator<Item = Vec<u8>> {
-    std::iter::repeat_with(move || Vec::with_capacity(capacity))
+pub(crate) fn packets(capacity: usize) -> impl Iterator<Item = Counted> {
+    std::iter::repeat_with(move || Counted::new(capacity))
 }
 
 /// A team of these members, for each of them. Ranks are as they stand.
