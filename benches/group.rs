@@ -63,7 +63,7 @@ fn grouped(group: &All, receivers: &mut [Receiver], buffers: &mut [Option<Bytes>
         let summary = group.scatter_send((0..).map(PeerIndex).zip(messages), &mut places, Forever).unwrap();
         assert!(summary.is_complete(), "all messages are sent");
         for (place, buf) in places.iter_mut().zip(&mut *buffers) {
-            *buf = place.take().into_buf();
+            *buf = place.take_buf();
         }
         receivers.iter_mut().for_each(Receiver::take);
     }

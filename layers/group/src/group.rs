@@ -79,6 +79,8 @@ pub struct Group<'m, T: Transport, B: Buffer, A: Allocator> {
     pub(crate) links: Links<'m, T, B, A>,
     /// By the place in the vector, or by the number of the member.
     queues: Array<[Queue; 2], A>,
+    /// How many requests wait for room: those of all queues.
+    pub(crate) waiting: Cell<usize>,
     /// The rounds of posting that there were.
     round: Cell<u64>,
     /// The numbers of teams that are taken: a bit each.
@@ -262,7 +264,15 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         links: Links<'m, T, B, A>,
         queues: Array<[Queue; 2], A>,
     ) -> Self {
-        Group { domain, cq, links, queues, round: Cell::new(0), teams: [const { Cell::new(0) }; 4] }
+        Group {
+            domain,
+            cq,
+            links,
+            queues,
+            waiting: Cell::new(0),
+            round: Cell::new(0),
+            teams: [const { Cell::new(0) }; 4],
+        }
     }
 
     /// How many members the group can have.

@@ -150,6 +150,16 @@ impl<T: Transport, B: Buffer> Place<'_, T, B> {
         &self.outcome
     }
 
+    /// Takes the buffer out, if it is back: the place is empty then. One that is [`InFlight`](Outcome::InFlight) stays so.
+    #[must_use]
+    #[inline]
+    pub fn take_buf(&mut self) -> Option<B> {
+        if matches!(self.outcome, Outcome::InFlight(_)) {
+            return None;
+        }
+        self.take().into_buf()
+    }
+
     /// Takes the outcome out: the place is empty.
     #[must_use]
     #[inline]

@@ -205,9 +205,9 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         let number = self.used;
         let Some(place) = self.places.get_mut(number) else { return Err(Rejected { buf, error: PostError::Full }) };
         place.peer = index;
-        // Over the endpoint of all, and with room: apart, so that it is about as short as by hand.
+        // Over the endpoint of all, and where nothing waits for room: apart, so that it is about as short as by hand.
         if let Some((endpoint, peer)) = self.group.links.shared(index)
-            && self.group.queue(To::Peer(peer), V::RECEIVES).is_some_and(|queue| queue.waiting.get() == 0)
+            && self.group.waiting.get() == 0
         {
             match V::post(endpoint, peer, Source::Peer(peer), What { region, word }, buf) {
                 Ok(key) => place.set(Outcome::InFlight(key)),
@@ -245,10 +245,14 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     fn refused<V: Verb<T, B>>(&mut self, to: To, region: &RemoteRegion, word: u64, rejected: Rejected<B>) {
         let (post, receives) = (Post::of::<V>(), V::RECEIVES);
         let waiting = Waiting { post, to, region: *region, receives, word };
-        if let Some(place) = self.places.get_mut(self.used)
-            && let Some(queue) = self.group.queue(to, receives)
-        {
-            self.waiting += usize::from(refuse(place, queue, waiting, rejected));
+        match (self.places.get_mut(self.used), self.group.queue(to, receives)) {
+            (Some(place), Some(queue)) => {
+                self.waiting += usize::from(self.group.refuse(place, queue, waiting, rejected));
+            }
+            // An address has a queue: this loses no buffer if one has not.
+            (Some(place), None) => place.set(Outcome::NotPosted { buf: rejected.buf, error: rejected.error }),
+            // There is a place: it was seen.
+            (None, _) => {}
         }
     }
 
@@ -381,7 +385,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
                 continue;
             };
             // It does not wait while user code runs, which may panic.
-            queue.waiting.set(queue.waiting.get().saturating_sub(1));
+            self.group.waits_no_more(queue);
             self.waiting = self.waiting.saturating_sub(1);
             match self.group.post_waiting(&waiting, buf) {
                 Ok(key) => {
@@ -390,7 +394,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
                 }
                 Err(rejected) => {
                     let error = rejected.error;
-                    if refuse(place, queue, waiting, rejected) {
+                    if self.group.refuse(place, queue, waiting, rejected) {
                         self.waiting += 1;
                         queue.refused_in.set(round);
                     }
@@ -418,7 +422,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         for place in &mut *places {
             if let Some(waiting) = place.waiting.take() {
                 if let Some(queue) = self.group.queue(waiting.to, waiting.receives) {
-                    queue.waiting.set(queue.waiting.get().saturating_sub(1));
+                    self.group.waits_no_more(queue);
                 }
                 self.waiting = self.waiting.saturating_sub(1);
             }
@@ -439,21 +443,31 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     }
 }
 
-/// Puts a request that was refused into its place. Returns whether it waits there.
-#[cold]
-fn refuse<'m, T: Transport, B: Buffer>(
-    place: &mut Place<'m, T, B>,
-    queue: &Queue,
-    waiting: Waiting<'m, T, B>,
-    Rejected { buf, error }: Rejected<B>,
-) -> bool {
-    place.set(Outcome::NotPosted { buf, error });
-    let waits = error.is_transient();
-    if waits {
-        place.waiting = Some(waiting);
-        queue.waiting.set(queue.waiting.get() + 1);
+impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
+    /// Puts a request that was refused into its place. Returns whether it waits there.
+    #[cold]
+    fn refuse(
+        &self,
+        place: &mut Place<'m, T, B>,
+        queue: &Queue,
+        waiting: Waiting<'m, T, B>,
+        Rejected { buf, error }: Rejected<B>,
+    ) -> bool {
+        place.set(Outcome::NotPosted { buf, error });
+        let waits = error.is_transient();
+        if waits {
+            place.waiting = Some(waiting);
+            queue.waiting.set(queue.waiting.get() + 1);
+            self.waiting.set(self.waiting.get() + 1);
+        }
+        waits
     }
-    waits
+
+    /// A request that has waited is posted, or is given up.
+    fn waits_no_more(&self, queue: &Queue) {
+        queue.waiting.set(queue.waiting.get().saturating_sub(1));
+        self.waiting.set(self.waiting.get().saturating_sub(1));
+    }
 }
 
 impl<T: Transport, B: Buffer, A: Allocator> Drop for Scope<'_, '_, T, B, A> {
