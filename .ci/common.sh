@@ -1,0 +1,87 @@
+# shellcheck shell=bash disable=SC2034
+# What the steps share. A part of `.ci/run`.
+
+TARGET=x86_64-unknown-linux-gnu
+TOOLS=$PWD/target/ci
+FEATURES=libfabric,loom-fabric-core/std,loom-fabric-alloc/allocator-api2-02,loom-fabric-alloc/os,loom-fabric-alloc/bytes,loom-fabric-alloc/bytemuck,loom-fabric-async/tokio,loom-fabric-group/pmi
+# The tests over libfabric's providers that both versions run.
+LIBFABRIC_TESTS=(--test transports --test connected --test ofi_raw --test ofi_counters --test ofi_device --test ofi_multicast
+    --test ofi_collectives --test ofi_discovery --test ofi_regions --test ofi_scalable --test ofi_symmetric --test profiles
+    --test protocols --test shm_processes --test groups --test group_connections --test gone_addresses)
+# Kept out of handlers which some providers' libraries install for signals.
+export IPATH_NO_BACKTRACE=1 HFI_NO_BACKTRACE=1
+export CARGO_TERM_COLOR=never
+# A version of libfabric that the page of providers does not have fails.
+export LOOM_PAGE=check
+
+say() { printf '\n== %s\n' "$*"; }
+
+die() { printf 'FAILED: %s\n' "$*" >&2; exit 1; }
+
+# Says that a step cannot run here, and why.
+skip() { echo "SKIPPED: $*"; skipped+=("$step"); }
+
+# Debian packages, as far as they are missing; options of `apt-get install` come first.
+packages() {
+    local missing=() options=() package
+    while [[ $1 == -* ]]; do options+=("$1"); shift; done
+    for package in "$@"; do
+        [ "$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null)" = "install ok installed" ] || missing+=("$package")
+    done
+    [ ${#missing[@]} -gt 0 ] || return 0
+    local as_root=()
+    [ "$(id -u)" = 0 ] || as_root=(sudo)
+    echo "installing ${missing[*]}"
+    "${as_root[@]}" apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq "${options[@]}" "${missing[@]}" >/dev/null
+}
+
+libfabric() { packages gcc libfabric-dev libclang-dev pkg-config; }
+
+nightly() { rustup toolchain list 2>/dev/null | grep -q '^nightly'; }
+
+# Runs a command and fails if it does, or if its test runners executed no test.
+tested() {
+    local log passed
+    log=$(mktemp)
+    "$@" 2>&1 | tee "$log" || die "$*"
+    passed=$(grep -oE '[0-9]+ passed' "$log" | awk '{ sum += $1 } END { print sum + 0 }')
+    rm -f "$log"
+    [ "$passed" -gt 0 ] || die "no test ran: $*"
+    echo "$passed tests passed"
+}
+
+# Runs a command that has to fail, and to say why.
+fails_with() {
+    local wanted=$1 log
+    shift
+    log=$(mktemp)
+    if "$@" >"$log" 2>&1; then cat "$log"; die "the control passed: $*"; fi
+    grep -qF "$wanted" "$log" || { cat "$log"; die "the control failed without '$wanted': $*"; }
+    rm -f "$log"
+    echo "control: fails with '$wanted', as it has to"
+}
+
+# Waits until fewer than so many jobs are running.
+jobs_below() { while [ "$(jobs -rp | wc -l)" -ge "$1" ]; do wait -n || true; done; }
+
+# libfabric 2.5.1, as the Python package mpich carries it; prints the folder.
+newer_libfabric() {
+    local folder=$TOOLS/mpich
+    if [ ! -e "$folder/done" ]; then
+        command -v python3 >/dev/null && python3 -m pip --version >/dev/null 2>&1 || packages python3 python3-pip >&2
+        rm -rf "$folder" && mkdir -p "$folder"
+        python3 -m pip download --quiet --no-deps --only-binary :all: --dest "$folder" mpich==5.0.2 >&2
+        python3 -m zipfile -e "$folder"/mpich-*.whl "$folder" >&2
+        touch "$folder/done"
+    fi
+    find "$folder" -name libfabric.so.1 -printf '%h\n' -quit
+}
+
+# MPICH 5.0.2 of the same package; prints its folder. What was unpacked cannot be executed yet.
+newer_mpich() {
+    local folder
+    folder=$(dirname "$(dirname "$(newer_libfabric)")")
+    chmod +x "$folder"/bin/*
+    echo "$folder"
+}

@@ -1,0 +1,134 @@
+# shellcheck shell=bash disable=SC2154
+# Form, lints, documentation, packages, and what builds. A part of `.ci/run`.
+
+step_format() { # rustfmt, and comments with words that hide the subject: no more than there were, with a control
+    command -v python3 >/dev/null || packages python3
+    .ci/plain
+    fails_with "more comments hide who does something" .ci/plain --plant
+    cargo fmt --all --check
+    cargo fmt --manifest-path fuzz/Cargo.toml --check
+    cargo fmt --manifest-path benches/Cargo.toml --check
+    cargo fmt --manifest-path examples/freestanding/Cargo.toml --check
+}
+
+step_layers() { # which modules of the core use which: no circles, with controls
+    command -v python3 >/dev/null || packages python3
+    .ci/layers
+    fails_with "a circle: buffer -> tagged -> buffer" .ci/layers --plant
+    fails_with "objects/domain.rs uses scope, which stands below it" .ci/layers --plant
+    fails_with "soft/send.rs uses receive, which stands below it" .ci/layers --plant
+    fails_with "transport/fabric.rs uses endpoint, which stands below it" .ci/layers --plant
+}
+
+step_clippy() { # clippy, warnings denied
+    libfabric
+    cargo clippy --locked --workspace --all-targets --features "$FEATURES" -- -D warnings
+    cargo clippy --locked --workspace -- -D warnings
+    cargo clippy --locked --manifest-path fuzz/Cargo.toml --all-targets -- -D warnings
+    cargo clippy --locked --manifest-path benches/Cargo.toml --target-dir target/benches --all-targets -- -D warnings
+    cargo clippy --locked --manifest-path benches/Cargo.toml --target-dir target/benches --no-default-features -- -D warnings
+    CARGO_TARGET_DIR=$PWD/target/freestanding \
+        cargo clippy --locked --manifest-path examples/freestanding/Cargo.toml --target "$TARGET" -- -D warnings
+}
+
+step_docs() { # rustdoc, warnings denied; no more items without an example than there were, with a control
+    libfabric
+    RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --features "$FEATURES"
+    nightly || { skip "items without an example: no nightly toolchain"; return 0; }
+    command -v python3 >/dev/null || packages python3
+    .ci/examples
+    fails_with "more items have no example" .ci/examples --plant
+}
+
+step_packages() { # every package is complete, and is documented without a libfabric; licences of dependencies
+    libfabric
+    command -v python3 >/dev/null || packages python3
+    local folder=$PWD/target/packages wanted made
+    rm -rf "$folder/package"
+    # That each builds by itself, the step features has seen.
+    cargo package --workspace --no-verify --locked --allow-dirty --target-dir "$folder"
+    cargo publish --workspace --dry-run --no-verify --locked --allow-dirty --target-dir "$folder/publish"
+    .ci/packages "$folder/package"
+    fails_with "loom-fabric-core: PLANTED is not in the package" .ci/packages --plant "$folder/package"
+    fails_with "the licence MIT is not accepted" .ci/packages --plant "$folder/package"
+    # As docs.rs does it.
+    DOCS_RS=1 PKG_CONFIG=/bin/false LIBCLANG_PATH=/nonexistent RUSTDOCFLAGS="-D warnings" \
+        cargo doc --locked --workspace --no-deps --all-features --target-dir "$folder/docs"
+    [ -e "$folder/docs/doc/loom_fabric/ofi/index.html" ] || die "the module ofi is not documented"
+    fails_with "needs libfabric" env PKG_CONFIG=/bin/false cargo check --locked --features libfabric --target-dir "$folder/docs"
+    if [ "$(pkg-config --modversion libfabric)" = 1.17.0 ]; then
+        cargo check --locked --quiet --features libfabric --target-dir "$folder/bindings"
+        made=$(ls -t "$folder"/bindings/debug/build/loom-fabric-*/out/libfabric.rs | head -1)
+        cmp "$made" bindings/libfabric-1.17.rs || die "cp $made bindings/libfabric-1.17.rs"
+    else
+        skip "comparing bindings/libfabric-1.17.rs, which needs the headers of libfabric 1.17"
+    fi
+    wanted=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+    if rustc "+$wanted" --version >/dev/null 2>&1; then
+        cargo "+$wanted" check --locked --workspace --features "$FEATURES" --target-dir "$folder/oldest"
+    elif [[ $(rustc --version) != "rustc $wanted."* ]]; then
+        skip "the oldest Rust, $wanted, which is not installed"
+    fi
+}
+
+step_features() { # every set of features builds, and the core depends on what it says
+    libfabric
+    local package sets features targets
+    while read -r package sets; do
+        # The core's tests have to build, too.
+        targets=()
+        [ "$package" != loom-fabric-core ] || targets=(--all-targets)
+        for features in "" $sets; do
+            echo "$package: [$features]"
+            cargo check --locked --quiet "${targets[@]}" -p "$package" --no-default-features --features "$features"
+        done
+    done <<'SETS'
+loom-fabric std libfabric std,libfabric
+loom-fabric-core std
+loom-fabric-alloc allocator-api2-02 os bytes bytemuck
+loom-fabric-async std tokio
+loom-fabric-cli libfabric
+loom-fabric-group std pmi
+SETS
+    local tree
+    tree=$(cargo tree --locked -e normal -p loom-fabric-core --prefix none --no-dedupe | awk '{ print $1 }' | sort -u | tr '\n' ' ')
+    echo "loom-fabric-core depends on: $tree"
+    [ "$tree" = "allocator-api2 bitflags byteorder hash32 heapless loom-fabric-core spin stable_deref_trait " ] ||
+        die "the core's dependencies have changed"
+}
+
+# The headers of libfabric 2.1 as Debian 13 has them, with the library of `newer_libfabric` to link with; prints the folder.
+newer_headers() {
+    local folder=$TOOLS/headers library deb uri
+    if [ ! -e "$folder/done" ]; then
+        library=$(newer_libfabric)
+        rm -rf "$folder" && mkdir -p "$folder"
+        deb=$folder/libfabric-dev.deb
+        uri=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | head -1)
+        /usr/lib/apt/apt-helper download-file "${uri%/}/pool/main/libf/libfabric/libfabric-dev_2.1.0-1.1_amd64.deb" "$deb" \
+            SHA256:0c827978d96c2c84bb4065d14f2cc2f6774c2145a2e6ad84dc3e7c25956abb0a >&2 || return 0
+        dpkg-deb -x "$deb" "$folder" && ln -sf "$library/libfabric.so.1" "$folder/usr/lib/x86_64-linux-gnu/libfabric.so"
+        touch "$folder/done"
+    fi
+    echo "$folder"
+}
+
+step_headers() { # builds with the headers of libfabric 2, too, and names and numbers are the same
+    libfabric
+    local folder library
+    folder=$(newer_headers)
+    [ -n "$folder" ] || { skip "the headers of libfabric 2.1 cannot be had"; return 0; }
+    library=$(newer_libfabric)
+    export PKG_CONFIG_LIBDIR=$folder/usr/lib/x86_64-linux-gnu/pkgconfig PKG_CONFIG_SYSROOT_DIR=$folder CARGO_TARGET_DIR=$PWD/target/headers
+    tested env LD_LIBRARY_PATH="$library" cargo test --locked --features libfabric --lib \
+        --test vocabulary_matches_headers --test ofi_discovery --test ofi_raw --test ofi_device
+    grep -q 'FI_MAJOR_VERSION : u32 = 2 ;' target/headers/debug/build/loom-fabric-*/out/libfabric.rs || die "other headers were used"
+    unset PKG_CONFIG_LIBDIR PKG_CONFIG_SYSROOT_DIR CARGO_TARGET_DIR
+}
+
+step_freestanding() { # the program without std, alloc and libc, also without an operating system, and its controls
+    packages binutils
+    packages --no-install-recommends qemu-system-x86 || true
+    CARGO_TARGET_DIR=$PWD/target/freestanding examples/freestanding/check
+    command -v qemu-system-x86_64 >/dev/null || skip "booting without an operating system: qemu-system-x86 cannot be installed"
+}

@@ -1,0 +1,54 @@
+# shellcheck shell=bash disable=SC2154
+# The faults of libfabric's providers. A part of `.ci/run`.
+
+# How a program of faults.c ended for a fault, into a file. Whether a fault strikes may be chance: it is gone when three runs say so.
+fault_ends() {
+    local folder=$1 program=$2 fault=$3 wanted=$4 into=$5 ended
+    for _ in 1 2 3; do
+        ended=0
+        LD_LIBRARY_PATH=$folder timeout 60 "$program" "$fault" 2>/dev/null || ended=$?
+        case $ended in 0) ended=there ;; 1) ended=gone ;; 2) ended=no-provider ;; 135 | 139) ended=crash ;; esac
+        [ "$ended" = gone ] && [ "$wanted" != gone ] || break
+    done
+    echo "$ended" >"$into"
+}
+
+step_faults() { # what libfabric's providers fail at, in C: every fault that the tests pass over is there, and none is gone
+    libfabric
+    packages libfabric-bin
+    local program folder version fault in_1 in_2 wanted ended ends judged=0
+    program=$(mktemp)
+    ends=$(mktemp -d)
+    gcc -O1 -Wall -Wextra -Werror -o "$program" tests/faults/faults.c -lfabric
+    # Newer headers have no buffered receives.
+    gcc -O1 -Wall -Wextra -Werror -Wno-unused -fsyntax-only -DWITHOUT_BUFFERED_RECV tests/faults/faults.c
+    for folder in "" "$(newer_libfabric)"; do
+        version=$(LD_LIBRARY_PATH=$folder fi_info --version | awk '$1 == "libfabric:" { split($2, part, "."); print part[1] "." part[2] }')
+        # Most of them wait for what does not come: eight at a time.
+        while read -r fault in_1 in_2; do
+            case $version in
+                1.17) wanted=$in_1 ;;
+                2.5) wanted=$in_2 ;;
+                *) skip "libfabric $version: nothing is known of it"; break ;;
+            esac
+            jobs_below 8
+            echo "$wanted" >"$ends/$fault.wanted"
+            fault_ends "$folder" "$program" "$fault" "$wanted" "$ends/$fault.ended" &
+        done < <(grep -v '^#' cli/faults.txt)
+        jobs_below 1
+        # What `sm2` keeps of processes that crashed, and counts.
+        rm -f /dev/shm/fi_sm2_mmaps
+        for fault in "$ends"/*.wanted; do
+            [ -e "$fault" ] || continue
+            fault=$(basename "$fault" .wanted)
+            read -r wanted <"$ends/$fault.wanted"
+            read -r ended <"$ends/$fault.ended"
+            rm "$ends/$fault".*
+            echo "libfabric $version: $fault: $ended"
+            [ "$ended" = "$wanted" ] || die "$fault with libfabric $version: $ended, and not $wanted"
+            judged=$((judged + 1))
+        done
+    done
+    rm -rf "$program" "$ends"
+    [ "$judged" -gt 0 ] || skip "no version of which something is known"
+}

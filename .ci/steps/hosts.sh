@@ -1,0 +1,106 @@
+# shellcheck shell=bash disable=SC2154
+# Several hosts, which are network namespaces. A part of `.ci/run`.
+
+# Removes the two hosts.
+no_hosts() {
+    ip netns del "$1-a" 2>/dev/null || true
+    ip netns del "$1-b" 2>/dev/null || true
+}
+
+step_hosts() { # the examples, and one transfer of each kind, between two network namespaces, where the machine permits making them
+    libfabric
+    packages iproute2 libfabric-bin
+    local name=loom-$$ host error
+    error=$(ip netns add "$name-a" 2>&1) || { skip "no network namespaces: $error"; return 0; }
+    # shellcheck disable=SC2064
+    trap "no_hosts $name" EXIT
+    ip netns add "$name-b"
+    ip link add "veth-a$$" netns "$name-a" type veth peer name "veth-b$$" netns "$name-b" ||
+        { skip "no veth pairs"; no_hosts "$name"; return 0; }
+    for host in a b; do
+        ip -n "$name-$host" addr add "10.77.0.$([ $host = a ] && echo 1 || echo 2)/24" dev "veth-$host$$"
+        ip -n "$name-$host" link set "veth-$host$$" up
+        ip -n "$name-$host" link set lo up
+    done
+    cargo build --locked --quiet --release --example pingpong --example fi_pingpong --features libfabric,std
+    local at_a=(ip netns exec "$name-a") at_b=(ip netns exec "$name-b") programs=target/release/examples server played=0
+    local few=(--sizes 1,64,65536,1M --iterations 50 --transport libfabric)
+    while read -r provider; do
+        fi_info -p "$provider" >/dev/null 2>&1 || { skip "$provider: not in this libfabric"; continue; }
+        timeout 60 "${at_a[@]}" "$programs/pingpong" "${few[@]}" --provider "$provider" --node 10.77.0.1 --listen 10.77.0.1:47601 &
+        server=$!
+        timeout 60 "${at_b[@]}" "$programs/pingpong" "${few[@]}" --provider "$provider" --node 10.77.0.2 --connect 10.77.0.1:47601 ||
+            die "between two hosts over $provider"
+        wait "$server" || die "the listening host over $provider"
+        played=$((played + 1))
+    done <<'PROVIDERS'
+tcp;ofi_rxm
+net
+sockets
+udp;ofi_rxd
+PROVIDERS
+    while read -r provider kind; do
+        fi_info -p "$provider" >/dev/null 2>&1 || { skip "$provider: not in this libfabric"; continue; }
+        timeout 60 "${at_a[@]}" "$programs/fi_pingpong" -p "$provider" -e "$kind" -c -I 20 &
+        server=$!
+        timeout 60 "${at_b[@]}" "$programs/fi_pingpong" -p "$provider" -e "$kind" -c -I 20 10.77.0.1 ||
+            die "between two hosts over $provider $kind"
+        wait "$server" || die "the listening host over $provider $kind"
+        played=$((played + 1))
+    done <<'PAIRS'
+tcp msg
+net msg
+sockets msg
+udp dgram
+PAIRS
+    [ "$played" -gt 0 ] || die "nothing was played"
+    # One transfer of each kind, over both versions.
+    local folder kinds=(cargo test --locked --workspace --features "$FEATURES" --test hosts -- hosts::) kind="write with immediate data"
+    export LOOM_HOSTS=$name-a,$name-b
+    for folder in "" "$(newer_libfabric)"; do
+        tested env LD_LIBRARY_PATH="$folder" timeout 300 "${kinds[@]}"
+    done
+    fails_with "else arrives than was sent: $kind" env LOOM_FLIPS="$kind" timeout 300 "${kinds[@]}peers::tcp"
+    unset LOOM_HOSTS
+    # Without the cable nothing arrives.
+    ip -n "$name-b" link set "veth-b$$" down
+    fails_with "cannot connect to 10.77.0.1:47602" timeout 30 "${at_b[@]}" "$programs/pingpong" --transport libfabric \
+        --provider 'tcp;ofi_rxm' --node 10.77.0.2 --connect 10.77.0.1:47602 --timeout 1
+    no_hosts "$name"
+    trap - EXIT
+}
+
+# Removes four hosts and the cables between them.
+no_lan() { local host; for host in a b c d; do ip netns del "$1-$host" 2>/dev/null || true; done; }
+
+step_multicast() { # multicast groups between four network namespaces on one network, where the machine permits making them
+    libfabric
+    packages iproute2
+    local name=loom-$$ host number=1 error folder
+    error=$(ip netns add "$name-a" 2>&1) || { skip "no network namespaces: $error"; return 0; }
+    # shellcheck disable=SC2064
+    trap "no_lan $name" EXIT
+    # The first one has the switch, which takes everything everywhere.
+    ip -n "$name-a" link add lan type bridge mcast_snooping 0 2>/dev/null || { skip "no bridges"; no_lan "$name"; return 0; }
+    ip -n "$name-a" addr add 10.78.0.1/24 dev lan
+    ip -n "$name-a" link set lan up
+    ip -n "$name-a" route add 239.0.0.0/8 dev lan
+    for host in b c d; do
+        number=$((number + 1))
+        ip netns add "$name-$host"
+        ip link add "to-$host" netns "$name-a" type veth peer name lan netns "$name-$host" ||
+            { skip "no veth pairs"; no_lan "$name"; return 0; }
+        ip -n "$name-a" link set "to-$host" master lan up
+        ip -n "$name-$host" addr add "10.78.0.$number/24" dev lan
+        ip -n "$name-$host" link set lan up
+        ip -n "$name-$host" route add 239.0.0.0/8 dev lan
+    done
+    for folder in "" "$(newer_libfabric)"; do
+        tested env LD_LIBRARY_PATH="$folder" LOOM_HOSTS="$name-a,$name-b,$name-c,$name-d" \
+            timeout 300 cargo test --locked --features libfabric --test ofi_multicast -- --ignored hosts::
+    done
+    fails_with "after leaving" env LOOM_STAYS=1 LOOM_HOSTS="$name-a,$name-b,$name-c,$name-d" \
+        timeout 300 cargo test --locked --features libfabric --test ofi_multicast -- --ignored hosts::members
+    no_lan "$name"
+    trap - EXIT
+}

@@ -1,0 +1,200 @@
+# shellcheck shell=bash disable=SC2154
+# Programs of the tree: the command, the examples, and their peers. A part of `.ci/run`.
+
+step_command() { # `loom`, the command: its tests with and without libfabric, and what it says of this machine, with a control
+    libfabric
+    tested cargo test --locked -p loom-fabric-cli
+    tested cargo test --locked -p loom-fabric-cli --features libfabric
+    cargo build --locked --quiet --release -p loom-fabric-cli --features libfabric
+    local program=target/release/loom provider
+    "$program" info
+    for provider in soft shm tcp 'tcp;ofi_rxm'; do
+        "$program" info --words --provider "$provider" | grep -q "$provider" || die "there is no $provider"
+    done
+    # Something may be wrong here, such as a small /dev/shm.
+    "$program" doctor || [ $? -eq 1 ]
+    "$program" bench --provider soft,'tcp;ofi_rxm' --sizes 8,4K --iterations 200
+    # The control: a wrong environment is found.
+    fails_with "is FI_PROVIDER set" env FI_PROVIDER=no-such-provider "$program" doctor
+}
+
+# Waits until a server of `fi_pingpong`'s protocol takes connections on its port, or has ended.
+listening() {
+    local server=$1 port=$2 _
+    for _ in {1..100}; do
+        ss -ltn "sport = :$port" | grep -q LISTEN && return 0
+        kill -0 "$server" 2>/dev/null || return 0
+        sleep 0.1
+    done
+}
+
+# A server and a client of `fi_pingpong`'s protocol, with a port and the same options: whether both end well; if not, what
+# they said.
+between() {
+    local server=$1 client=$2 port=$3 first failed=0 log
+    shift 3
+    log=$(mktemp)
+    timeout 60 "$server" -B "$port" "$@" >"$log" 2>&1 &
+    first=$!
+    listening "$first" "$port"
+    timeout 60 "$client" -P "$port" "$@" 127.0.0.1 >>"$log" 2>&1 || failed=1
+    wait "$first" || failed=1
+    [ "$failed" -eq 0 ] || cat "$log"
+    rm -f "$log"
+    return "$failed"
+}
+
+# loom as server and as client of libfabric's own `fi_pingpong`, at two ports from this one on; what went wrong, into a file.
+plays_both() {
+    local provider=$1 kind=$2 mode=$3 port=$4 into=$5 loom=target/release/examples/fi_pingpong
+    local options=(-p "$provider" -e "$kind" -m "$mode" -c -I 20)
+    between fi_pingpong "$loom" "$port" "${options[@]}" >"$into" 2>&1 || echo "as client over $provider, $kind, $mode" >>"$into"
+    between "$loom" fi_pingpong "$((port + 1))" "${options[@]}" >>"$into" 2>&1 || echo "as server over $provider, $kind, $mode" >>"$into"
+}
+
+step_interop() { # libfabric's own fi_pingpong as the peer, server and client, every byte checked
+    libfabric
+    packages libfabric-bin iproute2
+    cargo build --locked --quiet --release --example fi_pingpong --features libfabric,std
+    local loom=target/release/examples/fi_pingpong ends port=47610 pair
+    ends=$(mktemp -d)
+    while read -r provider kind mode; do
+        # libfabric 2 has no `net`.
+        fi_info -p "$provider" >/dev/null 2>&1 || { skip "$provider: not in this libfabric"; continue; }
+        jobs_below 4
+        plays_both "$provider" "$kind" "$mode" "$port" "$ends/$provider $kind $mode" &
+        port=$((port + 2))
+    done <<'PAIRS'
+tcp;ofi_rxm rdm msg
+tcp;ofi_rxm rdm tagged
+net rdm msg
+net rdm tagged
+shm rdm msg
+shm rdm tagged
+sockets rdm msg
+sockets rdm tagged
+udp;ofi_rxd rdm msg
+udp;ofi_rxd rdm tagged
+udp dgram msg
+sockets dgram msg
+tcp msg msg
+net msg msg
+sockets msg msg
+sockets msg tagged
+PAIRS
+    jobs_below 1
+    for pair in "$ends"/*; do
+        [ -e "$pair" ] || die "nothing was played"
+        [ ! -s "$pair" ] || die "$(cat "$pair")"
+        echo "$(basename "$pair"): as server and as client"
+    done
+    rm -rf "$ends"
+    # Without -c loom sends other bytes than those that the other side checks.
+    timeout 60 "$loom" -p shm -e rdm -S 64 >/dev/null 2>&1 &
+    local careless=$!
+    listening "$careless" 47592
+    fails_with "Error at iteration=1" timeout 60 fi_pingpong -p shm -e rdm -S 64 -c 127.0.0.1
+    kill "$careless" 2>/dev/null || true
+    wait "$careless" || true
+}
+
+step_pingpong() { # the example, in one process and between two
+    libfabric
+    packages python3
+    cargo build --locked --quiet --release --example pingpong --features libfabric
+    local program=target/release/examples/pingpong provider server
+    local few=(--sizes 1,64,65536 --iterations 200)
+    "$program" "${few[@]}" --json | python3 -m json.tool >/dev/null
+    "$program" "${few[@]}" --threads 1
+    for provider in shm 'tcp;ofi_rxm'; do
+        "$program" "${few[@]}" --transport libfabric --provider "$provider"
+        timeout 60 "$program" "${few[@]}" --transport libfabric --provider "$provider" --listen 127.0.0.1:47601 &
+        server=$!
+        timeout 60 "$program" "${few[@]}" --transport libfabric --provider "$provider" --connect 127.0.0.1:47601
+        wait "$server" || die "the listening side over $provider"
+    done
+    fails_with "unexpected argument '--no-such-option'" "$program" --no-such-option
+    fails_with "cannot connect to 127.0.0.1:47602" timeout 30 "$program" --transport libfabric --provider shm --connect 127.0.0.1:47602 --timeout 1
+}
+
+# Waits until a program listens at a port.
+wait_for_port() {
+    for _ in $(seq 200); do
+        if (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; then return 0; fi
+        sleep 0.1
+    done
+    die "nobody listens at port $1"
+}
+
+step_examples() { # the deployment in one block, the busy-polled runtime, frames and async programs, over the software transport and libfabric
+    libfabric
+    cargo build --locked --quiet --release --example arena --example embedded_runtime --example framed --example async_pingpong \
+        --example echo_server --example kv --example scatter_gather --example tune_collectives --features libfabric
+    local programs=target/release/examples provider server executor
+    "$programs/arena"
+    "$programs/embedded_runtime" --seconds 1
+    "$programs/framed"
+    timeout 60 "$programs/framed" shm
+    timeout 60 "$programs/framed" 'tcp;ofi_rxm' 127.0.0.1
+    for provider in shm 'tcp;ofi_rxm'; do
+        timeout 60 "$programs/arena" --provider "$provider"
+        timeout 60 "$programs/embedded_runtime" --seconds 1 --provider "$provider"
+    done
+    for executor in own tokio-busy tokio-sleep tokio-hybrid; do
+        timeout 60 "$programs/async_pingpong" --rounds 2000 --executor "$executor"
+        timeout 60 "$programs/async_pingpong" --rounds 2000 --executor "$executor" --provider 'tcp;ofi_rxm'
+    done
+    fails_with "shm: the queue" timeout 60 "$programs/async_pingpong" --rounds 10 --executor tokio-sleep --provider shm
+    for provider in soft shm 'tcp;ofi_rxm'; do
+        timeout 120 "$programs/scatter_gather" --rounds 20 --provider "$provider"
+        fails_with "has other bytes" timeout 120 "$programs/scatter_gather" --rounds 1 --garble --provider "$provider"
+    done
+    fails_with "scatter_gather: no provider offers" timeout 60 "$programs/scatter_gather" --provider no-such-provider
+    for provider in soft shm 'tcp;ofi_rxm'; do
+        timeout 120 "$programs/tune_collectives" --longest 4096 --provider "$provider" | grep 'Table {'
+    done
+    fails_with "two members or more" timeout 60 "$programs/tune_collectives" --members 1
+    # Every byte echoed, clients that die and processes that are killed, draining.
+    timeout 120 "$programs/echo_server" --self-test --transport soft
+    timeout 120 "$programs/echo_server" --self-test
+    "$programs/echo_server" --listen 127.0.0.1:47640 --admin 127.0.0.1:47641 &
+    server=$!
+    wait_for_port 47641
+    timeout 60 "$programs/echo_server" --connect 127.0.0.1:47640 --messages 100
+    kill -INT "$server"
+    wait "$server" || die "Ctrl-C has not drained the echo server"
+    timeout 60 "$programs/kv" demo
+    head -c 10000000 /dev/urandom >target/long-value
+    for provider in shm 'tcp;ofi_rxm'; do
+        "$programs/kv" serve --provider "$provider" --listen 127.0.0.1:47642 &
+        server=$!
+        wait_for_port 47642
+        timeout 60 "$programs/kv" put long - --connect 127.0.0.1:47642 <target/long-value
+        timeout 60 "$programs/kv" get long --connect 127.0.0.1:47642 | cmp - target/long-value
+        timeout 60 "$programs/kv" delete long --connect 127.0.0.1:47642
+        fails_with "there is no value for this key" timeout 60 "$programs/kv" get long --connect 127.0.0.1:47642
+        kill -INT "$server"
+        wait "$server" || die "the key-value server over $provider"
+    done
+    rm target/long-value
+    fails_with "the block is too small" "$programs/arena" --mib 20
+    fails_with "no provider offers what is asked for" "$programs/embedded_runtime" --provider no-such-provider
+}
+
+step_launchers() { # ranks that the launchers of MPICH 4.0 and 5.0 start exchange bytes through them
+    packages mpich
+    cargo build --locked --quiet -p loom-fabric-group --features pmi --example launched
+    local launcher ranks said right=0
+    for launcher in /usr/bin/mpiexec.hydra "$(newer_mpich)/bin/mpiexec.hydra"; do
+        echo "$("$launcher" --version | sed -n 's/^ *Version: */hydra /p')"
+        for ranks in 1 2 4; do
+            said=$(timeout 60 "$launcher" -n "$ranks" target/debug/examples/launched 2>&1) || die "$ranks ranks: $said"
+            [ "$(grep -c " of $ranks: .* rounds are right" <<<"$said")" = "$ranks" ] || die "$ranks ranks: $said"
+            right=$((right + ranks))
+        done
+        fails_with "rank 3 gives other bytes" timeout 60 env LOOM_FLIPS=1 "$launcher" -n 4 target/debug/examples/launched
+    done
+    fails_with "PMI_FD" target/debug/examples/launched
+    [ "$right" = 14 ] || die "$right ranks of 14"
+    echo "$right ranks exchanged bytes"
+}

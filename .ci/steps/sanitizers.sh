@@ -1,0 +1,115 @@
+# shellcheck shell=bash disable=SC2154
+# Sanitizers and fuzzing. A part of `.ci/run`.
+
+step_fuzz() { # every fuzz target for a short while, with AddressSanitizer, and a planted bug as control, another one each day
+    nightly || { skip "no nightly toolchain"; return 0; }
+    packages g++
+    if [ ! -x "$TOOLS/bin/cargo-fuzz" ]; then
+        cargo install --quiet --debug --locked cargo-fuzz --version 0.13.2 --root "$TOOLS" --target-dir "$TOOLS/build"
+    fi
+    # Beside each other: most of both is building what cannot be split.
+    local log plant
+    log=$(mktemp)
+    fuzz/campaign plant >"$log" 2>&1 &
+    plant=$!
+    fuzz/campaign check 20
+    wait "$plant" || { cat "$log"; die "the control"; }
+    cat "$log"
+    rm -f "$log"
+}
+
+step_asan() { # AddressSanitizer over the tests, with a planted fault as control
+    nightly || { skip "no nightly toolchain"; return 0; }
+    libfabric
+    # Leaks are not looked for: some tests forget handles on purpose, and libfabric keeps pools.
+    # Copies of exposed memory as a loop of atomic bytes: assembly is not seen.
+    export RUSTFLAGS="-Zsanitizer=address --cfg loom_byte_copies" ASAN_OPTIONS=detect_leaks=0 CARGO_TARGET_DIR=$PWD/target/asan
+    local tests=(cargo +nightly test --locked --target "$TARGET" --workspace --features "$FEATURES")
+    # The walks over every sequence are left to the step `test`, random ones to the step `fuzz`: it plays the same worlds. So is
+    # what only counts: bytes, credits, places of addresses. The sanitizer has an `mlock` of its own, which locks nothing.
+    tested "${tests[@]}" --lib --test op_table --test completions --test peer_table --test address_table --test tag_matcher \
+        --test collectives --test protocols --test soft_close --test soft_modes --test soft_faults --test soft_threads --test tagged --test regions --test handles \
+        --test handles_held \
+        --test mapping --test mr_cache --test registered --test stories --test tasks --test wakers --test timers --test streams --test windows \
+        --test teams -- --skip every_sequence --skip group_of_1000 --skip random:: --skip locked_memory_is_locked_or_refused --skip memory:: \
+        --skip credit_always_comes_back --skip ordinary_addresses_are_found --skip handles_of_another_table \
+        --skip every_operation_brings
+    # Other allocators than the global one are none of the sanitizer's, and some providers show it nothing that others do not. The
+    # programs that are not here run under valgrind.
+    tested "${tests[@]}" --test transports --test connected --test ofi_raw --test ofi_regions --test ofi_scalable --test shm_processes \
+        -- --skip soft-static-arena --skip soft-pools --skip soft-bumpalo --skip net:: --skip udp:: --skip "sockets, datagrams::"
+    # One seed, another one each day.
+    LOOM_SEED=$((1 + 10#$(date +%j) % 199)) tested "${tests[@]}" --test fault_injection
+    local plant
+    for plant in plants_a_use_after_free plants_a_write_from_freed_memory; do
+        fails_with "AddressSanitizer: heap-use-after-free" "${tests[@]}" --test controls -- --ignored "$plant"
+    done
+    unset RUSTFLAGS ASAN_OPTIONS CARGO_TARGET_DIR
+}
+
+# The program of a test, which valgrind runs itself.
+test_program() {
+    cargo test --locked --quiet --no-run --workspace --features "$FEATURES" --test "$1" --message-format json |
+        python3 -c 'import json, sys
+print(*{m["executable"] for m in map(json.loads, sys.stdin) if m.get("executable")})'
+}
+
+# What a test program does under valgrind, which sees what libfabric reads and writes, too: no invalid access.
+under_valgrind() {
+    timeout 600 valgrind --quiet --error-exitcode=9 --fair-sched=yes --suppressions=.ci/valgrind.supp "$@" --test-threads 1
+}
+
+step_valgrind() { # closing and forgetting under valgrind, over every provider of both versions, with a planted fault as control; among all steps one version a day
+    libfabric
+    packages valgrind python3
+    local name folder controls versions others
+    local -A programs
+    for name in transports connected ofi_collectives ofi_scalable ofi_multicast ofi_raw ofi_counters ofi_device; do
+        programs[$name]=$(test_program "$name")
+    done
+    controls=$(test_program controls)
+    versions=("" "$(newer_libfabric)")
+    # Those that go through every moment of long transfers are left to AddressSanitizer.
+    local short=(--skip threads_close --skip closing_in_the_middle --skip closed_in_the_middle_of_a_message --skip closed_in_the_middle_of_writes)
+    if [ -n "$EVERYTHING" ]; then
+        versions=("${versions[10#$(date +%j) % 2]}")
+        skip "one version of libfabric under valgrind: the other one's turn is tomorrow"
+    fi
+    for folder in "${versions[@]}"; do
+        LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[transports]}" clos "${short[@]}"
+        LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[transports]}" forgotten
+    done &
+    others=$!
+    for folder in "${versions[@]}"; do
+        for name in ofi_collectives ofi_multicast ofi_counters ofi_device; do
+            LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[$name]}"
+        done
+        LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[connected]}" clos "${short[@]}" --skip shared::
+        LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[connected]}" forgotten --skip shared::
+    done
+    tested under_valgrind "${programs[ofi_raw]}" --skip bytes_move_at_the_shared_level
+    tested under_valgrind "${programs[ofi_scalable]}" clos --skip a_thread_closes
+    tested under_valgrind "${programs[ofi_scalable]}" forgotten
+    wait "$others" || die "under valgrind"
+    fails_with "Invalid read" under_valgrind "$controls" --ignored plants_a_use_after_free
+}
+
+step_tsan() { # ThreadSanitizer over the threaded tests of the software transport, with a planted race as control
+    nightly || { skip "no nightly toolchain"; return 0; }
+    # Copies of exposed memory as a loop of atomic bytes: assembly is not seen.
+    export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg loom_byte_copies" CARGO_TARGET_DIR=$PWD/target/tsan
+    export TSAN_OPTIONS="suppressions=$PWD/.ci/tsan.supp halt_on_error=1"
+    local tests=(cargo +nightly test --locked --target "$TARGET" --workspace --features loom-fabric-core/std,loom-fabric-async/std,loom-fabric-group/std)
+    tested "${tests[@]}" --lib --test transports --test soft_iovecs --test soft_atomics --test soft_peer_counters --test soft_threads \
+        --test soft_lanes --test soft_sleeping --test registered --test collectives --test protocols --test wakers -- thread
+    # One at a time: threads that the test program itself has waited for look like a race with whatever uses their memory next.
+    tested "${tests[@]}" --test peer_table --test regions -- --skip every_sequence --skip handles_of_another_table \
+        --test-threads 1
+    # Faults between threads, and a check that there are some.
+    local fault
+    for fault in delay fail kill; do
+        LOOM_FAULT=$fault LOOM_SEEDS=2 tested "${tests[@]}" --test fault_injection -- thread --test-threads 1
+    done
+    fails_with "ThreadSanitizer: data race" "${tests[@]}" --test controls -- --ignored plants_a_data_race
+    unset RUSTFLAGS TSAN_OPTIONS CARGO_TARGET_DIR
+}

@@ -1,0 +1,97 @@
+# shellcheck shell=bash disable=SC2154
+# The tests, in their forms. A part of `.ci/run`.
+
+step_test() { # the tests, over the software transport and every software provider
+    libfabric
+    tested cargo test --locked --workspace --features "$FEATURES"
+    local said
+    said=$(cargo test --locked --workspace --features "$FEATURES" --test mr_cache userfaultfd -- --nocapture 2>&1) ||
+        die "$said"
+    if grep -q "skipped: userfaultfd" <<<"$said"; then skip "tests of userfaultfd, which this system does not allow"; fi
+}
+
+step_newer() { # the tests over libfabric once more, with libfabric 2.5.1 at run time
+    libfabric
+    local folder
+    folder=$(newer_libfabric)
+    [ -n "$folder" ] || die "there is no libfabric.so.1 in the wheel"
+    # With the features of the step `test`: it has built these programs already.
+    tested env LD_LIBRARY_PATH="$folder" cargo test --locked --workspace --features "$FEATURES" "${LIBFABRIC_TESTS[@]}" \
+        --test killed --test hosts --test no_alloc --test async_descriptors
+}
+
+step_untested() { # the tests over libfabric as if nothing were known of any provider, both versions
+    libfabric
+    local folder newer said
+    newer=$(newer_libfabric)
+    [ -n "$newer" ] || die "there is no libfabric.so.1 in the wheel"
+    for folder in "" "$newer"; do
+        tested env LOOM_UNTESTED=1 LD_LIBRARY_PATH="$folder" cargo test --locked --workspace --features "$FEATURES" \
+            "${LIBFABRIC_TESTS[@]}" --test killed --test hosts
+    done
+    # The control: without the variable something counts as tested.
+    local info=(cargo run --locked --quiet --release -p loom-fabric-cli --features libfabric -- info --provider shm)
+    said=$(LOOM_UNTESTED=1 "${info[@]}") || die "info"
+    [[ $said == *shm*"Not tested"* ]] || die "shm counts as tested: $said"
+    said=$("${info[@]}") || die "info"
+    [[ $said == *shm* && $said != *"Not tested"* ]] || die "shm does not count as tested: $said"
+}
+
+step_strict() { # the examples and the programs of the documentation over a strict software network, with a control
+    libfabric
+    cargo build --locked --quiet --release --examples --features libfabric
+    local programs=target/release/examples
+    local docs=(env LOOM_STRICT=1 timeout 600 cargo test --locked --workspace --features "$FEATURES" --doc --)
+    (
+        export LOOM_STRICT=1
+        "$programs/hello"
+        "$programs/framed"
+        "$programs/arena"
+        "$programs/embedded_runtime" --seconds 1
+        "$programs/pingpong" --sizes 1,64,65536 --iterations 200
+        "$programs/pingpong" --sizes 1,64,65536 --iterations 200 --threads 1
+        timeout 120 "$programs/echo_server" --self-test --transport soft --peers 50
+        timeout 60 "$programs/kv" demo
+    )
+    # These are about what a strict network does not have; two of them post without trying again, too.
+    tested "${docs[@]}" --skip tagged_peek --skip multi_recv --skip send_unsignaled --skip 'tagged (line' --skip layers/group/src/lib.rs --skip updates \
+        --skip src/tokio
+    fails_with "Error: Again" "${docs[@]}" tagged_peek
+}
+
+step_fault_injection() { # the behaviours of the tests under every fault of the software transport, with a tenth of 200 seeds, and a control
+    libfabric
+    # As the step `allocations` builds.
+    local run=(cargo test --locked --release --features libfabric --test fault_injection)
+    tested "${run[@]}"
+    fails_with "a fault was not injected" env LOOM_FAULT=none LOOM_SEEDS=1 "${run[@]}"
+}
+
+step_allocations() { # the allocation gate in the release profile, with its controls
+    libfabric
+    tested cargo test --locked --release --features libfabric --test no_alloc
+}
+
+step_replay() { # the fuzz targets' seeds and regressions, on stable
+    CARGO_TARGET_DIR=$PWD/target/fuzz-replay tested cargo test --locked --manifest-path fuzz/Cargo.toml
+}
+
+step_model() { # the lock-free parts under the model checker loom, with controls in the models
+    # What takes time is the checker: it alone is optimised.
+    RUSTFLAGS="--cfg loom_model" CARGO_TARGET_DIR=$PWD/target/model tested cargo test --locked \
+        --config 'profile.dev.package.loom.opt-level=3' --config 'profile.dev.package.generator.opt-level=3' \
+        -p loom-fabric-core -p loom-fabric-alloc -p loom-fabric-async --lib model
+}
+
+step_quick() { # for between edits, not run with the others: format, lints, feature sets, the core, the allocators, and the behaviours over soft and shm
+    libfabric
+    step_format
+    step_layers
+    step_features
+    cargo clippy --locked --workspace --all-targets --features "$FEATURES" -- -D warnings
+    local tests=(cargo test --locked --workspace --features "$FEATURES")
+    tested "${tests[@]}" --lib --test op_table --test completions --test peer_table --test address_table --test tag_matcher \
+        --test soft_close --test soft_keys --test regions --test registered --test mr_cache
+    tested "${tests[@]}" --test transports -- soft::
+    tested "${tests[@]}" --test transports -- shm::
+}
