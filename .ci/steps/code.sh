@@ -51,6 +51,7 @@ step_packages() { # every package is complete, and is documented without a libfa
     .ci/packages "$folder/package"
     fails_with "loom-fabric-core: PLANTED is not in the package" .ci/packages --plant "$folder/package"
     fails_with "the licence MIT is not accepted" .ci/packages --plant "$folder/package"
+    fails_with "comes from registry" .ci/packages --plant "$folder/package"
     # As docs.rs does it.
     DOCS_RS=1 PKG_CONFIG=/bin/false LIBCLANG_PATH=/nonexistent RUSTDOCFLAGS="-D warnings" \
         cargo doc --locked --workspace --no-deps --all-features --target-dir "$folder/docs"
