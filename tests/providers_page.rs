@@ -74,6 +74,9 @@ fn read(page: &str) -> Providers {
     providers
 }
 
+/// A longer list of what a provider does not have is not read.
+const MOST_DENIED: usize = 30;
+
 /// What differs over one provider, if anything does.
 fn section(name: &str, versions: &BTreeMap<String, Behaviours>) -> Option<String> {
     let names: Vec<_> = versions.keys().collect();
@@ -82,7 +85,7 @@ fn section(name: &str, versions: &BTreeMap<String, Behaviours>) -> Option<String
     };
     // What was seen, and of which behaviours.
     let mut rows: Vec<(String, String)> = Vec::new();
-    let mut denied = String::new();
+    let mut denied: Vec<&str> = Vec::new();
     let mut done = BTreeSet::new();
     for (behaviour, _) in versions.values().flatten() {
         let seen: Vec<_> = names.iter().map(|version| find(version, behaviour)).collect();
@@ -90,7 +93,7 @@ fn section(name: &str, versions: &BTreeMap<String, Behaviours>) -> Option<String
             continue;
         }
         if seen.iter().all(|it| matches!(it, Some(Seen::NotGranted) | None)) {
-            let _ = write!(denied, "{}{behaviour}", if denied.is_empty() { "" } else { "; " });
+            denied.push(behaviour);
             continue;
         }
         let mut cells = String::new();
@@ -118,7 +121,12 @@ fn section(name: &str, versions: &BTreeMap<String, Behaviours>) -> Option<String
         let _ = write!(text, "\n| behaviour |{columns}\n|---|{}\n{rows}", "---|".repeat(names.len()));
     }
     if !denied.is_empty() {
-        let _ = writeln!(text, "\nNot granted, and refused with an error that says so: {denied}.");
+        let list = if denied.len() > MOST_DENIED {
+            format!("{} of {} behaviours, which [behaviours.md](behaviours.md) has", denied.len(), done.len())
+        } else {
+            denied.join("; ")
+        };
+        let _ = writeln!(text, "\nNot granted, and refused with an error that says so: {list}.");
     }
     (!rows.is_empty() || !denied.is_empty()).then_some(text)
 }
