@@ -302,14 +302,22 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         if self.waiting == 0 || self.post_all(&mut until)? {
             // Nothing waits for room: in whichever order they end, all of them are waited for.
             let cq = self.group.cq();
+            let (mut done, mut is_over) = (0, true);
             for place in self.places.get_mut(self.first..self.used).unwrap_or_default() {
                 if let Outcome::InFlight(key) = place.outcome {
-                    match cq.wait(key, &mut until)? {
-                        Some(done) => place.set(Outcome::of(done)),
-                        None => break,
-                    }
+                    let Some(over) = cq.wait(key, &mut until)? else {
+                        is_over = false;
+                        break;
+                    };
+                    place.set(Outcome::of(over));
                 }
-                self.first += 1;
+                done += usize::from(place.outcome.is_done());
+            }
+            if is_over {
+                self.first = self.used;
+                if done == self.used {
+                    return Ok(Summary { done, ..Summary::default() });
+                }
             }
         }
         self.end();
