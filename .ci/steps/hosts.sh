@@ -54,6 +54,13 @@ sockets msg
 udp dgram
 PAIRS
     [ "$played" -gt 0 ] || die "nothing was played"
+    cargo build --locked --quiet --release -p loom-fabric-cli --features libfabric
+    local bench=(target/release/loom bench --provider 'tcp;ofi_rxm' --sizes 8,64K --iterations 50) said
+    timeout 60 "${at_a[@]}" "${bench[@]}" --node 10.77.0.1 --listen 10.77.0.1:47603 &
+    server=$!
+    said=$(timeout 60 "${at_b[@]}" "${bench[@]}" --node 10.77.0.2 --connect 10.77.0.1:47603) || die "loom bench between two hosts"
+    wait "$server" || die "the listening host of loom bench"
+    [[ $said == *"no byte wrong"* ]] || die "loom bench between two hosts: $said"
     # One transfer of each kind, over both versions.
     local folder kinds=(cargo test --locked --workspace --features "$FEATURES" --test hosts -- hosts::) kind="write with immediate data"
     export LOOM_HOSTS=$name-a,$name-b
