@@ -73,11 +73,11 @@ pub(crate) fn is_aligned(block: NonNull<u8>, layout: Layout) -> bool {
 /// Fills what a block has grown by with zeros.
 ///
 /// # Safety
-/// The block has grown from `len` bytes, and nobody uses it yet.
+/// The block has grown from `len` bytes, and the caller does not know it yet.
 pub(crate) unsafe fn zero_from(grown: NonNull<[u8]>, len: usize) -> NonNull<[u8]> {
     // SAFETY: the block is at least as long as it was.
     let added = unsafe { grown.cast::<u8>().add(len) };
-    // SAFETY: the rest of the block, which nobody has seen yet.
+    // SAFETY: the rest of the block, which no caller has yet.
     unsafe { added.write_bytes(0, grown.len() - len) };
     grown
 }

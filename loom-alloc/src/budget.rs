@@ -1,4 +1,4 @@
-//! [`Budget`]: no more than so many bytes of another allocator.
+//! [`Budget`]: at most a number of bytes of another allocator.
 
 #![allow(unsafe_code, reason = "forwards an unsafe trait")]
 
@@ -11,7 +11,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 
 use crate::tally::{Refused, Tally};
 
-/// No more than so many bytes of another allocator at a time, and counts of what is taken.
+/// At most a number of bytes of another allocator at a time, and counts of what is taken.
 ///
 /// `&Budget` is the allocator; it is `Sync` if the other one is. Bytes are counted as they are asked for, without what the other
 /// allocator needs beside them. A block that grows or shrinks counts with its new size, also while it moves.

@@ -65,7 +65,7 @@ impl<P: Owns, S: Allocator> Fallback<P, S> {
     }
 }
 
-/// A block of no bytes is nobody's: it comes from neither, and goes back to neither.
+/// A block of no bytes has no owner: it comes from neither, and goes back to neither.
 impl<P: Owns, S: Allocator> Fallback<P, S> {
     /// The second one's block, if it is to be told from the first one's.
     ///
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(beyond.blocks(), 0);
     }
 
-    /// An allocator that takes its memory from wherever it is told to, and gives none back.
+    /// An allocator that takes its memory from where the test says, and gives none back.
     struct Turncoat(Cell<Option<&'static dyn Allocator>>);
 
     // SAFETY: blocks are those of allocators that are there for ever, and stay taken.

@@ -73,15 +73,15 @@ impl Booked {
         if self.state.load(Ordering::Acquire) != NAMED {
             return None;
         }
-        // SAFETY: nobody writes it any more.
+        // SAFETY: no thread writes it any more.
         Some(unsafe { *self.name.get() })
     }
 
     /// Whether it has this name, which it gets if it has none.
     fn is_called(&self, name: &'static str) -> bool {
-        // Relaxed: whoever gets it reads nothing; the others read the name with an order of their own.
+        // Relaxed: the thread that gets it reads nothing; the others read the name with an order of their own.
         if self.state.compare_exchange(FREE, NAMING, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            // SAFETY: the state was `FREE` and is never that again, so nobody else writes; nobody reads yet.
+            // SAFETY: the state was `FREE` and is never that again, so this thread alone writes, and none reads yet.
             unsafe { *self.name.get() = name };
             // Release: the name goes before.
             self.state.store(NAMED, Ordering::Release);

@@ -13,8 +13,8 @@ use crate::owns::Owns;
 /// An [`Arena`](crate::Arena) or a [`Pool`](crate::Pool) for several threads: a spin lock around it.
 ///
 /// `&Locked` is the allocator. It is for what is opened and closed now and then: memory regions, for one, ask for an allocator
-/// that any thread can give memory back to. Whoever takes blocks all the time is better served by a
-/// [`SharedPool`](crate::SharedPool), where nobody waits.
+/// that any thread can give memory back to. A program that takes blocks all the time is better served by a
+/// [`SharedPool`](crate::SharedPool), where no thread waits.
 ///
 /// ```
 /// use core::mem::MaybeUninit;
@@ -43,7 +43,7 @@ impl<A> Locked<A> {
         Locked(spin::Mutex::new(alloc))
     }
 
-    /// The allocator, of which nobody has a block any more.
+    /// The allocator, whose blocks are all back.
     pub fn get_mut(&mut self) -> &mut A {
         self.0.get_mut()
     }
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn threads_get_blocks_of_their_own() {
         const EACH: u64 = 100;
-        // Four threads with so many numbers of eight bytes; and the array may begin anywhere.
+        // Four threads with a share of the numbers each, of eight bytes; and the array may begin anywhere.
         let mut memory = [MaybeUninit::uninit(); 8 * 4 * 100 + 8];
         let arena = Locked::new(Arena::new(&mut memory));
         let numbers: Vec<_> = thread::scope(|scope| {

@@ -17,7 +17,7 @@ use crate::locked::Locked;
 ///
 /// static MEMORY: StaticArena<4096> = StaticArena::new();
 ///
-/// let arena = MEMORY.take().expect("nobody has taken it");
+/// let arena = MEMORY.take().expect("it is taken once");
 /// assert_eq!((arena.capacity(), arena.used()), (4096, 0));
 /// assert!(MEMORY.take().is_none());
 /// ```
@@ -31,12 +31,12 @@ pub struct StaticArena<const N: usize> {
     taken: AtomicBool,
 }
 
-// SAFETY: the cells are reached by the one thread that has set `taken`. What it gets is not `Sync`, so nobody else gets there
+// SAFETY: the cells are reached by the one thread that has set `taken`. What it gets is not `Sync`, so no other thread gets there
 // through it, or has a lock around it.
 unsafe impl<const N: usize> Sync for StaticArena<N> {}
 
 impl<const N: usize> StaticArena<N> {
-    /// An arena that nobody has taken.
+    /// An arena that is not taken yet.
     #[must_use]
     pub const fn new() -> Self {
         StaticArena {
@@ -46,12 +46,12 @@ impl<const N: usize> StaticArena<N> {
         }
     }
 
-    /// The arena, for whoever asks first; `None` for everybody else.
+    /// The arena, for the first caller; `None` for all later ones.
     pub fn take(&'static self) -> Option<&'static Arena<'static>> {
         Some(self.take_once()?.get_mut())
     }
 
-    /// The arena for several threads, for whoever asks first; `None` for everybody else.
+    /// The arena for several threads, for the first caller; `None` for all later ones.
     ///
     /// ```
     /// use loom_alloc::{Locked, StaticArena};
@@ -59,7 +59,7 @@ impl<const N: usize> StaticArena<N> {
     ///
     /// static MEMORY: StaticArena<4096> = StaticArena::new();
     ///
-    /// let arena = MEMORY.take_shared().expect("nobody has taken it");
+    /// let arena = MEMORY.take_shared().expect("it is taken once");
     /// let thread = std::thread::spawn(move || Box::try_new_in(7, arena));
     /// assert_eq!(*thread.join().expect("no panic")?, 7);
     /// assert!(MEMORY.take().is_none());

@@ -14,7 +14,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 /// Blocks are handed out with the size that was asked for, whatever the allocator gives: so they come back with that size,
 /// and what is taken off is what was added.
 ///
-/// All orders are `Relaxed`: these are numbers, by which nobody learns of anything else.
+/// All orders are `Relaxed`: these are numbers, by which no thread learns of anything else.
 #[derive(Debug)]
 pub(crate) struct Tally {
     bytes: AtomicUsize,

@@ -1,6 +1,6 @@
 //! For tests: allocators that fail at one allocation, or panic after a moment, and a proof that nothing is lost when one fails.
 //!
-//! What they count is told by a [`Budget`].
+//! A [`Budget`] has what they count.
 
 #![allow(unsafe_code, reason = "forwards an unsafe trait")]
 

@@ -57,7 +57,7 @@ pub(super) unsafe fn av_insert_all<L>(
 
 /// Inserts what can stand in one array, and tells what became of it.
 ///
-/// That is socket addresses, of one length, where all addresses of the domain are of that one family; but none that nobody can be
+/// That is socket addresses, of one length, where all addresses of the domain are of that one family; but none that no endpoint can be
 /// at, which are refused: `ofi_rxm` 1.17 takes as many as it has not refused for those that stand first, and crashes when
 /// a message goes to one of the others. (The manual page has
 /// strings stand there as pointers to them. The providers that read strings here read them one behind the other.)

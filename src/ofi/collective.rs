@@ -347,7 +347,7 @@ unsafe fn submit(
     let (from, to) = (Memory::new(operands), Memory::new(results));
     let (send, send_desc, recv, recv_desc) = (from.start, from.descriptor, to.start, to.descriptor);
     debug_assert!(op <= AtomicOp::BXOR.as_raw() || op == AtomicOp::NOOP.as_raw(), "what `query` has admitted");
-    // SAFETY: C1, C5, C9 to C11, C29 and C30. Of a root libfabric is told the rank.
+    // SAFETY: C1, C5, C9 to C11, C29 and C30. libfabric gets the rank of a root.
     posted(match call.collective.op() {
         CollectiveOp::BARRIER => {
             let Some(barrier) = entry!(raw, collective => barrier) else { return Err(missing()) };

@@ -179,7 +179,7 @@ unsafe fn in_group<L>(
     info: &RawInfo,
     mut once: impl FnMut() -> Result<Endpoint<L>, EndpointError>,
 ) -> Result<Endpoint<L>, EndpointError> {
-    /// How many names to pass over that are somebody else's: so many endpoints one process had open that was killed, and more.
+    /// How many names to pass over that another program has: more than the endpoints that one killed process had open.
     const TRIES: usize = 256;
     let mut opened = || {
         let mut tries = 1;
@@ -211,7 +211,7 @@ pub(super) unsafe fn open_msg<L>(
 ) -> Result<Endpoint<L>, EndpointError> {
     check(domain, bound)?;
     if domain.group().is_some() {
-        // Which endpoints it is connected with, nobody tells: it could never be closed.
+        // The provider does not say which endpoints it is connected with: it could never be closed.
         return Err(Errno::EOPNOTSUPP.into());
     }
     let handle = request.as_ref().map(|request| request.0);

@@ -145,7 +145,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         counted(unsafe { read(raw.as_ptr(), entries.as_mut_ptr().cast(), room, sources) }, room)
     }
 
-    /// [`read`](Self::read), which sleeps for so many milliseconds at most if there is nothing, and may wake up for nothing.
+    /// [`read`](Self::read), which sleeps for at most `milliseconds` if there is nothing, and may wake up for nothing.
     ///
     /// # Errors
     /// As [`read`](Self::read), and `ENOSYS` if there is nothing to sleep on.
@@ -283,7 +283,7 @@ fn room_for<E>(entries: &[E], sources: &mut [FabricAddr]) -> (usize, *mut u64) {
     (entries.len().min(sources.len()), sources.as_mut_ptr().cast())
 }
 
-/// How many entries a read has written, which had room for so many.
+/// How many entries a read has written, of those that it had room for.
 fn counted(code: isize, room: usize) -> Result<usize, Errno> {
     const AGAIN: isize = -(Errno::EAGAIN.as_raw() as isize);
     match usize::try_from(code) {

@@ -34,8 +34,8 @@ impl RawInfo {
     /// Takes ownership of one `fi_info`, which becomes a list of its own.
     ///
     /// # Safety
-    /// `raw` was allocated by libfabric; nothing else frees or uses it from now on. Its `next` is not followed: whoever
-    /// needs the rest of the list took it before.
+    /// `raw` was allocated by libfabric; nothing else frees or uses it from now on. Its `next` is not followed: a caller that
+    /// needs the rest of the list has taken it before.
     pub(super) unsafe fn adopt(raw: NonNull<sys::fi_info>) -> Self {
         let info = raw.as_ptr();
         // SAFETY: owned and valid, by contract.
@@ -106,7 +106,7 @@ impl RawInfo {
         Some(copy)
     }
 
-    /// A copy for opening a scalable endpoint with so many contexts. `None` without memory.
+    /// A copy for opening a scalable endpoint with this number of contexts. `None` without memory.
     pub(super) fn for_scalable_endpoint(&self, contexts: Contexts) -> Option<Self> {
         let mut copy = self.try_clone()?;
         // SAFETY: owned, and borrowed exclusively.

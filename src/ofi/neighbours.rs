@@ -267,7 +267,7 @@ impl Group {
     }
 
     /// Closes an endpoint if it is the only one of its group, and no vector of the process has its address. Else
-    /// it is left open, if nobody's queue is polled any more, or retired; retired it is too while it is `needed` for other reasons.
+    /// it is left open, if no queue is polled any more, or retired; retired it is too while it is `needed` for other reasons.
     pub(super) fn close(
         self,
         fid: NonNull<sys::fid>,

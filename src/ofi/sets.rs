@@ -206,7 +206,7 @@ impl<L: Level> WaitSet<L> {
         Ok(WaitSet(Handle::new(opened(code, raw)?)))
     }
 
-    /// Opens a queue of the set for so many entries. By itself it cannot be slept on.
+    /// Opens a queue of the set for `depth` entries. By itself it cannot be slept on.
     ///
     /// # Errors
     /// As [`EntryCq::open`].
@@ -222,7 +222,7 @@ impl<L: Level> WaitSet<L> {
         Ok(EntryCq::of(queue))
     }
 
-    /// Sleeps until one of the queues may have an entry, for so many milliseconds at most; `false` says that the time is
+    /// Sleeps until one of the queues may have an entry, for at most `milliseconds`; `false` says that the time is
     /// over. It may wake up for nothing.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 //! 2. `used <= capacity`. Every block that was handed out and not given back lies within the first `used` bytes, and no
 //!    two of them overlap, but for empty ones.
 //!
-//! It follows that a block which ends at `used` is the last one, and that bytes beyond `used` belong to nobody.
+//! It follows that a block which ends at `used` is the last one, and that no block has bytes beyond `used`.
 
 #![allow(unsafe_code, reason = "hands out parts of memory")]
 
@@ -37,10 +37,10 @@ pub struct BumpArena<M> {
 unsafe impl<M: Send> Send for BumpArena<M> {}
 
 impl<M> BumpArena<M> {
-    /// An arena over so many bytes from `base` on.
+    /// An arena over `capacity` bytes from `base` on.
     ///
     /// # Safety
-    /// They are there for as long as `memory` is, wherever that is moved, and nobody else reaches them.
+    /// They are there for as long as `memory` is, wherever that is moved, and only this arena reaches them.
     pub(super) const unsafe fn over(base: NonNull<u8>, capacity: usize, memory: M) -> Self {
         BumpArena { base, capacity, used: Cell::new(0), peak: Cell::new(0), _memory: memory }
     }

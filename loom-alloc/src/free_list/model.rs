@@ -5,7 +5,7 @@
 //! ```
 //!
 //! What a number stands for is plain memory that the checker does not see: a `Plain` value is in its place, which is read and
-//! written by whoever has the number, and fails the model where two do so without an order between them.
+//! written by the thread that has the number, and fails the model where two do so without an order between them.
 //!
 //! Under the checker a list has two stacks. The main thread's is the first one, and that of the other one is a model's parameter where
 //! both are played.
@@ -163,7 +163,7 @@ fn two_put_at_once<L: Modelled>(others: usize) {
     });
 }
 
-/// A take never fails while there is a number that nobody has.
+/// A take never fails while there is a number that no thread has.
 fn three_threads_and_two_numbers<L: Modelled>(others: usize) {
     loom::model(move || {
         let pool = Pool::<L>::new(2);

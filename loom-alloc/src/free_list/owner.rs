@@ -40,7 +40,7 @@ impl<S: AsRef<[Cell<u32>]>> FreeList for OwnerList<S> {
         let place = self.taken.get().wrapping_sub(1);
         debug_assert!((number as usize) < entries.len(), "{number} is none of the list's");
         debug_assert!((place as usize) < entries.len(), "{number} is not taken");
-        // What nobody can have taken is not handed out later.
+        // A number that cannot have been taken is not handed out later.
         if let Some(entry) = entries.get(place as usize).filter(|_| (number as usize) < entries.len()) {
             entry.set(number.wrapping_sub(place));
             self.taken.set(place);

@@ -36,7 +36,7 @@ struct Head(AtomicU64);
 /// A taker reads the head and the link of what it found there, and then exchanges the head for what the link says. In between others
 /// may take the first two numbers and put the first one back: the head has the same number, and the link that was read leads
 /// to one that is taken (ABA). The tag has moved on by then, so the exchange fails. It comes round after 2^32 takes: a thread would
-/// have to be stopped between its load and its exchange for exactly a multiple of so many.
+/// have to be stopped between its load and its exchange for exactly a multiple of that number.
 ///
 /// # When there is none
 ///
@@ -48,7 +48,7 @@ struct Head(AtomicU64);
 /// # Memory orders
 ///
 /// A head is changed by read-modify-writes alone, so that every `put` starts a release sequence that all later values of the head are
-/// part of: whoever reads a head with `Acquire` sees the link of every number that is on the stack, and all that was done with
+/// part of: a thread that reads a head with `Acquire` sees the link of every number that is on the stack, and all that was done with
 /// these numbers before they were put. Taking releases, too, for the second look: who sees that a stack's last number was taken
 /// sees every number that was put before that, on whichever stack.
 #[derive(Debug)]

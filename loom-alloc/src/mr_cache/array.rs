@@ -50,7 +50,7 @@ impl<V> Deref for Array<V> {
 
 impl<V> DerefMut for Array<V> {
     fn deref_mut(&mut self) -> &mut [V] {
-        // SAFETY: as above, and nobody else has the array.
+        // SAFETY: as above, and this has the array alone.
         unsafe { NonNull::slice_from_raw_parts(self.ptr, self.len).as_mut() }
     }
 }

@@ -12,27 +12,27 @@ pub struct MrCacheAttr {
 }
 
 impl MrCacheAttr {
-    /// A cache of so many regions, which may be of any size together.
+    /// A cache of at most this number of regions, which may be of any size together.
     #[must_use]
     pub const fn new(capacity: u32) -> Self {
         MrCacheAttr { capacity, bytes: usize::MAX, merged: usize::MAX, page_size: 4096 }
     }
 
-    /// No more than so many bytes are registered at a time, in whole pages.
+    /// At most this number of bytes is registered at a time, in whole pages.
     #[must_use]
     pub const fn bytes(mut self, limit: usize) -> Self {
         self.bytes = limit;
         self
     }
 
-    /// Regions that overlap become one of no more than so many bytes (rule 5). Zero: none do.
+    /// Regions that overlap become one of at most this number of bytes (rule 5). Zero: none do.
     #[must_use]
     pub const fn merged(mut self, limit: usize) -> Self {
         self.merged = limit;
         self
     }
 
-    /// Regions begin and end at multiples of so many bytes, a power of two; of 4096, if nothing is said.
+    /// Regions begin and end at multiples of this number of bytes, a power of two; of 4096, if nothing is said.
     ///
     /// # Safety
     /// The system's pages, where buffers are, are no smaller: memory is mapped and unmapped in such steps alone. (No system that

@@ -159,7 +159,7 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         Ok(entry)
     }
 
-    /// Registers a range around a buffer, for one user; nobody finds it yet.
+    /// Registers a range around a buffer, for one user; a lookup does not find it yet.
     fn open(&self, lent: &Lent, range: &Range<usize>, rights: Rights) -> Result<u32, CacheError> {
         if range.len() > self.attr.bytes {
             return Err(CacheError::TooLong { limit: self.attr.bytes });
@@ -194,7 +194,7 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         }
     }
 
-    /// Nothing is found any more that overlaps so many bytes from `start` on, and what has no users is closed; the rest with its
+    /// Nothing is found any more that overlaps `len` bytes from `start` on, and what has no users is closed; the rest with its
     /// last user.
     pub fn invalidate(&self, start: usize, len: usize) {
         self.entries.invalidate(&(start..start.saturating_add(len)));

@@ -6,7 +6,7 @@
 //!    the order, no rights, and it has users).
 //! 2. Found entries do not overlap.
 //! 3. An entry without users is free, or found and on the list of the idle: the one that was used last is its first.
-//! 4. A region is open as long as its entry is not free. An entry with users is never freed: whoever is a user can name it by
+//! 4. A region is open as long as its entry is not free. An entry with users is never freed: a user can name it by
 //!    its number alone.
 //!
 //! The memo says which entry a page was found in last. It may be wrong, so it is looked at whether the entry has the buffer and
@@ -311,7 +311,7 @@ impl<'d, T: Transport> Entries<'d, T> {
         self.invalidations.set(self.invalidations.get() + self.hide(range) as u64);
     }
 
-    /// Whether the regions without users have so many bytes together.
+    /// Whether the regions without users have `bytes` bytes together, or more.
     pub(super) fn can_evict(&self, mut bytes: usize) -> bool {
         let mut index = self.last_idle.get();
         while bytes > 0 && index != NIL {

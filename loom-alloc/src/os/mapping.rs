@@ -63,9 +63,9 @@ pub struct MappingAttr<'a> {
     pub pages: &'a [PageSize],
     /// The memory is a file without a name, which other processes can map if they are given [its descriptor](Mapping::file).
     pub shared: bool,
-    /// It is never swapped (`mlock`), which is allowed for so much as `ulimit -l` says.
+    /// It is never swapped (`mlock`); `ulimit -l` says how many bytes may be so.
     pub locked: bool,
-    /// It lies on this NUMA node (`mbind`); without, on that of whoever touches a page first.
+    /// It lies on this NUMA node (`mbind`); without, on that of the thread that touches a page first.
     pub node: Option<u32>,
     /// Every page is there when the mapping is made: touched by this thread, and so on its node if none was named.
     pub touched: bool,
@@ -128,11 +128,11 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps so many bytes, or as many more as make whole pages.
+    /// Maps `size` bytes, rounded up to whole pages.
     ///
     /// # Errors
     /// The system call that failed, and why: that for the last of the sizes of pages, if none was granted. `EINVAL` if nothing
-    /// is asked for (no bytes, or no size), or if there is no such NUMA node; `ENOMEM` if there is not so much memory or it is
+    /// is asked for (no bytes, or no size), or if there is no such NUMA node; `ENOMEM` if there is less memory or it is
     /// more than may be locked; `EPERM` if nothing may.
     pub fn new(len: usize, attr: MappingAttr<'_>) -> Result<Self, MapError> {
         let mut refused = MapError::new(c"mmap", libc::EINVAL);
@@ -199,8 +199,8 @@ impl Mapping {
     }
 
     /// The descriptor of the file, if it was asked for as [shared](MappingAttr::shared), for giving it to another process. It is
-    /// closed with the mapping, and not passed on to programs that are executed. Whoever maps it has the same memory: to keep
-    /// this one's references to it true is the part of whoever does. The file is sealed: nobody makes it shorter or longer
+    /// closed with the mapping, and not passed on to programs that are executed. A program that maps it has the same memory: to keep
+    /// this one's references to it true is that program's part. The file is sealed: no program makes it shorter or longer
     /// (`F_SEAL_SHRINK`, `F_SEAL_GROW`), with any size of pages.
     #[must_use]
     pub const fn file(&self) -> Option<c_int> {
@@ -210,7 +210,7 @@ impl Mapping {
     /// The memory, as [`Arena::new`](crate::Arena::new) takes it.
     pub const fn as_uninit_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         let len = self.memory.len();
-        // SAFETY: the mapping owns so many bytes, and is borrowed exclusively. Nobody ever reads them as initialised ones.
+        // SAFETY: the mapping owns its bytes, and is borrowed exclusively. They are never read as initialised ones.
         unsafe { slice::from_raw_parts_mut(self.memory.as_ptr().cast(), len) }
     }
 
@@ -218,7 +218,7 @@ impl Mapping {
     #[must_use]
     pub fn leak(self) -> &'static mut [MaybeUninit<u8>] {
         let this = ManuallyDrop::new(self);
-        // SAFETY: nobody unmaps it any more, and this is the only reference to it.
+        // SAFETY: it is not unmapped any more, and this is the only reference to it.
         unsafe { slice::from_raw_parts_mut(this.memory.as_ptr().cast(), this.memory.len()) }
     }
 }
@@ -246,7 +246,7 @@ const TRIES: usize = 16;
 /// Makes every page be there.
 ///
 /// # Safety
-/// The range is mapped, can be written, and nobody uses it.
+/// The range is mapped, can be written, and is not in use.
 unsafe fn touch(at: *mut c_void, len: usize) -> Result<(), MapError> {
     // SAFETY: the caller's promise. The kernel says what it cannot do, where a touch would end the process.
     let populated = unsafe { sys::advise(at, len, libc::MADV_POPULATE_WRITE) };
@@ -277,10 +277,10 @@ struct Range {
 }
 
 impl Range {
-    /// Gives all of it back but so many bytes, from `before` on.
+    /// Gives all of it back but `len` bytes, from `before` on.
     ///
     /// # Safety
-    /// So many there are; nobody uses the others. Both are multiples of the size of a page.
+    /// There are as many; the others are not in use. Both are multiples of the size of a page.
     unsafe fn keep(self, before: usize, len: usize) -> Self {
         let this = ManuallyDrop::new(self);
         let at = this.at.wrapping_byte_add(before);
@@ -302,7 +302,7 @@ impl Range {
     /// Maps memory in its place.
     ///
     /// The addresses are given back first, and not replaced: a replacement that fails leaves them to anybody (the kernel unmaps
-    /// what is there before it looks whether it has the memory), and whoever then gave them back would unmap memory of another thread.
+    /// what is there before it looks whether it has the memory), and a thread that then gave them back would unmap memory of another thread.
     fn map(self, huge: c_int, file: Option<c_int>) -> Result<Self, MapError> {
         let (at, len) = (self.at, self.len);
         drop(self);
@@ -313,7 +313,7 @@ impl Range {
 
 impl Drop for Range {
     fn drop(&mut self) {
-        // SAFETY: reserved or mapped by `Mapping::with_pages`, and not the mapping's yet, so nobody uses it.
+        // SAFETY: reserved or mapped by `Mapping::with_pages`, and not the mapping's yet, so it is not in use.
         unsafe { sys::unmap(self.at, self.len) };
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn page_size() -> usize {
     usize::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096)
 }
 
-/// Addresses that nobody uses and that cannot be accessed.
+/// Addresses that are not in use and cannot be accessed.
 pub(super) fn reserve(len: usize) -> Result<*mut c_void, MapError> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: the kernel chooses the addresses.
@@ -60,7 +60,7 @@ pub(super) fn map_at(at: *mut c_void, len: usize, huge: c_int, file: Option<c_in
 }
 
 /// # Safety
-/// The addresses are mapped or reserved, and nobody uses them any more.
+/// The addresses are mapped or reserved, and are not in use any more.
 pub(super) unsafe fn unmap(at: *mut c_void, len: usize) {
     if len > 0 {
         // SAFETY: the caller's promise. It fails where the process has too many mappings: then they stay.
@@ -82,7 +82,7 @@ pub(super) unsafe fn lock(at: *mut c_void, len: usize) -> Result<(), MapError> {
     done(unsafe { libc::mlock(at, len) }, c"mlock")
 }
 
-/// Binds pages that nobody has touched to one node.
+/// Binds pages that no thread has touched to one node.
 ///
 /// # Safety
 /// The range is mapped.
@@ -93,13 +93,13 @@ pub(super) unsafe fn bind(at: *mut c_void, len: usize, node: u32) -> Result<(), 
     let place = node as usize;
     let Some(word) = mask.get_mut(place / WORD) else { return Err(MapError::new(c"mbind", libc::EINVAL)) };
     *word = 1 << (place % WORD);
-    // SAFETY: the caller's promise; the mask has so many bits. (The kernel looks at one less than it is told.)
+    // SAFETY: the caller's promise; the mask has that number of bits. (The kernel looks at one less than the number says.)
     let bound = unsafe { libc::syscall(libc::SYS_mbind, at, len, BIND, mask.as_ptr(), NODES + 1, 0_usize) };
     if bound == 0 { Ok(()) } else { Err(failed(c"mbind")) }
 }
 
-/// A file in memory of so many bytes, with pages of a size (`MFD_HUGE_…`, or zero). It keeps its size, whoever has a descriptor of it:
-/// memory that is mapped of a file which was made shorter is not there any more, and whoever touches it ends (`SIGBUS`).
+/// A file in memory of `len` bytes, with pages of a size (`MFD_HUGE_…`, or zero). It keeps its size for all who have a descriptor:
+/// memory that is mapped of a file which was made shorter is not there any more, and a program that touches it ends (`SIGBUS`).
 pub(super) fn memory_file(len: usize, huge: u32) -> Result<c_int, MapError> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | if huge == 0 { 0 } else { libc::MFD_HUGETLB | huge };
     // SAFETY: the name is a string of C.
@@ -110,7 +110,7 @@ pub(super) fn memory_file(len: usize, huge: u32) -> Result<c_int, MapError> {
     let sized = libc::off_t::try_from(len).map_err(|_| MapError::new(c"ftruncate", libc::EFBIG)).and_then(|len| {
         // SAFETY: the file was made just now.
         done(unsafe { libc::ftruncate(fd, len) }, c"ftruncate")?;
-        // The last one: nobody adds others, such as one against writing.
+        // The last one: no seal is added later, such as one against writing.
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: as above.
         done(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) }, c"fcntl")

@@ -29,7 +29,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Blocks of so many bytes, which are a multiple of `align` and more than none.
+    /// Blocks of `size` bytes, which are a multiple of `align` and more than none.
     pub(super) const fn new(size: usize, align: usize) -> Self {
         let shift = size.trailing_zeros();
         Shape { size, align, shift, inverse: inverse(size >> shift) }

@@ -153,9 +153,9 @@ impl<A: Allocator, S: Sharing> BlockPool<A, S> {
         let block = Block::new(layout, alloc).map_err(|_| OpenError::OutOfMemory)?;
         // SAFETY: the numbers begin within the block.
         let numbers = unsafe { block.ptr().add(numbers_at) }.cast::<u32>();
-        // SAFETY: so many numbers lie there; the layout has aligned them.
+        // SAFETY: the layout has room for that number of them, aligned.
         unsafe { numbers.write_bytes(0, attr.count) };
-        // SAFETY: they are there as long as the block, which the list stays beside, and nobody else reaches them.
+        // SAFETY: they are there as long as the block, which the list stays beside, and the list alone reaches them.
         let list = unsafe { S::over(NonNull::slice_from_raw_parts(numbers, attr.count)) };
         let shape = Shape::new(attr.block.pad_to_align().size(), attr.block.align());
         // The blocks are the first part of the pool's own block, and the list has their count (the grid's invariants).

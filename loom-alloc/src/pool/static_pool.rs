@@ -37,7 +37,7 @@ pub struct StaticPool<const BLOCK: usize, const N: usize> {
     list: SharedList<[AtomicU32; N]>,
 }
 
-// SAFETY: the list decides who has which block, and nobody else reaches it.
+// SAFETY: the list decides who has which block, and only that one reaches it.
 unsafe impl<const BLOCK: usize, const N: usize> Sync for StaticPool<BLOCK, N> {}
 
 impl<const BLOCK: usize, const N: usize> StaticPool<BLOCK, N> {

@@ -158,7 +158,7 @@ fn a_static_pool_aligns_blocks_by_their_size() {
     assert!((&PAGES).allocate(layout(8, 128)).is_err() && (&NONE).allocate(layout(1, 1)).is_err());
 }
 
-/// More is asked for than there is; nobody has what another one has, and all of it comes back.
+/// More is asked for than there is; no thread has what another one has, and all of it comes back.
 #[test]
 fn threads_share_a_pool() {
     static POOL: StaticPool<64, 6> = StaticPool::new();

@@ -29,7 +29,7 @@ impl SlabAttr {
     /// The alignment if nothing is said: buffers of two threads, or of a thread and a device, share no cache line.
     pub const CACHE_LINE: usize = 64;
 
-    /// So many buffers of so many bytes.
+    /// `count` buffers of `size` bytes.
     #[must_use]
     pub const fn new(count: usize, size: usize) -> Self {
         SlabAttr { count, size, align: Self::CACHE_LINE }
@@ -54,7 +54,7 @@ impl SlabAttr {
     /// The memory of the buffers, which is what is registered.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if the numbers are out of range, or there cannot be so much memory.
+    /// [`OpenError::Size`] if the numbers are out of range, or no memory can be that large.
     pub fn memory(&self) -> Result<Layout, OpenError> {
         let size = self.stride()?.checked_mul(self.count).ok_or(OpenError::Size)?;
         Layout::from_size_align(size, self.align).map_err(|_| OpenError::Size)

@@ -3,7 +3,7 @@
 //! # Invariants
 //!
 //! 1. The memory of the buffers, `stride` bytes from one to the next, belongs to the slab for as long as this is there. It is registered
-//!    under the descriptor. It is initialised, and may be written. Nobody accesses it but holders of leases; and peers, if
+//!    under the descriptor. It is initialised, and may be written. Only holders of leases access it; and peers, if
 //!    it is exposed.
 //! 2. The list gives a number to one lease at a time. Its parts, made by splitting, do not overlap, have at least one byte each, and together the
 //!    buffer's bytes at most. The number is put back when all of them have ended; not if one was forgotten.
@@ -56,7 +56,7 @@ impl<L: Sharing> Buffers<L> {
     /// Cuts up what is lent.
     ///
     /// # Safety
-    /// Both belong to the slab for as long as the value is used: what is lent, which nobody else uses, registered under the
+    /// Both belong to the slab for as long as the value is used: what is lent, which the slab alone uses, registered under the
     /// descriptor; and a table as [`SlabAttr::table`] says, of zeros.
     pub(super) unsafe fn new(
         lent: &Lent,
@@ -75,7 +75,7 @@ impl<L: Sharing> Buffers<L> {
         if needed.is_none_or(|needed| needed > lent.len()) {
             return Err(OpenError::Size);
         }
-        // SAFETY: so many bytes are lent.
+        // SAFETY: that number of bytes is lent.
         let base = unsafe { lent.ptr().add(skipped) };
         let number = |number| u32::try_from(number).map_err(|_| OpenError::Size);
         let [free, others] = {
@@ -117,7 +117,7 @@ impl<L: Sharing> Buffers<L> {
         Ok(self)
     }
 
-    /// A buffer that nobody has.
+    /// A buffer that is free.
     #[inline]
     pub(super) fn take(&self) -> Option<u32> {
         self.free.take()

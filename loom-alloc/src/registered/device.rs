@@ -100,7 +100,7 @@ impl<L: Sharing> DeviceLease<'_, L> {
         self.0.set_len(len)
     }
 
-    /// The lease's first byte, an address of the device. Whoever writes to it there does so while the lease is not posted, and as long as it
+    /// The lease's first byte, an address of the device. A program writes to it there while the lease is not posted, and as long as it
     /// is there.
     #[must_use]
     pub fn as_ptr(&mut self) -> *mut u8 {
@@ -138,7 +138,7 @@ impl<L: Sharing> DeviceLease<'_, L> {
     }
 }
 
-// SAFETY: what the lease lends, which nobody else has.
+// SAFETY: what the lease lends, which it alone has.
 unsafe impl<L: Sharing> Buffer for DeviceLease<'_, L> {
     #[inline]
     fn lend(&mut self) -> Lent {

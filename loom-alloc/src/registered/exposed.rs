@@ -134,7 +134,7 @@ where
         let lent = Lent::both(first, window.len());
         // SAFETY: the slab keeps the region open, and is borrowed by all leases. The window is used under these borrows.
         let window = unsafe { transmute::<Window<'_>, Window<'static>>(window) };
-        // SAFETY: the slab owns the region, and with it the memory, and the table; nobody else on this side has a window of it:
+        // SAFETY: the slab owns the region, and with it the memory, and the table; this is the only window of it on this side:
         // those borrow the region.
         let buffers = unsafe { Buffers::new(&lent, region.descriptor(), attr, table.ptr()) }?;
         // SAFETY: as above.
@@ -172,7 +172,7 @@ where
 ///
 /// # Why it cannot be posted
 ///
-/// A posted buffer is lent under a promise (that of [`Buffer`]): nobody else touches it meanwhile. Nothing on this side can make that promise
+/// A posted buffer is lent under a promise (that of [`Buffer`]): only the operation touches it meanwhile. Nothing on this side can make that promise
 /// for peers, who have been told the key and write when they like. If both happened at once, what arrives in one message could be a mixture
 /// of two; and a provider that copies out of it, and every `&[u8]` to it, would have a data race.
 /// So this side sees the lease through its [`window`](Self::window), whose rule takes peers into account, and what is to be sent out of

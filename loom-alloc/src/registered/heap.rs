@@ -20,7 +20,7 @@ use super::zeroed::Zeroed;
 
 /// Registered memory for a [`RegisteredHeap`], from an allocator.
 ///
-/// It shows nobody its bytes: a heap leaves behind whatever was last in them, initialised or not.
+/// Its bytes cannot be read: a heap leaves behind whatever was last in them, initialised or not.
 pub struct HeapMemory<'d, T: Transport, A: Allocator>(Registered<'d, T, Zeroed<A>>);
 
 impl<'d, T: Transport, A: Allocator> HeapMemory<'d, T, A> {
@@ -101,8 +101,8 @@ impl<'h, I> RegisteredHeap<'h, I> {
     ) -> Self {
         let descriptor = memory.0.descriptor();
         let lent = memory.0.lend();
-        // SAFETY: a block that belongs to the memory, which is borrowed for `'h`. That it may be left uninitialised does no harm: nobody
-        // reads it but through what the allocator hands out, and the memory is never shown.
+        // SAFETY: a block that belongs to the memory, which is borrowed for `'h`. That it may be left uninitialised does no harm: it is
+        // read only through what the allocator hands out, and the memory is never shown.
         let bytes = unsafe { slice::from_raw_parts_mut(lent.ptr().as_ptr().cast(), lent.len()) };
         RegisteredHeap {
             inner: inner(bytes),

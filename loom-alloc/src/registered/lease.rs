@@ -14,7 +14,7 @@ use super::buffers::{Buffers, Exposed};
 use super::parts::Parts;
 use crate::sharing::{Owner, Shared, Sharing};
 
-/// A buffer of a slab, or a part of one, that belongs to whoever has the lease: it is posted like any other buffer, and brings its
+/// A buffer of a slab, or a part of one, that belongs to the holder of the lease: it is posted like any other buffer, and brings its
 /// descriptor along.
 ///
 /// # Data and room
@@ -32,7 +32,7 @@ use crate::sharing::{Owner, Shared, Sharing};
 ///
 /// - **A lease with data posts its data**: to be sent or written, or to be received or read over.
 /// - **A lease without data posts its room**, and that only to be received or read into: what was in the buffer before is
-///   nobody's message. ([`PostError::Access`](loom_core::error::PostError::Access) if it is sent. A message without bytes is injected.)
+///   not part of any message. ([`PostError::Access`](loom_core::error::PostError::Access) if it is sent. A message without bytes is injected.)
 ///
 /// When the lease comes back from a receive, [`set_len`](Self::set_len) says how much of it is the message. Before a post
 /// it shortens what is posted: an RMA read of 100 bytes goes into a lease of which 100 are said to be data.
@@ -139,7 +139,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
     pub fn data(&self) -> &[u8] {
         // SAFETY: within the lease (invariant 2); `Buffers` is borrowed.
         let first = unsafe { self.buffers.at(self.number, self.data) };
-        // SAFETY: initialised, and nobody's but this lease's (invariants 1 and 2), which is borrowed.
+        // SAFETY: initialised, and this lease's alone (invariants 1 and 2), which is borrowed.
         unsafe { slice::from_raw_parts(first.as_ptr(), (self.room - self.data) as usize) }
     }
 
@@ -156,23 +156,23 @@ impl<'s, L: Sharing> Lease<'s, L> {
         debug_assert!(self.start <= from && from <= to && to <= self.end);
         // SAFETY: within the lease (invariant 2).
         let first = unsafe { self.buffers.at(self.number, from) };
-        // SAFETY: initialised, and nobody's but this lease's (invariants 1 and 2), which is borrowed exclusively.
+        // SAFETY: initialised, and this lease's alone (invariants 1 and 2), which is borrowed exclusively.
         unsafe { slice::from_raw_parts_mut(first.as_ptr(), (to - from) as usize) }
     }
 
-    /// So many bytes of room, to be written to; what is in them is of no meaning. [`commit`](Self::commit) makes data of them.
+    /// `len` bytes of room, to be written to; what is in them is of no meaning. [`commit`](Self::commit) makes data of them.
     ///
     /// # Errors
-    /// [`OutOfLease`] if there is not so much room.
+    /// [`OutOfLease`] if there is less room.
     pub fn prepare(&mut self, len: usize) -> Result<&mut [u8], OutOfLease> {
         let to = self.behind(self.room, len)?;
         Ok(self.bytes_mut(self.room, to))
     }
 
-    /// Makes data of so many bytes of room, behind the data that is there.
+    /// Makes data of `len` bytes of room, behind the data that is there.
     ///
     /// # Errors
-    /// [`OutOfLease`] if there is not so much room; nothing has changed.
+    /// [`OutOfLease`] if there is less room; nothing has changed.
     pub fn commit(&mut self, len: usize) -> Result<(), OutOfLease> {
         self.room = self.behind(self.room, len)?;
         Ok(())
@@ -181,16 +181,16 @@ impl<'s, L: Sharing> Lease<'s, L> {
     /// Copies bytes behind the data.
     ///
     /// # Errors
-    /// [`OutOfLease`] if there is not so much room; nothing was copied.
+    /// [`OutOfLease`] if there is less room; nothing was copied.
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), OutOfLease> {
         self.prepare(bytes.len())?.copy_from_slice(bytes);
         self.commit(bytes.len())
     }
 
-    /// Takes so many bytes of the data away, at its begin.
+    /// Takes `len` bytes of the data away, at its begin.
     ///
     /// # Errors
-    /// [`OutOfLease`] if there is not so much data; nothing has changed.
+    /// [`OutOfLease`] if there is less data; nothing has changed.
     pub fn consume(&mut self, len: usize) -> Result<(), OutOfLease> {
         let data = self.behind(self.data, len)?;
         if data > self.room {
@@ -236,7 +236,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
         self.buffers.exposed(self.number, self.start, self.end - self.start)
     }
 
-    /// Whether there is data. Nobody looks at it: it may be a device's, or peers may write there.
+    /// Whether there is data. It is not looked at: it may be a device's, or peers may write there.
     #[inline]
     pub(super) const fn has_data(&self) -> bool {
         self.data != self.room
@@ -247,7 +247,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
         (self.data, self.room) = (self.start, self.end);
     }
 
-    /// The place so many bytes behind another one, if it lies within the lease.
+    /// The place a number of bytes behind another one, if it lies within the lease.
     #[inline]
     fn behind(&self, place: u32, len: usize) -> Result<u32, OutOfLease> {
         if len > (self.end - place) as usize {

@@ -117,7 +117,7 @@ pub use zeroed::Zeroed;
 /// drop(slab.into_region());
 /// ```
 ///
-/// A window of an exposed lease does not outlive it, so that nobody looks when the lease becomes one to post:
+/// A window of an exposed lease does not outlive it, so that no window is there when the lease becomes one to post:
 ///
 /// ```compile_fail,E0505
 /// use loom_alloc::registered::ExposedLease;

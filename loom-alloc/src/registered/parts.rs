@@ -45,7 +45,7 @@ impl Parts for Cell<u32> {
 }
 
 impl Parts for AtomicU32 {
-    // Relaxed: whoever splits a part, or joins two, has them, and does nothing that somebody else has to see. What is in them
+    // Relaxed: the thread that splits a part, or joins two, has them, and does nothing that another has to see. What is in them
     // goes from thread to thread with the parts.
 
     #[inline]
@@ -61,10 +61,10 @@ impl Parts for AtomicU32 {
     #[inline]
     fn ended(&self) -> bool {
         // Release: what was done with the part comes before the whole is taken again. Acquire: the same of the other parts, for
-        // whoever ends the last one and puts the whole on the list.
+        // the thread that ends the last one and puts the whole on the list.
         let last = self.fetch_sub(1, Ordering::AcqRel) == 0;
         if last {
-            // Relaxed: nobody has a part any more, and the list publishes it to the next one who has.
+            // Relaxed: no part is held any more, and the list publishes it to the next one who has.
             self.store(0, Ordering::Relaxed);
         }
         last

@@ -86,10 +86,10 @@ impl<L: Sharing> Lease<'_, L> {
         bytemuck::try_cast_slice_mut(self.data_mut()).map_err(ViewError::Cast)
     }
 
-    /// Room for so many values, to be written to. [`commit`](Self::commit) makes data of it: by bytes.
+    /// Room for `count` values, to be written to. [`commit`](Self::commit) makes data of it: by bytes.
     ///
     /// # Errors
-    /// [`ViewError::OutOfLease`] if there is not so much room, [`ViewError::Cast`] if it does not begin aligned for them.
+    /// [`ViewError::OutOfLease`] if there is less room, [`ViewError::Cast`] if it does not begin aligned for them.
     pub fn prepare_as<V: Pod>(&mut self, count: usize) -> Result<&mut [V], ViewError> {
         let room = self.prepare(count.checked_mul(size_of::<V>()).ok_or(OutOfLease)?)?;
         bytemuck::try_cast_slice_mut(room).map_err(ViewError::Cast)

@@ -17,7 +17,7 @@ use crate::block::Block;
 pub struct Zeroed<A: Allocator>(Block<A>);
 
 impl<A: Allocator> Zeroed<A> {
-    /// So many zeros, aligned as the layout says.
+    /// Zeros, of the size and alignment that the layout has.
     ///
     /// # Errors
     /// [`OpenError::OutOfMemory`] if the allocator has no room.

@@ -21,7 +21,7 @@ pub use self::userfaultfd::Userfaultfd;
 /// It is unmapped, mapped over, moved, or its pages are given back to the system: `munmap`, `mmap` with `MAP_FIXED`, `mremap`, `madvise`
 /// with `MADV_DONTNEED`, `MADV_FREE` or `MADV_REMOVE`, and of shared memory `fallocate` and `ftruncate`. A registration goes on naming
 /// the pages that were there when it was made. With one that is *stale*, a device would read and write memory that belongs to
-/// nobody, or to somebody else.
+/// no mapping, or to another one.
 ///
 /// # Safety
 ///

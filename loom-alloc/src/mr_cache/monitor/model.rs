@@ -98,7 +98,7 @@ fn model_control_an_event_that_is_read_before_its_notice_begins() {
     loom::model(|| read_of_an_event(false));
 }
 
-/// A reader that is written over by notices that go round the ring gets whole ranges, in order, or is told.
+/// A reader that is written over by notices that go round the ring gets whole ranges, in order, or learns that some are lost.
 #[test]
 fn model_a_reader_that_is_overtaken_is_told() {
     loom::model(|| {

@@ -7,10 +7,10 @@
 //!
 //! It is a sequence lock whose data are a ring:
 //!
-//! - Whoever gives a notice makes the version odd (which keeps others out: they take turns), and then, behind a release fence, writes the
-//!   range; whoever has read a part of that range therefore sees, behind an acquire fence, that the version has moved on, and
+//! - The giver of a notice makes the version odd (which keeps others out: they take turns), and then, behind a release fence, writes the
+//!   range; a reader of a part of that range therefore sees, behind an acquire fence, that the version has moved on, and
 //!   how far: ranges that may have been written over are known.
-//! - The version is made even by a release store, so that whoever loads it by acquire sees the range.
+//! - The version is made even by a release store, so that a reader that loads it by acquire sees the range.
 //! - A thread that gets memory anew learns of it from the thread that gave the notice, or from somebody who did; what it
 //!   looks up then comes after the notice, so that its load of the version sees that one, or a later one, whatever its order.
 
@@ -74,7 +74,7 @@ impl Notices {
         Notices { version: AtomicU64::new(0), ring }
     }
 
-    /// Says that so many bytes of memory from `start` on go away.
+    /// Says that `len` bytes of memory from `start` on go away.
     pub fn give(&self, start: usize, len: usize) {
         self.begin().give(start, len);
     }
@@ -128,7 +128,7 @@ impl Notices {
         self.version.load(Ordering::Relaxed) == seen
     }
 
-    /// The ranges of all notices after a version. If the cache is told that it has lost some, what it was shown may be anything.
+    /// The ranges of all notices after a version. If this says that the cache has lost some, what it was shown may be anything.
     pub(crate) fn read(&self, seen: u64, mut each: impl FnMut(usize, usize)) -> Read {
         let mut patience = PATIENCE;
         let now = loop {
@@ -185,7 +185,7 @@ impl Giver<'_> {
 
 impl Drop for Giver<'_> {
     fn drop(&mut self) {
-        // Release: whoever sees the version sees the range. Without a range it is the one before.
+        // Release: a reader that sees the version sees the range. Without a range it is the one before.
         self.notices.version.store(self.version, Ordering::Release);
     }
 }
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(read(&notices, 0), (Read::UpTo(2), [(usize::MAX, usize::MAX)].into()));
     }
 
-    /// Givers number their notices; a reader gets each giver's in order, whole, and all of them unless it is told otherwise.
+    /// Givers number their notices; a reader gets each giver's in order, whole, and all of them unless the version says otherwise.
     #[test]
     fn notices_of_many_threads_arrive_whole() {
         const EACH: usize = 20_000;

@@ -1,4 +1,4 @@
-//! [`Notified`]: a monitor that is told by the program.
+//! [`Notified`]: a monitor to which the program gives notice.
 
 #![allow(unsafe_code, reason = "implements an unsafe trait with what its user has promised")]
 
@@ -28,7 +28,7 @@ impl Notified {
     /// monitor (see [`MemoryMonitor`] for how), the range is [told](Self::notices). No buffer in it is given to a cache from then on
     /// until that has happened.
     ///
-    /// What the global allocator hands out is not such memory, unless that one keeps what it has mapped: it gives notice to nobody.
+    /// What the global allocator hands out is not such memory, unless that one keeps what it has mapped: it gives no notice.
     #[must_use]
     pub const unsafe fn new() -> Self {
         Notified { notices: Notices::new() }
@@ -41,7 +41,7 @@ impl Notified {
     }
 }
 
-// SAFETY: whoever has made it gives notice before the pages change, and gives buffers to caches afterwards.
+// SAFETY: the program that has made it gives notice before the pages change, and gives buffers to caches afterwards.
 unsafe impl MemoryMonitor for Notified {
     #[inline]
     fn notices(&self) -> &Notices {

@@ -2,7 +2,7 @@
 //!
 //! The kernel has a file descriptor for that. It lets a thread that unmaps memory go on when another thread has *read* the event,
 //! that is before that one could tell anybody. So the reading itself is a part of the notice
-//! ([`Notices::give_what`](super::Notices::give_what)): whoever learns of the unmapping from the thread that did it comes after the read,
+//! ([`Notices::give_what`](super::Notices::give_what)): a thread that learns of the unmapping from the thread that did it comes after the read,
 //! and sees that a notice is being given, or was given.
 //!
 //! Memory is registered with the descriptor for write protection, which is never asked for: no access to it faults, unlike with
@@ -57,9 +57,9 @@ mod sys {
 
 /// A monitor of the memory of this process that Linux tells (`userfaultfd`).
 ///
-/// A thread of the user's has to read what it is told, by [`poll`](Self::poll), at all times: **who unmaps memory that is watched waits
-/// for that**, and for ever if nobody reads. That thread itself must not unmap or free any memory that may be watched: it would wait
-/// for itself. When the monitor is dropped nobody waits any more.
+/// A thread of the user's has to read the kernel's events, by [`poll`](Self::poll), at all times: **who unmaps memory that is watched waits
+/// for that**, and for ever if no thread reads. That thread itself must not unmap or free any memory that may be watched: it would wait
+/// for itself. When the monitor is dropped no thread waits any more.
 ///
 /// Only anonymous and shared memory can be watched (on huge pages of `hugetlbfs` where these are the pages of the cache:
 /// [`MrCacheAttr::page_size`](crate::mr_cache::MrCacheAttr::page_size)): not the part of a program that is read from its file, as initialised statics. Such
@@ -148,7 +148,7 @@ impl Userfaultfd {
                 errno => Err(errno),
             };
         }
-        /// Where memory is unmapped all the time, whoever calls gets to look at something else now and then.
+        /// Where memory is unmapped all the time, the caller gets back to its other work now and then.
         const MOST: usize = 64;
         let mut events = 0;
         while polled.revents != 0 && events < MOST && self.read()? {
@@ -185,7 +185,7 @@ impl Userfaultfd {
 }
 
 // SAFETY: for a range that is registered the kernel tells of each kind of change before the thread that makes it goes on; the event is
-// read within a notice. That no buffer comes in between is the promise of whoever has opened this.
+// read within a notice. That no buffer comes in between is the promise of the program that has opened this.
 unsafe impl MemoryMonitor for Userfaultfd {
     #[inline]
     fn notices(&self) -> &Notices {
