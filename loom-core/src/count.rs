@@ -68,7 +68,7 @@ impl SharedCount {
 
     /// One less; says whether it was the last.
     ///
-    /// Release: what was done by then happens before what is done by whoever removes the last. Acquire: see there.
+    /// Release: what was done by then happens before what is done by the thread that removes the last. Acquire: see there.
     #[inline]
     pub(crate) fn remove(&self, one_thread: bool) -> bool {
         if one_thread {

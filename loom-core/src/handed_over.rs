@@ -19,7 +19,7 @@ pub(crate) fn is_seen_by_another_thread<T: Sync>(between: &T, tell: impl Fn(&T) 
     let memory = &Turns(UnsafeCell::new(0));
     thread::scope(|scope| {
         let other = scope.spawn(move || {
-            // SAFETY: nobody has been told.
+            // SAFETY: the other side does not know of it yet.
             unsafe { *memory.0.get() = 42 };
             tell(between);
         });

@@ -111,7 +111,7 @@ impl<V, A: Allocator> core::ops::Deref for Array<V, A> {
 
     #[inline]
     fn deref(&self) -> &[V] {
-        // SAFETY: so many values are written, and belong to the array.
+        // SAFETY: that number of values is written, and belong to the array.
         unsafe { NonNull::slice_from_raw_parts(self.first, self.len).as_ref() }
     }
 }
@@ -119,7 +119,7 @@ impl<V, A: Allocator> core::ops::Deref for Array<V, A> {
 impl<V, A: Allocator> core::ops::DerefMut for Array<V, A> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [V] {
-        // SAFETY: so many values are written, and belong to the array, which nobody else has.
+        // SAFETY: that number of values is written, and belongs to the array, which this thread alone has.
         unsafe { NonNull::slice_from_raw_parts(self.first, self.len).as_mut() }
     }
 }

@@ -239,7 +239,7 @@ unsafe impl Buffer for &mut [u8] {
 impl SourceBuffer for &mut [u8] {}
 impl TargetBuffer for &mut [u8] {}
 
-// SAFETY: as for `&mut [u8]`; the range is lent for writing only, so nobody reads uninitialised bytes.
+// SAFETY: as for `&mut [u8]`; the range is lent for writing only, so uninitialised bytes are not read.
 unsafe impl Buffer for &mut [MaybeUninit<u8>] {
     #[inline]
     fn lend(&mut self) -> Lent {

@@ -1,4 +1,4 @@
-//! Counts that cross threads, under the model checker: whoever gives up the last handle of an object ends it, alone, and sees all that was
+//! Counts that cross threads, under the model checker: the thread that gives up the last handle of an object ends it, alone, and sees all that was
 //! done to it before.
 //!
 //! What the count protects is plain memory that the checker watches ([`UnsafeCell`]). The file ends with controls.

@@ -93,7 +93,7 @@ impl PeerSlot {
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of the word")]
     #[inline]
     fn load(&self) -> (u32, u32) {
-        // Acquire: pairs with the release of `insert`; whoever finds the peer sees what its inserter did before.
+        // Acquire: pairs with the release of `insert`; a thread that finds the peer sees what its inserter did before.
         let word = self.0.load(Ordering::Acquire);
         (word as u32, (word >> 32) as u32)
     }
@@ -103,7 +103,7 @@ impl PeerSlot {
     }
 }
 
-/// The last generation that a place can have; it is free then, and nobody takes it any more. One more peer, and the first handles
+/// The last generation that a place can have; it is free then, and is not taken any more. One more peer, and the first handles
 /// would be good again.
 const LAST: u32 = u32::MAX - 1;
 
@@ -111,7 +111,7 @@ const LAST: u32 = u32::MAX - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beyond;
 
-/// Who is in a [`PeerTable`], for whoever reads it while it changes.
+/// Who is in a [`PeerTable`], for a thread that reads it while it changes.
 #[derive(Clone, Copy, Debug)]
 pub struct Peers<'s> {
     entries: &'s [PeerSlot],
@@ -173,7 +173,7 @@ impl Peers<'_> {
     }
 }
 
-/// The table, over places that somebody else stores, and that nobody else writes to.
+/// The table, over places that its owner stores, and that it alone writes to.
 #[derive(Debug)]
 pub struct PeerTable<'s> {
     peers: Peers<'s>,

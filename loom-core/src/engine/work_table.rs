@@ -320,7 +320,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         (self.release(key.index), counter)
     }
 
-    /// Returns work that waits. `edit` is told of it, and the counter comes back if nothing else waits for it.
+    /// Returns work that waits. `edit` is called for it, and the counter comes back if nothing else waits for it.
     ///
     /// # Errors
     /// What else the work is at, or nothing if it is over.
@@ -335,7 +335,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         Ok(counter)
     }
 
-    /// Returns one piece of work that waits, for a counter that `of` agrees to; the first in its list. `edit` is told of it.
+    /// Returns one piece of work that waits, for a counter that `of` agrees to; the first in its list. `edit` is called for it.
     pub fn flush(&mut self, of: impl Fn(&C) -> bool, edit: impl FnOnce(&mut V)) -> Option<(WorkKey, Option<C>)> {
         let lists = self.lists as usize;
         for list in 0..lists {

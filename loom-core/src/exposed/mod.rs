@@ -205,7 +205,7 @@ unsafe impl Sync for Window<'_> {}
 
 impl<'m> Window<'m> {
     /// # Safety
-    /// The range is valid for `'m`, and in that time nobody accesses it but by the rule of this module; it is not
+    /// The range is valid for `'m`, and in that time it is accessed by the rule of this module alone; it is not
     /// written unless `writable`.
     pub(crate) const unsafe fn new(ptr: NonNull<u8>, len: usize, writable: bool) -> Self {
         Window { ptr, len, writable, memory: PhantomData }

@@ -138,7 +138,7 @@ struct List(Option<NonNull<Link>>);
 
 impl List {
     /// # Safety
-    /// The link begins a region that nobody else owns.
+    /// The link begins a region that this link alone owns.
     unsafe fn push(&mut self, mut link: NonNull<Link>) {
         // SAFETY: the caller's promise.
         unsafe { link.as_mut() }.next = self.0;

@@ -44,7 +44,7 @@ pub(super) fn write_address(network: u32, addr: u64) -> Result<EndpointAddr, Err
     EndpointAddr::new(AddressFormat::ADDR_STR, bytes).map_err(|_| Errno::ETOOSMALL)
 }
 
-/// The fabric address that an address means, in a network of so many places.
+/// The fabric address that an address means, in a network of `places` places.
 pub(super) fn parse_address(network: u32, places: u16, address: &EndpointAddr) -> Option<FabricAddr> {
     if address.format() != AddressFormat::ADDR_STR {
         return None;

@@ -49,7 +49,7 @@ impl Message {
         self.flags.set(flags.bits() as u32);
     }
 
-    /// Makes it the news that a peer has written so many bytes.
+    /// Makes it the news that a peer has written `len` bytes.
     #[inline]
     pub(super) fn tell_written(&self, from: u64, len: usize, data: u64) {
         let remote = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_CQ_DATA);
@@ -86,7 +86,7 @@ impl Message {
 /// ```
 ///
 /// A receiver skips a revoked cell when it looks at it: on its way from the inbox, when a receive meets it, and where no
-/// receive may ever meet it, among the messages that nobody wants yet, when the sender has left [word](Revocations).
+/// receive may ever meet it, among the messages without a receive, when the sender has left [word](Revocations).
 ///
 /// The receiver itself sends an eager cell home; of those that are returned the sender does it, when it has seen how they
 /// ended.
@@ -162,7 +162,7 @@ impl MessageCell {
         self.state.load(Ordering::Acquire) == state as u32
     }
 
-    /// Sets the state of a cell which nobody else looks at: before it is pushed, or after it has come back.
+    /// Sets the state of a cell which no other thread looks at: before it is pushed, or after it has come back.
     #[inline]
     pub(super) fn set(&self, state: State) {
         self.state.store(state as u32, Ordering::Relaxed);
@@ -228,7 +228,7 @@ impl Revocations {
 
     /// Leaves word, after the revocation.
     ///
-    /// Release: whoever clears the word sees the offer revoked. A swap, where a store would cut off the release of
+    /// Release: the thread that clears the word sees the offer revoked. A swap, where a store would cut off the release of
     /// another sender's word that has not been read yet. Acquire: pairs with a look that comes before, so that who leaves word sees that
     /// the receiver sleeps.
     pub(super) fn tell(&self) {

@@ -72,7 +72,7 @@ pub(super) const fn send_limit(eager_size: usize) -> usize {
     if eager_size >= size_of::<List>() { LIMIT } else { 1 }
 }
 
-/// How many buffers a message can be received into, with so many places for receives.
+/// How many buffers a message can be received into, with this number of places for receives.
 pub(super) const fn receive_limit(rx_depth: u32) -> usize {
     match rx_depth {
         0..=2 => 1,
@@ -105,7 +105,7 @@ pub(super) unsafe fn copy_ranges(mut from: impl Iterator<Item = Range>, mut into
     }
 }
 
-/// What is left of a range behind so many bytes.
+/// What is left of a range behind its first `by` bytes.
 pub(super) fn advanced((ptr, len): Range, by: usize) -> Range {
     (ptr.wrapping_add(by), len - by)
 }

@@ -51,7 +51,7 @@ impl BoundCounters {
         BoundCounters { by_kind: [const { Cell::new(None) }; KINDS.len()] }
     }
 
-    /// Those of an endpoint that is opened now, which stay where they are until it is closed or nobody uses it any more.
+    /// Those of an endpoint that is opened now, which stay where they are until it is closed or not used any more.
     pub(super) fn bind(&self, counters: &[(Counted, &SoftCounter)]) {
         for (place, (counted, _)) in self.by_kind.iter().zip(KINDS) {
             let counter = counters.iter().find(|(wanted, _)| wanted.contains(counted));
@@ -93,7 +93,7 @@ unsafe impl Counters for Soft<'_> {
 
     unsafe fn counter_open(_: &Self::Domain, attr: CounterAttr) -> Result<SoftCounter, Errno> {
         if attr.wait != WaitObj::NONE {
-            // There is nobody to wake one up.
+            // There is no thread to wake one up.
             return Err(Errno::ENOSYS);
         }
         Ok(SoftCounter { value: Cell::new(0), errors: Cell::new(0), by_peers: PeerCount::new() })

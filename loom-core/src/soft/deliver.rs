@@ -38,7 +38,7 @@ pub(super) fn deliver(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
         return true;
     }
     if head.is(State::Revoked) {
-        // The word of it may have been read before the cell came here, and nobody would look again.
+        // The word of it may have been read before the cell came here, and it would not be looked at again.
         return_cell(net, head);
     } else {
         own.unexpected[kind].keep(head.number, envelope);

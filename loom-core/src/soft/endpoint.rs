@@ -29,8 +29,8 @@ use crate::vocabulary::{CompletionFlags, Counted, EndpointAddr, EndpointOption, 
 /// Opens an endpoint in a free place.
 ///
 /// # Safety
-/// Both queues stay until the endpoint is closed, and are used by this thread; and so do the counters, or else nobody
-/// uses the queues any more.
+/// Both queues stay until the endpoint is closed, and are used by this thread; and so do the counters, or else the
+/// queues are not used any more.
 unsafe fn open<'n>(
     net: &'n Net,
     (domain, modes, plan): (u32, RequiredModes, Plan),
@@ -101,7 +101,7 @@ fn leave_circle(net: &Net, port: &EndpointState, queue: &Queue) {
     }
 }
 
-/// Closes an endpoint: after this, nobody touches what was lent through it.
+/// Closes an endpoint: after this, no peer touches what was lent through it.
 fn close(net: &Net, port: &EndpointState) {
     let own = port.own();
     if !own.faults().is_dead() {
@@ -114,14 +114,14 @@ fn close(net: &Net, port: &EndpointState) {
     own.taken.set(false);
 }
 
-/// Ends what an endpoint does: peers do not reach it any more, and nobody touches what was lent through it.
+/// Ends what an endpoint does: peers do not reach it any more, and do not touch what was lent through it.
 pub(super) fn end(net: &Net, port: &EndpointState) {
     let own = port.own();
 
     port.reach.close();
     port.peer_counters.close();
     port.watch.close();
-    // What peers have sent: nobody will receive it.
+    // What peers have sent will not be received.
     let generation = own.generation();
     let arrived = [own.backlog.replace(NIL), port.inbox.close(generation)];
     let delayed = [own.faults().held.replace(NIL), port.wire.close(generation)];

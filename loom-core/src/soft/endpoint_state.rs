@@ -102,7 +102,7 @@ pub(super) struct LocalState {
 }
 
 // SAFETY: `own` is used by one thread at a time: the one that has the endpoint's queue (C5, C6); and while the place is free, by
-// whoever holds the network's lock.
+// the holder of the network's lock.
 unsafe impl Sync for EndpointState {}
 
 impl EndpointState {
@@ -300,7 +300,7 @@ impl LocalState {
     pub(super) fn attend(&self, mut event: NonNull<Event>, queue: &Queue) {
         // SAFETY: just pushed, by this thread, which is the only one that reads or writes the queue.
         let event = unsafe { event.as_mut() };
-        // SAFETY: an operation of this endpoint has this event, so that it was begun here, and nobody has polled it.
+        // SAFETY: an operation of this endpoint has this event, so that it was begun here, and it was not polled.
         if !unsafe { end_context(self.modes.get(), event.context) } {
             event.errno = Errno::EOTHER;
         }
@@ -361,7 +361,7 @@ impl LocalState {
         self.by_context.at(number & (self.by_context.len() - 1))
     }
 
-    /// Takes so many places for receives, linked; `None` if there are not so many.
+    /// Takes `count` places for receives, linked; `None` if there are fewer.
     pub(super) fn take_places(&self, count: usize) -> Option<u32> {
         let first = self.receives.get();
         let mut last = first;

@@ -24,7 +24,7 @@
 //! A lane is watched if its receiver may [sleep](super::sleeper): the sender then fills slots by another step, and looks whether it does.
 //!
 //! While it is idle, a lane is its sender's. The sender asks by a cell in the receiver's inbox, and so it says that it is done with
-//! the lane. A receiver leaves then, or when it closes. Nobody waits for that: a sender whose lanes are not idle has none to ask for.
+//! the lane. A receiver leaves then, or when it closes. No thread waits for that: a sender whose lanes are not idle has none to ask for.
 
 #![allow(unsafe_code, reason = "slots change hands between threads")]
 
@@ -158,7 +158,7 @@ pub(super) enum LaneUse {
 struct Sent {
     /// The receiver: its fabric address.
     to: Cell<u64>,
-    /// The number of the next message. It only grows, whoever the receivers are: no slot ever says a number twice.
+    /// The number of the next message. It only grows, for all receivers: no slot ever says a number twice.
     next: Cell<u64>,
     /// Up to which number the receiver was done when the sender last looked.
     done: Cell<u64>,
@@ -192,7 +192,7 @@ struct DoneWord(AtomicU64);
 // thread at a time, like `EndpointState::own`.
 unsafe impl Sync for Lane {}
 
-/// How many cells a lane of so many slots has: one for each slot, and those that ask and say that it is over.
+/// How many cells a lane of a number of slots has: one for each slot, and those that ask and say that it is over.
 pub(super) const fn cells_of_lane(slots: u32) -> u32 {
     slots + 2
 }
@@ -201,10 +201,10 @@ pub(super) const fn cells_of_lane(slots: u32) -> u32 {
 pub(super) const LANE_CELL: usize = (size_of::<MessageCell>() + SLOT_BYTES).next_multiple_of(align_of::<MessageCell>());
 
 impl Lane {
-    /// An idle lane of so many slots, a power of two.
+    /// An idle lane of `count` slots, a power of two.
     ///
     /// # Safety
-    /// There are so many empty slots, and the [cells](cells_of_lane) for them, `LANE_CELL` bytes apart; they stay while the lane is used, and
+    /// There are that many empty slots, and the [cells](cells_of_lane) for them, `LANE_CELL` bytes apart; they stay while the lane is used, and
     /// belong to it.
     pub(super) unsafe fn new(index: u32, slots: NonNull<Slot>, count: u32, cells: NonNull<u8>) -> Self {
         debug_assert!(count.is_power_of_two(), "a mask finds the slot");

@@ -120,7 +120,7 @@ impl Arrivals {
         }
     }
 
-    /// Gives all senders their lanes back, and what is left in them: nobody will receive it.
+    /// Gives all senders their lanes back, and what is left in them: it will not be received.
     pub(super) fn leave_all(&self) {
         while let Some(arriving) = self.lanes().first() {
             self.leave(arriving);

@@ -117,7 +117,7 @@ pub(super) fn answer(net: &Net, own: &LocalState, head: &MessageCell) {
     head.come_home();
 }
 
-/// Nobody will read what a sender says of a lane: one that asks has it back.
+/// No receiver will read what a sender says of a lane: one that asks has it back.
 #[cold]
 pub(super) fn refuse_lane(net: &Net, head: &MessageCell) {
     if head.message.in_pair() == 0 {

@@ -11,7 +11,7 @@ use core::ptr::NonNull;
 use super::lane::{Lane, LaneUse};
 use crate::engine::tag_matcher::Table;
 
-/// So many short messages by the inbox make the endpoint think about its lanes; and so many after a peer has refused one.
+/// After this number of short messages by the inbox the endpoint looks for a lane; and after it again when a peer has refused one.
 const OUTSIDE: u32 = 16;
 const OUTSIDE_WHEN_REFUSED: u32 = 1024;
 

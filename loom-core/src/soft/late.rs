@@ -23,7 +23,7 @@ use crate::exposed::{copy_in, copy_out};
 use crate::transport::{Event, Refusal, RmaTarget};
 use crate::vocabulary::{Access, CompletionFlags, FabricAddr, ImmediateData, MemoryKey, RemoteAddr};
 
-/// A write or a read of one range. `context` is `None` for an injected write, whose success nobody awaits.
+/// A write or a read of one range. `context` is `None` for an injected write, whose success has no event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RmaOp {
     pub(super) target: RmaTarget,
@@ -45,7 +45,7 @@ impl RmaOp {
 /// How long an operation is held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Until {
-    /// For so many looks of its endpoint.
+    /// For this number of looks of its endpoint.
     Looks(u32),
     /// Until its peer has looked, in a strict network.
     PeerLooks,
@@ -82,7 +82,7 @@ pub(super) unsafe fn do_later(
         },
     };
     if rma.context.is_none() && plan.strict.is_none() {
-        // It could not be refused later, when nobody is told how it has ended.
+        // It could not be refused later, when no event says how it has ended.
         let target = &rma.target;
         if let Err(errno) = open_range(net, target, rma.len, Access::REMOTE_WRITE) {
             return Some(Err(Refusal::Errno(errno)));
@@ -176,7 +176,7 @@ pub(super) fn do_late(net: &Net, port: &EndpointState) {
             let to = head.message.from.get();
             net.looks_of(to) != head.looks.get() || net.reach(to).is_err()
         } else {
-            // `hold` is told of no more looks than that.
+            // `hold` takes no more looks than that.
             looks.wrapping_sub(head.looks.get()) <= MOST_LOOKS
         };
         if due && let Some(sending) = end_offer(net, own, head) {
@@ -230,7 +230,7 @@ unsafe fn do_now(net: &Net, port: &EndpointState, head: &MessageCell, sending: &
     own.report(event, sending.report);
 }
 
-/// Gives operations up that are not done yet: nobody touches what they were lent any more.
+/// Gives operations up that are not done yet: what they were lent is not touched any more.
 pub(super) fn forget_late(net: &Net, own: &LocalState) {
     if own.faults().late.replace(0) == 0 {
         return;

@@ -2,7 +2,7 @@
 //!
 //! An [`Inbox`] takes messages from any number of senders; a [`Returns`] takes cells back from any number of
 //! receivers. Both are stacks that are pushed with compare-and-swap and taken whole with one swap, so there is no
-//! ABA, and nobody waits for anybody: a pusher that is preempted before its compare-and-swap has not begun, after it,
+//! ABA, and no thread waits for another: a pusher that is preempted before its compare-and-swap has not begun, after it,
 //! it is done. The link to the next cell lies in the cell, and belongs to whom the cell belongs.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -101,7 +101,7 @@ impl Inbox {
 pub(super) struct Reach(AtomicU64);
 
 impl Reach {
-    /// Nobody reaches anything.
+    /// Nothing is reached.
     const CLOSED: u64 = 0;
 
     pub(super) fn new() -> Self {
@@ -110,7 +110,7 @@ impl Reach {
 
     /// Lets peers reach the endpoint of this generation, which is not zero, and this domain. For the owner alone.
     pub(super) fn open(&self, generation: u32, domain: u32) {
-        // Release: whoever learns of the endpoint through this word sees it set up.
+        // Release: a thread that learns of the endpoint through this word sees it set up.
         self.0.store(word(generation, domain), Ordering::Release);
     }
 

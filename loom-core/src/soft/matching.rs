@@ -122,7 +122,7 @@ pub(super) struct Receive {
 }
 
 impl Receive {
-    /// A free one, before another, if there are so many.
+    /// A free one, before another, if there is one.
     pub(super) fn before(next: u32, places: u32) -> Self {
         let next = if next == places { NIL } else { next };
         let RecvBuffer { ptr, len, context, min_left } = RecvBuffer::NONE;
@@ -166,7 +166,7 @@ const MASKS: u32 = 6;
 const VIEWS_SHIFT: u32 = views_shift(MASKS);
 const VIEWS: u32 = 1 << VIEWS_SHIFT;
 
-/// The places for messages that wait: one for each cell of the network, whoever has it.
+/// The places for messages that wait: one for each cell of the network, in any hands.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waits {
     places: Table<Waiting>,
@@ -229,7 +229,7 @@ pub(super) struct MatchingLayout {
 }
 
 impl MatchingLayout {
-    /// For so many receives, and for the messages of some senders, of all of these. Where those of more wait at a time, they share
+    /// For a number of receives, and for the messages of some senders, of all of these. Where those of more wait at a time, they share
     /// buckets.
     pub(super) fn new(rx_depth: u32, tx_depth: u32, cells: u32) -> Result<Self, OpenError> {
         let contexts =

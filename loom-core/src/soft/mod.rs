@@ -1,8 +1,8 @@
 //! The software transport: a fabric that needs nothing but memory.
 //!
 //! A [`Network`] is one block of memory from the caller's allocator, with places for a fixed number of endpoints. Its
-//! endpoints may live on one thread or on many; each moves on when its own queue is polled, and nobody waits for
-//! anybody else.
+//! endpoints may live on one thread or on many; each moves on when its own queue is polled, and none waits for
+//! another.
 //!
 //! # How it works
 //!
@@ -14,7 +14,7 @@
 //!   sender keep their order whichever way they go.
 //! - The receiver matches messages with posted receives (`soft/receive.rs`) by the [tag
 //!   matcher](crate::engine::tag_matcher), at the same cost however many there are. A message that no receive was posted for stays in
-//!   its cell: memory is linear in endpoints, and a sender whose cells are all away is told to try again. One that its
+//!   its cell: memory is linear in endpoints, and a sender whose cells are all away is refused with "try again". One that its
 //!   sender takes back, by a cancel or a close, leaves its cell when the receiver next moves on.
 //! - A poll moves messages on when its queue has no event at hand, as libfabric's software providers do: who polls once for
 //!   each send and never finds the queue empty receives nothing.

@@ -53,8 +53,8 @@ pub struct NetworkAttr {
     ///
     /// - A peer that does not know the seed cannot choose tags that slow a receiver down. (A message that waits costs about the
     ///   same however many do, of up to four senders with all their messages; of more, somewhat more.)
-    /// - A peer that does not know the seed cannot work out the key of a region that nobody has told it, also not from other keys.
-    ///   A key has 46 bits to guess, and no bound on how often a peer may try. Whoever knows a key reaches the region until it is
+    /// - A peer that does not know the seed cannot work out the key of a region that it did not get, also not from other keys.
+    ///   A key has 46 bits to guess, and no bound on how often a peer may try. A peer that knows a key reaches the region until it is
     ///   closed. With any seed, the key of a region that was closed opens none of the next 2^46 regions.
     /// - The seed does not protect from code in this process, which may look into memory anyway.
     pub seed: u64,
@@ -176,7 +176,7 @@ impl Default for NetworkAttr {
     }
 }
 
-/// So many of one layout, which is padded, one after the other.
+/// `count` times one layout, which is padded, one after the other.
 fn repeated(one: Layout, count: usize) -> Result<Layout, OpenError> {
     let size = one.size().checked_mul(count).ok_or(OpenError::Size)?;
     Layout::from_size_align(size, one.align()).map_err(|_| OpenError::Size)
@@ -259,7 +259,7 @@ pub(super) struct Net {
     /// Taken while endpoints and regions are opened and closed. It guards what they are numbered by, too.
     pub(super) opening: spin::Mutex<Numbers>,
     /// Whether an endpoint or a region has, or has had, a counter of what peers do: only then peers look for one. Set before the
-    /// endpoint can be reached, or the key of the region is told: a peer that is to be counted finds it set.
+    /// endpoint can be reached, or peers get the key of the region: a peer that is to be counted finds it set.
     pub(super) peers_are_counted: AtomicBool,
     ports: NonNull<EndpointState>,
     regions: NonNull<Region>,
@@ -521,15 +521,15 @@ impl<'n> Network<'n> {
             tx_shift: places.tx_shift,
             cell_mask: (1 << places.tx_shift) - 1,
         };
-        // SAFETY: the block has room for them, and stays while the network does. A cell's place is used by whoever has the cell,
+        // SAFETY: the block has room for them, and stays while the network does. A cell's place is used by the holder of the cell,
         // and lists of cells hold no other numbers.
         let waits = unsafe { places.waits.build(at(places.waits_at)) };
         for index in 0..attr.endpoints {
             let memory = at(places.matchings_at + usize::from(index) * places.matching.layout.size());
-            // SAFETY: the block has room for so many. Each is used by one thread at a time, like `EndpointState::own`; numbers of
+            // SAFETY: the block has room for that number. Each is used by one thread at a time, like `EndpointState::own`; numbers of
             // receives come from lists of them.
             let matching = unsafe { places.matching.build(memory, waits, attr.seed) };
-            // SAFETY: the block has room for so many ports.
+            // SAFETY: the block has room for that number of ports.
             let port = unsafe { net.ports.add(index.into()) };
             // SAFETY: the block has room for the faults of each port.
             let faults = unsafe { at(places.faults).cast::<Faults>().add(index.into()) };
@@ -541,13 +541,13 @@ impl<'n> Network<'n> {
             unsafe { port.write(EndpointState::new(index, u32::from(index) << net.tx_shift, matching, lanes, faults)) };
         }
         for index in 0..attr.regions {
-            // SAFETY: the block has room for so many regions.
+            // SAFETY: the block has room for that number of regions.
             let region = unsafe { net.regions.add(index.into()) };
             // SAFETY: as above.
             unsafe { region.write(Region::new()) };
         }
         for (number, index) in (0..).zip(0..places.cell_count) {
-            // SAFETY: the block has room for so many.
+            // SAFETY: the block has room for that number.
             let sending = unsafe { net.sendings.add(index) };
             // SAFETY: as above.
             unsafe { sending.write(Cell::new(None)) };
@@ -557,7 +557,7 @@ impl<'n> Network<'n> {
             unsafe { cell.write(MessageCell::new(number)) };
         }
         for index in 0..places.contact_count {
-            // SAFETY: the block has room for so many.
+            // SAFETY: the block has room for that number.
             let contact = unsafe { net.contacts.add(index) };
             // SAFETY: as above.
             unsafe { contact.write(Cell::new(None)) };

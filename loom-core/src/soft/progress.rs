@@ -149,7 +149,7 @@ fn deliver_from(net: &Net, mut cell: u32, own: &LocalState, queue: &Queue) -> u3
     }
 }
 
-/// Delivers whatever has come, however much there is in the queue already: for a look at what nobody has received.
+/// Delivers whatever has come, however much there is in the queue already: for a look at what was not received.
 #[cold]
 #[inline(never)]
 pub(super) fn take_in(net: &Net, port: &EndpointState) {

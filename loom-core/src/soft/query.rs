@@ -32,7 +32,7 @@ pub(super) fn satisfies(info: &Info<Soft<'_>>, hints: &Hints<'_>) -> bool {
         && tx(&granted.tx, &hints.tx_attr)
         && rx(&granted.rx, &hints.rx_attr)
         && domain(&granted.domain, &hints.domain_attr)
-        // Endpoints choose their addresses themselves, there is nobody to show a key to, and no interface of another version.
+        // Endpoints choose their addresses themselves, there is no one to show a key to, and no interface of another version.
         && hints.source.is_none()
         && hints.destination.is_none()
         && hints.node.is_none()

@@ -91,7 +91,7 @@ impl Queue {
     pub(super) unsafe fn close(queue: NonNull<Queue>) {
         // SAFETY: a field of what `build` has written.
         let sleeper = unsafe { &raw mut (*queue.as_ptr()).sleeper };
-        // SAFETY: as above; nobody refers to it any more, nor is it dropped again: the memory is the caller's, who knows no queue in it.
+        // SAFETY: as above; nothing refers to it any more, nor is it dropped again: the memory is the caller's, who knows no queue in it.
         unsafe { sleeper.drop_in_place() };
     }
 

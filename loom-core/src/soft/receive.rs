@@ -109,7 +109,7 @@ pub(super) unsafe fn hand_over(
         unsafe { copy_pieces(own, message, (room.ptr, room.len), room.first_piece(), list) };
     } else {
         // SAFETY: the bytes are in the cell, which is the receiver's, or in the sender's buffer, which stays lent while
-        // the state is `Copying`; the caller promises the other side, and that nobody else has it.
+        // the state is `Copying`; the caller promises the other side, and that this side alone has it.
         unsafe { copy_message(message.bytes.get(), room.ptr, len) };
     }
 

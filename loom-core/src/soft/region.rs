@@ -85,7 +85,7 @@ impl Region {
         !self.taken.get()
     }
 
-    /// Frees the place of a region that has [closed](Self::close). Under the network's lock: whoever takes the place comes after
+    /// Frees the place of a region that has [closed](Self::close). Under the network's lock: the thread that takes the place comes after
     /// what the users of this region have read.
     pub(super) fn free(&self) {
         self.taken.set(false);

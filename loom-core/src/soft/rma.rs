@@ -45,7 +45,7 @@ unsafe fn write(
     write_by(net, port, (target.to.0, len), data, how, copy)
 }
 
-/// A write of so many bytes to an endpoint, which `copy` does.
+/// A write of `len` bytes to an endpoint, which `copy` does.
 #[inline(always)]
 pub(super) fn write_by(
     net: &Net,
@@ -91,7 +91,7 @@ unsafe fn read(
     })
 }
 
-/// A read of so many bytes, which `copy` does.
+/// A read of `len` bytes, which `copy` does.
 #[inline(always)]
 fn read_by(
     own: &LocalState,

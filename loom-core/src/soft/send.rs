@@ -17,7 +17,7 @@ use crate::sync::Ordering;
 use crate::transport::{Context, Event, Msg, Refusal};
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
 
-/// What to send. `context` is `None` for an injected message, whose success nobody awaits.
+/// What to send. `context` is `None` for an injected message, whose success has no event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outgoing {
     pub(super) to: u64,
@@ -145,7 +145,7 @@ pub(super) fn end_offer(net: &Net, own: &LocalState, head: &MessageCell) -> Opti
 /// The sender of a cell wants its buffer back: `true` if it was offered and the receiver had not begun to copy.
 pub(super) fn revoke(net: &Net, head: &MessageCell) -> bool {
     let revoked = head.revoke();
-    // Whoever is in the receiver's place by now: one who came later looks in vain, once.
+    // The endpoint that has the receiver's place by now: one that came later looks in vain, once.
     if revoked
         && let Some(sending) = net.sending(head).get()
         && let Some(receiver) = net.ports().get(usize::from(sending.to))
@@ -155,7 +155,7 @@ pub(super) fn revoke(net: &Net, head: &MessageCell) -> bool {
     revoked
 }
 
-/// Gives a cell back to the port that it belongs to. Nobody awaits the end of an eager message, so that its cell
+/// Gives a cell back to the port that it belongs to. The end of an eager message is not awaited, so that its cell
 /// is home at once.
 #[inline]
 pub(super) fn return_cell(net: &Net, head: &MessageCell) {
@@ -193,7 +193,7 @@ pub(super) unsafe fn send(net: &Net, port: &EndpointState, outgoing: Outgoing, r
     // Not by reference: what is referred to would have to lie in memory.
     let (bytes, len) = (outgoing.bytes, outgoing.len);
     send_eager(net, port, outgoing, move |room| {
-        // SAFETY: the cell is this port's, and has room for so much; the caller promises the bytes.
+        // SAFETY: the cell is this port's, and has room for them; the caller promises the bytes.
         unsafe { copy_message(bytes, room, len) };
     })
 }
@@ -388,7 +388,7 @@ fn push(net: &Net, own: &LocalState, to: u64, head: &MessageCell, delay: Option<
     if port.push(generation, head) { Ok(()) } else { Err(Errno::EHOSTUNREACH) }
 }
 
-/// Sends a message that arrives after so many looks of the receiver.
+/// Sends a message that arrives after a number of looks of the receiver.
 #[cold]
 #[inline(never)]
 fn push_late(
@@ -432,7 +432,7 @@ pub(super) fn begin_news<'n>(
     }
 }
 
-/// Tells an endpoint that so many bytes were written there, by a lane with room for it.
+/// Tells an endpoint that `len` bytes were written there, by a lane with room for it.
 #[inline(always)]
 pub(super) fn announce_by_lane(net: &Net, lane: &Lane, len: usize, data: ImmediateData) -> Result<(), Errno> {
     if !lane.is_unwatched() {
@@ -455,7 +455,7 @@ fn announce_watched(net: &Net, lane: &Lane, len: usize, data: ImmediateData) -> 
     Ok(())
 }
 
-/// Tells an endpoint that so many bytes were written there, with a cell that is given up.
+/// Tells an endpoint that `len` bytes were written there, with a cell that is given up.
 #[inline(always)]
 pub(super) fn announce(
     net: &Net,
@@ -520,7 +520,7 @@ pub(super) unsafe fn send_msg(
             room
         }),
         (_, false) => send_eager(net, port, outgoing.at_once(report), |room| {
-            // SAFETY: the cell has room for so much; the caller promises the bytes.
+            // SAFETY: the cell has room for them; the caller promises the bytes.
             unsafe { copy_ranges(ranges(msg), core::iter::once((room, outgoing.len))) };
         }),
     }

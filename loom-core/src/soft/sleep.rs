@@ -45,7 +45,7 @@ fn has_something(port: &EndpointState) -> bool {
     let own = port.own();
     // A message that was taken from the inbox waits for what this thread does, and younger ones wait behind it.
     let waits = own.backlog.get() != NIL;
-    // Cells that nobody awaits come back, too.
+    // Cells without an awaited end come back, too.
     let awaits = own.offers.get() != 0;
     !waits && !port.inbox.is_empty_for_sleeper()
         || awaits && !port.returns.0.is_empty_for_sleeper()

@@ -66,7 +66,7 @@ impl Sleeper {
     }
 
     /// The thread is about to sleep. Then it says so at its [ports](Watch::say_asleep), and looks at what they have. `false` if there was
-    /// a signal: it does not sleep, and is told of that once. For the thread of the queue.
+    /// a signal: it does not sleep, and hears of that once. For the thread of the queue.
     pub(super) fn say_asleep(&self, how: Sleeps) -> bool {
         // A signal is shown however the thread sleeps. Relaxed: one that is not seen here is shown for longer.
         if how == Sleeps::OnDescriptor || self.signalled.load(Ordering::Relaxed) {
@@ -159,7 +159,7 @@ impl Watch {
         true
     }
 
-    /// Lets peers wake up nobody any more, and waits for those that are doing it. For the owner alone.
+    /// Lets peers wake it up no more, and waits for those that are doing it. For the owner alone.
     pub(super) fn close(&self) {
         if self.door.is_open() {
             self.asleep.store(false, Ordering::Relaxed);

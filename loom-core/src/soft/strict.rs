@@ -77,7 +77,7 @@ impl Strict {
         Strict { caps: caps.with_modifiers() | Caps::LOCAL_COMM, orders: orders | MsgOrder::SAS }
     }
 
-    /// Whether it is told where messages and writes come from.
+    /// Whether events say where messages and writes come from.
     pub(super) const fn tells_sources(self) -> bool {
         self.caps.contains(Caps::SOURCE)
     }

@@ -149,7 +149,7 @@ fn cell_comes_home_when_the_peer_closes_between_the_copy_and_the_news() {
     });
 }
 
-/// A network whose endpoints have so many lanes, and two queues on it.
+/// A network whose endpoints have this number of lanes, and two queues on it.
 fn with_lanes(lanes: u16, test: impl FnOnce(&Queue, &Queue, &Av<'static, Soft<'static>>)) {
     let attr = NetworkAttr { endpoints: 4, tx_depth: 8, rx_depth: 8, eager_size: 64, lanes, ..NetworkAttr::DEFAULT };
     let network = Network::new(attr).unwrap();
@@ -158,7 +158,7 @@ fn with_lanes(lanes: u16, test: impl FnOnce(&Queue, &Queue, &Av<'static, Soft<'s
     test(&queue(), &queue(), &Av::open(&domain, 16).unwrap());
 }
 
-/// Sends so many short messages, each of which is received; returns whether there is a lane then.
+/// Sends `messages` short messages, each of which is received; returns whether there is a lane then.
 fn talk(from: &Side, to: &Side, (into, av): (&Queue, &Av<'static, Soft<'static>>), messages: u32) -> bool {
     let peer = av.insert(&to.address().unwrap()).unwrap();
     for _ in 0..messages {

@@ -18,7 +18,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     /// A packet was sent or received, or not.
     pub(super) fn ended(&mut self, Ended { packet, result }: Ended<C::Buf>) {
         let Owner { link: id, identity } = packet.owner;
-        // Of a link that has failed, or of another endpoint, nobody needs it any more.
+        // Of a link that has failed, or of another endpoint, it is not needed any more.
         let Some(link) = self.links.get_mut(id.index()).filter(|link| link.identity == identity) else { return };
         if link.error.is_some() {
             return;
@@ -38,7 +38,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    /// A packet of so many bytes has come.
+    /// A packet of `len` bytes has come.
     fn arrived(&mut self, id: LinkId, mut packet: Packet<C::Buf>, len: usize) -> Result<(), LinkError> {
         let bytes = packet.bytes();
         let (header, follow) = Header::decode(bytes.get(..len).unwrap_or(bytes))?;
@@ -185,7 +185,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(())
     }
 
-    /// A receiver wants so much of a message.
+    /// A receiver says how much of a message it wants.
     fn cleared(&mut self, id: LinkId, key: Key, end: u64, receiver: u64) -> Result<(), LinkError> {
         let op = self.ops.get_mut(key).filter(|op| op.link == Some(id)).ok_or(LinkError::Unasked)?;
         let (len, listed) = match op.state {

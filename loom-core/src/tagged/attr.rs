@@ -41,8 +41,8 @@ impl TaggedAttr {
         seed: 0,
     };
 
-    /// How many packets each link needs: so many buffers are given to
-    /// [`add_link`](super::TaggedEndpoint::add_link), and so many operations the queue has to have for each.
+    /// How many packets each link needs: this number of buffers is given to
+    /// [`add_link`](super::TaggedEndpoint::add_link), and this number of operations the queue has to have for each.
     #[must_use]
     pub const fn packets_per_link(&self) -> usize {
         self.messages as usize + self.control as usize + self.sends as usize

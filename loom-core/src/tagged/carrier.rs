@@ -14,7 +14,7 @@ use crate::transport::{Connected, Transport};
 
 /// Plain messages to one peer and from it: a connected [`MsgEndpoint`], or an endpoint [with a peer](WithPeer).
 ///
-/// Whoever implements it lets every packet that it has taken come out of the queue once, when it was sent or received, or will
+/// An implementation lets every packet that it has taken come out of the queue once, when it was sent or received, or will
 /// not be. Packets may change their order, but neither get lost nor be doubled while the peer is there. A packet that is sent before
 /// its receive is posted waits for it.
 pub trait Carrier {
@@ -32,7 +32,7 @@ pub trait Carrier {
     /// The packet comes back.
     fn send(&self, packet: Packet<Self::Buf>) -> Result<(), Rejected<Packet<Self::Buf>>>;
 
-    /// Receives the next packet of the peer, and of nobody else.
+    /// Receives the next packet of the peer, and of no other peer.
     ///
     /// # Errors
     /// The packet comes back.

@@ -1,6 +1,6 @@
 //! Credits: how many packets may be under way, counted on both sides.
 //!
-//! Packets are of two classes. Those of *messages* may wait at the receiver for as long as nobody receives them. All others are
+//! Packets are of two classes. Those of *messages* may wait at the receiver until they are received. All others are
 //! handled when they come, so that their credit comes back by itself. The counts are of all packets that there ever were, modulo
 //! 2^32, so that telling one twice does no harm.
 
@@ -48,7 +48,7 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// So many before the peer has said anything.
+    /// The credit before the peer has said anything.
     pub(crate) const fn new(limit: u32) -> Self {
         Allowance { sent: 0, limit, window: limit }
     }
@@ -119,7 +119,7 @@ impl Grant {
         self.freed.wrapping_add(self.window)
     }
 
-    /// The peer will know of so many.
+    /// The peer will know of this number.
     pub(crate) const fn tell(&mut self, limit: u32) {
         self.told = limit;
     }

@@ -27,7 +27,7 @@ const BATCH: usize = 64;
 
 /// Tagged messages over links that carry plain ones. See the [module](super).
 ///
-/// `C` is what [carries](Carrier) the packets, `B` the buffers of the messages, of any lifetime: nobody else is lent them.
+/// `C` is what [carries](Carrier) the packets, `B` the buffers of the messages, of any lifetime: the carrier is never lent them.
 pub struct TaggedEndpoint<C: Carrier, B, A: Allocator> {
     pub(super) queue: C::Queue,
     attr: TaggedAttr,
@@ -162,7 +162,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         let identity = IDENTITIES.fetch_add(1, Ordering::Relaxed);
         let owner = Owner { link: id, identity };
         let needed = self.attr.packets_per_link();
-        // What an iterator has left that panicked: its packets are of a link that never was, and nobody would hear of them.
+        // What an iterator has left that panicked: its packets are of a link that never was, and their ends would not be seen.
         link.clear();
         let mut packets = packets.into_iter();
         for _ in 0..needed {

@@ -48,7 +48,7 @@ pub enum LinkError {
     Credit(CreditError),
     /// The peer's packets are too short, or its first one is not first.
     Hello,
-    /// The peer answers what nobody has asked it, or sends more than was asked for.
+    /// The peer answers what it was not asked, or sends more than was asked for.
     Unasked,
 }
 
@@ -252,7 +252,7 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
         }
     }
 
-    /// Sends a packet with so many bytes, for an operation.
+    /// Sends a packet with `len` bytes, for an operation.
     ///
     /// # Errors
     /// [`PostError::Again`], and any other after which the link is of no use.

@@ -56,12 +56,12 @@
 //! copied into them and out of them. ([`Registered`](crate::objects::registered::Registered) buffers and those with room for a
 //! [prefix](crate::buffer::Prefixed) do as packets where the provider asks for that.)
 //!
-//! - A message that fits into a packet goes at once ([eager](TaggedEndpoint::eager_size)). If nobody receives it, it waits in
+//! - A message that fits into a packet goes at once ([eager](TaggedEndpoint::eager_size)). If no receive is there, it waits in
 //!   its packet.
 //! - A longer one is announced by a request, which is matched as the message would be. When a receive has it, the sender is
 //!   told how much there is room for, and sends that, segment by segment; the rest of a message that is too long is not sent at all.
 //! - Receives of a link are posted beforehand, and the peer knows how many: it has *credit*. Without credit, a send is
-//!   [refused for the moment](crate::error::PostError::Again), so that nothing grows when nobody receives. Packets that need not
+//!   [refused for the moment](crate::error::PostError::Again), so that nothing grows while nothing is received. Packets that need not
 //!   wait for a receive (segments, answers) have a credit of their own, which comes back by itself: what is under way goes on
 //!   however many messages wait.
 //! - Packets have sequence numbers, and are handled in their order, whatever order they come in: the carrier need not grant
@@ -84,7 +84,7 @@
 //!   do): there are no acknowledgements, and datagrams will not do.
 //! - A message has one buffer, in the memory of the host.
 //! - Links are added and end; a new connection to the same peer is a new link, and an endpoint has
-//!   [so many](TaggedAttr::links) in its life. Without connections, a new link to the same peer takes
+//!   [a number](TaggedAttr::links) of them in its life. Without connections, a new link to the same peer takes
 //!   [a new endpoint](WithPeer::new) below.
 //! - A peer can keep its packets' worth of messages waiting, and hold up what it has announced; it cannot make this side use
 //!   more memory than that.

@@ -141,7 +141,7 @@ impl fmt::Debug for TaggedClaim {
     }
 }
 
-/// A message that nobody has received.
+/// A message that was not received yet.
 #[derive(Debug)]
 pub(super) struct Message<P> {
     pub(super) found: TaggedFound,
@@ -167,9 +167,9 @@ pub(super) struct Op<B> {
 pub(super) enum State {
     /// A receive waits for a message.
     Posted(ReceiveId),
-    /// A receive waits for so many more bytes of its message.
+    /// A receive waits for a number of further bytes of its message.
     Arriving { message: TaggedFound, got: usize, wanted: usize },
-    /// All packets of a send, of so many bytes, have been taken.
+    /// All packets of a send have been taken, with its number of bytes.
     Leaving { len: usize },
     /// A send waits for the receiver.
     Requested { len: usize },
@@ -192,7 +192,7 @@ impl State {
     }
 }
 
-/// How a send of so many bytes ends well.
+/// How a send of `len` bytes ends well.
 pub(super) fn sent(len: usize) -> Transfer {
     Transfer::of(&Event::success(0, CompletionFlags::TAGGED | CompletionFlags::SEND, len))
 }

@@ -45,7 +45,7 @@ fn range(lent: &Lent) -> Option<usize> {
 }
 
 impl<P: Buffer> Packet<P> {
-    /// A packet of so many bytes.
+    /// A packet of `size` bytes.
     ///
     /// # Errors
     /// The buffer comes back if it has fewer, or may not be read and written.
@@ -69,7 +69,7 @@ impl<P: Buffer> Packet<P> {
         (self.used, self.purpose) = (size, Purpose::Receive(frees));
     }
 
-    /// Makes it one to send: a header, and so many bytes, which are written by the caller.
+    /// Makes it one to send: a header, and `follow` bytes, which are written by the caller.
     pub(super) fn prepare_send(&mut self, header: &Header, follow: usize, write: impl FnOnce(&mut [u8]), op: Key) {
         (self.used, self.purpose) = (HEADER_LEN + follow, Purpose::Send(op));
         // Packets are shorter than that: `TaggedAttr`.
@@ -123,7 +123,7 @@ pub(super) fn copy_out<B: Buffer>(buf: &mut B, from: usize, out: &mut [u8]) {
         // SAFETY: `from` is smaller than the range.
         let source = unsafe { lent.ptr().add(from) };
         // SAFETY: what is lent is initialised, and not written by anybody until the buffer is used again; `out` belongs to
-        // somebody else. Both have so many bytes.
+        // somebody else. Both have that number of bytes.
         unsafe { source.copy_to_nonoverlapping(core::ptr::NonNull::from_mut(out).cast(), len) };
     }
 }
@@ -135,8 +135,8 @@ pub(super) fn copy_in<B: Buffer>(buf: &mut B, to: usize, bytes: &[u8]) {
     if len > 0 && lent.is_writable() && host(&lent).is_ok() {
         // SAFETY: `to` is smaller than the range.
         let target = unsafe { lent.ptr().add(to) };
-        // SAFETY: what is lent may be written, and nobody else touches it until the buffer is used again; `bytes` are somebody
-        // else's. Both have so many bytes.
+        // SAFETY: what is lent may be written, and is not touched otherwise until the buffer is used again; `bytes` are somebody
+        // else's. Both have that number of bytes.
         unsafe { target.copy_from_nonoverlapping(core::ptr::NonNull::from_ref(bytes).cast(), len) };
     }
 }

@@ -37,12 +37,12 @@ impl fmt::Display for SequenceError {
 }
 
 impl<V, A: Allocator> Sequence<V, A> {
-    /// The block for so many.
+    /// The block for `window` numbers.
     pub(crate) fn layout(window: usize) -> Result<Layout, OpenError> {
         array::<Option<V>>(window)
     }
 
-    /// Nothing has come; of the numbers from the next one on, so many can come.
+    /// Nothing has come; of the numbers from the next one on, `window` can come.
     pub(crate) fn new_in(window: usize, alloc: A) -> Result<Self, OpenError> {
         Ok(Sequence { next: 0, head: 0, early: Array::new_in(window, alloc, |_| None)? })
     }

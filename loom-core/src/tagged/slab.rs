@@ -50,7 +50,7 @@ struct SlabSlot<V> {
     value: Option<V>,
 }
 
-/// So many places for values.
+/// Places for values.
 #[derive(Debug)]
 pub(crate) struct Slab<V, A: Allocator> {
     places: Array<SlabSlot<V>, A>,
@@ -59,7 +59,7 @@ pub(crate) struct Slab<V, A: Allocator> {
 }
 
 impl<V, A: Allocator> Slab<V, A> {
-    /// The block of so many places.
+    /// The block of `places` places.
     pub(crate) fn layout(places: u32) -> Result<Layout, OpenError> {
         array::<SlabSlot<V>>(places as usize)
     }
@@ -188,7 +188,7 @@ impl List {
     }
 }
 
-/// A queue with room for so many.
+/// A queue with room for a fixed number of values.
 #[derive(Debug)]
 pub(crate) struct Ring<V, A: Allocator> {
     places: Array<Option<V>, A>,
@@ -197,7 +197,7 @@ pub(crate) struct Ring<V, A: Allocator> {
 }
 
 impl<V, A: Allocator> Ring<V, A> {
-    /// The block of so many places.
+    /// The block of `places` places.
     pub(crate) fn layout(places: usize) -> Result<Layout, OpenError> {
         array::<Option<V>>(places)
     }

@@ -24,7 +24,7 @@
 //! | 1 | hello: the first packet of either side; how long its packets are, and its first credits | control | no |
 //! | 2 | eager: a whole message | message | yes |
 //! | 3 | request to send a message that does not fit | message | no |
-//! | 4 | clear to send it: so much of it | control | no |
+//! | 4 | clear to send it: how much of it | control | no |
 //! | 5 | segment: the next bytes of it | control | one at least |
 //! | 6 | withdraw: the sender asks for its request back | control | no |
 //! | 7 | withdrawn: it has it back | control | no |
@@ -206,7 +206,7 @@ impl Body {
 }
 
 impl Header {
-    /// The header of a packet in which so many bytes follow.
+    /// The header of a packet with `follow` bytes behind it.
     #[must_use]
     pub fn encode(&self, follow: u32) -> [u8; HEADER_LEN] {
         let fields = self.body.fields();

@@ -73,7 +73,7 @@ pub unsafe trait Counters: Fabrics {
     /// # Safety
     /// The contract of callers.
     unsafe fn counter_set_error(counter: &Self::Counter, value: u64) -> Result<(), Errno>;
-    /// `fi_cntr_wait`, for so many milliseconds at most.
+    /// `fi_cntr_wait`, for at most `milliseconds`.
     ///
     /// # Errors
     /// The provider's.

@@ -51,7 +51,7 @@ pub unsafe trait CompletionQueues: Fabrics {
     /// # Safety
     /// The contract of callers; the event is looked at before the transport is called again.
     unsafe fn cq_poll(cq: &Self::Cq) -> Result<Option<Self::Polled<'_>>, Errno>;
-    /// Sleeps until the queue may have an event for [`cq_poll`](Self::cq_poll), for so many milliseconds at most; may wake up
+    /// Sleeps until the queue may have an event for [`cq_poll`](Self::cq_poll), for at most `milliseconds`; may wake up
     /// for nothing. `fi_cq_sread`.
     ///
     /// # Errors

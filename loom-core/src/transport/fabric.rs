@@ -17,7 +17,7 @@ pub enum Name {
 /// How a provider behaves where its info grants something that it is known not to do as the man pages say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProviderQuirks {
-    /// Multi-receives stay within their buffer whatever peers send, and it is released when nobody writes to it any more.
+    /// Multi-receives stay within their buffer whatever peers send, and it is released when it is not written to any more.
     pub multi_recv: bool,
     /// So do multi-receives of tagged messages.
     pub tagged_multi_recv: bool,

@@ -126,7 +126,7 @@ pub unsafe trait TaggedMessages: Endpoints {
     /// `fi_trecvmsg`, which is also that by which messages are looked for, claimed and discarded:
     ///
     /// - With `PEEK` there are no pieces, and nothing is received. One event tells of the oldest message that would be, with its
-    ///   whole length, or fails with `ENOMSG`. With `CLAIM` besides, nobody else receives that message any more; with `DISCARD`
+    ///   whole length, or fails with `ENOMSG`. With `CLAIM` besides, no other receive takes that message any more; with `DISCARD`
     ///   it is gone.
     /// - With `CLAIM` alone, the message is received that was claimed under the same context; with `CLAIM` and `DISCARD` it is
     ///   thrown away, there are no pieces, and one event says so.

@@ -43,7 +43,7 @@
 //!
 //! - **C9.** The memory of each [`Lent`](crate::buffer::Lent) is valid for the access that the operation needs.
 //! - **C10.** Where an info asks for it ([`Mode::CONTEXT`](crate::vocabulary::Mode::CONTEXT), `CONTEXT2`), the [`Context`] of a post is the
-//!   address of scratch space, which nobody else writes to. A claim's stays as it is until the claim is fetched or discarded.
+//!   address of scratch space, which the transport alone writes to. A claim's stays as it is until the claim is fetched or discarded.
 //! - **C11.** A descriptor is that of an open region of the endpoint's domain which covers the memory. Memory of a device has one: by it a
 //!   provider knows whose memory it is.
 //! - **C12.** Where an info asks for [`Mode::MSG_PREFIX`](crate::vocabulary::Mode::MSG_PREFIX), on either side, what is lent with a message there
@@ -93,7 +93,7 @@
 //!
 //! - **C25.** Scalable endpoints are children of their domain and address vector, contexts of their scalable endpoint and the queue
 //!   that they complete into.
-//! - **C26.** A scalable endpoint stays at its address as long as one of its contexts is open, or nobody closes that any more.
+//! - **C26.** A scalable endpoint stays at its address as long as one of its contexts is open, or is left open for good.
 //! - **C27.** One thread at a time uses a context together with its queue; the contexts of one scalable endpoint are used by as many threads as
 //!   have them.
 //!
@@ -109,13 +109,13 @@
 //!
 //! What `unsafe impl` of these traits promises. Safety comments cite it by number.
 //!
-//! - **P1.** After `endpoint_close` returned [`Closing::Closed`] or [`Closing::Left`] nobody touches memory lent through that endpoint, or the scratch
+//! - **P1.** After `endpoint_close` returned [`Closing::Closed`] or [`Closing::Left`] the transport and its peers do not touch memory lent through that endpoint, or the scratch
 //!   space of its contexts.
 //! - **P2.** After `mr_close` returned `Ok` no operation of a peer begins to use the region's memory through this transport; those
 //!   which had begun have ended, if [`MR_CLOSE_FENCES`](MemoryRegions::MR_CLOSE_FENCES), or else end with the endpoints of the
 //!   domain.
 //! - **P3.** A context is reported at most once per post (a multi-receive's once for each message), and a context which was posted is never
-//!   invented. From its event on (a multi-receive's last one) nobody touches what was lent with it. (Contexts of endpoints already closed, and
+//!   invented. From its event on (a multi-receive's last one) the transport and its peers do not touch what was lent with it. (Contexts of endpoints already closed, and
 //!   values never posted, may be reported: callers recognise them.)
 //! - **P4.** Where an info asks for [`Mode::RX_CQ_DATA`](crate::vocabulary::Mode::RX_CQ_DATA), the event of a peer's write with immediate
 //!   data has `REMOTE_WRITE` and the context of the receive that it has used up, which is over then: nothing of what it was
@@ -146,7 +146,7 @@
 //!
 //! - **P14.** The functions that take a scalable endpoint, and `endpoint_close` of its contexts, may be called by several threads at the
 //!   same time, where the type is `Sync`.
-//! - **P15.** After `endpoint_close` of a context returned [`Closing::Closed`] nobody touches memory lent
+//! - **P15.** After `endpoint_close` of a context returned [`Closing::Closed`] the transport and its peers do not touch memory lent
 //!   through it, whichever other contexts of its endpoint are open.
 //!
 //! For [`Signals`]:

@@ -49,14 +49,14 @@ pub unsafe trait MemoryRegions: Endpoints + Counters {
     /// `fid_mr`. Whichever thread closes the last endpoint of a domain may close it.
     type Mr: Send;
 
-    /// Whether `mr_close` returns only when nobody uses the memory any more. The objects rely on it where
+    /// Whether `mr_close` returns only when peers do not use the memory any more. The objects rely on it where
     /// [`ProviderQuirks::mr_close`](super::ProviderQuirks::mr_close) says that regions can be closed at any time.
     ///
     /// libfabric does not promise it ("active or queued operations that reference a memory region being closed may [...]
     /// result in accesses to invalid memory"), and its `tcp` provider checks a key once and fills the region over many polls.
     const MR_CLOSE_FENCES: bool;
 
-    /// `fi_mr_regattr`. Where the domain asks for regions that are bound (`FI_MR_ENDPOINT`, `FI_MR_RMA_EVENT`), nobody reaches the
+    /// `fi_mr_regattr`. Where the domain asks for regions that are bound (`FI_MR_ENDPOINT`, `FI_MR_RMA_EVENT`), no peer reaches the
     /// memory before [`mr_enable`](Self::mr_enable).
     ///
     /// # Errors

@@ -43,7 +43,7 @@ pub unsafe trait Scalable: Transport {
     /// Whether the contexts of one scalable endpoint need no more serialisation than this transport type gives them.
     fn serves_contexts(attributes: &Attributes) -> bool;
 
-    /// [`av_open`](super::AddressVectors::av_open) with so many bits of each address for the number of a receive context (`rx_ctx_bits`).
+    /// [`av_open`](super::AddressVectors::av_open) with this number of bits of each address for the number of a receive context (`rx_ctx_bits`).
     ///
     /// # Safety
     /// The contract of callers.

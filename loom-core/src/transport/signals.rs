@@ -22,7 +22,7 @@ pub unsafe trait Signals: Transport {
     /// The contract of callers of [`Transport`]; the queue was opened with something to sleep on.
     unsafe fn cq_signal_of(cq: &Self::Cq) -> Self::Signal;
 
-    /// `fi_cq_signal`: [`cq_sleep`](super::CompletionQueues::cq_sleep) returns, or if nobody sleeps, the next one may return at once. A
+    /// `fi_cq_signal`: [`cq_sleep`](super::CompletionQueues::cq_sleep) returns, or if no thread sleeps, the next one may return at once. A
     /// signal may be lost that comes just when a sleep begins: callers look again after a while.
     ///
     /// # Errors

@@ -243,7 +243,7 @@ where
         Ok(())
     }
 
-    /// An answer is to the request that it names; what names none is nobody's.
+    /// An answer is to the request that it names; one that names none is dropped.
     fn answered(&mut self, answer: Option<Answer>) {
         let Some(Answer { client, number, result }) = answer else { return };
         #[expect(clippy::cast_possible_truncation, reason = "the lower half")]

@@ -375,7 +375,7 @@ enumeration! {
     WaitObj {
         /// Nothing: it is polled.
         NONE = 0, "FI_WAIT_NONE";
-        /// Something that the provider chooses: its own calls sleep on it, nobody else can.
+        /// Something that the provider chooses: its own calls alone can sleep on it.
         UNSPEC = 1, "FI_WAIT_UNSPEC";
         /// A wait set; not in libfabric 2.
         SET = 2, "FI_WAIT_SET";

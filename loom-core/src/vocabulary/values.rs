@@ -53,7 +53,7 @@ impl FabricAddr {
     #[doc(alias = "FI_ADDR_NOTAVAIL")]
     pub const NOTAVAIL: Self = Self::UNSPEC;
 
-    /// The address of a receive context of the endpoint that has this address, in a vector with so many bits for that; `None`
+    /// The address of a receive context of the endpoint that has this address, in a vector with `rx_ctx_bits` bits for that; `None`
     /// if the bits do not hold its number, or are not free in the address.
     #[doc(alias = "fi_rx_addr")]
     #[must_use]

@@ -12,7 +12,7 @@ pub(super) struct Free<'s> {
     count: usize,
 }
 
-/// Where the levels begin that so many places have, how many levels these are, and how many words they have together.
+/// Where the levels begin that a number of places has, how many levels these are, and how many words they have together.
 const fn levels(places: usize) -> ([usize; LEVELS + 1], usize, usize) {
     let mut begins = [0; LEVELS + 1];
     let (mut level, mut words, mut len) = (0, 0, places);
@@ -27,7 +27,7 @@ const fn levels(places: usize) -> ([usize; LEVELS + 1], usize, usize) {
     }
 }
 
-/// How many words a table of so many places has.
+/// How many words a table of `places` has.
 pub(super) const fn words_for(places: usize) -> usize {
     levels(places).2
 }

@@ -319,7 +319,7 @@ mod tests {
         Key::V4 { ip, port: PORT }
     }
 
-    /// An index's memory, for so many addresses.
+    /// An index's memory, for a number of addresses.
     fn memory(buckets: usize, addresses: usize) -> (Vec<Bucket>, Vec<Record>, Vec<Links>) {
         (vec![Bucket::EMPTY; buckets], vec![Record::EMPTY; addresses], vec![[NIL; 2]; addresses])
     }
@@ -434,7 +434,7 @@ mod tests {
         let (known, in_tree) = deepest(BUCKETS, &ways);
         assert_eq!(in_tree, ways.len() - 12, "in one bucket");
         assert!(known <= 2 * 10 + 10, "{known} nodes for {} in one bucket", ways.len());
-        // The same addresses, for whoever did not know the seed.
+        // The same addresses, for a program that did not know the seed.
         let others: Vec<_> = ways.iter().map(|way| Way::new(SEED + 1, way.key)).collect();
         let (unknown, in_trees) = deepest(BUCKETS, &others);
         assert!(unknown < 10 && in_trees < 10, "{unknown} nodes, {in_trees} in trees");

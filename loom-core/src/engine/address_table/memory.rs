@@ -54,7 +54,7 @@ impl AddressTableAttr {
     /// The most ranges.
     pub const MAX_RANGES: usize = 256;
 
-    /// A table of so many IPv4 sockets, with fabric addresses that are indices, up to 16 ranges, room for some addresses
+    /// A table of this number of IPv4 sockets, with fabric addresses that are indices, up to 16 ranges, room for some addresses
     /// of other kinds, and a seed that is the same for all.
     #[must_use]
     pub const fn new(places: usize) -> Self {
@@ -114,7 +114,7 @@ impl AddressTableAttr {
     }
 }
 
-/// How many buckets an index of so many addresses has: one for eight of them, so that few have more than twelve.
+/// How many buckets an index of this number of addresses has: one for eight of them, so that few have more than twelve.
 pub(super) const fn buckets_for(addresses: usize) -> usize {
     addresses.div_ceil(8)
 }
@@ -145,7 +145,7 @@ impl Plan {
             // SAFETY: the offset is one of the layout that the memory has.
             unsafe { memory.add(offset) }
         };
-        // SAFETY: room for so many entries is at the beginning of the layout. The memory is the table's, and nothing else is there.
+        // SAFETY: room for this number of entries is at the beginning of the layout. The memory is the table's, and nothing else is there.
         let entries = unsafe { fill(at(0), self.attr.places, PeerSlot::default) };
         // SAFETY: as above, at their own offset.
         let words = unsafe { fill(at(self.words_at), self.words, || 0) };

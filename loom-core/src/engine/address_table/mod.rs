@@ -87,7 +87,7 @@ const NIL: u32 = u32::MAX;
 /// What has become of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
-    /// It was not there: this is a peer that nobody had before.
+    /// It was not there: this is a new peer.
     New(Peer),
     /// It was there, and is this peer.
     Known(Peer),

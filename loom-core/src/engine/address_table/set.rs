@@ -19,7 +19,7 @@ use crate::storage::{Block, array, extend};
 ///
 /// A set does not look at the vector. Who was removed from that keeps the rank until he is removed from the set, too, or until the
 /// next peer of his place is inserted. What is added to one set and what is not has to be the same for all members of a collective
-/// operation; nothing is told to anybody.
+/// operation; no peer learns of it.
 ///
 /// Its memory is taken when it is opened: four bytes for each place of the vector, and eight for each member.
 ///
@@ -56,7 +56,7 @@ impl fmt::Display for SetFull {
 impl core::error::Error for SetFull {}
 
 impl<A: Allocator> AddressSet<A> {
-    /// An empty set, of up to `count` peers of a vector with so many places, in memory of `alloc`.
+    /// An empty set, of up to `count` peers of a vector with `places` places, in memory of `alloc`.
     ///
     /// # Errors
     /// - [`OpenError::Size`] if a number is 2^32 - 1 or more, or does not fit into memory
@@ -68,7 +68,7 @@ impl<A: Allocator> AddressSet<A> {
         // SAFETY: an offset of the block's layout.
         let ranks = unsafe { block.ptr().add(ranks_at) }.cast::<u32>();
         for place in 0..places {
-            // SAFETY: the block has room for so many.
+            // SAFETY: the block has room for that number.
             let rank = unsafe { ranks.add(place) };
             // SAFETY: as above.
             unsafe { rank.write(NIL) };
@@ -76,7 +76,7 @@ impl<A: Allocator> AddressSet<A> {
         Ok(AddressSet { members, capacity, len: 0, ranks, places, block })
     }
 
-    /// The memory that a set of up to `count` peers of a vector with so many places takes from its allocator, in one block: eight
+    /// The memory that a set of up to `count` peers of a vector with `places` places takes from its allocator, in one block: eight
     /// bytes for each member, and four for each place of the vector.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl<A: Allocator> AddressSet<A> {
     /// The members, in the order of their ranks.
     #[must_use]
     pub fn members(&self) -> &[Peer] {
-        // SAFETY: so many were written, and change only with the set borrowed for that.
+        // SAFETY: that number was written, and change only with the set borrowed for that.
         unsafe { core::slice::from_raw_parts(self.members.as_ptr(), self.len as usize) }
     }
 
@@ -116,7 +116,7 @@ impl<A: Allocator> AddressSet<A> {
     /// Writes the member of a rank below the capacity.
     fn write(&mut self, rank: u32, peer: Peer) {
         debug_assert!(rank < self.capacity);
-        // SAFETY: the block has room for so many members.
+        // SAFETY: the block has room for that number of members.
         let place = unsafe { self.members.add(rank as usize) };
         // SAFETY: as above.
         unsafe { place.write(peer) };
@@ -220,7 +220,7 @@ impl<A: Allocator> AddressSet<A> {
         self.extend(|| other.members().iter().copied())
     }
 
-    /// Adds the peers of a table that are in places from the first to the last of these, every so many; they go to the end.
+    /// Adds the peers of a table that are in places from the first to the last of these, in steps of `stride`; they go to the end.
     /// `0..=u32::MAX` by one are all (`FI_UNIVERSE`).
     ///
     /// # Errors

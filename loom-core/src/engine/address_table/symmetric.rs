@@ -215,7 +215,7 @@ impl<'s> Segments<'s> {
         self.count - usize::from(cut.is_some()) + parts + usize::from(!follows) <= self.all.len()
     }
 
-    /// Adds a member in a place where nobody is, if there are records for it as [`takes`](Self::takes) says. A place is never in
+    /// Adds a member in a free place, if there are records for it as [`takes`](Self::takes) says. A place is never in
     /// two segments, nor twice in one: what was removed from it would be there again.
     pub(super) fn add(&mut self, member: &RangePeer, place: u32, is_there: impl Fn(u32) -> bool) {
         self.cut(place, is_there);
@@ -230,7 +230,7 @@ impl<'s> Segments<'s> {
         }
     }
 
-    /// Takes a place where nobody is out of its segment.
+    /// Takes a free place out of its segment.
     fn cut(&mut self, place: u32, is_there: impl Fn(u32) -> bool) {
         let Some(at) = self.used().iter().position(|segment| segment.covers(place)) else { return };
         let Some(parts) = self.all.get(at).map(|segment| segment.without(place, is_there)) else { return };

@@ -195,7 +195,7 @@ impl<'s> AddressTable<'s> {
     /// one record together; where an address is there already, that is its peer, and another record begins behind it.
     ///
     /// # Errors
-    /// [`Full::Places`] if there are more addresses than the table has places: none is inserted, and `each` is told of none.
+    /// [`Full::Places`] if there are more addresses than the table has places: none is inserted, and `each` is called for none.
     #[doc(alias = "fi_av_insertsym")]
     pub fn insert_symmetric(
         &mut self,
@@ -219,7 +219,7 @@ impl<'s> AddressTable<'s> {
     fn next_place(&self) -> Option<u32> {
         let lowest = u32::try_from(self.free.lowest()?).ok()?;
         let mut place = lowest;
-        // What a member has left of a range is in the way where nobody else's address has room: not before all others are taken.
+        // What a member has left of a range is in the way where no other address has room: not before all others are taken.
         while place as usize >= self.index.len()
             && let Some(end) = self.segments.end_over(place)
         {

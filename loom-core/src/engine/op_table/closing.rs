@@ -10,7 +10,7 @@ impl<B> OpTable<B> {
     /// `ECANCELED`, so that its buffer comes back through the queue like any other.
     ///
     /// # Safety
-    /// The endpoint is closed: nobody touches what its operations lent, or their scratch space.
+    /// The endpoint is closed: the provider does not touch what its operations lent, or their scratch space.
     pub unsafe fn abandon(&self, endpoint: u16) {
         for (index, slot) in (0u32..).zip(&self.slots) {
             if slot.endpoint.get() != endpoint {
@@ -182,7 +182,7 @@ impl<B> DropFrom<'_, B> {
                     table.used_up.unlink(&table.slots, index);
                     table.make_room();
                 }
-                // Whoever has a piece has forgotten it: the queue is not used any more.
+                // The holder of a piece has forgotten it: the queue is not used any more.
                 Phase::Draining | Phase::DrainingOwed => {}
                 Phase::Done | Phase::Owed => table.parked_like(slot).unlink(&table.slots, index),
                 _ => continue,
@@ -192,7 +192,7 @@ impl<B> DropFrom<'_, B> {
             if slot.kind.get() == Kind::Value {
                 continue;
             }
-            // SAFETY: rule 2: the slot held a buffer, and `drop_buffers` was told that nobody uses it.
+            // SAFETY: rule 2: the slot held a buffer, and the caller of `drop_buffers` promises that it is not in use.
             drop(unsafe { slot.empty() });
         }
     }

@@ -28,7 +28,7 @@
 //!    fetched or discarded, which is done under the same context, or until the endpoint is closed.
 //! 10. A receive that a peer's write has used up (`FI_RX_CQ_DATA`) is over for the provider and not for its user: it keeps its slot,
 //!     and waits there, unlent, until it is posted again under the same context. Receives of the table's own have a slot and no
-//!     buffer, and are told to nobody.
+//!     buffer, and have no completion.
 //! 11. An atomic operation on a value has no buffer. Its operand, what that is compared with, and its result lie in the scratch space of
 //!     its slot where contexts are numbers; where the provider writes there, in that of a second slot, which is taken and given back
 //!     with it.
@@ -438,7 +438,7 @@ impl<B> OpTable<B> {
         if names_it { unsafe { self.succeed(event) } } else { None }
     }
 
-    /// Receives are lent so many bytes more than what their buffers say, in front of it, and their events count these: the table
+    /// Receives are lent this number of bytes more than what their buffers say, in front of it, and their events count these: the table
     /// does not. Not for multi-receives. To be said before there are operations.
     pub fn set_prefix(&self, bytes: usize) {
         self.prefix.set(bytes);
@@ -463,7 +463,7 @@ impl<B> OpTable<B> {
     #[inline(always)]
     unsafe fn end(&self, key: OpKey, slot: &Slot<B>, event: Event) -> Done<B> {
         self.make_room();
-        // SAFETY: rule 2: the slot is `Posted`, and its event says that nobody uses the buffer any more.
+        // SAFETY: rule 2: the slot is `Posted`, and its event says that the provider is done with the buffer.
         let buf = unsafe { slot.empty() };
         self.release(key.index(), slot);
         Done::new(key, buf, event)

@@ -48,7 +48,7 @@ impl<B> OpTable<B> {
     pub(super) unsafe fn fill(&self, event: &Event) -> Option<Filled<'_, B>> {
         let (key, slot) = self.by_context(event.context, Phase::Filling)?;
         // One that was cancelled in the middle of a message goes on until that is there, and then says that it is over. If
-        // nobody has cancelled it, this is a message whose sender is gone.
+        // it was not cancelled, this is a message whose sender is gone.
         let flagged = event.flags.contains(CompletionFlags::MULTI_RECV);
         let cancelled = event.errno == Errno::ECANCELED && (flagged || slot.cancelled() != Cancelled::No);
         let over = flagged || cancelled && slot.cancelled() == Cancelled::EndIsNext;
@@ -146,7 +146,7 @@ impl<B> Piece<'_, B> {
 
     #[inline]
     fn table(&self) -> &OpTable<B> {
-        // SAFETY: borrowed, or kept by whoever has called `extended`.
+        // SAFETY: borrowed, or kept by the caller of `extended`.
         unsafe { self.table.as_ref() }
     }
 

@@ -17,7 +17,7 @@ pub struct Peek {
     claimed: bool,
 }
 
-/// A message that a peek has found. It has not been received. (Who has sent it is told when it is: most providers name somebody
+/// A message that a peek has found. It has not been received. (Receiving it says who has sent it: in a peek most providers name somebody
 /// else here.)
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
@@ -27,7 +27,7 @@ pub struct Found {
     pub tag: Tag,
     /// Its immediate data, where the provider says that there is any: not all do.
     pub data: Option<ImmediateData>,
-    /// For fetching it, if it was to be claimed: nobody else receives it then.
+    /// For fetching it, if it was to be claimed: no other receive takes it then.
     pub claim: Option<Claim>,
 }
 

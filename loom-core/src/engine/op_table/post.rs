@@ -140,7 +140,7 @@ impl<B> OpTable<B> {
         }
     }
 
-    /// Ends an operation that was refused. Rule 2 relies on whoever submits, as it does on the `submit` of [`post`](Self::post): what the
+    /// Ends an operation that was refused. Rule 2 relies on the submitter, as it does on the `submit` of [`post`](Self::post): what the
     /// provider has taken is not said to be refused. The slot is one of this table.
     pub(crate) fn take_back(&self, slot: &Slot<B>) -> B {
         self.make_room();

@@ -149,7 +149,7 @@ impl<B> OpTable<B> {
         slot.phase.set(Phase::HeldAgain);
         let held = LendingAgain { table: self, index };
         let mut pieces = IoVecs::default();
-        // SAFETY: rule 2: a buffer is in the slot, which is `HeldAgain`, so that nobody else refers to it. `lend` is user code; `held`
+        // SAFETY: rule 2: a buffer is in the slot, which is `HeldAgain`, so that this alone refers to it. `lend` is user code; `held`
         // sees to the slot if it unwinds.
         unsafe { slot.buffer_mut() }.lend_pieces(&mut pieces);
         let _ = ManuallyDrop::new(held);

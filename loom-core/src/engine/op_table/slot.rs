@@ -184,7 +184,7 @@ impl<B> Slot<B> {
     /// Moves a buffer in, and lets it say what it lends.
     ///
     /// # Safety
-    /// Rule 2: the slot is `Held`, so nobody else refers to its buffer.
+    /// Rule 2: the slot is `Held`, so the caller alone refers to its buffer.
     #[inline]
     pub(super) unsafe fn fill<L>(&self, buf: B, lend: impl FnOnce(&mut B) -> L) -> L {
         // SAFETY: the caller's promise.
@@ -196,7 +196,7 @@ impl<B> Slot<B> {
     /// Moves the buffer out.
     ///
     /// # Safety
-    /// Rule 2: a buffer is in the slot and lent to nobody. It is taken once.
+    /// Rule 2: a buffer is in the slot and not lent. It is taken once.
     #[inline]
     pub(super) unsafe fn empty(&self) -> B {
         // SAFETY: the caller's promise.
@@ -208,7 +208,7 @@ impl<B> Slot<B> {
     /// The buffer.
     ///
     /// # Safety
-    /// Rule 2: a buffer is in the slot, lent to nobody, and nobody else refers to it.
+    /// Rule 2: a buffer is in the slot, not lent, and the caller alone refers to it.
     #[expect(clippy::mut_from_ref, reason = "the caller's promise")]
     pub(super) unsafe fn buffer_mut(&self) -> &mut B {
         // SAFETY: the caller's promise.
@@ -231,7 +231,7 @@ impl<B> Slot<B> {
     /// # Safety
     /// One was, since the operation was posted.
     pub(super) unsafe fn kept(&self) -> Event {
-        // SAFETY: nobody else uses the room since the event was kept.
+        // SAFETY: the room is this slot's alone since the event was kept.
         let room = unsafe { self.room.get().read() };
         // SAFETY: the caller's promise.
         unsafe { room.event }

@@ -182,7 +182,7 @@ pub(crate) struct Index {
     lines: Table<Line>,
     /// How far the hash is shifted to number a line.
     shift: u32,
-    /// Odd, and not known to whoever does not know the seed.
+    /// Odd, and unknown to a peer that does not know the seed.
     multipliers: [u64; 4],
 }
 
@@ -197,8 +197,8 @@ impl Index {
     }
 
     /// A sum of products, folded and multiplied again: whatever pattern there is in tags, sources and masks, keys are scattered as
-    /// by chance, for whoever does not know the multipliers. But for the lowest bits of the tag: tags in a row are in one line, so
-    /// that whoever uses one after the other finds it at hand.
+    /// by chance, for a peer that does not know the multipliers. But for the lowest bits of the tag: tags in a row are in one line, so
+    /// that a program that uses one after the other finds it at hand.
     #[inline]
     fn bucket(&self, key: &Key) -> u32 {
         let [a, b, c, d] = self.multipliers;
@@ -321,7 +321,7 @@ impl Index {
             nodes.link(next).bit.set(NO_FORK);
             next
         };
-        // The leaf's own fork, if that is still there, goes to whoever has none now.
+        // The leaf's own fork, if that is still there, goes to the heir, which has none now.
         if let Some(own) = own.filter(|_| heir != node) {
             let fork = nodes.link(heir);
             for (to, from) in fork.children.iter().zip(&link.children) {

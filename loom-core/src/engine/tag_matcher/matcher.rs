@@ -71,7 +71,7 @@ impl Default for TagMatcherAttr {
     }
 }
 
-/// How many lines of buckets the receives are looked up in: so many that few receives share a bucket.
+/// How many lines of buckets the receives are looked up in: enough that few receives share a bucket.
 pub(crate) fn posted_lines(receives: u32) -> Result<u32, OpenError> {
     lines(receives, 8)
 }

@@ -3,7 +3,7 @@
 //! A receive accepts a message if their tags agree in all bits that it does not ignore,
 //! `(sent ^ wanted) & !ignore == 0`, and if it names no source or the message's. A message goes to the *oldest* receive that
 //! accepts it, and a receive takes the *oldest* message that it accepts; exact tags and masks, with and without source, are all in one
-//! order. Messages are kept in the order in which they are given, so whoever gives those of a sender in the order in which
+//! order. Messages are kept in the order in which they are given, so a caller that gives those of a sender in the order in which
 //! they were sent has them matched in that order (`man fi_tagged`).
 //!
 //! [`TagMatcher`] holds what was [posted](TagMatcher::post) and what was [kept](TagMatcher::keep), and finds partners. What goes with

@@ -65,7 +65,7 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// A free one, before another, if there are so many.
+    /// A free one, before another, if there is one.
     pub(crate) const fn before(next: u32, patterns: u32) -> Self {
         let next = if next == patterns { NONE } else { next };
         Pattern { ignore: Cell::new(0), directed: Cell::new(false), receives: Cell::new(0), next: Cell::new(next) }

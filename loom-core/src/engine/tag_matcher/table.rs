@@ -4,7 +4,7 @@
 
 use core::ptr::NonNull;
 
-/// So many values, one after the other.
+/// Values, one after the other.
 #[derive(Debug)]
 pub(crate) struct Table<V> {
     first: NonNull<V>,
@@ -40,14 +40,14 @@ impl<V> Table<V> {
         debug_assert!(number < self.len, "{number} of {}", self.len);
         // SAFETY: the promise of `new`: the number lies in the table.
         let value = unsafe { self.first.add(number as usize) };
-        // SAFETY: as above: the value is there, and nobody has it for himself.
+        // SAFETY: as above: the value is there, and is not borrowed exclusively.
         unsafe { value.as_ref() }
     }
 }
 
 #[cfg(test)]
 impl<V: 'static> Table<V> {
-    /// A table for a test, whose memory nobody gets back.
+    /// A table for a test, whose memory is not freed.
     pub(crate) fn leaked(values: impl IntoIterator<Item = V>) -> Self {
         let values: &'static mut [V] = values.into_iter().collect::<std::vec::Vec<V>>().leak();
         let len = u32::try_from(values.len()).expect("a short table");

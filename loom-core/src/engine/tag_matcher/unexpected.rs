@@ -58,7 +58,7 @@ impl View {
     }
 }
 
-/// How many views there can be, as an exponent of two, where so many are kept of those that are not always there.
+/// How many views there can be, as an exponent of two, by how many are kept of those that are not always there.
 pub(crate) const fn views_shift(masks: u32) -> u32 {
     const { assert!(View::OF_TAGS.len() == 2, "besides the masks, of which there is one at least") };
     (2 + if masks == 0 { 1 } else { masks }).next_power_of_two().trailing_zeros()
@@ -330,7 +330,7 @@ mod tests {
         };
         let index = Index::new(Table::leaked([Line::new(), Line::new()]), 0);
         let messages = UnexpectedMessages::new(memory, index, true);
-        // So many that they are not walked along.
+        // Too many to be walked along.
         for place in 0..=FEW {
             messages.keep(place, Envelope { tag: Tag(5), source: FabricAddr(1) });
         }

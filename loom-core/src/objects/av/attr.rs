@@ -39,7 +39,7 @@ pub struct AvAttr {
 }
 
 impl AvAttr {
-    /// So many peers, each with an address of its own, in memory as the format of their addresses has it; up to 16 ranges; and a
+    /// This number of peers, each with an address of its own, in memory as the format of their addresses has it; up to 16 ranges; and a
     /// seed that is the same for all.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
@@ -88,7 +88,7 @@ impl AvAttr {
     }
 }
 
-/// So many peers: [`AvAttr::new`].
+/// That number of peers: [`AvAttr::new`].
 impl From<usize> for AvAttr {
     fn from(capacity: usize) -> Self {
         AvAttr::new(capacity)

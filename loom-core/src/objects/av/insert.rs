@@ -221,7 +221,7 @@ impl<T: Transport> Av<'_, T> {
     }
 
     /// What has become of an address to which the provider gave a fabric address, while no other thread changes the vector. If
-    /// no peer has that, the provider need not keep it: it is taken back the `first` time that it is told.
+    /// no peer has that, the provider need not keep it: it is taken back when it is inserted the `first` time.
     fn kept(&self, addr: FabricAddr, inserted: Result<Inserted, Full>, first: bool) -> Result<Peer, InsertError> {
         let peer = inserted.map(Inserted::peer).map_err(|_| InsertError::Full);
         let is_its = peer.is_ok_and(|peer| self.body.table.addr(peer) == Some(addr));

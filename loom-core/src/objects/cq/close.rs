@@ -24,7 +24,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     /// are left open, and so everything that they use.
     ///
     /// # Safety
-    /// Called once; nobody uses the queue or an endpoint of it any more.
+    /// Called once; the queue and its endpoints are not used any more.
     unsafe fn close(&self, drops_buffers: bool) -> Result<bool, Errno> {
         if self.has_bound_regions() {
             return Err(Errno::EBUSY);
@@ -84,7 +84,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     /// scope. So may what its endpoints are bound to.
     ///
     /// # Safety
-    /// The node lies in a queue, which nobody uses any more.
+    /// The node lies in a queue, which is not used any more.
     pub(super) unsafe fn close_scoped(node: NonNull<Node>, scope: ScopeRef) {
         // SAFETY: the caller's promise.
         let prefix = unsafe { node.byte_sub(Self::NODE_AT) };
@@ -160,7 +160,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     /// retired.
     ///
     /// # Safety
-    /// Nobody uses the endpoint after this.
+    /// The endpoint is not used after this.
     pub(crate) unsafe fn close_endpoint(&self, index: u16, endpoint_slot: &EndpointSlot<T>) -> Result<Closing, Errno> {
         if self.is_received_through(index) {
             endpoint_slot.retire();

@@ -124,7 +124,7 @@ impl<T: Transport> EndpointSlot<T> {
     /// Keeps an endpoint that has just been opened, of which there is one handle.
     ///
     /// # Safety
-    /// The state is `Closed`: nobody refers to the handle that was here before. The endpoint is bound to this alone.
+    /// The state is `Closed`: nothing refers to the handle that was here before. The endpoint is bound to this alone.
     pub(crate) unsafe fn open(&self, raw: T::Endpoint, receives: ReceiveMode, bonds: Bonds) {
         // SAFETY: the caller's promise.
         unsafe { self.raw.get().write(MaybeUninit::new(raw)) };

@@ -111,7 +111,7 @@ pub(crate) struct CqInner<T: Transport, B: Buffer, S: ?Sized = [Slot<B>]> {
     has_signallers: Cell<bool>,
     /// No poll goes the short way: there are two provider queues, or prefixes that its events count.
     detours: bool,
-    /// A [driver](crate::objects::driver) polls it, and nobody else.
+    /// A [driver](crate::objects::driver) alone polls it.
     driven: Cell<bool>,
     /// Peers' writes use up receives (`FI_RX_CQ_DATA`).
     consumes: bool,

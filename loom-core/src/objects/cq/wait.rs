@@ -108,7 +108,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
     }
 
-    /// Waits until a counter has reached `threshold`: until so many operations of the endpoints that it counts for have succeeded. Drives
+    /// Waits until a counter has reached `threshold`: until that number of operations of the endpoints that it counts for has succeeded. Drives
     /// progress, and keeps completions for [`poll`](Self::poll); `Ok(false)` says that the deadline passed.
     ///
     /// This works over every transport, with any counter that counts for endpoints of this queue; [`Counter::wait_for`] sleeps, where

@@ -1,7 +1,7 @@
 //! [`Deferred`]: operations that are posted when a counter has reached a threshold. What `man fi_trigger` describes as deferred work.
 //!
 //! Work is given to a [`Deferred`] with its buffer. It waits there until its counter has reached its threshold, and is then posted through
-//! its endpoint like any operation, by whoever [polls](Deferred::poll). This runs in the progress loop of the program and over every
+//! its endpoint like any operation, by the caller of [`poll`](Deferred::poll). This runs in the progress loop of the program and over every
 //! transport: no provider need have triggered operations.
 //!
 //! A receive completes, and the answer goes out by itself:
@@ -409,7 +409,7 @@ where
         self.body.table.borrow().lists() > 0
     }
 
-    /// Nobody waits for work that has started: its operation is for the driver when it is over ([`look_at_ended`](Self::look_at_ended)).
+    /// No future waits for work that has started: its operation is for the driver when it is over ([`look_at_ended`](Self::look_at_ended)).
     pub(crate) fn abandon(&self, work: WorkKey) {
         if let Some(task) = self.body.table.borrow_mut().value_mut(work) {
             task.abandoned = true;

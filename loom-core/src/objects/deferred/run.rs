@@ -75,7 +75,7 @@ where
         if left == 0 {
             return false;
         }
-        // An operation that nobody waits for is for the poll that follows, where there is no driver.
+        // An operation without a future is for the poll that follows, where there is no driver.
         let _: Option<OpKey> = if self.cq().is_driven() { None } else { self.look_at_ended() };
         let (mut list, mut busy) = (0, false);
         while left > 0 && list < self.body.table.borrow().lists() {
@@ -177,7 +177,7 @@ where
     }
 
     /// Looks at one place, and each time at another, for work whose operation is over without this having been told: its completion is parked, or was
-    /// taken from the queue itself. What is to be counted is counted. An operation that nobody waits for is told once, and its work is over
+    /// taken from the queue itself. What is to be counted is counted. An operation without a future is reported once, and its work is over
     /// then.
     pub(crate) fn look_at_ended(&self) -> Option<OpKey> {
         let look = &self.body.look;
@@ -210,7 +210,7 @@ where
         Some(Self::returned(key, task))
     }
 
-    /// What is told of work that was not started.
+    /// What is reported of work that was not started.
     pub(super) fn returned(key: WorkKey, task: Task<'m, T, B, K>) -> DeferredEvent<'m, B> {
         let error = task.refused.unwrap_or(PostError::Errno(Errno::ECANCELED));
         match (task.buf, error) {

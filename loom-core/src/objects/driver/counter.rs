@@ -76,7 +76,7 @@ impl<'m, T: Transport> CounterDriver<'m, T> {
         store(&self.body.idle, waker);
     }
 
-    /// Waits until the counter has reached `threshold`: until so many operations have succeeded. Says how many have.
+    /// Waits until the counter has reached `threshold`: until that number of operations has succeeded. Says how many have.
     ///
     /// # Errors
     /// [`CounterError::OperationFailed`] if an operation that it counts fails meanwhile, counted from the first poll.

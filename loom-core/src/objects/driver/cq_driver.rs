@@ -227,7 +227,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         self.failed.get().is_some() || self.is_behind() || self.cq.body.makes_detours()
     }
 
-    /// Whether operations have ended of which nobody was told yet, or receives are to be posted again.
+    /// Whether operations have ended that no future has seen yet, or receives are to be posted again.
     #[inline]
     pub(super) fn is_behind(&self) -> bool {
         self.told_of.get() != self.ops().ends().0 || self.cq.body.has_used_up()
@@ -245,7 +245,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         true
     }
 
-    /// Looks for the end of an operation that has just begun, once: many are over by then, and need nobody to be woken.
+    /// Looks for the end of an operation that has just begun, once: many are over by then, and no task needs to be woken.
     #[inline(always)]
     pub(super) fn look_for(&self, key: OpKey) -> Option<Done<B>> {
         if self.has_to_do() {
@@ -283,7 +283,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
     }
 
-    /// Nobody waits for a peek any more. Its answer may have claimed a message, which is not to be lost: if it is kept, it is an event.
+    /// No future waits for a peek any more. Its answer may have claimed a message, which is not to be lost: if it is kept, it is an event.
     #[cold]
     pub(super) fn give_up_answer(&self, key: OpKey) {
         if self.cq.give_up_answer(key) {
@@ -362,7 +362,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         self.claimants.tell_one();
     }
 
-    /// Nobody waits for an operation any more.
+    /// No future waits for an operation any more.
     pub(super) fn give_up(&self, key: OpKey) {
         let Some(entry) = self.entry(key).filter(|_| self.ops().knows(key)) else { return };
         entry.set(Interest::GivenUp(key));
@@ -425,7 +425,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
     }
 
-    /// Everybody who waits is told that the queue cannot go on.
+    /// All futures learn that the queue cannot go on.
     #[cold]
     fn cannot_go_on(&self, error: CqError) {
         if error == CqError::PeerEvents && !self.events.is_empty() {

@@ -56,7 +56,7 @@ impl Entry {
         }
     }
 
-    /// Nobody is woken any more.
+    /// No task is woken any more.
     #[inline]
     pub(super) fn clear(&self) {
         drop(self.waker.take());

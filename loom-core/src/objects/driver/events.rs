@@ -1,4 +1,4 @@
-//! [`NextEvent`] and [`NextUnclaimed`]: futures that wait for what belongs to nobody who waits.
+//! [`NextEvent`] and [`NextUnclaimed`]: futures that wait for what no other future waits for.
 
 #![allow(unsafe_code, reason = "projects pins")]
 

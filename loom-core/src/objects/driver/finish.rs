@@ -130,7 +130,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// The future ends with an error if it cannot wait. The operation is still there then, and can be waited for again:
     /// - [`CqError::UnknownKey`] if the operation is over and its completion was taken, or is not one with a buffer
     /// - [`CqError::Awaited`] if another future waits for it
-    /// - [`CqError::PeerEvents`] if as many events of peers came as are kept, and nobody waits for them: take them with
+    /// - [`CqError::PeerEvents`] if as many events of peers came as are kept, and no future waits for them: take them with
     ///   [`next_event`](Self::next_event)
     /// - [`CqError::Queue`] if the provider's queue failed
     #[doc(alias = "fi_cq_read")]

@@ -55,7 +55,7 @@
 //! | [`CqDriver::finish_value`] | | of an operation on a value |
 //! | [`CqDriver::finish_peek`] | | of a peek |
 //! | [`CqDriver::next_event`] | | the next event of a peer, or piece of a multi-receive |
-//! | [`CqDriver::next_unclaimed`] | | the next operation that nobody waits for any more |
+//! | [`CqDriver::next_unclaimed`] | | the next operation that no future waits for any more |
 //! | [`AwaitedArrivals::reached`] | | immediate data, so often |
 //! | [`CounterDriver::reached`] | | a counter's threshold |
 //! | [`DeferredDriver::finish`] | | of deferred work |
@@ -73,11 +73,11 @@
 //!   each time another: in a turn that finds no event, and in every sixteenth. Posts of one task keep their order; those of several may then
 //!   overtake each other.
 //! - **Constant time.** An event wakes who waits for its operation, whom it finds by the number of the slot. A turn takes no more events than
-//!   its budget. It wakes nobody else, but of the posts that wait for room one more than there were events, and the one whose turn it is.
-//! - **A first look.** The first poll of a future takes one event of the queue: most operations that are short are over by then, and nobody needs to be
+//!   its budget. It wakes no other task, but of the posts that wait for room one more than there were events, and the one whose turn it is.
+//! - **A first look.** The first poll of a future takes one event of the queue: most operations that are short are over by then, and no task needs to be
 //!   woken.
 //! - **Errors reach those who wait.** If a queue fails, each of its futures ends with the error, and so does every later one. An operation that
-//!   fails is its own future's result and nobody else's.
+//!   fails is the result of its own future alone.
 //!
 //! # Queues that are driven
 //!

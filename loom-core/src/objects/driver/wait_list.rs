@@ -98,7 +98,7 @@ impl WaitList {
         core::iter::successors(self.first.get().map(get), move |waiter| waiter.after.get().map(get))
     }
 
-    /// Tells those of the first `most` whom it is meant for to look again, but nobody who begins to wait meanwhile.
+    /// Has those of the first `most` whom it is meant for look again, but none who begins to wait meanwhile.
     fn tell(&self, most: usize, is_meant: impl Fn(&Waiter) -> bool) {
         let telling = self.tellings.get();
         self.tellings.set(telling + 1);
@@ -222,7 +222,7 @@ impl Waiter {
         }
     }
 
-    /// Waits in a list until it is told to look again. Who waits there already keeps the place. User code runs, which may bring what is waited
+    /// Waits in a list until it has to look again. Who waits there already keeps the place. User code runs, which may bring what is waited
     /// for, and tell: who waits looks only after this.
     ///
     /// # Safety
@@ -239,7 +239,7 @@ impl Waiter {
         self.store(waker);
     }
 
-    /// Whether it waits in a list, and nobody has told it to look.
+    /// Whether it waits in a list, and need not look yet.
     pub(crate) const fn still_waits(&self) -> bool {
         self.list.get().is_some() && !self.told.get()
     }
@@ -321,7 +321,7 @@ mod tests {
         }
     }
 
-    /// Who of five is told, each of whom waits for its own number.
+    /// Who of five has to look, each of whom waits for its own number.
     fn told(tell: impl Fn(&WaitList)) -> Vec<bool> {
         let list = WaitList::new();
         let woken = Arc::<Woken>::default();

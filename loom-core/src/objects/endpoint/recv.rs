@@ -128,7 +128,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// the length of the longest message.
     ///
     /// Messages of a multi-receive are events that no post of this side is behind, like those of peers'
-    /// ([`PEER_EVENTS`](crate::objects::cq::PEER_EVENTS)): a program that waits for one operation and lets them lie is told to
+    /// ([`PEER_EVENTS`](crate::objects::cq::PEER_EVENTS)): a program that waits for one operation and lets them lie gets an error that says to
     /// take them first. Waiting for the multi-receive itself ends with
     /// [`CqError::PiecesOut`](crate::objects::cq::CqError::PiecesOut) where nothing but its pieces is missing.
     ///

@@ -3,7 +3,7 @@
 //! A server listens on the queue's [`PassiveEndpoint`] and gets a [`ConnectionRequest`] for each peer; a client connects a
 //! [`MsgEndpoint`](super::endpoint::MsgEndpoint) that is bound to the queue. Both are told by the queue when their
 //! endpoints are connected, and when they are not any more. An endpoint that joins a
-//! [`MulticastGroup`](super::endpoint::MulticastGroup) is told when it is in it.
+//! [`MulticastGroup`](super::endpoint::MulticastGroup) has an event when it is joined.
 
 #![allow(unsafe_code, reason = "opens, uses and closes raw handles")]
 

@@ -57,7 +57,7 @@ impl<'m, T: Connected> Eq<'m, T> {
             })?;
         let (index, fid) = (listeners.len(), T::passive_fid(&passive));
         if let Err(passive) = listeners.push(passive) {
-            // Not reached: there is room, and nobody else has used it. Nothing knows the endpoint, so it can be closed.
+            // Not reached: there is room, and only this call has used it. Nothing knows the endpoint, so it can be closed.
             // SAFETY: just opened (C1), and not used again (C3).
             let _ = unsafe { T::passive_close(&passive) };
             return Err(OpenError::TooManyEndpoints);

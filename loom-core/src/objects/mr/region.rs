@@ -89,7 +89,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
     /// The raw region, to be bound and enabled before peers reach the memory.
     ///
     /// # Safety
-    /// It is open, and nobody else refers to it.
+    /// It is open, and the caller alone refers to it.
     #[expect(clippy::mut_from_ref, reason = "others may look at the node meanwhile, and at nothing else")]
     pub(super) unsafe fn raw_mut(&self) -> &mut T::Mr {
         // SAFETY: the caller's promise.
@@ -103,7 +103,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
     }
 
     /// # Safety
-    /// The link begins an open region, which nobody else uses meanwhile.
+    /// The link begins an open region, which the caller alone uses meanwhile.
     unsafe fn close_linked(link: NonNull<Link>) -> Result<(), Errno> {
         // SAFETY: the caller's promise.
         let region = unsafe { link.cast::<Self>().as_ref() };
@@ -122,7 +122,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
     /// At the end of its scope: the region was forgotten, or an endpoint is left by which peers reach it.
     ///
     /// # Safety
-    /// The node lies in a region, which nobody uses any more.
+    /// The node lies in a region, which is not used any more.
     unsafe fn close_scoped(node: NonNull<Node>, scope: ScopeRef) {
         // SAFETY: the caller's promise.
         let region = unsafe { node.cast::<u8>().sub(offset_of!(Self, node)) }.cast::<Self>();
@@ -151,7 +151,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
 impl<T: Transport, M> Region<T, M> {
     /// The raw region, which is open.
     pub(super) fn raw(&self) -> &T::Mr {
-        // SAFETY: nobody changes it any more: an `Mr` is given out when its region is open and enabled.
+        // SAFETY: it does not change any more: an `Mr` is given out when its region is open and enabled.
         let raw = unsafe { &*self.raw.get() };
         // SAFETY: as above.
         unsafe { raw.assume_init_ref() }
@@ -191,7 +191,7 @@ impl<T: Transport, M> Region<T, M> {
         }
         self.node.unregister();
         let counter = self.counter.take();
-        // SAFETY: closed, so that nobody uses it; taken once: the state has changed.
+        // SAFETY: closed, so that it is not in use; taken once: the state has changed.
         let memory = unsafe { &mut *self.memory.get() };
         // SAFETY: as above.
         let memory = unsafe { ManuallyDrop::take(memory) };

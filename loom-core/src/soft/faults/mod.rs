@@ -122,7 +122,7 @@ impl Faults {
         self.plan.get().strict
     }
 
-    /// What becomes of a write that its target does not allow: in a strict network its writer is told of a success, as over `shm`,
+    /// What becomes of a write that its target does not allow: in a strict network its writer sees a success, as over `shm`,
     /// `tcp;ofi_rxm` and `net`.
     pub(super) fn end_of_write(&self, result: Result<(), Errno>) -> Result<(), Errno> {
         match result {
@@ -131,7 +131,7 @@ impl Faults {
         }
     }
 
-    /// Leaves out of an event where a message or write comes from, if the info does not grant that it is told.
+    /// Leaves out of an event where a message or write comes from, if the info does not grant it.
     fn hide_source(&self, event: &mut Event) {
         if self.plan.get().hides_sources() {
             event.source = FabricAddr::UNSPEC;

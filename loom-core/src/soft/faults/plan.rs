@@ -8,9 +8,9 @@ use crate::vocabulary::{Attributes, Caps, MsgOrder};
 /// How often something goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Every {
-    /// Each time after so many; never, if that is zero.
+    /// Each time after this number; never, if that is zero.
     Nth(u32),
-    /// On average after so many: after one at least and twice as many less one at most, as the seed has it, but no more than
+    /// On average after this number: after one at least and twice as many less one at most, as the seed has it, but no more than
     /// 2^32 - 1. Never, if it is zero.
     About(u32),
 }
@@ -83,7 +83,7 @@ pub struct Plan {
 }
 
 /// The most looks for which an operation is held back: between numbers of looks that lie no further apart, which wrap around,
-/// it is told which one comes first.
+/// it learns which one comes first.
 pub(in crate::soft) const MOST_LOOKS: u32 = u32::MAX / 2;
 
 /// The order of RMA operations among each other, and of messages behind them.
@@ -111,13 +111,13 @@ impl Plan {
     }
 
     /// Posts of any kind are refused with "try again" ([`PostError::Again`](crate::error::PostError::Again)), as by a full queue
-    /// of a card. Refused posts count, too: with every second one refused, whoever tries again at once succeeds.
+    /// of a card. Refused posts count, too: with every second one refused, a program that tries again at once succeeds.
     pub const fn refuse(mut self, every: Every) -> Self {
         self.refuse = every;
         self
     }
 
-    /// What the endpoint sends arrives later: after some further polls by the receiver which found nothing else, so many at
+    /// What the endpoint sends arrives later: after some further polls by the receiver which found nothing else, this number at
     /// most. Messages of one sender keep their order, and so does the news of its writes; other senders' overtake them.
     pub const fn delay(mut self, polls: u32) -> Self {
         self.delay = polls;
@@ -125,12 +125,12 @@ impl Plan {
     }
 
     /// Writes and reads of one range are done later than the post returns, and in another order: by some further polls of the
-    /// endpoint which found nothing else, so many at most (and 2^31 - 1), and before they are reported. Until then the buffer is lent. What was
+    /// endpoint which found nothing else, this number at most (and 2^31 - 1), and before they are reported. Until then the buffer is lent. What was
     /// injected lies with the endpoint, and is lost if that is closed before.
     ///
     /// The endpoint's info grants no order but that of messages ([`MsgOrder::SAS`]), and such operations go on while later
-    /// messages arrive. An operation that finds the peer or its region gone ends as it would have when it was posted; nobody is
-    /// told of one that was injected.
+    /// messages arrive. An operation that finds the peer or its region gone ends as it would have when it was posted; one that
+    /// was injected has no event.
     pub const fn reorder(mut self, polls: u32) -> Self {
         self.reorder = if polls < MOST_LOOKS { polls } else { MOST_LOOKS };
         self.unordered()
@@ -145,14 +145,14 @@ impl Plan {
     }
 
     /// Sends, writes and reads which report their success are not done, and reported as failed with
-    /// [`ECONNABORTED`](crate::vocabulary::Errno::ECONNABORTED): nobody sees anything of them. What has several ranges in the peer's
+    /// [`ECONNABORTED`](crate::vocabulary::Errno::ECONNABORTED): the peer sees nothing of them. What has several ranges in the peer's
     /// memory is not lost.
     pub const fn lose(mut self, every: Every) -> Self {
         self.lose = every;
         self
     }
 
-    /// The queue of the endpoint is overrun when so many of the endpoint's operations have ended, once: that event and all that
+    /// The queue of the endpoint is overrun when this number of the endpoint's operations has ended, once: that event and all that
     /// follow are lost. What the queue has is still polled; from then on it fails with
     /// [`EOVERRUN`](crate::vocabulary::Errno::EOVERRUN), its endpoints are not driven any more, and posts on them are told to try
     /// again. Buffers come back when the endpoints are closed, or the queue is.
@@ -161,7 +161,7 @@ impl Plan {
         self
     }
 
-    /// The endpoint is gone when it posts so often, once, as if its process had died. Its messages and writes that nobody has
+    /// The endpoint is gone at the post that `every` names, once, as if its process had died. Its messages and writes that were not
     /// received yet, and those on their way to it, end, as they do when an endpoint is closed: peers see errors.
     ///
     /// Its own posts are refused with [`ESHUTDOWN`](crate::vocabulary::Errno::ESHUTDOWN); what it has posted ends when it is
@@ -223,7 +223,7 @@ impl Plan {
         of(self) != of(&none) || self.hides_sources() || self.strict.is_some()
     }
 
-    /// Whether nobody is told where messages come from.
+    /// Whether events hide where messages come from.
     pub(super) fn hides_sources(&self) -> bool {
         self.without.contains(Caps::SOURCE) || self.strict.is_some_and(|strict| !strict.tells_sources())
     }

@@ -108,7 +108,7 @@ fn slots_are_filled_again_when_they_have_been_read() {
     slots_model(Lane::say_done);
 }
 
-/// What goes by the inbox behind a message of the lane: whoever has taken the one finds the other.
+/// What goes by the inbox behind a message of the lane: the thread that has taken the one finds the other.
 fn both_ways_model(lane_first: bool) {
     loom::model(move || {
         let world = World::open();

@@ -103,7 +103,7 @@ fn a_push_never_reaches_the_next_endpoint() {
 
 // What peers reach.
 
-/// A peer that guesses the address of an endpoint, which nobody has told it: what the endpoint is was written before the peer
+/// A peer that guesses the address of an endpoint, without having learnt it: what the endpoint is was written before the peer
 /// reads it. No other order helps: the peer's thread is there before the endpoint.
 #[test]
 fn an_address_that_is_guessed_reaches_an_endpoint_that_is_set_up() {

@@ -110,7 +110,7 @@ fn a_region_is_opened_by_another_thread_than_closed_it() {
     });
 }
 
-/// A peer that guesses the key of a region, which nobody has told it: what the region exposes was written before the peer
+/// A peer that guesses the key of a region, without having learnt it: what the region exposes was written before the peer
 /// reads it. No other order helps: the peer's thread is there before the region.
 #[test]
 fn a_key_that_is_guessed_opens_what_was_exposed_before() {

@@ -49,7 +49,7 @@ impl Receiver {
         Arc::new(Receiver { inbox, generation, revocations, word, cells: Cells::new(2), offers })
     }
 
-    /// A sender that takes back its offer, which nobody wants.
+    /// A sender that takes back its offer, which has no receive.
     fn revoke(&self, cell: u32, way: Way) {
         assert!(self.offers[cell as usize].revoke());
         (way.tell)(self);

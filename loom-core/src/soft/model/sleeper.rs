@@ -188,7 +188,7 @@ fn signal_that_comes_when_a_sleep_begins_is_not_lost() {
             let asleep = world.falls_asleep(how, INBOX);
             other.join().unwrap();
             assert!(!asleep || world.was_woken(how), "sleeps for ever");
-            // It is told of once.
+            // It is reported once.
             assert!(asleep || world.falls_asleep(how, INBOX));
         });
     }
