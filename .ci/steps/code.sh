@@ -34,6 +34,10 @@ step_clippy() { # clippy, warnings denied
 step_docs() { # rustdoc, warnings denied; no more items without an example than there were, with a control
     libfabric
     RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --features "$FEATURES"
+    local package
+    for package in loom-fabric loom-fabric-core loom-fabric-alloc loom-fabric-async loom-fabric-group; do
+        RUSTDOCFLAGS="-D warnings" cargo doc --locked --quiet -p "$package" --no-deps --no-default-features
+    done
     nightly || { skip "items without an example: no nightly toolchain"; return 0; }
     command -v python3 >/dev/null || packages python3
     .ci/examples

@@ -94,7 +94,7 @@
 //!
 //! # Features
 //!
-//! - `std`: [`Instant`](std::time::Instant) as a deadline, constructors that use the global allocator, `Box<[u8]>` and
+//! - `std`: `std::time::Instant` as a deadline, constructors that use the global allocator, `Box<[u8]>` and
 //!   `Vec<u8>` as buffers, and queues of the software transport to sleep on. Off by default.
 
 #![no_std]

@@ -70,8 +70,8 @@
 //!
 //! # Features
 //!
-//! - `tokio`: [`tokio`], driving in a runtime of that name. With `std`. Off by default.
-//! - `std`: [`Instant`](std::time::Instant) as a clock, and constructors with the global allocator. Off by default.
+//! - `tokio`: `tokio`, driving in a runtime of that name. With `std`. Off by default.
+//! - `std`: `std::time::Instant` as a clock, and constructors with the global allocator. Off by default.
 
 #![no_std]
 #![deny(unsafe_code)]

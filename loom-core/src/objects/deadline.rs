@@ -3,9 +3,9 @@
 /// Says when waiting is over.
 ///
 /// Asked now and then while nothing happens, between two calls of the transport: a call in which a provider itself hangs
-/// is not bounded by it. [`Instant`](std::time::Instant) is one with the feature `std`.
+/// is not bounded by it. `std::time::Instant` is one with the feature `std`.
 ///
-/// Between two looks the processor does not pause: that would take longer than many operations do. [`Yielding`] gives it to other threads. A
+/// Between two looks the processor does not pause: that would take longer than many operations do. `Yielding` (feature `std`) gives it to other threads. A
 /// deadline of the caller's may pause, yield or count when it is asked.
 pub trait Deadline {
     /// Whether the time has come.
