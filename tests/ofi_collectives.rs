@@ -412,9 +412,9 @@ fn teams_leave_to_the_provider_what_it_has() {
             }
             group.endpoint().unwrap().join_collective(&set).unwrap()
         };
-        let joined: Vec<_> = groups.iter().map(join).collect();
+        let mut joined: Vec<_> = groups.iter().map(join).collect();
         let team = |(rank, (group, joined))| open_team(group, rank).unwrap().with_provider(joined).unwrap();
-        let teams: Vec<_> = (0..).zip(groups.iter().zip(&joined)).map(team).collect();
+        let teams: Vec<_> = (0..).zip(groups.iter().zip(&mut joined)).map(team).collect();
         let root = u32::try_from(size - 1).unwrap();
         // Of the numbers of a team there are fewer.
         for _ in 0..100 {
@@ -464,12 +464,12 @@ fn teams_leave_to_messages_what_the_provider_does_not_keep_to() {
     let groups = peers(3);
     let mut set = groups[0].av().unwrap().set_in(3, Global).unwrap();
     groups[0].av().unwrap().peers().for_each(|peer| assert!(set.insert(peer).unwrap()));
-    let joined = groups[0].endpoint().unwrap().join_collective(&set).unwrap();
+    let mut joined = groups[0].endpoint().unwrap().join_collective(&set).unwrap();
     for (number, call) in (1..).zip(lacking) {
         let packets = std::iter::repeat_with(|| Vec::with_capacity(96 << 10));
         let attr = TeamAttr::new(number).with_packets(2);
         let team = Team::open(&groups[0], attr, (0..3).map(PeerIndex), 0, packets).unwrap();
-        let error = call(&team.with_provider(&joined).unwrap()).unwrap_err();
+        let error = call(&team.with_provider(&mut joined).unwrap()).unwrap_err();
         assert!(matches!(error, CollectiveError::Post { error: PostError::NotGranted(Caps::TAGGED), .. }), "{error:?}");
     }
 }

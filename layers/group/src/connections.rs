@@ -210,6 +210,9 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     /// Puts a peer into a place of the group: a new one, or instead of the one that was there, whose connection is closed. The peer
     /// does so, too, as it [joins](Self::join) or by this function. The others do not notice.
     ///
+    /// While it waits for this peer it rejects all others. So members that put several peers into places do that in the same order, such as that
+    /// of their numbers: members that begin with another one each wait in a circle until their deadlines.
+    ///
     /// # Errors
     /// Why there is no connection. The place is free then.
     pub fn set(
@@ -307,7 +310,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
                 }
             }
             self.cq.progress().map_err(|error| (peer, PeerError::Queue(error)))?;
-            if until.passed() {
+            if until.passed() && group.links.to(peer).is_none() {
                 let error = self.places.get(peer.place()).map_or(PeerError::NoSuchPlace, |place| place.borrow().error);
                 return Err((peer, error));
             }

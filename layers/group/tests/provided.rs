@@ -2,8 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "tests fail by panicking; numbers are small")]
 
-use std::pin::pin;
-use std::task::{Context, Poll, Waker};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::error::PostError;
@@ -65,8 +68,8 @@ fn team(group: &Group, first: u32, rank: u32, at_once: usize) -> Members<'_> {
     Team::open(group, attr, (first..first + group.capacity() as u32).map(PeerIndex), rank, packets).unwrap()
 }
 
-fn teams<'g>(groups: &'g [Group], joined: &'g [Joined], first: u32, at_once: usize) -> Vec<Members<'g>> {
-    let with = |(rank, (group, joined)): (u32, (&'g Group, &'g Joined))| {
+fn teams<'g>(groups: &'g [Group], joined: &'g mut [Joined], first: u32, at_once: usize) -> Vec<Members<'g>> {
+    let with = |(rank, (group, joined)): (u32, (&'g Group, &'g mut Joined))| {
         team(group, first, rank, at_once).with_provider(joined).unwrap()
     };
     (0..).zip(groups.iter().zip(joined)).map(with).collect()
@@ -158,8 +161,8 @@ fn idle(groups: &[Group]) {
 fn what_the_provider_has_is_the_providers() {
     for n in 1..=8 {
         let groups = groups(n);
-        let joined: Vec<_> = groups.iter().map(join).collect();
-        let teams = teams(&groups, &joined, PROVIDER_ONLY, 1);
+        let mut joined: Vec<_> = groups.iter().map(join).collect();
+        let teams = teams(&groups, &mut joined, PROVIDER_ONLY, 1);
         for count in [1, 2] {
             check_all(&teams, count);
         }
@@ -175,8 +178,8 @@ fn what_the_provider_has_is_the_providers() {
 #[test]
 fn a_schedule_needs_messages_which_the_provider_does_not() {
     let groups = groups(2);
-    let joined: Vec<_> = groups.iter().map(join).collect();
-    let teams = teams(&groups, &joined, PROVIDER_ONLY, 1);
+    let mut joined: Vec<_> = groups.iter().map(join).collect();
+    let teams = teams(&groups, &mut joined, PROVIDER_ONLY, 1);
     no_message(teams[0].scan(Sum, &[1_u64], &mut [0]));
     // What does not fit into a packet.
     let long = [1_u64; CAPACITY];
@@ -200,8 +203,8 @@ fn no_message<E: Element, C: Combine<E>>(begun: Result<Run<'_, '_, E, C>, Collec
 #[test]
 fn every_combination_that_the_provider_has_is_the_providers() {
     let groups = groups(3);
-    let joined: Vec<_> = groups.iter().map(join).collect();
-    let teams = teams(&groups, &joined, PROVIDER_ONLY, 1);
+    let mut joined: Vec<_> = groups.iter().map(join).collect();
+    let teams = teams(&groups, &mut joined, PROVIDER_ONLY, 1);
     fn reduced<E: Element, C: Combine<E> + Copy>(teams: &[Members<'_>], combine: C, of: [E; 3]) -> Vec<E> {
         let mut outputs = of.map(|own| [own]);
         let inputs = of.map(|own| [own]);
@@ -231,8 +234,8 @@ fn every_combination_that_the_provider_has_is_the_providers() {
 fn what_the_provider_lacks_runs_its_schedule_between_the_others() {
     for n in [1, 2, 3, 5] {
         let groups = groups(n);
-        let joined: Vec<_> = groups.iter().map(join).collect();
-        let teams = teams(&groups, &joined, BOTH, 1);
+        let mut joined: Vec<_> = groups.iter().map(join).collect();
+        let teams = teams(&groups, &mut joined, BOTH, 1);
         let size = n as usize;
         // Schedules number themselves, and have a barrier before each 64th.
         for round in 0..70 {
@@ -266,8 +269,8 @@ fn several_are_under_way_and_are_over_in_any_order() {
     // More than the provider has under way.
     const AT_ONCE: usize = 9;
     let groups = groups(3);
-    let joined: Vec<_> = groups.iter().map(join).collect();
-    let teams = teams(&groups, &joined, PROVIDER_ONLY, AT_ONCE);
+    let mut joined: Vec<_> = groups.iter().map(join).collect();
+    let teams = teams(&groups, &mut joined, PROVIDER_ONLY, AT_ONCE);
     for round in 0..50_u64 {
         let inputs: Vec<Vec<[u64; 2]>> =
             (0..3).map(|rank| (0..AT_ONCE as u64).map(|at| [rank + 10 * at, round]).collect()).collect();
@@ -294,8 +297,8 @@ fn several_are_under_way_and_are_over_in_any_order() {
 #[test]
 fn calls_that_were_refused_are_posted_in_their_order() {
     let groups = groups(2);
-    let joined: Vec<_> = groups.iter().map(join).collect();
-    let teams = teams(&groups, &joined, PROVIDER_ONLY, 6);
+    let mut joined: Vec<_> = groups.iter().map(join).collect();
+    let teams = teams(&groups, &mut joined, PROVIDER_ONLY, 6);
     let [one, two] = teams.as_slice() else { panic!("two") };
     let mut outputs = [[[0_u64; 2]; 2]; 7];
     let mut outputs = outputs.iter_mut();
@@ -336,8 +339,8 @@ fn calls_that_were_refused_are_posted_in_their_order() {
 #[test]
 fn calls_wait_for_members_that_have_not_joined_and_any_of_them_posts_those_before_it() {
     let groups = groups(2);
-    let first = join(&groups[0]);
-    let early = team(&groups[0], PROVIDER_ONLY, 0, 2).with_provider(&first).unwrap();
+    let mut first = join(&groups[0]);
+    let early = team(&groups[0], PROVIDER_ONLY, 0, 2).with_provider(&mut first).unwrap();
     let (mut one, mut two) = ([1_u64], [2_u64]);
     let mut called_first = early.broadcast(0, &mut one).unwrap();
     let mut called_second = early.broadcast(1, &mut two).unwrap();
@@ -346,8 +349,8 @@ fn calls_wait_for_members_that_have_not_joined_and_any_of_them_posts_those_befor
     }
     assert_eq!(groups[0].cq().in_flight(), 0);
 
-    let second = join(&groups[1]);
-    let late = team(&groups[1], PROVIDER_ONLY, 1, 2).with_provider(&second).unwrap();
+    let mut second = join(&groups[1]);
+    let late = team(&groups[1], PROVIDER_ONLY, 1, 2).with_provider(&mut second).unwrap();
     let (mut other_one, mut other_two) = ([0_u64], [7_u64]);
     let other_first = late.broadcast(0, &mut other_one).unwrap();
     let other_second = late.broadcast(1, &mut other_two).unwrap();
@@ -371,9 +374,9 @@ impl Turn for ByRef<'_> {
 fn a_member_that_dies_ends_the_collective_of_the_others_and_their_team() {
     let mut groups = groups(3);
     let dying = groups.pop().unwrap();
-    let joined: Vec<_> = groups.iter().map(join).collect();
+    let mut joined: Vec<_> = groups.iter().map(join).collect();
     let its_own = join(&dying);
-    let teams = teams(&groups, &joined, PROVIDER_ONLY, 1);
+    let teams = teams(&groups, &mut joined, PROVIDER_ONLY, 1);
     let inputs = [[1_u64], [2]];
     let mut outputs = [[7_u64], [7]];
     let calls = teams.iter().zip(&inputs).zip(&mut outputs);
@@ -398,8 +401,8 @@ fn a_member_that_dies_ends_the_collective_of_the_others_and_their_team() {
 #[test]
 fn a_collective_of_a_group_that_a_member_has_left_is_refused() {
     let mut groups = groups(2);
-    let (first, second) = (join(&groups[0]), join(&groups[1]));
-    let team = team(&groups[0], PROVIDER_ONLY, 0, 1).with_provider(&first).unwrap();
+    let (mut first, second) = (join(&groups[0]), join(&groups[1]));
+    let team = team(&groups[0], PROVIDER_ONLY, 0, 1).with_provider(&mut first).unwrap();
     drop(second);
     let refused = team.barrier().map(|_| ()).unwrap_err();
     assert_eq!(refused, CollectiveError::Provider(PostError::Errno(Errno::ECONNRESET)));
@@ -413,9 +416,9 @@ fn a_collective_of_a_group_that_a_member_has_left_is_refused() {
 fn a_packet_of_a_collective_that_was_given_up_comes_out_of_the_queue_once() {
     for is_joined in [false, true] {
         let groups = groups(2);
-        let first = join(&groups[0]);
+        let mut first = join(&groups[0]);
         let second = is_joined.then(|| join(&groups[1]));
-        let team = team(&groups[0], PROVIDER_ONLY, 0, 1).with_provider(&first).unwrap();
+        let team = team(&groups[0], PROVIDER_ONLY, 0, 1).with_provider(&mut first).unwrap();
         let mut output = [0_u64];
         drop(team.all_reduce(Sum, &[1], &mut output).unwrap());
         assert!(team.is_over());
@@ -440,26 +443,29 @@ fn a_packet_of_a_collective_that_was_given_up_comes_out_of_the_queue_once() {
 #[test]
 fn a_group_of_other_members_or_of_another_queue_is_refused() {
     let groups = groups(3);
-    let joined: Vec<_> = groups.iter().map(join).collect();
-    let refused = |team: Members<'_>, joined| team.with_provider(joined).map(|_| ()).unwrap_err();
-    assert_eq!(refused(team(&groups[0], PROVIDER_ONLY, 1, 1), &joined[0]), CollectiveError::ProviderGroup);
+    let mut joined: Vec<_> = groups.iter().map(join).collect();
+    fn refused<'g>(team: Members<'g>, joined: &'g mut Joined) -> CollectiveError {
+        team.with_provider(joined).map(|_| ()).unwrap_err()
+    }
+    assert_eq!(refused(team(&groups[0], PROVIDER_ONLY, 1, 1), &mut joined[0]), CollectiveError::ProviderGroup);
     // The same rank and size, but another's queue: and its number is free again.
-    assert_eq!(refused(team(&groups[0], PROVIDER_ONLY, 1, 1), &joined[1]), CollectiveError::ProviderGroup);
+    assert_eq!(refused(team(&groups[0], PROVIDER_ONLY, 1, 1), &mut joined[1]), CollectiveError::ProviderGroup);
     let attr = TeamAttr::new(1).with_packets(2);
     let packets = std::iter::repeat_with(|| Vec::with_capacity(8));
     let two = Team::open(&groups[0], attr, (0..2).map(PeerIndex), 0, packets).unwrap();
-    assert_eq!(refused(two, &joined[0]), CollectiveError::ProviderGroup);
-    assert!(team(&groups[0], PROVIDER_ONLY, 0, 1).with_provider(&joined[0]).is_ok());
+    assert_eq!(refused(two, &mut joined[0]), CollectiveError::ProviderGroup);
+    assert!(team(&groups[0], PROVIDER_ONLY, 0, 1).with_provider(&mut joined[0]).is_ok());
 }
 
 #[test]
 fn tasks_await_the_providers_collectives_also_before_all_have_joined() {
     let groups = groups(3);
-    let late = std::cell::OnceCell::new();
     let drivers: Vec<_> = groups.iter().map(|group| CqDriver::open(group.cq(), Unclaimed::Drop).unwrap()).collect();
-    let early: Vec<_> = groups[..2].iter().map(join).collect();
-    let story = async |rank: u32, joined: &Joined| {
+    let mut joined = [None, None, None];
+    let [early @ .., late] = &mut joined;
+    let story = async |rank: u32, joined: &mut Option<Joined>| {
         let (group, driver) = (&groups[rank as usize], &drivers[rank as usize]);
+        let joined = joined.get_or_insert_with(|| join(group));
         let team = team(group, PROVIDER_ONLY, rank, 2).with_provider(joined).unwrap();
         for round in 0..40 {
             let (mine, mut sum, mut all) = ([u64::from(rank) + round], [0], [0; 3]);
@@ -471,11 +477,12 @@ fn tasks_await_the_providers_collectives_also_before_all_have_joined() {
             assert_eq!((sum, all), ([3 + 3 * round], [round, 1 + round, 2 + round]));
         }
     };
-    let mut tasks: Vec<_> = early.iter().zip(0..).map(|(joined, rank)| Box::pin(story(rank, joined))).collect();
+    let mut tasks: Vec<_> = early.iter_mut().zip(0..).map(|(joined, rank)| Box::pin(story(rank, joined))).collect();
     let mut context = Context::from_waker(Waker::noop());
+    let mut late = Some(late);
     for turn in 0..100_000 {
-        if turn == 50 {
-            tasks.push(Box::pin(story(2, late.get_or_init(|| join(&groups[2])))));
+        if let Some(late) = late.take_if(|_| turn == 50) {
+            tasks.push(Box::pin(story(2, late)));
         }
         tasks.retain_mut(|task| pin!(task).poll(&mut context) == Poll::Pending);
         for driver in &drivers {
@@ -496,11 +503,71 @@ fn refusals_and_delays_change_no_result() {
         let plan = if seed % 2 == 0 { plan.refuse(Every::About(2)) } else { plan.delay(7).reorder(7) };
         let network = network(3);
         let groups = connected(3, |_| Domain::open(&network.info_with_faults(plan)).unwrap());
-        let joined: Vec<_> = groups.iter().map(join).collect();
-        let teams = teams(&groups, &joined, BOTH, 2);
+        let mut joined: Vec<_> = groups.iter().map(join).collect();
+        let teams = teams(&groups, &mut joined, BOTH, 2);
         for count in [1, 3] {
             check_all(&teams, count);
         }
         idle(&groups);
     }
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Tasks of the provider's collectives are polled only when they were woken. More are under way than the provider takes.
+#[test]
+fn tasks_of_the_providers_collectives_are_woken() {
+    let groups = groups(3);
+    let mut joined: Vec<_> = groups.iter().map(join).collect();
+    let drivers: Vec<_> = groups.iter().map(|group| CqDriver::open(group.cq(), Unclaimed::Drop).unwrap()).collect();
+    let teams = teams(&groups, &mut joined, PROVIDER_ONLY, 9);
+    for backwards in [false, true] {
+        for _ in 0..50 {
+            type Task<'t> = (Pin<Box<dyn Future<Output = Result<(), CollectiveError>> + 't>>, Arc<Woken>);
+            let mut outputs = vec![[[0_u64]; 9]; 3];
+            let inputs: Vec<[u64; 1]> = (0..3).map(|rank| [rank + 1]).collect();
+            let mut tasks: Vec<Task<'_>> = vec![];
+            for (at, outputs) in outputs.iter_mut().enumerate() {
+                for output in outputs {
+                    let mut run = teams[at].all_reduce(Sum, &inputs[at], output).unwrap();
+                    let driver = &drivers[at];
+                    let future = Box::pin(async move { run.finish(driver).await });
+                    tasks.push((future, Arc::new(Woken(AtomicBool::new(true)))));
+                }
+            }
+            if backwards {
+                tasks.reverse();
+            }
+            for _ in 0..10_000 {
+                tasks.retain_mut(|(task, woken)| {
+                    !woken.0.swap(false, Ordering::Relaxed)
+                        || task.as_mut().poll(&mut Context::from_waker(&Waker::from(woken.clone()))) == Poll::Pending
+                });
+                if tasks.is_empty() {
+                    break;
+                }
+                drivers.iter().for_each(|driver| _ = driver.turn(3));
+            }
+            assert!(tasks.is_empty(), "{} tasks were not woken", tasks.len());
+            drop(tasks);
+            assert_eq!(outputs, vec![[[6]; 9]; 3]);
+        }
+    }
+}
+
+#[test]
+fn a_team_with_a_forgotten_collective_takes_no_providers_group() {
+    let groups = groups(2);
+    let (mut first, mut second) = (join(&groups[0]), join(&groups[0]));
+    let team = team(&groups[0], PROVIDER_ONLY, 0, 2).with_provider(&mut first).unwrap();
+    let mut lost = [7_u64];
+    // Its member has not joined: it waits.
+    std::mem::forget(team.broadcast(0, &mut lost).unwrap());
+    assert_eq!(team.with_provider(&mut second).map(|_| ()), Err(CollectiveError::Busy));
 }

@@ -1,6 +1,7 @@
 //! [`Lane`]: what one collective of a team has while it is under way.
 
 use core::cell::{Cell, RefCell};
+use core::task::Waker;
 
 use allocator_api2::alloc::Allocator;
 use loom_core::OpKey;
@@ -35,11 +36,20 @@ pub(super) struct Room<B, A: Allocator> {
 }
 
 /// The room of one collective at a time. Each has its own, so none waits for packets of another.
-#[derive(Debug)]
 pub(super) struct Lane<B, A: Allocator> {
     /// The number of the collective that is under way.
     pub(super) number: Cell<Option<u8>>,
     pub(super) room: RefCell<Room<B, A>>,
+    /// The task that awaits the collective: the end of the team wakes it.
+    pub(super) task: Cell<Option<Waker>>,
     /// What the provider does, if that is the collective.
     pub(super) call: RefCell<Option<Call<B>>>,
+}
+
+impl<B, A: Allocator> Lane<B, A> {
+    /// The task of this waker awaits the collective.
+    pub(super) fn is_awaited_by(&self, waker: &Waker) {
+        let before = self.task.take().filter(|before| before.will_wake(waker));
+        self.task.set(Some(before.unwrap_or_else(|| waker.clone())));
+    }
 }

@@ -41,8 +41,9 @@
 //!
 //! Tags are used whole, so receives need no order of messages and no directed receive. From the highest bit on: 8 bits for the number of the team, 8 for that of
 //! the collective, 16 for the rank of the sender, 17 for the round, 15 for the piece. So a team has at most 2^16 members, and a message at most 2^15
-//! pieces. Before the 64th collective, and each 63rd after it, there is a barrier, so members that run ahead cannot use a number twice.
-//! The program must not receive with tags of the team on the same group, nor with masks that accept them.
+//! pieces. Before the 64th collective that runs a schedule, and each 63rd after it, there is a barrier, so members that run ahead cannot use a number twice.
+//! The program must not receive with tags of the team on the same group, nor with masks that accept them. Over one endpoint for all members, a
+//! receive takes a message by its tag from any sender: an endpoint that is none of the team, and sends with its tags, is taken for a member.
 //!
 //! What a member has sent goes out as its queue is driven: a member that has left a collective drives its queue, or calls the next one, until the
 //! others have left it, too, before it closes its group.
@@ -69,9 +70,9 @@
 //! for member in group.peers().filter_map(|peer| group.peer(peer)) {
 //!     set.insert(member)?;
 //! }
-//! let joined = group.endpoint().expect("it has one endpoint").join_collective(&set)?;
+//! let mut joined = group.endpoint().expect("it has one endpoint").join_collective(&set)?;
 //! let packets = std::iter::repeat_with(|| Vec::with_capacity(4096));
-//! let team = Team::open(&group, TeamAttr::new(1), (0..1).map(PeerIndex), 0, packets)?.with_provider(&joined)?;
+//! let team = Team::open(&group, TeamAttr::new(1), (0..1).map(PeerIndex), 0, packets)?.with_provider(&mut joined)?;
 //!
 //! let mut sums = [0; 3];
 //! team.all_reduce(Sum, &[1_u64, 2, 3], &mut sums)?.wait(Forever)?;

@@ -34,7 +34,7 @@ const fn of_blocks(op: CollectiveOp, root: u32, blocks: Blocks<'_>) -> Option<Wa
     }
 }
 
-/// Each posts its first messages, and returns the collective as it is under way: to be [waited for](Running::wait), [turned](Running::turn) or
+/// Each posts its first messages (under a driver, when it is first awaited), and returns the collective as it is under way: to be [waited for](Running::wait), [turned](Running::turn) or
 /// [awaited](Running::finish). `n` is the number of members, and *block* is the elements that one member gives to, or gets of, one other.
 ///
 /// # Errors
@@ -42,6 +42,7 @@ const fn of_blocks(op: CollectiveOp, root: u32, blocks: Blocks<'_>) -> Option<Wa
 /// - [`CollectiveError::Busy`]: too many are under way.
 /// - [`CollectiveError::Lengths`]: the buffers have other lengths than it says here.
 /// - [`CollectiveError::Scratch`], [`CollectiveError::Packets`]: the team was opened with too little room.
+/// - [`CollectiveError::TooLong`]: a message has more pieces than tags can number.
 /// - [`CollectiveError::Schedule`]: no member has the root's rank, or blocks do not fit.
 /// - [`CollectiveError::Over`]: a collective before it has failed.
 ///

@@ -127,13 +127,27 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     /// A provider does not cancel its operations. If a collective is dropped before it is over, its packet comes out of the group's queue when
     /// the endpoint has left the provider's group.
     ///
+    /// The provider tells operations apart by their order alone, so the team has the provider's group for itself.
+    ///
     /// # Errors
-    /// [`CollectiveError::ProviderGroup`]: it has another size, this member has another rank in it, or it is one of another queue.
+    /// - [`CollectiveError::ProviderGroup`]: it has another size, this member has another rank in it, it is one of another queue, or the team
+    ///   has one.
+    /// - [`CollectiveError::Busy`]: a collective is under way, or was forgotten.
     #[doc(alias = "fi_join_collective")]
-    pub fn with_provider(mut self, group: &'g (impl ProviderGroup<'m, T, B> + 'g)) -> Result<Self, CollectiveError> {
+    pub fn with_provider(
+        mut self,
+        group: &'g mut (impl ProviderGroup<'m, T, B> + 'g),
+    ) -> Result<Self, CollectiveError> {
+        if self.under_way() > 0 {
+            return Err(CollectiveError::Busy);
+        }
         let same = |ours: u32, theirs: usize| usize::try_from(ours) == Ok(theirs);
         let (rank, size) = group.place();
-        if !same(self.rank(), rank) || !same(self.size(), size) || group.queue() != self.group.cq() {
+        if !same(self.rank(), rank)
+            || !same(self.size(), size)
+            || group.queue() != self.group.cq()
+            || self.provider.is_some()
+        {
             return Err(CollectiveError::ProviderGroup);
         }
         self.provider = Some(Provider { group, called: Cell::new(0), posted: Cell::new(0) });

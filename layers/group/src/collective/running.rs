@@ -1,6 +1,6 @@
 //! [`Running`]: a collective that is under way.
 
-use core::cell::{Cell, RefMut};
+use core::cell::RefMut;
 use core::fmt;
 use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
@@ -27,7 +27,7 @@ const LOOKS: u32 = 10_000;
 /// How many turns pass between two looks at the clock while the queue is busy.
 const BUSY: u32 = 256;
 
-/// A collective that is under way: its first messages are posted.
+/// A collective that is under way: its first messages are posted, unless a driver polls the queue of the group.
 ///
 /// It goes on when it is [turned](Self::turn), [waited for](Self::wait) or [awaited](Self::finish). If it is dropped before it is over, it is given up: what is in
 /// flight is cancelled, and the team is [over](CollectiveError::Over).
@@ -66,11 +66,11 @@ impl<T: Transport, B: Packet> Drop for Futures<'_, T, B> {
 }
 
 /// Ends the team, unless it is forgotten: also when a combination or a packet of the program panics.
-struct EndsTeam<'t>(&'t Cell<bool>);
+struct EndsTeam<'t, 'm, T: Transport, B: Packet, A: Allocator>(&'t Team<'t, 'm, T, B, A>);
 
-impl Drop for EndsTeam<'_> {
+impl<T: Transport, B: Packet, A: Allocator> Drop for EndsTeam<'_, '_, T, B, A> {
     fn drop(&mut self) {
-        self.0.set(true);
+        self.0.end();
     }
 }
 
@@ -101,6 +101,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         if input.len() < needs.input || output.len() < needs.output {
             return Err(CollectiveError::Lengths);
         }
+        team.has_tags_for(&plan, size_of::<E>())?;
         let (lane, number, barrier) = team.begin()?;
         scratch::<E>(&mut room(lane)?.scratch, needs)?;
         lane.number.set(Some(number));
@@ -122,8 +123,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
             driver,
             provided: false,
         };
-        // Nothing was in flight, so nothing can be over: this posts what there is room for.
-        running.step(|_, _| Ok(None))?;
+        running.post_first()?;
         Ok(running)
     }
 
@@ -159,8 +159,18 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
             driver: None,
             provided: true,
         };
-        running.step(|_, _| Ok(None))?;
+        running.post_first()?;
         Ok(running)
+    }
+
+    /// Posts what there is room for. Nothing was in flight, so nothing can be over.
+    ///
+    /// Under a driver it begins when it is awaited: what is dropped before that has nothing in flight, which only the driver could give up.
+    fn post_first(&mut self) -> Result<(), CollectiveError> {
+        if self.team.group.is_not_driven().is_ok() {
+            self.step(|_, _| Ok(None))?;
+        }
+        Ok(())
     }
 
     /// Drives the queue of the group, and goes on as far as it can. Says whether the collective is over.
@@ -202,17 +212,23 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         }
     }
 
-    /// Waits until it is over, while a driver polls the queue of the group.
+    /// Waits until it is over, while a driver polls the queue of the group. It begins when this is polled first.
+    ///
+    /// There is no deadline: a task that has one drops the future and the collective when its timer is first.
     ///
     /// If the future is dropped before, the collective is still under way, and can be awaited again. If the collective is dropped, too, what is in
     /// flight is cancelled, and [`Unclaimed`](loom_core::objects::driver::Unclaimed) says what becomes of its packets.
     ///
     /// # Errors
-    /// As [`turn`](Self::turn), and as [`CqDriver::finish`]. [`CqError::UnknownKey`] if the driver is that of another queue: the collective is still
-    /// under way then.
+    /// As [`turn`](Self::turn), and as [`CqDriver::finish`]. The collective is still under way, and can be awaited again, after
+    /// - [`CqError::UnknownKey`], if the driver is that of another queue;
+    /// - [`CqError::PeerEvents`], and [`CollectiveError::Post`] with an error that is transient: events of peers have to be taken first.
     pub async fn finish(&mut self, driver: &CqDriver<'m, T, B>) -> Result<(), CollectiveError> {
         if driver.cq() != self.team.group.cq() {
             return Err(CqError::UnknownKey.into());
+        }
+        if self.cursors.is_none() {
+            return Ok(());
         }
         self.driver = Some(driver.clone());
         let mut futures = Futures([const { None }; MOST_PACKETS]);
@@ -234,6 +250,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
                     State::Over => return Poll::Ready(Ok(())),
                     State::Waits => {
                         room.set(None);
+                        self.lane.is_awaited_by(cx.waker());
                         return Poll::Pending;
                     }
                     // Its turn among those who wait for room. What is in flight wakes it, too: its packet may be what the other side waits for.
@@ -242,9 +259,12 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
                             room.set(Some(driver.retry(refused_once())));
                         }
                         match room.as_mut().as_pin_mut().map(|room| room.poll(cx)) {
-                            Some(Poll::Pending) => return Poll::Pending,
+                            Some(Poll::Pending) => {
+                                self.lane.is_awaited_by(cx.waker());
+                                return Poll::Pending;
+                            }
+                            // The queue cannot go on now.
                             Some(Poll::Ready(Err(error))) => {
-                                self.team.over.set(true);
                                 let member = self.waits_for().unwrap_or_default();
                                 return Poll::Ready(Err(CollectiveError::Post { member, error }));
                             }
@@ -275,13 +295,23 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         if self.cursors.is_none() {
             return Ok((false, State::Over));
         }
-        if self.team.over.get() {
+        if self.team.is_over() {
             return Err(CollectiveError::Over);
         }
-        let ends = EndsTeam(&self.team.over);
-        let step = self.step_on(&mut *room(self.lane)?, &mut take)?;
-        core::mem::forget(ends);
-        Ok(step)
+        let ends = EndsTeam(self.team);
+        let step = self.step_on(&mut *room(self.lane)?, &mut take);
+        match step {
+            // The queue cannot go on now: nothing has happened to the collective.
+            Ok(_) | Err(CollectiveError::Queue(CqError::PeerEvents | CqError::PiecesOut | CqError::Driven)) => {
+                core::mem::forget(ends);
+            }
+            Err(_) => {}
+        }
+        if matches!(step, Ok((_, State::Over))) {
+            // The value may live on: it keeps neither the driver nor the task.
+            (self.driver, _) = (None, self.lane.task.take());
+        }
+        step
     }
 
     fn step_on(
@@ -491,7 +521,7 @@ impl<T: Transport, B: Packet, A: Allocator, E, C> Drop for Running<'_, '_, '_, T
             return;
         }
         // It was given up. How far the others are is not known, so the team is over.
-        self.team.over.set(true);
+        self.team.end();
         let group = self.team.group;
         let Ok(mut room) = self.lane.room.try_borrow_mut() else { return };
         if self.provided {

@@ -11,7 +11,7 @@ use super::lane::{Lane, Room, Slot};
 use super::provider::Provider;
 use super::{CollectiveError, MOST_PACKETS, Packet};
 use crate::links::To;
-use crate::schedule::{Member, ScheduleError, Table};
+use crate::schedule::{Member, Op, Plan, Schedule, ScheduleError, Table};
 use crate::{Group, PeerIndex};
 
 /// What a team has. All members have the same.
@@ -80,7 +80,7 @@ pub struct Team<'g, 'm, T: Transport, B: Packet, A: Allocator> {
     pub(super) packet: usize,
     /// The number of the next collective.
     next: Cell<u8>,
-    pub(super) over: Cell<bool>,
+    over: Cell<bool>,
     lanes: Array<Lane<B, A>, A>,
     pub(super) provider: Option<Provider<'g, 'm, T, B>>,
 }
@@ -105,6 +105,9 @@ impl<'g, 'm, T: Transport, B: Packet> Team<'g, 'm, T, B, allocator_api2::alloc::
 /// At a number that has these bits set all members meet in a barrier, and none begins a collective while one is under way whose
 /// number is as far behind. So the numbers that are in use at a time differ by less than three times as much, and the 256 numbers do not meet.
 const PERIOD: u8 = 63;
+
+/// The most pieces of a message: more have no number in a tag.
+const MOST_PIECES: u32 = 1 << 15;
 
 impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     /// The most members.
@@ -162,7 +165,8 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         let lanes = Array::try_new_in(attr.at_once, alloc.clone(), |_| {
             let slots = Array::new_in(attr.packets, alloc.clone(), |_| Slot { packet: packets.next(), flight: None })?;
             let scratch = Array::new_in(words, alloc.clone(), |_| 0)?;
-            Ok(Lane { number: Cell::new(None), room: RefCell::new(Room { slots, scratch }), call: RefCell::new(None) })
+            let room = RefCell::new(Room { slots, scratch });
+            Ok(Lane { number: Cell::new(None), room, task: Cell::new(None), call: RefCell::new(None) })
         })?;
         let packet = common_capacity(&lanes).ok_or(CollectiveError::Packets)?;
         if !group.take_team_number(attr.number) {
@@ -217,6 +221,14 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         self.over.get()
     }
 
+    /// No collective can run any more. Tasks that await one learn of it.
+    pub(super) fn end(&self) {
+        self.over.set(true);
+        for task in self.lanes.iter().filter_map(|lane| lane.task.take()) {
+            task.wake();
+        }
+    }
+
     /// How many collectives are under way.
     #[must_use]
     pub fn under_way(&self) -> usize {
@@ -245,9 +257,26 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         self.next.set(number.wrapping_add(1));
     }
 
+    /// Whether tags have a number for each piece of a collective's messages.
+    ///
+    /// # Errors
+    /// [`CollectiveError::TooLong`] if they have not.
+    pub(super) fn has_tags_for(&self, plan: &Plan<'_>, element: usize) -> Result<(), CollectiveError> {
+        let needs = plan.needs();
+        let most = (self.packet / element).saturating_mul(MOST_PIECES as usize);
+        let is_long =
+            |op: Op| matches!(op, Op::Recv { into: part, .. } | Op::Send { from: part, .. } if part.len > most);
+        // A message is a part of a buffer: if the buffers are short, it is not looked for.
+        let may_be_long = [needs.input, needs.output, needs.scratch].into_iter().any(|len| len > most);
+        if may_be_long && (0..plan.rounds()).any(|round| plan.ops(round).any(is_long)) {
+            return Err(CollectiveError::TooLong);
+        }
+        Ok(())
+    }
+
     /// The tag of a piece of a message of `sender`.
     pub(super) fn tag(&self, number: u8, sender: u32, round: u32, piece: u32) -> Result<Tag, CollectiveError> {
-        if sender >= Self::MOST || round >= 1 << 17 || piece >= 1 << 15 {
+        if sender >= Self::MOST || round >= 1 << 17 || piece >= MOST_PIECES {
             return Err(CollectiveError::TooLong);
         }
         let first = u64::from(self.attr.number) << 56 | u64::from(number) << 48;

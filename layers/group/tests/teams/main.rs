@@ -7,6 +7,7 @@ mod agree;
 mod awaited;
 mod calls;
 mod counted;
+mod driven;
 mod ends;
 mod stories;
 mod world;

@@ -60,7 +60,7 @@ pub const PEER_EVENTS: usize = 64;
 /// ```
 /// # #[cfg(feature = "std")] {
 /// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::{Av, Completion, Cq, Domain, Source};
+/// use loom_core::{Av, Completion, Cq, Domain, Forever, Source};
 ///
 /// let network = Network::new(NetworkAttr::default())?;
 /// let domain = Domain::open(&network.info())?;
@@ -68,7 +68,7 @@ pub const PEER_EVENTS: usize = 64;
 /// let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// let to_bob = av.insert(&bob.address()?)?;
 /// bob.recv(Source::Any, vec![0; 5])?;
-/// alice.send(to_bob, b"hello".to_vec())?;
+/// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
 /// let mut over = 0;
 /// while over < 2 {
 ///     // A message that was sent or received, with its buffer; or an event of a peer.

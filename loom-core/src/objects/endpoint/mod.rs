@@ -112,7 +112,7 @@ use crate::vocabulary::{EndpointAddr, EndpointOption, Errno, FabricAddr, OptionT
 /// let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// let to_bob = av.insert(&bob.address()?)?;
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
-/// let sent = alice.send(to_bob, b"hello".to_vec())?;
+/// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
 /// let (bytes, result) = cq.finish(received, Forever)?.into_parts();
 /// assert_eq!((result?.len(), &bytes[..]), (5, &b"hello"[..]));
 /// cq.finish(sent, Forever)?.result()?;

@@ -54,11 +54,15 @@ use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
 /// let [owner, writer] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// let to_owner = av.insert(&owner.address()?)?;
 /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
-/// let written = writer.write(to_owner, &region.remote(), 16, b"8 bytes.".to_vec())?;
+/// let bytes = b"8 bytes.".to_vec();
+/// let written = cq.post(bytes, Forever, |bytes| writer.write(to_owner, &region.remote(), 16, bytes))?;
 /// cq.finish(written, Forever)?.result()?;
 /// let mut bytes = [0; 8];
-/// region.window().copy_to(16, &mut bytes)?;
-/// assert_eq!(&bytes, b"8 bytes.");
+/// // The write may be there only when the owner has polled, also after it has ended at the writer.
+/// while &bytes != b"8 bytes." {
+///     cq.progress()?;
+///     region.window().copy_to(16, &mut bytes)?;
+/// }
 /// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
