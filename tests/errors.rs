@@ -20,9 +20,7 @@ fn errors(folder: &Path, errors: &mut BTreeSet<String>, converted: &mut String) 
             self::errors(&path, errors, converted);
         } else if path.extension().is_some_and(|end| end == "rs") {
             let text = std::fs::read_to_string(&path).unwrap();
-            for (before, after) in
-                text.match_indices(" core::error::Error for ").map(|(at, found)| text.split_at(at + found.len()))
-            {
+            for (before, after) in text.match_indices("Error for ").map(|(at, found)| text.split_at(at + found.len())) {
                 let name: String = after.chars().take_while(|letter| letter.is_alphanumeric()).collect();
                 assert!(before.ends_with(' ') && !name.is_empty());
                 errors.insert(name);

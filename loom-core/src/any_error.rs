@@ -21,7 +21,7 @@ use crate::tagged::wire::WireError;
 use crate::tagged::{AddLinkError, LinkError};
 use crate::transport::Transport;
 use crate::updates::UpdateError;
-use crate::vocabulary::Errno;
+use crate::vocabulary::{AddressError, Errno};
 
 /// Any error of loom's: every other one turns into it by `?`.
 ///
@@ -38,6 +38,8 @@ pub enum Error {
     Operation(OpError),
     /// A completion queue cannot go on.
     Queue(CqError),
+    /// Bytes or text are not an address.
+    Address(AddressError),
     /// An address was not inserted.
     Insert(InsertError),
     /// Connecting, accepting or rejecting was refused on this side.
@@ -83,9 +85,8 @@ impl Error {
     /// What a program can do about it.
     const fn advice(&self) -> Option<&'static str> {
         Some(match self {
-            Error::Post(PostError::Again | PostError::Full) => {
-                "the deadline of `Cq::post` has passed, or it was not posted by that"
-            }
+            Error::Post(PostError::Again) => "the deadline of `Cq::post` has passed, or it was not posted by that",
+            Error::Post(PostError::Full) => "take completions: those that are kept hold their places in the queue",
             Error::Post(PostError::UnknownPeer) => {
                 "insert its address into the vector that the endpoint was opened with"
             }
@@ -116,6 +117,7 @@ impl fmt::Display for Error {
             Error::Post(error) => write!(f, "not posted: {error}"),
             Error::Operation(error) => write!(f, "an operation failed: {error}"),
             Error::Queue(error) => error.fmt(f),
+            Error::Address(error) => write!(f, "not an address: {error}"),
             Error::Insert(error) => write!(f, "not inserted: {error}"),
             Error::Connection(error) => write!(f, "not connected: {error}"),
             Error::Events(error) => error.fmt(f),
@@ -152,7 +154,7 @@ macro_rules! from {
 }
 
 from! {
-    OpenError => Open, PostError => Post, OpError => Operation, CqError => Queue, InsertError => Insert, CmError => Connection,
+    OpenError => Open, PostError => Post, OpError => Operation, CqError => Queue, InsertError => Insert, AddressError => Address, CmError => Connection,
     EqError => Events, CounterError => Counter, OutOfWindow => Window, ElementError => Element, LinkError => Link, AddLinkError => AddLink,
     Errno => Provider, WireError => Wire, ArrivalsError => Arrivals, LayoutError => Layout,
     ProfileError => Profile

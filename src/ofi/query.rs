@@ -2,10 +2,10 @@
 
 #![allow(unsafe_code, reason = "calls `fi_getinfo` and owns the list that it returns")]
 
-use core::error::Error;
 use core::fmt;
 use core::ptr;
 
+use loom_core::Error;
 use loom_core::objects::info::Hints;
 use loom_core::vocabulary::{DomainAttributes, Errno, Version};
 
@@ -138,7 +138,25 @@ impl fmt::Display for QueryError {
     }
 }
 
-impl Error for QueryError {}
+impl core::error::Error for QueryError {}
+
+/// Versions and lengths are in the text of `QueryError` alone.
+impl From<QueryError> for Error {
+    fn from(error: QueryError) -> Self {
+        Self::Invalid(match error {
+            QueryError::NoMatch => "no provider offers what is asked for",
+            QueryError::LibraryTooOld { .. } => "the libfabric that runs is older than the headers of the program",
+            QueryError::ApiVersion { .. } => "this version of the interface cannot be asked for",
+            QueryError::Address => {
+                "an address of the hints is not what its format says, or of another format than the rest"
+            }
+            QueryError::InteriorNul(_) => "a text of the hints has a zero byte in it",
+            QueryError::TooLong { .. } => "a text of the hints is too long",
+            QueryError::NothingToListenOn => "listening needs a node or a service",
+            QueryError::Errno(errno) => return Self::Provider(errno),
+        })
+    }
+}
 
 impl<L: Level> Ofi<L> {
     /// What libfabric offers, the best first, as libfabric ranks it.

@@ -36,7 +36,8 @@ use crate::vocabulary::{
 #[doc(alias = "fi_getinfo")]
 #[doc(alias = "fi_allocinfo")]
 pub struct Hints<'a> {
-    /// Capabilities which must be granted. Empty: whatever there is.
+    /// Capabilities which must be granted. Empty: what the provider grants unasked, which leaves out what costs it something
+    /// ([`Caps::SOURCE`], [`Caps::DIRECTED_RECV`]).
     pub caps: Caps,
     /// What the caller is ready for beyond what loom serves by itself: [`Mode::MSG_PREFIX`], with buffers that are
     /// [`Prefixed`](crate::buffer::Prefixed).
