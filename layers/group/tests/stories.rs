@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet};
 use allocator_api2::alloc::Global;
 use loom_core::error::PostError;
 use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
-use loom_core::vocabulary::Access;
-use loom_core::{Av, Binding, Completion, Cq, Domain, Endpoint, Mr, Peer, RemoteRegion, Source, Spins};
+use loom_core::vocabulary::{Access, ImmediateData};
+use loom_core::{Av, Binding, Completion, Cq, Domain, Endpoint, Mr, Peer, RemoteRegion, Source, Spins, Tag};
 use loom_group::{Group, Outcome, PeerIndex, PeerRegion, Place, Prepared, Summary};
 use proptest::prelude::*;
 
@@ -25,10 +25,19 @@ const REGION: usize = 64;
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Send,
+    SendData,
+    TaggedSend,
     Recv,
+    TaggedRecv,
     Write,
+    WriteData,
     Read,
-    Multicast,
+}
+
+impl Kind {
+    fn is_tagged(self) -> bool {
+        matches!(self, Kind::TaggedSend | Kind::TaggedRecv)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -59,10 +68,13 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     let kind = prop_oneof![
         3 => Just(Kind::Send),
+        1 => Just(Kind::SendData),
+        1 => Just(Kind::TaggedSend),
         2 => Just(Kind::Recv),
+        1 => Just(Kind::TaggedRecv),
         1 => Just(Kind::Write),
+        1 => Just(Kind::WriteData),
         1 => Just(Kind::Read),
-        1 => Just(Kind::Multicast)
     ];
     let peers = prop::collection::vec(any::<u16>(), 1..24);
     let many = (kind, peers, 8..LONGEST, 0..40_u8, 0..400_u16)
@@ -97,9 +109,15 @@ struct Side {
     hub: Peer,
     region: RemoteRegion,
     _memory: Mr<'static, Fabric, Bytes>,
-    /// Of the last message that came.
-    last: u64,
+    /// Of the last message that came; and of the last tagged one, which messages without tag may overtake.
+    last: [u64; 2],
+    /// Of the last messages that this side has sent, and of those that the group has received.
+    said: [u64; 2],
+    heard: [u64; 2],
 }
+
+/// Of all tagged messages.
+const TAG: Tag = Tag(7);
 
 struct World {
     group: Group<'static, Fabric, Bytes, Global>,
@@ -143,8 +161,11 @@ impl World {
             let region = memory.remote();
             for _ in 0..4 {
                 endpoint.recv(Source::Any, vec![0; LONGEST]).unwrap();
+                endpoint.tagged_recv(Source::Any, TAG, vec![0; LONGEST + 1]).unwrap();
             }
-            Side { endpoint: Some(endpoint), hub: av.insert(&address).unwrap(), region, _memory: memory, last: 0 }
+            let hub = av.insert(&address).unwrap();
+            let [last, said, heard] = [[0; 2]; 3];
+            Side { endpoint: Some(endpoint), hub, region, _memory: memory, last, said, heard }
         };
         let sides: Vec<_> = (0..count).map(side).collect();
         let addresses = sides.iter().map(|side| side.endpoint.as_ref().unwrap().address().unwrap());
@@ -180,12 +201,14 @@ impl World {
                 if came {
                     let message = number(&buf);
                     assert_eq!(sent.get(&message), Some(&number_of_side), "a message for this peer");
-                    assert!(message > side.last, "in the order of the pair");
-                    side.last = message;
+                    let last = &mut side.last[usize::from(buf.len() > LONGEST)];
+                    assert!(message > *last, "in the order of the pair");
+                    *last = message;
                 }
-                if buf.len() == LONGEST {
-                    let _ = endpoint.recv(Source::Any, buf);
-                }
+                let _ = match buf.len() {
+                    LONGEST => endpoint.recv(Source::Any, buf),
+                    _ => endpoint.tagged_recv(Source::Any, TAG, buf),
+                };
             }
         }
     }
@@ -203,7 +226,7 @@ impl World {
         let peers: Vec<_> = peers.iter().map(|peer| self.index(*peer)).collect();
         let targets: Vec<_> = peers.iter().map(|peer| self.side_of(*peer)).collect();
         let mut places: Vec<Place<'static, Fabric, Bytes>> = peers.iter().map(|_| Place::EMPTY).collect();
-        let len = if matches!(kind, Kind::Read | Kind::Write) { len.min(REGION) } else { len };
+        let len = if matches!(kind, Kind::Read | Kind::Write | Kind::WriteData) { len.min(REGION) } else { len };
         let bufs: Vec<_> = targets.iter().map(|target| self.lend(len, *target)).collect();
         let sources = bufs.clone();
         let World { group, sides, sent, .. } = self;
@@ -219,9 +242,13 @@ impl World {
         let summary: Summary = group.scope(&mut places, |scope| {
             for ((peer, region), buf) in peers.iter().zip(&regions).zip(bufs) {
                 match kind {
-                    Kind::Send | Kind::Multicast => scope.send(*peer, buf),
+                    Kind::Send => scope.send(*peer, buf),
+                    Kind::SendData => scope.send_data(*peer, ImmediateData(3), buf),
+                    Kind::TaggedSend => scope.tagged_send(*peer, TAG, buf),
                     Kind::Recv => scope.recv(*peer, buf),
+                    Kind::TaggedRecv => scope.tagged_recv(*peer, TAG, buf),
                     Kind::Write => scope.write(region, buf),
+                    Kind::WriteData => scope.write_data(region, ImmediateData(4), buf),
                     Kind::Read => scope.read(region, buf),
                 }
                 .unwrap();
@@ -245,10 +272,15 @@ impl World {
                 }
                 Outcome::Done { buf, transfer } => {
                     assert!(target.is_some());
-                    if !matches!(kind, Kind::Recv | Kind::Read) {
-                        assert_eq!(buf, source, "what is sent is not changed");
-                    } else {
-                        assert!(transfer.len() <= buf.len());
+                    match kind {
+                        Kind::Read => assert_eq!(transfer.len(), buf.len()),
+                        Kind::Recv | Kind::TaggedRecv => {
+                            assert_eq!(transfer.len(), 8);
+                            let heard = &mut self.sides[target.unwrap()].heard[usize::from(kind.is_tagged())];
+                            assert!(number(buf) > *heard, "in the order of the pair");
+                            *heard = number(buf);
+                        }
+                        _ => assert_eq!(buf, source, "what is sent is not changed"),
                     }
                 }
                 Outcome::Failed { .. } => assert!(target.is_some()),
@@ -258,7 +290,7 @@ impl World {
                 }
             }
             // What needs no peer's turn is done.
-            if is_open && !self.has_faults && matches!(kind, Kind::Write | Kind::Read) {
+            if is_open && !self.has_faults && matches!(kind, Kind::Write | Kind::WriteData | Kind::Read) {
                 assert!(outcome.is_done(), "{outcome:?}");
             }
             if let Some(buf) = outcome.into_buf() {
@@ -271,11 +303,13 @@ impl World {
         match step {
             Step::Many { kind, peers, len, turns, patience } => self.many(kind, &peers, len, turns, patience),
             Step::Say { peer, count } => {
-                let side = &self.sides[usize::from(peer) % self.sides.len()];
-                for seed in 0..count {
-                    if let Some(endpoint) = &side.endpoint {
-                        let _ = endpoint.inject(side.hub, &[seed; 8]);
-                    }
+                let at = usize::from(peer) % self.sides.len();
+                let side = &mut self.sides[at];
+                let Some(endpoint) = &side.endpoint else { return };
+                for _ in 0..count {
+                    side.said = side.said.map(|said| said + 1);
+                    let _ = endpoint.inject(side.hub, &side.said[0].to_le_bytes());
+                    let _ = endpoint.tagged_inject(side.hub, TAG, &side.said[1].to_le_bytes());
                 }
             }
             Step::Remove(peer) => {

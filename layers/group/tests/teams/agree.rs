@@ -59,7 +59,6 @@ fn long_messages_agree_with_a_plain_computation() {
     }
 }
 
-/// By the algorithms whose messages grow by the logarithm, and those of a root.
 #[test]
 fn collectives_agree_with_a_plain_computation_in_a_group_of_1000() {
     let groups = groups(Size { depth: 8, tx_depth: 4, ..Size::new(1000) }, |_| FINE);
@@ -71,10 +70,12 @@ fn collectives_agree_with_a_plain_computation_in_a_group_of_1000() {
         (Kind::Reduce, 2),
         (Kind::AllReduce, 2),
         (Kind::Scan, 1),
+        (Kind::ReduceScatter, 1),
         (Kind::Gather, 2),
         (Kind::Scatter, 2),
         (Kind::AllGather, 1),
         (Kind::AllToAll, 1),
+        (Kind::AllToAllBlocks, 1),
     ] {
         check(&all, &Call::new(kind, 1000, count, 333));
     }
