@@ -1,5 +1,5 @@
-//! Groups over libfabric's providers: collectives, whether a provider has its own or not, with a thread for each member and every element
-//! checked; and members that are replaced, as far as the vectors of providers have room.
+//! Groups over libfabric's providers: collectives, whether a provider has its own or not, and scattered messages, with a thread for each member and
+//! every element checked; and members that are replaced, as far as the vectors of providers have room.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
@@ -16,7 +16,7 @@ use loom_core::{Source, Spins};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi};
 use loom_group::collective::{Sum, Team, TeamAttr};
-use loom_group::{GroupAttr, PeerError, PeerIndex, Prepared};
+use loom_group::{GroupAttr, PeerError, PeerIndex, Place, Prepared};
 
 type T = Ofi<Local>;
 
@@ -76,6 +76,20 @@ fn member(
         team.all_gather(&mine, &mut all).unwrap().wait(until()).unwrap();
         assert_eq!(all, (0..MEMBERS).flat_map(|member| (0..COUNT).map(move |at| of(member, at))).collect::<Vec<_>>());
     }
+    // Messages to all others by one call. Receives are there before they come.
+    let (me, others) = (PeerIndex(rank), || (0..MEMBERS).map(PeerIndex));
+    let rooms: Vec<_> = others().skip(1).map(|_| group.recv_any(vec![0; 8]).unwrap()).collect();
+    team.barrier().unwrap().wait(until()).unwrap();
+    let mut places = [const { Place::EMPTY }; MEMBERS as usize];
+    let work = others().filter(|peer| *peer != me).map(|peer| (peer, of(rank, peer.0 as usize).to_le_bytes().to_vec()));
+    let summary = group.scatter_send(work, &mut places, until()).unwrap();
+    assert_eq!((summary.done, summary.requests()), (2, 2), "{summary:?}");
+    let mut come: Vec<_> = rooms.into_iter().map(|room| group.cq().finish(room, until()).unwrap().into_buf()).collect();
+    let mut sent: Vec<_> = (0..MEMBERS).filter(|other| *other != rank).map(|other| of(other, rank as usize)).collect();
+    sent.sort_unstable();
+    come.sort_unstable_by_key(|bytes| u64::from_le_bytes(bytes[..].try_into().unwrap()));
+    assert!(come.iter().zip(&sent).all(|(come, sent)| *come == sent.to_le_bytes()), "{come:?}");
+
     team.barrier().unwrap().wait(until()).unwrap();
     println!("{provider}: member {rank} has run 3 rounds");
     // What was sent goes out as the queue is driven, and no endpoint closes while another may still look at its memory.
