@@ -10,8 +10,7 @@
     reason = "tests: they ask the system for the time, and fail by panicking"
 )]
 
-#[path = "support/shared_memory.rs"]
-mod shared_memory;
+use support::shared_memory;
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

@@ -2,8 +2,7 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
-#[path = "support/report.rs"]
-mod report;
+use support::report;
 
 use std::time::{Duration, Instant};
 

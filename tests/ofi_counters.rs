@@ -2,10 +2,8 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
-#[path = "support/posting/mod.rs"]
-mod posting;
-#[path = "support/shared_memory.rs"]
-mod shared_memory;
+use support::posting;
+use support::shared_memory;
 
 use std::time::{Duration, Instant};
 

@@ -3,8 +3,7 @@
 
 #![allow(missing_docs, unsafe_code, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
-#[path = "support/shared_memory.rs"]
-mod shared_memory;
+use support::shared_memory;
 
 use std::iter;
 use std::ptr::NonNull;

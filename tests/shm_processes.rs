@@ -6,8 +6,7 @@
 #![allow(missing_docs, reason = "tests")]
 #![allow(unsafe_code, reason = "a buffer that counts its drops")]
 
-#[path = "support/shared_memory.rs"]
-mod shared_memory;
+use support::shared_memory;
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};

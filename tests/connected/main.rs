@@ -3,10 +3,8 @@
 
 #![allow(clippy::duplicate_mod, reason = "the same cases at two threading levels")]
 
-#[path = "../support/posting/mod.rs"]
-mod posting;
-#[path = "../support/report.rs"]
-mod report;
+use support::posting;
+use support::report;
 
 use std::sync::Mutex;
 

@@ -14,72 +14,16 @@ mod faults;
 mod runs;
 mod tally;
 
-#[path = "../transports/addresses.rs"]
-mod addresses;
-#[path = "../transports/atomics.rs"]
-mod atomics;
-#[path = "../transports/cached.rs"]
-mod cached;
-#[path = "../transports/counters.rs"]
-mod counters;
-#[path = "../transports/futures.rs"]
-mod futures;
-#[path = "../transports/groups.rs"]
-mod groups;
-#[path = "../transports/leases.rs"]
-mod leases;
-#[path = "../transports/lifecycle.rs"]
-mod lifecycle;
-/// There is no page of what is shown here.
-mod matrix {
-    #[cfg_attr(
-        not(feature = "libfabric"),
-        allow(unused_imports, reason = "some of it is for libfabric's providers")
-    )]
-    pub(crate) use crate::report::{not_granted, not_run, partly};
-}
-#[allow(dead_code, reason = "the allocator is the global one here")]
-#[path = "../support/memory.rs"]
-mod memory;
-#[path = "../transports/messages.rs"]
-mod messages;
-#[path = "../transports/multi.rs"]
-mod multi;
-#[path = "../transports/needs.rs"]
-mod needs;
-#[path = "../transports/pair.rs"]
-mod pair;
-#[path = "../transports/peek.rs"]
-mod peek;
-#[path = "../transports/pieces.rs"]
-mod pieces;
-#[path = "../support/posting/mod.rs"]
-mod posting;
-#[path = "../transports/regions.rs"]
-mod regions;
-#[path = "../transports/registered.rs"]
-mod registered;
-#[path = "../support/report.rs"]
-mod report;
-#[path = "../transports/rma.rs"]
-mod rma;
-#[path = "../transports/sleeping.rs"]
-mod sleeping;
-#[path = "../transports/tagged_multi.rs"]
-mod tagged_multi;
-#[path = "../transports/tags.rs"]
-mod tags;
-#[path = "../transports/threads.rs"]
-mod threads;
-#[path = "../transports/unsignaled.rs"]
-mod unsignaled;
-#[path = "../transports/waiting.rs"]
-mod waiting;
+use support::posting;
 
 use libtest_mimic::{Arguments, Trial};
 use loom_core::soft::Soft;
 
-use needs::Behaviour;
+use support::behaviours::needs::{self, Behaviour};
+use support::behaviours::{
+    addresses, atomics, cached, counters, futures, groups, leases, lifecycle, messages, multi, peek, pieces, regions,
+    registered, rma, sleeping, tagged_multi, tags, threads, unsignaled, waiting,
+};
 
 #[global_allocator]
 static ALLOCATIONS: tally::Counting = tally::Counting;

@@ -17,10 +17,10 @@ use loom_core::soft::{Network, NetworkAttr, Plan, Soft};
 use loom_core::vocabulary::Errno;
 
 use crate::faults::{FAULTS, Fault, Less, STRICT, With};
-use crate::pair::{on_pair, pattern, room};
 use crate::posting::threads::on_threads;
 use crate::posting::{self, Cut, LIMIT, Limit, OrCut, Patience};
 use crate::tally;
+use support::behaviours::pair::{on_pair, pattern, room};
 
 /// How many seeds all runs together have.
 const ALL: u64 = 200;

@@ -8,8 +8,7 @@ mod kinds;
 mod line;
 mod link;
 mod opening;
-#[path = "../support/posting/mod.rs"]
-mod posting;
+use support::posting;
 mod side;
 
 use std::os::fd::OwnedFd;

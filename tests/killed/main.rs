@@ -5,10 +5,8 @@
 mod faults;
 mod initiators;
 mod killed;
-#[path = "../support/posting/mod.rs"]
-mod posting;
-#[path = "../support/report.rs"]
-mod report;
+use support::posting;
+use support::report;
 mod roles;
 mod scene;
 mod strangers;

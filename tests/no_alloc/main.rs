@@ -53,8 +53,7 @@ mod rig;
 mod round;
 mod seal;
 #[cfg(feature = "libfabric")]
-#[path = "../support/shared_memory.rs"]
-mod shared_memory;
+use support::shared_memory;
 mod steady;
 mod tags;
 mod team;

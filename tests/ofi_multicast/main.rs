@@ -4,10 +4,8 @@
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
 mod hosts;
-#[path = "../support/posting/mod.rs"]
-mod posting;
-#[path = "../support/report.rs"]
-mod report;
+use support::posting;
+use support::report;
 
 use std::cell::RefCell;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};

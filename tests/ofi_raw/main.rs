@@ -10,8 +10,7 @@ mod formats;
 mod loopback;
 #[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
 mod sets;
-#[path = "../support/shared_memory.rs"]
-mod shared_memory;
+use support::shared_memory;
 
 use std::alloc::Layout;
 use std::ptr::NonNull;

@@ -6,12 +6,9 @@
 mod bound;
 mod closing;
 mod killed;
-#[path = "../support/posting/mod.rs"]
-mod posting;
-#[path = "../support/report.rs"]
-mod report;
-#[path = "../support/shared_memory.rs"]
-mod shared_memory;
+use support::posting;
+use support::report;
+use support::shared_memory;
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Instant;

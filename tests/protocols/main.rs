@@ -7,8 +7,7 @@
 #[path = "../../examples/framed/main.rs"]
 mod example;
 #[allow(dead_code, reason = "waits and patterns are all that is needed of it")]
-#[path = "../support/posting/mod.rs"]
-mod posting;
+use support::posting;
 
 mod bad_frames;
 mod generic;

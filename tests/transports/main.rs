@@ -5,44 +5,12 @@
 //! A capability that a transport does not grant is printed, and the cases that need it check instead that asking for it
 //! is refused.
 
-mod addresses;
-mod arrivals;
-mod atomics;
-mod cached;
-mod counters;
-mod deferred;
-mod futures;
-mod groups;
-mod leases;
-mod lifecycle;
 mod matrix;
-#[path = "../support/memory.rs"]
-mod memory;
-mod messages;
-mod multi;
-mod needs;
-mod owned;
-mod pair;
-mod peek;
-mod pieces;
+use support::memory;
 mod placed;
-#[path = "../support/posting/mod.rs"]
-mod posting;
-mod regions;
-mod registered;
-#[path = "../support/report.rs"]
-mod report;
-mod rma;
+use support::report;
 #[cfg(feature = "libfabric")]
-#[path = "../support/shared_memory.rs"]
-mod shared_memory;
-mod signalling;
-mod sleeping;
-mod tagged_multi;
-mod tags;
-mod threads;
-mod unsignaled;
-mod waiting;
+use support::shared_memory;
 
 #[cfg(feature = "libfabric")]
 use std::sync::Mutex;
@@ -61,7 +29,8 @@ use loom_core::vocabulary::{EndpointAttributes, EndpointType};
 #[cfg(feature = "libfabric")]
 use loom_fabric::ofi::{Level, Local, Ofi, Shared, library_version};
 
-use needs::Behaviour;
+use support::behaviours::needs::{self, Behaviour};
+use support::behaviours::*;
 
 /// Every behaviour that any transport has to show.
 fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
@@ -141,7 +110,7 @@ fn soft_trials(trials: &mut Vec<Trial>) {
         trials.push(Trial::test(format!("soft::{name}"), move || {
             let network = Network::new(NetworkAttr::default()).map_err(|error| error.to_string())?;
             // Looked up again, for the lifetime of this network.
-            matrix::watch((number, name), "soft", || needs::run(all()[number], &network.info()));
+            report::watch((number, name), "soft", || needs::run(all()[number], &network.info()));
             Ok(())
         }));
         // The same by lanes.
@@ -158,7 +127,7 @@ fn soft_trials(trials: &mut Vec<Trial>) {
             let network = strict()?;
             let info =
                 network.query(&Hints { caps: ASKED, ..Hints::default() }).ok_or("it grants what is asked for")?;
-            matrix::watch((number, name), "strict", || needs::run(all()[number], &info));
+            report::watch((number, name), "strict", || needs::run(all()[number], &info));
             Ok(())
         }));
         // The same where contexts are memory that the transport writes to: no provider here asks for it.
@@ -290,7 +259,7 @@ fn libfabric_trials(trials: &mut Vec<Trial>) -> Vec<&'static str> {
         for (number, behaviour) in local.into_iter().enumerate() {
             let run = move || {
                 let info = from.info::<Local>(caps)?;
-                matrix::watch((number, behaviour.0), name, || needs::run(behaviour, &info));
+                report::watch((number, behaviour.0), name, || needs::run(behaviour, &info));
                 Ok(())
             };
             add(number, behaviour.0, Box::new(run));
@@ -299,7 +268,7 @@ fn libfabric_trials(trials: &mut Vec<Trial>) -> Vec<&'static str> {
         for (number, behaviour) in (behind..).zip(shared) {
             let run = move || {
                 let info = from.info::<Shared>(caps)?;
-                matrix::watch((number, behaviour.0), name, || needs::run(behaviour, &info));
+                report::watch((number, behaviour.0), name, || needs::run(behaviour, &info));
                 Ok(())
             };
             add(number, behaviour.0, Box::new(run));
@@ -317,7 +286,7 @@ fn main() {
         soft_trials(&mut trials);
     }
     trials.push(Trial::test("matrix::differences_are_noticed", || {
-        matrix::differences_are_noticed();
+        report::differences_are_noticed();
         Ok(())
     }));
     #[cfg(feature = "libfabric")]

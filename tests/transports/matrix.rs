@@ -1,11 +1,6 @@
 //! What is not run, because it is known to fail; the rest is the page's.
 
-#![cfg_attr(
-    not(feature = "libfabric"),
-    allow(dead_code, unused_imports, reason = "without libfabric there is nothing that fails")
-)]
-
-pub(crate) use crate::report::{differences_are_noticed, not_granted, not_run, partly, watch};
+#![cfg_attr(not(feature = "libfabric"), allow(dead_code, reason = "without libfabric there is nothing that fails"))]
 
 /// What a provider cannot do, by the behaviour that shows it.
 struct Fault {

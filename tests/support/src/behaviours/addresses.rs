@@ -1,0 +1,271 @@
+//! Address vectors: many peers at once, by range, and addresses that are none.
+
+use std::net::SocketAddr;
+
+use loom_core::engine::peer_table::Peer;
+use loom_core::objects::av::{Av, InsertError};
+use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::domain::Domain;
+use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::objects::info::Info;
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{AddressFormat, EndpointAddr, Errno};
+
+use crate::behaviours::needs::{Behaviour, MSG};
+use crate::behaviours::pair::{Bytes, Pair, on_pair, pattern, room};
+use crate::memory::allocator;
+
+pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
+    vec![
+        ("many_peers_may_be_inserted_at_once", MSG, many_peers_may_be_inserted_at_once),
+        ("refused_addresses_keep_no_others_out", MSG, refused_addresses_keep_no_others_out),
+        ("address_vector_is_filled_to_its_last_place", MSG, address_vector_is_filled_to_its_last_place),
+        ("program_may_use_the_vector_while_it_is_told_of_peers", MSG, program_may_use_the_vector_while_it_is_told),
+        ("peers_may_be_inserted_by_their_range", MSG, peers_may_be_inserted_by_their_range),
+        ("peer_is_found_by_its_address", MSG, peer_is_found_by_its_address),
+        ("address_that_was_removed_may_be_inserted_again", MSG, address_that_was_removed_may_be_inserted_again),
+        ("address_that_is_not_what_it_says_is_refused", MSG, address_that_is_not_what_it_says_is_refused),
+    ]
+}
+
+type Ends<'d, T> = Vec<Endpoint<'d, T, Bytes>>;
+
+/// Opens some endpoints more on the queue of a pair.
+fn more<'d, T: Transport + 'static>(pair: &Pair<'_, 'd, T>, count: usize) -> Ends<'d, T> {
+    (0..count).map(|_| pair.cq.endpoint(pair.av).expect("another endpoint")).collect()
+}
+
+fn addresses<T: Transport + 'static>(endpoints: &[Endpoint<'_, T, Bytes>]) -> Vec<EndpointAddr> {
+    endpoints.iter().map(|endpoint| endpoint.address().expect("its address")).collect()
+}
+
+fn insert<T: Transport + 'static>(av: &Av<'_, T>, addresses: &[EndpointAddr]) -> Vec<Result<Peer, InsertError>> {
+    let mut told = Vec::new();
+    let inserted = av.insert_all(addresses, |peer| told.push(peer));
+    assert_eq!((told.len(), told.iter().flatten().count()), (addresses.len(), inserted));
+    told
+}
+
+/// Sends a message to a peer, and sees it arrive.
+fn reach<T: Transport + 'static>(pair: &Pair<'_, '_, T>, peer: Peer, endpoint: &Endpoint<'_, T, Bytes>, seed: usize) {
+    let received = pair.post(room(16), |buf| endpoint.recv(Source::Any, buf));
+    let sent = pair.post(pattern(16, seed), |buf| pair.a.send(peer, buf));
+    assert_eq!(pair.finish(received).0, pattern(16, seed));
+    pair.finish(sent);
+}
+
+/// An address of a format that nobody has.
+fn foreign() -> EndpointAddr {
+    EndpointAddr::new(AddressFormat::from_raw(4242), &[1, 2, 3, 4]).expect("short")
+}
+
+fn many_peers_may_be_inserted_at_once<T: Transport + 'static>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        assert_eq!(insert(pair.av, &[]), []);
+        let ends = more(pair, 4);
+        let peers = insert(pair.av, &addresses(&ends));
+        for (seed, (peer, endpoint)) in peers.iter().zip(&ends).enumerate() {
+            reach(pair, peer.expect("inserted"), endpoint, seed);
+        }
+        assert_eq!(pair.av.peers().count(), 2 + 4);
+        // Those that were there before are the same peers, as with insertions of one.
+        let known = [pair.b.address().expect("address"), pair.a.address().expect("address")];
+        assert_eq!(insert(pair.av, &known), [Ok(pair.to_b), Ok(pair.to_a)]);
+        assert_eq!(insert(pair.av, &addresses(&ends)), peers);
+        assert_eq!(pair.av.insert(&known[0]), Ok(pair.to_b));
+    });
+}
+
+fn refused_addresses_keep_no_others_out<T: Transport + 'static>(info: &Info<T>) {
+    with_places(info, 64, |pair| {
+        let ends = more(pair, 3);
+        let good = addresses(&ends);
+        let nonsense = |at: usize| match (at % 2, SocketAddr::try_from(&good[0])) {
+            // Of the right form, and nowhere.
+            (0, Ok(mut socket)) => {
+                socket.set_port(0);
+                socket.into()
+            }
+            _ => foreign(),
+        };
+        // More than are inserted in one go; each good address many times, and some of them behind nonsense.
+        let is_good = |at: usize| !at.is_multiple_of(3);
+        let all: Vec<_> = (0..71).map(|at| if is_good(at) { good[at % 5 % 3].clone() } else { nonsense(at) }).collect();
+        let told = insert(pair.av, &all);
+        for (at, peer) in told.iter().enumerate() {
+            let errno = matches!(peer, Err(InsertError::Errno(_)));
+            assert!(if is_good(at) { peer.is_ok() } else { errno }, "address {at}: {peer:?}");
+        }
+        let places: Vec<_> = (0..all.len()).filter(|at| is_good(*at)).collect();
+        for at in [&places[..6], &places[places.len() - 6..]].concat() {
+            reach(pair, told[at].expect("good"), &ends[at % 5 % 3], at);
+        }
+        assert_eq!(pair.av.peers().count(), 2 + 3, "the same address is the same peer");
+        pair.warm_up();
+    });
+}
+
+/// Opens a pair with a vector of so many places.
+fn with_places<T: Transport + 'static>(info: &Info<T>, places: usize, test: impl FnOnce(&Pair<'_, '_, T>)) {
+    let domain = Domain::open(info).expect("domain");
+    let av = Av::open_in(&domain, places, allocator()).expect("address vector");
+    let cq = Cq::open_in(&domain, CqAttr::new(64), allocator()).expect("queue");
+    test(&Pair::open(&domain, &cq, &av));
+}
+
+fn address_vector_is_filled_to_its_last_place<T: Transport + 'static>(info: &Info<T>) {
+    with_places(info, 4, |pair| {
+        let ends = more(pair, 4);
+        let good = addresses(&ends);
+        let [c, d, e, f] = [0, 1, 2, 3].map(|at| good[at].clone());
+        let told = insert(pair.av, &[c, foreign(), d, e.clone(), e, f]);
+        let is_full = |peer: &Result<Peer, InsertError>| *peer == Err(InsertError::Full);
+        if info.provider() == "soft" {
+            assert!(!told.iter().any(is_full));
+            return crate::report::partly("it has a place for each endpoint that there can be");
+        }
+        assert_eq!(told.iter().map(is_full).collect::<Vec<_>>(), [false, false, false, true, true, true]);
+        assert_eq!(pair.av.peers().count(), 4);
+        // Again and again: what has no place is not kept.
+        for _ in 0..20 {
+            assert!(insert(pair.av, &good[2..]).iter().all(is_full));
+        }
+        reach(pair, told[0].expect("c"), &ends[0], 1);
+        reach(pair, told[2].expect("d"), &ends[1], 2);
+        pair.warm_up();
+    });
+}
+
+fn program_may_use_the_vector_while_it_is_told<T: Transport + 'static>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let ends = more(pair, 2);
+        let good = addresses(&ends);
+        let mut there = Vec::new();
+        let inserted = pair.av.insert_all(&good, |peer| {
+            let peer = peer.expect("inserted");
+            there.push(peer);
+            assert!(pair.av.address(peer).is_some());
+            assert!(pair.av.insert(&foreign()).is_err());
+            if there.len() == 1 {
+                assert!(pair.av.remove(peer));
+            }
+        });
+        assert_eq!((inserted, there.len()), (2, 2));
+        assert!(pair.av.address(there[0]).is_none());
+        reach(pair, there[1], &ends[1], 5);
+    });
+}
+
+fn peers_may_be_inserted_by_their_range<T: Transport + 'static>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let ends = more(pair, 2);
+        for (seed, endpoint) in ends.iter().enumerate() {
+            let address = endpoint.address().expect("its address");
+            let Ok(socket) = SocketAddr::try_from(&address) else {
+                let refused = pair.av.insert_symmetric(([127, 0, 0, 1], 7000).into(), 1, 1, |_| unreachable!());
+                assert_eq!(refused, Err(InsertError::Errno(Errno::ENOSYS)));
+                return crate::report::not_granted();
+            };
+            let mut peers = Vec::new();
+            assert_eq!(pair.av.insert_symmetric(socket, 1, 1, |peer| peers.push(peer)), Ok(1));
+            reach(pair, peers[0].expect("inserted"), endpoint, seed);
+            for (nodes, services) in [(0, 7), (7, 0)] {
+                assert_eq!(pair.av.insert_symmetric(socket, nodes, services, |_| unreachable!()), Ok(0));
+            }
+            for (nodes, services) in [(1, 9), (9, 1), (3, 3), (u32::MAX / 2, 1)] {
+                let full = pair.av.insert_symmetric(socket, nodes, services, |_| unreachable!());
+                assert_eq!(full, Err(InsertError::Full), "{nodes} nodes with {services} services");
+            }
+            for (nodes, services) in [(u32::MAX, 1), (1, u16::MAX)] {
+                let beyond = pair.av.insert_symmetric(socket, nodes, services, |_| unreachable!());
+                assert_eq!(beyond, Err(InsertError::Errno(Errno::EINVAL)), "{nodes} nodes with {services} services");
+            }
+        }
+        pair.warm_up();
+    });
+}
+
+fn peer_is_found_by_its_address<T: Transport + 'static>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let ends = more(pair, 3);
+        let all = addresses(&ends);
+        assert!(all.iter().all(|address| pair.av.find(address).is_none()));
+        let peers = insert(pair.av, &all);
+        for (address, peer) in all.iter().zip(&peers) {
+            let peer = peer.expect("inserted");
+            assert_eq!(pair.av.find(address), Some(peer));
+            assert_eq!(pair.av.address(peer), Some(Ok(address.clone())), "byte for byte");
+        }
+        assert_eq!(pair.av.find(&foreign()), None);
+        // By name, where the provider knows names: the same peers. (`ofi_rxd` 1.17 has lost the address of its first peer.)
+        for (address, (peer, (endpoint, seed))) in all.iter().zip(peers.iter().zip(ends.iter().zip(0..))) {
+            let by_name = match SocketAddr::try_from(address) {
+                Ok(at) => pair.av.insert_service(&at.ip().to_string(), Some(&at.port().to_string())),
+                Err(_) => pair.av.insert_service(&address.to_string(), None),
+            };
+            match by_name {
+                Err(InsertError::Errno(Errno::ENOSYS)) => {}
+                by_name => assert_eq!(by_name, *peer, "{address}"),
+            }
+            reach(pair, peer.expect("inserted"), endpoint, seed);
+        }
+        // Sets of peers, in their order.
+        let mut set = pair.av.set_in(8, loom_core::allocator_api2::alloc::Global).expect("memory");
+        for peer in peers.iter().rev().flatten() {
+            assert_eq!(set.insert(*peer), Ok(true));
+        }
+        set.insert_range(pair.av.peer_table(), 0..=u32::MAX, 1.try_into().expect("not zero")).expect("there is room");
+        assert_eq!((set.len(), set.rank(peers[2].expect("inserted")), set.rank(pair.to_a)), (5, Some(0), Some(3)));
+        pair.warm_up();
+    });
+}
+
+fn address_that_was_removed_may_be_inserted_again<T: Transport + 'static>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let ends = more(pair, 1);
+        let address = ends[0].address().expect("its address");
+        let mut before = Vec::new();
+        for seed in 0..6 {
+            // `sockets` gives it a place more each time, as long as endpoints are bound to the vector.
+            let peer = match pair.av.insert(&address) {
+                Err(InsertError::Full) if info.provider() == "sockets" => break,
+                peer => peer.expect("inserted"),
+            };
+            assert!(!before.contains(&peer), "{peer} was another");
+            assert!(before.iter().all(|before| pair.av.address(*before).is_none() && !pair.av.remove(*before)));
+            assert_eq!(pair.av.find(&address), Some(peer));
+            reach(pair, peer, &ends[0], seed);
+            assert!(pair.av.remove(peer));
+            assert_eq!((pair.av.find(&address), pair.av.address(peer)), (None, None));
+            before.push(peer);
+        }
+        assert!(before.len() > 1);
+        pair.warm_up();
+    });
+}
+
+fn address_that_is_not_what_it_says_is_refused<T: Transport + 'static>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let ends = more(pair, 3);
+        let good = addresses(&ends);
+        // Providers that compare addresses by family took these for any other, and the next ones for these.
+        let format = good[0].format();
+        let of = |bytes: &[u8]| EndpointAddr::new(format, bytes).expect("short");
+        let mut bad = vec![of(b"")];
+        if SocketAddr::try_from(&good[0]).is_ok() {
+            let bytes = good[0].bytes();
+            let mut strange = bytes.to_vec();
+            strange[..2].copy_from_slice(&99u16.to_ne_bytes());
+            bad.extend([of(&strange), of(&bytes[..8]), of(&[bytes, bytes].concat()), of(&[0; 28])]);
+        }
+        let errno = Err(InsertError::Errno(Errno::EINVAL));
+        for (bad, (endpoint, seed)) in bad.iter().zip(ends.iter().zip(0..).cycle()) {
+            assert_eq!(pair.av.insert(bad), errno, "{bad}");
+            let address = endpoint.address().expect("its address");
+            let told = insert(pair.av, &[bad.clone(), address.clone(), bad.clone()]);
+            assert_eq!([told[0], told[2]], [errno; 2], "{bad}");
+            reach(pair, told[1].expect("good"), endpoint, seed);
+        }
+        pair.warm_up();
+    });
+}

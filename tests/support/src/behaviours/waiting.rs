@@ -1,0 +1,280 @@
+//! Queues: waiting for one operation, cancelling, depth, two provider queues.
+
+use std::time::{Duration, Instant};
+
+use loom_core::completion::Completion;
+use loom_core::error::PostError;
+use loom_core::objects::cq::{CqAttr, CqError};
+use loom_core::objects::deadline::Deadline;
+use loom_core::objects::deadline::Spins;
+use loom_core::objects::endpoint::Source;
+use loom_core::objects::info::Info;
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{Errno, Tag};
+
+use crate::behaviours::needs::{Behaviour, MSG, tags};
+use crate::behaviours::pair::{OrCut, Pair, is_strict, is_tested, limit, on_pair, on_pair_with, pattern, room};
+use crate::posting::or_less;
+
+pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
+    vec![
+        (
+            "waiting_ends_at_the_deadline_and_leaves_the_operation",
+            MSG,
+            waiting_ends_at_the_deadline_and_leaves_the_operation,
+        ),
+        ("waiting_for_one_keeps_the_others", MSG, waiting_for_one_keeps_the_others),
+        ("taken_completion_is_unknown_afterwards", MSG, taken_completion_is_unknown_afterwards),
+        ("cancelled_receive_gives_its_buffer_back", MSG, cancelled_receive_gives_its_buffer_back),
+        ("cancel_leaves_other_receives_alone", MSG, cancel_leaves_other_receives_alone),
+        ("cancelled_sends_make_room_for_others", MSG, cancelled_sends_make_room_for_others),
+        ("full_queue_gives_the_buffer_back", MSG, full_queue_gives_the_buffer_back),
+        ("each_direction_has_a_queue_of_its_own", MSG, each_direction_has_a_queue_of_its_own),
+        ("one_queue_can_be_polled_by_direction", MSG, one_queue_can_be_polled_by_direction),
+        ("many_endpoints_share_a_queue", MSG, many_endpoints_share_a_queue),
+        ("empty_queue_has_nothing", MSG, empty_queue_has_nothing),
+    ]
+}
+
+/// So long that a send is not over until it is received.
+pub const LONG: usize = 1 << 16;
+
+/// More messages than a sender can have under way at a time.
+pub fn more_than_there_are() -> usize {
+    or_less(500, 150)
+}
+
+/// Whether receives are cancelled at all. Datagrams of `udp` are not.
+pub fn cancels_receives<T: Transport + 'static>(info: &Info<T>) -> bool {
+    info.provider() != "udp"
+}
+
+/// Whether an endpoint and its scope can be closed with receives posted; notes it if not. Of a provider that is not tested, an endpoint
+/// is closed when they have ended, and a scope that cannot close ends the process.
+pub fn closes_with_receives<T: Transport + 'static>(info: &Info<T>) -> bool {
+    let ends = is_tested(info) || cancels_receives(info);
+    if !ends {
+        crate::report::not_run(
+            "receives cannot be cancelled: their buffers stay with the queue, and a scope ends the process",
+        );
+    }
+    ends
+}
+
+/// Whether a send can be cancelled while nobody has received it; notes it if not.
+pub fn cancels_sends<T: Transport + 'static>(info: &Info<T>) -> bool {
+    let cancels = info.provider() == "soft" && !is_strict(info);
+    if info.provider() == "udp" {
+        crate::report::not_run("a send is over at once");
+    } else if is_strict(info) {
+        crate::report::not_granted();
+    } else if !cancels {
+        crate::report::not_run("the provider cancels receives alone (`…-send-is-not-cancelled`)");
+    }
+    cancels
+}
+
+fn waiting_ends_at_the_deadline_and_leaves_the_operation<T: Transport + 'static>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let received = pair.post(room(16), |buf| pair.b.recv(Source::Any, buf));
+        let begin = Instant::now();
+        let waited = pair.cq.wait(received, begin + Duration::from_millis(20)).or_cut("the queue works");
+        assert!(waited.is_none());
+        assert!(begin.elapsed() >= Duration::from_millis(20));
+        assert!(pair.cq.wait(received, Spins(100)).or_cut("the queue works").is_none());
+        assert_eq!(pair.cq.in_flight(), 1);
+        let sent = pair.post(pattern(16, 1), |buf| pair.a.send(pair.to_b, buf));
+        assert_eq!(pair.finish(received).0, pattern(16, 1));
+        pair.finish(sent);
+        assert_eq!(pair.cq.in_flight(), 0);
+    });
+}
+
+fn waiting_for_one_keeps_the_others<T: Transport + 'static>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let receives: Vec<_> = (0..8).map(|tag| pair.receive(tag, 8)).collect();
+        let sends: Vec<_> = (0..8).map(|tag| pair.send(tag, pattern(8, usize::try_from(tag).unwrap()))).collect();
+        // The last first: all others complete on the way.
+        assert_eq!(pair.finish(receives[7]).0, pattern(8, 7));
+        let mut keys: Vec<_> = receives[..7].iter().chain(&sends).copied().collect();
+        let mut deadline = limit();
+        while !keys.is_empty() {
+            assert!(!deadline.passed(), "everything that was kept comes out of poll");
+            if let Some(Completion::Op(done)) = pair.cq.poll().or_cut("the queue works") {
+                let at = keys.iter().position(|key| *key == done.key()).expect("each completion comes once");
+                keys.swap_remove(at);
+                done.result().or_cut("the operation succeeds");
+            }
+        }
+    });
+}
+
+fn taken_completion_is_unknown_afterwards<T: Transport + 'static>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let received = pair.post(room(16), |buf| pair.b.recv(Source::Any, buf));
+        let sent = pair.post(pattern(16, 1), |buf| pair.a.send(pair.to_b, buf));
+        pair.finish(received);
+        pair.finish(sent);
+        assert_eq!(pair.cq.wait(received, limit()).expect_err("it was taken"), CqError::UnknownKey);
+        assert_eq!(pair.b.cancel(received), Err(Errno::ENOENT));
+    });
+}
+
+fn cancelled_receive_gives_its_buffer_back<T: Transport + 'static>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        pair.warm_up();
+        if !cancels_receives(info) {
+            return is_not_cancelled(pair);
+        }
+        for tagged in [false, true].into_iter().take(1 + usize::from(tags(info))) {
+            let received = pair.post(pattern(16, 5), |buf| match tagged {
+                false => pair.b.recv(Source::Any, buf),
+                true => pair.b.tagged_recv(Source::Any, Tag(1), buf),
+            });
+            pair.b.cancel(received).expect("in flight");
+            let (buf, _) = pair.fail(received, Errno::ECANCELED);
+            assert_eq!(buf, pattern(16, 5), "nothing was received");
+        }
+        pair.warm_up();
+    });
+}
+
+/// A receive that cannot be cancelled goes on as if nobody had tried.
+fn is_not_cancelled<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
+    crate::report::not_granted();
+    let received = pair.receive(1, 8);
+    assert_eq!(pair.b.cancel(received), Err(Errno::ENOSYS));
+    assert_eq!(pair.cq.in_flight(), 1);
+    let sent = pair.send(1, pattern(8, 1));
+    assert_eq!(pair.finish(received).0, pattern(8, 1));
+    pair.finish(sent);
+    assert_eq!(pair.b.cancel(received), Err(Errno::ENOENT), "it is over");
+}
+
+fn cancel_leaves_other_receives_alone<T: Transport + 'static>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        pair.warm_up();
+        if !cancels_receives(info) {
+            return is_not_cancelled(pair);
+        }
+        let keys: Vec<_> = (0..5).map(|_| pair.receive(1, 8)).collect();
+        pair.b.cancel(keys[2]).expect("in flight");
+        pair.fail(keys[2], Errno::ECANCELED);
+        assert_eq!(pair.a.cancel(keys[1]), Err(Errno::ENOENT), "it is another endpoint's");
+        for (seed, key) in [0, 1, 3, 4].into_iter().enumerate() {
+            let sent = pair.send(1, pattern(8, seed));
+            assert_eq!(pair.finish(keys[key]).0, pattern(8, seed), "in the order of the receives that are left");
+            pair.finish(sent);
+        }
+    });
+}
+
+fn cancelled_sends_make_room_for_others<T: Transport + 'static>(info: &Info<T>) {
+    if !cancels_sends(info) || !tags(info) {
+        return;
+    }
+    on_pair(info, |pair| {
+        let kept = pair.post(pattern(LONG, 1), |buf| pair.a.tagged_send(pair.to_b, Tag(1), buf));
+        for round in 0..more_than_there_are() {
+            let sent = pair.post(pattern(LONG, round), |buf| pair.a.tagged_send(pair.to_b, Tag(1), buf));
+            if round.is_multiple_of(2) {
+                // It has arrived, and nobody wants it.
+                pair.cq.progress().or_cut("the queue works");
+            }
+            let cancelled = pair.a.cancel(sent);
+            let (buf, _) = pair.fail(sent, Errno::ECANCELED);
+            cancelled.expect("in flight");
+            assert!(buf == pattern(LONG, round), "the buffer comes back");
+        }
+        pair.warm_up();
+        let received = pair.post(room(LONG), |buf| pair.b.tagged_recv(Source::Any, Tag(1), buf));
+        assert!(pair.finish(received).0 == pattern(LONG, 1), "the one that was not cancelled");
+        pair.finish(kept);
+    });
+}
+
+fn full_queue_gives_the_buffer_back<T: Transport + 'static>(info: &Info<T>) {
+    on_pair_with(info, CqAttr::new(4), |pair| {
+        assert_eq!(pair.cq.capacity(), 4);
+        let keys: Vec<_> = (0..4).map(|_| pair.receive(1, 8)).collect();
+        let rejected = pair.b.recv(Source::Any, pattern(8, 3)).expect_err("full");
+        assert_eq!(rejected.error, PostError::Full);
+        assert_eq!(rejected.buf, pattern(8, 3));
+        if cancels_receives(info) {
+            pair.b.cancel(keys[0]).expect("in flight");
+            pair.fail(keys[0], Errno::ECANCELED);
+        } else {
+            // Without an operation of its own.
+            pair.a.inject(pair.to_b, &pattern(8, 9)).expect("injected");
+            assert_eq!(pair.finish(keys[0]).0, pattern(8, 9));
+        }
+        // There is room for one more: the message for the second receive.
+        let sent = pair.send(1, pattern(8, 1));
+        assert_eq!(pair.finish(keys[1]).0, pattern(8, 1));
+        pair.finish(sent);
+    });
+}
+
+fn each_direction_has_a_queue_of_its_own<T: Transport + 'static>(info: &Info<T>) {
+    on_pair_with(info, CqAttr::new(64).separate(), check_directions);
+}
+
+fn one_queue_can_be_polled_by_direction<T: Transport + 'static>(info: &Info<T>) {
+    on_pair(info, check_directions);
+}
+
+fn check_directions<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
+    for seed in 0..10 {
+        let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
+        let sent = pair.post(pattern(8, seed), |buf| pair.a.send(pair.to_b, buf));
+        let mut deadline = limit();
+        let (mut tx, mut rx) = (None, None);
+        while tx.is_none() || rx.is_none() {
+            assert!(!deadline.passed(), "both complete");
+            if let Some(completion) = pair.cq.poll_tx().or_cut("the queue works") {
+                assert!(tx.replace(completion).is_none(), "one transmit completes");
+            }
+            if let Some(completion) = pair.cq.poll_rx().or_cut("the queue works") {
+                assert!(rx.replace(completion).is_none(), "one receive completes");
+            }
+        }
+        let (Some(Completion::Op(tx)), Some(Completion::Op(rx))) = (tx, rx) else {
+            panic!("both are operations of this side");
+        };
+        assert_eq!((tx.key(), rx.key()), (sent, received));
+        assert_eq!(rx.into_buf(), pattern(8, seed));
+    }
+    // Both in one poll.
+    let received = pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
+    let sent = pair.post(pattern(8, 1), |buf| pair.a.send(pair.to_b, buf));
+    let mut keys = vec![received, sent];
+    let mut deadline = limit();
+    while !keys.is_empty() {
+        assert!(!deadline.passed(), "both complete");
+        if let Some(Completion::Op(done)) = pair.cq.poll().or_cut("the queue works") {
+            keys.retain(|key| *key != done.key());
+        }
+    }
+}
+
+fn many_endpoints_share_a_queue<T: Transport + 'static>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        let others: Vec<_> = (0..4).map(|_| pair.cq.endpoint(pair.av).expect("endpoint")).collect();
+        for (seed, other) in others.iter().enumerate() {
+            let to_other = pair.av.insert(&other.address().expect("address")).expect("in the vector");
+            let received = pair.post(room(32), |buf| other.recv(Source::Any, buf));
+            let sent = pair.post(pattern(32, seed), |buf| pair.a.send(to_other, buf));
+            assert_eq!(pair.finish(received).0, pattern(32, seed));
+            pair.finish(sent);
+        }
+    });
+}
+
+fn empty_queue_has_nothing<T: Transport + 'static>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        for _ in 0..1000 {
+            assert!(pair.cq.poll().or_cut("the queue works").is_none());
+        }
+        assert_eq!(pair.cq.in_flight(), 0);
+    });
+}
