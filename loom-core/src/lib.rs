@@ -175,6 +175,7 @@ pub mod exposed;
 mod handed_over;
 mod handle;
 pub mod immediate;
+mod notes;
 pub mod objects;
 mod placed;
 pub mod profiles;
