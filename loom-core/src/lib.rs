@@ -96,6 +96,11 @@
 //!
 //! - `std`: [`Instant`](std::time::Instant) as a deadline, constructors that use the global allocator, `Box<[u8]>` and
 //!   `Vec<u8>` as buffers, and queues of the software transport to sleep on. Off by default.
+//! - `log`: lines for the logger of the crate `log`. Off by default. Their targets are `loom::open` and `loom::close`, at the level debug, for
+//!   domains with their fabrics, address vectors, queues, endpoints and regions, with the names and sizes that were granted; `loom::quirk`,
+//!   at info, for what the provider's quirks decide for a domain ([`ProviderQuirks`](transport::ProviderQuirks)), and, at debug, for one object: an
+//!   address that is refused, an endpoint whose closing is put off; and `loom::left`, at warn, for what stays open or is leaked on purpose. No
+//!   operation, poll or wait has a line, and no line has a key or a message's bytes. A logger that panics ends the process.
 //! - `serde`: addresses, remote regions, tags, flags, enumerations and attributes are read and written by way of `serde`
 //!   ([their form](vocabulary#the-form-of-values-with-serde)), without an allocator. Off by default.
 //!
