@@ -8,7 +8,7 @@
 //! 2. No line is written while a lock of loom's, or a borrow of one of its cells, is held.
 //! 3. A logger that panics ends the process: there are lines where an object is half closed. So it may not unwind out of a function of a
 //!    transport, either.
-//! 4. No line has a key of a region, an authorization key, or a byte of a message: who reads the log may not be who may read the memory.
+//! 4. No line has a key of a region, an authorization key, or a byte of a message: a reader of the log may lack the right to the memory.
 
 /// A line at a level, with a subject: `open`, `close`, `quirk` or `left`. Its arguments are looked at if the line is wanted.
 #[cfg(feature = "log")]

@@ -84,6 +84,7 @@ impl<T: Transport> Av<'_, T> {
     /// told of yet are in the vector, and the rest is not.
     ///
     /// ```
+    /// # #[cfg(feature = "std")] {
     /// # use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, domain::Domain};
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
@@ -96,7 +97,8 @@ impl<T: Transport> Av<'_, T> {
     /// let inserted = av.insert_all(&addresses, |peer| peers.push(peer));
     /// assert_eq!(inserted, 2);
     /// assert!(peers.iter().all(Result::is_ok));
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # }
+    /// # Ok::<_, Box<dyn core::error::Error>>(())
     /// ```
     ///
     /// # References
