@@ -38,6 +38,10 @@
 //! - `std` (default): the standard library, for clocks and the global allocator.
 //! - `libfabric`: the libfabric transport, module `ofi`. Building it needs libfabric 1.17 or newer with its headers,
 //!   libclang and pkg-config; running it needs a libfabric at least as new as those headers.
+//! - `log`: lines for the logger of the crate `log` about what is opened, closed and left open, and what loom does for a provider
+//!   ([targets and levels](loom_core#features)). No operation has a line.
+//! - `serde`: addresses, remote regions, tags, flags and attributes are values of `serde`
+//!   ([their form](loom_core::vocabulary#the-form-of-values-with-serde)).
 
 #![no_std]
 #![deny(unsafe_code)]

@@ -88,8 +88,8 @@ step_features() { # every set of features builds, and the core depends on what i
             cargo check --locked --quiet "${targets[@]}" -p "$package" --no-default-features --features "$features"
         done
     done <<'SETS'
-loom-fabric std libfabric std,libfabric
-loom-fabric-core std
+loom-fabric std libfabric std,libfabric log,serde std,libfabric,log,serde
+loom-fabric-core std log serde log,serde std,log,serde
 loom-fabric-alloc allocator-api2-02 os bytes bytemuck
 loom-fabric-async std tokio
 loom-fabric-cli libfabric
@@ -100,6 +100,11 @@ SETS
     echo "loom-fabric-core depends on: $tree"
     [ "$tree" = "allocator-api2 bitflags byteorder hash32 heapless loom-fabric-core spin stable_deref_trait " ] ||
         die "the core's dependencies have changed"
+    tree=$(cargo tree --locked -e normal,no-proc-macro -p loom-fabric-core --features log,serde --prefix none --no-dedupe |
+        awk '{ print $1 }' | sort -u | tr '\n' ' ')
+    echo "with log and serde on: $tree"
+    [ "$tree" = "allocator-api2 bitflags byteorder hash32 heapless log loom-fabric-core serde serde_core spin stable_deref_trait " ] ||
+        die "the core's dependencies with log and serde have changed"
 }
 
 # The headers of libfabric 2.1 as Debian 13 has them, with the library of `newer_libfabric` to link with; prints the folder.

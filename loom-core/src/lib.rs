@@ -96,6 +96,48 @@
 //!
 //! - `std`: `std::time::Instant` as a deadline, constructors that use the global allocator, `Box<[u8]>` and
 //!   `Vec<u8>` as buffers, and queues of the software transport to sleep on. Off by default.
+//! - `log`: lines for the logger of the crate `log`. Off by default. Their targets are `loom::open` and `loom::close`, at the level debug, for
+//!   domains with their fabrics, address vectors, queues, endpoints and regions, with the names and sizes that were granted; `loom::quirk`,
+//!   at info, for what the provider's quirks decide for a domain ([`ProviderQuirks`](transport::ProviderQuirks)), and, at debug, for one object: an
+//!   address that is refused, an endpoint whose closing is put off; and `loom::left`, at warn, for what stays open or is leaked on purpose. No
+//!   operation, poll or wait has a line, and no line has a key or a message's bytes. A logger that panics ends the process.
+//! - `serde`: addresses, remote regions, tags, flags, enumerations and attributes are read and written by way of `serde`
+//!   ([their form](vocabulary#the-form-of-values-with-serde)), without an allocator. Off by default.
+//!
+//! A program reads its configuration with `serde`, and makes [`Hints`] of it:
+//!
+//! ```
+//! # #[cfg(feature = "serde")] {
+//! use loom_core::soft::NetworkAttr;
+//! use loom_core::{Caps, CqAttr, EndpointAddr, Hints};
+//!
+//! #[derive(serde::Deserialize)]
+//! struct Config {
+//!     provider: String,
+//!     caps: Caps,
+//!     queue: CqAttr,
+//!     network: NetworkAttr,
+//!     peers: Vec<EndpointAddr>,
+//! }
+//!
+//! let config: Config = serde_json::from_str(
+//!     r#"{
+//!         "provider": "tcp;ofi_rxm",
+//!         "caps": "MSG | TAGGED",
+//!         "queue": { "depth": 64, "wait": "WAIT_FD" },
+//!         "network": { "endpoints": 4 },
+//!         "peers": ["10.0.0.1:7471", "fi_shm://1234"]
+//!     }"#,
+//! )?;
+//! let hints = Hints { provider: Some(&config.provider), caps: config.caps, ..Hints::default() };
+//! assert_eq!(config.queue, CqAttr::new(64).with_fd());
+//! assert_eq!(config.network, NetworkAttr { endpoints: 4, ..NetworkAttr::default() });
+//! assert_eq!(config.peers[1].to_string(), "fi_shm://1234");
+//! // An address of which a part is missing is an error.
+//! assert!(serde_json::from_str::<EndpointAddr>(r#""10.0.0.1""#).is_err());
+//! # }
+//! # Ok::<_, Box<dyn core::error::Error>>(())
+//! ```
 
 #![no_std]
 #![deny(unsafe_code)]
@@ -140,11 +182,14 @@ pub mod exposed;
 mod handed_over;
 mod handle;
 pub mod immediate;
+mod notes;
 pub mod objects;
 mod placed;
 pub mod profiles;
 pub mod protocol;
 mod random;
+#[cfg(feature = "serde")]
+mod serial;
 mod siphash;
 pub mod soft;
 pub mod storage;

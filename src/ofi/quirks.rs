@@ -169,6 +169,29 @@ pub(super) fn quirks(info: &RawInfo) -> ProviderQuirks {
     }
 }
 
+/// What is done for a provider beyond its [`quirks`], each in a few words, for the log. The functions that decide it say why.
+pub(super) fn workarounds(info: &RawInfo) -> impl Iterator<Item = &'static str> + use<> {
+    let facts = Facts::of(info);
+    let untrue = untrue_caps(info);
+    [
+        (!info.is_tested(), "no test has run over this version of the provider: loom relies on nothing that providers do differently"),
+        (has_layer(info, "shm"), "writes are ordered (FI_ORDER_WAW), so that the peer's side checks keys and bounds"),
+        (has_layer(info, "sm2"), "immediate data is not granted: the provider loses it"),
+        (
+            may_walk_messages(info) && info.attributes().domain.threading == Threading::SAFE,
+            "the domain is opened with FI_THREAD_SAFE: an insertion into an address vector may meet other threads' endpoints",
+        ),
+        (untrue.contains(Caps::SOURCE), "FI_SOURCE is not granted: the provider names wrong sources"),
+        (untrue.contains(Caps::ATOMIC), "FI_ATOMIC is not granted: the provider's atomic operations fail"),
+        (has_untrue_tags(info) || untrue.contains(Caps::TAGGED), "FI_TAGGED is not granted: tags are not safe here"),
+        (counts_writes(info), "endpoints count writes: an injected write to a peer that was killed would crash"),
+        (may_share_memory(facts, info), "endpoints that have met in this process are not closed beside each other"),
+        (!sleeps(facts, info), "queues are polled: sleeping on them is refused"),
+    ]
+    .into_iter()
+    .filter_map(|(applies, decision)| applies.then_some(decision))
+}
+
 /// Whether queues of a domain can be slept on.
 pub(super) fn sleeps(facts: Facts, info: &RawInfo) -> bool {
     let one_thread = info.attributes().domain.threading == Threading::DOMAIN;

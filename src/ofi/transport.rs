@@ -87,6 +87,10 @@ unsafe impl<L: Level> Fabrics for Ofi<L> {
         quirks::quirks(info)
     }
 
+    fn workarounds(info: &RawInfo) -> impl Iterator<Item = &'static str> {
+        quirks::workarounds(info)
+    }
+
     #[inline]
     unsafe fn fabric_open(info: &RawInfo) -> Result<Fabric<L>, Errno> {
         // SAFETY: the contract of callers.

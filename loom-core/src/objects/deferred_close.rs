@@ -21,6 +21,7 @@
 use core::ptr::NonNull;
 
 use crate::count::Count;
+use crate::notes::note;
 use crate::vocabulary::Errno;
 
 /// What can be kept begins with this: a region that is open, or its memory.
@@ -84,6 +85,8 @@ impl DeferredClose {
     /// Closes what is kept and drops it, if no endpoint is open any more. User code runs: destructors, which may unwind. The caller
     /// keeps a handle of the domain meanwhile.
     pub(crate) fn release(&self) {
+        // Told of when the lock is released.
+        let (mut closed, mut failed) = (0_usize, 0_usize);
         let gone = {
             let mut state = self.0.lock();
             if !state.endpoints.is_none() {
@@ -94,13 +97,26 @@ impl DeferredClose {
                 let Link { close, .. } = unsafe { link.as_ref() };
                 // SAFETY: as above.
                 if unsafe { (*close)(link) }.is_ok() {
+                    closed += 1;
                     // SAFETY: as above.
                     unsafe { state.memory.push(link) };
+                } else {
+                    // The region stays open (rule 4).
+                    failed += 1;
                 }
-                // Otherwise the region stays open (rule 4).
             }
             core::mem::replace(&mut state.memory, List(None))
         };
+        if closed > 0 {
+            note!(debug, "close", "regions that were kept until no endpoint was open are closed: {closed}");
+        }
+        if failed > 0 {
+            note!(
+                warn,
+                "left",
+                "regions that the provider failed to close stay open, and their memory is leaked: {failed}"
+            );
+        }
         Gone(gone).run();
     }
 }

@@ -13,6 +13,7 @@ use allocator_api2::alloc::Allocator;
 
 use crate::error::OpenError;
 use crate::handle::{CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::notes::{self, note};
 use crate::objects::deferred_close::DeferredClose;
 use crate::objects::info::Info;
 use crate::objects::left_open::ScopeRef;
@@ -165,6 +166,7 @@ impl<'m, T: Transport> Domain<'m, T> {
             identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
             home: scope,
         });
+        body.note_opened();
         Ok(Domain { body, scope, lives: PhantomData })
     }
 
@@ -237,6 +239,31 @@ impl<T: Transport> DomainInner<T> {
         Ok(())
     }
 
+    /// The names and sizes that were granted, and what the quirks of the provider decide, for the log.
+    fn note_opened(&self) {
+        let Attributes { caps, endpoint, tx, rx, domain, .. } = self.attributes();
+        note!(debug, "open", "{self} of fabric {:?} is open: {}, {caps}", self.info.fabric(), endpoint.kind);
+        note!(
+            debug,
+            "open",
+            "{self} grants {}, {}, mr_mode {}, messages of {} bytes, injects of {}, {} transmits, {} receives, immediate data of {} bytes",
+            domain.threading,
+            domain.data_progress,
+            domain.mr_mode,
+            endpoint.max_msg_size,
+            tx.inject_size,
+            tx.size,
+            rx.size,
+            domain.cq_data_size
+        );
+        if notes::ON {
+            let raw = self.info.raw();
+            for decision in T::quirks(raw).denied().chain(T::workarounds(raw)) {
+                note!(info, "quirk", "{self}: {decision}");
+            }
+        }
+    }
+
     pub(crate) fn info(&self) -> &Info<T> {
         &self.info
     }
@@ -302,12 +329,31 @@ unsafe impl<T: Transport> Object for DomainInner<T> {
     unsafe fn end(this: NonNull<Self>, left: bool) -> Ended {
         // SAFETY: the caller's promise.
         let this = unsafe { this.as_ref() };
+        if left {
+            note!(
+                warn,
+                "left",
+                "{this} stays open, and so does its fabric: something that was opened on it could not be closed"
+            );
+            return Ended::Free;
+        }
         // SAFETY: everything that was opened on it held a handle of it, and there is none left (C2; rule 2 of `handle`).
-        if !left && unsafe { T::domain_close(&this.raw) }.is_ok() {
+        let closed = unsafe { T::domain_close(&this.raw) }.and_then(|()| {
             // SAFETY: the domain above it is closed (C2); otherwise the fabric stays open. A failed close is not retried (C3).
-            let _ = unsafe { T::fabric_close(&this.fabric) };
+            unsafe { T::fabric_close(&this.fabric) }
+        });
+        match closed {
+            Ok(()) => note!(debug, "close", "{this} and its fabric are closed"),
+            Err(errno) => note!(warn, "left", "{this} or its fabric stays open: closing failed: {errno}"),
         }
         Ended::Free
+    }
+}
+
+/// In the log.
+impl<T: Transport> fmt::Display for DomainInner<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "domain {} ({:?} of {})", self.identity, self.info.domain(), self.info.provider())
     }
 }
 

@@ -95,3 +95,42 @@ impl RemoteRegion {
         RemoteRegion { base: RemoteAddr(base), len, key: MemoryKey(key) }
     }
 }
+
+/// The parts by name in formats that people read, else the bytes of [`to_bytes`](RemoteRegion::to_bytes).
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(rename = "RemoteRegion", deny_unknown_fields)]
+struct Parts {
+    base: RemoteAddr,
+    len: u64,
+    key: MemoryKey,
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for RemoteRegion {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            let RemoteRegion { base, len, key } = *self;
+            Parts { base, len, key }.serialize(serializer)
+        } else {
+            serializer.serialize_bytes(&self.to_bytes())
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for RemoteRegion {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            let Parts { base, len, key } = Parts::deserialize(deserializer)?;
+            return Ok(RemoteRegion { base, len, key });
+        }
+        let expected = "the 24 bytes of a region";
+        let (bytes, len) = crate::serial::bytes::<{ Self::WIRE_LEN }, D>(deserializer, expected)?;
+        if len == Self::WIRE_LEN {
+            Ok(Self::from_bytes(&bytes))
+        } else {
+            Err(serde::de::Error::invalid_length(len, &expected))
+        }
+    }
+}

@@ -30,6 +30,7 @@ use crate::vocabulary::{Errno, MemoryKey, WaitObj};
 
 /// How large a network is. All of its memory is taken when it is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 pub struct NetworkAttr {
     /// How many endpoints can be open at a time.
     pub endpoints: u16,
@@ -57,6 +58,7 @@ pub struct NetworkAttr {
     ///   A key has 46 bits to guess, and no bound on how often a peer may try. A peer that knows a key reaches the region until it is
     ///   closed. With any seed, the key of a region that was closed opens none of the next 2^46 regions.
     /// - The seed does not protect from code in this process, which may look into memory anyway.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::hexadecimal"))]
     pub seed: u64,
     /// For how many peers an endpoint has a *lane*: a ring for short messages, which moves several times as many a second between threads.
     /// An endpoint uses its lanes for peers that it sends many messages of at most 104 bytes; other messages go without. With zero,

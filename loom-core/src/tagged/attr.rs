@@ -7,6 +7,7 @@ use crate::error::OpenError;
 
 /// How large a [`TaggedEndpoint`](super::TaggedEndpoint) is. All of its memory is taken when it is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 pub struct TaggedAttr {
     /// How many links there can be.
     pub links: u16,
@@ -25,6 +26,7 @@ pub struct TaggedAttr {
     /// See [`TagMatcherAttr::masks`].
     pub masks: u32,
     /// See [`TagMatcherAttr::seed`].
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::hexadecimal"))]
     pub seed: u64,
 }
 

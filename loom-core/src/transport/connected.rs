@@ -26,6 +26,7 @@ impl Fid {
 
 /// How an event queue is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 #[doc(alias = "fi_eq_attr")]
 pub struct EqAttr {
     /// For how many events there has to be room at least; zero leaves it to the provider.

@@ -7,6 +7,7 @@ use crate::vocabulary::{Errno, WaitObj};
 
 /// How a counter is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 #[doc(alias = "fi_cntr_attr")]
 pub struct CounterAttr {
     /// What to sleep on until a number is reached.

@@ -63,6 +63,30 @@ impl ProviderQuirks {
         close_with_sends: true,
         ends_with_queue: true,
     };
+
+    /// What is not asked of the provider, and what is done instead, each in a few words: for logs and reports.
+    ///
+    /// ```
+    /// use loom_core::transport::ProviderQuirks;
+    ///
+    /// let quirks = ProviderQuirks { peek: false, ..ProviderQuirks::GOOD };
+    /// assert_eq!(quirks.denied().collect::<Vec<_>>(), ["peeks are refused"]);
+    /// ```
+    pub fn denied(self) -> impl Iterator<Item = &'static str> {
+        [
+            (self.multi_recv, "multi-receives are refused, but for the unsafe form"),
+            (self.tagged_multi_recv, "multi-receives of tagged messages are refused, but for the unsafe form"),
+            (self.directed_recv, "directed receives of messages without tag are refused"),
+            (self.peek, "peeks are refused"),
+            (self.claims != Claims::Not, "claims are refused"),
+            (self.discard, "discards are refused"),
+            (self.mr_close, "a region that is dropped is closed when no endpoint of the domain is open"),
+            (self.close_with_sends, "an endpoint is closed when its sends and writes have ended"),
+            (self.ends_with_queue, "a scope exposes no memory: an endpoint may stay open after its queue"),
+        ]
+        .into_iter()
+        .filter_map(|(granted, otherwise)| (!granted).then_some(otherwise))
+    }
 }
 
 /// What can be opened, and the fabrics and domains that everything else is opened in.
@@ -98,6 +122,22 @@ pub unsafe trait Fabrics: Sized {
 
     /// What is not to be asked of endpoints in a domain that was opened from this info, though it grants it.
     fn quirks(info: &Self::Info) -> ProviderQuirks;
+
+    /// What else the transport does for the provider of this info, each in a few words: for logs and reports.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::soft::{Network, NetworkAttr, Soft};
+    /// use loom_core::transport::Fabrics;
+    ///
+    /// let network = Network::new(NetworkAttr::default())?;
+    /// assert_eq!(Soft::workarounds(network.info().raw()).count(), 0);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    fn workarounds(_info: &Self::Info) -> impl Iterator<Item = &'static str> {
+        core::iter::empty()
+    }
 
     /// `fi_fabric`
     ///

@@ -15,6 +15,7 @@ use super::{
 /// - `fi_getinfo(3)`
 #[doc(alias = "fi_info")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 pub struct Attributes {
     /// Capabilities.
     pub caps: Caps,
@@ -49,6 +50,7 @@ pub struct Attributes {
 /// - `fi_endpoint(3)`, section *Endpoint attributes*
 #[doc(alias = "fi_ep_attr")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 pub struct EndpointAttributes {
     /// Kind of the endpoint (`type` in C).
     #[doc(alias = "type")]
@@ -68,6 +70,7 @@ pub struct EndpointAttributes {
     /// Longest transfer for which write-after-write order holds, in bytes.
     pub max_order_waw_size: usize,
     /// Format of tags: the fields that the provider tells apart are runs of equal bits.
+    #[cfg_attr(feature = "serde", serde(with = "crate::serial::hexadecimal"))]
     pub mem_tag_format: u64,
     /// Transmit contexts of a scalable endpoint; `usize::MAX` stands for a shared context.
     pub tx_ctx_cnt: usize,
@@ -105,6 +108,7 @@ impl EndpointAttributes {
 /// - `fi_endpoint(3)`, section *Transmit context attributes*
 #[doc(alias = "fi_tx_attr")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 pub struct TxAttributes {
     /// Capabilities.
     pub caps: Caps,
@@ -151,6 +155,7 @@ impl TxAttributes {
 /// - `fi_endpoint(3)`, section *Receive context attributes*
 #[doc(alias = "fi_rx_attr")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 pub struct RxAttributes {
     /// Capabilities.
     pub caps: Caps,
@@ -191,6 +196,7 @@ impl RxAttributes {
 /// - `fi_domain(3)`, section *Domain attributes*
 #[doc(alias = "fi_domain_attr")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 pub struct DomainAttributes {
     /// Which calls must not run at the same time.
     pub threading: Threading,

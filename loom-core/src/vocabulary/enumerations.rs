@@ -64,6 +64,24 @@ macro_rules! enumeration {
                 write!(f, concat!(stringify!($Type), "({})"), self)
             }
         }
+
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $Type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self.name() {
+                    Some(name) if serializer.is_human_readable() => serializer.serialize_str(name),
+                    _ => serializer.serialize_u32(self.0),
+                }
+            }
+        }
+
+        #[cfg(feature = "serde")]
+        impl<'de> serde::Deserialize<'de> for $Type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let named = |text: &str| Self::NAMED.iter().find(|value| value.name() == Some(text)).map(|value| value.0);
+                $crate::serial::named(deserializer, named).map(Self)
+            }
+        }
     };
 }
 

@@ -13,6 +13,27 @@
 //!
 //! Names are the C names without `FI_` (and, inside a type, without the prefix that its members share); every constant
 //! carries the C name as a search alias.
+//!
+//! # The form of values with `serde`
+//!
+//! With the feature `serde`, formats that people read (JSON, TOML) have text, and others (postcard, bincode) have numbers and bytes:
+//!
+//! | value | text | binary |
+//! |---|---|---|
+//! | [`EndpointAddr`] | `"fi_sockaddr_in://127.0.0.1:4242"`, its [`Display`](core::fmt::Display) | the bytes of [`encode`](EndpointAddr::encode) |
+//! | [`RemoteRegion`](crate::RemoteRegion) | `{"base": "0x0", "len": 4096, "key": "0x7"}` | the bytes of [`to_bytes`](crate::RemoteRegion::to_bytes) |
+//! | [`Tag`], [`ImmediateData`], [`MemoryKey`], [`RemoteAddr`], seeds | `"0x2a"`; numbers are read, too | the number |
+//! | flags ([`Caps`], [`Access`], ...) | `"MSG \| TAGGED"`, what has no name as `0x...`, and `""` for none | the number |
+//! | enumerations ([`EndpointType`], [`WaitObj`], ...) | `"EP_RDM"`, or the number | the number |
+//! | [`Version`] | `"1.17"` | the number |
+//! | attributes | their fields by name; what is left out is the default, and other names are refused | their fields in order |
+//!
+//! Bits and numbers that this crate does not know are kept, as everywhere; names that it does not know are refused. What is read may come
+//! from a peer: an address that is too long, or bytes that are more or fewer than they say, are errors. Later versions of this crate read the
+//! text that this one writes, and the binary form of all but attributes, whose fields may become more.
+//!
+//! What borrows has no form: [`Hints`](crate::Hints), [`MrAttr`](crate::MrAttr), [`Binding`](crate::Binding), and options of single operations. A
+//! program keeps the parts and puts them together. Neither has what a process alone knows: a [`FabricAddr`], a [`Peer`](crate::Peer).
 
 #![cfg_attr(
     test,

@@ -45,6 +45,31 @@ impl fmt::Display for Version {
     }
 }
 
+/// Text (`1.17`) where a person reads, else libfabric's number.
+#[cfg(feature = "serde")]
+impl serde::Serialize for Version {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.collect_str(self)
+        } else {
+            serializer.serialize_u32(self.as_raw())
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for Version {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if !deserializer.is_human_readable() {
+            return <u32 as serde::Deserialize>::deserialize(deserializer).map(Self::from_raw);
+        }
+        crate::serial::text(deserializer, "a version such as 1.17", |text| {
+            let (major, minor) = text.split_once('.')?;
+            Some(Self { major: crate::serial::decimal(major)?, minor: crate::serial::decimal(minor)? })
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Version;

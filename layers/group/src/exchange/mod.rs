@@ -4,6 +4,9 @@
 //! the caller's buffer, and [`Record::decode`] reads it in place. Neither allocates. A [`bootstrap`](crate::bootstrap) carries the
 //! bytes from each peer to every other one.
 //!
+//! A record has this form alone, because its regions are read in place. A program that exchanges messages of its own by way of `serde` puts
+//! the address and the regions into them: both are values of `serde` with that feature of `loom-fabric-core`.
+//!
 //! ```
 //! use loom_core::vocabulary::{AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};
 //! use loom_core::RemoteRegion;

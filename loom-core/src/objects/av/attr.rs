@@ -20,6 +20,7 @@ use crate::vocabulary::{AddressFormat, EndpointAddr};
 /// - `man fi_av`, `struct fi_av_attr`
 #[doc(alias = "fi_av_attr")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(from = "Parts", into = "Parts"))]
 pub struct AvAttr {
     /// How many peers there is room for.
     pub capacity: usize,
@@ -85,6 +86,46 @@ impl AvAttr {
         // Others have no ranges.
         let ranges = if sockets { ranges } else { 0 };
         Ok(AddressTableAttr { bytes, singles, ranges, seed, format, ..AddressTableAttr::new(places) })
+    }
+}
+
+/// The form of [`AvAttr`] with the feature `serde`: what a configuration leaves out is as in [`AvAttr::new`].
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(rename = "AvAttr", deny_unknown_fields)]
+struct Parts {
+    capacity: usize,
+    #[serde(default)]
+    bytes: Option<usize>,
+    /// `None` for the number of the default, which is more than some formats have.
+    #[serde(default)]
+    singles: Option<usize>,
+    #[serde(default = "Parts::default_ranges")]
+    ranges: usize,
+    #[serde(default, with = "crate::serial::hexadecimal")]
+    seed: u64,
+}
+
+#[cfg(feature = "serde")]
+impl Parts {
+    const fn default_ranges() -> usize {
+        AvAttr::new(1).ranges
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<Parts> for AvAttr {
+    fn from(Parts { capacity, bytes, singles, ranges, seed }: Parts) -> Self {
+        let singles = singles.unwrap_or(AvAttr::new(capacity).singles);
+        AvAttr { capacity, bytes, singles, ranges, seed }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl From<AvAttr> for Parts {
+    fn from(AvAttr { capacity, bytes, singles, ranges, seed }: AvAttr) -> Self {
+        let singles = (singles != AvAttr::new(capacity).singles).then_some(singles);
+        Parts { capacity, bytes, singles, ranges, seed }
     }
 }
 

@@ -9,6 +9,7 @@ use core::net::SocketAddr;
 use super::Av;
 use crate::engine::address_table::{AddressTable, Full, Inserted, SymmetricRange};
 use crate::engine::peer_table::Peer;
+use crate::notes::note;
 use crate::transport::Transport;
 use crate::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
 
@@ -56,6 +57,15 @@ impl<T: Transport> Av<'_, T> {
     /// - `man fi_av`
     #[doc(alias = "fi_av_insert")]
     pub fn insert(&self, address: &EndpointAddr) -> Result<Peer, InsertError> {
+        self.try_insert(address).inspect_err(|error| self.note_refused(address, *error))
+    }
+
+    /// The provider's reasons are its own, and those of loom ([`ProviderQuirks`](crate::transport::ProviderQuirks)): for the log.
+    fn note_refused(&self, address: &dyn fmt::Display, error: InsertError) {
+        note!(debug, "quirk", "address {address} is not inserted on {}: {error}", *self.body.domain);
+    }
+
+    fn try_insert(&self, address: &EndpointAddr) -> Result<Peer, InsertError> {
         let mut table = self.body.addresses.lock();
         if let Some(peer) = table.find(address) {
             return Ok(peer);
@@ -74,6 +84,7 @@ impl<T: Transport> Av<'_, T> {
     /// told of yet are in the vector, and the rest is not.
     ///
     /// ```
+    /// # #[cfg(feature = "std")] {
     /// # use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, domain::Domain};
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
@@ -86,7 +97,8 @@ impl<T: Transport> Av<'_, T> {
     /// let inserted = av.insert_all(&addresses, |peer| peers.push(peer));
     /// assert_eq!(inserted, 2);
     /// assert!(peers.iter().all(Result::is_ok));
-    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// # }
+    /// # Ok::<_, Box<dyn core::error::Error>>(())
     /// ```
     ///
     /// # References
@@ -138,8 +150,15 @@ impl<T: Transport> Av<'_, T> {
             }
         }
         drop(table);
-        let peers = peers.into_iter().take(addresses.len());
-        peers.inspect(|peer| each(*peer)).filter(Result::is_ok).count()
+        let mut inserted = 0;
+        for (peer, address) in peers.into_iter().zip(addresses) {
+            match peer {
+                Ok(_) => inserted += 1,
+                Err(error) => self.note_refused(address, error),
+            }
+            each(peer);
+        }
+        inserted
     }
 
     /// Puts peers at consecutive addresses into the vector: `services` ports from that of `first` on, at each of `nodes`
@@ -206,6 +225,10 @@ impl<T: Transport> Av<'_, T> {
     /// - `man fi_av`
     #[doc(alias = "fi_av_insertsvc")]
     pub fn insert_service(&self, node: &str, service: Option<&str>) -> Result<Peer, InsertError> {
+        self.try_insert_service(node, service).inspect_err(|error| self.note_refused(&node, *error))
+    }
+
+    fn try_insert_service(&self, node: &str, service: Option<&str>) -> Result<Peer, InsertError> {
         let mut table = self.body.addresses.lock();
         // SAFETY: the vector is open (C1).
         let addr = unsafe { T::av_insert_service(&self.body.raw, node, service) }.map_err(InsertError::Errno)?;

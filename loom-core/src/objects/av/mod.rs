@@ -17,6 +17,7 @@ use crate::engine::peer_table::RxPeer;
 use crate::engine::peer_table::{Peer, Peers};
 use crate::error::{OpenError, PostError};
 use crate::handle::{Bond, CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::notes::note;
 use crate::objects::domain::{Domain, DomainInner};
 use crate::transport::{Scalable, Transport};
 use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
@@ -107,6 +108,8 @@ impl<'m, T: Transport> Av<'m, T> {
         // SAFETY: the vector's handles live for 'm.
         let domain = unsafe { domain.body.for_child() };
         let table = addresses.peers();
+        let places = table.places();
+        note!(debug, "open", "address vector for {} peers is open on {}: {places} places", attr.capacity, *domain);
         let body = AvInner { raw, domain, table, addresses: spin::Mutex::new(addresses), rx_ctx_bits };
         Ok(Av { body: block.fill(body) })
     }
@@ -272,6 +275,9 @@ unsafe impl<T: Transport> Object for AvInner<T> {
         // SAFETY: bound endpoints held a handle of it, and there is none left (C2). A failed close is not retried (C3).
         if left || unsafe { T::av_close(&this.raw) }.is_err() {
             this.domain.leave();
+            note!(warn, "left", "address vector of {} places stays open on {}", this.table.places(), *this.domain);
+        } else {
+            note!(debug, "close", "address vector of {} places is closed on {}", this.table.places(), *this.domain);
         }
         Ended::Free
     }

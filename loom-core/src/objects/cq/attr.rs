@@ -14,21 +14,26 @@ use crate::transport::Transport;
 use crate::vocabulary::WaitObj;
 
 /// How a queue is opened. All of its memory is taken then.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct CqAttr {
     /// How many operations can be in flight.
     #[doc(alias = "size")]
     pub depth: usize,
     /// How many endpoints can be open on the queue at a time; below `u16::MAX`.
+    #[cfg_attr(feature = "serde", serde(default = "CqAttr::default_endpoints"))]
     pub endpoints: u16,
     /// One provider queue for transmits and another for receives, so that either can be polled alone.
+    #[cfg_attr(feature = "serde", serde(default))]
     pub separate: bool,
     /// What to sleep on until there is something. `shm` has nothing but [`WaitObj::NONE`], and neither has the software transport without
     /// the feature `std`, on systems that are no Unix, and in a strict network.
     #[doc(alias = "wait_obj")]
+    #[cfg_attr(feature = "serde", serde(default))]
     pub wait: WaitObj,
     /// Whether messages can be claimed ([`Endpoint::tagged_peek_claim`](crate::objects::endpoint::Endpoint::tagged_peek_claim))
     /// also where the provider keeps claims in the contexts of operations (`struct fi_context`).
+    #[cfg_attr(feature = "serde", serde(default))]
     pub claims: bool,
 }
 
@@ -37,6 +42,12 @@ impl CqAttr {
     #[must_use]
     pub const fn new(depth: usize) -> Self {
         CqAttr { depth, endpoints: 16, separate: false, wait: WaitObj::NONE, claims: false }
+    }
+
+    /// What a configuration leaves out is as in [`new`](Self::new).
+    #[cfg(feature = "serde")]
+    const fn default_endpoints() -> u16 {
+        Self::new(1).endpoints
     }
 
     /// With one provider queue for each direction.

@@ -11,6 +11,7 @@ use crate::abort::OnFailedClose;
 use crate::buffer::Buffer;
 use crate::engine::op_table::{Kind, OpKey, Posted};
 use crate::handle::{Ended, HandleBlock, Head, Object};
+use crate::notes::note;
 use crate::objects::domain::DomainInner;
 use crate::objects::left_open::{Node, ScopeRef};
 use crate::transport::{Closing, InFlight, Transport};
@@ -97,15 +98,44 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         // SAFETY: the queue's own, which gives it up with this: the block stays, whatever was forgotten may refer to it.
         let domain = unsafe { core::ptr::read(&raw const this.domain) };
         // SAFETY: as above; called once.
-        match unsafe { this.close(false) } {
+        let closed = unsafe { this.close(false) };
+        this.note_closed(closed, &domain);
+        match closed {
             Ok(false) => {}
             Ok(true) => domain.leave(),
             Err(_) => this.failed_to_close(),
         }
+        note!(
+            warn,
+            "left",
+            "completion queue of {} operations was forgotten in a scope: leaked are the buffers in flight, {}",
+            this.depth,
+            this.ops.in_flight()
+        );
         for endpoint_slot in this.endpoint_slots() {
             endpoint_slot.take_bonds().forget();
         }
         DomainInner::after_scope(domain, scope);
+    }
+
+    /// How closing went, for the log.
+    fn note_closed(&self, closed: Result<bool, Errno>, domain: &DomainInner<T>) {
+        let depth = self.depth;
+        match closed {
+            Ok(false) => note!(debug, "close", "completion queue of {depth} operations is closed on {domain}"),
+            Ok(true) => note!(
+                warn,
+                "left",
+                "completion queue of {depth} operations stays open on {domain}, with endpoints that the provider cannot close now: {}",
+                self.endpoint_slots().iter().filter(|endpoint_slot| endpoint_slot.is_left()).count()
+            ),
+            Err(errno) => note!(
+                warn,
+                "left",
+                "completion queue of {depth} operations stays open on {domain} ({errno}): leaked are the buffers in flight, {}",
+                self.ops.in_flight()
+            ),
+        }
     }
 
     /// What is lent cannot be had back.
@@ -218,6 +248,14 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
                 unsafe { self.close_one(shared) };
             }
             self.wants_driver();
+            note!(debug, "close", "endpoint {index} is closed on {}", *self.domain);
+        } else {
+            note!(
+                debug,
+                "quirk",
+                "endpoint {index} on {} cannot be closed now: it is closed with its queue",
+                *self.domain
+            );
         }
     }
 
@@ -312,7 +350,9 @@ unsafe impl<T: Transport, B: Buffer> Object for CqInner<T, B> {
         this.node.unregister();
         let bonds = DropBonds { endpoint_slots: this.endpoint_slots() };
         // SAFETY: called once, here; there is no handle any more, and endpoints are handles.
-        let ended = match unsafe { this.close(true) } {
+        let closed = unsafe { this.close(true) };
+        this.note_closed(closed, &this.domain);
+        let ended = match closed {
             Ok(false) => Ended::Free,
             Ok(true) => {
                 this.domain.leave();

@@ -181,6 +181,11 @@ impl<T: Transport> EndpointSlot<T> {
         self.state.get() == SlotState::Retired
     }
 
+    /// Whether it stays open for good.
+    pub(crate) fn is_left(&self) -> bool {
+        self.state.get() == SlotState::Left
+    }
+
     /// Leaves the endpoint to its queue.
     pub(crate) fn retire(&self) {
         if self.state.get() == SlotState::Open {

@@ -19,6 +19,7 @@ use crate::buffer::Buffer;
 use crate::engine::op_table::{ContextKind, OpTable, Slot};
 use crate::error::OpenError;
 use crate::handle::{HandleBlock, Head, Unfilled};
+use crate::notes::note;
 use crate::objects::domain::Domain;
 use crate::objects::left_open::{Closing, Node, Rank};
 use crate::storage::{array, extend};
@@ -174,6 +175,15 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             // SAFETY: the queue stays where it is. The pointer is that of its place.
             unsafe { Node::register(node, domain.scope) };
         }
+        note!(
+            debug,
+            "open",
+            "completion queue of {} operations and {} endpoints is open on {}: {events} events, {}",
+            attr.depth,
+            attr.endpoints,
+            *domain.body,
+            attr.wait
+        );
         Ok(Cq { body, lives: PhantomData })
     }
 

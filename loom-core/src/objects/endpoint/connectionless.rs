@@ -11,6 +11,7 @@ use crate::buffer::Buffer;
 use crate::engine::peer_table::Peer;
 use crate::error::{OpenError, PostError};
 use crate::handle::Bond;
+use crate::notes::note;
 use crate::objects::av::Av;
 use crate::objects::cq::{Bonds, Cq};
 use crate::objects::domain::DomainInner;
@@ -113,6 +114,7 @@ impl<'m, T: Transport> Binding<'_, 'm, T, Av<'m, T>> {
             let bind = Bindings { tx, rx, av: self.to.raw(), counters: &self.counters.raw(), selective, options };
             open(domain.raw(), info.raw(), bind)
         })?;
+        note!(debug, "open", "endpoint {} on {} is at {}", opened.index(), **domain, opened.shown_address());
         Ok(opened.with_selective(selective))
     }
 }

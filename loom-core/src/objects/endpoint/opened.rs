@@ -12,6 +12,7 @@ use crate::buffer::Buffer;
 use crate::engine::op_table::OpKey;
 use crate::error::{OpenError, PostError};
 use crate::handle::Erased;
+use crate::notes::note;
 use crate::objects::cq::{Bonds, Cq, CqInner, EndpointSlot, Offered, ReceiveMode};
 use crate::objects::info::Info;
 use crate::transport::{EndpointError, Transport};
@@ -62,12 +63,29 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
                     // Closes the endpoint again if it fails.
                     (0..count).try_for_each(|_| opened.post_spare())?;
                 }
+                note!(
+                    debug,
+                    "open",
+                    "endpoint {index} is open on {}: {}, messages of {} bytes, {} transmits, {} receives",
+                    **domain,
+                    endpoint.kind,
+                    endpoint.max_msg_size,
+                    tx.size,
+                    rx.size
+                );
                 Ok(opened)
             }
             Err(error) => {
                 if error.left_open {
                     // What it is bound to stays open, too, and the queue finds out when it is closed.
                     endpoint_slot.fail(receives, error.errno, bonds);
+                    note!(
+                        warn,
+                        "left",
+                        "endpoint {index} is open by half on {}, and stays so: {}",
+                        **domain,
+                        error.errno
+                    );
                 } else {
                     drop(bonds);
                     domain.deferred_close().endpoint_closed();
@@ -141,10 +159,27 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
         Ok(())
     }
 
+    /// The address, for the log.
+    pub(super) fn shown_address(&self) -> impl fmt::Display {
+        ShownAddress(self)
+    }
+
     /// `fi_getname`
     pub(super) fn address(&self) -> Result<EndpointAddr, Errno> {
         // SAFETY: the endpoint is open (C1), on this thread (C5).
         unsafe { T::endpoint_address(self.raw()) }
+    }
+}
+
+/// The address of an endpoint, asked for when it is printed.
+struct ShownAddress<'o, 'm, T: Transport, B: Buffer>(&'o Opened<'m, T, B>);
+
+impl<T: Transport, B: Buffer> fmt::Display for ShownAddress<'_, '_, T, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.address() {
+            Ok(address) => address.fmt(f),
+            Err(errno) => write!(f, "no address: {errno}"),
+        }
     }
 }
 

@@ -23,6 +23,7 @@ use crate::buffer::{Buffer, Descriptor};
 use crate::error::OpenError;
 use crate::exposed::Window;
 use crate::handle::{Handle, Plan, Unfilled};
+use crate::notes::note;
 use crate::objects::domain::{Domain, DomainInner};
 use crate::objects::endpoint::{Endpoint, HasAddress, Kept};
 use crate::objects::left_open::Node;
@@ -260,6 +261,7 @@ impl<'m, T: Transport, M: Buffer + Send, H> Mr<'m, T, M, H> {
         // SAFETY: registered just now; `mr` keeps the endpoint open until the region is closed (C2). After an error it is closed
         // here.
         unsafe { mr.region.enable(attr, endpoint) }?;
+        note!(debug, "open", "region of {} bytes is open on {}: {}", mr.region.range.1, **domain, attr.access);
         Ok(mr)
     }
 }
@@ -332,11 +334,23 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
 impl<T: Transport, M: Buffer + Send, H> Drop for Mr<'_, T, M, H> {
     fn drop(&mut self) {
         let Mr { region, hold } = self;
+        let len = region.range.1;
         let fate = close_dropped(region, || {
             // SAFETY: dropped once, here.
             unsafe { ManuallyDrop::drop(hold) };
         });
-        if let Fate::Over = fate {
+        match fate {
+            Fate::Over => note!(debug, "close", "region of {len} bytes is closed"),
+            Fate::Failed(errno) => {
+                note!(warn, "left", "region of {len} bytes stays open, and its memory is leaked: {errno}")
+            }
+            Fate::Kept => note!(
+                debug,
+                "quirk",
+                "memory of a region of {len} bytes is kept until no endpoint of its domain is open"
+            ),
+        }
+        if !matches!(fate, Fate::Kept) {
             // SAFETY: as above. Otherwise a list of the domain has it.
             unsafe { ManuallyDrop::drop(region) };
         }

@@ -11,6 +11,7 @@ use super::Mr;
 use crate::buffer::Buffer;
 use crate::exposed::Window;
 use crate::handle::{Bond, Ended, Handle, HandleBlock, Head, Object};
+use crate::notes::note;
 use crate::objects::deferred_close::{Link, Standstill};
 use crate::objects::domain::DomainInner;
 use crate::objects::left_open::{Closing, Node, Rank, ScopeRef};
@@ -141,6 +142,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
             crate::abort::abort("a provider failed to close a memory region whose memory is borrowed");
         }
         drop(standstill);
+        note!(warn, "left", "region of {} bytes was forgotten in a scope: its memory is leaked", region.range.1);
         if let Some(counter) = region.counter.take() {
             counter.forget();
         }
@@ -225,6 +227,8 @@ unsafe impl<T: Transport, M> Object for Region<T, M> {
 pub(super) enum Fate {
     /// No peer reaches the memory.
     Over,
+    /// The provider failed to close it.
+    Failed(Errno),
     /// A list of the domain has it.
     Kept,
 }
@@ -245,14 +249,14 @@ pub(super) fn close_dropped<T: Transport, M: Buffer + Send>(
         closed = Some(region.close());
     }
     // If it failed, the region stays open, and its memory is leaked, which peers may still reach.
-    let failed = matches!(closed, Some(Err(_)));
-    if !reached || failed {
+    if let Some(Err(errno)) = closed {
         drop(standstill);
-        if failed {
-            region.leave_counter();
-        } else {
-            released();
-        }
+        region.leave_counter();
+        return Fate::Failed(errno);
+    }
+    if !reached {
+        drop(standstill);
+        released();
         return Fate::Over;
     }
     // Of the handle: the link is that of the whole region. Its counter stays with the memory (C8).
@@ -309,6 +313,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// The memory of a region that is closed, and which no peer reaches.
     fn into_memory(self) -> Option<M> {
         let memory = self.region.take_memory();
+        note!(debug, "close", "region of {} bytes is closed", self.region.range.1);
         let mut this = ManuallyDrop::new(self);
         // SAFETY: dropped once, here.
         unsafe { ManuallyDrop::drop(&mut this.hold) };

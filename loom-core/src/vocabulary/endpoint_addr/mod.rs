@@ -6,6 +6,8 @@ use core::hash::{Hash, Hasher};
 
 use super::AddressFormat;
 
+#[cfg(feature = "serde")]
+mod serial;
 mod socket;
 mod text;
 mod wire;

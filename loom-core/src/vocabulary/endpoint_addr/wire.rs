@@ -3,7 +3,7 @@
 use super::{AddressError, AddressFormat, EndpointAddr};
 
 /// Length of what stands before the bytes.
-const HEADER_LEN: usize = 8;
+pub(super) const HEADER_LEN: usize = 8;
 
 impl EndpointAddr {
     /// Writes the address to the start of `out` and returns how many bytes that took: eight more than the address has.

@@ -14,6 +14,7 @@ bitflags::bitflags! {
     #[doc(alias = "fi_info::caps")]
     #[repr(transparent)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct Caps: u64 {
         /// Messages: send and receive.
         #[doc(alias = "FI_MSG")]
@@ -122,6 +123,7 @@ bitflags::bitflags! {
     #[doc(alias = "fi_info::mode")]
     #[repr(transparent)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct Mode: u64 {
         /// The user is another provider and takes over transfers (peer interface).
         #[doc(alias = "FI_PEER_TRANSFER")]

@@ -8,6 +8,7 @@ bitflags::bitflags! {
     /// - `fi_endpoint(3)`, section *fi_ep_bind*
     #[repr(transparent)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct Counted: u64 {
         /// Reads from peers' regions.
         #[doc(alias = "FI_READ")]

@@ -12,6 +12,7 @@ bitflags::bitflags! {
     #[doc(alias = "fi_domain_attr::mr_mode")]
     #[repr(transparent)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct MrMode: u32 {
         /// The old combined mode of versions before 1.5: virtual addresses, keys from the provider.
         #[doc(alias = "FI_MR_BASIC")]
@@ -64,6 +65,7 @@ bitflags::bitflags! {
     #[doc(alias = "fi_mr_attr::access")]
     #[repr(transparent)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct Access: u64 {
         /// Collective operations use the memory.
         #[doc(alias = "FI_COLLECTIVE")]
@@ -101,6 +103,7 @@ bitflags::bitflags! {
     #[doc(alias = "fi_mr_regattr")]
     #[repr(transparent)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct MrFlags: u64 {
         /// The memory is given as a dma-buf descriptor (libfabric 1.20).
         #[doc(alias = "FI_MR_DMABUF")]

@@ -12,6 +12,7 @@ bitflags::bitflags! {
     /// - `fi_msg(3)`, `fi_tagged(3)`, `fi_rma(3)`, section *Flags*
     #[repr(transparent)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct OpFlags: u64 {
         /// The destination is a multicast address.
         #[doc(alias = "FI_MULTICAST")]
@@ -88,6 +89,7 @@ bitflags::bitflags! {
     #[doc(alias = "fi_cq_data_entry::flags")]
     #[repr(transparent)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct CompletionFlags: u64 {
         /// The operation was a message.
         #[doc(alias = "FI_MSG")]

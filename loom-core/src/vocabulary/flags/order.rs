@@ -12,6 +12,7 @@ bitflags::bitflags! {
     #[doc(alias = "fi_tx_attr::msg_order")]
     #[repr(transparent)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct MsgOrder: u64 {
         /// A read stays behind an earlier read (read after read).
         #[doc(alias = "FI_ORDER_RAR")]
@@ -84,6 +85,7 @@ bitflags::bitflags! {
     #[doc(alias = "fi_tx_attr::comp_order")]
     #[repr(transparent)]
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct CompOrder: u64 {
         /// The data of one message or RMA operation arrives in byte order.
         #[doc(alias = "FI_ORDER_DATA")]
