@@ -17,7 +17,7 @@ step_newer() { # the tests over libfabric once more, with libfabric 2.5.1 at run
     [ -n "$folder" ] || die "there is no libfabric.so.1 in the wheel"
     # With the features of the step `test`: it has built these programs already.
     tested env LD_LIBRARY_PATH="$folder" cargo test --locked --workspace --features "$FEATURES" "${LIBFABRIC_TESTS[@]}" \
-        --test killed --test hosts --test no_alloc --test async_descriptors
+        --test process_death --test hosts --test no_alloc --test async_descriptors
 }
 
 step_untested() { # the tests over libfabric as if nothing were known of any provider, both versions
@@ -27,7 +27,7 @@ step_untested() { # the tests over libfabric as if nothing were known of any pro
     [ -n "$newer" ] || die "there is no libfabric.so.1 in the wheel"
     for folder in "" "$newer"; do
         tested env LOOM_UNTESTED=1 LD_LIBRARY_PATH="$folder" cargo test --locked --workspace --features "$FEATURES" \
-            "${LIBFABRIC_TESTS[@]}" --test killed --test hosts
+            "${LIBFABRIC_TESTS[@]}" --test process_death --test hosts
     done
     # The control: without the variable something counts as tested.
     local info=(cargo run --locked --quiet --release -p loom-fabric-cli --features libfabric -- info --provider shm)
