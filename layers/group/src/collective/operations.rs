@@ -60,10 +60,7 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         if input.len() != needs.input || output.len() != needs.output {
             return Err(CollectiveError::Lengths);
         }
-        if let Some(collective) = self.provided::<E, C>(wanted) {
-            return Running::begin_provided(self, plan, collective, input, output, combine);
-        }
-        Running::begin(self, plan, input, output, combine)
+        Running::begin(self, plan, self.provided::<E, C>(wanted), input, output, combine)
     }
 
     /// Is over when all members have called it.

@@ -86,29 +86,33 @@ pub(super) enum State {
 }
 
 impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E>> Running<'t, 'b, 'm, T, B, A, E, C> {
-    /// Begins a collective of these buffers.
+    /// Begins a collective of these buffers: by its schedule, or by the provider.
     pub(super) fn begin(
         team: &'t Team<'_, 'm, T, B, A>,
         plan: Plan<'b>,
+        provided: Option<(Collective, u32)>,
         input: &'b [E],
         output: &'b mut [E],
         combine: C,
     ) -> Result<Self, CollectiveError> {
-        if size_of::<E>() == 0 || team.packet < size_of::<E>() {
-            return Err(CollectiveError::Packets);
-        }
-        let needs = plan.needs();
-        if input.len() < needs.input || output.len() < needs.output {
-            return Err(CollectiveError::Lengths);
-        }
-        team.has_tags_for(&plan, size_of::<E>())?;
         let (lane, number, barrier) = team.begin()?;
-        scratch::<E>(&mut room(lane)?.scratch, needs)?;
+        let (plan, then, cursors) = match provided {
+            // It takes no number: no tag has one.
+            Some(collective) => {
+                let mut room = room(lane)?;
+                let slot = room.slots.first_mut().ok_or(CollectiveError::Packets)?;
+                team.call(lane, slot, collective, (input, &*output))?;
+                (plan, None, [Direction::Recv, Direction::Send].map(Cursor::none))
+            }
+            None => {
+                team.can_run(&plan, size_of::<E>())?;
+                scratch::<E>(&mut room(lane)?.scratch, plan.needs())?;
+                team.used(number.wrapping_add(u8::from(barrier)));
+                let first = if barrier { Plan::Barrier(Barrier::new(team.member)) } else { plan };
+                (first, barrier.then_some(plan), cursors(&first, 0))
+            }
+        };
         lane.number.set(Some(number));
-        team.used(number.wrapping_add(u8::from(barrier)));
-        let (plan, then) = if barrier { (Plan::Barrier(Barrier::new(team.member)), Some(plan)) } else { (plan, None) };
-        let cursors = Some(cursors(&plan, 0));
-        let driver = None;
         let mut running = Running {
             team,
             lane,
@@ -119,45 +123,9 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
             then,
             number,
             round: 0,
-            cursors,
-            driver,
-            provided: false,
-        };
-        running.post_first()?;
-        Ok(running)
-    }
-
-    /// Begins a collective that the provider does.
-    pub(super) fn begin_provided(
-        team: &'t Team<'_, 'm, T, B, A>,
-        plan: Plan<'b>,
-        collective: (Collective, u32),
-        input: &'b [E],
-        output: &'b mut [E],
-        combine: C,
-    ) -> Result<Self, CollectiveError> {
-        // It takes no number: no tag has one.
-        let (lane, number, _) = team.begin()?;
-        {
-            let mut room = room(lane)?;
-            let slot = room.slots.first_mut().ok_or(CollectiveError::Packets)?;
-            team.call(lane, slot, collective, (input, &*output))?;
-        }
-        lane.number.set(Some(number));
-        let cursors = Some([Direction::Recv, Direction::Send].map(Cursor::none));
-        let mut running = Running {
-            team,
-            lane,
-            input,
-            output,
-            combine,
-            plan,
-            then: None,
-            number,
-            round: 0,
-            cursors,
+            cursors: Some(cursors),
             driver: None,
-            provided: true,
+            provided: provided.is_some(),
         };
         running.post_first()?;
         Ok(running)

@@ -257,11 +257,14 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         self.next.set(number.wrapping_add(1));
     }
 
-    /// Whether tags have a number for each piece of a collective's messages.
+    /// Looks whether elements of this size fit into packets, and whether tags have a number for each piece of the messages.
     ///
     /// # Errors
-    /// [`CollectiveError::TooLong`] if they have not.
-    pub(super) fn has_tags_for(&self, plan: &Plan<'_>, element: usize) -> Result<(), CollectiveError> {
+    /// [`CollectiveError::Packets`], [`CollectiveError::TooLong`] if not.
+    pub(super) fn can_run(&self, plan: &Plan<'_>, element: usize) -> Result<(), CollectiveError> {
+        if element == 0 || self.packet < element {
+            return Err(CollectiveError::Packets);
+        }
         let needs = plan.needs();
         let most = (self.packet / element).saturating_mul(MOST_PIECES as usize);
         let is_long =
