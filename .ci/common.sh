@@ -19,7 +19,7 @@ say() { printf '\n== %s\n' "$*"; }
 die() { printf 'FAILED: %s\n' "$*" >&2; exit 1; }
 
 # Says that a step cannot run here, and why.
-skip() { echo "SKIPPED: $*"; skipped+=("$step"); }
+skip() { echo "SKIPPED: $*"; echo "$step" >>"$SKIPPED"; }
 
 # Debian packages, as far as they are missing; options of `apt-get install` come first.
 packages() {

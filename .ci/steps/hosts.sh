@@ -10,16 +10,16 @@ no_hosts() {
 step_hosts() { # the examples, and one transfer of each kind, between two network namespaces, where the machine permits making them
     libfabric
     packages iproute2 libfabric-bin
-    local name=loom-$$ host error
+    local name=loom-$BASHPID host error
     error=$(ip netns add "$name-a" 2>&1) || { skip "no network namespaces: $error"; return 0; }
     # shellcheck disable=SC2064
     trap "no_hosts $name" EXIT
     ip netns add "$name-b"
-    ip link add "veth-a$$" netns "$name-a" type veth peer name "veth-b$$" netns "$name-b" ||
+    ip link add "veth-a$BASHPID" netns "$name-a" type veth peer name "veth-b$BASHPID" netns "$name-b" ||
         { skip "no veth pairs"; no_hosts "$name"; return 0; }
     for host in a b; do
-        ip -n "$name-$host" addr add "10.77.0.$([ $host = a ] && echo 1 || echo 2)/24" dev "veth-$host$$"
-        ip -n "$name-$host" link set "veth-$host$$" up
+        ip -n "$name-$host" addr add "10.77.0.$([ $host = a ] && echo 1 || echo 2)/24" dev "veth-$host$BASHPID"
+        ip -n "$name-$host" link set "veth-$host$BASHPID" up
         ip -n "$name-$host" link set lo up
     done
     cargo build --locked --quiet --release --example pingpong --example fi_pingpong --features libfabric,std
@@ -70,7 +70,7 @@ PAIRS
     fails_with "else arrives than was sent: $kind" env LOOM_FLIPS="$kind" timeout 300 "${kinds[@]}peers::tcp"
     unset LOOM_HOSTS
     # Without the cable nothing arrives.
-    ip -n "$name-b" link set "veth-b$$" down
+    ip -n "$name-b" link set "veth-b$BASHPID" down
     fails_with "cannot connect to 10.77.0.1:47602" timeout 30 "${at_b[@]}" "$programs/pingpong" --transport libfabric \
         --provider 'tcp;ofi_rxm' --node 10.77.0.2 --connect 10.77.0.1:47602 --timeout 1
     no_hosts "$name"
@@ -83,7 +83,7 @@ no_lan() { local host; for host in a b c d; do ip netns del "$1-$host" 2>/dev/nu
 step_multicast() { # multicast groups between four network namespaces on one network, where the machine permits making them
     libfabric
     packages iproute2
-    local name=loom-$$ host number=1 error folder
+    local name=loom-$BASHPID host number=1 error folder
     error=$(ip netns add "$name-a" 2>&1) || { skip "no network namespaces: $error"; return 0; }
     # shellcheck disable=SC2064
     trap "no_lan $name" EXIT

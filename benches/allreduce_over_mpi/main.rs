@@ -16,7 +16,7 @@ use std::{env, fs};
 
 use crate::measure::{median, metric, ratio};
 
-const LAUNCHES: usize = 7;
+const LAUNCHES: usize = 5;
 /// Bytes, blocks, and all-reduces in a block.
 const SIZES: [[&str; 3]; 2] = [["8", "15", "2000"], ["1048576", "15", "20"]];
 
