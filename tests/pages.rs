@@ -14,7 +14,7 @@ fn repository() -> &'static Path {
 /// Every page that is in a folder where pages are.
 fn pages() -> Vec<PathBuf> {
     let mut pages = Vec::new();
-    for folder in ["", "docs", "examples", "fuzz", "cli"] {
+    for folder in ["", "docs", "examples", "fuzz", "cli", "tests"] {
         for entry in fs::read_dir(repository().join(folder)).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|extension| extension == "md") {
