@@ -185,9 +185,9 @@ fn regions_are_written_and_read_by_number() {
     });
 }
 
-/// Connections of `sockets` have tagged messages, and so collectives; those of the others refuse them.
+/// Connections of `sockets` have tagged messages; over those of the others a team goes by the order of messages.
 #[test]
-fn teams_run_where_connections_have_tags() {
+fn teams_run_over_connections_with_and_without_tags() {
     let ran = members("sockets", Caps::MSG | Caps::TAGGED, |_, group, rank, meeting| {
         let packets = std::iter::repeat_with(|| Vec::with_capacity(64));
         let team = Team::open(&group, TeamAttr::new(1), (0..MEMBERS).map(PeerIndex), rank, packets).unwrap();
@@ -203,15 +203,44 @@ fn teams_run_where_connections_have_tags() {
     // Over a provider that is not tested, loom does not use the tags of connections.
     let is_untested = std::env::var_os("LOOM_UNTESTED").is_some_and(|value| !value.is_empty() && value != "0");
     assert!(ran || is_untested);
-    let ran = members("tcp", Caps::MSG, |_, group, rank, meeting| {
-        let packets = std::iter::repeat_with(|| Vec::with_capacity(64));
-        let team = Team::open(&group, TeamAttr::new(1), (0..MEMBERS).map(PeerIndex), rank, packets);
-        assert_eq!(team.map(drop), Err(CollectiveError::TagBits));
+    let by_order = |_: &Connector, group: One, rank: u32, meeting: &Meeting| {
         assert!(group.tagged_send(PeerIndex((rank + 1) % MEMBERS), Tag(1), vec![]).is_err());
+        let open = |attr| {
+            let packets = std::iter::repeat_with(|| Vec::with_capacity(64));
+            Team::open(&group, attr, (0..MEMBERS).map(PeerIndex), rank, packets)
+        };
+        assert_eq!(open(TeamAttr::new(1).with_at_once(2)).map(drop), Err(CollectiveError::AtOnce));
+        // A team after the other.
+        for number in [1, 200] {
+            let team = open(TeamAttr::new(number).with_packets(4)).unwrap();
+            assert_eq!(open(TeamAttr::new(2)).map(drop), Err(CollectiveError::NumberTaken), "a second team");
+            let mut first = team.barrier().unwrap();
+            assert_eq!(team.barrier().map(drop), Err(CollectiveError::Busy));
+            first.wait(until()).unwrap();
+            drop(first);
+            // Of several pieces, and beyond the barriers of the team's own.
+            let of = |member: u32, at: u64, round: u64| u64::from(member) * 1_000_003 + at * 7 + round;
+            for round in 0..70 {
+                let mine: Vec<_> = (0..50).map(|at| of(rank, at, round)).collect();
+                let (mut sums, mut parts, mut all) = (vec![0; 50], vec![0; 50], vec![0; 150]);
+                team.all_reduce(Sum, &mine, &mut sums).unwrap().wait(until()).unwrap();
+                team.scan(Sum, &mine, &mut parts).unwrap().wait(until()).unwrap();
+                team.all_gather(&mine, &mut all).unwrap().wait(until()).unwrap();
+                let sum = |members: u32, at| (0..members).map(|member| of(member, at, round)).sum::<u64>();
+                for (at, (sums, parts)) in (0..).zip(sums.iter().zip(&parts)) {
+                    assert_eq!((*sums, *parts), (sum(MEMBERS, at), sum(rank + 1, at)));
+                }
+                let whole = (0..MEMBERS).flat_map(|member| (0..50).map(move |at| of(member, at, round)));
+                assert_eq!(all, whole.collect::<Vec<_>>());
+            }
+            team.barrier().unwrap().wait(until()).unwrap();
+        }
+        // The connections are the program's again.
         exchange(&group, rank, others(rank), 0);
         meeting.barrier.wait();
-    });
-    assert!(ran);
+    };
+    let ran = ["tcp", "net"].into_iter().filter(|provider| members(provider, Caps::MSG, by_order)).count();
+    assert!(ran >= 1, "`tcp` is in every version");
 }
 
 /// Asks for connections without being a member, in a thread of its own, until all were rejected.

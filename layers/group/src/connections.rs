@@ -81,8 +81,8 @@ struct Place<'m, T: Connected, B: Buffer> {
 ///
 /// # What is different over connections
 ///
-/// [`Group::recv`] needs no directed receives. [`Group::recv_any`] is refused. Where the provider's connections have no tagged messages, tagged ones are refused, and
-/// so are teams: of the providers that the tests know, `sockets` alone has them.
+/// [`Group::recv`] needs no directed receives. [`Group::recv_any`] is refused. Where the provider's connections have no tagged messages, they are
+/// refused, and a group has [one team](crate::collective#tags): of the providers that the tests know, `sockets` alone has them.
 pub struct Connections<'m, T: Connected, B: Buffer, A: Allocator> {
     places: Array<RefCell<Place<'m, T, B>>, A>,
     rank: Cell<PeerIndex>,

@@ -397,6 +397,19 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         }
     }
 
+    /// Takes all numbers, for a team that has the connections for itself; `false` if one is taken.
+    pub(crate) fn take_all_team_numbers(&self) -> bool {
+        let are_free = self.teams.iter().all(|numbers| numbers.get() == 0);
+        if are_free {
+            self.teams.iter().for_each(|numbers| numbers.set(u64::MAX));
+        }
+        are_free
+    }
+
+    pub(crate) fn give_all_team_numbers(&self) {
+        self.teams.iter().for_each(|numbers| numbers.set(0));
+    }
+
     fn team_number(&self, number: u8) -> Option<(&Cell<u64>, u64)> {
         Some((self.teams.get(usize::from(number / 64))?, 1 << (number % 64)))
     }

@@ -24,7 +24,9 @@ pub enum CollectiveError {
     },
     /// The provider ignores bits of tags that the number of the team needs.
     TagBits,
-    /// Another team of the group that is open has this number.
+    /// Over connections without tagged messages, the team was opened for more than one collective at a time.
+    AtOnce,
+    /// Another team of the group that is open has this number; or is there, where teams have no tags.
     NumberTaken,
     /// There was no memory.
     Open(OpenError),
@@ -89,6 +91,9 @@ impl fmt::Display for CollectiveError {
             CollectiveError::TagBits => {
                 f.write_str("the provider ignores bits of tags that the number of the team needs")
             }
+            CollectiveError::AtOnce => {
+                f.write_str("over connections without tagged messages, a team has one collective under way at a time")
+            }
             CollectiveError::NumberTaken => f.write_str("another open team of the group has this number"),
             CollectiveError::Open(error) => error.fmt(f),
             CollectiveError::Lengths => f.write_str("the buffers are not as long as the collective says"),
@@ -152,6 +157,7 @@ impl From<CollectiveError> for Error {
             CollectiveError::TagBits => {
                 Error::Invalid("the provider's tags have too few bits for the number of a team")
             }
+            CollectiveError::AtOnce => Error::Invalid("several collectives of a team without tags"),
             CollectiveError::NumberTaken => Error::Invalid("the number of a team is taken"),
             CollectiveError::ProviderGroup => Error::Invalid("the provider's group of a team"),
             CollectiveError::Lengths => Error::Invalid("the lengths of buffers of a collective"),

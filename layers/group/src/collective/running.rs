@@ -393,11 +393,17 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
             *slot = Some(packet);
             return Err(CollectiveError::Packets);
         }
+        let what = What { region: &NOWHERE, word: tag.0 };
         let posted = match direction {
+            Direction::Recv if self.team.by_order => self.team.group.post::<verb::Recv>(to, what, packet),
             Direction::Recv => self.team.group.recv_by_tag(to, tag, packet),
             Direction::Send => {
                 element::put(part, message);
-                self.team.group.post::<verb::TaggedSend>(to, What { region: &NOWHERE, word: tag.0 }, packet)
+                if self.team.by_order {
+                    self.team.group.post::<verb::Send>(to, what, packet)
+                } else {
+                    self.team.group.post::<verb::TaggedSend>(to, what, packet)
+                }
             }
         };
         match posted {

@@ -10,7 +10,7 @@ use loom_core::{Tag, Transport};
 use super::lane::{Lane, Room, Slot};
 use super::provider::Provider;
 use super::{CollectiveError, MOST_PACKETS, Packet};
-use crate::links::To;
+use crate::links::{Links, To};
 use crate::schedule::{Member, Op, Plan, Schedule, ScheduleError, Table};
 use crate::{Group, PeerIndex};
 
@@ -81,6 +81,8 @@ pub struct Team<'g, 'm, T: Transport, B: Packet, A: Allocator> {
     /// The number of the next collective.
     next: Cell<u8>,
     over: Cell<bool>,
+    /// There are no tags: members' messages are told apart by their order on a connection.
+    pub(super) by_order: bool,
     lanes: Array<Lane<B, A>, A>,
     pub(super) provider: Option<Provider<'g, 'm, T, B>>,
 }
@@ -121,8 +123,9 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     /// # Errors
     /// - [`CollectiveError::Schedule`]: there is no such rank, or there are more than [`MOST`](Self::MOST) members.
     /// - [`CollectiveError::TagBits`]: the provider ignores bits of tags (`mem_tag_format`) that the number of the team needs. Over `net`, which
-    ///   ignores the highest, the number is below 128. Where there are no tagged messages, as over connections of `tcp`, it ignores all.
-    /// - [`CollectiveError::NumberTaken`]: an open team of this group has the number.
+    ///   ignores the highest, the number is below 128. Over one endpoint without tagged messages it ignores all.
+    /// - [`CollectiveError::AtOnce`]: over connections without tagged messages, more than one collective at a time.
+    /// - [`CollectiveError::NumberTaken`]: an open team of this group has the number; or is there, over connections without tagged messages.
     /// - [`CollectiveError::Packets`]: there are too few, or their capacities differ.
     /// - [`CollectiveError::Depth`]: the queue of the group has not a place for each packet. If several teams have collectives under way at once, it
     ///   needs a place for each packet of all of them, and one for each operation of the program's own.
@@ -140,8 +143,12 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     {
         // Zeros in front are bits that the provider ignores.
         let ignored = group.cq().info().attributes().endpoint.mem_tag_format.leading_zeros();
-        if attr.number.leading_zeros() < ignored {
+        let by_order = ignored == u64::BITS && matches!(group.links, Links::Each(_));
+        if !by_order && attr.number.leading_zeros() < ignored {
             return Err(CollectiveError::TagBits);
+        }
+        if by_order && attr.at_once > 1 {
+            return Err(CollectiveError::AtOnce);
         }
         let size = u32::try_from(members.len()).unwrap_or(u32::MAX);
         if size > Self::MOST {
@@ -169,7 +176,8 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
             Ok(Lane { number: Cell::new(None), room, task: Cell::new(None), call: RefCell::new(None) })
         })?;
         let packet = common_capacity(&lanes).ok_or(CollectiveError::Packets)?;
-        if !group.take_team_number(attr.number) {
+        let is_free = if by_order { group.take_all_team_numbers() } else { group.take_team_number(attr.number) };
+        if !is_free {
             return Err(CollectiveError::NumberTaken);
         }
         Ok(Team {
@@ -180,6 +188,7 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
             packet,
             next: Cell::new(0),
             over: Cell::new(false),
+            by_order,
             lanes,
             provider: None,
         })
@@ -305,7 +314,11 @@ impl<T: Transport, B: Packet, A: Allocator> Drop for Team<'_, '_, T, B, A> {
     fn drop(&mut self) {
         // Late messages of a team that is over may still come, and receives of a collective that was forgotten are still posted.
         if !self.over.get() && self.under_way() == 0 {
-            self.group.give_team_number(self.attr.number);
+            if self.by_order {
+                self.group.give_all_team_numbers();
+            } else {
+                self.group.give_team_number(self.attr.number);
+            }
         }
     }
 }
