@@ -92,6 +92,13 @@ impl<D: Deadline> Yielding<D> {
     }
 
     /// The same, but it spins at this number of looks before the first one that yields.
+    ///
+    /// ```
+    /// use loom_core::{Deadline, Spins, Yielding};
+    ///
+    /// let mut until = Yielding::new(Spins(1)).after(100);
+    /// assert_eq!([until.passed(), until.passed()], [false, true]);
+    /// ```
     #[must_use]
     pub fn after(self, looks: u32) -> Self {
         Yielding { spins: looks, ..self }

@@ -16,6 +16,22 @@ use crate::vocabulary::{AddressFormat, EndpointAddr};
 
 /// How large an [`Av`](super::Av) is. All of its memory is taken when it is opened.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::allocator_api2::alloc::Global;
+/// use loom_core::{Av, AvAttr, Domain};
+///
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// // Slots that a program from outside cannot guess.
+/// let attr = AvAttr { seed: 0x5eed, ..AvAttr::new(1000) };
+/// let av = Av::open_in(&domain, attr, Global)?;
+/// assert_eq!(av.peers().count(), 0);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # References
 /// - `man fi_av`, `struct fi_av_attr`
 #[doc(alias = "fi_av_attr")]

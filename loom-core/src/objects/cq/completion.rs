@@ -67,6 +67,34 @@ impl fmt::Debug for RemoteEvent {
 }
 
 /// What a completion queue reports.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::vocabulary::{Access, ImmediateData};
+/// use loom_core::{Av, Completion, Cq, Domain, Forever, Mr};
+///
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 1)?, Cq::open(&domain, 16)?);
+/// # let [owner, writer] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_owner = av.insert(&owner.address()?)?;
+/// let region = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE)?;
+/// let write = |bytes| writer.write_data(to_owner, &region.remote(), 0, ImmediateData(7), bytes);
+/// cq.post(vec![1; 8], Forever, write)?;
+/// let (mut written, mut told) = (false, false);
+/// while !written || !told {
+///     match cq.poll()? {
+///         // An operation of this side, with its buffer.
+///         Some(Completion::Op(done)) => written = done.into_parts().1.is_ok(),
+///         // Something that a peer has done here.
+///         Some(Completion::Remote(event)) => told = event.data() == Some(ImmediateData(7)),
+///         Some(_) | None => {}
+///     }
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "it may hold a buffer"]
 #[non_exhaustive]
