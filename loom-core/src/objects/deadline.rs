@@ -86,6 +86,13 @@ pub struct Yielding<D> {
 #[cfg(feature = "std")]
 impl<D: Deadline> Yielding<D> {
     /// Yields at each look.
+    ///
+    /// ```
+    /// use loom_core::{Deadline, Spins, Yielding};
+    ///
+    /// let mut until = Yielding::new(Spins(2));
+    /// assert_eq!([until.passed(), until.passed(), until.passed()], [false, false, true]);
+    /// ```
     #[must_use]
     pub const fn new(until: D) -> Self {
         Yielding { until, spins: 0 }

@@ -14,21 +14,6 @@ use crate::transport::Transport;
 use crate::vocabulary::WaitObj;
 
 /// How a queue is opened. All of its memory is taken then.
-///
-/// ```
-/// # #[cfg(feature = "std")] {
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::allocator_api2::alloc::Global;
-/// use loom_core::{Cq, CqAttr, Domain};
-///
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// // A queue that can be slept on, for 64 operations.
-/// let cq = Cq::<_, Vec<u8>>::open_in(&domain, CqAttr::new(64).with_fd(), Global)?;
-/// assert_eq!((cq.capacity(), cq.in_flight()), (64, 0));
-/// # }
-/// # Ok::<_, loom_core::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct CqAttr {
@@ -81,6 +66,21 @@ impl CqAttr {
 
     /// With a file descriptor to sleep on, and one provider queue: for [`Cq::poll_for`](super::Cq::poll_for) and
     /// [`Cq::wait_fd`](super::Cq::wait_fd).
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::allocator_api2::alloc::Global;
+    /// use loom_core::{Cq, CqAttr, Domain};
+    ///
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// // A queue that can be slept on, for 64 operations.
+    /// let cq = Cq::<_, Vec<u8>>::open_in(&domain, CqAttr::new(64).with_fd(), Global)?;
+    /// assert_eq!((cq.capacity(), cq.in_flight()), (64, 0));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub const fn with_fd(mut self) -> Self {
         self.wait = WaitObj::FD;
