@@ -18,6 +18,31 @@ use crate::{Group, PeerIndex, PeerRegion};
 impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Sends a message to each peer.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// use loom_core::{Domain, Forever};
+    /// use loom_group::{PeerIndex, Place, Prepared};
+    ///
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let prepared = Prepared::open(&domain, 2, 16)?;
+    /// # let itself = prepared.address()?;
+    /// // Both members are this side.
+    /// let group = prepared.connect([&itself; 2])?;
+    /// let rooms = [group.recv_any(vec![0; 4])?, group.recv_any(vec![0; 4])?];
+    /// let mut places = [Place::EMPTY, Place::EMPTY];
+    /// let work = [(PeerIndex(0), b"to 0".to_vec()), (PeerIndex(1), b"to 1".to_vec())];
+    /// let summary = group.scatter_send(work, &mut places, Forever)?;
+    /// assert!(summary.is_complete());
+    /// assert_eq!(places[1].take_buf(), Some(b"to 1".to_vec()), "the message comes back");
+    /// for room in rooms {
+    ///     assert_eq!(&group.cq().finish(room, Forever)?.into_buf()[..3], b"to ");
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Scope::finish`].
     pub fn scatter_send(

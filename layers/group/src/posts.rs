@@ -83,6 +83,26 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
 
     /// Sends a message.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// use loom_core::{Domain, Forever};
+    /// use loom_group::{PeerIndex, Prepared};
+    ///
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let prepared = Prepared::open(&domain, 2, 16)?;
+    /// # let itself = prepared.address()?;
+    /// // Both members are this side.
+    /// let group = prepared.connect([&itself; 2])?;
+    /// let received = group.recv_any(vec![0; 5])?;
+    /// let sent = group.cq().post(b"hello".to_vec(), Forever, |message| group.send(PeerIndex(1), message))?;
+    /// assert_eq!(group.cq().finish(received, Forever)?.into_buf(), b"hello");
+    /// group.cq().finish(sent, Forever)?.result()?;
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Endpoint::send`](loom_core::Endpoint::send).
     #[doc(alias = "fi_send")]

@@ -84,6 +84,33 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     ///
     /// A request keeps its place in the queue until the scope has taken its completion ([`turn`](Scope::turn), [`finish`](Scope::finish)): an
     /// operation within `requests` on the same group finds what room is left. Completions of the scope's requests are taken by it alone.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// use loom_core::{Domain, Forever};
+    /// use loom_group::{PeerIndex, Place, Prepared};
+    ///
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let prepared = Prepared::open(&domain, 2, 16)?;
+    /// # let itself = prepared.address()?;
+    /// // Both members are this side.
+    /// let group = prepared.connect([&itself; 2])?;
+    /// let received = group.recv_any(vec![0; 5])?;
+    /// let mut places = [Place::EMPTY];
+    /// let summary = group.scope(&mut places, |scope| {
+    ///     // One that finds no room waits in its place.
+    ///     scope.send(PeerIndex(1), b"hello".to_vec())?;
+    ///     // Without this, what is in flight when the scope ends is cancelled.
+    ///     Ok::<_, loom_core::Error>(scope.finish(Forever)?)
+    /// })?;
+    /// assert!(summary.is_complete());
+    /// assert_eq!(places[0].take_buf(), Some(b"hello".to_vec()));
+    /// assert_eq!(group.cq().finish(received, Forever)?.into_buf(), b"hello");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     pub fn scope<R>(
         &self,
         places: &mut [Place<'m, T, B>],

@@ -71,13 +71,17 @@ impl CqAttr {
     /// # #[cfg(feature = "std")] {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// use loom_core::allocator_api2::alloc::Global;
+    /// use loom_core::error::OpenError;
+    /// use loom_core::vocabulary::Errno;
     /// use loom_core::{Cq, CqAttr, Domain};
     ///
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let domain = Domain::open(&network.info())?;
-    /// // A queue that can be slept on, for 64 operations.
-    /// let cq = Cq::<_, Vec<u8>>::open_in(&domain, CqAttr::new(64).with_fd(), Global)?;
-    /// assert_eq!((cq.capacity(), cq.in_flight()), (64, 0));
+    /// match Cq::<_, Vec<u8>>::open_in(&domain, CqAttr::new(64).with_fd(), Global) {
+    ///     Ok(cq) => assert!(cq.wait_fd().is_ok()),
+    ///     // There is nothing to sleep on: over `shm`, and in a strict network.
+    ///     Err(error) => assert_eq!(error, OpenError::Errno(Errno::ENOSYS)),
+    /// }
     /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```

@@ -294,6 +294,29 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
 
     /// As [`atomic_value`](Self::atomic_value), and brings back what was there before: fetch-and-add, for one.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// use loom_core::atomic::FetchOp;
+    /// use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
+    ///
+    /// let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+    /// let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let region = Mr::open(&domain, vec![0; 8], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+    /// let add = domain.query_atomic(FetchOp::<u64>::SUM)?;
+    /// for before in [0, 5] {
+    ///     let added = cq.retry(Forever, || alice.fetch_value(to_bob, &region.remote(), 0, add, 5))?;
+    ///     let fetched = cq.wait_value(added, Forever)?.expect("there is no deadline");
+    ///     assert_eq!(fetched.value::<u64>()?, Some(before));
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`atomic_value`](Self::atomic_value).
     #[doc(alias = "fi_fetch_atomic")]

@@ -19,6 +19,24 @@ use crate::vocabulary::{Errno, ImmediateData, OpFlags};
 impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Reads from a peer's region, from `offset` bytes into it, as many bytes as the buffer has.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
+    ///
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let region = Mr::open(&domain, (0..64).collect::<Vec<u8>>(), Access::REMOTE_READ)?;
+    /// let read = cq.post(vec![0; 4], Forever, |room| alice.read(to_bob, &region.remote(), 16, room))?;
+    /// let (bytes, result) = cq.finish(read, Forever)?.into_parts();
+    /// assert_eq!((result?.len(), bytes), (4, vec![16, 17, 18, 19]));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`PostError::OutOfBounds`] if the region is shorter, or any other [`PostError`]; the buffer comes back. What the
     /// peer refuses is an error completion.

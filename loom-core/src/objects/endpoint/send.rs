@@ -16,6 +16,25 @@ use crate::vocabulary::{ImmediateData, Tag};
 impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Sends a message.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// use loom_core::{Av, Cq, Domain, Forever, Source};
+    ///
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// // Tries again while there is no room.
+    /// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
+    /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+    /// assert_eq!(cq.finish(sent, Forever)?.into_buf(), b"hello", "the message comes back");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Any [`PostError`] but `OutOfBounds`; the buffer comes back.
     #[doc(alias = "fi_send")]
@@ -82,6 +101,25 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
 
     /// Sends a copy of `bytes`, which can be reused at once. Nothing reports success.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// use loom_core::{Av, Cq, Domain, Forever, Source};
+    ///
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// // The bytes are copied: there is no completion.
+    /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+    /// assert_eq!(cq.in_flight(), 0);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`PostError::TooLong`] beyond the [`inject_size`](Self::inject_size), or any other [`PostError`] of a send.
     #[doc(alias = "fi_inject")]
@@ -121,6 +159,25 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     }
 
     /// Sends a tagged message.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// use loom_core::{Av, Cq, Domain, Forever, Source, Tag};
+    ///
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let seven = bob.tagged_recv(Source::Any, Tag(7), vec![0; 5])?;
+    /// let eight = bob.tagged_recv(Source::Any, Tag(8), vec![0; 5])?;
+    /// cq.post(b"eight".to_vec(), Forever, |message| alice.tagged_send(to_bob, Tag(8), message))?;
+    /// assert_eq!(cq.finish(eight, Forever)?.into_buf(), b"eight");
+    /// # let _ = seven;
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`send`](Self::send).
