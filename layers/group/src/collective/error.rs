@@ -22,8 +22,12 @@ pub enum CollectiveError {
         /// As many places does the queue need, for this team alone.
         needs: usize,
     },
-    /// The provider ignores bits of tags that the number of the team needs.
+    /// The provider ignores bits of tags that the number of the team needs, or has no tagged messages.
     TagBits,
+    /// The connections have no tagged messages, and the provider does not promise that messages stay in order ([`MsgOrder::SAS`]).
+    ///
+    /// [`MsgOrder::SAS`]: loom_core::vocabulary::MsgOrder::SAS
+    Order,
     /// Over connections without tagged messages, the team was opened for more than one collective at a time.
     AtOnce,
     /// Another team of the group that is open has this number; or is there, where teams have no tags.
@@ -91,6 +95,9 @@ impl fmt::Display for CollectiveError {
             CollectiveError::TagBits => {
                 f.write_str("the provider ignores bits of tags that the number of the team needs")
             }
+            CollectiveError::Order => {
+                f.write_str("the connections have no tagged messages, and do not promise that messages stay in order")
+            }
             CollectiveError::AtOnce => {
                 f.write_str("over connections without tagged messages, a team has one collective under way at a time")
             }
@@ -157,6 +164,7 @@ impl From<CollectiveError> for Error {
             CollectiveError::TagBits => {
                 Error::Invalid("the provider's tags have too few bits for the number of a team")
             }
+            CollectiveError::Order => Error::Invalid("a team over connections without tags and without order"),
             CollectiveError::AtOnce => Error::Invalid("several collectives of a team without tags"),
             CollectiveError::NumberTaken => Error::Invalid("the number of a team is taken"),
             CollectiveError::ProviderGroup => Error::Invalid("the provider's group of a team"),

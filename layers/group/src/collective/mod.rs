@@ -45,9 +45,11 @@
 //! The program must not receive with tags of the team on the same group, nor with masks that accept them. Over one endpoint for all members, a
 //! receive takes a message by its tag from any sender: an endpoint that is none of the team, and sends with its tags, is taken for a member.
 //!
-//! Over connections without tagged messages (`tcp`, `net`) messages are told apart by their order: those of two members follow each other as the
-//! collectives do. So a group has one team there, with one collective under way at a time, and the program sends no messages of its own on these
-//! connections while the team is open. Messages of members that do not call the same collectives are then noticed by their lengths alone.
+//! Over connections without tagged messages (`tcp`, `net`) a receive takes the next message of its connection: messages of two members follow each
+//! other as the collectives do. The provider has to promise that order ([`MsgOrder::SAS`](loom_core::vocabulary::MsgOrder::SAS)). A group has one team
+//! there, with one collective under way at a time, and the program sends no messages of its own on these connections while the team is open.
+//! Messages of members that do not call the same collectives are noticed by their lengths alone. After a collective has failed or was given up, the
+//! group has no further team: messages of the first may still come.
 //!
 //! What a member has sent goes out as its queue is driven: a member that has left a collective drives its queue, or calls the next one, until the
 //! others have left it, too, before it closes its group.

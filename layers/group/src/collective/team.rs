@@ -5,6 +5,7 @@ use core::fmt;
 
 use allocator_api2::alloc::Allocator;
 use loom_core::storage::Array;
+use loom_core::vocabulary::{Caps, MsgOrder};
 use loom_core::{Tag, Transport};
 
 use super::lane::{Lane, Room, Slot};
@@ -81,7 +82,7 @@ pub struct Team<'g, 'm, T: Transport, B: Packet, A: Allocator> {
     /// The number of the next collective.
     next: Cell<u8>,
     over: Cell<bool>,
-    /// There are no tags: members' messages are told apart by their order on a connection.
+    /// There are no tags: a receive takes the next message of a connection, which is the one that it awaits.
     pub(super) by_order: bool,
     lanes: Array<Lane<B, A>, A>,
     pub(super) provider: Option<Provider<'g, 'm, T, B>>,
@@ -123,7 +124,8 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     /// # Errors
     /// - [`CollectiveError::Schedule`]: there is no such rank, or there are more than [`MOST`](Self::MOST) members.
     /// - [`CollectiveError::TagBits`]: the provider ignores bits of tags (`mem_tag_format`) that the number of the team needs. Over `net`, which
-    ///   ignores the highest, the number is below 128. Over one endpoint without tagged messages it ignores all.
+    ///   ignores the highest, the number is below 128. Or one endpoint for all members has no tagged messages.
+    /// - [`CollectiveError::Order`]: over connections without tagged messages, the provider does not promise their order.
     /// - [`CollectiveError::AtOnce`]: over connections without tagged messages, more than one collective at a time.
     /// - [`CollectiveError::NumberTaken`]: an open team of this group has the number; or is there, over connections without tagged messages.
     /// - [`CollectiveError::Packets`]: there are too few, or their capacities differ.
@@ -141,14 +143,22 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     where
         A: Clone,
     {
-        // Zeros in front are bits that the provider ignores.
-        let ignored = group.cq().info().attributes().endpoint.mem_tag_format.leading_zeros();
-        let by_order = ignored == u64::BITS && matches!(group.links, Links::Each(_));
-        if !by_order && attr.number.leading_zeros() < ignored {
-            return Err(CollectiveError::TagBits);
-        }
-        if by_order && attr.at_once > 1 {
-            return Err(CollectiveError::AtOnce);
+        let granted = group.cq().info().attributes();
+        let has_tags = granted.caps.contains(Caps::TAGGED);
+        let by_order = !has_tags && matches!(group.links, Links::Each(_));
+        if by_order {
+            if !granted.tx.msg_order.intersection(granted.rx.msg_order).contains(MsgOrder::SAS) {
+                return Err(CollectiveError::Order);
+            }
+            if attr.at_once > 1 {
+                return Err(CollectiveError::AtOnce);
+            }
+        } else {
+            // Zeros in front are bits that the provider ignores.
+            let ignored = granted.endpoint.mem_tag_format.leading_zeros();
+            if !has_tags || attr.number.leading_zeros() < ignored {
+                return Err(CollectiveError::TagBits);
+            }
         }
         let size = u32::try_from(members.len()).unwrap_or(u32::MAX);
         if size > Self::MOST {
