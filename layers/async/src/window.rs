@@ -3,7 +3,8 @@
 //! [`transfer`] posts one part after the other, as long as fewer than `N` are in flight, and gives one [`Outcome`] for all of them:
 //! - What is refused for the moment (`FI_EAGAIN`, a full queue) waits for room.
 //! - After the first error no further part is posted, and all that were posted are waited for. So nothing of the transfer is in
-//!   flight when its outcome is there, unless the queue itself has failed.
+//!   flight when its outcome is there, unless the queue itself has failed: what is in flight is given up then, but for the operation that
+//!   [`PartError::Queue`] names.
 //! - A transfer that is dropped gives up what is in flight, as any future of an operation does: the driver's
 //!   [`Unclaimed`](loom_core::objects::driver::Unclaimed) says what becomes of the buffers.
 //!
@@ -150,14 +151,15 @@ impl Outcome {
 }
 
 /// The operations in flight, with the numbers of their parts.
-struct InFlight<'m, T: Transport, B: Buffer, E, const N: usize> {
+struct InFlight<'d, 'm, T: Transport, B: Buffer, E, const N: usize> {
+    driver: &'d CqDriver<'m, T, B>,
     places: [Option<(usize, Finish<'m, T, B>)>; N],
     count: usize,
     outcome: Outcome,
     each: E,
 }
 
-impl<'m, T: Transport, B: Buffer, E: FnMut(usize, Done<B>), const N: usize> InFlight<'m, T, B, E, N> {
+impl<'m, T: Transport, B: Buffer, E: FnMut(usize, Done<B>), const N: usize> InFlight<'_, 'm, T, B, E, N> {
     /// Adds an operation. There is a place for it.
     fn add(&mut self, part: usize, finish: Finish<'m, T, B>) {
         if let Some(place) = self.places.iter_mut().find(|place| place.is_none()) {
@@ -168,7 +170,7 @@ impl<'m, T: Transport, B: Buffer, E: FnMut(usize, Done<B>), const N: usize> InFl
 
     /// Takes what is over, and has the task be woken for the rest.
     fn look(&mut self, cx: &mut Context<'_>) {
-        let InFlight { places, count, outcome, each } = self;
+        let InFlight { driver, places, count, outcome, each } = self;
         for place in places {
             let Some((part, finish)) = place else { continue };
             let (part, key) = (*part, finish.key());
@@ -176,6 +178,8 @@ impl<'m, T: Transport, B: Buffer, E: FnMut(usize, Done<B>), const N: usize> InFl
             *place = None;
             *count -= 1;
             match result {
+                // Only one key can be told.
+                Err(_) if outcome.failed.is_some() => drop(driver.finish(key)),
                 Err(error) => outcome.fails(part, PartError::Queue { key, error }),
                 Ok(done) => {
                     match done.result() {
@@ -213,7 +217,8 @@ where
 
 /// As [`transfer`], and gives each part's number and [`Done`], with the buffer, to `each`, in the order in which operations end.
 ///
-/// The buffer of the part that cannot be posted is dropped. Parts after that stay with the iterator.
+/// A buffer is taken from the iterator when there is a place in the window. It is dropped if it cannot be posted, or if another part fails while it waits
+/// for room. Parts after that stay with the iterator.
 pub async fn transfer_each<'m, T, B, I, P, E, const N: usize>(
     driver: &CqDriver<'m, T, B>,
     _: Window<N>,
@@ -230,31 +235,37 @@ where
 {
     const { assert!(N > 0, "a window of no operations") };
     let (places, outcome) = ([const { None }; N], Outcome::default());
-    let mut flight = InFlight::<T, B, E, N> { places, count: 0, outcome, each };
-    for (part, buf) in parts.into_iter().enumerate() {
+    let mut flight = InFlight::<T, B, E, N> { driver, places, count: 0, outcome, each };
+    let mut parts = parts.into_iter().enumerate();
+    loop {
+        if flight.count == N {
+            poll_fn(|cx| {
+                flight.look(cx);
+                if flight.count < N { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
+        }
+        if flight.outcome.failed.is_some() {
+            break;
+        }
+        let Some((part, buf)) = parts.next() else { break };
         let mut posting = pin!(driver.post(buf, |buf| post(part, buf)));
-        let mut was_polled = false;
+        let mut has_looked = false;
         let posted = poll_fn(|cx| {
-            // The first time nothing has been driven since the part before: only a full window makes it worth a look.
-            let mut has_looked = core::mem::replace(&mut was_polled, true);
+            // Before the first refusal nothing was driven that is worth a look.
             if has_looked {
                 flight.look(cx);
             }
-            loop {
-                if flight.outcome.failed.is_some() {
-                    return Poll::Ready(None);
-                }
-                if flight.count < N
-                    && let Poll::Ready(posted) = posting.as_mut().poll(cx)
-                {
-                    return Poll::Ready(Some(posted));
-                }
-                if has_looked {
-                    return Poll::Pending;
-                }
-                has_looked = true;
+            if flight.outcome.failed.is_some() {
+                return Poll::Ready(None);
+            }
+            if let Poll::Ready(posted) = posting.as_mut().poll(cx) {
+                return Poll::Ready(Some(posted));
+            }
+            if !core::mem::replace(&mut has_looked, true) {
                 flight.look(cx);
             }
+            if flight.outcome.failed.is_some() { Poll::Ready(None) } else { Poll::Pending }
         });
         match posted.await {
             None => break,

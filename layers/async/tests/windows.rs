@@ -16,7 +16,7 @@ use loom_core::error::{PostError, Rejected};
 use loom_core::objects::cq::CqError;
 use loom_core::objects::driver::{Drive, Unclaimed};
 use loom_core::soft::{Every, Plan, Soft};
-use loom_core::{Access, Errno, Error, Mr};
+use loom_core::{Access, Errno, Error, ImmediateData, Mr, Source};
 
 const PART: usize = 100;
 
@@ -167,4 +167,50 @@ fn transfer_that_is_dropped_gives_its_operations_up() {
     let mut parts: Vec<_> = (0..4).map(part).collect();
     parts.sort();
     assert_eq!(bufs, parts);
+}
+
+/// Events of peers that are not taken stop the queue until they are.
+#[test]
+fn queue_that_stops_for_now_keeps_the_operation_that_is_named_and_no_other() {
+    let pair = Pair::with(32, Unclaimed::Drop, Plan::new(1).reorder(9));
+    let region = region(&pair, 1);
+    let at = region.remote();
+    let post = |_, buf| pair.alice.write_data(pair.to_bob, &at, 0, ImmediateData(7), buf);
+    let parts = std::iter::repeat_with(|| part(0)).take(1000);
+    let outcome = block_on(&bounded(&pair.driver), transfer(&pair.driver, Window::<8>, parts, post));
+    let Some(Failed { error: PartError::Queue { key, error: CqError::PeerEvents }, .. }) = outcome.failed else {
+        panic!("{outcome:?}")
+    };
+    for _ in 0..64 {
+        assert!(block_on(&bounded(&pair.driver), pair.driver.next_event()).is_ok());
+    }
+    assert!(block_on(&bounded(&pair.driver), pair.driver.finish(key)).unwrap().result().is_ok());
+    for _ in 0..100 {
+        pair.driver.turn(8);
+    }
+    let receives = std::iter::repeat_with(|| pair.bob.recv(Source::Any, vec![])).take_while(Result::is_ok);
+    assert_eq!(receives.count(), 32, "every place of the queue is free");
+}
+
+/// Operations of the software transport are over when they are posted.
+#[test]
+fn transfer_whose_operations_end_at_once_lets_others_have_their_turn() {
+    let pair = Pair::open(16);
+    let region = region(&pair, 1);
+    let at = region.remote();
+    let (parts, is_over, turns) = (4096, Cell::new(false), Cell::new(0));
+    let writes = async {
+        let post = |_, buf| pair.alice.write(pair.to_bob, &at, 0, buf);
+        let bufs = std::iter::repeat_with(|| part(0)).take(parts);
+        assert_eq!(transfer(&pair.driver, Window::<8>, bufs, post).await.parts, parts);
+        is_over.set(true);
+    };
+    let other = async {
+        while !is_over.get() {
+            turns.set(turns.get() + 1);
+            common::next_round().await;
+        }
+    };
+    block_on(&bounded(&pair.driver), futures_util::future::join(writes, other));
+    assert!(turns.get() > 20, "{} turns beside {parts} writes", turns.get());
 }

@@ -74,6 +74,8 @@ pub struct Place<C, V> {
     threshold: u64,
     /// Where its counter is.
     list: u32,
+    /// Who waited for the work has gone.
+    abandoned: bool,
     /// The next in the list that the phase implies.
     next: u32,
     value: Option<V>,
@@ -95,7 +97,7 @@ impl<C, V> Place<C, V> {
     pub fn free(number: usize, count: usize) -> Self {
         let next = if number + 1 < count { u32::try_from(number + 1).unwrap_or(NONE) } else { NONE };
         let waiting = Waiting { counter: None, first: NONE, last: NONE };
-        Place { generation: 0, phase: None, threshold: 0, list: NONE, next, value: None, waiting }
+        Place { generation: 0, phase: None, threshold: 0, list: NONE, abandoned: false, next, value: None, waiting }
     }
 }
 
@@ -135,7 +137,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> Vacant<'_, S> {
         let next_free = place.next;
         place.generation = place.generation.wrapping_add(1);
         (place.phase, place.threshold, place.list) = (Some(Phase::Waiting), threshold, list);
-        place.value = Some(value);
+        (place.value, place.abandoned) = (Some(value), false);
         let key = WorkKey { index, generation: place.generation };
         table.free = next_free;
         table.len += 1;
@@ -202,6 +204,31 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         C: 'a,
     {
         self.named(key)?.value.as_mut()
+    }
+
+    /// Notes that who waited for the work has gone, at whatever that is.
+    pub fn abandon(&mut self, key: WorkKey) {
+        if let Some(place) = self.named(key) {
+            place.abandoned = true;
+        }
+    }
+
+    /// Whether who waited for the work has gone.
+    pub fn is_abandoned(&mut self, key: WorkKey) -> bool {
+        self.named(key).is_some_and(|place| place.abandoned)
+    }
+
+    /// The oldest work that is returned of which who waited for it has gone.
+    pub fn abandoned_returned(&mut self) -> Option<WorkKey> {
+        let (mut at, _) = self.returned;
+        while at != NONE {
+            let place = self.own(at);
+            if place.abandoned {
+                return Some(WorkKey { index: at, generation: place.generation });
+            }
+            at = place.next;
+        }
+        None
     }
 
     /// The key of the work in a place, if there is any that was started.

@@ -1,13 +1,19 @@
 //! Deferred work, awaited.
 
+use std::any::Any;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 use loom_core::error::PostError;
 use loom_core::objects::deferred::{Deferred, Work};
 use loom_core::objects::driver::{CqDriver, DeferredDriver, Drive, Unclaimed, WorkError};
-use loom_core::{Binding, Counted, Counter, CounterAttr, Errno, Source};
+use loom_core::soft::{Every, Plan};
+use loom_core::{Binding, Counted, Counter, CounterAttr, CqAttr, Errno, Source};
 
-use crate::Pair;
-use crate::executor::{Task, block_on, poll_once, run};
+use crate::executor::{Task, block_on, poll_once, run, turns};
 use crate::memory::{Memory, begin, drops};
+use crate::{ATTR, Pair};
 
 #[test]
 fn work_is_awaited_until_its_operation_is_over() {
@@ -181,4 +187,51 @@ fn work_that_fails_when_nobody_waits_any_more_counts_as_a_failure() {
         works.turn(8);
     }
     assert_eq!((c2.read(), c2.read_error()), (0, 1), "it was cancelled");
+}
+
+/// A buffer that drops something when it is posted.
+struct Dropping {
+    at_post: Rc<RefCell<Option<Box<dyn Any>>>>,
+    _alive: Rc<()>,
+}
+
+// SAFETY: no bytes.
+#[allow(unsafe_code, reason = "implements the unsafe trait `Buffer`")]
+unsafe impl Buffer for Dropping {
+    fn lend(&mut self) -> Lent {
+        drop(self.at_post.take());
+        ().lend()
+    }
+}
+impl SourceBuffer for Dropping {}
+impl TargetBuffer for Dropping {}
+
+/// A buffer may own, and drop, the future of its own work.
+#[test]
+fn work_whose_future_is_dropped_while_it_is_posted_goes_on_and_leaves_nothing() {
+    for refused in [false, true] {
+        for seed in 0..20 {
+            let plan = Plan::new(seed).refuse(Every::About(2));
+            let pair = Pair::<Dropping>::with(ATTR, CqAttr::new(8), Unclaimed::Drop, Some(plan));
+            let Pair { driver, bob, to_alice, cq, av, domain, .. } = &pair;
+            let counter = Counter::open(domain, CounterAttr::default()).unwrap();
+            let deferred = Deferred::open(cq, 4).unwrap();
+            let works = DeferredDriver::open(&deferred, driver).unwrap();
+            let gone = cq.endpoint(av).unwrap();
+            let to_gone = av.insert(&gone.address().unwrap()).unwrap();
+            drop(gone);
+            let to = if refused { to_gone } else { *to_alice };
+            let (slot, alive) = (Rc::default(), Rc::new(()));
+            let buf = Dropping { at_post: Rc::clone(&slot), _alive: alive.clone() };
+            let work = deferred.post((&counter, 1), bob, Work::send(to), buf).unwrap();
+            let mut future = Box::pin(works.finish(work));
+            assert!(poll_once(&mut future).is_pending());
+            *slot.borrow_mut() = Some(Box::new(future));
+            counter.add(1).unwrap();
+            turns(&(driver, &works));
+            assert!(slot.borrow().is_none(), "it was posted");
+            assert!(deferred.is_empty(), "seed {seed}");
+            assert_eq!(Rc::strong_count(&alive), 1, "seed {seed}: its buffer was dropped");
+        }
+    }
 }

@@ -277,7 +277,7 @@ where
         let mut table = self.body.table.borrow_mut();
         let Some(vacant) = table.vacant() else { return Err(Rejected { buf, error: PostError::Full }) };
         let job = Job::Post { endpoint: endpoint.clone(), work, then: then.cloned(), op: None };
-        let task = Task { job, buf: Some(buf), refused: None, abandoned: false };
+        let task = Task { job, buf: Some(buf), refused: None };
         let key = vacant.add((when.0.clone(), when.1), |a, b| a == b, task);
         drop(table);
         self.wants_driver();
@@ -321,7 +321,7 @@ where
         }
         let mut table = self.body.table.borrow_mut();
         let vacant = table.vacant().ok_or(PostError::Full)?;
-        let task = Task { job: job(of.clone()), buf: None, refused: None, abandoned: false };
+        let task = Task { job: job(of.clone()), buf: None, refused: None };
         let key = vacant.add((when.0.clone(), when.1), |a, b| a == b, task);
         drop(table);
         self.wants_driver();
@@ -409,11 +409,16 @@ where
         self.body.table.borrow().lists() > 0
     }
 
-    /// No future waits for work that has started: its operation is for the driver when it is over ([`look_at_ended`](Self::look_at_ended)).
+    /// No future waits for work that has started, or is just being posted: its operation is for the driver when it is over
+    /// ([`look_at_ended`](Self::look_at_ended)).
     pub(crate) fn abandon(&self, work: WorkKey) {
-        if let Some(task) = self.body.table.borrow_mut().value_mut(work) {
-            task.abandoned = true;
-        }
+        self.body.table.borrow_mut().abandon(work);
+    }
+
+    /// Takes work that was not started after all when no future waited for it any more.
+    pub(crate) fn take_returned_abandoned(&self) -> Option<DeferredEvent<'m, B>> {
+        let work = self.body.table.borrow_mut().abandoned_returned()?;
+        self.take_returned_of(work)
     }
 
     /// [`run`](Self::run), for a driver.

@@ -17,8 +17,6 @@ pub(super) struct Task<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T
     pub(super) buf: Option<B>,
     /// Why it is returned.
     pub(super) refused: Option<PostError>,
-    /// Who waited for it has gone.
-    pub(super) abandoned: bool,
 }
 
 /// What is to be done.
@@ -76,7 +74,9 @@ where
             return false;
         }
         // An operation without a future is for the poll that follows, where there is no driver.
-        let _: Option<OpKey> = if self.cq().is_driven() { None } else { self.look_at_ended() };
+        if !self.cq().is_driven() {
+            let _: (bool, Option<OpKey>) = self.look_at_ended();
+        }
         let (mut list, mut busy) = (0, false);
         while left > 0 && list < self.body.table.borrow().lists() {
             let reached = |counter: &Counter<'m, T>| counter.read().saturating_add(counter.read_error());
@@ -131,8 +131,15 @@ where
             Err(Rejected { buf, error }) => {
                 task.buf = Some(buf);
                 if error.is_transient() {
-                    self.body.table.borrow_mut().put_back(key, task);
-                    return Tried::Again;
+                    let mut table = self.body.table.borrow_mut();
+                    table.put_back(key, task);
+                    if !table.is_abandoned(key) {
+                        return Tried::Again;
+                    }
+                    // The future that waited was dropped by what `post` has called.
+                    drop(table);
+                    self.cancel_waiting(key);
+                    return Tried::Gone;
                 }
                 task.refused = Some(error);
                 task.count(false);
@@ -177,31 +184,34 @@ where
     }
 
     /// Looks at one place, and each time at another, for work whose operation is over without this having been told: its completion is parked, or was
-    /// taken from the queue itself. What is to be counted is counted. An operation without a future is reported once, and its work is over
-    /// then.
-    pub(crate) fn look_at_ended(&self) -> Option<OpKey> {
+    /// taken from the queue itself. What is to be counted is counted: whether anything was, is said first. An operation without a future is reported
+    /// once, and its work is over then.
+    pub(crate) fn look_at_ended(&self) -> (bool, Option<OpKey>) {
         let look = &self.body.look;
         let index = look.get();
         let next = index as usize + 1;
         look.set(if next < self.capacity() { index + 1 } else { 0 });
         let ops = self.cq().ops();
-        self.end_at(index, |op| !ops.knows(op), true);
+        let has_ended = self.end_at(index, |op| !ops.knows(op), true).is_some();
 
         let mut table = self.body.table.borrow_mut();
-        let key = table.started_at(index)?;
-        let task = table.value_mut(key)?;
-        let Job::Post { op: Some(op), then, .. } = &mut task.job else { return None };
-        let (op, succeeded) = (*op, ops.parked_success(*op)?);
-        let (then, abandoned) = (then.take(), task.abandoned);
+        let Some(key) = table.started_at(index) else { return (has_ended, None) };
+        let Some(Job::Post { op: Some(op), then, .. }) = table.value_mut(key).map(|task| &mut task.job) else {
+            return (has_ended, None);
+        };
+        let Some(succeeded) = ops.parked_success(*op) else { return (has_ended, None) };
+        let (op, then) = (*op, then.take());
+        let abandoned = table.is_abandoned(key);
         let ended = if abandoned { table.end(key).0 } else { None };
         // User code may run: it has handles.
         drop(table);
+        let has_counted = then.is_some();
         if let Some(then) = then {
             // As for any: see `Task::count`.
             let _ = if succeeded { then.add(1) } else { then.add_error(1) };
         }
         drop(ended);
-        abandoned.then_some(op)
+        (has_ended || has_counted, abandoned.then_some(op))
     }
 
     /// Takes work that was not started.

@@ -27,6 +27,10 @@ const NONE: u32 = u32::MAX;
 /// After how many turns one of the posts is tried that wait behind others.
 const OTHERS_TURN: u32 = 16;
 
+/// How many operations a task may find over at once between two turns: what comes after them waits, so that other tasks, timers and sockets have their
+/// turn beside a task whose operations all end as they begin.
+const AT_ONCE: u32 = 128;
+
 /// What becomes of the buffer of an operation whose future was dropped, when the operation is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unclaimed {
@@ -59,6 +63,8 @@ pub(super) struct CqDriverInner<'m, T: Transport, B: Buffer> {
     receives_first: Cell<bool>,
     /// How many turns there were in which posts waited.
     turns: Cell<u32>,
+    /// How many operations were found over at once since the last turn.
+    at_once: Cell<u32>,
     /// Operations to take back, oldest first: the first and the last of the list.
     given_up: Cell<(u32, u32)>,
     /// Futures of multi-receives that wait for pieces.
@@ -98,6 +104,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
             failed: Cell::new(None),
             receives_first: Cell::new(false),
             turns: Cell::new(0),
+            at_once: Cell::new(0),
             given_up: Cell::new((NONE, NONE)),
             draining: Cell::new(0),
             room: WaitList::new(),
@@ -184,6 +191,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
 
     fn turn(&self, budget: usize) -> usize {
         let queue = &*self.cq.body;
+        self.at_once.set(0);
         if self.has_to_do() && !self.prepare() {
             return 0;
         }
@@ -245,14 +253,19 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         true
     }
 
-    /// Looks for the end of an operation that has just begun, once: many are over by then, and no task needs to be woken.
+    /// Looks for the end of an operation that has just begun, once: many are over by then, and no task needs to be woken. After [`AT_ONCE`] of
+    /// them the next one waits for a turn.
     #[inline(always)]
     pub(super) fn look_for(&self, key: OpKey) -> Option<Done<B>> {
-        if self.has_to_do() {
+        let at_once = self.at_once.get();
+        if at_once == AT_ONCE || self.has_to_do() {
             return None;
         }
         match self.cq.body.take_one(key) {
-            Next::Taken(done) => return Some(done),
+            Next::Taken(done) => {
+                self.at_once.set(at_once + 1);
+                return Some(done);
+            }
             Next::Kept(Ok(Kept::Nothing)) => {}
             Next::Kept(Ok(kept)) => self.tell_of(kept),
             Next::Kept(Err(error)) => self.cannot_go_on(error),

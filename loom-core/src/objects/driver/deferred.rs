@@ -53,16 +53,20 @@ where
     B: SourceBuffer + TargetBuffer,
     K: Transmits<T> + Receives<T> + Deferrable + Clone,
 {
-    /// Looks at `most` places at most for work that is over, and at none if there is no work.
-    fn look_at_ended(&self, most: usize) {
+    /// Looks at `most` places at most for work that is over, and at none if there is no work. Says whether any may have been counted.
+    fn look_at_ended(&self, most: usize) -> bool {
+        let mut counted = false;
         if self.deferred.is_empty() {
-            return;
+            return counted;
         }
         for _ in 0..self.deferred.capacity().min(most) {
-            if let Some(op) = self.deferred.look_at_ended() {
+            let (has_counted, abandoned) = self.deferred.look_at_ended();
+            counted |= has_counted;
+            if let Some(op) = abandoned {
                 self.driver.body.give_up(op);
             }
         }
+        counted
     }
 }
 
@@ -159,6 +163,12 @@ where
         let inner = &*self.body;
         inner.look_at_ended(LOOKS);
         let busy = inner.deferred.start_due();
+        if inner.driver.body.unclaimed() == Unclaimed::Drop {
+            // User code, at the end.
+            while let Some(returned) = inner.deferred.take_returned_abandoned() {
+                drop(returned);
+            }
+        }
         // Also of what was cancelled meanwhile.
         inner.waiting.tell_where(|work| !inner.deferred.waits(WorkKey::from_word(work)));
         usize::from(busy)
@@ -178,8 +188,9 @@ where
 
     fn may_sleep(&self, _: &Waker) -> Result<bool, SleepError> {
         // A turn has looked at some of the work. What is counted by that may be waited for.
-        self.body.look_at_ended(usize::MAX);
-        Ok(!self.body.deferred.has_waiting())
+        // If it counts, those who wait for that counter are to look before anything sleeps.
+        let counted = self.body.look_at_ended(usize::MAX);
+        Ok(!counted && !self.body.deferred.has_waiting())
     }
 }
 
