@@ -15,7 +15,7 @@ use loom_core::{
     Source, Tag,
 };
 
-/// Keeps the lines of each thread, and panics if one is told to.
+/// Keeps the lines of each thread, and panics at one where a test wants that.
 struct Collector;
 
 thread_local! {
@@ -99,7 +99,7 @@ fn opening_and_closing_are_told_with_names_and_sizes() {
     let World { region, a, b, cq, av, domain, .. } = World::open(&network);
     let key = region.key();
     let told = lines();
-    assert!(!told.iter().any(|line| line.contains(&key.to_string()[2..])), "a key is told: {told:#?}");
+    assert!(!told.iter().any(|line| line.contains(&key.to_string()[2..])), "a line has the key: {told:#?}");
     let caps = domain.info().caps();
     let addresses = [&a, &b].map(|side| side.address().unwrap().to_string());
     let most = isize::MAX;

@@ -5,8 +5,8 @@ use loom_core::objects::atomic::Granted;
 use loom_core::objects::deadline::{Deadline, Spins};
 use loom_core::objects::mr::RemoteRegion;
 use loom_core::protocol::{
-    Atomics, Completes, Connection, Inject, MsgRecv, MsgSend, Outcome, Posted, RmaRead, RmaWrite, TaggedInject,
-    TaggedRecv, TaggedSend,
+    Atomics, Completes, Inject, MsgRecv, MsgSend, Outcome, Posted, RmaRead, RmaWrite, TaggedInject, TaggedRecv,
+    TaggedSend,
 };
 use loom_core::vocabulary::{ImmediateData, Tag};
 use loom_fabric::loom_core;
@@ -230,7 +230,8 @@ fn value<P: Atomics, O: Completes>(
 }
 
 /// What goes to the one peer of a connection, without naming it.
-pub(crate) fn connection<S: Connection + MsgSend<Buf = Bytes>, R: MsgRecv<Buf = Bytes>>(
+#[cfg(feature = "libfabric")]
+pub(crate) fn connection<S: loom_core::protocol::Connection + MsgSend<Buf = Bytes>, R: MsgRecv<Buf = Bytes>>(
     from: &mut S,
     receiver: &mut R,
 ) {

@@ -63,7 +63,7 @@ pub struct MappingAttr<'a> {
     pub pages: &'a [PageSize],
     /// The memory is a file without a name, which other processes can map if they are given [its descriptor](Mapping::file).
     pub shared: bool,
-    /// It is never swapped (`mlock`); `ulimit -l` says how many bytes may be so.
+    /// It is never swapped (`mlock`); `ulimit -l` says how many bytes a process may lock.
     pub locked: bool,
     /// It lies on this NUMA node (`mbind`); without, on that of the thread that touches a page first.
     pub node: Option<u32>,
@@ -128,7 +128,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `size` bytes, rounded up to whole pages.
+    /// Maps `len` bytes, rounded up to whole pages.
     ///
     /// # Errors
     /// The system call that failed, and why: that for the last of the sizes of pages, if none was granted. `EINVAL` if nothing

@@ -153,6 +153,9 @@ pub struct Driving<D> {
 /// let driving = tokio::task::spawn_local(drive(driver.clone(), Mode::Sleep)?);
 /// ```
 ///
+/// It ends with an error when a queue cannot be slept on any more. Operations that tasks wait for make no progress after that, so a program awaits its
+/// handle beside its work ([`run`] does).
+///
 /// # Errors
 /// [`DriveError::Sleep`] if the mode sleeps and there is no descriptor, [`DriveError::Runtime`] if the runtime does not take it.
 ///

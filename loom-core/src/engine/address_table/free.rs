@@ -27,7 +27,7 @@ const fn levels(places: usize) -> ([usize; LEVELS + 1], usize, usize) {
     }
 }
 
-/// How many words a table of `places` has.
+/// How many words a table of `places` places has.
 pub(super) const fn words_for(places: usize) -> usize {
     levels(places).2
 }

@@ -24,7 +24,7 @@ use crate::vocabulary::{AddressFormat, EndpointAddr};
 ///
 /// # let network = Network::new(NetworkAttr::default())?;
 /// # let domain = Domain::open(&network.info())?;
-/// // Slots that a program from outside cannot guess.
+/// // Addresses that a peer chooses cannot all have the same hash.
 /// let attr = AvAttr { seed: 0x5eed, ..AvAttr::new(1000) };
 /// let av = Av::open_in(&domain, attr, Global)?;
 /// assert_eq!(av.peers().count(), 0);
