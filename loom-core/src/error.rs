@@ -149,7 +149,9 @@ impl fmt::Display for PostError {
             }
             PostError::Access => f.write_str("the buffer does not allow the access that the operation needs"),
             PostError::ForeignDescriptor => f.write_str("the buffer is registered in another domain"),
-            PostError::DeviceMemory => f.write_str("the memory of a device cannot be reached, or not looked at"),
+            PostError::DeviceMemory => f.write_str(
+                "the buffer is in the memory of a device: the info does not grant that, or loom would have to read it",
+            ),
             PostError::DataWidth { limit } => write!(f, "immediate data is limited to {limit} bytes"),
             PostError::NotGranted(caps) => write!(f, "the provider does not grant {caps}"),
             PostError::Errno(errno) => write!(f, "the provider refused: {errno}"),

@@ -95,7 +95,7 @@ impl<L: Sharing> DeviceLease<'_, L> {
     /// Says how long the data is: as many bytes as the device has put there, as were received, or as are to be posted.
     ///
     /// # Errors
-    /// [`OutOfLease`] if the lease has not as many; nothing has changed.
+    /// [`OutOfLease`] if the lease has fewer bytes; nothing has changed.
     pub fn set_len(&mut self, len: usize) -> Result<(), OutOfLease> {
         self.0.set_len(len)
     }

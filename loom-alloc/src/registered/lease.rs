@@ -99,7 +99,7 @@ pub struct OutOfLease;
 
 impl fmt::Display for OutOfLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the lease has not as many bytes")
+        f.write_str("the lease has fewer bytes")
     }
 }
 
@@ -107,7 +107,7 @@ impl core::error::Error for OutOfLease {}
 
 impl From<OutOfLease> for Error {
     fn from(_: OutOfLease) -> Self {
-        Error::Invalid("the lease has not as many bytes")
+        Error::Invalid("the lease has fewer bytes")
     }
 }
 
@@ -205,7 +205,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
     /// have whatever was in them.
     ///
     /// # Errors
-    /// [`OutOfLease`] if the lease has not as many bytes from there on; nothing has changed.
+    /// [`OutOfLease`] if the lease has fewer bytes from there on; nothing has changed.
     pub fn set_len(&mut self, len: usize) -> Result<(), OutOfLease> {
         self.room = self.behind(self.data, len)?;
         self.settle();

@@ -137,7 +137,7 @@ impl fmt::Display for ArrivalsError {
         match self {
             ArrivalsError::NoSuchValue { values } => write!(f, "the table counts values below {values}"),
             ArrivalsError::Full => f.write_str("as many wait for arrivals as there is room for"),
-            ArrivalsError::UnknownKey => f.write_str("nobody waits for arrivals by this name"),
+            ArrivalsError::UnknownKey => f.write_str("no wait for arrivals has this key"),
         }
     }
 }

@@ -53,7 +53,7 @@ pub enum LinkError {
 }
 
 impl LinkError {
-    /// What operations end with: `ECANCELED` if this side has closed the link, `EPROTO` if the peer keeps to no protocol, else
+    /// What operations end with: `ECANCELED` if this side has closed the link, `EPROTO` if the peer does not follow the protocol, else
     /// what the carrier says.
     #[must_use]
     pub fn errno(&self) -> Errno {
@@ -75,11 +75,13 @@ impl fmt::Display for LinkError {
             LinkError::Closed => f.write_str("the link was closed"),
             LinkError::Carrier(error) => write!(f, "a packet has failed: {error}"),
             LinkError::Post(error) => write!(f, "a packet was refused: {error}"),
-            LinkError::Wire(error) => write!(f, "the peer keeps to no protocol: {error}"),
-            LinkError::Sequence(error) => write!(f, "the peer keeps to no protocol: {error}"),
-            LinkError::Credit(error) => write!(f, "the peer keeps to no protocol: {error}"),
-            LinkError::Hello => f.write_str("the peer keeps to no protocol: its greeting is none"),
-            LinkError::Unasked => f.write_str("the peer keeps to no protocol: it answers what nobody has asked"),
+            LinkError::Wire(error) => write!(f, "the peer does not follow the protocol: {error}"),
+            LinkError::Sequence(error) => write!(f, "the peer does not follow the protocol: {error}"),
+            LinkError::Credit(error) => write!(f, "the peer does not follow the protocol: {error}"),
+            LinkError::Hello => f.write_str("the peer does not follow the protocol: its first packet is no greeting"),
+            LinkError::Unasked => {
+                f.write_str("the peer does not follow the protocol: it answers a request that was not made")
+            }
         }
     }
 }

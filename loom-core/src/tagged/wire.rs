@@ -131,7 +131,7 @@ impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             WireError::Short { len } => write!(f, "{len} bytes are no packet"),
-            WireError::Magic => f.write_str("it does not begin as packets do"),
+            WireError::Magic => f.write_str("it has not the first bytes of a packet"),
             WireError::Version(version) => write!(f, "version {version} of the packets"),
             WireError::Kind(kind) => write!(f, "a packet of kind {kind}"),
             WireError::Length => f.write_str("a packet is not as long as its header says"),

@@ -64,7 +64,7 @@ impl<C, F> fmt::Debug for Timeout<'_, C, F> {
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the time has come before the future was over")
+        f.write_str("the deadline has passed before the future was over")
     }
 }
 
