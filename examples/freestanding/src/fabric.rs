@@ -58,6 +58,7 @@ pub fn run(out: &mut Output) -> Result<(), Failure> {
         let opened = arena.with(Arena::used);
         writeln!(out, "{}", network.info())?;
         writeln!(out, "{opened} of {} bytes are used", arena.with(Arena::capacity))?;
+        trips.times_out()?;
         operations::run(out, &mut pair, &mut buffers, |buffers| trips.trip(&executor, buffers))?;
         if (arena.with(Arena::used), arena.with(Arena::high_water)) != (opened, opened) {
             return Err(Failure::Memory("operations have taken memory"));

@@ -1,11 +1,14 @@
-//! Two tasks of an executor, which send a message there and back: no `std` for async programs either.
+//! Two tasks of an executor, which send a message there and back, with a timer: no `std` for async programs either.
 
 use core::cell::Cell;
-use core::future::{Future, poll_fn};
+use core::future::{Future, pending, poll_fn};
 use core::pin::Pin;
 use core::task::{Poll, Waker};
+use core::time::Duration;
 
-use loom_async::LocalExecutor;
+use loom_async::clock::Clock;
+use loom_async::timers::Timers;
+use loom_async::{LocalExecutor, block_on};
 use loom_core::Error;
 use loom_core::objects::av::Av;
 use loom_core::objects::driver::CqDriver;
@@ -15,10 +18,23 @@ use loom_core::vocabulary::Tag;
 
 use crate::buffers::{Buffer, Buffers};
 use crate::failure::Failure;
+use crate::processor;
 
 const TAG: Tag = Tag(7);
 /// How many rounds are enough for a message there and back.
 const PATIENCE: u32 = 1000;
+
+/// An answer takes less.
+const LIMIT: Duration = Duration::from_nanos(1 << 36);
+
+/// The time stamp counter, a cycle of which counts as a nanosecond.
+struct Cycles;
+
+impl Clock for Cycles {
+    fn now(&self) -> Duration {
+        Duration::from_nanos(processor::now())
+    }
+}
 
 /// The executor's tasks: each lies where it is pinned.
 pub type Task<'t> = Pin<&'t mut dyn Future<Output = ()>>;
@@ -26,6 +42,7 @@ pub type Task<'t> = Pin<&'t mut dyn Future<Output = ()>>;
 /// What the tasks and the program have in common.
 pub struct Trips<'m, 'b, T: Transport> {
     driver: CqDriver<'m, T, Buffer<'b>>,
+    timers: Timers<Cycles>,
     here: Endpoint<'m, T, Buffer<'b>>,
     there: Endpoint<'m, T, Buffer<'b>>,
     /// The buffers of a trip that is to be made, and who waits for them.
@@ -41,7 +58,7 @@ impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
     pub fn open(driver: CqDriver<'m, T, Buffer<'b>>, av: &Av<'m, T>) -> Result<Self, Failure> {
         let (here, there) = (driver.cq().endpoint(av)?, driver.cq().endpoint(av)?);
         let (asked, asks, back, failed) = Default::default();
-        Ok(Trips { driver, here, there, asked, asks, back, failed })
+        Ok(Trips { driver, timers: Timers::new(Cycles), here, there, asked, asks, back, failed })
     }
 
     /// The task that sends and waits for the answer, whenever it is asked to.
@@ -54,7 +71,7 @@ impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
                 let sent = self.driver.run(message, |message| self.here.tagged_send(peer, TAG, message)).await?;
                 let (message, result) = sent.into_parts();
                 result?;
-                let (room, result) = self.driver.finish(answer).await?.into_parts();
+                let (room, result) = self.timers.timeout(LIMIT, self.driver.finish(answer)).await??.into_parts();
                 result?;
                 self.back.set(Some((message, room)));
             }
@@ -104,7 +121,7 @@ impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
             waker.wake();
         }
         for _ in 0..PATIENCE {
-            executor.round(&self.driver);
+            executor.round(&(&self.driver, &self.timers));
             if let Some((message, room)) = self.back.take() {
                 *buffers = Buffers::new(message, room);
                 return Ok(());
@@ -114,5 +131,11 @@ impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
             }
         }
         Err(Failure::Wrong("a trip does not end"))
+    }
+    /// Sees that a future which does not end is given up at its time, and not before.
+    pub fn times_out(&self) -> Result<(), Failure> {
+        let (begin, limit) = (Cycles.now(), Duration::from_nanos(100_000));
+        let given_up = block_on(&(&self.driver, &self.timers), self.timers.timeout(limit, pending::<()>())).is_err();
+        if given_up && Cycles.now() - begin >= limit { Ok(()) } else { Err(Failure::Wrong("a timer is early")) }
     }
 }
