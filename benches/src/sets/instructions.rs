@@ -9,13 +9,14 @@ use crate::report::{Goal, INSTRUCTIONS, Run};
 use crate::sets::Failure;
 use crate::sets::soft::one_thread::info;
 use crate::sides::group::{Group, Together};
-use crate::sides::{Operation, Side, WORD, raw, safe};
+use crate::sides::{Operation, Side, WORD, finish, raw, safe};
 #[cfg(feature = "libfabric")]
 use crate::sides::{
     Provider,
     c::{C, Calls},
 };
 use crate::statistics::Summary;
+use loom_core::Transport;
 
 /// How often an operation is repeated. What is done once vanishes in the division.
 const COUNT: u32 = 1000;
@@ -25,6 +26,9 @@ const COUNT: u32 = 1000;
 const SIDES: &[&str] = &["c", "shim", "shm", "shm_raw", "soft", "soft_raw"];
 #[cfg(not(feature = "libfabric"))]
 const SIDES: &[&str] = &["soft", "soft_raw"];
+
+/// The sides that wait by key.
+const FINISHES: &[&str] = if cfg!(feature = "libfabric") { &["soft", "shm"] } else { &["soft"] };
 
 /// Polling a full queue is left out: filling it would be counted along.
 fn operations() -> impl Iterator<Item = Operation> {
@@ -61,6 +65,10 @@ pub(crate) fn measure(run: &mut Run) -> Result<(), Failure> {
             let name = format!("{side}.instructions.{}", operation.name(len(operation)));
             run.summary(&name, (INSTRUCTIONS, goal), Summary::exact(count));
         }
+    }
+    for side in FINISHES {
+        let name = format!("{side}.instructions.{}", finish::NAME);
+        run.summary(&name, (INSTRUCTIONS, Goal::Lower), Summary::exact(count(side, finish::NAME)?));
     }
     for operation in Together::ALL {
         let name = format!("soft.instructions.{}", operation.name());
@@ -105,6 +113,15 @@ pub fn only(side: &str, name: &str, count: u32) -> Result<(), Failure> {
         counted_together(&Group::open()?, operation, count);
         return Ok(());
     }
+    if name == finish::NAME {
+        match side {
+            "soft" => counted_by_finish(&finish::Pair::open(&info()?)?, count),
+            #[cfg(feature = "libfabric")]
+            "shm" => counted_by_finish(&finish::Pair::open(&Provider::SHM.info()?)?, count),
+            side => return Err(format!("{side} does not wait by key").into()),
+        }
+        return Ok(());
+    }
     let operation =
         Operation::SIZED.into_iter().chain(Operation::POLLS).find(|operation| operation.name(len(*operation)) == name);
     let operation = operation.ok_or_else(|| format!("there is no operation '{name}'"))?;
@@ -128,6 +145,12 @@ pub fn only(side: &str, name: &str, count: u32) -> Result<(), Failure> {
 #[inline(never)]
 fn counted(side: &mut dyn Side, operation: Operation, count: u32) {
     side.run(operation, len(operation), count);
+}
+
+/// As [`counted`].
+#[inline(never)]
+fn counted_by_finish<T: Transport + 'static>(pair: &finish::Pair<T>, count: u32) {
+    pair.run(count);
 }
 
 /// As [`counted`].

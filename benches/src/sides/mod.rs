@@ -3,6 +3,7 @@
 
 #[cfg(feature = "libfabric")]
 pub(crate) mod c;
+pub(crate) mod finish;
 pub(crate) mod group;
 pub(crate) mod raw;
 pub(crate) mod safe;
