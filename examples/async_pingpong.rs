@@ -96,15 +96,11 @@ struct Side<T: Transport + 'static> {
 
 impl<T: Transport + 'static> Side<T> {
     async fn send(&self, message: Vec<u8>) -> Result<Vec<u8>, Error> {
-        let (message, result) = self.driver.run(message, |buf| self.endpoint.send(self.peer, buf)).await?.into_parts();
-        result?;
-        Ok(message)
+        Ok(self.driver.run(message, |buf| self.endpoint.send(self.peer, buf)).await?.into_result()?.0)
     }
 
     async fn receive(&self, room: Vec<u8>) -> Result<Vec<u8>, Error> {
-        let (message, result) = self.driver.run(room, |buf| self.endpoint.recv(Source::Any, buf)).await?.into_parts();
-        result?;
-        Ok(message)
+        Ok(self.driver.run(room, |buf| self.endpoint.recv(Source::Any, buf)).await?.into_result()?.0)
     }
 }
 

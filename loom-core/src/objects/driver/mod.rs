@@ -24,9 +24,7 @@
 //! let greeted = async {
 //!     let received = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
 //!     driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?;
-//!     let (greeting, result) = driver.finish(received).await?.into_parts();
-//!     result?;
-//!     Ok::<_, loom_core::Error>(greeting)
+//!     Ok::<_, loom_core::Error>(driver.finish(received).await?.into_result()?.0)
 //! };
 //!
 //! // The smallest executor: one task, which is asked again after each turn.
