@@ -6,34 +6,36 @@
 //! cargo run --release --example async_pingpong --features libfabric -- --provider 'tcp;ofi_rxm' --executor tokio-busy
 //! ```
 //!
-//! Two tasks of one thread, each with a queue of its own: one sends and waits for the answer, the other answers. Every byte is checked. The
-//! tasks know nothing of the executor; it is chosen in [`play`].
+//! Two sides on one thread, each with a queue of its own: one sends and waits for the answer, the other answers. Every byte is checked. The
+//! sides know nothing of the executor; it is chosen in [`play`]. loom's own, `LocalExecutor`, has a task for each.
 
 #![forbid(unsafe_code)]
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io::{self, Write};
+use std::pin::{Pin, pin};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use loom_async::tokio::Mode;
-use loom_async::{block_on, tokio as runtime};
-use loom_core::objects::driver::{CqDriver, Unclaimed};
+use loom_async::{LocalExecutor, tokio as runtime};
+use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
 use loom_fabric::{
     Av, Cq, CqAttr, Domain, Endpoint, Error, Info, Network, NetworkAttr, Peer, Source, Transport, loom_core,
 };
 
 const HELP: &str = "\
-Ping-pong between two tasks of one thread.
+Ping-pong between two sides on one thread.
 
-    --executor NAME    own (default), tokio-busy, tokio-sleep, or tokio-hybrid: spins for 50 us, then sleeps
+    --executor NAME    own (default): a LocalExecutor; tokio-busy, tokio-sleep, or tokio-hybrid: spins for 50 us, then sleeps
     --provider NAME    soft (default), or a provider of libfabric (with the feature `libfabric`)
     --rounds N         how often there and back (default 20000)
     --size BYTES       of a message (default 64)
     --help
 ";
 
-/// Who runs the tasks.
+/// What runs both sides.
 #[derive(Clone, Copy)]
 enum Executor {
     Own,
@@ -96,15 +98,11 @@ struct Side<T: Transport + 'static> {
 
 impl<T: Transport + 'static> Side<T> {
     async fn send(&self, message: Vec<u8>) -> Result<Vec<u8>, Error> {
-        let (message, result) = self.driver.run(message, |buf| self.endpoint.send(self.peer, buf)).await?.into_parts();
-        result?;
-        Ok(message)
+        Ok(self.driver.run(message, |buf| self.endpoint.send(self.peer, buf)).await?.into_result()?.0)
     }
 
     async fn receive(&self, room: Vec<u8>) -> Result<Vec<u8>, Error> {
-        let (message, result) = self.driver.run(room, |buf| self.endpoint.recv(Source::Any, buf)).await?.into_parts();
-        result?;
-        Ok(message)
+        Ok(self.driver.run(room, |buf| self.endpoint.recv(Source::Any, buf)).await?.into_result()?.0)
     }
 }
 
@@ -148,13 +146,14 @@ fn play<T: Transport + 'static>(info: &Info<T>, options: &Options) -> Result<Dur
     // The first rounds make connections.
     let mut time = Duration::ZERO;
     for rounds in [100, rounds] {
-        let both = both(asks(&a, rounds, size), answers(&b, rounds, size));
+        let (drivers, asks, answers) = ((&a.driver, &b.driver), asks(&a, rounds, size), answers(&b, rounds, size));
         let begin = Instant::now();
         match executor {
-            Executor::Own => block_on(&(&a.driver, &b.driver), both)?,
+            Executor::Own => as_tasks(&drivers, [pin!(asks), pin!(answers)])?,
             Executor::Tokio(mode) => {
                 let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-                tokio.block_on(runtime::run((&a.driver, &b.driver), mode, both))??;
+                let both = async { futures_util::try_join!(asks, answers) };
+                tokio.block_on(runtime::run(drivers, mode, both))??;
             }
         }
         time = begin.elapsed();
@@ -162,9 +161,25 @@ fn play<T: Transport + 'static>(info: &Info<T>, options: &Options) -> Result<Dur
     Ok(time)
 }
 
-/// Both futures; the first error ends them.
-async fn both<E>(a: impl Future<Output = Result<(), E>>, b: impl Future<Output = Result<(), E>>) -> Result<(), E> {
-    futures_util::try_join!(a, b).map(|_| ())
+/// One side, whatever its type.
+type Playing<'a> = Pin<&'a mut dyn Future<Output = Result<(), Error>>>;
+
+/// Runs each side as a task of its own; the first error ends both.
+fn as_tasks(drive: &impl Drive, sides: [Playing<'_>; 2]) -> Result<(), Error> {
+    async fn plays(side: Playing<'_>, failed: &Cell<Option<Error>>) {
+        if let Err(error) = side.await {
+            failed.set(Some(error));
+        }
+    }
+    let failed = Cell::new(None);
+    let executor = LocalExecutor::new(sides.len())?;
+    for side in sides {
+        executor.spawn(plays(side, &failed))?;
+    }
+    while !executor.is_empty() && failed.get().is_none() {
+        executor.round(drive);
+    }
+    failed.get().map_or(Ok(()), Err)
 }
 
 #[cfg(feature = "libfabric")]

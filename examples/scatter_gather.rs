@@ -213,9 +213,7 @@ fn worker<T: Transport + 'static>(
                 buf[size / 2] ^= 1;
             }
             let sent = cq.post(buf, Until::new(failed), |answer| group.tagged_send(first, ANSWER, answer))?;
-            let (answer, result) = cq.finish(sent, Until::new(failed))?.into_parts();
-            result?;
-            buf = answer;
+            (buf, _) = cq.finish(sent, Until::new(failed))?.into_result()?;
         }
     }
     Ok(())

@@ -47,9 +47,7 @@ impl<T: Transport, K: Kind<T>> Link<T, K> {
     pub(crate) async fn send(&self, driver: &Driver<T>, message: Bytes) -> Result<Bytes, Error> {
         let sent = driver.run(message, |message| self.endpoint.send(self.to, message));
         // A peer that receives nothing would hold up its task for ever.
-        let (message, result) = timeout(PATIENCE, sent).await.map_err(|_| Errno::ETIMEDOUT)??.into_parts();
-        result?;
-        Ok(message)
+        Ok(timeout(PATIENCE, sent).await.map_err(|_| Errno::ETIMEDOUT)??.into_result()?.0)
     }
 
     /// Receives a message of at most [`MAX_MESSAGE`] bytes into a buffer of any length.

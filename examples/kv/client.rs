@@ -123,9 +123,8 @@ impl<T: Transport + 'static> Client<T> {
             // Before the request, so that there is room for its answer.
             let room = driver.post(vec![0; MAX_MESSAGE], |room| endpoint.recv(Source::Any, room)).await?;
             driver.run(message, |message| endpoint.send(self.server, message)).await?.result()?;
-            let (bytes, result) = driver.finish(room).await?.into_parts();
-            let len = result?.len();
-            Ok::<_, Error>(Answer { bytes, len })
+            let (bytes, received) = driver.finish(room).await?.into_result()?;
+            Ok::<_, Error>(Answer { bytes, len: received.len() })
         };
         let answer = timeout(PATIENCE, answered).await.map_err(|_| KvError::NoAnswer)??;
         self.over = false;

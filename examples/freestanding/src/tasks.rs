@@ -69,10 +69,8 @@ impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
                 let (message, room) = self.is_asked().await;
                 let answer = self.driver.post(room, |room| self.here.tagged_recv(Source::Any, TAG, room)).await?;
                 let sent = self.driver.run(message, |message| self.here.tagged_send(peer, TAG, message)).await?;
-                let (message, result) = sent.into_parts();
-                result?;
-                let (room, result) = self.timers.timeout(LIMIT, self.driver.finish(answer)).await??.into_parts();
-                result?;
+                let (message, _) = sent.into_result()?;
+                let (room, _) = self.timers.timeout(LIMIT, self.driver.finish(answer)).await??.into_result()?;
                 self.back.set(Some((message, room)));
             }
         };
@@ -86,12 +84,9 @@ impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
             let mut room = room;
             loop {
                 let received = self.driver.run(room, |room| self.there.tagged_recv(Source::Any, TAG, room)).await?;
-                let (message, result) = received.into_parts();
-                result?;
+                let (message, _) = received.into_result()?;
                 let sent = self.driver.run(message, |message| self.there.tagged_send(peer, TAG, message)).await?;
-                let (message, result) = sent.into_parts();
-                result?;
-                room = message;
+                (room, _) = sent.into_result()?;
             }
         };
         self.ends(back.await);

@@ -1,7 +1,14 @@
-//! Runtimes that loom knows nothing of drive a fabric by the contract of `Sleepable`: a loop around `poll`, and smol.
+//! Runtimes that loom knows nothing of drive a fabric by the contract of `Sleepable`: a loop around epoll, and smol.
 
-#![allow(missing_docs, unsafe_code, clippy::unwrap_used, reason = "tests: they call the system, and fail by panicking")]
+#![allow(
+    missing_docs,
+    unsafe_code,
+    clippy::unwrap_used,
+    reason = "tests: they lend descriptors, and fail by panicking"
+)]
 
+use core::cell::Cell;
+use core::ffi::c_int;
 use core::pin::pin;
 use core::task::{Context, Poll};
 use std::future::Future;
@@ -12,9 +19,11 @@ use std::task::{Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use loom_core::objects::driver::{CqDriver, Sleepable, Unclaimed};
+use loom_core::objects::driver::{CqDriver, Drive, SleepError, Sleepable, Unclaimed};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::{Av, Cq, CqAttr, Domain, Endpoint, EndpointAddr, Source};
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
 
 type S = Soft<'static>;
 
@@ -22,16 +31,25 @@ const ROUNDS: u8 = 200;
 /// The longest sleep: a wake-up that is lost shows as one.
 const LIMIT: Duration = Duration::from_secs(20);
 
+type Driver = CqDriver<'static, S, Vec<u8>>;
+
 struct Side {
-    driver: CqDriver<'static, S, Vec<u8>>,
+    /// That of a queue without events, which is driven first: a runtime that waits for the first descriptor alone sleeps for ever.
+    idle: Driver,
+    driver: Driver,
     endpoint: Endpoint<'static, S, Vec<u8>>,
     av: Av<'static, S>,
 }
 
 fn side(domain: &Domain<'static, S>) -> Side {
-    let (av, cq) = (Av::open(domain, 2).unwrap(), Cq::open(domain, CqAttr::new(8).with_fd()).unwrap());
-    let endpoint = cq.endpoint(&av).unwrap();
-    Side { driver: CqDriver::open(&cq, Unclaimed::Drop).unwrap(), endpoint, av }
+    let [idle, driver] = [(); 2].map(|()| driver(domain));
+    let av = Av::open(domain, 2).unwrap();
+    let endpoint = driver.cq().endpoint(&av).unwrap();
+    Side { idle, driver, endpoint, av }
+}
+
+fn driver(domain: &Domain<'static, S>) -> Driver {
+    CqDriver::open(&Cq::open(domain, CqAttr::new(8).with_fd()).unwrap(), Unclaimed::Drop).unwrap()
 }
 
 /// One side of a ping-pong.
@@ -77,10 +95,23 @@ impl Wake for Flag {
     }
 }
 
-/// Runs a future, and sleeps in `poll` while there is nothing to do. (Wakers of other threads would need a descriptor, too.)
-fn block_on_poll<V>(drive: &impl Sleepable, future: impl Future<Output = V>) -> V {
-    let mut fds = Vec::new();
-    drive.wait_fds(&mut |fd| fds.push(libc::pollfd { fd, events: libc::POLLIN, revents: 0 })).unwrap();
+/// A descriptor that a runtime waits for, and its owner keeps.
+struct Lent(RawFd);
+
+impl std::os::fd::AsFd for Lent {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: open as long as the driver (`Sleepable`), which is there as long as this.
+        unsafe { BorrowedFd::borrow_raw(self.0) }
+    }
+}
+
+/// Runs a future, and sleeps in `epoll_wait` while there is nothing to do. (Wakers of other threads would need a descriptor, too.)
+fn block_on_epoll<V>(drive: &impl Sleepable, future: impl Future<Output = V>) -> V {
+    let fds = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+    let add = &mut |fd| epoll::add(&fds, Lent(fd), epoll::EventData::new_u64(0), epoll::EventFlags::IN).unwrap();
+    drive.wait_fds(add).unwrap();
+    let limit = Timespec::try_from(LIMIT).unwrap();
+    let mut events = Vec::with_capacity(4);
     let flag = Arc::new(Flag(AtomicBool::new(true)));
     let waker = Waker::from(flag.clone());
     let mut future = pin!(future);
@@ -90,29 +121,70 @@ fn block_on_poll<V>(drive: &impl Sleepable, future: impl Future<Output = V>) -> 
         {
             return value;
         }
-        // Descriptors are level-triggered here: there is nothing to forget before it is asked.
-        if drive.turn(16) == 0 && !flag.0.load(Ordering::Acquire) && drive.may_sleep(&waker).unwrap() {
-            let limit = i32::try_from(LIMIT.as_millis()).unwrap();
-            // SAFETY: as many entries as it is told, of descriptors that are open.
-            let woken = unsafe { libc::poll(fds.as_mut_ptr(), fds.len().try_into().unwrap(), limit) };
-            assert!(woken > 0, "a wake-up is lost");
+        // Descriptors are level-triggered here: there is nothing to forget before it is asked. The flag comes last: what is asked may set it.
+        if drive.turn(16) == 0 && drive.may_sleep(&waker).unwrap() && !flag.0.load(Ordering::Acquire) {
+            events.clear();
+            match epoll::wait(&fds, rustix::buffer::spare_capacity(&mut events), Some(&limit)) {
+                Ok(woken) => assert!(woken > 0, "a wake-up is lost"),
+                // A signal wakes for nothing, which is allowed.
+                Err(error) => assert_eq!(error, Errno::INTR),
+            }
         }
     }
 }
 
 #[test]
-fn loop_around_poll_drives_a_fabric() {
-    play(|side, peer, begins| block_on_poll(&side.driver, plays(side, peer, begins)));
+fn loop_around_epoll_drives_a_fabric() {
+    play(|side, peer, begins| block_on_epoll(&(&side.idle, &side.driver), plays(side, peer, begins)));
 }
 
-/// A descriptor that smol waits for, and its owner keeps.
-struct Lent(RawFd);
+/// A driver that runs code of the user when it is asked, which wakes a task.
+struct WakesWhenAsked<'a> {
+    driver: &'a Driver,
+    task: &'a Cell<Option<Waker>>,
+}
 
-impl std::os::fd::AsFd for Lent {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: open as long as the driver (`Sleepable`), which is there as long as this.
-        unsafe { BorrowedFd::borrow_raw(self.0) }
+impl Drive for WakesWhenAsked<'_> {
+    fn turn(&self, budget: usize) -> usize {
+        self.driver.turn(budget)
     }
+}
+
+// SAFETY: those of the driver.
+unsafe impl Sleepable for WakesWhenAsked<'_> {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+        self.driver.wait_fds(each)
+    }
+
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+        let may = self.driver.may_sleep(waker)?;
+        if let Some(task) = self.task.take() {
+            task.wake();
+        }
+        Ok(may)
+    }
+}
+
+/// Runs a task that is woken by the question alone whether its runtime may sleep.
+fn wake_when_asked(run: impl FnOnce(WakesWhenAsked<'_>, &mut dyn FnMut(&mut Context<'_>) -> Poll<()>)) {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let driver = driver(&Domain::open(&network.info()).unwrap());
+    let task = Cell::new(None);
+    let mut is_first = true;
+    let mut polled = |cx: &mut Context<'_>| {
+        if core::mem::take(&mut is_first) {
+            task.set(Some(cx.waker().clone()));
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    };
+    run(WakesWhenAsked { driver: &driver, task: &task }, &mut polled);
+    assert!(task.take().is_none(), "it was asked");
+}
+
+#[test]
+fn loop_around_epoll_does_not_sleep_when_the_question_has_woken_it() {
+    wake_when_asked(|drive, polled| block_on_epoll(&drive, core::future::poll_fn(polled)));
 }
 
 /// Drives in smol for as long as a future takes.
@@ -125,11 +197,13 @@ async fn run_in_smol<V>(drive: impl Sleepable, future: impl Future<Output = V>) 
                 smol::future::yield_now().await;
                 continue;
             }
-            // One-shot: from here on the runtime wakes this task when a descriptor is readable.
-            let mut readable = pin!(fds[0].readable());
+            // One-shot: from here on the runtime wakes this task when one of the descriptors is readable.
+            let mut readable: Vec<_> = fds.iter().map(|fd| Box::pin(fd.readable())).collect();
             let mut asleep = false;
             core::future::poll_fn(|cx| {
-                if readable.as_mut().poll(cx).is_ready() || asleep {
+                // Each of them is polled, so that each wakes this task.
+                let ready = readable.iter_mut().map(|fd| fd.as_mut().poll(cx)).filter(Poll::is_ready).count();
+                if ready > 0 || asleep {
                     return Poll::Ready(());
                 }
                 asleep = drive.may_sleep(cx.waker()).unwrap();
@@ -145,10 +219,20 @@ async fn run_in_smol<V>(drive: impl Sleepable, future: impl Future<Output = V>) 
 #[test]
 fn smol_drives_a_fabric() {
     play(|side, peer, begins| {
-        let too_late = async {
-            smol::Timer::after(LIMIT).await;
-            panic!("it does not end in time");
-        };
-        smol::block_on(run_in_smol(&side.driver, smol::future::or(plays(side, peer, begins), too_late)));
+        let drives = (&side.idle, &side.driver);
+        smol::block_on(run_in_smol(drives, smol::future::or(plays(side, peer, begins), too_late())));
     });
+}
+
+#[test]
+fn smol_does_not_sleep_when_the_question_has_woken_it() {
+    wake_when_asked(|drive, polled| {
+        let polled = core::future::poll_fn(polled);
+        smol::block_on(run_in_smol(drive, smol::future::or(polled, too_late())));
+    });
+}
+
+async fn too_late() {
+    smol::Timer::after(LIMIT).await;
+    panic!("it does not end in time");
 }

@@ -153,6 +153,25 @@ fn cancelled_operation_is_awaited_whatever_becomes_of_it() {
 }
 
 #[test]
+fn call_of_cancel_cancels_and_its_future_borrows_nothing() {
+    fn kept<F: Future + 'static>(future: F) -> F {
+        future
+    }
+    begin();
+    let pair = Pair::open(4, Unclaimed::Drop);
+    let Pair { driver, alice, bob, to_bob, .. } = &pair;
+    let [first, second, third] = [1, 2, 3].map(|byte| bob.recv(Source::Any, Memory::new(&[byte])).unwrap());
+    // One is kept and not polled, one is dropped.
+    let cancelled = kept(driver.finish(first).cancel(bob));
+    drop(driver.finish(second).cancel(bob));
+    alice.inject(*to_bob, &[9]).unwrap();
+    assert_eq!(block_on(driver, driver.finish(third)).unwrap().buf().bytes(), [9], "the others take no message");
+    let outcome = block_on(driver, cancelled).unwrap().result();
+    assert_eq!(outcome.unwrap_err().errno, Errno::ECANCELED);
+    assert_eq!(driver.cq().in_flight(), 0);
+}
+
+#[test]
 fn answer_to_a_peek_whose_future_was_dropped_is_an_event_with_its_claim() {
     let pair = Pair::<Vec<u8>>::open(4, Unclaimed::Drop);
     let Pair { driver, alice, bob, to_bob, .. } = &pair;

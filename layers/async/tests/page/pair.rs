@@ -59,8 +59,7 @@ pub fn run_over(pair: Pair, example: impl AsyncFnOnce(&Pair) -> Result<(), Error
 
 /// As the page has it.
 pub fn done<B, E: Into<Error>>(ended: Result<Done<B>, E>) -> Result<(B, Transfer), Error> {
-    let (buf, result) = ended.map_err(Into::into)?.into_parts();
-    Ok((buf, result?))
+    Ok(ended.map_err(Into::into)?.into_result()?)
 }
 
 /// Waits until these bytes are at the start of a region. A completed write may arrive later.

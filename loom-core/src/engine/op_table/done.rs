@@ -179,6 +179,43 @@ impl<B> Done<B> {
         self.buf
     }
 
+    /// The buffer and the transfer of an operation that succeeded. On an error the buffer is dropped: [`into_parts`](Self::into_parts) gives
+    /// it back in either case.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
+    ///
+    /// let network = Network::new(NetworkAttr::default())?;
+    /// let domain = Domain::open(&network.info())?;
+    /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// let to_bob = av.insert(&bob.address()?)?;
+    ///
+    /// let sent = alice.send(to_bob, b"hello".to_vec())?;
+    /// let received = bob.recv(Source::Any, vec![0; 8])?;
+    /// let (bytes, transfer) = cq.finish(received, Forever)?.into_result()?;
+    /// assert_eq!(&bytes[..transfer.len()], b"hello");
+    /// // Four bytes of room for five.
+    /// let message = cq.finish(sent, Forever)?.into_result()?.0;
+    /// let sent = alice.send(to_bob, message)?;
+    /// let received = bob.recv(Source::Any, vec![0; 4])?;
+    /// let error = cq.finish(received, Forever)?.into_result().expect_err("the message is longer");
+    /// assert_eq!(error.errno, Errno::ETRUNC);
+    /// # cq.finish(sent, Forever)?.into_result()?;
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`result`](Self::result).
+    #[inline]
+    pub fn into_result(self) -> Result<(B, Transfer), OpError> {
+        let (buf, result) = self.into_parts();
+        Ok((buf, result?))
+    }
+
     /// The buffer, and how the operation ended.
     #[inline]
     pub fn into_parts(self) -> (B, Result<Transfer, OpError>) {

@@ -47,16 +47,44 @@ impl<'m, T: Transport, B: Buffer> Finish<'m, T, B> {
         self.0.wait.key()
     }
 
-    /// Cancels the operation ([`Endpoint::cancel`]), and waits for what has become of it: a success that came first, or
-    /// [`ECANCELED`](Errno::ECANCELED).
+    /// Cancels the operation ([`Endpoint::cancel`]) before it returns. The future then waits for the outcome: a success that came first, or
+    /// [`ECANCELED`](Errno::ECANCELED). It does not borrow the endpoint.
     ///
-    /// # Errors
-    /// As [`CqDriver::finish`]. That the provider does not cancel it is none: the operation is waited for then.
+    /// The future ends as that of [`CqDriver::finish`]. If the provider does not cancel the operation, the future waits for its end.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use core::pin::pin;
+    /// # use core::task::{Context, Poll, Waker};
+    /// # use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # use loom_core::{Av, Cq, Domain, Errno, Source};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let bob = cq.endpoint(&av)?;
+    /// # let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+    /// # let task = async {
+    /// let received = driver.finish(bob.recv(Source::Any, vec![0; 5])?);
+    /// let done = received.cancel(&bob).await?;
+    /// assert_eq!(done.result().expect_err("no message came").errno, Errno::ECANCELED);
+    /// # Ok::<_, loom_core::Error>(())
+    /// # };
+    /// # let mut task = pin!(task);
+    /// # loop {
+    /// #     match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    /// #         Poll::Ready(result) => break result?,
+    /// #         Poll::Pending => driver.turn(16),
+    /// #     };
+    /// # }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[doc(alias = "fi_cancel")]
-    pub async fn cancel<K>(self, endpoint: &Endpoint<'_, T, B, K>) -> Result<Done<B>, CqError> {
+    pub fn cancel<K>(self, endpoint: &Endpoint<'_, T, B, K>) -> Self {
         // Whatever the provider says: the outcome tells.
         let _: Result<(), Errno> = endpoint.cancel(self.key());
-        self.await
+        self
     }
 }
 

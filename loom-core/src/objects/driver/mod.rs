@@ -24,9 +24,7 @@
 //! let greeted = async {
 //!     let received = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
 //!     driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?;
-//!     let (greeting, result) = driver.finish(received).await?.into_parts();
-//!     result?;
-//!     Ok::<_, loom_core::Error>(greeting)
+//!     Ok::<_, loom_core::Error>(driver.finish(received).await?.into_result()?.0)
 //! };
 //!
 //! // The smallest executor: one task, which is asked again after each turn.
@@ -65,8 +63,8 @@
 //! # What they promise
 //!
 //! - **A future may be dropped at any point.** It holds a key and no buffer. Its operation goes on in its slot, and when that is over, its buffer
-//!   is dropped or can be taken back, as [`Unclaimed`] says. An operation that is to end early is [cancelled](Finish::cancel), which awaits the
-//!   outcome. A future that has not posted yet holds its buffer, and drops it.
+//!   is dropped or can be taken back, as [`Unclaimed`] says. An operation that is to end early is [cancelled](Finish::cancel): the call
+//!   cancels it, and the future that it returns awaits the outcome. A future that has not posted yet holds its buffer, and drops it.
 //! - **A post waits for room in order of arrival.** What the queue or the provider refuses for the moment
 //!   ([`PostError::is_transient`](crate::error::PostError::is_transient)) is tried again after a turn, the oldest first. A post that comes later waits
 //!   behind those that wait. So that a peer that takes nothing does not hold up the others for ever, one of those further behind is tried, too,

@@ -21,7 +21,8 @@ use crate::vocabulary::Errno;
 ///
 /// 1. It takes a [turn](Drive::turn), and polls what that has woken, until a turn finds nothing.
 /// 2. It begins to wait for all [descriptors](Self::wait_fds), or makes the runtime forget that they were readable (edge-triggered).
-/// 3. It asks whether it [may sleep](Self::may_sleep). If not, it goes on with the first step.
+/// 3. It asks whether it [may sleep](Self::may_sleep). If not, it goes on with the first step. The call may run code of the user, which drops buffers
+///    and wakers, and so may wake tasks: the executor looks behind the call whether one was woken, and if so goes on with the first step.
 /// 4. It sleeps until a descriptor is readable, or the waker is woken that it has given. Both may happen for nothing.
 ///
 /// The second step comes before the third: what becomes readable in between is found by one of them.
@@ -38,7 +39,7 @@ pub unsafe trait Sleepable: Drive {
 
     /// Whether the executor may sleep now. `waker` is woken when a future waits for something new, which takes another turn.
     ///
-    /// It may not as long as a post waits for room, or a multi-receive for its pieces: no descriptor tells of these.
+    /// It may not as long as a post waits for room, or a multi-receive for its pieces: no descriptor tells of these. The call may wake tasks.
     ///
     /// # Errors
     /// [`SleepError`]
