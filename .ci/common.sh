@@ -51,6 +51,12 @@ tested() {
     echo "$passed tests passed"
 }
 
+# Builds test programs, and runs them, two at a time, as `tested` does.
+programs() {
+    command -v python3 >/dev/null || packages python3
+    tested .ci/test_programs "$@"
+}
+
 # Runs a command that has to fail, and to say why.
 fails_with() {
     local wanted=$1 log

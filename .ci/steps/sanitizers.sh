@@ -27,7 +27,7 @@ step_asan() { # AddressSanitizer over the tests, with a planted fault as control
     local tests=(cargo +nightly test --locked --target "$TARGET" --workspace --features "$FEATURES")
     # The walks over every sequence are left to the step `test`, random ones to the step `fuzz`: it plays the same worlds. So is
     # what only counts: bytes, credits, places of addresses. The sanitizer has an `mlock` of its own, which locks nothing.
-    tested "${tests[@]}" --lib --test op_table --test completions --test peer_table --test address_table --test tag_matcher \
+    programs "${tests[@]}" --lib --test op_table --test completions --test peer_table --test address_table --test tag_matcher \
         --test collectives --test protocols --test soft_close --test soft_modes --test soft_faults --test soft_threads --test tagged --test regions --test handles \
         --test handles_held \
         --test mapping --test mr_cache --test registered --test stories --test tasks --test wakers --test timers --test streams --test windows \
@@ -36,7 +36,7 @@ step_asan() { # AddressSanitizer over the tests, with a planted fault as control
         --skip every_operation_brings
     # Other allocators than the global one are none of the sanitizer's, and some providers show it nothing that others do not. The
     # programs that are not here run under valgrind.
-    tested "${tests[@]}" --test transports --test connected --test ofi_raw --test ofi_regions --test ofi_scalable --test shm_processes \
+    programs "${tests[@]}" --test transports --test connected --test ofi_raw --test ofi_regions --test ofi_scalable --test shm_processes \
         -- --skip soft-static-arena --skip soft-pools --skip soft-bumpalo --skip net:: --skip udp:: --skip "sockets, datagrams::"
     # One seed, another one each day.
     LOOM_SEED=$((1 + 10#$(date +%j) % 199)) tested "${tests[@]}" --test fault_injection
@@ -100,7 +100,7 @@ step_tsan() { # ThreadSanitizer over the threaded tests of the software transpor
     export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg loom_byte_copies" CARGO_TARGET_DIR=$PWD/target/tsan
     export TSAN_OPTIONS="suppressions=$PWD/.ci/tsan.supp halt_on_error=1"
     local tests=(cargo +nightly test --locked --target "$TARGET" --workspace --features loom-fabric-core/std,loom-fabric-async/std,loom-fabric-group/std)
-    tested "${tests[@]}" --lib --test transports --test soft_iovecs --test soft_atomics --test soft_peer_counters --test soft_threads \
+    programs "${tests[@]}" --lib --test transports --test soft_iovecs --test soft_atomics --test soft_peer_counters --test soft_threads \
         --test soft_lanes --test soft_sleeping --test registered --test collectives --test protocols --test wakers -- thread
     # One at a time: threads that the test program itself has waited for look like a race with whatever uses their memory next.
     tested "${tests[@]}" --test peer_table --test regions -- --skip every_sequence --skip handles_of_another_table \

@@ -3,8 +3,14 @@
 
 step_test() { # the tests, over the software transport and every software provider
     libfabric
-    tested cargo test --locked --workspace --features "$FEATURES"
-    local said
+    local docs log said
+    log=$(mktemp)
+    tested cargo test --locked --workspace --features "$FEATURES" --doc >"$log" 2>&1 &
+    docs=$!
+    programs cargo test --locked --workspace --features "$FEATURES"
+    wait "$docs" || { cat "$log"; die "the programs of the documentation"; }
+    cat "$log"
+    rm "$log"
     said=$(cargo test --locked --workspace --features "$FEATURES" --test mr_cache userfaultfd -- --nocapture 2>&1) ||
         die "$said"
     if grep -q "skipped: userfaultfd" <<<"$said"; then skip "tests of userfaultfd, which this system does not allow"; fi
@@ -16,7 +22,7 @@ step_newer() { # the tests over libfabric once more, with libfabric 2.5.1 at run
     folder=$(newer_libfabric)
     [ -n "$folder" ] || die "there is no libfabric.so.1 in the wheel"
     # With the features of the step `test`: it has built these programs already.
-    tested env LD_LIBRARY_PATH="$folder" cargo test --locked --workspace --features "$FEATURES" "${LIBFABRIC_TESTS[@]}" \
+    LD_LIBRARY_PATH=$folder programs cargo test --locked --workspace --features "$FEATURES" "${LIBFABRIC_TESTS[@]}" \
         --test process_death --test hosts --test no_alloc --test async_descriptors
 }
 
@@ -26,7 +32,7 @@ step_untested() { # the tests over libfabric as if nothing were known of any pro
     newer=$(newer_libfabric)
     [ -n "$newer" ] || die "there is no libfabric.so.1 in the wheel"
     for folder in "" "$newer"; do
-        tested env LOOM_UNTESTED=1 LD_LIBRARY_PATH="$folder" cargo test --locked --workspace --features "$FEATURES" \
+        LOOM_UNTESTED=1 LD_LIBRARY_PATH=$folder programs cargo test --locked --workspace --features "$FEATURES" \
             "${LIBFABRIC_TESTS[@]}" --test process_death --test hosts
     done
     # The control: without the variable something counts as tested.
@@ -90,8 +96,8 @@ step_quick() { # for between edits, not run with the others: format, lints, feat
     step_features
     cargo clippy --locked --workspace --all-targets --features "$FEATURES" -- -D warnings
     local tests=(cargo test --locked --workspace --features "$FEATURES")
-    tested "${tests[@]}" --lib --test op_table --test completions --test peer_table --test address_table --test tag_matcher \
+    programs "${tests[@]}" --lib --test op_table --test completions --test peer_table --test address_table --test tag_matcher \
         --test soft_close --test soft_keys --test regions --test registered --test mr_cache
-    tested "${tests[@]}" --test transports -- soft::
-    tested "${tests[@]}" --test transports -- shm::
+    programs "${tests[@]}" --test transports -- soft::
+    programs "${tests[@]}" --test transports -- shm::
 }
