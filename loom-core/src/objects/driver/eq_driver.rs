@@ -35,8 +35,14 @@ pub struct EqDriver<'m, T: Connected> {
     body: Handle<'m, EqDriverInner<'m, T>>,
 }
 
-/// An event, and when it was read.
-type Kept<'m, T> = (Moment, EqEvent<'m, T>);
+/// An event that the driver keeps until a future takes it.
+struct Kept<'m, T: Connected> {
+    /// When the driver read it.
+    seen: Moment,
+    /// The object that it is about, if a future may wait for events about that object.
+    about: Option<Fid>,
+    event: EqEvent<'m, T>,
+}
 
 struct EqDriverInner<'m, T: Connected> {
     eq: Eq<'m, T>,
@@ -287,7 +293,7 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
             place.set(kept);
             meant
         })?;
-        let (_, event) = held.get(at)?.take()?;
+        let Kept { event, .. } = held.get(at)?.take()?;
         for (place, after) in held.iter().zip(held.iter().skip(1)).skip(at) {
             place.set(after.take());
         }
@@ -311,18 +317,33 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
     }
 
     /// Whether a future waits for this event.
-    fn is_awaited(&self, (_, event): &Kept<'m, T>) -> bool {
-        object_of(event).is_some_and(|object| self.about.has(object.addr()))
+    fn is_awaited(&self, kept: &Kept<'m, T>) -> bool {
+        kept.about.is_some_and(|object| self.about.has(object.addr()))
     }
 
-    /// Whether all events that are kept are about to be taken by those who wait for them.
-    fn are_all_awaited(&self) -> bool {
-        self.events.iter().all(|place| {
+    /// How many events are kept for which this holds.
+    fn count(&self, holds: impl Fn(&Kept<'m, T>) -> bool) -> usize {
+        let holds = |place: &&Cell<Option<Kept<'m, T>>>| {
             let kept = place.take();
-            let awaited = kept.as_ref().is_none_or(|kept| self.is_awaited(kept));
+            let held = kept.as_ref().is_some_and(&holds);
             place.set(kept);
-            awaited
-        })
+            held
+        };
+        self.events.iter().filter(holds).count()
+    }
+
+    /// Leaves to [`EqDriver::next_event`] the events about an earlier object with this address: no future waits for those any more.
+    fn forget_earlier(&self, object: Fid, since: Moment) {
+        for place in self.events.iter() {
+            let mut kept = place.take();
+            if let Some(kept) = &mut kept
+                && kept.about == Some(object)
+                && !kept.seen.is_since(since)
+            {
+                kept.about = None;
+            }
+            place.set(kept);
+        }
     }
 
     fn cannot_go_on(&self, error: EqError) {
@@ -338,7 +359,7 @@ impl<T: Connected> Drive for EqDriver<'_, T> {
         let mut count = 0;
         while count < budget && !matches!(inner.failed.get(), Some(EqError::Queue(_))) {
             let Some(place) = inner.events.get(inner.len.get()) else {
-                if inner.others.is_empty() && !inner.are_all_awaited() {
+                if inner.others.is_empty() && inner.count(|kept| !inner.is_awaited(kept)) > 0 {
                     inner.cannot_go_on(EqError::Unread);
                 }
                 inner.others.tell_one();
@@ -346,10 +367,10 @@ impl<T: Connected> Drive for EqDriver<'_, T> {
             };
             match inner.eq.poll() {
                 Ok(Some(event)) => {
-                    let object = object_of(&event);
-                    place.set(Some((inner.eq.moment(), event)));
+                    let about = object_of(&event);
+                    place.set(Some(Kept { seen: inner.eq.moment(), about, event }));
                     inner.len.set(inner.len.get() + 1);
-                    match object.filter(|object| inner.about.has(object.addr())) {
+                    match about.filter(|object| inner.about.has(object.addr())) {
                         Some(object) => inner.about.tell_where(|goal| goal == object.addr()),
                         None => inner.others.tell_one(),
                     }
@@ -381,7 +402,8 @@ impl<'m, T: Connected> Future for About<'m, T> {
         // SAFETY: a field of what is pinned.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
         let inner = &*this.driver.body;
-        let is_meant = |(seen, event): &Kept<'m, T>| object_of(event) == Some(this.object) && seen.is_since(this.since);
+        inner.forget_earlier(this.object, this.since);
+        let is_meant = |kept: &Kept<'m, T>| kept.about == Some(this.object);
         // A second time when it waits: that runs user code, which may bring what is waited for.
         for waits in [false, true] {
             if let Some(event) = inner.take(is_meant) {
@@ -398,6 +420,19 @@ impl<'m, T: Connected> Future for About<'m, T> {
             }
         }
         Poll::Pending
+    }
+}
+
+/// Events about the object that are left over belong to those who wait in [`EqDriver::next_event`] from here on.
+impl<T: Connected> Drop for About<'_, T> {
+    fn drop(&mut self) {
+        self.waiter.leave();
+        let inner = &*self.driver.body;
+        let left = inner.count(|kept| kept.about == Some(self.object) && !inner.is_awaited(kept));
+        // Wakers are user code: nothing is borrowed.
+        for _ in 0..left {
+            inner.others.tell_one();
+        }
     }
 }
 
