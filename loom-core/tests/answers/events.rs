@@ -124,6 +124,42 @@ fn what_comes_with_the_end_of_a_connect_wakes_who_waits_for_events() {
     }
 }
 
+/// Some providers report a failed attempt so. Of another endpoint, or of a connection, it is an event.
+#[test]
+fn shutdown_of_a_connecting_endpoint_ends_its_future() {
+    let events = Events::new(8);
+    let _listener = events.driver.eq().listen(&events.scene.script.info()).unwrap();
+    let told = RefCell::default();
+    let ends = [(); 2].map(|()| Cell::new(None));
+    let accept = events.accept(2);
+    let connect = events.connect(1);
+    // Of an endpoint of the same address that was closed before, which the queue has not told yet.
+    shutdown(1);
+    let mut accept = Task::new(async { ends[0].set(Some(accept.await)) });
+    let mut connect = Task::new(async { ends[1].set(Some(connect.await)) });
+    accept.run();
+    connect.run();
+    events.next(&told);
+    assert_eq!(told.take(), ["shutdown"], "that of the earlier endpoint");
+    let mut next = events.next(&told);
+    for (task, end, fid) in [(&mut accept, &ends[0], 2), (&mut connect, &ends[1], 1)] {
+        shutdown(fid);
+        events.driver.turn(8);
+        assert!(task.run(), "it was woken");
+        assert!(matches!(end.take(), Some(Err(ConnectError::Shutdown))));
+    }
+    assert!(!next.run(), "they were awaited");
+    // Of a connection.
+    let mut connect = Box::pin(events.connect(3));
+    assert!(poll_once(&mut connect).is_pending());
+    connected(3);
+    block_on(&events.driver, connect).unwrap();
+    shutdown(3);
+    events.driver.turn(8);
+    assert!(next.run(), "it was woken");
+    assert_eq!(told.take(), ["shutdown"]);
+}
+
 /// A future for an endpoint with the address of an earlier one does not keep that one's events from others.
 #[test]
 fn events_of_an_earlier_endpoint_are_left_to_others() {
@@ -166,6 +202,8 @@ fn driver_that_keeps_no_more_events_tells_connects_so_and_goes_on_when_they_are_
     }
     let event = block_on(&events.driver, events.driver.next_event()).unwrap();
     assert!(matches!(event, EqEvent::Connected(_)), "of the first, which is closed");
+    let mut connect = Box::pin(events.connect(3));
+    assert!(poll_once(&mut connect).is_pending());
     connected(3);
-    block_on(&events.driver, events.connect(3)).unwrap();
+    block_on(&events.driver, connect).unwrap();
 }

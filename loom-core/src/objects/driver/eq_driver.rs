@@ -66,6 +66,9 @@ pub enum ConnectError {
     Refused(CmError),
     /// It failed later: the peer has rejected, or cannot be reached.
     Failed(Failure),
+    /// The provider has shut the endpoint down before it was connected, and gives no reason. `tcp` says so of some attempts that fail.
+    #[doc(alias = "FI_SHUTDOWN")]
+    Shutdown,
     /// The event queue cannot go on.
     Queue(EqError),
 }
@@ -75,6 +78,7 @@ impl fmt::Display for ConnectError {
         match self {
             ConnectError::Refused(error) => error.fmt(f),
             ConnectError::Failed(failure) => failure.fmt(f),
+            ConnectError::Shutdown => f.write_str("the provider has shut the endpoint down before it was connected"),
             ConnectError::Queue(error) => error.fmt(f),
         }
     }
@@ -151,6 +155,9 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     ) -> impl Future<Output = Result<(MsgEndpoint<'m, T, B, Established>, CmData), ConnectError>> + use<'m, T, B> {
         let (driver, to, data) = (self.clone(), to.clone(), copy_of(&endpoint, data));
         async move {
+            // An endpoint has no event before it connects: what the queue has read until now is about an earlier one with this address.
+            driver.turn(driver.body.room());
+            driver.body.leave_to_others(endpoint.fid(), |_| true);
             // In the poll that begins to wait: an event that came earlier would be one that no future waits for, which `next_event` takes.
             let connecting = endpoint.connect(&to, &data.map_err(ConnectError::Refused)?);
             driver.established(connecting.map_err(|refused| ConnectError::Refused(refused.error))?).await
@@ -200,6 +207,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
                     }
                 }
                 EqEvent::Failed(failure) => return Err(ConnectError::Failed(failure)),
+                EqEvent::Shutdown(_) => return Err(ConnectError::Shutdown),
                 _ => {}
             }
         }
@@ -276,6 +284,7 @@ fn copy_of<T: Connected, B: Buffer, S>(endpoint: &MsgEndpoint<'_, T, B, S>, data
 fn object_of<T: Connected>(event: &EqEvent<'_, T>) -> Option<Fid> {
     match event {
         EqEvent::Connected(event) => Some(event.endpoint()),
+        EqEvent::Shutdown(endpoint) => Some(*endpoint),
         EqEvent::Failed(failure) => Some(failure.object()),
         EqEvent::Joined(event) => Some(event.group()),
         _ => None,
@@ -332,13 +341,19 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
         self.events.iter().filter(holds).count()
     }
 
-    /// Leaves to [`EqDriver::next_event`] the events about an earlier object with this address: no future waits for those any more.
-    fn forget_earlier(&self, object: Fid, since: Moment) {
+    /// How many more events can be kept.
+    fn room(&self) -> usize {
+        self.events.len() - self.len.get()
+    }
+
+    /// Leaves to [`EqDriver::next_event`] those events with this address that are about an earlier object, by the moment at which they were
+    /// read.
+    fn leave_to_others(&self, object: Fid, is_earlier: impl Fn(Moment) -> bool) {
         for place in self.events.iter() {
             let mut kept = place.take();
             if let Some(kept) = &mut kept
                 && kept.about == Some(object)
-                && !kept.seen.is_since(since)
+                && is_earlier(kept.seen)
             {
                 kept.about = None;
             }
@@ -402,7 +417,7 @@ impl<'m, T: Connected> Future for About<'m, T> {
         // SAFETY: a field of what is pinned.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
         let inner = &*this.driver.body;
-        inner.forget_earlier(this.object, this.since);
+        inner.leave_to_others(this.object, |seen| !seen.is_since(this.since));
         let is_meant = |kept: &Kept<'m, T>| kept.about == Some(this.object);
         // A second time when it waits: that runs user code, which may bring what is waited for.
         for waits in [false, true] {

@@ -20,7 +20,8 @@ pub enum EqEvent<'m, T: Connected> {
     #[doc(alias = "FI_CONNECTED")]
     Connected(ConnectedEvent),
     /// An endpoint is not connected any more, because the peer has shut the connection down, or closed its endpoint, or is
-    /// gone. Some providers tell of one's own shutdown too.
+    /// gone. Some providers tell of one's own shutdown too. Of an endpoint that is still connecting it says that the attempt has failed: `tcp` says so
+    /// of some attempts, and not [`Failed`](Self::Failed).
     #[doc(alias = "FI_SHUTDOWN")]
     Shutdown(Fid),
     /// An endpoint is in a multicast group: see
