@@ -180,6 +180,42 @@ fn events_of_an_earlier_endpoint_are_left_to_others() {
     block_on(&events.driver, second).unwrap();
 }
 
+/// Kept from before the first endpoint was closed until after the second was opened, in its place.
+#[test]
+fn kept_event_is_not_about_a_later_endpoint_with_the_same_address() {
+    let events = Events::new(8);
+    let open = || {
+        name_endpoints(1);
+        events.queue.msg_endpoint(events.driver.eq(), &events.scene.script.info()).unwrap()
+    };
+    let next = || block_on(&events.driver, events.driver.next_event()).unwrap();
+    let first = open();
+    let named = first.id();
+    shutdown(1);
+    failed(1);
+    events.driver.turn(8);
+    drop(first);
+    let second = open();
+    assert_eq!(second.fid(), named.fid());
+    let EqEvent::Shutdown(event) = next() else { panic!("it was said") };
+    assert_eq!((event.is_of(named), event.is_of(&second)), (true, false));
+    let EqEvent::Failed(failure) = next() else { panic!("it was said") };
+    assert_eq!((failure.is_of(named), failure.is_of(&second)), (true, false));
+    // Those of the second.
+    shutdown(1);
+    failed(1);
+    assert!(matches!(next(), EqEvent::Shutdown(event) if event.is_of(&second)));
+    assert!(matches!(next(), EqEvent::Failed(failure) if failure.is_of(&second)));
+    // Another object, and another queue.
+    name_endpoints(2);
+    let other = events.queue.msg_endpoint(events.driver.eq(), &events.scene.script.info()).unwrap();
+    assert!(!event.is_of(&other) && !failure.is_of(&other));
+    name_endpoints(1);
+    let eq = Eq::open(&events.scene.domain, EqAttr::default()).unwrap();
+    let elsewhere = events.queue.msg_endpoint(&eq, &events.scene.script.info()).unwrap();
+    assert!(!event.is_of(&elsewhere) && !failure.is_of(&elsewhere));
+}
+
 /// As long as no future takes what is kept, no connection can be made.
 #[test]
 fn driver_that_keeps_no_more_events_tells_connects_so_and_goes_on_when_they_are_taken() {
@@ -198,7 +234,7 @@ fn driver_that_keeps_no_more_events_tells_connects_so_and_goes_on_when_they_are_
     assert!(matches!(block_on(&events.driver, later), Err(ConnectError::Queue(EqError::Unread))));
     for fid in [7, 8] {
         let event = block_on(&events.driver, events.driver.next_event()).unwrap();
-        assert!(matches!(event, EqEvent::Shutdown(ended) if ended == Fid::from_addr(fid)));
+        assert!(matches!(event, EqEvent::Shutdown(event) if event.endpoint() == Fid::from_addr(fid)));
     }
     let event = block_on(&events.driver, events.driver.next_event()).unwrap();
     assert!(matches!(event, EqEvent::Connected(_)), "of the first, which is closed");

@@ -20,7 +20,7 @@ use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::objects::endpoint::{
     Connecting, Established, Idle, Joined, MsgEndpoint, MulticastEndpoint, MulticastGroup, Requested,
 };
-use crate::objects::eq::{CmError, Eq, EqError, EqEvent, Failure, Moment};
+use crate::objects::eq::{CmError, EndpointId, Eq, EqError, EqEvent, Failure, Moment};
 use crate::placed::{Part, Placed};
 use crate::transport::connected::Fid;
 use crate::transport::{Connected, Multicast};
@@ -188,15 +188,15 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         self,
         endpoint: MsgEndpoint<'m, T, B, Connecting>,
     ) -> Result<(MsgEndpoint<'m, T, B, Established>, CmData), ConnectError> {
-        if !self.body.eq.moment().is_since(endpoint.opened()) {
+        if !self.body.eq.moment().is_since(endpoint.id().opened) {
             // Bound to another event queue: nothing would come here.
             return Err(ConnectError::Refused(CmError::Errno(Errno::EINVAL)));
         }
         self.is_wanted();
         let mut endpoint = endpoint;
         loop {
-            let about =
-                About { driver: self.clone(), object: endpoint.fid(), since: endpoint.opened(), waiter: Waiter::new() };
+            let EndpointId { fid, opened } = endpoint.id();
+            let about = About { driver: self.clone(), object: fid, since: opened, waiter: Waiter::new() };
             match about.await.map_err(ConnectError::Queue)? {
                 EqEvent::Connected(event) => {
                     let answer = CmData::new(endpoint.answer(&event)).unwrap_or(CmData::EMPTY);
@@ -284,7 +284,7 @@ fn copy_of<T: Connected, B: Buffer, S>(endpoint: &MsgEndpoint<'_, T, B, S>, data
 fn object_of<T: Connected>(event: &EqEvent<'_, T>) -> Option<Fid> {
     match event {
         EqEvent::Connected(event) => Some(event.endpoint()),
-        EqEvent::Shutdown(endpoint) => Some(*endpoint),
+        EqEvent::Shutdown(event) => Some(event.endpoint()),
         EqEvent::Failed(failure) => Some(failure.object()),
         EqEvent::Joined(event) => Some(event.group()),
         _ => None,
