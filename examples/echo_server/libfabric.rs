@@ -8,13 +8,12 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::rc::Rc;
 
-use futures_util::FutureExt;
 use loom_async::tokio::{Mode, run};
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::driver::{CqDriver, EqDriver, Unclaimed};
 use loom_core::objects::endpoint::{Established, Msg, ThePeer};
-use loom_core::objects::eq::{ConnectionRequest, Eq, EqAttr, EqEvent};
+use loom_core::objects::eq::{ConnectionRequest, EndpointId, Eq, EqAttr, EqEvent};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::transport::connected::Fid;
 use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointType, WaitObj};
@@ -186,7 +185,7 @@ impl Side {
 
     async fn connect(&self, info: &Info<Tcp>, to: &EndpointAddr) -> Result<Connection, Failure> {
         let endpoint = self.cq.cq().msg_endpoint(self.eq.eq(), info)?;
-        let (gone, held) = self.ends.of(endpoint.fid());
+        let (gone, held) = self.ends.of(endpoint.id());
         let (endpoint, _) = timeout(PATIENCE, self.eq.connect(endpoint, to, &[])).await??;
         Ok(Connection { link: Link { endpoint, to: ThePeer }, gone, _held: Box::new(held) })
     }
@@ -199,19 +198,12 @@ impl Side {
                 event = self.eq.next_event() => event?,
                 Some(_) = accepting.join_next() => continue,
             };
-            // What ends is told before something new is opened: events name endpoints by their addresses, which come again.
-            let mut events = vec![event];
-            while let Some(event) = self.eq.next_event().now_or_never() {
-                events.push(event?);
-            }
-            events.iter().for_each(|event| self.ends.tell(event));
-            for event in events {
-                match event {
-                    // Dropping a request rejects it.
-                    EqEvent::Request(request) if *drain.borrow() => drop(request),
-                    EqEvent::Request(request) => self.answer(request, &arrivals, &mut accepting),
-                    _ => {}
-                }
+            self.ends.tell(&event);
+            match event {
+                // Dropping a request rejects it.
+                EqEvent::Request(request) if *drain.borrow() => drop(request),
+                EqEvent::Request(request) => self.answer(request, &arrivals, &mut accepting),
+                _ => {}
             }
         }
     }
@@ -227,7 +219,7 @@ impl Side {
             Ok(endpoint) => endpoint,
             Err(error) => return eprintln!("a peer was rejected: {error}"),
         };
-        let (gone, held) = self.ends.of(endpoint.fid());
+        let (gone, held) = self.ends.of(endpoint.id());
         let (eq, arrivals) = (self.eq.clone(), arrivals.clone());
         accepting.spawn_local(async move {
             match timeout(PATIENCE, eq.accept(endpoint, &[])).await {
@@ -245,7 +237,10 @@ impl Side {
 
 /// The connections that are told when their peer is gone.
 #[derive(Clone, Default)]
-struct Ends(Rc<RefCell<HashMap<Fid, oneshot::Sender<()>>>>);
+struct Ends(Rc<RefCell<HashMap<Fid, Waits>>>);
+
+/// A connection that is told when its endpoint's peer is gone.
+type Waits = (EndpointId, oneshot::Sender<()>);
 
 /// A connection is no longer told when this is dropped.
 struct Told {
@@ -255,20 +250,28 @@ struct Told {
 
 impl Ends {
     /// What ends when the peer of an endpoint is gone.
-    fn of(&self, endpoint: Fid) -> (oneshot::Receiver<()>, Told) {
+    fn of(&self, endpoint: EndpointId) -> (oneshot::Receiver<()>, Told) {
         let (tell, gone) = oneshot::channel();
-        self.0.borrow_mut().insert(endpoint, tell);
-        (gone, Told { ends: self.clone(), endpoint })
+        self.0.borrow_mut().insert(endpoint.fid(), (endpoint, tell));
+        (gone, Told { ends: self.clone(), endpoint: endpoint.fid() })
     }
 
     fn tell(&self, event: &EqEvent<'_, Tcp>) {
-        let ended = match event {
-            EqEvent::Shutdown(endpoint) => *endpoint,
+        let named = match event {
+            EqEvent::Shutdown(event) => event.endpoint(),
             EqEvent::Failed(failure) => failure.object(),
             _ => return,
         };
-        // Dropping the sender tells the receiver.
-        self.0.borrow_mut().remove(&ended);
+        let is_of = |endpoint: EndpointId| match event {
+            EqEvent::Shutdown(event) => event.is_of(endpoint),
+            EqEvent::Failed(failure) => failure.is_of(endpoint),
+            _ => false,
+        };
+        let mut connections = self.0.borrow_mut();
+        // Not of an earlier endpoint with the same address. Dropping the sender tells the receiver.
+        if connections.get(&named).is_some_and(|(endpoint, _)| is_of(*endpoint)) {
+            connections.remove(&named);
+        }
     }
 }
 

@@ -72,6 +72,7 @@ fn event<T: Connected, V>(
     while Instant::now() < deadline {
         match eq.poll()? {
             Some(EqEvent::Failed(failure)) => return Err(format!("{what}: {}", failure.errno()).into()),
+            Some(EqEvent::Shutdown(_)) => return Err(format!("{what}: the provider has shut the endpoint down").into()),
             Some(event) => {
                 if let Some(value) = wanted(event) {
                     return Ok(value);

@@ -209,6 +209,7 @@ impl From<ConnectError> for Error {
         match error {
             ConnectError::Refused(error) => Error::Connection(error),
             ConnectError::Failed(failure) => failure.into(),
+            ConnectError::Shutdown => Error::Connection(Errno::ENOTCONN.into()),
             ConnectError::Queue(error) => Error::Events(error),
         }
     }

@@ -168,8 +168,8 @@ fn kill_in_the_middle(
         while !told && Instant::now() < deadline {
             ended += usize::from(taken(sides, &mut left).is_some());
             match sides.server.poll().expect("works") {
-                Some(EqEvent::Shutdown(fid)) => told = fid == endpoint.fid(),
-                Some(EqEvent::Failed(failure)) => told = failure.object() == endpoint.fid(),
+                Some(EqEvent::Shutdown(event)) => told = event.is_of(&endpoint),
+                Some(EqEvent::Failed(failure)) => told = failure.is_of(&endpoint),
                 Some(event) => panic!("the end of the connection, not {event:?}"),
                 None if info.provider() == "sockets" => break,
                 None => {}
@@ -300,8 +300,8 @@ fn an_initiator_is_killed_in_time(info: &Info<T>, part: &str) -> bool {
         loop {
             sides.cq.progress().expect("works");
             match sides.server.poll().expect("works") {
-                Some(EqEvent::Shutdown(fid)) if fid == endpoint.fid() => break,
-                Some(EqEvent::Failed(failure)) if failure.object() == endpoint.fid() => break,
+                Some(EqEvent::Shutdown(event)) if event.is_of(&endpoint) => break,
+                Some(EqEvent::Failed(failure)) if failure.is_of(&endpoint) => break,
                 Some(event) => panic!("the end of the connection, not {event:?}"),
                 None => assert!(Instant::now() < deadline, "not told within {LIMIT:?}"),
             }

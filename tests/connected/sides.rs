@@ -8,10 +8,9 @@ use loom_core::error::{OpenError, Rejected};
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Connecting, Established, Idle, MsgEndpoint, Requested, ThePeer};
-use loom_core::objects::eq::{ConnectionRequest, Eq, EqAttr, EqEvent, Failure, PassiveEndpoint};
+use loom_core::objects::eq::{ConnectionRequest, Eq, EqAttr, EqEvent, Failure, PassiveEndpoint, ShutdownEvent};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::scope::scope;
-use loom_core::transport::connected::Fid;
 use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointType};
 use loom_fabric::ofi::Ofi;
 
@@ -153,9 +152,9 @@ impl<'d> Sides<'_, 'd> {
     }
 
     /// Waits for the event that an endpoint is not connected any more.
-    pub(crate) fn ended(&self, of: &Eq<'d, T>) -> Fid {
+    pub(crate) fn ended(&self, of: &Eq<'d, T>) -> ShutdownEvent {
         match self.event(of, false) {
-            EqEvent::Shutdown(endpoint) => endpoint,
+            EqEvent::Shutdown(event) => event,
             other => panic!("the end of a connection, not {other:?}"),
         }
     }

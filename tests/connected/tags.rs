@@ -268,7 +268,7 @@ fn a_peer_goes(info: &Info<T>) {
         let (servers, clients, others) = (queue(domain), queue(domain), queue(domain));
         let (of_client, client) = place.connect(&servers, &clients);
         let (of_other, other) = place.connect(&servers, &others);
-        let gone = of_client.fid();
+        let gone = of_client.id();
         let mut a = TaggedEndpoint::open(servers.clone(), ATTR).expect("an endpoint");
         let mut b = TaggedEndpoint::open(clients.clone(), ATTR).expect("an endpoint");
         let mut c = TaggedEndpoint::open(others.clone(), ATTR).expect("an endpoint");
@@ -313,8 +313,8 @@ fn a_peer_goes(info: &Info<T>) {
                 None => {}
             }
             match place.server.poll().expect("works") {
-                Some(EqEvent::Shutdown(fid)) => {
-                    assert_eq!(fid, gone);
+                Some(EqEvent::Shutdown(event)) => {
+                    assert!(event.is_of(gone));
                     a.close_link(to_b);
                 }
                 Some(event) => panic!("{event:?}"),

@@ -250,7 +250,7 @@ fn one_listener_serves_many_while_others_come_and_go(info: &Info<T>) {
             let (gone, left, told) =
                 if round % 2 == 0 { (client, server, sides.server) } else { (server, client, sides.client) };
             drop(gone);
-            assert_eq!(sides.ended(told), left.fid());
+            assert!(sides.ended(told).is_of(&left));
             for (seed, (server, client)) in lasting.iter().enumerate() {
                 sides.message(server, client, 100, seed + round);
             }

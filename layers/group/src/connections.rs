@@ -10,10 +10,9 @@ use loom_core::error::OpenError;
 use loom_core::objects::cq::CqAttr;
 use loom_core::objects::deadline::Deadline;
 use loom_core::objects::endpoint::{Connecting, MsgEndpoint};
-use loom_core::objects::eq::{ConnectionRequest, Eq, EqAttr, EqEvent, PassiveEndpoint};
+use loom_core::objects::eq::{ConnectionRequest, EndpointId, Eq, EqAttr, EqEvent, PassiveEndpoint};
 use loom_core::storage::Array;
 use loom_core::transport::Connected;
-use loom_core::transport::connected::Fid;
 use loom_core::vocabulary::{EndpointAddr, Errno};
 use loom_core::{Cq, Domain};
 
@@ -341,7 +340,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         match event {
             EqEvent::Request(request) => self.request(request),
             EqEvent::Connected(event) => {
-                let (peer, place) = self.connecting(event.endpoint())?;
+                let (peer, place) = self.connecting(|id| event.is_of(id))?;
                 let mut place = place.borrow_mut();
                 let Pending::Connects(connecting) = place.pending.take() else { return None };
                 if self.rank.get() < peer && greeted(connecting.answer(&event)) != Some(peer) {
@@ -362,10 +361,8 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
                 }
                 None
             }
-            EqEvent::Shutdown(fid) => self.failed(fid, Errno::ENOTCONN).or_else(|| member(group, fid)),
-            EqEvent::Failed(failure) => {
-                self.failed(failure.object(), failure.errno()).or_else(|| member(group, failure.object()))
-            }
+            EqEvent::Shutdown(event) => self.ends(group, |id| event.is_of(id), Errno::ENOTCONN),
+            EqEvent::Failed(failure) => self.ends(group, |id| failure.is_of(id), failure.errno()),
             _ => None,
         }
     }
@@ -390,29 +387,32 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         None
     }
 
-    /// The place whose connection is being made by that endpoint.
-    fn connecting(&self, fid: Fid) -> Option<(PeerIndex, &RefCell<Place<'m, T, B>>)> {
+    /// The place whose connection is being made by the endpoint for which this holds.
+    fn connecting(&self, is_it: impl Fn(EndpointId) -> bool) -> Option<(PeerIndex, &RefCell<Place<'m, T, B>>)> {
         let is = |place: &RefCell<Place<'m, T, B>>| match &RefCell::borrow(place).pending {
-            Pending::Connects(connecting) => connecting.fid() == fid,
+            Pending::Connects(connecting) => is_it(connecting.id()),
             Pending::Nothing | Pending::Awaits => false,
         };
         (0..).map(PeerIndex).zip(self.places.iter()).find(|(_, place)| is(place))
     }
 
-    /// A connection was not made, if it is of this endpoint: it may be tried again. Never a member that has ended.
-    fn failed(&self, fid: Fid, errno: Errno) -> Option<PeerIndex> {
-        let (_, place) = self.connecting(fid)?;
+    /// The connection of the endpoint for which this holds was not made, and may be tried again; or it has ended, and is that of a member.
+    fn ends(&self, group: &Group<'m, T, B, A>, is_it: impl Fn(EndpointId) -> bool, errno: Errno) -> Option<PeerIndex> {
+        let Some((_, place)) = self.connecting(&is_it) else { return member(group, is_it) };
         let mut place = place.borrow_mut();
         (place.pending, place.error) = (Pending::Awaits, PeerError::Failed(errno));
         None
     }
 }
 
-/// The member that has this endpoint.
-fn member<T: Connected, B: Buffer, A: Allocator>(group: &Group<'_, T, B, A>, fid: Fid) -> Option<PeerIndex> {
+/// The member that has the endpoint for which this holds.
+fn member<T: Connected, B: Buffer, A: Allocator>(
+    group: &Group<'_, T, B, A>,
+    is_it: impl Fn(EndpointId) -> bool,
+) -> Option<PeerIndex> {
     let Links::Each(links) = &group.links else { return None };
     let is = |link: &RefCell<Option<Connection<'_, T, B>>>| {
-        RefCell::borrow(link).as_ref().is_some_and(|connection| connection.endpoint.fid() == fid)
+        RefCell::borrow(link).as_ref().is_some_and(|connection| is_it(connection.endpoint.id()))
     };
     (0..).map(PeerIndex).zip(links.iter()).find(|(_, link)| is(link)).map(|(peer, _)| peer)
 }

@@ -148,7 +148,7 @@ fn an_event_queue_is_slept_on_as_it_was_opened() {
     for slept_on in [&fd, &any] {
         say(Notice::Shutdown(Fid::from_addr(5)));
         let event = slept_on.poll_for(Duration::ZERO).unwrap();
-        assert!(matches!(event, Some(EqEvent::Shutdown(fid)) if fid == Fid::from_addr(5)));
+        assert!(matches!(event, Some(EqEvent::Shutdown(event)) if event.endpoint() == Fid::from_addr(5)));
         assert!(slept_on.poll_for(Duration::ZERO).unwrap().is_none());
     }
 }

@@ -7,6 +7,10 @@
 mod addresses;
 mod connections;
 mod endpoints;
+mod events;
+#[path = "../futures/executor.rs"]
+#[allow(dead_code, reason = "others use what is left")]
+mod executor;
 mod groups;
 mod infos;
 mod line;

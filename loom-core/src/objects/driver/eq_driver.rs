@@ -20,7 +20,7 @@ use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::objects::endpoint::{
     Connecting, Established, Idle, Joined, MsgEndpoint, MulticastEndpoint, MulticastGroup, Requested,
 };
-use crate::objects::eq::{CmError, Eq, EqError, EqEvent, Failure, Moment};
+use crate::objects::eq::{CmError, EndpointId, Eq, EqError, EqEvent, Failure, Moment};
 use crate::placed::{Part, Placed};
 use crate::transport::connected::Fid;
 use crate::transport::{Connected, Multicast};
@@ -35,8 +35,14 @@ pub struct EqDriver<'m, T: Connected> {
     body: Handle<'m, EqDriverInner<'m, T>>,
 }
 
-/// An event, and when it was read.
-type Kept<'m, T> = (Moment, EqEvent<'m, T>);
+/// An event that the driver keeps until a future takes it.
+struct Kept<'m, T: Connected> {
+    /// When the driver read it.
+    seen: Moment,
+    /// The object that it is about, if a future may wait for events about that object.
+    about: Option<Fid>,
+    event: EqEvent<'m, T>,
+}
 
 struct EqDriverInner<'m, T: Connected> {
     eq: Eq<'m, T>,
@@ -60,6 +66,9 @@ pub enum ConnectError {
     Refused(CmError),
     /// It failed later: the peer has rejected, or cannot be reached.
     Failed(Failure),
+    /// The provider has shut the endpoint down before it was connected, and gives no reason. `tcp` says so of some attempts that fail.
+    #[doc(alias = "FI_SHUTDOWN")]
+    Shutdown,
     /// The event queue cannot go on.
     Queue(EqError),
 }
@@ -69,6 +78,7 @@ impl fmt::Display for ConnectError {
         match self {
             ConnectError::Refused(error) => error.fmt(f),
             ConnectError::Failed(failure) => failure.fmt(f),
+            ConnectError::Shutdown => f.write_str("the provider has shut the endpoint down before it was connected"),
             ConnectError::Queue(error) => error.fmt(f),
         }
     }
@@ -145,6 +155,9 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     ) -> impl Future<Output = Result<(MsgEndpoint<'m, T, B, Established>, CmData), ConnectError>> + use<'m, T, B> {
         let (driver, to, data) = (self.clone(), to.clone(), copy_of(&endpoint, data));
         async move {
+            // An endpoint has no event before it connects: what the queue has read until now is about an earlier one with this address.
+            driver.turn(driver.body.room());
+            driver.body.leave_to_others(endpoint.fid(), |_| true);
             // In the poll that begins to wait: an event that came earlier would be one that no future waits for, which `next_event` takes.
             let connecting = endpoint.connect(&to, &data.map_err(ConnectError::Refused)?);
             driver.established(connecting.map_err(|refused| ConnectError::Refused(refused.error))?).await
@@ -175,15 +188,15 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         self,
         endpoint: MsgEndpoint<'m, T, B, Connecting>,
     ) -> Result<(MsgEndpoint<'m, T, B, Established>, CmData), ConnectError> {
-        if !self.body.eq.moment().is_since(endpoint.opened()) {
+        if !self.body.eq.moment().is_since(endpoint.id().opened) {
             // Bound to another event queue: nothing would come here.
             return Err(ConnectError::Refused(CmError::Errno(Errno::EINVAL)));
         }
         self.is_wanted();
         let mut endpoint = endpoint;
         loop {
-            let about =
-                About { driver: self.clone(), object: endpoint.fid(), since: endpoint.opened(), waiter: Waiter::new() };
+            let EndpointId { fid, opened } = endpoint.id();
+            let about = About { driver: self.clone(), object: fid, since: opened, waiter: Waiter::new() };
             match about.await.map_err(ConnectError::Queue)? {
                 EqEvent::Connected(event) => {
                     let answer = CmData::new(endpoint.answer(&event)).unwrap_or(CmData::EMPTY);
@@ -194,6 +207,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
                     }
                 }
                 EqEvent::Failed(failure) => return Err(ConnectError::Failed(failure)),
+                EqEvent::Shutdown(_) => return Err(ConnectError::Shutdown),
                 _ => {}
             }
         }
@@ -270,6 +284,7 @@ fn copy_of<T: Connected, B: Buffer, S>(endpoint: &MsgEndpoint<'_, T, B, S>, data
 fn object_of<T: Connected>(event: &EqEvent<'_, T>) -> Option<Fid> {
     match event {
         EqEvent::Connected(event) => Some(event.endpoint()),
+        EqEvent::Shutdown(event) => Some(event.endpoint()),
         EqEvent::Failed(failure) => Some(failure.object()),
         EqEvent::Joined(event) => Some(event.group()),
         _ => None,
@@ -287,7 +302,7 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
             place.set(kept);
             meant
         })?;
-        let (_, event) = held.get(at)?.take()?;
+        let Kept { event, .. } = held.get(at)?.take()?;
         for (place, after) in held.iter().zip(held.iter().skip(1)).skip(at) {
             place.set(after.take());
         }
@@ -311,18 +326,39 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
     }
 
     /// Whether a future waits for this event.
-    fn is_awaited(&self, (_, event): &Kept<'m, T>) -> bool {
-        object_of(event).is_some_and(|object| self.about.has(object.addr()))
+    fn is_awaited(&self, kept: &Kept<'m, T>) -> bool {
+        kept.about.is_some_and(|object| self.about.has(object.addr()))
     }
 
-    /// Whether all events that are kept are about to be taken by those who wait for them.
-    fn are_all_awaited(&self) -> bool {
-        self.events.iter().all(|place| {
+    /// How many events are kept for which this holds.
+    fn count(&self, holds: impl Fn(&Kept<'m, T>) -> bool) -> usize {
+        let holds = |place: &&Cell<Option<Kept<'m, T>>>| {
             let kept = place.take();
-            let awaited = kept.as_ref().is_none_or(|kept| self.is_awaited(kept));
+            let held = kept.as_ref().is_some_and(&holds);
             place.set(kept);
-            awaited
-        })
+            held
+        };
+        self.events.iter().filter(holds).count()
+    }
+
+    /// How many more events can be kept.
+    fn room(&self) -> usize {
+        self.events.len() - self.len.get()
+    }
+
+    /// Leaves to [`EqDriver::next_event`] those events with this address that are about an earlier object, by the moment at which they were
+    /// read.
+    fn leave_to_others(&self, object: Fid, is_earlier: impl Fn(Moment) -> bool) {
+        for place in self.events.iter() {
+            let mut kept = place.take();
+            if let Some(kept) = &mut kept
+                && kept.about == Some(object)
+                && is_earlier(kept.seen)
+            {
+                kept.about = None;
+            }
+            place.set(kept);
+        }
     }
 
     fn cannot_go_on(&self, error: EqError) {
@@ -338,7 +374,7 @@ impl<T: Connected> Drive for EqDriver<'_, T> {
         let mut count = 0;
         while count < budget && !matches!(inner.failed.get(), Some(EqError::Queue(_))) {
             let Some(place) = inner.events.get(inner.len.get()) else {
-                if inner.others.is_empty() && !inner.are_all_awaited() {
+                if inner.others.is_empty() && inner.count(|kept| !inner.is_awaited(kept)) > 0 {
                     inner.cannot_go_on(EqError::Unread);
                 }
                 inner.others.tell_one();
@@ -346,10 +382,10 @@ impl<T: Connected> Drive for EqDriver<'_, T> {
             };
             match inner.eq.poll() {
                 Ok(Some(event)) => {
-                    let object = object_of(&event);
-                    place.set(Some((inner.eq.moment(), event)));
+                    let about = object_of(&event);
+                    place.set(Some(Kept { seen: inner.eq.moment(), about, event }));
                     inner.len.set(inner.len.get() + 1);
-                    match object.filter(|object| inner.about.has(object.addr())) {
+                    match about.filter(|object| inner.about.has(object.addr())) {
                         Some(object) => inner.about.tell_where(|goal| goal == object.addr()),
                         None => inner.others.tell_one(),
                     }
@@ -381,7 +417,8 @@ impl<'m, T: Connected> Future for About<'m, T> {
         // SAFETY: a field of what is pinned.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
         let inner = &*this.driver.body;
-        let is_meant = |(seen, event): &Kept<'m, T>| object_of(event) == Some(this.object) && seen.is_since(this.since);
+        inner.leave_to_others(this.object, |seen| !seen.is_since(this.since));
+        let is_meant = |kept: &Kept<'m, T>| kept.about == Some(this.object);
         // A second time when it waits: that runs user code, which may bring what is waited for.
         for waits in [false, true] {
             if let Some(event) = inner.take(is_meant) {
@@ -398,6 +435,19 @@ impl<'m, T: Connected> Future for About<'m, T> {
             }
         }
         Poll::Pending
+    }
+}
+
+/// Events about the object that are left over belong to those who wait in [`EqDriver::next_event`] from here on.
+impl<T: Connected> Drop for About<'_, T> {
+    fn drop(&mut self) {
+        self.waiter.leave();
+        let inner = &*self.driver.body;
+        let left = inner.count(|kept| kept.about == Some(self.object) && !inner.is_awaited(kept));
+        // Wakers are user code: nothing is borrowed.
+        for _ in 0..left {
+            inner.others.tell_one();
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::error::{OpenError, PostError};
 use crate::objects::cq::Cq;
 use crate::objects::cq::ReceiveMode;
 use crate::objects::domain::DomainInner;
-use crate::objects::eq::{CmError, ConnectedEvent, ConnectionRequest, Eq, Moment, Refused};
+use crate::objects::eq::{CmError, ConnectedEvent, ConnectionRequest, EndpointId, Eq, Refused};
 use crate::objects::info::Info;
 use crate::objects::query::Group;
 use crate::transport::connected::{Fid, MsgBindings};
@@ -64,9 +64,7 @@ pub type MsgEndpoint<'m, T, B, S = Established> = Endpoint<'m, T, B, Msg<S>>;
 /// A connection-oriented endpoint (`FI_EP_MSG`) in one of its four states.
 #[derive(Debug)]
 pub struct Msg<S> {
-    fid: Fid,
-    /// When it was opened, in its event queue's time.
-    opened: Moment,
+    id: EndpointId,
     /// Whether it was opened for a request.
     accepts: bool,
     /// How many bytes connecting and accepting carry.
@@ -170,20 +168,26 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
         })?;
         let held = held.with_selective(selective);
         let cm_data_size = held.option(EndpointOption::CM_DATA_SIZE);
-        let (fid, opened) = (T::endpoint_fid(held.raw()), eq.moment());
-        let kind = Msg { fid, opened, accepts, cm_data_size, state: PhantomData };
+        let id = EndpointId { fid: T::endpoint_fid(held.raw()), opened: eq.moment() };
+        let kind = Msg { id, accepts, cm_data_size, state: PhantomData };
         Ok(Endpoint { opened: held, kind })
     }
 
     fn into_state<N>(self) -> MsgEndpoint<'m, T, B, N> {
-        let Endpoint { opened: held, kind: Msg { fid, opened, accepts, cm_data_size, state: _ } } = self;
-        Endpoint { opened: held, kind: Msg { fid, opened, accepts, cm_data_size, state: PhantomData } }
+        let Endpoint { opened: held, kind: Msg { id, accepts, cm_data_size, state: _ } } = self;
+        Endpoint { opened: held, kind: Msg { id, accepts, cm_data_size, state: PhantomData } }
     }
 
     /// What events name this endpoint by, as long as it is open.
     #[must_use]
     pub fn fid(&self) -> Fid {
-        self.kind.fid
+        self.kind.id.fid()
+    }
+
+    /// What tells this endpoint from every other one of its event queue, earlier ones with the same [`fid`](Self::fid) among them.
+    #[must_use]
+    pub fn id(&self) -> EndpointId {
+        self.kind.id
     }
 
     /// The most bytes that [`connect`](MsgEndpoint::connect) and [`accept`](MsgEndpoint::accept) take along.
@@ -193,6 +197,12 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
     #[doc(alias = "FI_OPT_CM_DATA_SIZE")]
     pub fn cm_data_size(&self) -> Result<usize, Errno> {
         self.kind.cm_data_size
+    }
+}
+
+impl<T: Connected, B: Buffer, S> From<&MsgEndpoint<'_, T, B, S>> for EndpointId {
+    fn from(endpoint: &MsgEndpoint<'_, T, B, S>) -> Self {
+        endpoint.id()
     }
 }
 
@@ -268,17 +278,7 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Connecting> {
     /// What the peer gave to accept, if the event is about this endpoint. On the accepting side nothing comes along.
     #[must_use]
     pub fn answer<'a>(&self, event: &'a ConnectedEvent) -> &'a [u8] {
-        if self.is_meant(event) && !self.kind.accepts { event.data() } else { &[] }
-    }
-
-    /// When it was opened: an event that was read earlier is about another one with the same address.
-    pub(crate) const fn opened(&self) -> Moment {
-        self.kind.opened
-    }
-
-    /// Whether an event is about this endpoint.
-    fn is_meant(&self, event: &ConnectedEvent) -> bool {
-        event.endpoint() == self.kind.fid && event.seen().is_since(self.kind.opened)
+        if event.is_of(self) && !self.kind.accepts { event.data() } else { &[] }
     }
 
     /// The connected endpoint, if the event is about this one.
@@ -287,7 +287,7 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Connecting> {
     /// The endpoint as it was, if the event is about another: an earlier one with the same [`fid`](Self::fid), for example.
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn established(self, event: &ConnectedEvent) -> Result<MsgEndpoint<'m, T, B, Established>, Self> {
-        if self.is_meant(event) { Ok(self.into_state()) } else { Err(self) }
+        if event.is_of(&self) { Ok(self.into_state()) } else { Err(self) }
     }
 }
 

@@ -20,9 +20,10 @@ pub enum EqEvent<'m, T: Connected> {
     #[doc(alias = "FI_CONNECTED")]
     Connected(ConnectedEvent),
     /// An endpoint is not connected any more, because the peer has shut the connection down, or closed its endpoint, or is
-    /// gone. Some providers tell of one's own shutdown too.
+    /// gone. Some providers tell of one's own shutdown too. Of an endpoint that is still connecting it says that the attempt has failed: `tcp` says so
+    /// of some attempts, and not [`Failed`](Self::Failed).
     #[doc(alias = "FI_SHUTDOWN")]
-    Shutdown(Fid),
+    Shutdown(ShutdownEvent),
     /// An endpoint is in a multicast group: see
     /// [`MulticastGroup::joined`](crate::objects::endpoint::MulticastGroup::joined).
     #[doc(alias = "FI_JOIN_COMPLETE")]
@@ -42,6 +43,30 @@ pub enum EqEvent<'m, T: Connected> {
     },
 }
 
+/// Which endpoint an event is about: its [`Fid`], and when it was opened.
+///
+/// A [`Fid`] is an address, which comes again after an endpoint was closed. An event that was read before an endpoint was opened is not about
+/// that endpoint, whatever its address.
+#[derive(Clone, Copy, Debug)]
+pub struct EndpointId {
+    pub(crate) fid: Fid,
+    /// In the time of the endpoint's event queue.
+    pub(crate) opened: Moment,
+}
+
+impl EndpointId {
+    /// What events name the endpoint by, as long as it is open.
+    #[must_use]
+    pub const fn fid(&self) -> Fid {
+        self.fid
+    }
+
+    /// Whether an event that names this object, and was read at this moment, is about the endpoint.
+    fn has(self, object: Fid, seen: Moment) -> bool {
+        self.fid == object && seen.is_since(self.opened)
+    }
+}
+
 /// An endpoint is connected. What the peer gave to accept is
 /// [`MsgEndpoint::answer`](crate::objects::endpoint::MsgEndpoint::answer).
 #[derive(Clone, Copy)]
@@ -58,9 +83,10 @@ impl ConnectedEvent {
         self.endpoint
     }
 
-    /// When it was read.
-    pub(crate) const fn seen(&self) -> Moment {
-        self.seen
+    /// Whether it is about this endpoint (`&endpoint`, or its [`id`](crate::objects::endpoint::MsgEndpoint::id)), and not about an earlier one with
+    /// the same address.
+    pub fn is_of(&self, endpoint: impl Into<EndpointId>) -> bool {
+        endpoint.into().has(self.endpoint, self.seen)
     }
 
     /// What came with it, which means something on the side that has connected only.
@@ -73,6 +99,26 @@ impl ConnectedEvent {
 impl fmt::Debug for ConnectedEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectedEvent").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
+/// An endpoint is not connected any more, or could not be connected.
+#[derive(Clone, Copy, Debug)]
+pub struct ShutdownEvent {
+    pub(super) endpoint: Fid,
+    pub(super) seen: Moment,
+}
+
+impl ShutdownEvent {
+    /// Which endpoint. An earlier one may have had the same address: [`is_of`](Self::is_of) tells them apart.
+    #[must_use]
+    pub const fn endpoint(&self) -> Fid {
+        self.endpoint
+    }
+
+    /// Whether it is about this endpoint, as [`ConnectedEvent::is_of`].
+    pub fn is_of(&self, endpoint: impl Into<EndpointId>) -> bool {
+        endpoint.into().has(self.endpoint, self.seen)
     }
 }
 
@@ -100,14 +146,20 @@ impl JoinedEvent {
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
     pub(super) fault: Fault,
+    pub(super) seen: Moment,
     pub(super) data: CmData,
 }
 
 impl Failure {
-    /// The object that it was about: an endpoint, if a connection failed, or a multicast group.
+    /// The object that it was about: an endpoint, if a connection failed, or a multicast group. An earlier one may have had the same address.
     #[must_use]
     pub const fn object(&self) -> Fid {
         self.fault.object
+    }
+
+    /// Whether it is about this endpoint, as [`ConnectedEvent::is_of`].
+    pub fn is_of(&self, endpoint: impl Into<EndpointId>) -> bool {
+        endpoint.into().has(self.fault.object, self.seen)
     }
 
     /// The reason: `ECONNREFUSED` if the peer has rejected, or no endpoint listens there.

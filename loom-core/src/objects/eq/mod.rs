@@ -24,7 +24,7 @@ use allocator_api2::alloc::Allocator;
 use heapless::Vec;
 
 pub use self::cm_error::{CmError, Refused};
-pub use self::event::{ConnectedEvent, EqEvent, Failure, JoinedEvent};
+pub use self::event::{ConnectedEvent, EndpointId, EqEvent, Failure, JoinedEvent, ShutdownEvent};
 pub use self::passive::ConnectionRequest;
 pub use self::passive::PassiveEndpoint;
 use crate::error::OpenError;
@@ -190,8 +190,10 @@ impl<'m, T: Connected> Eq<'m, T> {
 
     fn next(&self, sleep: Option<i32>) -> Result<Option<EqEvent<'m, T>>, EqError> {
         let mut data = CmData::EMPTY;
-        Ok(self.body.read(sleep, &mut data)?.map(|read| match read {
-            Read::Failed(fault) => EqEvent::Failed(Failure { fault, data }),
+        let read = self.body.read(sleep, &mut data)?;
+        let seen = self.moment();
+        Ok(read.map(|read| match read {
+            Read::Failed(fault) => EqEvent::Failed(Failure { fault, seen, data }),
             Read::Notice(notice) => match notice {
                 Notice::Request { listener, info, request } => match self.body.listener(listener) {
                     Some(place) => {
@@ -200,13 +202,11 @@ impl<'m, T: Connected> Eq<'m, T> {
                     // A passive endpoint that was opened through the raw queue.
                     None => EqEvent::Other { kind: EventKind::CONNREQ, data },
                 },
-                Notice::Connected(endpoint) => {
-                    EqEvent::Connected(ConnectedEvent { endpoint, seen: self.moment(), data })
-                }
-                Notice::Shutdown(endpoint) => EqEvent::Shutdown(endpoint),
+                Notice::Connected(endpoint) => EqEvent::Connected(ConnectedEvent { endpoint, seen, data }),
+                Notice::Shutdown(endpoint) => EqEvent::Shutdown(ShutdownEvent { endpoint, seen }),
                 Notice::Joined { group, context } => EqEvent::Joined(JoinedEvent { group, context }),
                 Notice::Entry(entry) => EqEvent::Entry(entry),
-                Notice::Failed(fault) => EqEvent::Failed(Failure { fault, data }),
+                Notice::Failed(fault) => EqEvent::Failed(Failure { fault, seen, data }),
                 Notice::Other(kind) => EqEvent::Other { kind, data },
             },
         }))
