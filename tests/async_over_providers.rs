@@ -281,7 +281,7 @@ fn requests_and_ends_of_connections_are_a_stream() {
             }
         }
         for endpoint in served {
-            assert_eq!(ended.iter().filter(|ended| **ended == endpoint.fid()).count(), 1, "each ends once");
+            assert_eq!(ended.iter().filter(|ended| ended.is_of(&endpoint)).count(), 1, "each ends once");
         }
     };
     let asks = (0..usize::from(CLIENTS)).map(|number| {
