@@ -249,6 +249,32 @@ where
     /// As [`post`](Self::post), and adds to another counter when the operation is over: one to those that succeeded, or if it failed
     /// or was refused, to those that failed. Work that is cancelled while it waits is not counted.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::deferred::{Deferred, Work};
+    /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let [start, sent] = [Counter::open(&domain, CounterAttr::default())?, Counter::open(&domain, CounterAttr::default())?];
+    /// # let deferred = Deferred::open(&cq, 8)?;
+    /// # let got = [bob.recv(Source::Any, vec![0; 5])?, bob.recv(Source::Any, vec![0; 5])?];
+    /// // A chain: the second message is sent when the first one has left.
+    /// deferred.post_then((&start, 1), &alice, Work::send(to_bob), &sent, b"first".to_vec())?;
+    /// deferred.post((&sent, 1), &alice, Work::send(to_bob), b"later".to_vec())?;
+    /// start.add(1)?;
+    /// while !deferred.is_empty() {
+    ///     let _event = deferred.poll()?;
+    /// }
+    /// assert_eq!(sent.read(), 1);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`post`](Self::post).
     #[doc(alias = "completion_cntr")]
@@ -293,6 +319,30 @@ where
     }
 
     /// Adds `value` to a counter when another has reached a threshold.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::deferred::Deferred;
+    /// use loom_core::soft::Soft;
+    /// use loom_core::{Counter, CounterAttr, Cq, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
+    /// # let [parts, wholes] = [Counter::open(&domain, CounterAttr::default())?, Counter::open(&domain, CounterAttr::default())?];
+    /// let deferred = Deferred::<Soft<'_>, Vec<u8>>::open(&cq, 8)?;
+    /// // Eight parts are a whole.
+    /// deferred.add((&parts, 8), &wholes, 1)?;
+    /// parts.add(7)?;
+    /// deferred.progress()?;
+    /// assert_eq!(wholes.read(), 0);
+    /// parts.add(1)?;
+    /// deferred.progress()?;
+    /// assert_eq!(wholes.read(), 1);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`post`](Self::post).
@@ -356,6 +406,33 @@ where
 
     /// Cancels all work that waits: for one counter, or for any. Says how many pieces these are; polls return them. What has started goes
     /// on.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::error::PostError;
+    /// use loom_core::objects::deferred::{Deferred, DeferredEvent, Work};
+    /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Errno};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let counter = Counter::open(&domain, CounterAttr::default())?;
+    /// # let deferred = Deferred::open(&cq, 8)?;
+    /// for threshold in 1..=3 {
+    ///     deferred.post((&counter, threshold), &alice, Work::send(to_bob), b"hello".to_vec())?;
+    /// }
+    /// assert_eq!(deferred.flush(Some(&counter)), 3);
+    /// // Each buffer comes back.
+    /// for _ in 0..3 {
+    ///     let Some(DeferredEvent::Returned(_, rejected)) = deferred.poll()? else { panic!("work that was flushed") };
+    ///     assert_eq!((rejected.error, &rejected.buf[..]), (PostError::Errno(Errno::ECANCELED), &b"hello"[..]));
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[doc(alias = "FI_FLUSH_WORK")]
     pub fn flush(&self, counter: Option<&Counter<'m, T>>) -> usize {
         let is_meant = |known: &Counter<'m, T>| counter.is_none_or(|counter| counter == known);
