@@ -10,6 +10,21 @@ use super::{
 
 /// The numbers of an `fi_info`: what is asked for in hints, or what a provider grants.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::Domain;
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.info())?;
+/// let attributes = domain.attributes();
+/// // What is granted: operations in flight, bytes of a message, ranges of an operation.
+/// assert!(attributes.tx.size > 0 && attributes.endpoint.max_msg_size > 0 && attributes.tx.iov_limit > 0);
+/// println!("{} {}", attributes.endpoint.kind, attributes.caps);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # References
 ///
 /// - `fi_getinfo(3)`

@@ -34,6 +34,22 @@ mod wire;
 ///   read, not printed.
 /// * **Bytes for a bootstrap**, self-delimiting: [`encode`](Self::encode) and [`decode`](Self::decode).
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::net::SocketAddr;
+///
+/// use loom_core::EndpointAddr;
+/// use loom_core::vocabulary::AddressFormat;
+///
+/// let socket: SocketAddr = "10.0.0.1:7471".parse().expect("a socket address");
+/// let address = EndpointAddr::from(socket);
+/// assert_eq!(address.format(), AddressFormat::SOCKADDR_IN);
+/// assert_eq!(address.to_string(), "fi_sockaddr_in://10.0.0.1:7471");
+/// assert_eq!("10.0.0.1:7471".parse(), Ok(address.clone()));
+/// assert_eq!(SocketAddr::try_from(&address), Ok(socket));
+/// # }
+/// ```
+///
 /// # References
 ///
 /// - `fi_cm(3)`, `fi_getname`
