@@ -98,6 +98,34 @@ impl<'m, T: Transport, B: Buffer, P: Profile, K> Profiled<'m, T, B, P, K> {
     /// The immediate data with these values, of a layout that the provider carries whole: a wider one than the profile's
     /// [`CQ_DATA_SIZE`](Profile::CQ_DATA_SIZE) does not compile.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::profiles::Software;
+    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::{Av, Cq, Domain, Forever, Hints, Source, data_layout};
+    ///
+    /// data_layout! {
+    ///     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    ///     struct Part {
+    ///         transfer: u32 = 20,
+    ///         index: u16 = 12,
+    ///     }
+    /// }
+    ///
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.query(&Hints::of_profile::<Software>()).expect("it keeps the profile"))?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let bob = cq.endpoint(&av)?;
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let alice = cq.endpoint(&av)?.with_profile::<Software>()?;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// let data = alice.encode(Part { transfer: 7, index: 1 })?;
+    /// cq.post(b"hello".to_vec(), Forever, |message| alice.send_data(to_bob, data, message))?;
+    /// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(data));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`LayoutError::ValueTooLarge`]
     #[inline]
