@@ -80,6 +80,42 @@ enum Receive<P: MsgRecv> {
 /// Asks servers for updates of their memory: see [`updates`](super).
 ///
 /// Its endpoint is its own: every message that it receives is taken for an answer.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::allocator_api2::alloc::Global;
+/// use loom_core::atomic::CompareOp;
+/// use loom_core::updates::{MESSAGE_LEN, UpdateServer, Updates};
+/// use loom_core::Spins;
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # use loom_core::{Access, Av, Cq, Domain, Mr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 32)?);
+/// # let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
+/// # let (to_alice, to_bob) = (av.insert(&alice.address()?)?, av.insert(&bob.address()?)?);
+/// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+/// # let offset = memory.window().as_ptr().align_offset(8) as u64;
+/// # let buffers = || std::iter::repeat_with(|| vec![0; MESSAGE_LEN]);
+/// # let mut server = UpdateServer::open_in(bob, [to_alice], buffers(), 4, Global)?;
+/// // Client 0, with four requests under way at most.
+/// let mut updates = Updates::open_in(alice, 0, buffers(), 4, Global)?;
+/// // The second finds 1 in there, and does not get the lock.
+/// for (owner, before) in [(1, 0), (2, 1)] {
+///     let key = updates.compare(to_bob, offset, CompareOp::<u64>::CSWAP, 0, owner)?;
+///     let found = loop {
+///         // In another process, that of the memory's owner.
+///         server.progress(memory.window())?;
+///         if let Some(found) = updates.wait(key, Spins(0))? {
+///             break found;
+///         }
+///     };
+///     assert_eq!(found, before);
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct Updates<P: MsgSend + MsgRecv, A: Allocator> {
     protocol: P,
     client: u32,
