@@ -132,6 +132,27 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
     /// Asks for an operation to end early. Its completion still comes: with `ECANCELED`, or as if nothing had
     /// happened if it was too late, or if the provider cannot cancel this kind of operation.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// bob.cancel(received)?;
+    /// // The completion comes, and brings the buffer back.
+    /// let (room, result) = cq.finish(received, Forever)?.into_parts();
+    /// assert_eq!((room.len(), result.unwrap_err().errno), (5, Errno::ECANCELED));
+    /// assert_eq!(bob.cancel(received), Err(Errno::ENOENT), "it is over");
+    /// # cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// `ENOENT` if the operation is not in flight on this endpoint, or what the provider says.
     #[doc(alias = "fi_cancel")]
