@@ -96,6 +96,36 @@ use crate::vocabulary::Errno;
 ///
 /// A counted handle: what waits is dropped with the last of its clones. It is a handle of its queue, too, and of the endpoints and
 /// counters of the work in it.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::deferred::{Deferred, DeferredEvent, Work};
+/// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let start = Counter::open(&domain, CounterAttr::default())?;
+/// let deferred = Deferred::open(&cq, 8)?;
+/// # bob.recv(Source::Any, vec![0; 5])?;
+/// let sent = deferred.post((&start, 1), &alice, Work::send(to_bob), b"hello".to_vec())?;
+/// assert!(deferred.poll()?.is_none(), "it waits");
+/// start.add(1)?;
+/// loop {
+///     // The completion of the work, or what else the queue reports.
+///     if let Some(DeferredEvent::Done(key, done)) = deferred.poll()? {
+///         done.result()?;
+///         assert_eq!(key, sent);
+///         break;
+///     }
+/// }
+/// assert!(deferred.is_empty());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[doc(alias = "FI_QUEUE_WORK")]
 #[doc(alias = "fi_deferred_work")]
 pub struct Deferred<'m, T: Transport, B: Buffer, K = Connectionless<'m, T>>

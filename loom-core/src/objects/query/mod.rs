@@ -147,6 +147,24 @@ pub(crate) fn granted<Q: Query>(kind: EndpointType, caps: Caps, inject_size: usi
 }
 
 /// The infos that grant everything that a query asks for, best first: see [`Query::ranked`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::query::{Messages, Query, Rdm};
+/// use loom_core::soft::{Network, NetworkAttr};
+///
+/// type Wanted = (Rdm, Messages);
+/// // What a transport has answered: here, two networks.
+/// let small = Network::new(NetworkAttr { eager_size: 32, ..NetworkAttr::DEFAULT })?;
+/// let large = Network::new(NetworkAttr { eager_size: 64, ..NetworkAttr::DEFAULT })?;
+/// let infos = || [&small, &large].into_iter().filter_map(|network| network.query(&Wanted::HINTS));
+/// // The first one, and the one that injects most.
+/// let first = Wanted::ranked(infos()).first().expect("both have messages");
+/// let most = Wanted::ranked(infos()).greatest(|info| info.attributes().tx.inject_size).expect("both have messages");
+/// assert_eq!((first.attributes().tx.inject_size, most.attributes().tx.inject_size), (32, 64));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[must_use = "it asks nothing before it is iterated"]
 pub struct Ranked<I, Q> {
     infos: I,
