@@ -211,6 +211,16 @@ pub trait MsgRecv: Receiver {
 }
 
 /// Sends tagged messages.
+///
+/// ```
+/// use loom_core::Tag;
+/// use loom_core::protocol::{Posted, TaggedSend};
+///
+/// /// Sends part `number` of a file: over an endpoint, a connection, or tags over plain messages.
+/// fn send_part<P: TaggedSend>(protocol: &mut P, to: P::To, number: u32, part: P::Buf) -> Posted<P> {
+///     protocol.tagged_send(to, Tag(number.into()), part)
+/// }
+/// ```
 #[doc(alias = "FI_TAGGED")]
 pub trait TaggedSend: Transmitter {
     /// Sends a tagged message.
@@ -240,6 +250,30 @@ pub trait TaggedRecv: Receiver {
 }
 
 /// Reads peers' memory.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::protocol::{Completes, PostFailure, RmaRead};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Access, Av, Cq, Domain, Forever, Mr, RemoteRegion};
+///
+/// /// The first `len` bytes of a peer's region.
+/// fn fetch<P: RmaRead<Buf = Vec<u8>>>(protocol: &mut P, peer: P::To, from: &RemoteRegion, len: usize) -> Option<Vec<u8>> {
+///     let read = protocol.post(vec![0; len], Forever, |protocol, room| protocol.read(peer, from, 0, room)).ok()?;
+///     let outcome = protocol.wait(read, Forever).ok()??;
+///     outcome.result.ok().map(|_| outcome.buf)
+/// }
+///
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [mut alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let region = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
+/// assert_eq!(fetch(&mut alice, to_bob, &region.remote(), 3), Some(vec![7; 3]));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[doc(alias = "FI_RMA")]
 pub trait RmaRead: Transmitter {
     /// Reads from a peer's region, from `offset` bytes into it, as many bytes as the buffer has.
@@ -372,6 +406,19 @@ pub trait Atomics: Transmitter {
 }
 
 /// Sends messages as copies, which report nothing if they succeed.
+///
+/// ```
+/// use loom_core::protocol::{Inject, Posted};
+///
+/// /// Sends a short message as a copy, and says whether it was short enough.
+/// fn try_inject<P: Inject>(protocol: &mut P, to: P::To, message: &[u8]) -> Result<bool, P::PostError> {
+///     if message.len() > protocol.inject_size(to) {
+///         return Ok(false);
+///     }
+///     protocol.inject(to, message)?;
+///     Ok(true)
+/// }
+/// ```
 #[doc(alias = "fi_inject")]
 pub trait Inject: MsgSend {
     /// The most bytes that an inject to this peer takes.
@@ -398,6 +445,15 @@ pub trait TaggedInject: TaggedSend {
 }
 
 /// A protocol with one peer, to which it is connected.
+///
+/// ```
+/// use loom_core::protocol::{Connection, MsgSend, Posted};
+///
+/// /// Sends to the one peer that there is.
+/// fn say<P: Connection + MsgSend>(connection: &mut P, message: P::Buf) -> Posted<P> {
+///     connection.send(P::PEER, message)
+/// }
+/// ```
 #[doc(alias = "FI_EP_MSG")]
 pub trait Connection: Transmitter {
     /// The one that operations go to.

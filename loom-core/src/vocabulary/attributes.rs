@@ -60,6 +60,20 @@ pub struct Attributes {
 
 /// Attributes of an endpoint.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::Hints;
+/// use loom_core::vocabulary::{EndpointAttributes, EndpointType};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// let hints = Hints { endpoint_attr: EndpointAttributes::of(EndpointType::RDM), ..Hints::default() };
+/// let info = network.query(&hints).expect("its endpoints are reliable, and not connected");
+/// assert_eq!(info.attributes().endpoint.kind, EndpointType::RDM);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # References
 ///
 /// - `fi_endpoint(3)`, section *Endpoint attributes*
@@ -117,6 +131,21 @@ impl EndpointAttributes {
 }
 
 /// Attributes of the transmit side of an endpoint.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::Hints;
+/// use loom_core::vocabulary::TxAttributes;
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// // 64 bytes at least are to be injected.
+/// let hints = Hints { tx_attr: TxAttributes { inject_size: 64, ..TxAttributes::UNSPEC }, ..Hints::default() };
+/// let info = network.query(&hints).expect("it injects as much");
+/// assert!(info.attributes().tx.inject_size >= 64);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 ///
 /// # References
 ///

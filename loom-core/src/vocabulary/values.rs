@@ -259,6 +259,13 @@ impl MemoryKey {
 /// A virtual address of the peer with [`MrMode::VIRT_ADDR`](crate::vocabulary::MrMode::VIRT_ADDR), else an offset into
 /// the region.
 ///
+/// ```
+/// use loom_core::vocabulary::RemoteAddr;
+///
+/// assert_eq!(RemoteAddr(4096).checked_add(16), Some(RemoteAddr(4112)));
+/// assert_eq!(RemoteAddr(u64::MAX).checked_add(1), None);
+/// ```
+///
 /// # References
 ///
 /// - `fi_rma(3)`

@@ -115,6 +115,14 @@ impl fmt::Debug for EndpointAddr {
 }
 
 /// Why bytes or text are not an address, or an address not what was asked for.
+///
+/// ```
+/// use loom_core::EndpointAddr;
+/// use loom_core::vocabulary::AddressError;
+///
+/// assert_eq!("10.0.0.1".parse::<EndpointAddr>(), Err(AddressError::Malformed), "the port is missing");
+/// assert_eq!(EndpointAddr::decode(&[2, 0, 0]).unwrap_err(), AddressError::Truncated);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AddressError {
