@@ -184,7 +184,7 @@ impl core::error::Error for PostError {}
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::error::{PostError, Rejected};
+/// use loom_core::error::Rejected;
 /// use loom_core::{Av, Cq, Domain, Source};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
@@ -242,7 +242,7 @@ impl<B> From<Rejected<B>> for PostError {
 /// ```
 /// # #[cfg(feature = "std")] {
 /// use loom_core::error::OpenError;
-/// use loom_core::{Av, Caps, Cq, CqAttr, Domain, Hints};
+/// use loom_core::{Av, Cq, CqAttr, Domain};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;

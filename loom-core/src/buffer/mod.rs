@@ -190,8 +190,8 @@ impl Lent {
 /// A value that owns, or exclusively borrows, a range of bytes which can be lent to a transport.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// # #![allow(unsafe_code)]
+/// # #[cfg(feature = "std")] {
 /// use core::ptr::NonNull;
 ///
 /// use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};

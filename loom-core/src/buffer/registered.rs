@@ -12,30 +12,30 @@ use super::Descriptor;
 /// registration.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// # #![allow(unsafe_code)]
-/// use core::alloc::Layout;
+/// # #[cfg(feature = "std")] {
+/// # use core::alloc::Layout;
 /// use core::ptr::NonNull;
 ///
-/// use loom_core::allocator_api2::alloc::{AllocError, Allocator, Global};
+/// # use loom_core::allocator_api2::alloc::{AllocError, Allocator, Global};
 /// use loom_core::allocator_api2::vec::Vec;
 /// use loom_core::buffer::{Descriptor, RegisteredAllocator};
 /// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
-/// /// The heap, for providers that do not ask for registration.
+/// /// The heap (an `Allocator` as `Global` is), for providers that do not ask for registration.
 /// struct Heap;
 ///
-/// // SAFETY: as `Global`.
-/// unsafe impl Allocator for Heap {
-///     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
-///         Global.allocate(layout)
-///     }
-///     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-///         // SAFETY: the caller's promise.
-///         unsafe { Global.deallocate(block, layout) }
-///     }
-/// }
-///
+/// # // SAFETY: as `Global`.
+/// # unsafe impl Allocator for Heap {
+/// #     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+/// #         Global.allocate(layout)
+/// #     }
+/// #     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+/// #         // SAFETY: the caller's promise.
+/// #         unsafe { Global.deallocate(block, layout) }
+/// #     }
+/// # }
+/// #
 /// // SAFETY: there are no descriptors.
 /// unsafe impl RegisteredAllocator for Heap {
 ///     fn descriptor_of(&self, _: NonNull<[u8]>) -> Option<Descriptor> {

@@ -16,7 +16,7 @@ use crate::vocabulary::FabricAddr;
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::{Av, Cq, Domain, Forever, Peer, Source};
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;

@@ -12,7 +12,7 @@ use crate::vocabulary::{Caps, Errno};
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::atomic::{BaseOp, FetchOp};
+/// use loom_core::atomic::FetchOp;
 /// use loom_core::objects::atomic::Granted;
 /// use loom_core::{Caps, Domain, Hints};
 ///

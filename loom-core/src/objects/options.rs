@@ -114,7 +114,8 @@ impl SendOptions {
 /// # let to_bob = av.insert(&bob.address()?)?;
 /// let memory = Mr::open(&domain, (0..64).collect::<Vec<u8>>(), Access::REMOTE_READ)?;
 /// // Two parts of the peer's memory, and another read that follows at once.
-/// let parts = [memory.remote().part(0, 2).expect("it has 64 bytes"), memory.remote().part(32, 2).expect("it has 64 bytes")];
+/// let part = |offset| memory.remote().part(offset, 2).expect("it has 64 bytes");
+/// let parts = [part(0), part(32)];
 /// let more = ReadOptions::new().more();
 /// let first = cq.post(vec![0; 4], Forever, |room| alice.read_with(to_bob, &parts, more, room))?;
 /// let second = cq.post(vec![0; 4], Forever, |room| alice.read(to_bob, &memory.remote(), 60, room))?;

@@ -43,7 +43,7 @@ pub trait Profile {
 ///
 /// ```
 /// use loom_core::atomic::{FetchOp, Operation};
-/// use loom_core::profiles::{NativeAtomics, Shm, Verbs};
+/// use loom_core::profiles::{NativeAtomics, Shm};
 ///
 /// /// A ticket counter in a peer's memory: for providers that promise to add.
 /// fn tickets<P: NativeAtomics>() -> bool {

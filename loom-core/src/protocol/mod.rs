@@ -253,7 +253,7 @@ pub trait TaggedRecv: Receiver {
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::protocol::{Completes, PostFailure, RmaRead};
+/// use loom_core::protocol::{Completes, RmaRead};
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr, RemoteRegion};
 ///
@@ -408,7 +408,7 @@ pub trait Atomics: Transmitter {
 /// Sends messages as copies, which report nothing if they succeed.
 ///
 /// ```
-/// use loom_core::protocol::{Inject, Posted};
+/// use loom_core::protocol::Inject;
 ///
 /// /// Sends a short message as a copy, and says whether it was short enough.
 /// fn try_inject<P: Inject>(protocol: &mut P, to: P::To, message: &[u8]) -> Result<bool, P::PostError> {

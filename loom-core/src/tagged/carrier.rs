@@ -20,8 +20,7 @@ use crate::transport::{Connected, Transport};
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::buffer::{SourceBuffer, TargetBuffer};
-/// use loom_core::tagged::{Carrier, Packet, TaggedAttr, TaggedEndpoint};
+/// use loom_core::tagged::{Packet, TaggedAttr, TaggedEndpoint};
 /// use loom_core::transport::Connected;
 /// use loom_core::{Cq, Error, MsgEndpoint, allocator_api2::alloc::Global};
 ///

@@ -215,7 +215,7 @@ impl<T: Transport> Av<'_, T> {
     /// ```
     /// # #[cfg(feature = "std")] {
     /// use loom_core::objects::av::InsertError;
-    /// use loom_core::{Av, Cq, Domain, Errno, Peer, Transport};
+    /// use loom_core::{Av, Domain, Errno, Peer, Transport};
     ///
     /// /// The peers of a cluster: 16 hosts from 10.0.0.1 on, with eight processes each from port 7471 on.
     /// fn cluster<T: Transport>(av: &Av<'_, T>) -> Result<Vec<Peer>, InsertError> {

@@ -290,7 +290,8 @@ where
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let to_bob = av.insert(&bob.address()?)?;
-    /// # let [start, sent] = [Counter::open(&domain, CounterAttr::default())?, Counter::open(&domain, CounterAttr::default())?];
+    /// let counter = || Counter::open(&domain, CounterAttr::default());
+    /// let (start, sent) = (counter()?, counter()?);
     /// # let deferred = Deferred::open(&cq, 8)?;
     /// # let got = [bob.recv(Source::Any, vec![0; 5])?, bob.recv(Source::Any, vec![0; 5])?];
     /// // A chain: the second message is sent when the first one has left.
@@ -360,7 +361,8 @@ where
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let domain = Domain::open(&network.info())?;
     /// # let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
-    /// # let [parts, wholes] = [Counter::open(&domain, CounterAttr::default())?, Counter::open(&domain, CounterAttr::default())?];
+    /// let counter = || Counter::open(&domain, CounterAttr::default());
+    /// let (parts, wholes) = (counter()?, counter()?);
     /// let deferred = Deferred::<Soft<'_>, Vec<u8>>::open(&cq, 8)?;
     /// // Eight parts are a whole.
     /// deferred.add((&parts, 8), &wholes, 1)?;

@@ -28,7 +28,7 @@ use crate::transport::Transport;
 /// ```
 /// # #[cfg(feature = "std")] {
 /// use loom_core::objects::driver::{CounterDriver, CqDriver, Drive, Unclaimed};
-/// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
+/// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Source};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;

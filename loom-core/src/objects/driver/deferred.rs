@@ -38,7 +38,7 @@ const LOOKS: usize = 16;
 /// # #[cfg(feature = "std")] {
 /// use loom_core::objects::deferred::{Deferred, Work};
 /// use loom_core::objects::driver::{CqDriver, DeferredDriver, Drive, Unclaimed};
-/// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
+/// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Source};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;

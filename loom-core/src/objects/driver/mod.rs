@@ -122,7 +122,7 @@ pub use self::sleepable::{SleepError, Sleepable};
 /// ```
 /// # #[cfg(feature = "std")] {
 /// use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
-/// use loom_core::{Av, Cq, Domain};
+/// use loom_core::{Cq, Domain};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;

@@ -74,9 +74,9 @@ pub trait Peeks<T: Transport>: Receives<T> {}
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
-/// let from_anybody = bob.recv(Source::Any, vec![0; 5])?;
+/// let from_any_peer = bob.recv(Source::Any, vec![0; 5])?;
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
-/// assert_eq!(cq.finish(from_anybody, Forever)?.into_buf(), b"hello");
+/// assert_eq!(cq.finish(from_any_peer, Forever)?.into_buf(), b"hello");
 /// // Of one peer alone, where the provider grants it.
 /// let to_alice = av.insert(&alice.address()?)?;
 /// match bob.recv(Source::Peer(to_alice), vec![0; 5]) {

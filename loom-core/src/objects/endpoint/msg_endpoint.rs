@@ -57,9 +57,8 @@ pub enum Established {}
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::objects::endpoint::Idle;
 /// use loom_core::transport::Connected;
-/// use loom_core::{Cq, EndpointAddr, Eq, EqEvent, Error, Forever, Info, MsgEndpoint, ThePeer};
+/// use loom_core::{Cq, EndpointAddr, Eq, EqEvent, Error, Forever, Info, ThePeer};
 ///
 /// /// A client: connects, asks, and has the answer.
 /// fn ask<'m, T: Connected>(
@@ -67,11 +66,11 @@ pub enum Established {}
 ///     info: &Info<T>,
 ///     server: &EndpointAddr,
 /// ) -> Result<Vec<u8>, Error> {
-///     let endpoint: MsgEndpoint<'_, T, _, Idle> = cq.msg_endpoint(eq, info)?;
+///     let endpoint = cq.msg_endpoint(eq, info)?;
 ///     // Room for the answer is there before the connection is.
 ///     let answer = endpoint.recv(ThePeer, vec![0; 64])?;
 ///     let mut connecting = endpoint.connect(server, b"version 1")?;
-///     let connection: MsgEndpoint<'_, T, _> = loop {
+///     let connection = loop {
 ///         match eq.poll()? {
 ///             Some(EqEvent::Connected(event)) => match connecting.established(&event) {
 ///                 Ok(connection) => break connection,

@@ -35,7 +35,7 @@ use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr, OpFlags};
 /// # #[cfg(feature = "std")] {
 /// use loom_core::objects::endpoint::{MulticastEndpoint, MulticastGroup};
 /// use loom_core::transport::Multicast;
-/// use loom_core::{EndpointAddr, Eq, EqEvent, Error};
+/// use loom_core::{EndpointAddr, EqEvent, Error};
 ///
 /// /// Joins a group, and waits until the event queue says that the endpoint is in it.
 /// fn join<'m, T: Multicast>(

@@ -36,7 +36,6 @@ use crate::vocabulary::{EndpointType, Errno, FabricAddr};
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::objects::cq::CqError;
 /// use loom_core::objects::endpoint::{AnyConnection, SharedRx};
 /// use loom_core::transport::Connected;
 /// use loom_core::{Cq, Error, Forever, Info};

@@ -57,7 +57,7 @@ const UNREAD: u32 = 1 << 16;
 /// /// Looks after the connections of a server for a second at most.
 /// fn look_after<T: Connected>(eq: &Eq<'_, T>) -> Result<(), Error> {
 ///     match eq.poll_for(Duration::from_secs(1))? {
-///         // Until there is room: the peer is told `busy`.
+///         // This server is full. The peer reads the reason in its event.
 ///         Some(EqEvent::Request(request)) => request.reject(b"busy")?,
 ///         Some(EqEvent::Shutdown(endpoint)) => println!("{endpoint:?} is not connected any more"),
 ///         Some(EqEvent::Failed(failure)) => println!("{failure}: {}", eq.error_text(&failure)),

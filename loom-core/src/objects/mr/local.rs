@@ -26,14 +26,15 @@ use crate::vocabulary::{Access, Errno, MrFlags, MrMode};
 /// Dropping it closes the region; forgetting it leaves it open, and the domain.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// # #![allow(unsafe_code)]
-/// use core::ptr::NonNull;
-///
-/// use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
+/// # #[cfg(feature = "std")] {
+/// # use core::ptr::NonNull;
+/// # use loom_core::buffer::{SourceBuffer, TargetBuffer};
+/// use loom_core::buffer::{Buffer, Descriptor, Lent};
 /// use loom_core::objects::mr::LocalMr;
 /// use loom_core::soft::{Network, NetworkAttr, RequiredModes};
-/// use loom_core::{Av, Cq, Domain, Forever, Source};
+/// # use loom_core::{Av, Cq, Forever, Source};
+/// use loom_core::Domain;
 ///
 /// /// Bytes, and the descriptor of a region that they lie in.
 /// struct Known(&'static mut [u8], Descriptor);
@@ -44,8 +45,8 @@ use crate::vocabulary::{Access, Errno, MrFlags, MrMode};
 ///         self.0.lend().with_descriptor(self.1)
 ///     }
 /// }
-/// impl SourceBuffer for Known {}
-/// impl TargetBuffer for Known {}
+/// # impl SourceBuffer for Known {}
+/// # impl TargetBuffer for Known {}
 ///
 /// # let network = Network::new(NetworkAttr::default())?;
 /// // As over hardware: buffers without a descriptor are refused.
