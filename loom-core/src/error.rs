@@ -16,13 +16,13 @@ use crate::vocabulary::{Caps, Errno};
 /// # let network = Network::new(NetworkAttr::default())?;
 /// # let domain = Domain::open(&network.info())?;
 /// # let av = Av::open(&domain, 2)?;
-/// // A queue for one operation.
+/// // The queue has room for one operation.
 /// let cq = Cq::open(&domain, 1)?;
 /// let bob = cq.endpoint(&av)?;
 /// bob.recv(Source::Any, vec![0; 5])?;
 /// let refused = bob.recv(Source::Any, vec![0; 5]).unwrap_err();
 /// assert_eq!(refused.error, PostError::Full);
-/// // `Cq::post` polls and posts again on its own.
+/// // `Cq::post` polls, and posts again.
 /// assert!(refused.error.is_transient());
 /// # }
 /// # Ok::<_, loom_core::Error>(())
@@ -195,7 +195,7 @@ impl core::error::Error for PostError {}
 /// # let bob = cq.endpoint(&av)?;
 /// let first = bob.recv(Source::Any, vec![0; 5])?;
 /// let mut room = vec![0; 64];
-/// // What `Cq::post` does: as long as the queue is full, make room and post the same buffer again.
+/// // As `Cq::post` does: while the queue is full, make room and post the same buffer again.
 /// loop {
 ///     match bob.recv(Source::Any, room) {
 ///         Ok(_) => break,
@@ -251,7 +251,7 @@ impl<B> From<Rejected<B>> for PostError {
 /// let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(16).endpoints(1))?;
 /// let _alice = cq.endpoint(&av)?;
 /// match cq.endpoint(&av) {
-///     Err(OpenError::TooManyEndpoints) => {} // Open another queue.
+///     Err(OpenError::TooManyEndpoints) => {} // The program opens another queue.
 ///     other => panic!("the queue has one place: {other:?}"),
 /// }
 /// assert_eq!(Cq::<_, Vec<u8>>::open(&domain, 0).unwrap_err(), OpenError::Size);

@@ -67,7 +67,7 @@ pub(crate) fn array<V>(count: usize) -> Result<Layout, OpenError> {
 /// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::storage::Array;
 ///
-/// // One allocation, and none afterwards.
+/// // The array allocates once.
 /// let mut squares = Array::new_in(4, Global, |number| number * number)?;
 /// squares[0] = 7;
 /// assert_eq!(&squares[..], [7, 1, 4, 9]);

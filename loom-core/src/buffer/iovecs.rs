@@ -19,7 +19,7 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
-/// // One message out of two buffers, and into two: these calls take the pieces of a buffer.
+/// // The calls whose names end in `with` send one message from two buffers, and receive it into two.
 /// let room = [vec![0; 2], vec![0; 5]];
 /// let received = bob.recv_with(Source::Any, RecvOptions::new(), room)?;
 /// let message = [b"hell".to_vec(), b"o".to_vec()];

@@ -48,7 +48,7 @@ impl Descriptor {
 /// let mut memory = [0_u8; 16];
 /// let lent = Lent::both(NonNull::from_mut(&mut memory).cast(), memory.len());
 /// assert!(lent.is_readable() && lent.is_writable());
-/// // The first four bytes are for the provider.
+/// // The provider may use the first four bytes.
 /// let message = lent.with_headroom(4);
 /// assert_eq!((message.len(), message.headroom()), (12, 4));
 /// ```
@@ -256,7 +256,7 @@ pub unsafe trait Buffer {
 /// bytes_mut(&mut message).expect("a vector is initialised, and may be written")[0] = b'j';
 /// assert_eq!(message, b"jello");
 /// let mut borrowed = &message[..];
-/// assert!(bytes_mut(&mut borrowed).is_none(), "it may not be written");
+/// assert!(bytes_mut(&mut borrowed).is_none(), "shared bytes are not writable");
 /// # }
 /// ```
 pub fn bytes_mut<B: Buffer + ?Sized>(buf: &mut B) -> Option<&mut [u8]> {
@@ -341,7 +341,7 @@ impl TargetBuffer for () {}
 ///     let received = bob.recv(Source::Any, AnyBuffer::Write(&mut room))?;
 ///     cq.post(AnyBuffer::Read(message), Forever, |buf| alice.send(to_bob, buf))?;
 ///     cq.finish(received, Forever)?.result()?;
-///     // Nothing but immediate data.
+///     // This message has immediate data and no bytes.
 ///     let received = bob.recv(Source::Any, AnyBuffer::Empty)?;
 ///     cq.post(AnyBuffer::Empty, Forever, |buf| alice.send_data(to_bob, ImmediateData(7), buf))?;
 ///     assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));

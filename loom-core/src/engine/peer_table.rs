@@ -24,12 +24,12 @@ use crate::vocabulary::FabricAddr;
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
-/// // What the program knows of each peer, by its number.
+/// // The program's own data for each peer.
 /// let mut sent = vec![0_u32; av.places()];
 /// # bob.recv(Source::Any, vec![0; 5])?;
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// sent[to_bob.index()] += 1;
-/// // A handle of a peer that was removed reaches no later one.
+/// // The handle of a removed peer reaches no later peer.
 /// av.remove(to_bob);
 /// assert!(alice.inject(to_bob, b"hello").is_err());
 /// # }

@@ -58,7 +58,7 @@ impl core::error::Error for ElementError {}
 /// # let offset = region.window().as_ptr().align_offset(8);
 /// let element = region.window().element::<u64>(offset)?;
 /// element.store(40);
-/// // A peer and the owner add to the same element.
+/// // A peer and the owner both add to the element.
 /// let add = domain.query_atomic(FetchOp::<u64>::SUM)?;
 /// let added = cq.retry(Forever, || alice.fetch_value(to_bob, &region.remote(), offset as u64, add, 1))?;
 /// cq.wait_value(added, Forever)?.expect("there is no deadline").result()?;

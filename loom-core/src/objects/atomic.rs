@@ -20,7 +20,7 @@ use crate::vocabulary::{Caps, Errno};
 /// # let network = Network::new(NetworkAttr::default())?;
 /// let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
 /// let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
-/// // Asked for once, when the program begins.
+/// // The program asks once, before it posts.
 /// let add: Granted<FetchOp<u64>> = domain.query_atomic(FetchOp::SUM)?;
 /// assert!(add.max_count() >= 1 && add.op() == FetchOp::SUM);
 /// # }

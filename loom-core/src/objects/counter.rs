@@ -103,7 +103,7 @@ impl Default for CounterAttr {
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;
 /// # let domain = Domain::open(&network.info())?;
-/// // With nothing to sleep on: `Cq::wait_counter` waits for it all the same.
+/// // This counter has nothing to sleep on. `Cq::wait_counter` can wait for it.
 /// let counter = Counter::open(&domain, CounterAttr::default())?;
 /// assert_eq!(counter.wait_for(1, Duration::from_millis(1)), Err(CounterError::NotOpenedFor));
 /// # }
@@ -253,7 +253,7 @@ impl<T: Transport> Counter<'_, T> {
     /// counter.add(3)?;
     /// counter.add(4)?;
     /// assert_eq!(counter.read(), 7);
-    /// // From the start again.
+    /// // The program starts a new count.
     /// counter.set(0)?;
     /// assert_eq!(counter.read(), 0);
     /// # }

@@ -14,7 +14,7 @@
 ///
 /// use loom_core::{Av, Cq, Deadline, Domain, Source};
 ///
-/// /// Until another thread says that the program ends.
+/// /// A deadline that passes when another thread sets a flag.
 /// struct Stopped<'s>(&'s AtomicBool);
 ///
 /// impl Deadline for Stopped<'_> {

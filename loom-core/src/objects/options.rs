@@ -48,7 +48,7 @@ impl CompletionLevel {
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
-/// // Immediate data goes along, and the send is over when the message has arrived.
+/// // The message carries immediate data. The send completes when the message has arrived.
 /// let options = SendOptions::new().data(ImmediateData(7)).level(CompletionLevel::Delivery);
 /// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, options, message))?;
 /// cq.finish(sent, Forever)?.result()?;
@@ -113,7 +113,7 @@ impl SendOptions {
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
 /// let memory = Mr::open(&domain, (0..64).collect::<Vec<u8>>(), Access::REMOTE_READ)?;
-/// // Two parts of the peer's memory, and another read that follows at once.
+/// // The first read takes two parts of the peer's memory. A second read follows at once.
 /// let part = |offset| memory.remote().part(offset, 2).expect("it has 64 bytes");
 /// let parts = [part(0), part(32)];
 /// let more = ReadOptions::new().more();
@@ -168,7 +168,7 @@ impl ReadOptions {
 /// # let to_bob = av.insert(&bob.address()?)?;
 /// let memory = Mr::open(&domain, vec![3; 4], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
 /// let add = domain.query_atomic(BaseOp::<u8>::SUM)?;
-/// // Over when the peer's memory has changed.
+/// // The operation completes when the peer's memory has changed.
 /// let options = AtomicOptions::new().level(CompletionLevel::Delivery);
 /// let part = memory.remote().part(0, 4).expect("it has 4 bytes");
 /// let post = |operands| alice.atomic_with(to_bob, &[part], add, options, operands);
@@ -226,7 +226,7 @@ impl AtomicOptions {
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
-/// // The provider may wait for the last of three receives.
+/// // The provider may wait until the last of three receives is posted.
 /// let more = RecvOptions::new().more();
 /// let first = bob.recv_with(Source::Any, more, vec![0; 5])?;
 /// bob.recv_with(Source::Any, more, vec![0; 5])?;

@@ -92,12 +92,12 @@ impl<'m, 'env> Scope<'m, 'env> {
     /// use loom_core::{Av, Cq, Domain, Forever, Source, scope};
     ///
     /// # let network = Network::new(NetworkAttr::default())?;
-    /// // Open for the whole program, with its address vector.
+    /// // The domain and its address vector stay open.
     /// let domain = Domain::open(&network.info())?;
     /// let av = Av::open(&domain, 2)?;
     /// let mut inbox = [0; 5];
     /// scope(|s| {
-    ///     // A queue for borrowed memory, which is closed with the scope.
+    ///     // This queue takes borrowed memory. It is closed with the scope.
     ///     let cq = Cq::open(&s.domain(&domain), 16)?;
     ///     let endpoint = cq.endpoint(&av)?;
     ///     let me = av.insert(&endpoint.address()?)?;

@@ -9,7 +9,7 @@ use crate::vocabulary::{AtomicOp, Datatype};
 /// use loom_core::profiles::AtomicSet;
 /// use loom_core::vocabulary::{AtomicOp, Datatype};
 ///
-/// // What a card has, for a profile of one's own.
+/// // The atomic operations of a card, for a profile of the program's own.
 /// const CARD: AtomicSet = AtomicSet {
 ///     datatypes: &[Datatype::UINT64],
 ///     fetch: &[AtomicOp::SUM],

@@ -13,7 +13,7 @@ use crate::vocabulary::{Caps, EndpointType, Mode, MrMode, MsgOrder, Progress};
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::Hints;
 ///
-/// // Less can be injected here than the profile says, and the hints do not ask for it.
+/// // The network injects less than the profile says, and the hints do not ask for an inject size.
 /// let network = Network::new(NetworkAttr { eager_size: 32, ..NetworkAttr::DEFAULT })?;
 /// let hints = Hints { tx_attr: Default::default(), ..Hints::of_profile::<Software>() };
 /// let info = network.query(&hints).expect("it grants everything else");

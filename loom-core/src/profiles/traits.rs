@@ -45,7 +45,7 @@ pub trait Profile {
 /// use loom_core::atomic::{FetchOp, Operation};
 /// use loom_core::profiles::{NativeAtomics, Shm};
 ///
-/// /// A ticket counter in a peer's memory: for providers that promise to add.
+/// /// Whether the provider promises fetch-and-add.
 /// fn tickets<P: NativeAtomics>() -> bool {
 ///     let add = FetchOp::<u64>::SUM.atomic();
 ///     P::ATOMICS.iter().any(|promised| promised == add)
@@ -73,7 +73,7 @@ pub trait NativeAtomics: Profile {
 /// use loom_core::profiles::InjectCapable;
 /// use loom_core::{Error, Peer, Transport};
 ///
-/// /// A notice of two bytes. The bound says that something can be injected, and the call how much.
+/// /// Sends two bytes. The compiler checks that the provider injects as many.
 /// fn notice<T: Transport, P: InjectCapable>(
 ///     endpoint: &Profiled<'_, T, Vec<u8>, P>,
 ///     to: Peer,

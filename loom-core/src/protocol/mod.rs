@@ -449,7 +449,7 @@ pub trait TaggedInject: TaggedSend {
 /// ```
 /// use loom_core::protocol::{Connection, MsgSend, Posted};
 ///
-/// /// Sends to the one peer that there is.
+/// /// Sends to the peer of a connection.
 /// fn say<P: Connection + MsgSend>(connection: &mut P, message: P::Buf) -> Posted<P> {
 ///     connection.send(P::PEER, message)
 /// }

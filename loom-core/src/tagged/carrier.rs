@@ -24,7 +24,7 @@ use crate::transport::{Connected, Transport};
 /// use loom_core::transport::Connected;
 /// use loom_core::{Cq, Error, MsgEndpoint, allocator_api2::alloc::Global};
 ///
-/// /// Tags over a connection that has none: its queue is for this alone.
+/// /// Adds tags to a connection that has none. The queue must be for this connection alone.
 /// fn with_tags<'m, T: Connected>(
 ///     cq: Cq<'m, T, Packet<Vec<u8>>>,
 ///     connection: MsgEndpoint<'m, T, Packet<Vec<u8>>>,

@@ -52,7 +52,7 @@ const BATCH: usize = 64;
 /// #     a.progress()?;
 /// #     b.progress()?;
 /// # }
-/// // A link is up from alice's `a` to bob's `b`. Both have to be driven.
+/// // The link from `a` to `b` is up. The program drives both ends.
 /// b.tagged_recv(Source::Any, TagMatch::any(), vec![0; 5])?;
 /// a.tagged_send(link, Tag(7), b"hello".to_vec())?;
 /// let done = loop {
@@ -63,7 +63,7 @@ const BATCH: usize = 64;
 /// };
 /// assert_eq!((done.link(), done.result()?.tag()), (Some(back), Some(Tag(7))));
 /// assert_eq!(done.into_buf(), b"hello");
-/// // Every buffer comes back.
+/// // `close` gives every buffer back.
 /// let mut buffers = Vec::new();
 /// a.close(|done| buffers.push(done.into_buf()));
 /// assert_eq!(buffers, [b"hello"]);

@@ -77,7 +77,7 @@ impl Source {
 /// b.close_link(back);
 /// let Some(TaggedEvent::LinkFailed { link: ended, error }) = b.poll()? else { panic!("another event") };
 /// assert_eq!((ended, error), (back, LinkError::Closed));
-/// // Its operations end, and their buffers come back.
+/// // The operations of the link end, and their buffers come back.
 /// let Some(TaggedEvent::Op(done)) = b.poll()? else { panic!("another event") };
 /// assert_eq!(done.result().unwrap_err().errno, Errno::ECANCELED);
 /// # }
@@ -179,7 +179,7 @@ impl<B> fmt::Debug for TaggedDone<B> {
 /// #     b.progress()?;
 /// # }
 /// a.tagged_send(link, Tag(7), b"hello".to_vec())?;
-/// // The message waits at bob's. It is claimed, and no other receive takes it.
+/// // The message waits at `b`, which claims it: no other receive takes the message.
 /// let (found, claim) = loop {
 ///     a.progress()?;
 ///     b.progress()?;

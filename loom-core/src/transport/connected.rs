@@ -31,7 +31,7 @@ impl Fid {
 /// use loom_core::vocabulary::WaitObj;
 /// use loom_core::{Domain, Eq, EqAttr, Error, transport::Connected};
 ///
-/// /// With a descriptor to sleep on, and for events of the program's own.
+/// /// Opens a queue with a descriptor to sleep on, which takes events of the program, too.
 /// fn open<'m, T: Connected>(domain: &Domain<'m, T>) -> Result<Eq<'m, T>, Error> {
 ///     Ok(Eq::open(domain, EqAttr { wait: WaitObj::FD, write: true, ..EqAttr::default() })?)
 /// }

@@ -98,14 +98,21 @@ enum Receive<P: MsgRecv> {
 /// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
 /// # let offset = memory.window().as_ptr().align_offset(8) as u64;
 /// # let buffers = || std::iter::repeat_with(|| vec![0; MESSAGE_LEN]);
+/// # use loom_core::{Forever, Source};
+/// # // A strict network refuses the first messages between two endpoints for the moment.
+/// # for (from, to, peer) in [(&alice, &bob, to_bob), (&bob, &alice, to_alice)] {
+/// #     let received = to.recv(Source::Any, Vec::new())?;
+/// #     cq.retry(Forever, || from.inject(peer, &[]))?;
+/// #     cq.finish(received, Forever)?.result()?;
+/// # }
 /// # let mut server = UpdateServer::open_in(bob, [to_alice], buffers(), 4, Global)?;
-/// // Client 0, with four requests under way at most.
+/// // This is client 0, with at most four requests under way.
 /// let mut updates = Updates::open_in(alice, 0, buffers(), 4, Global)?;
-/// // The second finds 1 in there, and does not get the lock.
+/// // The first owner finds 0, and takes the lock. The second finds 1.
 /// for (owner, before) in [(1, 0), (2, 1)] {
 ///     let key = updates.compare(to_bob, offset, CompareOp::<u64>::CSWAP, 0, owner)?;
 ///     let found = loop {
-///         // In another process, that of the memory's owner.
+///         // The process that owns the memory calls this.
 ///         server.progress(memory.window())?;
 ///         if let Some(found) = updates.wait(key, Spins(0))? {
 ///             break found;

@@ -84,9 +84,16 @@ use crate::vocabulary::Errno;
 /// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
 /// # let offset = memory.window().as_ptr().align_offset(8) as u64;
 /// # let buffers = || std::iter::repeat_with(|| vec![0; MESSAGE_LEN]);
+/// # use loom_core::{Forever, Source};
+/// # // A strict network refuses the first messages between two endpoints for the moment.
+/// # for (from, to, peer) in [(&alice, &bob, to_bob), (&bob, &alice, to_alice)] {
+/// #     let received = to.recv(Source::Any, Vec::new())?;
+/// #     cq.retry(Forever, || from.inject(peer, &[]))?;
+/// #     cq.finish(received, Forever)?.result()?;
+/// # }
 /// # let mut server = UpdateServer::open_in(bob, [to_alice], buffers(), 4, Global)?;
 /// # let mut updates = Updates::open_in(alice, 0, buffers(), 4, Global)?;
-/// // Behind the end of the server's memory.
+/// // The offset is behind the end of the server's memory.
 /// let key = updates.read::<u64>(to_bob, 4096)?;
 /// let refused = loop {
 ///     server.progress(memory.window())?;

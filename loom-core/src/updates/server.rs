@@ -48,13 +48,20 @@ enum Place<P: MsgSend> {
 /// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
 /// # let offset = memory.window().as_ptr().align_offset(8) as u64;
 /// # let buffers = || std::iter::repeat_with(|| vec![0; MESSAGE_LEN]);
+/// # use loom_core::{Forever, Source};
+/// # // A strict network refuses the first messages between two endpoints for the moment.
+/// # for (from, to, peer) in [(&alice, &bob, to_bob), (&bob, &alice, to_alice)] {
+/// #     let received = to.recv(Source::Any, Vec::new())?;
+/// #     cq.retry(Forever, || from.inject(peer, &[]))?;
+/// #     cq.finish(received, Forever)?.result()?;
+/// # }
 /// # let mut updates = Updates::open_in(alice, 0, buffers(), 4, Global)?;
-/// // One client, and four requests at a time.
+/// // The server has one client, and takes four requests at a time.
 /// let mut server = UpdateServer::open_in(bob, [to_alice], buffers(), 4, Global)?;
 /// let key = updates.fetch(to_bob, offset, FetchOp::<u64>::SUM, 7)?;
 /// let mut done = 0;
 /// while updates.wait(key, Spins(0))?.is_none() {
-///     // The owner of the memory, again and again.
+///     // The owner of the memory calls this again and again.
 ///     done += server.progress(memory.window())?;
 /// }
 /// assert_eq!((done, server.refused()), (1, 0));

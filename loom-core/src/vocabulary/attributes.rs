@@ -18,7 +18,7 @@ use super::{
 /// # let network = Network::new(NetworkAttr::default())?;
 /// let domain = Domain::open(&network.info())?;
 /// let attributes = domain.attributes();
-/// // What is granted: operations in flight, bytes of a message, ranges of an operation.
+/// // The provider grants a number of operations in flight, a message size, and ranges per operation.
 /// assert!(attributes.tx.size > 0 && attributes.endpoint.max_msg_size > 0 && attributes.tx.iov_limit > 0);
 /// println!("{} {}", attributes.endpoint.kind, attributes.caps);
 /// # }
@@ -139,7 +139,7 @@ impl EndpointAttributes {
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;
-/// // 64 bytes at least are to be injected.
+/// // The program injects up to 64 bytes.
 /// let hints = Hints { tx_attr: TxAttributes { inject_size: 64, ..TxAttributes::UNSPEC }, ..Hints::default() };
 /// let info = network.query(&hints).expect("it injects as much");
 /// assert!(info.attributes().tx.inject_size >= 64);

@@ -59,7 +59,7 @@ option_type!(i32, Int, 0);
 /// # let network = Network::new(NetworkAttr::default())?;
 /// # let domain = Domain::open(&network.info())?;
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-/// // When a multi-receive gives its buffer back: set before the endpoint is enabled.
+/// // A multi-receive gives its buffer back when fewer than 256 bytes are left.
 /// let endpoint = cq.endpoint(Binding::to(&av).option(EndpointOption::MIN_MULTI_RECV, 256))?;
 /// assert_eq!(endpoint.option(EndpointOption::MIN_MULTI_RECV)?, 256_usize);
 /// # }

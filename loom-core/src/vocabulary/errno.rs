@@ -12,9 +12,9 @@ use core::fmt;
 /// use loom_core::Errno;
 ///
 /// assert_eq!(Errno::ENOKEY.to_string(), "ENOKEY (266): Required key not available");
-/// // What a C function returns.
+/// // C functions return negative numbers.
 /// assert_eq!(Errno::from_ret(-11), Some(Errno::EAGAIN));
-/// // A number that this crate does not know is kept.
+/// // An unknown number is kept.
 /// assert_eq!((Errno::from_raw(4242).name(), Errno::from_raw(4242).as_raw()), (None, 4242));
 /// ```
 ///

@@ -60,7 +60,7 @@ hexadecimal!(Tag, MemoryKey, RemoteAddr, ImmediateData);
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
-/// // What raw calls name a peer by. Operations of loom take the `Peer`.
+/// // Raw calls name a peer by its fabric address. Operations of loom take the `Peer`.
 /// let raw = av.fabric_addr(to_bob).expect("bob is in the vector");
 /// assert_eq!(av.peer(raw), Some(to_bob));
 /// # let _: &loom_core::Endpoint<'_, _, Vec<u8>> = &alice;
@@ -144,7 +144,7 @@ impl fmt::Debug for FabricAddr {
 /// ```
 /// use loom_core::Tag;
 ///
-/// /// The upper half says what a message is about, the lower half who has sent it.
+/// /// The upper half is the kind of a message, the lower half the sender's rank.
 /// const fn tag(kind: u32, rank: u32) -> Tag {
 ///     Tag((kind as u64) << 32 | rank as u64)
 /// }
@@ -171,10 +171,10 @@ pub struct Tag(pub u64);
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
-/// // Messages about 1, from every rank: the rank is in the lower half.
-/// let about_one = TagMatch::masked(Tag(1 << 32), 0xffff_ffff);
-/// assert!(about_one.accepts(Tag(1 << 32 | 7)) && !about_one.accepts(Tag(2 << 32 | 7)));
-/// let received = bob.tagged_recv(Source::Any, about_one, vec![0; 5])?;
+/// // The receive takes kind 1 from every rank: the rank is in the lower half.
+/// let kind_one = TagMatch::masked(Tag(1 << 32), 0xffff_ffff);
+/// assert!(kind_one.accepts(Tag(1 << 32 | 7)) && !kind_one.accepts(Tag(2 << 32 | 7)));
+/// let received = bob.tagged_recv(Source::Any, kind_one, vec![0; 5])?;
 /// for tag in [Tag(2 << 32), Tag(1 << 32 | 7)] {
 ///     cq.retry(Forever, || alice.tagged_inject(to_bob, tag, b"hello"))?;
 /// }

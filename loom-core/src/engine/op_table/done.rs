@@ -25,7 +25,7 @@ use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 /// cq.post(b"hello".to_vec(), Forever, send)?;
 /// let transfer = cq.finish(received, Forever)?.result()?;
 /// assert_eq!((transfer.len(), transfer.tag(), transfer.data()), (5, Some(Tag(7)), Some(ImmediateData(9))));
-/// // Who has sent it, where the provider tells.
+/// // Some providers tell the sender's address.
 /// if let Some(source) = transfer.source() {
 ///     assert!(av.peer(source).is_none(), "alice is not in the vector");
 /// }
@@ -115,12 +115,12 @@ impl fmt::Debug for Transfer {
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
-/// // The message is longer than the room for it.
+/// // The message is longer than the buffer.
 /// let received = bob.recv(Source::Any, vec![0; 3])?;
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// let error = cq.finish(received, Forever)?.result().unwrap_err();
 /// assert_eq!((error.errno, error.len, error.overflow), (Errno::ETRUNC, 3, 2));
-/// // An operation that is cancelled ends, too.
+/// // A cancelled operation completes, too.
 /// let received = bob.recv(Source::Any, vec![0; 3])?;
 /// bob.cancel(received)?;
 /// assert_eq!(cq.finish(received, Forever)?.result().unwrap_err().errno, Errno::ECANCELED);

@@ -22,7 +22,7 @@ use crate::vocabulary::CompletionFlags;
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
-/// // What the program knows of its operations.
+/// // The program's own data for each operation.
 /// let mut names = HashMap::new();
 /// for name in ["first", "second"] {
 ///     names.insert(bob.recv(Source::Any, vec![0; 6])?, name);

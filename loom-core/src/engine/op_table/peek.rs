@@ -73,7 +73,7 @@ pub struct Found {
 /// let found = peek.message()?.expect("a message");
 /// let claim = found.claim.expect("it was to be claimed");
 /// assert_eq!(claim.tag(), Tag(7));
-/// // No other receive takes it, and the room fits.
+/// // No other receive takes a claimed message. The buffer has its length.
 /// let fetched = bob.tagged_claim(claim, vec![0; found.len])?;
 /// assert_eq!(cq.finish(fetched, Forever)?.into_buf(), b"hello");
 /// # }

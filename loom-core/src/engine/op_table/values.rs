@@ -59,7 +59,7 @@ pub struct LentValues {
 /// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
 /// # let (lock, offset) = (memory.remote(), memory.window().as_ptr().align_offset(8) as u64);
 /// let swap = domain.query_atomic(CompareOp::<u64>::CSWAP)?;
-/// // The first one finds 0 in there, and takes the lock.
+/// // The first owner finds 0, and takes the lock. The second finds 1.
 /// for (owner, before) in [(1, 0), (2, 1)] {
 ///     let key = cq.retry(Forever, || alice.compare_value(to_bob, &lock, offset, swap, 0, owner))?;
 ///     let fetched = cq.wait_value(key, Forever)?.expect("there is no deadline");

@@ -25,11 +25,11 @@ use crate::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
 /// # let network = Network::new(NetworkAttr::default())?;
 /// # let domain = Domain::open(&network.info())?;
 /// # let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
-/// // No room for the bytes of addresses.
+/// // This vector has no room for the bytes of addresses.
 /// let av = Av::open_in(&domain, AvAttr { bytes: Some(0), ..AvAttr::new(2) }, Global)?;
 /// let address = cq.endpoint(&av)?.address()?;
 /// assert_eq!(av.insert(&address), Err(InsertError::Full));
-/// // The address of a host: the software transport has others.
+/// // The software transport refuses the address of a host.
 /// let host = "10.0.0.1:7471".parse()?;
 /// assert!(matches!(Av::open(&domain, 2)?.insert(&host), Err(InsertError::Errno(_))));
 /// # }
@@ -79,7 +79,7 @@ impl<T: Transport> Av<'_, T> {
     /// # let domain = Domain::open(&network.info())?;
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// // As it comes from the peer, by whatever way.
+    /// // The peer tells its address over a socket, or in a file.
     /// let address = bob.address()?;
     /// let to_bob = av.insert(&address)?;
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
@@ -229,7 +229,7 @@ impl<T: Transport> Av<'_, T> {
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let domain = Domain::open(&network.info())?;
     /// let av = Av::open(&domain, 128)?;
-    /// // Addresses of the software transport are no socket addresses.
+    /// // The software transport has no socket addresses.
     /// assert_eq!(cluster(&av), Err(InsertError::Errno(Errno::ENOSYS)));
     /// # }
     /// # Ok::<_, loom_core::Error>(())
@@ -290,7 +290,7 @@ impl<T: Transport> Av<'_, T> {
     /// # let domain = Domain::open(&network.info())?;
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
     /// # let bob = cq.endpoint(&av)?;
-    /// // From a file of configuration. Over `tcp` it may be a host's name, with a service.
+    /// // The text comes from a configuration file. Over `tcp` a host's name and a service will do.
     /// let text = bob.address()?.to_string();
     /// let to_bob = av.insert_service(&text, None)?;
     /// assert_eq!(av.find(&bob.address()?), Some(to_bob));

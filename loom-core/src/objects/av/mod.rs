@@ -144,7 +144,7 @@ impl<T: Transport> Av<'_, T> {
     /// assert!(av.remove(to_bob));
     /// let refused = alice.send(to_bob, b"hello".to_vec()).unwrap_err();
     /// assert_eq!((refused.error, &refused.buf[..]), (PostError::UnknownPeer, &b"hello"[..]));
-    /// // The same address again is a new peer.
+    /// // Inserting the address again makes a new peer.
     /// assert_ne!(av.insert(&bob.address()?)?, to_bob);
     /// # }
     /// # Ok::<_, loom_core::Error>(())
@@ -216,7 +216,7 @@ impl<T: Transport> Av<'_, T> {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// let hints = Hints { caps: Caps::MSG | Caps::SOURCE, ..Hints::default() };
-    /// let domain = Domain::open(&network.query(&hints).expect("it tells sources"))?;
+    /// let domain = Domain::open(&network.query(&hints).expect("it reports sources"))?;
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// let [to_alice, to_bob] = [av.insert(&alice.address()?)?, av.insert(&bob.address()?)?];

@@ -27,14 +27,14 @@ use crate::vocabulary::WaitObj;
 /// # let av = Av::open(&domain, 2)?;
 /// // 64 operations in flight, two endpoints, and a provider queue for each direction.
 /// let attr = CqAttr::new(64).endpoints(2).separate();
-/// // What it takes from an allocator.
+/// // The queue takes this memory from its allocator.
 /// assert!(attr.layout::<Soft<'_>, Vec<u8>, Global>()?.size() > 64 * size_of::<Vec<u8>>());
 /// let cq = Cq::open(&domain, attr)?;
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
 /// bob.recv(Source::Any, vec![0; 5])?;
 /// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
-/// // Either direction is polled alone.
+/// // The program polls each direction alone.
 /// while cq.poll_tx()?.is_none() {}
 /// while cq.poll_rx()?.is_none() {}
 /// # }

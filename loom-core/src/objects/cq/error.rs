@@ -143,7 +143,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let to_bob = av.insert(&bob.address()?)?;
-    /// // The message is longer than the room for it.
+    /// // The message is longer than the buffer.
     /// let received = bob.recv(Source::Any, vec![0; 3])?;
     /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
     /// let error = cq.finish(received, Forever)?.result().unwrap_err();

@@ -49,7 +49,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// # let to_bob = av.insert(&bob.address()?)?;
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
     /// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
-    /// // The loop of a program: most polls find nothing, and drive progress all the same.
+    /// // Most polls find nothing. They drive progress all the same.
     /// let mut over = 0;
     /// while over < 2 {
     ///     match cq.poll()? {

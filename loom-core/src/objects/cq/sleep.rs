@@ -37,7 +37,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let domain = Domain::open(&network.info())?;
     /// # let av = Av::open(&domain, 2)?;
-    /// // Over some transports there is nothing to sleep on.
+    /// // Some transports have nothing to sleep on.
     /// if let Ok(cq) = Cq::open_in(&domain, CqAttr::new(16).with_fd(), Global) {
     ///     # let bob = cq.endpoint(&av)?;
     ///     # let to_bob = av.insert(&bob.address()?)?;
@@ -104,7 +104,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let domain = Domain::open(&network.info())?;
     /// # let av = Av::open(&domain, 2)?;
-    /// // Over some transports there is nothing to sleep on.
+    /// // Some transports have nothing to sleep on.
     /// if let Ok(cq) = Cq::open_in(&domain, CqAttr::new(16).with_fd(), Global) {
     ///     # let bob = cq.endpoint(&av)?;
     ///     # let to_bob = av.insert(&bob.address()?)?;
@@ -112,7 +112,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     ///     assert!(cq.may_sleep()?, "the program may sleep until `wait_fd` is readable");
     ///     cq.retry(Forever, || bob.inject(to_bob, b"hello"))?;
     ///     while !cq.may_sleep()? {
-    ///         // Something has come: nothing is left when this ends.
+    ///         // Completions have come: take all of them, and ask again.
     ///         while let Some(completion) = cq.poll()? {
     ///             drop(completion);
     ///         }
@@ -174,11 +174,11 @@ impl Signalled {
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;
 /// # let domain = Domain::open(&network.info())?;
-/// // Over some transports there is nothing to sleep on.
+/// // Some transports have nothing to sleep on.
 /// if let Ok(cq) = Cq::<_, Vec<u8>>::open_in(&domain, CqAttr::new(16).with_fd(), Global) {
 ///     let signaller = cq.signaller()?;
 ///     std::thread::scope(|threads| {
-///         // Another thread has work for this one, and wakes it up.
+///         // This thread wakes the sleeper up.
 ///         threads.spawn(move || signaller.signal());
 ///         assert!(cq.poll_for(Duration::from_secs(60))?.is_none(), "nothing has completed");
 ///         Ok::<_, loom_core::Error>(())

@@ -58,7 +58,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// # let to_bob = av.insert(&bob.address()?)?;
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
     /// let soon = Instant::now() + Duration::from_millis(1);
-    /// assert!(cq.wait(received, soon)?.is_none(), "nothing has come, and the receive is still posted");
+    /// assert!(cq.wait(received, soon)?.is_none(), "no message has come, and the receive is still in flight");
     /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
     /// let done = cq.wait(received, Forever)?.expect("there is no deadline");
     /// assert_eq!(done.into_buf(), b"hello");
@@ -152,7 +152,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     ///     cq.retry(Forever, || bob.inject(to_bob, b"hello"))?;
     /// }
     /// assert!(cq.wait_counter(&received, 3, Forever)?);
-    /// // The completions were kept.
+    /// // The queue has kept the completions.
     /// for _ in 0..3 {
     ///     assert!(cq.poll()?.is_some());
     /// }
@@ -240,7 +240,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// assert!(cq.take(received)?.is_none(), "it is in flight");
     /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
     /// let done = loop {
-    ///     // Progress for all operations, and a look at one.
+    ///     // Drive all operations, and look at one.
     ///     cq.progress()?;
     ///     if let Some(done) = cq.take(received)? {
     ///         break done;

@@ -112,10 +112,10 @@ use crate::vocabulary::Errno;
 /// let deferred = Deferred::open(&cq, 8)?;
 /// # bob.recv(Source::Any, vec![0; 5])?;
 /// let sent = deferred.post((&start, 1), &alice, Work::send(to_bob), b"hello".to_vec())?;
-/// assert!(deferred.poll()?.is_none(), "it waits");
+/// assert!(deferred.poll()?.is_none(), "the work waits for its counter");
 /// start.add(1)?;
 /// loop {
-///     // The completion of the work, or what else the queue reports.
+///     // `poll` reports the end of the work, and every other completion of the queue.
 ///     if let Some(DeferredEvent::Done(key, done)) = deferred.poll()? {
 ///         done.result()?;
 ///         assert_eq!(key, sent);
@@ -294,7 +294,7 @@ where
     /// let (start, sent) = (counter()?, counter()?);
     /// # let deferred = Deferred::open(&cq, 8)?;
     /// # let got = [bob.recv(Source::Any, vec![0; 5])?, bob.recv(Source::Any, vec![0; 5])?];
-    /// // A chain: the second message is sent when the first one has left.
+    /// // The second send starts when the first one has completed.
     /// deferred.post_then((&start, 1), &alice, Work::send(to_bob), &sent, b"first".to_vec())?;
     /// deferred.post((&sent, 1), &alice, Work::send(to_bob), b"later".to_vec())?;
     /// start.add(1)?;
@@ -364,7 +364,7 @@ where
     /// let counter = || Counter::open(&domain, CounterAttr::default());
     /// let (parts, wholes) = (counter()?, counter()?);
     /// let deferred = Deferred::<Soft<'_>, Vec<u8>>::open(&cq, 8)?;
-    /// // Eight parts are a whole.
+    /// // When `parts` has reached 8, one is added to `wholes`.
     /// deferred.add((&parts, 8), &wholes, 1)?;
     /// parts.add(7)?;
     /// deferred.progress()?;
@@ -457,7 +457,7 @@ where
     ///     deferred.post((&counter, threshold), &alice, Work::send(to_bob), b"hello".to_vec())?;
     /// }
     /// assert_eq!(deferred.flush(Some(&counter)), 3);
-    /// // Each buffer comes back.
+    /// // Each poll gives a buffer back.
     /// for _ in 0..3 {
     ///     let Some(DeferredEvent::Returned(_, rejected)) = deferred.poll()? else { panic!("work that was flushed") };
     ///     assert_eq!((rejected.error, &rejected.buf[..]), (PostError::Errno(Errno::ECANCELED), &b"hello"[..]));

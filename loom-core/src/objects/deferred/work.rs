@@ -132,7 +132,7 @@ pub enum Work<To, From> {
 /// # let network = Network::new(NetworkAttr::default())?;
 /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
 /// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
-/// // Of any kind, and on any type: for `Work::Atomic`.
+/// // `Work::Atomic` takes operations of any kind, on any type.
 /// let ops: [AnyAtomic; 2] = [
 ///     domain.query_atomic(FetchOp::<u64>::SUM)?.into(),
 ///     domain.query_atomic(CompareOp::<u32>::CSWAP)?.into(),

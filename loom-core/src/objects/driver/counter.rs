@@ -45,7 +45,7 @@ use crate::transport::Transport;
 ///         driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
 ///         driver.retry(|| alice.inject(to_bob, b"hello")).await?;
 ///     }
-///     // One wait for three receives.
+///     // The task waits once for three receives.
 ///     assert_eq!(counter.reached(3).await?, 3);
 ///     Ok::<_, loom_core::Error>(())
 /// };

@@ -46,7 +46,7 @@ const AT_ONCE: u32 = 128;
 /// # let to_bob = av.insert(&bob.address()?)?;
 /// let driver = CqDriver::open(&cq, Unclaimed::Keep)?;
 /// let received = cq.post(vec![0; 5], Forever, |room| bob.recv(Source::Any, room))?;
-/// // The future is dropped, and its receive goes on.
+/// // Dropping the future does not end the receive.
 /// drop(driver.finish(received));
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// let done = loop {

@@ -166,7 +166,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// let driver = CqDriver::open(&cq, Unclaimed::Keep)?;
     /// let task = async {
     ///     let received = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
-    ///     // As where a timeout has ended the wait.
+    ///     // A timeout, for example, drops the future.
     ///     drop(driver.finish(received));
     ///     driver.retry(|| alice.inject(to_bob, b"hello")).await?;
     ///     let done = driver.next_unclaimed().await?;

@@ -130,7 +130,7 @@ pub use self::sleepable::{SleepError, Sleepable};
 /// let [first, second] = [Cq::<_, Vec<u8>>::open(&domain, 16)?, Cq::<_, Vec<u8>>::open(&domain, 16)?];
 /// let first = CqDriver::open(&first, Unclaimed::Drop)?;
 /// let second = CqDriver::open(&second, Unclaimed::Drop)?;
-/// // Two queues as one, with at most 16 events of each in a turn.
+/// // The executor drives both: a turn takes at most 16 events of each queue.
 /// let drivers = [first, second];
 /// assert_eq!(drivers.turn(16), 0);
 /// # }

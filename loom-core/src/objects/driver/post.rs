@@ -301,7 +301,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// # let to_bob = av.insert(&bob.address()?)?;
     /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
     /// let task = async {
-    ///     // Both are under way before the first is waited for.
+    ///     // The task posts two receives before it waits for one.
     ///     let first = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
     ///     let second = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
     ///     for message in [b"hello", b"again"] {

@@ -34,7 +34,7 @@ use crate::vocabulary::Errno;
 /// use loom_core::objects::driver::{CqDriver, SleepError, Sleepable, Unclaimed};
 /// use loom_core::{Cq, Domain};
 ///
-/// /// What an executor does when no task is ready. Says whether it has slept.
+/// /// An executor calls this when no task is ready. Returns whether it has slept.
 /// fn idle(driver: &impl Sleepable, waker: &Waker, sleep_on: impl FnOnce(&[c_int])) -> Result<bool, SleepError> {
 ///     let mut fds = Vec::new();
 ///     driver.wait_fds(&mut |fd| fds.push(fd))?;
@@ -51,7 +51,7 @@ use crate::vocabulary::Errno;
 /// # let domain = Domain::open(&network.info())?;
 /// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-/// // The queue was opened without a descriptor: `CqAttr::with_fd`.
+/// // `CqAttr::with_fd` opens a queue with a descriptor. This one has none.
 /// assert_eq!(idle(&driver, Waker::noop(), |_| {}), Err(SleepError::NotOpenedFor));
 /// # }
 /// # Ok::<_, loom_core::Error>(())

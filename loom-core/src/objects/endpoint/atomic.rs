@@ -83,12 +83,12 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// # let to_bob = av.insert(&bob.address()?)?;
     /// let region = Mr::open(&domain, vec![1, 2, 3, 4], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
     /// let max = domain.query_atomic(BaseOp::<u8>::MAX)?;
-    /// // One operand for each element.
+    /// // The buffer has one operand for each element.
     /// let post = |operands| alice.atomic(to_bob, &region.remote(), 0, max, operands);
     /// let changed = cq.post(vec![3; 4], Forever, post)?;
     /// cq.finish(changed, Forever)?.result()?;
     /// let mut bytes = [0; 4];
-    /// // It may have changed only when the owner has polled.
+    /// // The memory may change only when the owner polls.
     /// while bytes != [3, 3, 3, 4] {
     ///     cq.progress()?;
     ///     region.window().copy_to(0, &mut bytes)?;
@@ -134,7 +134,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// # let to_bob = av.insert(&bob.address()?)?;
     /// let region = Mr::open(&domain, vec![1, 2], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
     /// let add = domain.query_atomic(FetchOp::<u8>::SUM)?;
-    /// // Two operands, and room for two results.
+    /// // The buffer has two operands, and room for two results.
     /// let post = |buf| alice.fetch_atomic(to_bob, &region.remote(), 0, add, buf);
     /// let added = cq.post(vec![10, 20, 0, 0], Forever, post)?;
     /// let (buf, result) = cq.finish(added, Forever)?.into_parts();

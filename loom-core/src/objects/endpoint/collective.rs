@@ -206,7 +206,7 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
     /// for group in &groups {
     ///     keys.push(cq.retry(Forever, || group.barrier())?);
     /// }
-    /// // Over at each member when every member has called it.
+    /// // The barrier completes when every member has posted it.
     /// for key in keys {
     ///     cq.wait_value(key, Forever)?.expect("there is no deadline").result()?;
     /// }
@@ -342,7 +342,7 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// let mut keys = Vec::new();
     /// for elements in [vec![1, 9], vec![5, 2]] {
     ///     let group = &groups[keys.len()];
-    ///     // The elements of this member, and room for the results.
+    ///     // The buffer has this member's elements, and room for the results.
     ///     let buf = [elements, vec![0; 2]].concat();
     ///     keys.push(cq.post(buf, Forever, |buf| group.all_reduce(ReduceOp::<u8>::MAX, buf))?);
     /// }

@@ -71,7 +71,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
     /// # let sent = Counter::open(&domain, CounterAttr::default())?;
     /// let alice = cq.endpoint(&av)?;
-    /// // With more than an address vector.
+    /// // A `Binding` adds a counter.
     /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::SEND, &sent))?;
     /// assert_ne!(alice.address()?, bob.address()?);
     /// # }

@@ -77,7 +77,7 @@ pub trait Peeks<T: Transport>: Receives<T> {}
 /// let from_any_peer = bob.recv(Source::Any, vec![0; 5])?;
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// assert_eq!(cq.finish(from_any_peer, Forever)?.into_buf(), b"hello");
-/// // Of one peer alone, where the provider grants it.
+/// // A directed receive takes the messages of one peer, where the provider grants it.
 /// let to_alice = av.insert(&alice.address()?)?;
 /// match bob.recv(Source::Peer(to_alice), vec![0; 5]) {
 ///     Ok(from_alice) => {

@@ -60,14 +60,14 @@ pub enum Established {}
 /// use loom_core::transport::Connected;
 /// use loom_core::{Cq, EndpointAddr, Eq, EqEvent, Error, Forever, Info, ThePeer};
 ///
-/// /// A client: connects, asks, and has the answer.
+/// /// Connects to a server, sends a question, and returns the answer.
 /// fn ask<'m, T: Connected>(
 ///     (cq, eq): (&Cq<'m, T, Vec<u8>>, &Eq<'m, T>),
 ///     info: &Info<T>,
 ///     server: &EndpointAddr,
 /// ) -> Result<Vec<u8>, Error> {
 ///     let endpoint = cq.msg_endpoint(eq, info)?;
-///     // Room for the answer is there before the connection is.
+///     // The receive is posted before the endpoint is connected.
 ///     let answer = endpoint.recv(ThePeer, vec![0; 64])?;
 ///     let mut connecting = endpoint.connect(server, b"version 1")?;
 ///     let connection = loop {

@@ -33,7 +33,7 @@ use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr};
 /// use loom_core::soft::Soft;
 /// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
-/// /// What has this endpoint sends messages without tags, and does nothing else.
+/// /// An endpoint that sends and receives messages without tags, and does nothing else.
 /// type Messenger<'m, T> = Endpoint<'m, T, Vec<u8>, Only<Connectionless<'m, T>, Messages>>;
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
@@ -164,7 +164,7 @@ impl<'m, T: Transport, B: Buffer, K: Clone> Endpoint<'m, T, B, K> {
     /// let endpoint = cq.endpoint(&av)?;
     /// let messages = endpoint.only::<Messages>()?;
     /// assert!(matches!(endpoint.only::<AtomicOps>(), Err(OpenError::NotGranted(_))));
-    /// // The same endpoint, with every operation again.
+    /// // `whole` gives a handle with every operation.
     /// assert_eq!(messages.whole().address()?, endpoint.address()?);
     /// # }
     /// # Ok::<_, loom_core::Error>(())

@@ -27,7 +27,7 @@ use crate::vocabulary::{Attributes, ImmediateData, Tag};
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Av, Cq, Domain, Forever, Hints, Source};
 ///
-/// /// As much as can be injected.
+/// /// The most bytes that every provider of this profile injects.
 /// const LEN: usize = Software::INJECT_SIZE;
 ///
 /// let network = Network::new(NetworkAttr::default())?;
@@ -37,7 +37,7 @@ use crate::vocabulary::{Attributes, ImmediateData, Tag};
 /// let bob = cq.endpoint(&av)?;
 /// let to_bob = av.insert(&bob.address()?)?;
 /// let received = bob.recv(Source::Any, vec![0; LEN])?;
-/// // No length is left to check when the program runs.
+/// // The compiler has checked the length.
 /// cq.retry(Forever, || alice.inject_array(to_bob, &[7; LEN]))?;
 /// assert_eq!(cq.finish(received, Forever)?.into_buf(), [7; LEN]);
 /// # }
@@ -212,7 +212,7 @@ impl<T: Transport, B: Buffer, P: Profile, K> fmt::Debug for Profiled<'_, T, B, P
 /// match endpoint.with_profile::<Shm>() {
 ///     Err(Unmet { endpoint, error }) => {
 ///         assert_eq!(error, ProfileError::Provider { asked: "shm" });
-///         assert_eq!(endpoint.address()?, address, "it goes on without a profile");
+///         assert_eq!(endpoint.address()?, address, "the endpoint comes back");
 ///     }
 ///     Ok(_) => panic!("the provider is another"),
 /// }

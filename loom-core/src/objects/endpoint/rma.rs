@@ -127,7 +127,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
     /// let write = |bytes| alice.write_data(to_bob, &region.remote(), 16, ImmediateData(7), bytes);
     /// cq.post(b"8 bytes.".to_vec(), Forever, write)?;
-    /// // Bob's queue tells: when it does, the bytes are there.
+    /// // When bob's queue reports the write, the bytes are in his memory.
     /// let event = loop {
     ///     if let Some(Completion::Remote(event)) = cq.poll()? {
     ///         break event;

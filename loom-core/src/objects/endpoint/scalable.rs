@@ -49,12 +49,12 @@ use crate::vocabulary::{Caps, Counted, EndpointAddr, EndpointType, Errno, Fabric
 /// use loom_core::{Cq, Domain, Error, Source};
 /// # use loom_core::Av;
 ///
-/// /// One address, and a context of each kind for each of two queues.
+/// /// Opens an endpoint with a transmit and a receive context for each of two queues.
 /// fn open<'m, T: Scalable>(
 ///     domain: &Domain<'m, T>,
 ///     queues: &[Cq<'m, T, Vec<u8>>; 2],
 /// ) -> Result<Vec<(TxContext<'m, T, Vec<u8>>, RxContext<'m, T, Vec<u8>>)>, Error> {
-///     // One bit of a peer's handle says which of its receive contexts is meant.
+///     // One bit of an address selects one of two receive contexts.
 ///     let av = Av::open_for_contexts(domain, 16, 1)?;
 ///     let endpoint = ScalableEndpoint::open(&av, domain.info(), Contexts { tx: 2, rx: 2 })?;
 ///     let mut contexts = Vec::new();

@@ -35,7 +35,7 @@ use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 ///         {
 ///             let endpoint = request.endpoint(cq, eq)?;
 ///             endpoint.recv(ThePeer, vec![0; 64])?;
-///             // Connected when the queue says so: `MsgEndpoint::established`.
+///             // The queue says when the endpoint is connected: `MsgEndpoint::established`.
 ///             return Ok(endpoint.accept(b"welcome")?);
 ///         }
 ///     }
@@ -129,13 +129,13 @@ impl<T: Connected> fmt::Debug for PassiveEndpoint<'_, T> {
 /// use loom_core::transport::Connected;
 /// use loom_core::{Cq, Eq, Error, MsgEndpoint};
 ///
-/// /// An endpoint for a peer that speaks the same version, and a refusal for every other one.
+/// /// Opens an endpoint for a peer of the same version, and rejects every other peer.
 /// fn admit<'m, T: Connected>(
 ///     cq: &Cq<'m, T, Vec<u8>>,
 ///     eq: &Eq<'m, T>,
 ///     request: ConnectionRequest<'m, T>,
 /// ) -> Result<Option<MsgEndpoint<'m, T, Vec<u8>, Requested>>, Error> {
-///     // The provider may have padded it with zeros.
+///     // The provider may have padded the data with zeros.
 ///     if request.data().starts_with(b"version 1") {
 ///         return Ok(Some(request.endpoint(cq, eq)?));
 ///     }

@@ -36,7 +36,7 @@ use crate::vocabulary::{Access, Errno, MrFlags, MrMode};
 /// # use loom_core::{Av, Cq, Forever, Source};
 /// use loom_core::Domain;
 ///
-/// /// Bytes, and the descriptor of a region that they lie in.
+/// /// Bytes, and the descriptor of the region that contains them.
 /// struct Known(&'static mut [u8], Descriptor);
 ///
 /// // SAFETY: the bytes are borrowed for good, and the region is open until every post is over.

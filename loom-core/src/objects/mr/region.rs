@@ -289,7 +289,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// let endpoint = cq.endpoint(&av)?;
     /// let memory = match region.close() {
     ///     Ok(memory) => memory,
-    ///     // Peers may still reach the memory through it.
+    ///     // Peers may still reach the memory through the endpoint.
     ///     Err(CloseError::EndpointsOpen(region)) => {
     ///         drop(endpoint);
     ///         region.close()?

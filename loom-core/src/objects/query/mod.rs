@@ -154,11 +154,11 @@ pub(crate) fn granted<Q: Query>(kind: EndpointType, caps: Caps, inject_size: usi
 /// use loom_core::soft::{Network, NetworkAttr};
 ///
 /// type Wanted = (Rdm, Messages);
-/// // What a transport has answered: here, two networks.
+/// // A transport may answer with many infos. Here are two.
 /// let small = Network::new(NetworkAttr { eager_size: 32, ..NetworkAttr::DEFAULT })?;
 /// let large = Network::new(NetworkAttr { eager_size: 64, ..NetworkAttr::DEFAULT })?;
 /// let infos = || [&small, &large].into_iter().filter_map(|network| network.query(&Wanted::HINTS));
-/// // The first one, and the one that injects most.
+/// // The program takes the first info, or the one with the largest inject size.
 /// let first = Wanted::ranked(infos()).first().expect("both have messages");
 /// let most = Wanted::ranked(infos()).greatest(|info| info.attributes().tx.inject_size).expect("both have messages");
 /// assert_eq!((first.attributes().tx.inject_size, most.attributes().tx.inject_size), (32, 64));

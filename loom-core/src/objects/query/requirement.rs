@@ -196,7 +196,7 @@ impl Query for Writes {
 /// let domain = Domain::open(&network.query(&AtomicOps::HINTS).expect("it has atomics"))?;
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
 /// let endpoint = cq.endpoint_for::<AtomicOps>(&av)?;
-/// // Which operations on which elements there are, the domain says.
+/// // The domain says which operations there are on which elements.
 /// assert!(domain.query_atomic(FetchOp::<u64>::SUM)?.max_count() > 0);
 /// # }
 /// # Ok::<_, loom_core::Error>(())
@@ -302,10 +302,10 @@ impl Query for CollectiveOps {
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Av, Caps, Cq, Domain, Forever, Source};
 ///
-/// /// Messages, and who has sent them.
+/// /// Messages, and the address of their sender.
 /// type Wanted = (Messages, Capable<{ Caps::SOURCE.bits() }>);
 /// # let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.query(&Wanted::HINTS).expect("it tells sources"))?;
+/// let domain = Domain::open(&network.query(&Wanted::HINTS).expect("it reports sources"))?;
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// let [alice, bob] = [cq.endpoint_for::<Wanted>(&av)?, cq.endpoint_for::<Wanted>(&av)?];
 /// let [to_alice, to_bob] = [av.insert(&alice.address()?)?, av.insert(&bob.address()?)?];

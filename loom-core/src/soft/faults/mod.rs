@@ -177,7 +177,7 @@ impl Faults {
 /// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
 ///
 /// let network = Network::new(NetworkAttr::default())?;
-/// // Each second operation is done and reported as failed.
+/// // Each second operation is done, and reported as failed.
 /// let info = network.info_with_faults(Plan::new(0).fail(Every::Nth(2)));
 /// let domain = Domain::open(&info)?;
 /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);

@@ -21,7 +21,7 @@ impl EndpointAddr {
     /// let address = endpoint.address()?;
     /// let mut message = [0; EndpointAddr::MAX_LEN + 8];
     /// let len = address.encode(&mut message)?;
-    /// // The peer has these bytes from a socket, or from a file, and perhaps others behind them.
+    /// // The peer reads these bytes from a socket or a file. Other bytes may follow.
     /// let (received, taken) = EndpointAddr::decode(&message)?;
     /// assert_eq!((received, taken), (address, len));
     /// # }

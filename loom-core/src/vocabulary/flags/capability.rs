@@ -17,7 +17,7 @@ bitflags::bitflags! {
     /// let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::WRITE | Caps::REMOTE_WRITE, ..Hints::default() };
     /// let info = network.query(&hints).expect("it has messages and RMA");
     /// assert!(info.caps().contains(Caps::MSG | Caps::WRITE));
-    /// // `MSG` without a modifier is both directions.
+    /// // `MSG` without a modifier means both directions.
     /// assert_eq!(Caps::MSG.with_modifiers(), Caps::MSG | Caps::SEND | Caps::RECV);
     /// assert_eq!(hints.caps.to_string(), "MSG | RMA | WRITE | REMOTE_WRITE");
     /// # }
@@ -137,7 +137,7 @@ bitflags::bitflags! {
     /// use loom_core::Hints;
     /// use loom_core::vocabulary::Mode;
     ///
-    /// // This program leaves room in front of its messages, and takes providers that ask for it.
+    /// // The program leaves room in front of its messages, so providers may ask for that.
     /// let hints = Hints { mode: Mode::MSG_PREFIX, ..Hints::default() };
     /// assert_eq!(hints.mode.to_string(), "MSG_PREFIX");
     /// ```

@@ -11,7 +11,7 @@ bitflags::bitflags! {
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let domain = Domain::open(&network.info())?;
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// // One counter for both directions.
+    /// // One counter counts both directions.
     /// let messages = Counter::open(&domain, CounterAttr::default())?;
     /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::SEND | Counted::RECV, &messages))?;
     /// # let to_bob = av.insert(&bob.address()?)?;

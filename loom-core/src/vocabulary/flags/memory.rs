@@ -13,7 +13,7 @@ bitflags::bitflags! {
     ///
     /// let network = Network::new(NetworkAttr::default())?;
     /// let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
-    /// // Buffers have to be `Registered`.
+    /// // The provider takes `Registered` buffers alone.
     /// assert!(domain.attributes().domain.mr_mode.contains(MrMode::LOCAL));
     /// # }
     /// # Ok::<_, loom_core::Error>(())
@@ -81,10 +81,10 @@ bitflags::bitflags! {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let domain = Domain::open(&network.info())?;
-    /// // Peers read here, and do not write.
+    /// // Peers may read this memory, and must not write it.
     /// let for_readers = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
     /// # let bytes: &'static [u8] = &[7; 64];
-    /// // Memory that may not be written is not exposed for that.
+    /// // Shared bytes are not exposed to writes.
     /// assert_eq!(Mr::open(&domain, bytes, Access::REMOTE_WRITE).unwrap_err(), OpenError::Access);
     /// # }
     /// # Ok::<_, loom_core::Error>(())

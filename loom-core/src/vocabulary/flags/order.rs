@@ -13,11 +13,11 @@ bitflags::bitflags! {
     ///
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
-    /// // Sends after sends, and writes after writes.
+    /// // Sends stay in order, and writes do.
     /// let hints = Hints::default().with_msg_order(MsgOrder::SAS | MsgOrder::WAW);
     /// let info = network.query(&hints).expect("it keeps these orders");
     /// assert!(info.attributes().tx.msg_order.contains(MsgOrder::SAS | MsgOrder::WAW));
-    /// // Writes of up to this number of bytes are ordered.
+    /// // Writes up to this length stay in order.
     /// assert!(info.attributes().endpoint.max_order_waw_size > 0);
     /// # }
     /// # Ok::<_, loom_core::Error>(())
