@@ -194,6 +194,28 @@ impl<T: Transport> Av<'_, T> {
 
     /// An empty set of up to `count` peers of this vector, in memory of `alloc`.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::allocator_api2::alloc::Global;
+    /// use loom_core::{Av, Cq, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let _: &loom_core::Endpoint<'_, _, Vec<u8>> = &alice;
+    /// let to_alice = av.insert(&alice.address()?)?;
+    /// // The members of a collective group, in the order of their ranks.
+    /// let mut members = av.set_in(2, Global)?;
+    /// members.insert(to_bob)?;
+    /// members.insert(to_alice)?;
+    /// assert_eq!(members.len(), 2);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`AddressSet::new_in`].
     #[doc(alias = "fi_av_set")]

@@ -385,6 +385,29 @@ where
 
     /// Sets a counter to `value` when another has reached a threshold.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::deferred::Deferred;
+    /// use loom_core::soft::Soft;
+    /// use loom_core::{Counter, CounterAttr, Cq, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
+    /// let counter = || Counter::open(&domain, CounterAttr::default());
+    /// let (rounds, parts) = (counter()?, counter()?);
+    /// let deferred = Deferred::<Soft<'_>, Vec<u8>>::open(&cq, 8)?;
+    /// // When a round is over, its parts are counted from zero again.
+    /// deferred.set((&rounds, 1), &parts, 0)?;
+    /// parts.add(8)?;
+    /// rounds.add(1)?;
+    /// deferred.progress()?;
+    /// assert_eq!(parts.read(), 0);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`post`](Self::post).
     #[doc(alias = "FI_OP_CNTR_SET")]
@@ -412,6 +435,28 @@ where
 
     /// Asks for work to end early. Work that waits is [returned](DeferredEvent::Returned) by the next poll. An operation that has started is
     /// [cancelled](Endpoint::cancel) like any other: its completion still comes.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::error::PostError;
+    /// use loom_core::objects::deferred::{Deferred, DeferredEvent, Work};
+    /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Errno};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let counter = Counter::open(&domain, CounterAttr::default())?;
+    /// # let deferred = Deferred::open(&cq, 8)?;
+    /// let work = deferred.post((&counter, 1), &alice, Work::send(to_bob), b"hello".to_vec())?;
+    /// deferred.cancel(work)?;
+    /// let Some(DeferredEvent::Returned(key, rejected)) = deferred.poll()? else { panic!("another event") };
+    /// assert_eq!((key, rejected.error), (work, PostError::Errno(Errno::ECANCELED)));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `ENOENT` if the work is over or was returned already, `EBUSY` if it is just being posted (by the caller's caller, out of which a

@@ -116,6 +116,21 @@ pub trait Query: Sealed + Sized {
 
     /// Whether an info grants everything that the query asks for.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::error::OpenError;
+    /// use loom_core::objects::query::{Messages, Msg, Query};
+    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::vocabulary::EndpointType;
+    ///
+    /// let network = Network::new(NetworkAttr::default())?;
+    /// assert_eq!(Messages::check(&network.info()), Ok(()));
+    /// let connected = <(Msg, Messages)>::check(&network.info());
+    /// assert_eq!(connected, Err(OpenError::EndpointType(EndpointType::RDM)));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// - [`OpenError::EndpointType`] if it describes an endpoint of another type
     /// - [`OpenError::NotGranted`] with the capabilities that it lacks
