@@ -27,6 +27,31 @@ use crate::vocabulary::{AddressError, Errno};
 ///
 /// The errors of the calls are small and `Copy`, and say what can go wrong there; some bring something back, which is dropped here.
 /// The text of this one says what failed, why, and where there is something what to do about it.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::PostError;
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Domain, Error, Forever, Source};
+///
+/// fn greet(network: &Network<'static>) -> Result<Vec<u8>, Error> {
+///     let domain = Domain::open(&network.info())?; // `OpenError`
+///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+///     let bob = cq.endpoint(&av)?;
+///     let to_bob = av.insert(&bob.address()?)?; // `Errno` and `InsertError`
+///     let received = bob.recv(Source::Any, vec![0; 5])?; // `Rejected`: the buffer is dropped
+///     cq.retry(Forever, || bob.inject(to_bob, b"hello"))?; // `PostError`
+///     let done = cq.finish(received, Forever)?; // `CqError`
+///     done.result()?; // `OpError`
+///     Ok(done.into_buf())
+/// }
+///
+/// assert_eq!(greet(&Network::new(NetworkAttr::default())?)?, b"hello");
+/// let text = Error::from(PostError::UnknownPeer).to_string();
+/// assert!(text.starts_with("not posted: the peer is not in the endpoint's address vector"));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {

@@ -8,6 +8,18 @@ use crate::vocabulary::{AtomicOp, CollectiveOp, Datatype};
 
 /// A collective operation: which one, what its elements are, and what it computes of them. It is what
 /// [`Domain::query_collective`](crate::objects::domain::Domain::query_collective) asks for.
+///
+/// ```
+/// use loom_core::collective::{Collective, ReduceOp};
+/// use loom_core::vocabulary::{CollectiveOp, Datatype};
+///
+/// let sum = Collective::all_reduce(ReduceOp::<f64>::SUM);
+/// assert_eq!((sum.op(), sum.datatype()), (CollectiveOp::ALLREDUCE, Datatype::DOUBLE));
+/// // The buffer of each member has its elements, and room for as many results.
+/// assert_eq!(sum.parts(4, false), (1, 1));
+/// // The root of a gather has its elements, and room for those of every member.
+/// assert_eq!(Collective::gather::<f64>().parts(4, true), (1, 4));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "fi_collective_attr")]
 pub struct Collective {

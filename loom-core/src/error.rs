@@ -6,6 +6,27 @@ use crate::transport::Refusal;
 use crate::vocabulary::{Caps, Errno};
 
 /// Why an operation was not posted.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::PostError;
+/// use loom_core::{Av, Cq, Domain, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let av = Av::open(&domain, 2)?;
+/// // The queue has room for one operation.
+/// let cq = Cq::open(&domain, 1)?;
+/// let bob = cq.endpoint(&av)?;
+/// bob.recv(Source::Any, vec![0; 5])?;
+/// let refused = bob.recv(Source::Any, vec![0; 5]).unwrap_err();
+/// assert_eq!(refused.error, PostError::Full);
+/// // `Cq::post` polls, and posts again.
+/// assert!(refused.error.is_transient());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PostError {
@@ -162,6 +183,34 @@ impl fmt::Display for PostError {
 impl core::error::Error for PostError {}
 
 /// A post that was not taken: the reason, and the buffer back.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::Rejected;
+/// use loom_core::{Av, Cq, Domain, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let av = Av::open(&domain, 2)?;
+/// # let cq = Cq::open(&domain, 1)?;
+/// # let bob = cq.endpoint(&av)?;
+/// let first = bob.recv(Source::Any, vec![0; 5])?;
+/// let mut room = vec![0; 64];
+/// // As `Cq::post` does: while the queue is full, make room and post the same buffer again.
+/// loop {
+///     match bob.recv(Source::Any, room) {
+///         Ok(_) => break,
+///         Err(Rejected { buf, error }) if error.is_transient() => room = buf,
+///         Err(Rejected { error, .. }) => return Err(error.into()),
+///     }
+///     bob.cancel(first)?;
+///     cq.poll()?;
+/// }
+/// assert_eq!(cq.in_flight(), 1);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct Rejected<B, E = PostError> {
     /// The buffer, as it was given.
     pub buf: B,
@@ -191,6 +240,26 @@ impl<B> From<Rejected<B>> for PostError {
 }
 
 /// Why an object could not be opened.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::OpenError;
+/// use loom_core::{Av, Cq, CqAttr, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let av = Av::open(&domain, 2)?;
+/// let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(16).endpoints(1))?;
+/// let _alice = cq.endpoint(&av)?;
+/// match cq.endpoint(&av) {
+///     Err(OpenError::TooManyEndpoints) => {} // The program opens another queue.
+///     other => panic!("the queue has one place: {other:?}"),
+/// }
+/// assert_eq!(Cq::<_, Vec<u8>>::open(&domain, 0).unwrap_err(), OpenError::Size);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OpenError {

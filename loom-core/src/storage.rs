@@ -61,6 +61,19 @@ pub(crate) fn array<V>(count: usize) -> Result<Layout, OpenError> {
 }
 
 /// Values in a block of their own, from the caller's allocator: as many as were made, always.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::allocator_api2::alloc::Global;
+/// use loom_core::storage::Array;
+///
+/// // The array allocates once.
+/// let mut squares = Array::new_in(4, Global, |number| number * number)?;
+/// squares[0] = 7;
+/// assert_eq!(&squares[..], [7, 1, 4, 9]);
+/// # }
+/// # Ok::<_, loom_core::error::OpenError>(())
+/// ```
 pub struct Array<V, A: Allocator> {
     first: NonNull<V>,
     /// How many there are; while it is being made, how many are made.

@@ -110,6 +110,14 @@ pub struct Atomic {
 }
 
 /// An operation whose type says what its elements are: [`BaseOp`], [`FetchOp`], [`ReadOp`] and [`CompareOp`].
+///
+/// ```
+/// use loom_core::atomic::{Atomic, BaseOp, Form, Operation};
+/// use loom_core::vocabulary::{AtomicOp, Datatype};
+///
+/// let sum = BaseOp::<u32>::SUM;
+/// assert_eq!(sum.atomic(), Atomic { form: Form::Base, datatype: Datatype::UINT32, op: AtomicOp::SUM });
+/// ```
 #[expect(private_bounds, reason = "nobody else implements it")]
 pub trait Operation: Copy + fmt::Debug + Sealed {
     /// What it computes with.

@@ -39,6 +39,19 @@ impl Descriptor {
 }
 
 /// What a [`Buffer`] lends for one operation: a range of bytes and what may be done with it.
+///
+/// ```
+/// use core::ptr::NonNull;
+///
+/// use loom_core::buffer::Lent;
+///
+/// let mut memory = [0_u8; 16];
+/// let lent = Lent::both(NonNull::from_mut(&mut memory).cast(), memory.len());
+/// assert!(lent.is_readable() && lent.is_writable());
+/// // The provider may use the first four bytes.
+/// let message = lent.with_headroom(4);
+/// assert_eq!((message.len(), message.headroom()), (12, 4));
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Lent {
     ptr: NonNull<u8>,
@@ -176,6 +189,44 @@ impl Lent {
 
 /// A value that owns, or exclusively borrows, a range of bytes which can be lent to a transport.
 ///
+/// ```
+/// # #![allow(unsafe_code)]
+/// # #[cfg(feature = "std")] {
+/// use core::ptr::NonNull;
+///
+/// use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// /// A page, of which the first `len` bytes are a message.
+/// struct Page {
+///     bytes: Box<[u8; 4096]>,
+///     len: usize,
+/// }
+///
+/// // SAFETY: the page owns its bytes, which stay where they are when it is moved. `len` is private, and at most 4096.
+/// unsafe impl Buffer for Page {
+///     fn lend(&mut self) -> Lent {
+///         Lent::both(NonNull::from_mut(&mut *self.bytes).cast(), self.len)
+///     }
+/// }
+/// impl SourceBuffer for Page {}
+/// impl TargetBuffer for Page {}
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let page = |len| Page { bytes: Box::new([7; 4096]), len };
+/// let received = bob.recv(Source::Any, page(4096))?;
+/// cq.post(page(100), Forever, |page| alice.send(to_bob, page))?;
+/// let (page, result) = cq.finish(received, Forever)?.into_parts();
+/// assert_eq!((result?.len(), page.bytes[..100] == [7; 100]), (100, true));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # Safety
 ///
 /// - Every call of [`lend`](Buffer::lend) returns the same range, also after the value was moved.
@@ -196,6 +247,18 @@ pub unsafe trait Buffer {
 }
 
 /// What a buffer would lend, as bytes: if they are initialised, may be written, and are the host's.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::buffer::bytes_mut;
+///
+/// let mut message = b"hello".to_vec();
+/// bytes_mut(&mut message).expect("a vector is initialised, and may be written")[0] = b'j';
+/// assert_eq!(message, b"jello");
+/// let mut borrowed = &message[..];
+/// assert!(bytes_mut(&mut borrowed).is_none(), "shared bytes are not writable");
+/// # }
+/// ```
 pub fn bytes_mut<B: Buffer + ?Sized>(buf: &mut B) -> Option<&mut [u8]> {
     let lent = buf.lend();
     if !lent.is_readable() || !lent.is_writable() || lent.kind() != HmemIface::SYSTEM {
@@ -261,6 +324,33 @@ impl TargetBuffer for () {}
 /// Any of the borrowed buffers, for a queue which carries several kinds.
 ///
 /// What a variant cannot do is refused when it is posted, and the buffer comes back.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::buffer::AnyBuffer;
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Forever, ImmediateData, Source, scope};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let (message, mut room) = (b"hello", [0; 5]);
+/// scope(|s| {
+///     let domain = s.open(&network.info())?;
+///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+///     # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+///     # let to_bob = av.insert(&bob.address()?)?;
+///     let received = bob.recv(Source::Any, AnyBuffer::Write(&mut room))?;
+///     cq.post(AnyBuffer::Read(message), Forever, |buf| alice.send(to_bob, buf))?;
+///     cq.finish(received, Forever)?.result()?;
+///     // This message has immediate data and no bytes.
+///     let received = bob.recv(Source::Any, AnyBuffer::Empty)?;
+///     cq.post(AnyBuffer::Empty, Forever, |buf| alice.send_data(to_bob, ImmediateData(7), buf))?;
+///     assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
+///     Ok::<_, loom_core::Error>(())
+/// })?;
+/// assert_eq!(&room, message);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Debug, Default)]
 pub enum AnyBuffer<'a> {
     /// No bytes: for messages which consist of a tag or immediate data alone.

@@ -11,6 +11,55 @@ use super::Descriptor;
 /// An allocator of registered memory: `Box<[u8], A>` and `Vec<u8, A>` of allocator-api2 (feature `std`) are posted without
 /// registration.
 ///
+/// ```
+/// # #![allow(unsafe_code)]
+/// # #[cfg(feature = "std")] {
+/// # use core::alloc::Layout;
+/// use core::ptr::NonNull;
+///
+/// # use loom_core::allocator_api2::alloc::{AllocError, Allocator, Global};
+/// use loom_core::allocator_api2::vec::Vec;
+/// use loom_core::buffer::{Descriptor, RegisteredAllocator};
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// /// The heap (an `Allocator` as `Global` is), for providers that do not ask for registration.
+/// struct Heap;
+///
+/// # // SAFETY: as `Global`.
+/// # unsafe impl Allocator for Heap {
+/// #     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
+/// #         Global.allocate(layout)
+/// #     }
+/// #     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+/// #         // SAFETY: the caller's promise.
+/// #         unsafe { Global.deallocate(block, layout) }
+/// #     }
+/// # }
+/// #
+/// // SAFETY: there are no descriptors.
+/// unsafe impl RegisteredAllocator for Heap {
+///     fn descriptor_of(&self, _: NonNull<[u8]>) -> Option<Descriptor> {
+///         None
+///     }
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let mut message = Vec::with_capacity_in(5, Heap);
+/// message.extend_from_slice(b"hello");
+/// # let mut room = Vec::new_in(Heap);
+/// # room.resize(5, 0);
+/// let received = bob.recv(Source::Any, room)?;
+/// cq.post(message, Forever, |message| alice.send(to_bob, message))?;
+/// assert_eq!(&cq.finish(received, Forever)?.into_buf()[..], b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # Safety
 /// If [`descriptor_of`](Self::descriptor_of) gives one for a block that this allocator has handed out, or for a part of it, then the region is open
 /// and covers the range for as long as the block is allocated; also where the box or vector with the block is forgotten, for as

@@ -13,6 +13,28 @@ use crate::vocabulary::FabricAddr;
 /// A peer in an address vector.
 ///
 /// Plain data. After the peer was removed the handle is recognised as stale; it never reaches a later peer.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// // The program's own data for each peer.
+/// let mut sent = vec![0_u32; av.places()];
+/// # bob.recv(Source::Any, vec![0; 5])?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// sent[to_bob.index()] += 1;
+/// // The handle of a removed peer reaches no later peer.
+/// av.remove(to_bob);
+/// assert!(alice.inject(to_bob, b"hello").is_err());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Peer {
     index: u32,

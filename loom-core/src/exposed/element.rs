@@ -41,6 +41,32 @@ impl core::error::Error for ElementError {}
 ///
 /// Over the software transport peers and the owner see one order of the changes. Over libfabric's providers that is not promised:
 /// "the results of atomic operations performed by multiple actors simultaneously are undefined" (`man fi_atomic`).
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::atomic::FetchOp;
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+/// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+/// # let offset = region.window().as_ptr().align_offset(8);
+/// let element = region.window().element::<u64>(offset)?;
+/// element.store(40);
+/// // A peer and the owner both add to the element.
+/// let add = domain.query_atomic(FetchOp::<u64>::SUM)?;
+/// let added = cq.retry(Forever, || alice.fetch_value(to_bob, &region.remote(), offset as u64, add, 1))?;
+/// cq.wait_value(added, Forever)?.expect("there is no deadline").result()?;
+/// assert_eq!(element.fetch(FetchOp::SUM, 1), 41);
+/// assert_eq!(element.load(), 42);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct ExposedElement<'m, E> {
     at: NonNull<u8>,

@@ -276,6 +276,29 @@ impl<'m> Window<'m> {
     /// One byte. Poll it with `Acquire` only if the peer's transfer of one byte is all that is waited for: bytes that
     /// were written before it may land after it.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use core::sync::atomic::Ordering;
+    ///
+    /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let cq: Cq<'_, _, Vec<u8>> = cq;
+    /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
+    /// cq.retry(Forever, || alice.inject_write(to_bob, &region.remote(), 63, &[1]))?;
+    /// // The owner watches the last byte.
+    /// while region.window().load(63, Ordering::Acquire)? == 0 {
+    ///     cq.progress()?;
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`OutOfWindow`] if the offset does not lie within.
     pub fn load(self, offset: usize, order: Ordering) -> Result<u8, OutOfWindow> {

@@ -9,6 +9,23 @@ use crate::transport::Transport;
 use crate::vocabulary::{Caps, Errno};
 
 /// An atomic operation that the endpoints of a domain have. It is plain data, and what posts of the operation take.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::atomic::FetchOp;
+/// use loom_core::objects::atomic::Granted;
+/// use loom_core::{Caps, Domain, Hints};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+/// let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+/// // The program asks once, before it posts.
+/// let add: Granted<FetchOp<u64>> = domain.query_atomic(FetchOp::SUM)?;
+/// assert!(add.max_count() >= 1 && add.op() == FetchOp::SUM);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Granted<O> {

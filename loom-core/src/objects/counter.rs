@@ -92,6 +92,23 @@ impl Default for CounterAttr {
 }
 
 /// Why waiting for a counter has ended early, or cannot begin.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::time::Duration;
+///
+/// use loom_core::objects::counter::CounterError;
+/// use loom_core::{Counter, CounterAttr, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// // This counter has nothing to sleep on. `Cq::wait_counter` can wait for it.
+/// let counter = Counter::open(&domain, CounterAttr::default())?;
+/// assert_eq!(counter.wait_for(1, Duration::from_millis(1)), Err(CounterError::NotOpenedFor));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CounterError {
@@ -172,6 +189,24 @@ impl<T: Transport> Counter<'_, T> {
     }
 
     /// How many operations have failed.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// let received = Counter::open(&domain, CounterAttr::default())?;
+    /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
+    /// let key = bob.recv(Source::Any, vec![0; 5])?;
+    /// bob.cancel(key)?;
+    /// assert!(cq.finish(key, Forever)?.result().is_err());
+    /// assert_eq!((received.read(), received.read_error()), (0, 1));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[doc(alias = "fi_cntr_readerr")]
     #[must_use]
     pub fn read_error(&self) -> u64 {
@@ -206,6 +241,24 @@ impl<T: Transport> Counter<'_, T> {
     }
 
     /// Sets the number of those that have succeeded. What ends meanwhile may be lost.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Counter, CounterAttr, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// let counter = Counter::open(&domain, CounterAttr::default())?;
+    /// counter.add(3)?;
+    /// counter.add(4)?;
+    /// assert_eq!(counter.read(), 7);
+    /// // The program starts a new count.
+    /// counter.set(0)?;
+    /// assert_eq!(counter.read(), 0);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The provider's.

@@ -7,6 +7,36 @@
 ///
 /// Between two looks the processor does not pause: that would take longer than many operations do. `Yielding` (feature `std`) gives it to other threads. A
 /// deadline of the caller's may pause, yield or count when it is asked.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::sync::atomic::{AtomicBool, Ordering};
+///
+/// use loom_core::{Av, Cq, Deadline, Domain, Source};
+///
+/// /// A deadline that passes when another thread sets a flag.
+/// struct Stopped<'s>(&'s AtomicBool);
+///
+/// impl Deadline for Stopped<'_> {
+///     fn passed(&mut self) -> bool {
+///         self.0.load(Ordering::Relaxed)
+///     }
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// # let _ = (&alice, to_bob);
+/// let stop = AtomicBool::new(false);
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// stop.store(true, Ordering::Relaxed);
+/// assert!(cq.wait(received, Stopped(&stop))?.is_none());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub trait Deadline {
     /// Whether the time has come.
     fn passed(&mut self) -> bool;

@@ -180,6 +180,28 @@ impl<'m, T: Transport> Domain<'m, T> {
 
     /// The memory that a domain takes from an allocator of type `A`, in one block.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::allocator_api2::alloc::Global;
+    /// use loom_core::objects::cq::CqAttr;
+    /// use loom_core::soft::Soft;
+    /// use loom_core::{AvAttr, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// // An arena for a domain, a vector of 16 peers and a queue needs at least this.
+    /// let blocks = [
+    ///     Domain::<Soft<'_>>::layout::<Global>()?,
+    ///     AvAttr::new(16).layout::<_, Global>(&domain)?,
+    ///     CqAttr::new(64).layout::<Soft<'_>, &[u8], Global>()?,
+    /// ];
+    /// let bytes: usize = blocks.iter().map(|block| block.size()).sum();
+    /// assert!(bytes > 64 * size_of::<&[u8]>());
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`OpenError::Size`] if it is more than an address space holds.
     pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {

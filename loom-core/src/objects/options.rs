@@ -35,6 +35,27 @@ impl CompletionLevel {
 }
 
 /// What can be asked of a send or an RMA write.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::options::{CompletionLevel, SendOptions};
+/// use loom_core::{Av, Cq, Domain, Forever, ImmediateData, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// // The message carries immediate data. The send completes when the message has arrived.
+/// let options = SendOptions::new().data(ImmediateData(7)).level(CompletionLevel::Delivery);
+/// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, options, message))?;
+/// cq.finish(sent, Forever)?.result()?;
+/// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct SendOptions {
@@ -79,6 +100,30 @@ impl SendOptions {
 }
 
 /// What can be asked of an RMA read.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::options::ReadOptions;
+/// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let memory = Mr::open(&domain, (0..64).collect::<Vec<u8>>(), Access::REMOTE_READ)?;
+/// // The first read takes two parts of the peer's memory. A second read follows at once.
+/// let part = |offset| memory.remote().part(offset, 2).expect("it has 64 bytes");
+/// let parts = [part(0), part(32)];
+/// let more = ReadOptions::new().more();
+/// let first = cq.post(vec![0; 4], Forever, |room| alice.read_with(to_bob, &parts, more, room))?;
+/// let second = cq.post(vec![0; 4], Forever, |room| alice.read(to_bob, &memory.remote(), 60, room))?;
+/// assert_eq!(cq.finish(first, Forever)?.into_buf(), [0, 1, 32, 33]);
+/// assert_eq!(cq.finish(second, Forever)?.into_buf(), [60, 61, 62, 63]);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct ReadOptions {
@@ -107,6 +152,34 @@ impl ReadOptions {
 }
 
 /// What can be asked of an atomic operation.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::atomic::BaseOp;
+/// use loom_core::objects::options::{AtomicOptions, CompletionLevel};
+/// use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+/// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let memory = Mr::open(&domain, vec![3; 4], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+/// let add = domain.query_atomic(BaseOp::<u8>::SUM)?;
+/// // The operation completes when the peer's memory has changed.
+/// let options = AtomicOptions::new().level(CompletionLevel::Delivery);
+/// let part = memory.remote().part(0, 4).expect("it has 4 bytes");
+/// let post = |operands| alice.atomic_with(to_bob, &[part], add, options, operands);
+/// let added = cq.post(vec![1, 2, 3, 4], Forever, post)?;
+/// cq.finish(added, Forever)?.result()?;
+/// let mut bytes = [0; 4];
+/// memory.window().copy_to(0, &mut bytes)?;
+/// assert_eq!(bytes, [4, 5, 6, 7]);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct AtomicOptions {
@@ -141,6 +214,28 @@ impl AtomicOptions {
 }
 
 /// What can be asked of a receive.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::options::RecvOptions;
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// // The provider may wait until the last of three receives is posted.
+/// let more = RecvOptions::new().more();
+/// let first = bob.recv_with(Source::Any, more, vec![0; 5])?;
+/// bob.recv_with(Source::Any, more, vec![0; 5])?;
+/// bob.recv(Source::Any, vec![0; 5])?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// assert_eq!(cq.finish(first, Forever)?.into_buf(), b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct RecvOptions {

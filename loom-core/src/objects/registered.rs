@@ -99,6 +99,23 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     }
 
     /// Ends the registration, and gives the buffer back.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::Domain;
+    /// use loom_core::objects::registered::Registered;
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// let mut page = Registered::new(&domain, vec![0; 4096])?;
+    /// page.bytes_mut().expect("a vector is writable")[..5].copy_from_slice(b"hello");
+    /// // The registration ends here.
+    /// let page = page.into_inner();
+    /// assert_eq!(&page[..5], b"hello");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub fn into_inner(self) -> B {
         let Registered { region, buf } = self;

@@ -85,6 +85,31 @@ impl<'m, 'env> Scope<'m, 'env> {
     ///
     /// Its other endpoints stay open. So memory can be exposed by way of it only where closing a region is a fence (over the software
     /// transport); elsewhere that is refused ([`OpenError::NoFence`]).
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::{Av, Cq, Domain, Forever, Source, scope};
+    ///
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// // The domain and its address vector stay open.
+    /// let domain = Domain::open(&network.info())?;
+    /// let av = Av::open(&domain, 2)?;
+    /// let mut inbox = [0; 5];
+    /// scope(|s| {
+    ///     // This queue takes borrowed memory. It is closed with the scope.
+    ///     let cq = Cq::open(&s.domain(&domain), 16)?;
+    ///     let endpoint = cq.endpoint(&av)?;
+    ///     let me = av.insert(&endpoint.address()?)?;
+    ///     let received = endpoint.recv(Source::Any, &mut inbox[..])?;
+    ///     cq.retry(Forever, || endpoint.inject(me, b"hello"))?;
+    ///     cq.finish(received, Forever)?.result()?;
+    ///     Ok::<_, loom_core::Error>(())
+    /// })?;
+    /// assert_eq!(&inbox, b"hello");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub fn domain<'a: 'm, T: Transport>(&'m self, domain: &Domain<'a, T>) -> Domain<'m, T> {
         domain.within(self.place())

@@ -4,6 +4,21 @@ use crate::atomic::{Atomic, Form};
 use crate::vocabulary::{AtomicOp, Datatype};
 
 /// A set of atomic operations: each operation of a list, in its form, with each of the datatypes.
+///
+/// ```
+/// use loom_core::profiles::AtomicSet;
+/// use loom_core::vocabulary::{AtomicOp, Datatype};
+///
+/// // The atomic operations of a card, for a profile of the program's own.
+/// const CARD: AtomicSet = AtomicSet {
+///     datatypes: &[Datatype::UINT64],
+///     fetch: &[AtomicOp::SUM],
+///     compare: &[AtomicOp::CSWAP],
+///     ..AtomicSet::NONE
+/// };
+/// assert_eq!(CARD.iter().count(), 2);
+/// assert!(CARD.iter().all(|of_card| AtomicSet::INTEGERS.iter().any(|of_all| of_card == of_all)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtomicSet {
     /// What they compute with.

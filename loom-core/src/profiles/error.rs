@@ -6,6 +6,22 @@ use crate::atomic::{Atomic, Form};
 use crate::vocabulary::{Caps, EndpointType, Mode, MrMode, MsgOrder, Progress};
 
 /// What an info, or an endpoint, does not keep of what a profile says.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::profiles::{ProfileError, Shm, Software};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::Hints;
+///
+/// // The network injects less than the profile says, and the hints do not ask for an inject size.
+/// let network = Network::new(NetworkAttr { eager_size: 32, ..NetworkAttr::DEFAULT })?;
+/// let hints = Hints { tx_attr: Default::default(), ..Hints::of_profile::<Software>() };
+/// let info = network.query(&hints).expect("it grants everything else");
+/// assert_eq!(info.meets::<Software>(), Err(ProfileError::InjectSize { asked: 64, granted: 32 }));
+/// assert_eq!(info.meets::<Shm>(), Err(ProfileError::Provider { asked: "shm" }));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProfileError {

@@ -40,6 +40,19 @@ pub trait Profile {
 /// Profiles of providers that have atomic operations of their own: in hardware, or by software of the provider's.
 ///
 /// Where there are none, a program reads, computes and writes by itself, which is not atomic, and says so.
+///
+/// ```
+/// use loom_core::atomic::{FetchOp, Operation};
+/// use loom_core::profiles::{NativeAtomics, Shm};
+///
+/// /// Whether the provider promises fetch-and-add.
+/// fn tickets<P: NativeAtomics>() -> bool {
+///     let add = FetchOp::<u64>::SUM.atomic();
+///     P::ATOMICS.iter().any(|promised| promised == add)
+/// }
+///
+/// assert!(tickets::<Shm>());
+/// ```
 #[diagnostic::on_unimplemented(
     message = "the provider of `{Self}` promises no atomic operations",
     note = "ask the domain for those that it has (`Domain::query_atomic`), or use a profile that promises them in `ATOMICS`"
@@ -53,6 +66,23 @@ pub trait NativeAtomics: Profile {
 }
 
 /// Profiles of providers that can inject at least some bytes.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::Profiled;
+/// use loom_core::profiles::InjectCapable;
+/// use loom_core::{Error, Peer, Transport};
+///
+/// /// Sends two bytes. The compiler checks that the provider injects as many.
+/// fn notice<T: Transport, P: InjectCapable>(
+///     endpoint: &Profiled<'_, T, Vec<u8>, P>,
+///     to: Peer,
+///     notice: u16,
+/// ) -> Result<(), Error> {
+///     Ok(endpoint.inject_array(to, &notice.to_le_bytes())?)
+/// }
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "the provider of `{Self}` does not promise that anything can be injected",
     note = "the endpoint says what it injects (`Endpoint::inject_size`), or use a profile with an `INJECT_SIZE`"

@@ -89,6 +89,23 @@ pub type Posted<P> = Result<<P as Completes>::Key, Rejected<<P as Completes>::Bu
 pub type Waited<P> = Result<Option<Outcome<<P as Completes>::Buf, <P as Completes>::OpError>>, CqError>;
 
 /// How an operation ended: its buffer, and what was transferred or why not.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::cq::CqError;
+/// use loom_core::protocol::{Completes, Outcome};
+/// use loom_core::Forever;
+///
+/// /// Waits for a receive, and returns the bytes of its message.
+/// fn message<P: Completes<Buf = Vec<u8>>>(protocol: &mut P, key: P::Key) -> Result<Option<Vec<u8>>, CqError> {
+///     let Some(Outcome { mut buf, result }) = protocol.wait(key, Forever)? else { return Ok(None) };
+///     Ok(result.ok().map(|transfer| {
+///         buf.truncate(transfer.len());
+///         buf
+///     }))
+/// }
+/// # }
+/// ```
 #[must_use = "it holds the buffer, and says whether the operation succeeded"]
 pub struct Outcome<B, E> {
     /// The buffer.
@@ -104,6 +121,19 @@ impl<B, E: fmt::Debug> fmt::Debug for Outcome<B, E> {
 }
 
 /// Why a protocol did not take an operation.
+///
+/// ```
+/// use loom_core::protocol::{MsgSend, PostFailure};
+///
+/// /// Sends, or keeps the message for later.
+/// fn send_or_keep<P: MsgSend>(protocol: &mut P, to: P::To, message: P::Buf) -> Result<Option<P::Buf>, P::PostError> {
+///     match protocol.send(to, message) {
+///         Ok(_) => Ok(None),
+///         Err(refused) if refused.error.is_transient() => Ok(Some(refused.buf)),
+///         Err(refused) => Err(refused.error),
+///     }
+/// }
+/// ```
 pub trait PostFailure: Error {
     /// Whether the same post may succeed after [`Completes::progress`].
     fn is_transient(&self) -> bool;
@@ -200,6 +230,15 @@ pub trait MsgSend: Transmitter {
 }
 
 /// Receives messages.
+///
+/// ```
+/// use loom_core::protocol::{MsgRecv, Posted};
+///
+/// /// Posts a receive for a message of any peer.
+/// fn listen<P: MsgRecv>(protocol: &mut P, room: P::Buf) -> Posted<P> {
+///     protocol.recv(P::ANY, room)
+/// }
+/// ```
 #[doc(alias = "FI_MSG")]
 pub trait MsgRecv: Receiver {
     /// Receives a message.
@@ -211,6 +250,16 @@ pub trait MsgRecv: Receiver {
 }
 
 /// Sends tagged messages.
+///
+/// ```
+/// use loom_core::Tag;
+/// use loom_core::protocol::{Posted, TaggedSend};
+///
+/// /// Sends part `number` of a file: over an endpoint, a connection, or tags over plain messages.
+/// fn send_part<P: TaggedSend>(protocol: &mut P, to: P::To, number: u32, part: P::Buf) -> Posted<P> {
+///     protocol.tagged_send(to, Tag(number.into()), part)
+/// }
+/// ```
 #[doc(alias = "FI_TAGGED")]
 pub trait TaggedSend: Transmitter {
     /// Sends a tagged message.
@@ -229,6 +278,16 @@ pub trait TaggedSend: Transmitter {
 }
 
 /// Receives tagged messages.
+///
+/// ```
+/// use loom_core::protocol::{Posted, TaggedRecv};
+/// use loom_core::{Tag, TagMatch};
+///
+/// /// Posts a receive for any part of transfer `number`, whose parts are numbered by the lower 32 bits of the tag.
+/// fn listen_for<P: TaggedRecv>(protocol: &mut P, number: u32, room: P::Buf) -> Posted<P> {
+///     protocol.tagged_recv(P::ANY, TagMatch::masked(Tag(u64::from(number) << 32), 0xffff_ffff), room)
+/// }
+/// ```
 #[doc(alias = "FI_TAGGED")]
 pub trait TaggedRecv: Receiver {
     /// Receives a tagged message: the oldest one that `tag` accepts.
@@ -240,6 +299,30 @@ pub trait TaggedRecv: Receiver {
 }
 
 /// Reads peers' memory.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::protocol::{Completes, RmaRead};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Access, Av, Cq, Domain, Forever, Mr, RemoteRegion};
+///
+/// /// The first `len` bytes of a peer's region.
+/// fn fetch<P: RmaRead<Buf = Vec<u8>>>(protocol: &mut P, peer: P::To, from: &RemoteRegion, len: usize) -> Option<Vec<u8>> {
+///     let read = protocol.post(vec![0; len], Forever, |protocol, room| protocol.read(peer, from, 0, room)).ok()?;
+///     let outcome = protocol.wait(read, Forever).ok()??;
+///     outcome.result.ok().map(|_| outcome.buf)
+/// }
+///
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [mut alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let region = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
+/// assert_eq!(fetch(&mut alice, to_bob, &region.remote(), 3), Some(vec![7; 3]));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[doc(alias = "FI_RMA")]
 pub trait RmaRead: Transmitter {
     /// Reads from a peer's region, from `offset` bytes into it, as many bytes as the buffer has.
@@ -251,6 +334,16 @@ pub trait RmaRead: Transmitter {
 }
 
 /// Writes peers' memory.
+///
+/// ```
+/// use loom_core::protocol::{Posted, RmaWrite};
+/// use loom_core::{ImmediateData, RemoteRegion};
+///
+/// /// Writes a block into its place at a peer, whose queue reports the number.
+/// fn put<P: RmaWrite>(protocol: &mut P, peer: P::To, region: &RemoteRegion, number: u32, block: P::Buf) -> Posted<P> {
+///     protocol.write_data(peer, region, u64::from(number) * 4096, ImmediateData(number.into()), block)
+/// }
+/// ```
 #[doc(alias = "FI_RMA")]
 pub trait RmaWrite: Transmitter {
     /// Writes the buffer into a peer's region, from `offset` bytes into it.
@@ -276,6 +369,24 @@ pub trait RmaWrite: Transmitter {
 }
 
 /// Atomic operations on peers' memory. Buffers hold lists of elements, one behind the other, as [`Endpoint`](crate::Endpoint)'s do.
+///
+/// ```
+/// use loom_core::atomic::FetchOp;
+/// use loom_core::objects::atomic::Granted;
+/// use loom_core::protocol::Atomics;
+/// use loom_core::{Forever, RemoteRegion};
+///
+/// /// Takes the next ticket: fetch-and-add on the first element of a region.
+/// fn ticket<P: Atomics>(
+///     protocol: &mut P,
+///     peer: P::To,
+///     region: &RemoteRegion,
+///     add: Granted<FetchOp<u64>>,
+/// ) -> Option<u64> {
+///     let key = protocol.fetch_value(peer, region, 0, add, 1).ok()?;
+///     protocol.wait_value(key, Forever).ok()??.value().ok()?
+/// }
+/// ```
 #[doc(alias = "FI_ATOMIC")]
 pub trait Atomics: Transmitter {
     /// Changes elements of a peer's region, from `offset` bytes into it, as many as the buffer has operands.
@@ -372,6 +483,19 @@ pub trait Atomics: Transmitter {
 }
 
 /// Sends messages as copies, which report nothing if they succeed.
+///
+/// ```
+/// use loom_core::protocol::Inject;
+///
+/// /// Sends a short message as a copy, and says whether it was short enough.
+/// fn try_inject<P: Inject>(protocol: &mut P, to: P::To, message: &[u8]) -> Result<bool, P::PostError> {
+///     if message.len() > protocol.inject_size(to) {
+///         return Ok(false);
+///     }
+///     protocol.inject(to, message)?;
+///     Ok(true)
+/// }
+/// ```
 #[doc(alias = "fi_inject")]
 pub trait Inject: MsgSend {
     /// The most bytes that an inject to this peer takes.
@@ -398,6 +522,15 @@ pub trait TaggedInject: TaggedSend {
 }
 
 /// A protocol with one peer, to which it is connected.
+///
+/// ```
+/// use loom_core::protocol::{Connection, MsgSend, Posted};
+///
+/// /// Sends to the peer of a connection.
+/// fn say<P: Connection + MsgSend>(connection: &mut P, message: P::Buf) -> Posted<P> {
+///     connection.send(P::PEER, message)
+/// }
+/// ```
 #[doc(alias = "FI_EP_MSG")]
 pub trait Connection: Transmitter {
     /// The one that operations go to.

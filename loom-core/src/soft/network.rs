@@ -29,6 +29,26 @@ use crate::sync::{AtomicBool, Ordering};
 use crate::vocabulary::{Errno, MemoryKey, WaitObj};
 
 /// How large a network is. All of its memory is taken when it is made.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::allocator_api2::alloc::Global;
+/// use loom_core::error::OpenError;
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Domain};
+///
+/// // Two endpoints, eight messages of each under way, and no regions.
+/// let attr = NetworkAttr { endpoints: 2, tx_depth: 8, rx_depth: 8, regions: 0, ..NetworkAttr::DEFAULT };
+/// assert!(attr.layout::<Global>()?.size() < NetworkAttr::DEFAULT.layout::<Global>()?.size());
+/// let network = Network::new(attr)?;
+/// let domain = Domain::open(&network.info())?;
+/// let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// let [_alice, _bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// assert!(cq.endpoint(&av).is_err(), "the network has places for two endpoints");
+/// assert_eq!(Network::new(NetworkAttr { endpoints: 0, ..attr }).err(), Some(OpenError::Size));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 pub struct NetworkAttr {
@@ -482,6 +502,34 @@ unsafe impl Object for Net {
 /// A counted handle: the network is there as long as its clones and infos, and what is opened from those. Its memory comes from an
 /// allocator, once, when it is made; [`NetworkAttr::layout`] says how much that is. `'n` says how long that memory lives. It may be
 /// shared between threads.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Domain, Forever, Source, Yielding};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let (tell, told) = std::sync::mpsc::channel();
+/// std::thread::scope(|threads| {
+///     let bob = threads.spawn(|| {
+///         let domain = Domain::open(&network.info())?;
+///         let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+///         let bob = cq.endpoint(&av)?;
+///         let received = bob.recv(Source::Any, vec![0; 5])?;
+///         tell.send(bob.address()?).expect("alice listens");
+///         Ok::<_, loom_core::Error>(cq.finish(received, Yielding::new(Forever))?.into_buf())
+///     });
+///     let domain = Domain::open(&network.info())?;
+///     let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+///     let alice = cq.endpoint(&av)?;
+///     let to_bob = av.insert(&told.recv().expect("bob tells his address"))?;
+///     cq.retry(Yielding::new(Forever), || alice.inject(to_bob, b"hello"))?;
+///     assert_eq!(bob.join().expect("it does not panic")?, b"hello");
+///     Ok::<_, loom_core::Error>(())
+/// })?;
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Network<'n> {
     pub(super) net: Handle<'n, Net>,

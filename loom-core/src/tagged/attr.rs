@@ -6,6 +6,17 @@ use crate::engine::tag_matcher::TagMatcherAttr;
 use crate::error::OpenError;
 
 /// How large a [`TaggedEndpoint`](super::TaggedEndpoint) is. All of its memory is taken when it is opened.
+///
+/// ```
+/// use loom_core::tagged::TaggedAttr;
+///
+/// // Four peers, each with up to 64 messages of at most 4 KiB that wait.
+/// let attr = TaggedAttr { links: 4, messages: 64, packet_size: 4096, ..TaggedAttr::DEFAULT };
+/// assert_eq!((attr.packets_per_link(), attr.eager_size()), (64 + 16 + 16, 4096 - 64));
+/// // The queue needs a place for each packet.
+/// let depth = usize::from(attr.links) * attr.packets_per_link();
+/// assert_eq!(depth, 384);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 pub struct TaggedAttr {

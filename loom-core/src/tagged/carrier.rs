@@ -17,6 +17,26 @@ use crate::transport::{Connected, Transport};
 /// An implementation lets every packet that it has taken come out of the queue once, when it was sent or received, or will
 /// not be. Packets may change their order, but neither get lost nor be doubled while the peer is there. A packet that is sent before
 /// its receive is posted waits for it.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::tagged::{Packet, TaggedAttr, TaggedEndpoint};
+/// use loom_core::transport::Connected;
+/// use loom_core::{Cq, Error, MsgEndpoint, allocator_api2::alloc::Global};
+///
+/// /// Adds tags to a connection that has none. The queue must be for this connection alone.
+/// fn with_tags<'m, T: Connected>(
+///     cq: Cq<'m, T, Packet<Vec<u8>>>,
+///     connection: MsgEndpoint<'m, T, Packet<Vec<u8>>>,
+/// ) -> Result<TaggedEndpoint<MsgEndpoint<'m, T, Packet<Vec<u8>>>, Vec<u8>, Global>, Error> {
+///     let attr = TaggedAttr::DEFAULT;
+///     let mut tagged = TaggedEndpoint::open(cq, attr)?;
+///     let packets = (0..attr.packets_per_link()).map(|_| vec![0; attr.packet_size as usize]);
+///     tagged.add_link(connection, packets)?;
+///     Ok(tagged)
+/// }
+/// # }
+/// ```
 pub trait Carrier {
     /// What packets lie in.
     type Buf: SourceBuffer + TargetBuffer;

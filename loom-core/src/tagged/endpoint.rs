@@ -28,6 +28,48 @@ const BATCH: usize = 64;
 /// Tagged messages over links that carry plain ones. See the [module](super).
 ///
 /// `C` is what [carries](Carrier) the packets, `B` the buffers of the messages, of any lifetime: the carrier is never lent them.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, TaggedEvent, WithPeer};
+/// use loom_core::{Tag, TagMatch};
+///
+/// # use loom_core::soft::{Network, NetworkAttr, Soft};
+/// # use loom_core::{Av, Cq, Domain};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let av = Av::open(&domain, 2)?;
+/// # let [alice, bob] = [Cq::<Soft<'_>, Packet<Vec<u8>>>::open(&domain, 128)?, Cq::open(&domain, 128)?];
+/// # let (at_alice, at_bob) = (alice.endpoint(&av)?, bob.endpoint(&av)?);
+/// # let (to_alice, to_bob) = (av.insert(&at_alice.address()?)?, av.insert(&at_bob.address()?)?);
+/// # let attr = TaggedAttr::DEFAULT;
+/// # let packets = || (0..attr.packets_per_link()).map(|_| vec![0; attr.packet_size as usize]);
+/// # let (mut a, mut b) = (TaggedEndpoint::open(alice, attr)?, TaggedEndpoint::open(bob, attr)?);
+/// # let link = a.add_link(WithPeer::new(&at_alice, to_bob), packets())?;
+/// # let back = b.add_link(WithPeer::new(&at_bob, to_alice), packets())?;
+/// # while !a.is_up(link) || !b.is_up(back) {
+/// #     assert_eq!(a.link_error(link), None, "as where receives cannot be directed");
+/// #     a.progress()?;
+/// #     b.progress()?;
+/// # }
+/// // The link from `a` to `b` is up. The program drives both ends.
+/// b.tagged_recv(Source::Any, TagMatch::any(), vec![0; 5])?;
+/// a.tagged_send(link, Tag(7), b"hello".to_vec())?;
+/// let done = loop {
+///     a.progress()?;
+///     if let Some(TaggedEvent::Op(done)) = b.poll()? {
+///         break done;
+///     }
+/// };
+/// assert_eq!((done.link(), done.result()?.tag()), (Some(back), Some(Tag(7))));
+/// assert_eq!(done.into_buf(), b"hello");
+/// // `close` gives every buffer back.
+/// let mut buffers = Vec::new();
+/// a.close(|done| buffers.push(done.into_buf()));
+/// assert_eq!(buffers, [b"hello"]);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct TaggedEndpoint<C: Carrier, B, A: Allocator> {
     pub(super) queue: C::Queue,
     attr: TaggedAttr,
@@ -51,6 +93,28 @@ pub struct TaggedEndpoint<C: Carrier, B, A: Allocator> {
 }
 
 /// Why a link was not added. Its carrier and its packets are gone, and so is the connection.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::tagged::{AddLinkError, Packet, TaggedAttr, TaggedEndpoint, WithPeer};
+///
+/// # use loom_core::soft::{Network, NetworkAttr, Soft};
+/// # use loom_core::{Av, Cq, Domain};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let av = Av::open(&domain, 2)?;
+/// # let [alice, bob] = [Cq::<Soft<'_>, Packet<Vec<u8>>>::open(&domain, 128)?, Cq::open(&domain, 128)?];
+/// # let (at_alice, at_bob) = (alice.endpoint(&av)?, bob.endpoint(&av)?);
+/// # let (to_alice, to_bob) = (av.insert(&at_alice.address()?)?, av.insert(&at_bob.address()?)?);
+/// # let _ = (to_alice, at_bob);
+/// let attr = TaggedAttr::DEFAULT;
+/// let mut tagged = TaggedEndpoint::<_, Vec<u8>, _>::open(alice, attr)?;
+/// let packets = (0..10).map(|_| vec![0; attr.packet_size as usize]);
+/// let added = tagged.add_link(WithPeer::new(&at_alice, to_bob), packets);
+/// assert_eq!(added, Err(AddLinkError::TooFewPackets { needed: attr.packets_per_link() }));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AddLinkError {

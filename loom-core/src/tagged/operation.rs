@@ -48,6 +48,41 @@ impl Source {
 }
 
 /// What a layer reports.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::tagged::{LinkError, Packet, Source, TaggedAttr, TaggedEndpoint, TaggedEvent, WithPeer};
+/// use loom_core::{Errno, Tag};
+///
+/// # use loom_core::soft::{Network, NetworkAttr, Soft};
+/// # use loom_core::{Av, Cq, Domain};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let av = Av::open(&domain, 2)?;
+/// # let [alice, bob] = [Cq::<Soft<'_>, Packet<Vec<u8>>>::open(&domain, 128)?, Cq::open(&domain, 128)?];
+/// # let (at_alice, at_bob) = (alice.endpoint(&av)?, bob.endpoint(&av)?);
+/// # let (to_alice, to_bob) = (av.insert(&at_alice.address()?)?, av.insert(&at_bob.address()?)?);
+/// # let attr = TaggedAttr::DEFAULT;
+/// # let packets = || (0..attr.packets_per_link()).map(|_| vec![0; attr.packet_size as usize]);
+/// # let (mut a, mut b) = (TaggedEndpoint::open(alice, attr)?, TaggedEndpoint::open(bob, attr)?);
+/// # let link = a.add_link(WithPeer::new(&at_alice, to_bob), packets())?;
+/// # let back = b.add_link(WithPeer::new(&at_bob, to_alice), packets())?;
+/// # while !a.is_up(link) || !b.is_up(back) {
+/// #     assert_eq!(a.link_error(link), None, "as where receives cannot be directed");
+/// #     a.progress()?;
+/// #     b.progress()?;
+/// # }
+/// # let _: &TaggedEndpoint<_, Vec<u8>, _> = &a;
+/// b.tagged_recv(Source::Link(back), Tag(7), vec![0; 5])?;
+/// b.close_link(back);
+/// let Some(TaggedEvent::LinkFailed { link: ended, error }) = b.poll()? else { panic!("another event") };
+/// assert_eq!((ended, error), (back, LinkError::Closed));
+/// // The operations of the link end, and their buffers come back.
+/// let Some(TaggedEvent::Op(done)) = b.poll()? else { panic!("another event") };
+/// assert_eq!(done.result().unwrap_err().errno, Errno::ECANCELED);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "it may hold a buffer"]
 #[non_exhaustive]
@@ -118,6 +153,46 @@ impl<B> fmt::Debug for TaggedDone<B> {
 }
 
 /// A message that waits, or that did until it was discarded.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::deadline::Spins;
+/// use loom_core::tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, WithPeer};
+/// use loom_core::{Tag, TagMatch};
+///
+/// # use loom_core::soft::{Network, NetworkAttr, Soft};
+/// # use loom_core::{Av, Cq, Domain};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let av = Av::open(&domain, 2)?;
+/// # let [alice, bob] = [Cq::<Soft<'_>, Packet<Vec<u8>>>::open(&domain, 128)?, Cq::open(&domain, 128)?];
+/// # let (at_alice, at_bob) = (alice.endpoint(&av)?, bob.endpoint(&av)?);
+/// # let (to_alice, to_bob) = (av.insert(&at_alice.address()?)?, av.insert(&at_bob.address()?)?);
+/// # let attr = TaggedAttr::DEFAULT;
+/// # let packets = || (0..attr.packets_per_link()).map(|_| vec![0; attr.packet_size as usize]);
+/// # let (mut a, mut b) = (TaggedEndpoint::open(alice, attr)?, TaggedEndpoint::open(bob, attr)?);
+/// # let link = a.add_link(WithPeer::new(&at_alice, to_bob), packets())?;
+/// # let back = b.add_link(WithPeer::new(&at_bob, to_alice), packets())?;
+/// # while !a.is_up(link) || !b.is_up(back) {
+/// #     assert_eq!(a.link_error(link), None, "as where receives cannot be directed");
+/// #     a.progress()?;
+/// #     b.progress()?;
+/// # }
+/// a.tagged_send(link, Tag(7), b"hello".to_vec())?;
+/// // The message waits at `b`, which claims it: no other receive takes the message.
+/// let (found, claim) = loop {
+///     a.progress()?;
+///     b.progress()?;
+///     if let Some(found) = b.tagged_peek_claim(Source::Any, TagMatch::any()) {
+///         break found;
+///     }
+/// };
+/// assert_eq!((found.tag, found.len, found.link), (Tag(7), 5, back));
+/// let fetched = b.tagged_claim(claim, vec![0; 5])?;
+/// assert_eq!(b.wait(fetched, Spins(1000))?.expect("it is here").into_buf(), b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaggedFound {
     /// Whose it is.

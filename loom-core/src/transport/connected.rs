@@ -25,6 +25,18 @@ impl Fid {
 }
 
 /// How an event queue is opened.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::vocabulary::WaitObj;
+/// use loom_core::{Domain, Eq, EqAttr, Error, transport::Connected};
+///
+/// /// Opens a queue with a descriptor to sleep on, which takes events of the program, too.
+/// fn open<'m, T: Connected>(domain: &Domain<'m, T>) -> Result<Eq<'m, T>, Error> {
+///     Ok(Eq::open(domain, EqAttr { wait: WaitObj::FD, write: true, ..EqAttr::default() })?)
+/// }
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 #[doc(alias = "fi_eq_attr")]

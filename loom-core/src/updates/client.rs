@@ -80,6 +80,49 @@ enum Receive<P: MsgRecv> {
 /// Asks servers for updates of their memory: see [`updates`](super).
 ///
 /// Its endpoint is its own: every message that it receives is taken for an answer.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::allocator_api2::alloc::Global;
+/// use loom_core::atomic::CompareOp;
+/// use loom_core::updates::{MESSAGE_LEN, UpdateServer, Updates};
+/// use loom_core::Spins;
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # use loom_core::{Access, Av, Cq, Domain, Mr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 32)?);
+/// # let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
+/// # let (to_alice, to_bob) = (av.insert(&alice.address()?)?, av.insert(&bob.address()?)?);
+/// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+/// # let offset = memory.window().as_ptr().align_offset(8) as u64;
+/// # let buffers = || std::iter::repeat_with(|| vec![0; MESSAGE_LEN]);
+/// # use loom_core::{Forever, Source};
+/// # // A strict network refuses the first messages between two endpoints for the moment.
+/// # for (from, to, peer) in [(&alice, &bob, to_bob), (&bob, &alice, to_alice)] {
+/// #     let received = to.recv(Source::Any, Vec::new())?;
+/// #     cq.retry(Forever, || from.inject(peer, &[]))?;
+/// #     cq.finish(received, Forever)?.result()?;
+/// # }
+/// # let mut server = UpdateServer::open_in(bob, [to_alice], buffers(), 4, Global)?;
+/// // This is client 0, with at most four requests under way.
+/// let mut updates = Updates::open_in(alice, 0, buffers(), 4, Global)?;
+/// // The first owner finds 0, and takes the lock. The second finds 1.
+/// for (owner, before) in [(1, 0), (2, 1)] {
+///     let key = updates.compare(to_bob, offset, CompareOp::<u64>::CSWAP, 0, owner)?;
+///     let found = loop {
+///         // The process that owns the memory calls this.
+///         server.progress(memory.window())?;
+///         if let Some(found) = updates.wait(key, Spins(0))? {
+///             break found;
+///         }
+///     };
+///     assert_eq!(found, before);
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct Updates<P: MsgSend + MsgRecv, A: Allocator> {
     protocol: P,
     client: u32,

@@ -67,6 +67,45 @@ use crate::objects::cq::CqError;
 use crate::vocabulary::Errno;
 
 /// Why an update was not done or asked for; `E` is why the protocol below takes no operation.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::allocator_api2::alloc::Global;
+/// use loom_core::updates::{MESSAGE_LEN, UpdateError, UpdateServer, Updates};
+/// use loom_core::{Errno, Spins};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # use loom_core::{Access, Av, Cq, Domain, Mr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 32)?);
+/// # let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
+/// # let (to_alice, to_bob) = (av.insert(&alice.address()?)?, av.insert(&bob.address()?)?);
+/// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+/// # let offset = memory.window().as_ptr().align_offset(8) as u64;
+/// # let buffers = || std::iter::repeat_with(|| vec![0; MESSAGE_LEN]);
+/// # use loom_core::{Forever, Source};
+/// # // A strict network refuses the first messages between two endpoints for the moment.
+/// # for (from, to, peer) in [(&alice, &bob, to_bob), (&bob, &alice, to_alice)] {
+/// #     let received = to.recv(Source::Any, Vec::new())?;
+/// #     cq.retry(Forever, || from.inject(peer, &[]))?;
+/// #     cq.finish(received, Forever)?.result()?;
+/// # }
+/// # let mut server = UpdateServer::open_in(bob, [to_alice], buffers(), 4, Global)?;
+/// # let mut updates = Updates::open_in(alice, 0, buffers(), 4, Global)?;
+/// // The offset is behind the end of the server's memory.
+/// let key = updates.read::<u64>(to_bob, 4096)?;
+/// let refused = loop {
+///     server.progress(memory.window())?;
+///     match updates.wait(key, Spins(0)) {
+///         Ok(None) => {}
+///         other => break other,
+///     }
+/// };
+/// assert_eq!(refused, Err(UpdateError::Refused(Errno::EFAULT)));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UpdateError<E> {

@@ -30,6 +30,44 @@ enum Place<P: MsgSend> {
 /// Does what clients ask for, on memory of this side: see [`updates`](super).
 ///
 /// Its endpoint is its own: every message that it receives is taken for a request.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::allocator_api2::alloc::Global;
+/// use loom_core::atomic::FetchOp;
+/// use loom_core::updates::{MESSAGE_LEN, UpdateServer, Updates};
+/// use loom_core::Spins;
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # use loom_core::{Access, Av, Cq, Domain, Mr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 32)?);
+/// # let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
+/// # let (to_alice, to_bob) = (av.insert(&alice.address()?)?, av.insert(&bob.address()?)?);
+/// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+/// # let offset = memory.window().as_ptr().align_offset(8) as u64;
+/// # let buffers = || std::iter::repeat_with(|| vec![0; MESSAGE_LEN]);
+/// # use loom_core::{Forever, Source};
+/// # // A strict network refuses the first messages between two endpoints for the moment.
+/// # for (from, to, peer) in [(&alice, &bob, to_bob), (&bob, &alice, to_alice)] {
+/// #     let received = to.recv(Source::Any, Vec::new())?;
+/// #     cq.retry(Forever, || from.inject(peer, &[]))?;
+/// #     cq.finish(received, Forever)?.result()?;
+/// # }
+/// # let mut updates = Updates::open_in(alice, 0, buffers(), 4, Global)?;
+/// // The server has one client, and takes four requests at a time.
+/// let mut server = UpdateServer::open_in(bob, [to_alice], buffers(), 4, Global)?;
+/// let key = updates.fetch(to_bob, offset, FetchOp::<u64>::SUM, 7)?;
+/// let mut done = 0;
+/// while updates.wait(key, Spins(0))?.is_none() {
+///     // The owner of the memory calls this again and again.
+///     done += server.progress(memory.window())?;
+/// }
+/// assert_eq!((done, server.refused()), (1, 0));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct UpdateServer<P: MsgSend, A: Allocator> {
     protocol: P,
     clients: Array<P::To, A>,

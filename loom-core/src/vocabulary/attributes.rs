@@ -10,6 +10,21 @@ use super::{
 
 /// The numbers of an `fi_info`: what is asked for in hints, or what a provider grants.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::Domain;
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.info())?;
+/// let attributes = domain.attributes();
+/// // The provider grants a number of operations in flight, a message size, and ranges per operation.
+/// assert!(attributes.tx.size > 0 && attributes.endpoint.max_msg_size > 0 && attributes.tx.iov_limit > 0);
+/// println!("{} {}", attributes.endpoint.kind, attributes.caps);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # References
 ///
 /// - `fi_getinfo(3)`
@@ -44,6 +59,20 @@ pub struct Attributes {
 }
 
 /// Attributes of an endpoint.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::Hints;
+/// use loom_core::vocabulary::{EndpointAttributes, EndpointType};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// let hints = Hints { endpoint_attr: EndpointAttributes::of(EndpointType::RDM), ..Hints::default() };
+/// let info = network.query(&hints).expect("its endpoints are reliable, and not connected");
+/// assert_eq!(info.attributes().endpoint.kind, EndpointType::RDM);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 ///
 /// # References
 ///
@@ -102,6 +131,21 @@ impl EndpointAttributes {
 }
 
 /// Attributes of the transmit side of an endpoint.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::Hints;
+/// use loom_core::vocabulary::TxAttributes;
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// // The program injects up to 64 bytes.
+/// let hints = Hints { tx_attr: TxAttributes { inject_size: 64, ..TxAttributes::UNSPEC }, ..Hints::default() };
+/// let info = network.query(&hints).expect("it injects as much");
+/// assert!(info.attributes().tx.inject_size >= 64);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 ///
 /// # References
 ///

@@ -6,6 +6,14 @@ use core::ops::Deref;
 /// Bytes that came with an event of a connection: what the peer gave to connect, accept or reject.
 ///
 /// An underlying protocol may pad them with zeros.
+///
+/// ```
+/// use loom_core::vocabulary::CmData;
+///
+/// let data = CmData::new(b"hello").expect("it is short");
+/// assert_eq!(&data[..], b"hello");
+/// assert_eq!(CmData::new(&[0; CmData::MAX_LEN + 1]), None);
+/// ```
 #[derive(Clone, Copy)]
 pub struct CmData {
     bytes: [u8; CmData::MAX_LEN],

@@ -50,6 +50,22 @@ option_type!(i32, Int, 0);
 /// An option of an endpoint (`FI_OPT_ENDPOINT`), and the type of its value. What a provider does not have it answers with
 /// `ENOPROTOOPT`.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::vocabulary::EndpointOption;
+/// use loom_core::{Av, Binding, Cq, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// // A multi-receive gives its buffer back when fewer than 256 bytes are left.
+/// let endpoint = cq.endpoint(Binding::to(&av).option(EndpointOption::MIN_MULTI_RECV, 256))?;
+/// assert_eq!(endpoint.option(EndpointOption::MIN_MULTI_RECV)?, 256_usize);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # References
 /// - `man fi_endpoint`, `fi_setopt`
 #[derive(PartialEq, Eq, Hash)]

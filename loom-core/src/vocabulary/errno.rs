@@ -8,6 +8,16 @@ use core::fmt;
 /// Up to 255 the numbers are those of POSIX (as Linux counts them), from 256 on libfabric's own. Numbers without a name
 /// here are kept. C functions return them negated: see [`from_ret`](Self::from_ret).
 ///
+/// ```
+/// use loom_core::Errno;
+///
+/// assert_eq!(Errno::ENOKEY.to_string(), "ENOKEY (266): Required key not available");
+/// // C functions return negative numbers.
+/// assert_eq!(Errno::from_ret(-11), Some(Errno::EAGAIN));
+/// // An unknown number is kept.
+/// assert_eq!((Errno::from_raw(4242).name(), Errno::from_raw(4242).as_raw()), (None, 4242));
+/// ```
+///
 /// # References
 ///
 /// - `fi_errno(3)`

@@ -49,6 +49,26 @@ hexadecimal!(Tag, MemoryKey, RemoteAddr, ImmediateData);
 
 /// A peer's address as operations name it: what an address vector returned for it.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::vocabulary::FabricAddr;
+/// use loom_core::{Av, Cq, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// // Raw calls name a peer by its fabric address. Operations of loom take the `Peer`.
+/// let raw = av.fabric_addr(to_bob).expect("bob is in the vector");
+/// assert_eq!(av.peer(raw), Some(to_bob));
+/// # let _: &loom_core::Endpoint<'_, _, Vec<u8>> = &alice;
+/// assert_eq!(FabricAddr::default(), FabricAddr::UNSPEC, "zero is an ordinary address");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # References
 ///
 /// - `fi_av(3)`
@@ -121,6 +141,17 @@ impl fmt::Debug for FabricAddr {
 ///
 /// How many of its 64 bits may be used is the endpoint's `mem_tag_format`.
 ///
+/// ```
+/// use loom_core::Tag;
+///
+/// /// The upper half is the kind of a message, the lower half the sender's rank.
+/// const fn tag(kind: u32, rank: u32) -> Tag {
+///     Tag((kind as u64) << 32 | rank as u64)
+/// }
+///
+/// assert_eq!(tag(1, 0x2a).to_string(), "0x10000002a");
+/// ```
+///
 /// # References
 ///
 /// - `fi_tagged(3)`
@@ -129,6 +160,28 @@ impl fmt::Debug for FabricAddr {
 pub struct Tag(pub u64);
 
 /// Which tags a receive accepts: those equal to `tag` in every bit that `ignore` does not set.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Av, Cq, Domain, Forever, Source, Tag, TagMatch};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// // The receive takes kind 1 from every rank: the rank is in the lower half.
+/// let kind_one = TagMatch::masked(Tag(1 << 32), 0xffff_ffff);
+/// assert!(kind_one.accepts(Tag(1 << 32 | 7)) && !kind_one.accepts(Tag(2 << 32 | 7)));
+/// let received = bob.tagged_recv(Source::Any, kind_one, vec![0; 5])?;
+/// for tag in [Tag(2 << 32), Tag(1 << 32 | 7)] {
+///     cq.retry(Forever, || alice.tagged_inject(to_bob, tag, b"hello"))?;
+/// }
+/// assert_eq!(cq.finish(received, Forever)?.result()?.tag(), Some(Tag(1 << 32 | 7)));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 ///
 /// # References
 ///
@@ -206,6 +259,13 @@ impl MemoryKey {
 /// A virtual address of the peer with [`MrMode::VIRT_ADDR`](crate::vocabulary::MrMode::VIRT_ADDR), else an offset into
 /// the region.
 ///
+/// ```
+/// use loom_core::vocabulary::RemoteAddr;
+///
+/// assert_eq!(RemoteAddr(4096).checked_add(16), Some(RemoteAddr(4112)));
+/// assert_eq!(RemoteAddr(u64::MAX).checked_add(1), None);
+/// ```
+///
 /// # References
 ///
 /// - `fi_rma(3)`
@@ -226,6 +286,25 @@ impl RemoteAddr {
 }
 
 /// Data that travels in the completion itself instead of in memory.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Av, Cq, Domain, Forever, ImmediateData, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let data = ImmediateData(0x1_0000);
+/// assert!(data.fits(domain.attributes().domain.cq_data_size) && !data.fits(2));
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// cq.post(b"hello".to_vec(), Forever, |message| alice.send_data(to_bob, data, message))?;
+/// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(data));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 ///
 /// # References
 ///

@@ -4,6 +4,15 @@ use core::fmt;
 
 /// A version as libfabric packs it: `FI_VERSION(major, minor)`.
 ///
+/// ```
+/// use loom_core::vocabulary::Version;
+///
+/// let version = Version::new(1, 17);
+/// assert_eq!(Version::from_raw(version.as_raw()), version);
+/// assert!(version < Version::new(2, 5));
+/// assert_eq!(version.to_string(), "1.17");
+/// ```
+///
 /// # References
 ///
 /// - `fi_version(3)`

@@ -9,6 +9,29 @@ use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
 /// A transfer that succeeded.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Av, Cq, Domain, Forever, ImmediateData, Source, Tag, TagMatch};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.tagged_recv(Source::Any, TagMatch::any(), vec![0; 64])?;
+/// let send = |message| alice.tagged_send_data(to_bob, Tag(7), ImmediateData(9), message);
+/// cq.post(b"hello".to_vec(), Forever, send)?;
+/// let transfer = cq.finish(received, Forever)?.result()?;
+/// assert_eq!((transfer.len(), transfer.tag(), transfer.data()), (5, Some(Tag(7)), Some(ImmediateData(9))));
+/// // Some providers tell the sender's address.
+/// if let Some(source) = transfer.source() {
+///     assert!(av.peer(source).is_none(), "alice is not in the vector");
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 #[doc(alias = "fi_cq_tagged_entry")]
 pub struct Transfer {
@@ -81,6 +104,29 @@ impl fmt::Debug for Transfer {
 }
 
 /// An operation that failed.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// // The message is longer than the buffer.
+/// let received = bob.recv(Source::Any, vec![0; 3])?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// let error = cq.finish(received, Forever)?.result().unwrap_err();
+/// assert_eq!((error.errno, error.len, error.overflow), (Errno::ETRUNC, 3, 2));
+/// // A cancelled operation completes, too.
+/// let received = bob.recv(Source::Any, vec![0; 3])?;
+/// bob.cancel(received)?;
+/// assert_eq!(cq.finish(received, Forever)?.result().unwrap_err().errno, Errno::ECANCELED);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "fi_cq_err_entry")]
 pub struct OpError {
@@ -138,6 +184,31 @@ impl OpError {
 }
 
 /// An operation that is over: its key, its buffer, and how it ended.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let mut room = vec![0; 64];
+/// for message in [&b"hello"[..], b"again"] {
+///     let received = bob.recv(Source::Any, room)?;
+///     cq.retry(Forever, || alice.inject(to_bob, message))?;
+///     let done = cq.finish(received, Forever)?;
+///     assert_eq!(done.key(), received);
+///     // The buffer comes back whether the operation has succeeded or not.
+///     let (buf, result) = done.into_parts();
+///     assert_eq!(&buf[..result?.len()], message);
+///     room = buf;
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[must_use = "it holds the buffer, and says whether the operation succeeded"]
 pub struct Done<B> {
     key: OpKey,
@@ -225,6 +296,30 @@ impl<B> Done<B> {
 }
 
 /// A buffer after a receive into uninitialised memory.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::mem::MaybeUninit;
+///
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Forever, Source, scope};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let mut room = [MaybeUninit::<u8>::uninit(); 64];
+/// scope(|s| {
+///     let domain = s.open(&network.info())?;
+///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+///     # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+///     # let to_bob = av.insert(&bob.address()?)?;
+///     let received = bob.recv(Source::Any, &mut room[..])?;
+///     cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+///     let received = cq.finish(received, Forever)?.into_received().map_err(|(_, error)| error)?;
+///     assert_eq!((&*received.bytes, received.rest.len()), (&b"hello"[..], 59));
+///     Ok::<_, loom_core::Error>(())
+/// })?;
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Received<'a> {
     /// What was received.

@@ -9,6 +9,35 @@ use crate::vocabulary::CompletionFlags;
 ///
 /// Plain data: forgetting it loses nothing. Meaningful for the queue that the operation was posted through, until
 /// its completion was taken; afterwards it is recognised as unknown.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use std::collections::HashMap;
+///
+/// use loom_core::{Av, Completion, Cq, Domain, Forever, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// // The program's own data for each operation.
+/// let mut names = HashMap::new();
+/// for name in ["first", "second"] {
+///     names.insert(bob.recv(Source::Any, vec![0; 6])?, name);
+/// }
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// let key = loop {
+///     if let Some(Completion::Op(done)) = cq.poll()? {
+///         break done.key();
+///     }
+/// };
+/// assert_eq!(names.remove(&key), Some("first"));
+/// assert!(bob.cancel(key).is_err(), "it is over");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OpKey(u64);
 

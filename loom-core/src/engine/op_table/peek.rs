@@ -9,6 +9,27 @@ use crate::transport::{Context, Event};
 use crate::vocabulary::{Errno, ImmediateData, Tag};
 
 /// The answer to a peek.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Av, Cq, Domain, Forever, Source, Tag};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// # let cq: Cq<'_, _, Vec<u8>> = cq;
+/// cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(7), b"hello"))?;
+/// for (tag, expected) in [(7, Some(5)), (8, None)] {
+///     let key = bob.tagged_peek(Source::Any, Tag(tag))?;
+///     let peek = cq.wait_peek(key, Forever)?.expect("there is no deadline");
+///     assert_eq!(peek.message()?.map(|found| found.len), expected);
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it says whether there is a message"]
 pub struct Peek {
@@ -35,6 +56,29 @@ pub struct Found {
 ///
 /// Losing it leaves the message claimed until the endpoint is closed; and with it a place of the queue, and over the software
 /// transport those of a receive and of the sender's message.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Av, Cq, Domain, Forever, Source, Tag, TagMatch};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(7), b"hello"))?;
+/// let key = bob.tagged_peek_claim(Source::Any, TagMatch::any())?;
+/// let peek = cq.wait_peek(key, Forever)?.expect("there is no deadline");
+/// let found = peek.message()?.expect("a message");
+/// let claim = found.claim.expect("it was to be claimed");
+/// assert_eq!(claim.tag(), Tag(7));
+/// // No other receive takes a claimed message. The buffer has its length.
+/// let fetched = bob.tagged_claim(claim, vec![0; found.len])?;
+/// assert_eq!(cq.finish(fetched, Forever)?.into_buf(), b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Claim {
     key: OpKey,

@@ -43,6 +43,32 @@ pub struct LentValues {
 }
 
 /// An atomic operation on a value is over: what was there before, if it fetches that.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::atomic::CompareOp;
+/// use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+/// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+/// # let (lock, offset) = (memory.remote(), memory.window().as_ptr().align_offset(8) as u64);
+/// let swap = domain.query_atomic(CompareOp::<u64>::CSWAP)?;
+/// // The first owner finds 0, and takes the lock. The second finds 1.
+/// for (owner, before) in [(1, 0), (2, 1)] {
+///     let key = cq.retry(Forever, || alice.compare_value(to_bob, &lock, offset, swap, 0, owner))?;
+///     let fetched = cq.wait_value(key, Forever)?.expect("there is no deadline");
+///     assert_eq!(fetched.value::<u64>()?, Some(before));
+///     assert_eq!(fetched.value::<u32>()?, None, "an element has 8 bytes");
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it says whether the operation succeeded, and what it has fetched"]
 pub struct Fetched {

@@ -14,6 +14,27 @@ use crate::transport::Transport;
 use crate::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
 
 /// Why an address was not inserted.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::allocator_api2::alloc::Global;
+/// use loom_core::objects::av::InsertError;
+/// use loom_core::{Av, AvAttr, Cq, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
+/// // This vector has no room for the bytes of addresses.
+/// let av = Av::open_in(&domain, AvAttr { bytes: Some(0), ..AvAttr::new(2) }, Global)?;
+/// let address = cq.endpoint(&av)?.address()?;
+/// assert_eq!(av.insert(&address), Err(InsertError::Full));
+/// // The software transport refuses the address of a host.
+/// let host = "10.0.0.1:7471".parse()?;
+/// assert!(matches!(Av::open(&domain, 2)?.insert(&host), Err(InsertError::Errno(_))));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InsertError {
     /// The vector has no place left, or no room for the bytes of the address ([`AvAttr`](super::AvAttr)).
@@ -48,6 +69,25 @@ impl<T: Transport> Av<'_, T> {
     /// software transport a place is that of the endpoint in the network, so that the address of a new endpoint displaces that of
     /// the closed endpoint before it. The address that was inserted last stays, also if it is the older one: an address that
     /// arrives after its endpoint has closed displaces the one of the endpoint that is there.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Cq, Domain, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// // The peer tells its address over a socket, or in a file.
+    /// let address = bob.address()?;
+    /// let to_bob = av.insert(&address)?;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
+    /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// - [`InsertError::Full`] if no place is left
@@ -172,6 +212,29 @@ impl<T: Transport> Av<'_, T> {
     /// have, which returns one handle for all over `sockets`, and which others let run on from the last port to port 0. Nodes
     /// that have names are inserted one by one ([`insert_service`](Self::insert_service)).
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::av::InsertError;
+    /// use loom_core::{Av, Domain, Errno, Peer, Transport};
+    ///
+    /// /// The peers of a cluster: 16 hosts from 10.0.0.1 on, with eight processes each from port 7471 on.
+    /// fn cluster<T: Transport>(av: &Av<'_, T>) -> Result<Vec<Peer>, InsertError> {
+    ///     let mut peers = Vec::new();
+    ///     let first = "10.0.0.1:7471".parse().expect("a socket address");
+    ///     av.insert_symmetric(first, 16, 8, |peer| peers.extend(peer.ok()))?;
+    ///     Ok(peers)
+    /// }
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// let av = Av::open(&domain, 128)?;
+    /// // The software transport has no socket addresses.
+    /// assert_eq!(cluster(&av), Err(InsertError::Errno(Errno::ENOSYS)));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// None is inserted then:
     /// - [`InsertError::Full`] if there are more addresses than the vector has places
@@ -217,6 +280,23 @@ impl<T: Transport> Av<'_, T> {
 
     /// Puts a peer into the vector by the name of its node and service, as `10.0.0.1` and `7471`, or by the text of its
     /// address alone. Names are looked up by the provider, which may take its time.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Cq, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # let bob = cq.endpoint(&av)?;
+    /// // The text comes from a configuration file. Over `tcp` a host's name and a service will do.
+    /// let text = bob.address()?.to_string();
+    /// let to_bob = av.insert_service(&text, None)?;
+    /// assert_eq!(av.find(&bob.address()?), Some(to_bob));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`insert`](Self::insert); `ENOSYS` if the provider takes addresses only.

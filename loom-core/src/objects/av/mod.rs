@@ -129,6 +129,26 @@ impl<T: Transport> Av<'_, T> {
     ///
     /// What the provider keeps for the address is given back at once if no endpoint is bound to the vector, else
     /// when the vector closes: libfabric leaves it undefined what happens to operations in flight.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::error::PostError;
+    /// use loom_core::{Av, Cq, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// assert!(av.remove(to_bob));
+    /// let refused = alice.send(to_bob, b"hello".to_vec()).unwrap_err();
+    /// assert_eq!((refused.error, &refused.buf[..]), (PostError::UnknownPeer, &b"hello"[..]));
+    /// // Inserting the address again makes a new peer.
+    /// assert_ne!(av.insert(&bob.address()?)?, to_bob);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[doc(alias = "fi_av_remove")]
     pub fn remove(&self, peer: Peer) -> bool {
         let mut addresses = self.body.addresses.lock();
@@ -174,6 +194,28 @@ impl<T: Transport> Av<'_, T> {
 
     /// An empty set of up to `count` peers of this vector, in memory of `alloc`.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::allocator_api2::alloc::Global;
+    /// use loom_core::{Av, Cq, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let _: &loom_core::Endpoint<'_, _, Vec<u8>> = &alice;
+    /// let to_alice = av.insert(&alice.address()?)?;
+    /// // The members of a collective group, in the order of their ranks.
+    /// let mut members = av.set_in(2, Global)?;
+    /// members.insert(to_bob)?;
+    /// members.insert(to_alice)?;
+    /// assert_eq!(members.len(), 2);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`AddressSet::new_in`].
     #[doc(alias = "fi_av_set")]
@@ -188,6 +230,25 @@ impl<T: Transport> Av<'_, T> {
     }
 
     /// The peer that a completion names as its source, if it is in the vector.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Caps, Cq, Domain, Forever, Hints, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// let hints = Hints { caps: Caps::MSG | Caps::SOURCE, ..Hints::default() };
+    /// let domain = Domain::open(&network.query(&hints).expect("it reports sources"))?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// let [to_alice, to_bob] = [av.insert(&alice.address()?)?, av.insert(&bob.address()?)?];
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    /// let source = cq.finish(received, Forever)?.result()?.source();
+    /// assert_eq!(source.and_then(|source| av.peer(source)), Some(to_alice));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[inline]
     #[must_use]
     pub fn peer(&self, source: FabricAddr) -> Option<Peer> {

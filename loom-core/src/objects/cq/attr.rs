@@ -14,6 +14,32 @@ use crate::transport::Transport;
 use crate::vocabulary::WaitObj;
 
 /// How a queue is opened. All of its memory is taken then.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::allocator_api2::alloc::Global;
+/// use loom_core::soft::Soft;
+/// use loom_core::{Av, Cq, CqAttr, Domain, Forever, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let av = Av::open(&domain, 2)?;
+/// // 64 operations in flight, two endpoints, and a provider queue for each direction.
+/// let attr = CqAttr::new(64).endpoints(2).separate();
+/// // The queue takes this memory from its allocator.
+/// assert!(attr.layout::<Soft<'_>, Vec<u8>, Global>()?.size() > 64 * size_of::<Vec<u8>>());
+/// let cq = Cq::open(&domain, attr)?;
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// bob.recv(Source::Any, vec![0; 5])?;
+/// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
+/// // The program polls each direction alone.
+/// while cq.poll_tx()?.is_none() {}
+/// while cq.poll_rx()?.is_none() {}
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct CqAttr {

@@ -123,6 +123,34 @@ pub enum Completion<'m, B> {
 /// back when the provider has released it and every piece of it was dropped.
 ///
 /// It is a handle of its queue. Forgetting one is safe: the buffer then stays in its queue, which stays open.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Av, Completion, Cq, Domain, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.multi_recv(Source::Any, vec![0; 4096])?;
+/// let mut pieces = Vec::new();
+/// for message in [&b"hello"[..], b"again"] {
+///     alice.inject(to_bob, message)?;
+///     let Some(Completion::Piece(piece)) = cq.poll()? else { panic!("a message") };
+///     assert_eq!((piece.key(), piece.result()?.len(), piece.bytes()), (received, message.len(), message));
+///     pieces.push(piece);
+/// }
+/// // The buffer comes back when the receive is over and no piece of it is left.
+/// bob.cancel(received)?;
+/// assert!(cq.poll()?.is_none());
+/// drop(pieces);
+/// let Some(Completion::Op(done)) = cq.poll()? else { panic!("the buffer") };
+/// assert_eq!(done.buf().len(), 4096);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[must_use = "it holds a message"]
 pub struct Piece<'m, B> {
     piece: ManuallyDrop<op_table::Piece<'m, B>>,

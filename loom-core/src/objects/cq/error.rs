@@ -11,6 +11,27 @@ use crate::transport::Transport;
 use crate::vocabulary::{CompletionFlags, Errno};
 
 /// Why a queue cannot go on, or not with this call.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::cq::CqError;
+/// use loom_core::{Av, Cq, Domain, Forever, Source, Spins};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// assert_eq!(cq.finish(received, Spins(10)).unwrap_err(), CqError::TimedOut);
+/// // The receive is still in flight: wait again, or cancel it.
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+/// assert_eq!(cq.finish(received, Forever).unwrap_err(), CqError::UnknownKey);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CqError {
@@ -111,6 +132,26 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     }
 
     /// The provider's text for a failed operation.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// // The message is longer than the buffer.
+    /// let received = bob.recv(Source::Any, vec![0; 3])?;
+    /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    /// let error = cq.finish(received, Forever)?.result().unwrap_err();
+    /// assert_eq!((error.errno, error.len, error.overflow), (Errno::ETRUNC, 3, 2));
+    /// println!("{error}: {}", cq.error_text(&error));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[doc(alias = "fi_cq_strerror")]
     #[must_use]
     pub fn error_text(&self, error: &OpError) -> ErrorText {

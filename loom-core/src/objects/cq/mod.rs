@@ -130,6 +130,26 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// [`Claim`](crate::completion::Claim) that is held in between does not count, but keeps its place in the queue: with claims held,
     /// posts are refused as [`Full`](crate::error::PostError::Full) before `in_flight` has come to
     /// [`capacity`](Self::capacity).
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Cq, Domain, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let _ = (&alice, to_bob);
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// assert_eq!((cq.in_flight(), cq.capacity()), (1, 16));
+    /// bob.cancel(received)?;
+    /// cq.finish(received, Forever)?.result().unwrap_err();
+    /// assert_eq!(cq.in_flight(), 0);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.body.ops.in_flight()

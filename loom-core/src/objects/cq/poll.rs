@@ -37,6 +37,37 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// What [`wait`](Self::wait) and [`progress`](Self::progress) have kept comes first, receives before transmits;
     /// then one provider queue's completions come in its order.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Completion, Cq, Domain, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
+    /// // Most polls find nothing. They drive progress all the same.
+    /// let mut over = 0;
+    /// while over < 2 {
+    ///     match cq.poll()? {
+    ///         Some(Completion::Op(done)) if done.key() == received => {
+    ///             assert_eq!(done.into_buf(), b"hello");
+    ///             over += 1;
+    ///         }
+    ///         Some(Completion::Op(done)) => {
+    ///             done.result()?;
+    ///             over += 1;
+    ///         }
+    ///         _ => {}
+    ///     }
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// - [`CqError::Queue`] if the provider's queue failed
     /// - [`CqError::Driven`] if a [driver](crate::objects::driver) polls the queue

@@ -26,6 +26,31 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// For queues that were opened with something to sleep on ([`CqAttr::with_fd`](super::CqAttr::with_fd)). Milliseconds
     /// count; what is left of one is rounded up.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use core::time::Duration;
+    ///
+    /// use loom_core::allocator_api2::alloc::Global;
+    /// use loom_core::{Av, Completion, Cq, CqAttr, Domain, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let av = Av::open(&domain, 2)?;
+    /// // Some transports have nothing to sleep on.
+    /// if let Ok(cq) = Cq::open_in(&domain, CqAttr::new(16).with_fd(), Global) {
+    ///     # let bob = cq.endpoint(&av)?;
+    ///     # let to_bob = av.insert(&bob.address()?)?;
+    ///     bob.recv(Source::Any, vec![0; 5])?;
+    ///     assert!(cq.poll_for(Duration::from_millis(1))?.is_none(), "the time is over");
+    ///     cq.retry(Forever, || bob.inject(to_bob, b"hello"))?;
+    ///     let Some(Completion::Op(done)) = cq.poll_for(Duration::from_secs(60))? else { panic!("no message") };
+    ///     assert_eq!(done.into_buf(), b"hello");
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Cq::poll`](Self::poll), and [`CqError::NotOpenedFor`].
     #[doc(alias = "fi_cq_sread")]
@@ -70,6 +95,33 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Whether the program may sleep on the file descriptor now. If not, something has come: poll until nothing is left, and
     /// ask again. A program that uses the queue or its endpoints in between asks again, too: what it has begun may be over already. (Of a [signal](super::Signaller::signal) it tells once.)
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::allocator_api2::alloc::Global;
+    /// use loom_core::{Av, Cq, CqAttr, Domain, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let av = Av::open(&domain, 2)?;
+    /// // Some transports have nothing to sleep on.
+    /// if let Ok(cq) = Cq::open_in(&domain, CqAttr::new(16).with_fd(), Global) {
+    ///     # let bob = cq.endpoint(&av)?;
+    ///     # let to_bob = av.insert(&bob.address()?)?;
+    ///     bob.recv(Source::Any, vec![0; 5])?;
+    ///     assert!(cq.may_sleep()?, "the program may sleep until `wait_fd` is readable");
+    ///     cq.retry(Forever, || bob.inject(to_bob, b"hello"))?;
+    ///     while !cq.may_sleep()? {
+    ///         // Completions have come: take all of them, and ask again.
+    ///         while let Some(completion) = cq.poll()? {
+    ///             drop(completion);
+    ///         }
+    ///     }
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`CqError::NotOpenedFor`] if there is none, [`CqError::Queue`] if the provider's queue failed.
     #[doc(alias = "fi_trywait")]
@@ -111,6 +163,30 @@ impl Signalled {
 }
 
 /// Wakes up the thread that sleeps on a queue. It borrows the handle of the queue, which other threads cannot otherwise name.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::time::Duration;
+///
+/// use loom_core::allocator_api2::alloc::Global;
+/// use loom_core::{Cq, CqAttr, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// // Some transports have nothing to sleep on.
+/// if let Ok(cq) = Cq::<_, Vec<u8>>::open_in(&domain, CqAttr::new(16).with_fd(), Global) {
+///     let signaller = cq.signaller()?;
+///     std::thread::scope(|threads| {
+///         // This thread wakes the sleeper up.
+///         threads.spawn(move || signaller.signal());
+///         assert!(cq.poll_for(Duration::from_secs(60))?.is_none(), "nothing has completed");
+///         Ok::<_, loom_core::Error>(())
+///     })?;
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 ///
 /// # References
 /// - `man fi_cq`

@@ -44,6 +44,28 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Waits for one operation. Completions of others are kept for [`poll`](Self::poll); `Ok(None)` says that the
     /// deadline passed, and leaves the operation in flight.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use std::time::{Duration, Instant};
+    ///
+    /// use loom_core::{Av, Cq, Domain, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// let soon = Instant::now() + Duration::from_millis(1);
+    /// assert!(cq.wait(received, soon)?.is_none(), "no message has come, and the receive is still in flight");
+    /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    /// let done = cq.wait(received, Forever)?.expect("there is no deadline");
+    /// assert_eq!(done.into_buf(), b"hello");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// - [`CqError::UnknownKey`] if the operation is over and its completion was taken
     /// - [`CqError::PeerEvents`] if events of peers have to be taken first
@@ -114,6 +136,30 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// This works over every transport, with any counter that counts for endpoints of this queue; [`Counter::wait_for`] sleeps, where
     /// the provider has something to sleep on.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// let received = Counter::open(&domain, CounterAttr::default())?;
+    /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// for _ in 0..3 {
+    ///     bob.recv(Source::Any, vec![0; 5])?;
+    ///     cq.retry(Forever, || bob.inject(to_bob, b"hello"))?;
+    /// }
+    /// assert!(cq.wait_counter(&received, 3, Forever)?);
+    /// // The queue has kept the completions.
+    /// for _ in 0..3 {
+    ///     assert!(cq.poll()?.is_some());
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// - [`CqError::CountedFailure`] if an operation that the counter counts fails meanwhile
     /// - [`CqError::PeerEvents`] if events of peers have to be taken first
@@ -179,6 +225,31 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     }
 
     /// Takes the completion of one operation, if it is kept: the queue is not polled. `None` if the operation is in flight.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Cq, Domain, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// assert!(cq.take(received)?.is_none(), "it is in flight");
+    /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    /// let done = loop {
+    ///     // Drive all operations, and look at one.
+    ///     cq.progress()?;
+    ///     if let Some(done) = cq.take(received)? {
+    ///         break done;
+    ///     }
+    /// };
+    /// assert_eq!(done.into_buf(), b"hello");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`wait`](Self::wait), but none of the provider's queue.

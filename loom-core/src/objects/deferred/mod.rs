@@ -96,6 +96,36 @@ use crate::vocabulary::Errno;
 ///
 /// A counted handle: what waits is dropped with the last of its clones. It is a handle of its queue, too, and of the endpoints and
 /// counters of the work in it.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::deferred::{Deferred, DeferredEvent, Work};
+/// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let start = Counter::open(&domain, CounterAttr::default())?;
+/// let deferred = Deferred::open(&cq, 8)?;
+/// # bob.recv(Source::Any, vec![0; 5])?;
+/// let sent = deferred.post((&start, 1), &alice, Work::send(to_bob), b"hello".to_vec())?;
+/// assert!(deferred.poll()?.is_none(), "the work waits for its counter");
+/// start.add(1)?;
+/// loop {
+///     // `poll` reports the end of the work, and every other completion of the queue.
+///     if let Some(DeferredEvent::Done(key, done)) = deferred.poll()? {
+///         done.result()?;
+///         assert_eq!(key, sent);
+///         break;
+///     }
+/// }
+/// assert!(deferred.is_empty());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[doc(alias = "FI_QUEUE_WORK")]
 #[doc(alias = "fi_deferred_work")]
 pub struct Deferred<'m, T: Transport, B: Buffer, K = Connectionless<'m, T>>
@@ -249,6 +279,33 @@ where
     /// As [`post`](Self::post), and adds to another counter when the operation is over: one to those that succeeded, or if it failed
     /// or was refused, to those that failed. Work that is cancelled while it waits is not counted.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::deferred::{Deferred, Work};
+    /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let counter = || Counter::open(&domain, CounterAttr::default());
+    /// let (start, sent) = (counter()?, counter()?);
+    /// # let deferred = Deferred::open(&cq, 8)?;
+    /// # let got = [bob.recv(Source::Any, vec![0; 5])?, bob.recv(Source::Any, vec![0; 5])?];
+    /// // The second send starts when the first one has completed.
+    /// deferred.post_then((&start, 1), &alice, Work::send(to_bob), &sent, b"first".to_vec())?;
+    /// deferred.post((&sent, 1), &alice, Work::send(to_bob), b"later".to_vec())?;
+    /// start.add(1)?;
+    /// while !deferred.is_empty() {
+    ///     let _event = deferred.poll()?;
+    /// }
+    /// assert_eq!(sent.read(), 1);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`post`](Self::post).
     #[doc(alias = "completion_cntr")]
@@ -294,6 +351,31 @@ where
 
     /// Adds `value` to a counter when another has reached a threshold.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::deferred::Deferred;
+    /// use loom_core::soft::Soft;
+    /// use loom_core::{Counter, CounterAttr, Cq, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
+    /// let counter = || Counter::open(&domain, CounterAttr::default());
+    /// let (parts, wholes) = (counter()?, counter()?);
+    /// let deferred = Deferred::<Soft<'_>, Vec<u8>>::open(&cq, 8)?;
+    /// // When `parts` has reached 8, one is added to `wholes`.
+    /// deferred.add((&parts, 8), &wholes, 1)?;
+    /// parts.add(7)?;
+    /// deferred.progress()?;
+    /// assert_eq!(wholes.read(), 0);
+    /// parts.add(1)?;
+    /// deferred.progress()?;
+    /// assert_eq!(wholes.read(), 1);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`post`](Self::post).
     #[doc(alias = "FI_OP_CNTR_ADD")]
@@ -302,6 +384,29 @@ where
     }
 
     /// Sets a counter to `value` when another has reached a threshold.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::deferred::Deferred;
+    /// use loom_core::soft::Soft;
+    /// use loom_core::{Counter, CounterAttr, Cq, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
+    /// let counter = || Counter::open(&domain, CounterAttr::default());
+    /// let (rounds, parts) = (counter()?, counter()?);
+    /// let deferred = Deferred::<Soft<'_>, Vec<u8>>::open(&cq, 8)?;
+    /// // When a round is over, its parts are counted from zero again.
+    /// deferred.set((&rounds, 1), &parts, 0)?;
+    /// parts.add(8)?;
+    /// rounds.add(1)?;
+    /// deferred.progress()?;
+    /// assert_eq!(parts.read(), 0);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`post`](Self::post).
@@ -331,6 +436,28 @@ where
     /// Asks for work to end early. Work that waits is [returned](DeferredEvent::Returned) by the next poll. An operation that has started is
     /// [cancelled](Endpoint::cancel) like any other: its completion still comes.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::error::PostError;
+    /// use loom_core::objects::deferred::{Deferred, DeferredEvent, Work};
+    /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Errno};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let counter = Counter::open(&domain, CounterAttr::default())?;
+    /// # let deferred = Deferred::open(&cq, 8)?;
+    /// let work = deferred.post((&counter, 1), &alice, Work::send(to_bob), b"hello".to_vec())?;
+    /// deferred.cancel(work)?;
+    /// let Some(DeferredEvent::Returned(key, rejected)) = deferred.poll()? else { panic!("another event") };
+    /// assert_eq!((key, rejected.error), (work, PostError::Errno(Errno::ECANCELED)));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// `ENOENT` if the work is over or was returned already, `EBUSY` if it is just being posted (by the caller's caller, out of which a
     /// buffer calls), or what the provider says.
@@ -356,6 +483,33 @@ where
 
     /// Cancels all work that waits: for one counter, or for any. Says how many pieces these are; polls return them. What has started goes
     /// on.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::error::PostError;
+    /// use loom_core::objects::deferred::{Deferred, DeferredEvent, Work};
+    /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Errno};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let counter = Counter::open(&domain, CounterAttr::default())?;
+    /// # let deferred = Deferred::open(&cq, 8)?;
+    /// for threshold in 1..=3 {
+    ///     deferred.post((&counter, threshold), &alice, Work::send(to_bob), b"hello".to_vec())?;
+    /// }
+    /// assert_eq!(deferred.flush(Some(&counter)), 3);
+    /// // Each poll gives a buffer back.
+    /// for _ in 0..3 {
+    ///     let Some(DeferredEvent::Returned(_, rejected)) = deferred.poll()? else { panic!("work that was flushed") };
+    ///     assert_eq!((rejected.error, &rejected.buf[..]), (PostError::Errno(Errno::ECANCELED), &b"hello"[..]));
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[doc(alias = "FI_FLUSH_WORK")]
     pub fn flush(&self, counter: Option<&Counter<'m, T>>) -> usize {
         let is_meant = |known: &Counter<'m, T>| counter.is_none_or(|counter| counter == known);

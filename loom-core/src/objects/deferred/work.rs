@@ -15,6 +15,37 @@ use crate::vocabulary::{ImmediateData, Tag, TagMatch};
 ///
 /// It says what the operation is posted with besides its buffer: the arguments of the endpoint's methods of the same names. `To` and
 /// `From` are what stands for the other side ([`Transmits::To`], [`Receives::From`]).
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::deferred::{Deferred, DeferredEvent, Work};
+/// use loom_core::{Access, Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Mr, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// # let received = Counter::open(&domain, CounterAttr::default())?;
+/// # let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
+/// # let alice = cq.endpoint(&av)?;
+/// # let (to_alice, to_bob) = (av.insert(&alice.address()?)?, av.insert(&bob.address()?)?);
+/// # let region = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE)?;
+/// # let deferred = Deferred::open(&cq, 8)?;
+/// // When bob has received the message, he writes to alice's memory.
+/// let write = Work::Write { peer: to_alice, region: region.remote(), offset: 0, data: None };
+/// let written = deferred.post((&received, 1), &bob, write, vec![7; 8])?;
+/// bob.recv(Source::Any, vec![0; 5])?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// loop {
+///     if let Some(DeferredEvent::Done(key, done)) = deferred.poll()? {
+///         done.result()?;
+///         assert_eq!(key, written);
+///         break;
+///     }
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[doc(alias = "fi_trigger_op")]
 #[non_exhaustive]
@@ -90,6 +121,26 @@ pub enum Work<To, From> {
 }
 
 /// An atomic operation of any kind that a domain has granted: `Granted` turns into it.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::atomic::{CompareOp, FetchOp};
+/// use loom_core::objects::deferred::AnyAtomic;
+/// use loom_core::{Caps, Domain, Hints};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+/// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+/// // `Work::Atomic` takes operations of any kind, on any type.
+/// let ops: [AnyAtomic; 2] = [
+///     domain.query_atomic(FetchOp::<u64>::SUM)?.into(),
+///     domain.query_atomic(CompareOp::<u32>::CSWAP)?.into(),
+/// ];
+/// assert_ne!(ops[0], ops[1]);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnyAtomic(Granted<AnyOperation>);
 

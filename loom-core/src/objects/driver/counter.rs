@@ -24,6 +24,44 @@ use crate::transport::Transport;
 /// The operations that it counts make progress where their queue is driven, too: the executor drives `(queue, counter)` as one.
 ///
 /// A counted handle; futures have it, too.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::driver::{CounterDriver, CqDriver, Drive, Unclaimed};
+/// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let received = Counter::open(&domain, CounterAttr::default())?;
+/// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
+/// # let alice = cq.endpoint(&av)?;
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let counter = CounterDriver::open(&received)?;
+/// let task = async {
+///     for _ in 0..3 {
+///         driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+///         driver.retry(|| alice.inject(to_bob, b"hello")).await?;
+///     }
+///     // The task waits once for three receives.
+///     assert_eq!(counter.reached(3).await?, 3);
+///     Ok::<_, loom_core::Error>(())
+/// };
+/// // An executor polls the task, and drives the two as one.
+/// let drivers = (&driver, &counter);
+/// # use core::task::{Context, Poll, Waker};
+/// # let mut task = core::pin::pin!(task);
+/// # loop {
+/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+/// #         break ended?;
+/// #     }
+/// #     drivers.turn(16);
+/// # }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct CounterDriver<'m, T: Transport> {
     body: Handle<'m, CounterDriverInner<'m, T>>,
 }

@@ -32,6 +32,33 @@ const OTHERS_TURN: u32 = 16;
 const AT_ONCE: u32 = 128;
 
 /// What becomes of the buffer of an operation whose future was dropped, when the operation is over.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Keep)?;
+/// let received = cq.post(vec![0; 5], Forever, |room| bob.recv(Source::Any, room))?;
+/// // Dropping the future does not end the receive.
+/// drop(driver.finish(received));
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// let done = loop {
+///     driver.turn(16);
+///     if let Some(done) = driver.take_unclaimed() {
+///         break done;
+///     }
+/// };
+/// assert_eq!((done.key(), done.into_buf()), (received, b"hello".to_vec()));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unclaimed {
     /// It is dropped, whatever the operation has come to.
@@ -45,6 +72,43 @@ pub enum Unclaimed {
 ///
 /// A counted handle, and one of its queue: futures have it, too. The last one gives the queue back to [`Cq::poll`]; operations whose futures
 /// were dropped are completions like all others then.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::cq::CqError;
+/// use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+/// use loom_core::{Av, Cq, Domain, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// assert_eq!(cq.poll().err(), Some(CqError::Driven), "the driver alone polls");
+/// let task = async {
+///     let received = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+///     driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
+///     assert_eq!(driver.finish(received).await?.into_buf(), b"hello");
+///     Ok::<_, loom_core::Error>(())
+/// };
+/// // An executor polls the task, and takes a turn of the driver in between.
+/// # {
+/// # use core::task::{Context, Poll, Waker};
+/// # let mut task = core::pin::pin!(task);
+/// # loop {
+/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+/// #         break ended?;
+/// #     }
+/// #     driver.turn(16);
+/// # }
+/// # }
+/// drop(driver);
+/// assert!(cq.poll()?.is_none(), "the program polls again");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct CqDriver<'m, T: Transport, B: Buffer> {
     pub(super) body: Handle<'m, CqDriverInner<'m, T, B>>,
 }

@@ -33,6 +33,46 @@ const LOOKS: usize = 16;
 /// work that waits: no descriptor tells of counters.
 ///
 /// A counted handle, and one of the [`Deferred`] and of the queue's driver; futures have it, too.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::deferred::{Deferred, Work};
+/// use loom_core::objects::driver::{CqDriver, DeferredDriver, Drive, Unclaimed};
+/// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let received = Counter::open(&domain, CounterAttr::default())?;
+/// # let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
+/// # let alice = cq.endpoint(&av)?;
+/// # let (to_alice, to_bob) = (av.insert(&alice.address()?)?, av.insert(&bob.address()?)?);
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let deferred = DeferredDriver::open(&Deferred::open(&cq, 8)?, &driver)?;
+/// let task = async {
+///     // When bob has received one message, he sends one.
+///     let answer = deferred.deferred().post((&received, 1), &bob, Work::send(to_alice), b"here".to_vec())?;
+///     driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+///     let answered = driver.post(vec![0; 4], |room| alice.recv(Source::Any, room)).await?;
+///     driver.retry(|| alice.inject(to_bob, b"hello")).await?;
+///     deferred.finish(answer).await?.expect("its completion was not taken").result()?;
+///     assert_eq!(driver.finish(answered).await?.into_buf(), b"here");
+///     Ok::<_, loom_core::Error>(())
+/// };
+/// // An executor polls the task, and drives the two as one.
+/// let drivers = (&driver, &deferred);
+/// # use core::task::{Context, Poll, Waker};
+/// # let mut task = core::pin::pin!(task);
+/// # loop {
+/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+/// #         break ended?;
+/// #     }
+/// #     drivers.turn(16);
+/// # }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct DeferredDriver<'m, T: Transport, B: Buffer, K = Connectionless<'m, T>>
 where
     K: Transmits<T> + Receives<T>,
@@ -71,6 +111,46 @@ where
 }
 
 /// Why deferred work has no completion to give back.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::{PostError, Rejected};
+/// use loom_core::objects::deferred::{Deferred, Work};
+/// use loom_core::objects::driver::{CqDriver, DeferredDriver, Drive, Unclaimed, WorkError};
+/// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Errno};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// # let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// # let deferred = DeferredDriver::open(&Deferred::open(&cq, 8)?, &driver)?;
+/// # let counter = Counter::open(&domain, CounterAttr::default())?;
+/// let task = async {
+///     let work = deferred.deferred().post((&counter, 1), &alice, Work::send(to_bob), b"hello".to_vec())?;
+///     deferred.deferred().cancel(work)?;
+///     match deferred.finish(work).await {
+///         Err(WorkError::Returned(Rejected { buf, error })) => {
+///             assert_eq!((buf, error), (b"hello".to_vec(), PostError::Errno(Errno::ECANCELED)));
+///         }
+///         other => panic!("it was posted: {other:?}"),
+///     }
+///     Ok::<_, loom_core::Error>(())
+/// };
+/// # let drivers = (&driver, &deferred);
+/// # use core::task::{Context, Poll, Waker};
+/// # let mut task = core::pin::pin!(task);
+/// # loop {
+/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+/// #         break ended?;
+/// #     }
+/// #     drivers.turn(16);
+/// # }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WorkError<B> {

@@ -109,6 +109,39 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// A queue keeps [`PEER_EVENTS`](crate::objects::cq::PEER_EVENTS) of them. If more come and no future waits for them, the others end with
     /// [`CqError::PeerEvents`]: let a task of its own take them, which waits for nothing else.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+    /// use loom_core::{Access, Av, Completion, Cq, Domain, ImmediateData, Mr};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let region = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE)?;
+    /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+    /// let task = async {
+    ///     let write = |bytes| alice.write_data(to_bob, &region.remote(), 0, ImmediateData(7), bytes);
+    ///     driver.run(vec![1; 8], write).await?.result()?;
+    ///     let Completion::Remote(event) = driver.next_event().await? else { panic!("another event") };
+    ///     assert_eq!(event.data(), Some(ImmediateData(7)));
+    ///     Ok::<_, loom_core::Error>(())
+    /// };
+    /// // An executor polls the task, and takes a turn of the driver in between.
+    /// # use core::task::{Context, Poll, Waker};
+    /// # let mut task = core::pin::pin!(task);
+    /// # loop {
+    /// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    /// #         break ended?;
+    /// #     }
+    /// #     driver.turn(16);
+    /// # }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`CqError::Queue`] if the provider's queue failed.
     #[doc(alias = "FI_REMOTE_CQ_DATA")]
@@ -118,6 +151,40 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
 
     /// Waits for an operation whose future was dropped, and which is over. There is none where the driver was opened with
     /// [`Unclaimed::Drop`](super::Unclaimed::Drop).
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+    /// use loom_core::{Av, Cq, Domain, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let driver = CqDriver::open(&cq, Unclaimed::Keep)?;
+    /// let task = async {
+    ///     let received = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+    ///     // A timeout, for example, drops the future.
+    ///     drop(driver.finish(received));
+    ///     driver.retry(|| alice.inject(to_bob, b"hello")).await?;
+    ///     let done = driver.next_unclaimed().await?;
+    ///     assert_eq!(done.into_buf(), b"hello");
+    ///     Ok::<_, loom_core::Error>(())
+    /// };
+    /// // An executor polls the task, and takes a turn of the driver in between.
+    /// # use core::task::{Context, Poll, Waker};
+    /// # let mut task = core::pin::pin!(task);
+    /// # loop {
+    /// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    /// #         break ended?;
+    /// #     }
+    /// #     driver.turn(16);
+    /// # }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`CqError::Queue`] if the provider's queue failed.

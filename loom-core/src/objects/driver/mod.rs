@@ -116,6 +116,24 @@ pub use self::sleepable::{SleepError, Sleepable};
 /// What has to be driven for futures to go on: a driver, or several.
 ///
 /// Tuples, arrays and slices of drivers, and references to one, are driven as one: each in turn has the whole budget.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+/// use loom_core::{Cq, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// let [first, second] = [Cq::<_, Vec<u8>>::open(&domain, 16)?, Cq::<_, Vec<u8>>::open(&domain, 16)?];
+/// let first = CqDriver::open(&first, Unclaimed::Drop)?;
+/// let second = CqDriver::open(&second, Unclaimed::Drop)?;
+/// // The executor drives both: a turn takes at most 16 events of each queue.
+/// let drivers = [first, second];
+/// assert_eq!(drivers.turn(16), 0);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub trait Drive {
     /// Takes events, as many as `budget` at most of each queue, and wakes whom they are for. Says how many there were.
     ///

@@ -164,6 +164,42 @@ where
 }
 
 /// Why [`CqDriver::run`] has no completion to give back.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::{PostError, Rejected};
+/// use loom_core::objects::driver::{CqDriver, Drive, RunError, Unclaimed};
+/// use loom_core::{Av, Cq, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// av.remove(to_bob);
+/// let task = async {
+///     match driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await {
+///         Err(RunError::Rejected(Rejected { buf, error })) => {
+///             assert_eq!((buf, error), (b"hello".to_vec(), PostError::UnknownPeer));
+///         }
+///         other => panic!("it was posted: {other:?}"),
+///     }
+///     Ok::<_, loom_core::Error>(())
+/// };
+/// // An executor polls the task, and takes a turn of the driver in between.
+/// # use core::task::{Context, Poll, Waker};
+/// # let mut task = core::pin::pin!(task);
+/// # loop {
+/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+/// #         break ended?;
+/// #     }
+/// #     driver.turn(16);
+/// # }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub enum RunError<B> {
     /// The operation was not posted. Here is its buffer.
@@ -252,6 +288,42 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// Posts a buffer through an endpoint of the queue, as soon as it is taken: what is refused for the moment
     /// ([`PostError::is_transient`]) waits for its turn.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+    /// use loom_core::{Av, Cq, Domain, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+    /// let task = async {
+    ///     // The task posts two receives before it waits for one.
+    ///     let first = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+    ///     let second = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+    ///     for message in [b"hello", b"again"] {
+    ///         driver.run(message.to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
+    ///     }
+    ///     assert_eq!(driver.finish(first).await?.into_buf(), b"hello");
+    ///     assert_eq!(driver.finish(second).await?.into_buf(), b"again");
+    ///     Ok::<_, loom_core::Error>(())
+    /// };
+    /// // An executor polls the task, and takes a turn of the driver in between.
+    /// # use core::task::{Context, Poll, Waker};
+    /// # let mut task = core::pin::pin!(task);
+    /// # loop {
+    /// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    /// #         break ended?;
+    /// #     }
+    /// #     driver.turn(16);
+    /// # }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The last refusal, with the buffer: one that is not for the moment, or one that is if the queue cannot go on.
     #[doc(alias = "FI_EAGAIN")]
@@ -265,6 +337,38 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
 
     /// As [`post`](Self::post), for what has no buffer: injected messages, atomic operations on values, collectives, peeks.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+    /// use loom_core::{Av, Cq, Domain, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+    /// let task = async {
+    ///     let received = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+    ///     // The bytes are copied: there is no completion to wait for.
+    ///     driver.retry(|| alice.inject(to_bob, b"hello")).await?;
+    ///     assert_eq!(driver.finish(received).await?.into_buf(), b"hello");
+    ///     Ok::<_, loom_core::Error>(())
+    /// };
+    /// // An executor polls the task, and takes a turn of the driver in between.
+    /// # use core::task::{Context, Poll, Waker};
+    /// # let mut task = core::pin::pin!(task);
+    /// # loop {
+    /// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    /// #         break ended?;
+    /// #     }
+    /// #     driver.turn(16);
+    /// # }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`post`](Self::post).
     #[inline(always)]
@@ -277,6 +381,38 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
 
     /// Posts a buffer through an endpoint of the queue, as soon as it is taken, and waits for the operation's end. What has become of it,
     /// [`Done::result`] says.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+    /// use loom_core::{Access, Av, Cq, Domain, Mr};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let region = Mr::open(&domain, (0..64).collect::<Vec<u8>>(), Access::REMOTE_READ)?;
+    /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+    /// let task = async {
+    ///     let done = driver.run(vec![0; 4], |room| alice.read(to_bob, &region.remote(), 16, room)).await?;
+    ///     let (bytes, result) = done.into_parts();
+    ///     assert_eq!((result?.len(), bytes), (4, vec![16, 17, 18, 19]));
+    ///     Ok::<_, loom_core::Error>(())
+    /// };
+    /// // An executor polls the task, and takes a turn of the driver in between.
+    /// # use core::task::{Context, Poll, Waker};
+    /// # let mut task = core::pin::pin!(task);
+    /// # loop {
+    /// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    /// #         break ended?;
+    /// #     }
+    /// #     driver.turn(16);
+    /// # }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`RunError::Rejected`] as [`post`](Self::post), [`RunError::Queue`] as [`finish`](Self::finish).

@@ -27,6 +27,37 @@ use crate::vocabulary::Errno;
 ///
 /// The second step comes before the third: what becomes readable in between is found by one of them.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::ffi::c_int;
+/// use core::task::Waker;
+///
+/// use loom_core::objects::driver::{CqDriver, SleepError, Sleepable, Unclaimed};
+/// use loom_core::{Cq, Domain};
+///
+/// /// An executor calls this when no task is ready. Returns whether it has slept.
+/// fn idle(driver: &impl Sleepable, waker: &Waker, sleep_on: impl FnOnce(&[c_int])) -> Result<bool, SleepError> {
+///     let mut fds = Vec::new();
+///     driver.wait_fds(&mut |fd| fds.push(fd))?;
+///     let sleeps = driver.turn(64) == 0 && driver.may_sleep(waker)?;
+///     if sleeps {
+///         // `poll`, or what the runtime has: until one is readable, or `waker` is woken.
+///         sleep_on(&fds);
+///     }
+///     Ok(sleeps)
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// // `CqAttr::with_fd` opens a queue with a descriptor. This one has none.
+/// assert_eq!(idle(&driver, Waker::noop(), |_| {}), Err(SleepError::NotOpenedFor));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # Safety
 /// The descriptors are open as long as the driver is there, and the same each time.
 pub unsafe trait Sleepable: Drive {

@@ -69,6 +69,34 @@ const fn kind(form: Form) -> OpKind {
 impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Changes elements of a peer's region, from `offset` bytes into it, as many as the buffer has operands.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::atomic::BaseOp;
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+    /// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let region = Mr::open(&domain, vec![1, 2, 3, 4], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+    /// let max = domain.query_atomic(BaseOp::<u8>::MAX)?;
+    /// // The buffer has one operand for each element.
+    /// let post = |operands| alice.atomic(to_bob, &region.remote(), 0, max, operands);
+    /// let changed = cq.post(vec![3; 4], Forever, post)?;
+    /// cq.finish(changed, Forever)?.result()?;
+    /// let mut bytes = [0; 4];
+    /// // The memory may change only when the owner polls.
+    /// while bytes != [3, 3, 3, 4] {
+    ///     cq.progress()?;
+    ///     region.window().copy_to(0, &mut bytes)?;
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// - [`PostError::ForeignOperation`] if another domain has granted the operation;
     /// - [`PostError::NotElements`], [`PostError::TooManyElements`], [`PostError::Misaligned`];
@@ -91,6 +119,30 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
 
     /// As [`atomic`](Self::atomic), and brings back what was there before. The buffer holds the operands, and behind them room for as
     /// many results.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::atomic::FetchOp;
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+    /// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let region = Mr::open(&domain, vec![1, 2], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+    /// let add = domain.query_atomic(FetchOp::<u8>::SUM)?;
+    /// // The buffer has two operands, and room for two results.
+    /// let post = |buf| alice.fetch_atomic(to_bob, &region.remote(), 0, add, buf);
+    /// let added = cq.post(vec![10, 20, 0, 0], Forever, post)?;
+    /// let (buf, result) = cq.finish(added, Forever)?.into_parts();
+    /// result?;
+    /// assert_eq!(buf[2..], [1, 2]);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`atomic`](Self::atomic).
@@ -239,6 +291,31 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     }
 
     /// Changes elements of a peer's region by a copy of `operands`. Nothing reports success.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::atomic::BaseOp;
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+    /// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let region = Mr::open(&domain, vec![0; 4], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+    /// let add = domain.query_atomic(BaseOp::<u8>::SUM)?;
+    /// // The operands are copied: there is no completion.
+    /// cq.retry(Forever, || alice.inject_atomic(to_bob, &region.remote(), 2, add, &[7, 8]))?;
+    /// let mut bytes = [0; 4];
+    /// while bytes != [0, 0, 7, 8] {
+    ///     cq.progress()?;
+    ///     region.window().copy_to(0, &mut bytes)?;
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`PostError::TooLong`] beyond the [`inject_size`](Self::inject_size), or as [`atomic`](Self::atomic); `EOPNOTSUPP` where

@@ -188,6 +188,32 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
 
     /// Completes when every member has called it.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # use loom_core::{Av, Caps, Cq, Domain, Forever, Hints};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };
+    /// # let domain = Domain::open(&network.query(&hints).expect("it has collective operations"))?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # let endpoints = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let mut set = av.set_in(2, loom_core::allocator_api2::alloc::Global)?;
+    /// # for endpoint in &endpoints {
+    /// #     set.insert(av.insert(&endpoint.address()?)?)?;
+    /// # }
+    /// # let groups = [endpoints[0].join_collective(&set)?, endpoints[1].join_collective(&set)?];
+    /// let mut keys = Vec::new();
+    /// for group in &groups {
+    ///     keys.push(cq.retry(Forever, || group.barrier())?);
+    /// }
+    /// // The barrier completes when every member has posted it.
+    /// for key in keys {
+    ///     cq.wait_value(key, Forever)?.expect("there is no deadline").result()?;
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`PostError::Again`] until every member has joined, or if too many operations are under way; [`PostError::Errno`] with
     /// `ECONNRESET` over the software transport if a member has gone, or with another number of the provider's. Of a value:
@@ -257,6 +283,33 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
 impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// Brings the root's elements to every member: what other members' buffers hold is overwritten.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # use loom_core::{Av, Caps, Cq, Domain, Forever, Hints};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };
+    /// # let domain = Domain::open(&network.query(&hints).expect("it has collective operations"))?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # let endpoints = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let mut set = av.set_in(2, loom_core::allocator_api2::alloc::Global)?;
+    /// # for endpoint in &endpoints {
+    /// #     set.insert(av.insert(&endpoint.address()?)?)?;
+    /// # }
+    /// # let groups = [endpoints[0].join_collective(&set)?, endpoints[1].join_collective(&set)?];
+    /// let mut keys = Vec::new();
+    /// for group in &groups {
+    ///     // Member 0 has the elements.
+    ///     let elements = if group.rank() == 0 { vec![1, 2, 3] } else { vec![0; 3] };
+    ///     keys.push(cq.post(elements, Forever, |elements| group.broadcast::<u8>(0, elements))?);
+    /// }
+    /// for key in keys {
+    ///     assert_eq!(cq.finish(key, Forever)?.into_buf(), [1, 2, 3]);
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`barrier`](Self::barrier), with the buffer, and
     /// - [`PostError::NotMember`] if no member has the root's rank;
@@ -269,6 +322,36 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
 
     /// Combines the elements of all members, one by one, and brings every member the result. Over the software transport it is the same at
     /// every member, bit by bit, because elements are combined in the order of the ranks.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::collective::ReduceOp;
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # use loom_core::{Av, Caps, Cq, Domain, Forever, Hints};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };
+    /// # let domain = Domain::open(&network.query(&hints).expect("it has collective operations"))?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # let endpoints = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let mut set = av.set_in(2, loom_core::allocator_api2::alloc::Global)?;
+    /// # for endpoint in &endpoints {
+    /// #     set.insert(av.insert(&endpoint.address()?)?)?;
+    /// # }
+    /// # let groups = [endpoints[0].join_collective(&set)?, endpoints[1].join_collective(&set)?];
+    /// let mut keys = Vec::new();
+    /// for elements in [vec![1, 9], vec![5, 2]] {
+    ///     let group = &groups[keys.len()];
+    ///     // The buffer has this member's elements, and room for the results.
+    ///     let buf = [elements, vec![0; 2]].concat();
+    ///     keys.push(cq.post(buf, Forever, |buf| group.all_reduce(ReduceOp::<u8>::MAX, buf))?);
+    /// }
+    /// for key in keys {
+    ///     assert_eq!(cq.finish(key, Forever)?.into_buf()[2..], [5, 9]);
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`broadcast`](Self::broadcast).

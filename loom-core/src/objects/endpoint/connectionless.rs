@@ -61,6 +61,23 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Opens an endpoint that completes into this queue and finds its peers in an address vector (`&av`, or a [`Binding`] that says
     /// more).
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # let sent = Counter::open(&domain, CounterAttr::default())?;
+    /// let alice = cq.endpoint(&av)?;
+    /// // A `Binding` adds a counter.
+    /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::SEND, &sent))?;
+    /// assert_ne!(alice.address()?, bob.address()?);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// - [`OpenError::OtherDomain`] if the info, the address vector or a counter belongs to another domain
     /// - [`OpenError::EndpointType`] if the info describes an endpoint that has to be connected

@@ -62,6 +62,33 @@ pub trait Receives<T: Transport>: Sealed {
 pub trait Peeks<T: Transport>: Receives<T> {}
 
 /// Whose messages a receive takes.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::PostError;
+/// use loom_core::{Av, Caps, Cq, Domain, Forever, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let from_any_peer = bob.recv(Source::Any, vec![0; 5])?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// assert_eq!(cq.finish(from_any_peer, Forever)?.into_buf(), b"hello");
+/// // A directed receive takes the messages of one peer, where the provider grants it.
+/// let to_alice = av.insert(&alice.address()?)?;
+/// match bob.recv(Source::Peer(to_alice), vec![0; 5]) {
+///     Ok(from_alice) => {
+///         cq.retry(Forever, || alice.inject(to_bob, b"again"))?;
+///         assert_eq!(cq.finish(from_alice, Forever)?.into_buf(), b"again");
+///     }
+///     Err(refused) => assert_eq!(refused.error, PostError::NotGranted(Caps::DIRECTED_RECV)),
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Anybody's.

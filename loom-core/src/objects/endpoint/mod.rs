@@ -132,6 +132,27 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
     /// Asks for an operation to end early. Its completion still comes: with `ECANCELED`, or as if nothing had
     /// happened if it was too late, or if the provider cannot cancel this kind of operation.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// bob.cancel(received)?;
+    /// // The completion comes, and brings the buffer back.
+    /// let (room, result) = cq.finish(received, Forever)?.into_parts();
+    /// assert_eq!((room.len(), result.unwrap_err().errno), (5, Errno::ECANCELED));
+    /// assert_eq!(bob.cancel(received), Err(Errno::ENOENT), "it is over");
+    /// # cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// `ENOENT` if the operation is not in flight on this endpoint, or what the provider says.
     #[doc(alias = "fi_cancel")]
@@ -179,6 +200,22 @@ impl<T: Transport, B: Buffer, K: HasOptions> Endpoint<'_, T, B, K> {
 impl<T: Transport, B: Buffer, K: HasAddress> Endpoint<'_, T, B, K> {
     /// The endpoint's address, for peers to insert into their address vectors, or to connect to.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Cq, Domain, EndpointAddr};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// let endpoint = cq.endpoint(&av)?;
+    /// // The program tells the text, or the bytes (`EndpointAddr::encode`), to its peers.
+    /// let text = endpoint.address()?.to_string();
+    /// assert_eq!(text.parse::<EndpointAddr>()?, endpoint.address()?);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The provider's.
     #[doc(alias = "fi_getname")]
@@ -187,6 +224,22 @@ impl<T: Transport, B: Buffer, K: HasAddress> Endpoint<'_, T, B, K> {
     }
 
     /// Sets an option of the endpoint. Most have to be set [before it is enabled](Binding::option).
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::vocabulary::EndpointOption;
+    /// use loom_core::{Av, Cq, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// let endpoint = cq.endpoint(&av)?;
+    /// endpoint.set_option(EndpointOption::MIN_MULTI_RECV, 256)?;
+    /// assert_eq!(endpoint.option(EndpointOption::MIN_MULTI_RECV)?, 256_usize);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `EINVAL` for an option that can only be read or not be set to that, or what the provider says.

@@ -55,6 +55,39 @@ pub enum Established {}
 /// [`shutdown`](Self::shutdown), by the peer, or because the network fails, operations in flight complete with an error, or come back when the endpoint is dropped; posts from then on are refused, or complete with an error (but
 /// `sockets` reports what fits into its buffers as sent).
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::transport::Connected;
+/// use loom_core::{Cq, EndpointAddr, Eq, EqEvent, Error, Forever, Info, ThePeer};
+///
+/// /// Connects to a server, sends a question, and returns the answer.
+/// fn ask<'m, T: Connected>(
+///     (cq, eq): (&Cq<'m, T, Vec<u8>>, &Eq<'m, T>),
+///     info: &Info<T>,
+///     server: &EndpointAddr,
+/// ) -> Result<Vec<u8>, Error> {
+///     let endpoint = cq.msg_endpoint(eq, info)?;
+///     // The receive is posted before the endpoint is connected.
+///     let answer = endpoint.recv(ThePeer, vec![0; 64])?;
+///     let mut connecting = endpoint.connect(server, b"version 1")?;
+///     let connection = loop {
+///         match eq.poll()? {
+///             Some(EqEvent::Connected(event)) => match connecting.established(&event) {
+///                 Ok(connection) => break connection,
+///                 Err(another) => connecting = another,
+///             },
+///             Some(EqEvent::Failed(failure)) if failure.object() == connecting.fid() => return Err(failure.into()),
+///             _ => {}
+///         }
+///     };
+///     cq.post(b"how late is it?".to_vec(), Forever, |question| connection.send(ThePeer, question))?;
+///     let (mut answer, result) = cq.finish(answer, Forever)?.into_parts();
+///     answer.truncate(result?.len());
+///     Ok(answer)
+/// }
+/// # }
+/// ```
+///
 /// # References
 /// - `man fi_endpoint`, `man fi_cm`
 #[doc(alias = "FI_EP_MSG")]
@@ -294,6 +327,25 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Connecting> {
 impl<T: Connected, B: Buffer> MsgEndpoint<'_, T, B, Established> {
     /// Ends the connection: the peer's event queue reports it. Operations in flight complete with an error, or come back
     /// when the endpoint is dropped; what was sent before arrives, if the provider says so.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::transport::Connected;
+    /// use loom_core::{Eq, EqEvent, Error, MsgEndpoint};
+    ///
+    /// /// Ends a connection, and waits until the peer has ended it, too.
+    /// fn hang_up<T: Connected>(eq: &Eq<'_, T>, connection: MsgEndpoint<'_, T, Vec<u8>>) -> Result<(), Error> {
+    ///     connection.shutdown()?;
+    ///     loop {
+    ///         if let Some(EqEvent::Shutdown(endpoint)) = eq.poll()?
+    ///             && endpoint == connection.fid()
+    ///         {
+    ///             return Ok(());
+    ///         }
+    ///     }
+    /// }
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// The provider's; `EOPNOTSUPP` over `sockets`, which would close a foreign file descriptor afterwards, and libfabric 1's

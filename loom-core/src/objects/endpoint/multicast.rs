@@ -31,6 +31,32 @@ use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr, OpFlags};
 /// Groups are addresses of their own, which it [joins](Self::join). The event queue says when it is in one; from then on what is
 /// sent to the group reaches every member. Receives are those of any endpoint, posted on the endpoint itself.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{MulticastEndpoint, MulticastGroup};
+/// use loom_core::transport::Multicast;
+/// use loom_core::{EndpointAddr, EqEvent, Error};
+///
+/// /// Joins a group, and waits until the event queue says that the endpoint is in it.
+/// fn join<'m, T: Multicast>(
+///     endpoint: &MulticastEndpoint<'m, T, Vec<u8>>,
+///     group: &EndpointAddr,
+/// ) -> Result<MulticastGroup<'m, T, Vec<u8>>, Error> {
+///     let mut joining = endpoint.join(group)?;
+///     loop {
+///         match endpoint.eq().poll()? {
+///             Some(EqEvent::Joined(event)) => match joining.joined(&event) {
+///                 Ok(joined) => return Ok(joined),
+///                 Err(another) => joining = another,
+///             },
+///             Some(EqEvent::Failed(failure)) if failure.object() == joining.fid() => return Err(failure.into()),
+///             _ => {}
+///         }
+///     }
+/// }
+/// # }
+/// ```
+///
 /// # References
 /// - `man fi_endpoint`, `man fi_cm`
 #[doc(alias = "FI_MULTICAST")]
@@ -161,6 +187,24 @@ pub enum Joined {}
 /// | [`Joined`] | dropping it |
 ///
 /// It is a handle of the endpoint, too.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::MulticastGroup;
+/// use loom_core::transport::Multicast;
+/// use loom_core::{Cq, Error, Forever};
+///
+/// /// Sends one message to all members, and leaves the group.
+/// fn say_goodbye<T: Multicast>(
+///     cq: &Cq<'_, T, Vec<u8>>,
+///     group: MulticastGroup<'_, T, Vec<u8>>,
+/// ) -> Result<(), Error> {
+///     let sent = cq.post(b"goodbye".to_vec(), Forever, |message| group.send(message))?;
+///     cq.finish(sent, Forever)?.result()?;
+///     Ok(group.leave()?)
+/// }
+/// # }
+/// ```
 ///
 /// # References
 /// - `man fi_cm`

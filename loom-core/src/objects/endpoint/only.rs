@@ -25,6 +25,30 @@ use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr};
 /// Kind `K` of endpoint, with the operations that the [query](crate::objects::query) `Q` asks for.
 ///
 /// It is that at compile time alone: an endpoint of this kind is as large as one of kind `K`, and does the same.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{Connectionless, Endpoint, Only};
+/// use loom_core::objects::query::Messages;
+/// use loom_core::soft::Soft;
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// /// An endpoint that sends and receives messages without tags, and does nothing else.
+/// type Messenger<'m, T> = Endpoint<'m, T, Vec<u8>, Only<Connectionless<'m, T>, Messages>>;
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let messenger: Messenger<'_, Soft<'_>> = alice.only()?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// cq.post(b"hello".to_vec(), Forever, |message| messenger.send(to_bob, message))?;
+/// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct Only<K, Q> {
     kind: K,
     query: PhantomData<fn() -> Q>,
@@ -126,6 +150,26 @@ impl Narrows<query::Msg> for Msg<Established> {
 impl<'m, T: Transport, B: Buffer, K: Clone> Endpoint<'m, T, B, K> {
     /// Another handle of the endpoint, with the operations that a query asks for: calls of others do not compile.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::error::OpenError;
+    /// use loom_core::objects::query::{AtomicOps, Messages};
+    /// use loom_core::soft::{Network, NetworkAttr, Plan};
+    /// use loom_core::{Av, Caps, Cq, Domain};
+    ///
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// // As over a provider that has no atomic operations.
+    /// let domain = Domain::open(&network.info_with_faults(Plan::new(0).without(Caps::ATOMIC)))?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// let endpoint = cq.endpoint(&av)?;
+    /// let messages = endpoint.only::<Messages>()?;
+    /// assert!(matches!(endpoint.only::<AtomicOps>(), Err(OpenError::NotGranted(_))));
+    /// // `whole` gives a handle with every operation.
+    /// assert_eq!(messages.whole().address()?, endpoint.address()?);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`OpenError::EndpointType`], [`OpenError::NotGranted`] or [`OpenError::InjectSize`] if it does not have everything that the query asks
     /// for.
@@ -150,6 +194,26 @@ impl<'m, T: Transport, B: Buffer, K: Clone, Q> Endpoint<'m, T, B, Only<K, Q>> {
 
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// As [`endpoint`](Self::endpoint), for an endpoint with the operations that a [query] asks for, and no others.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::query::{Messages, Query, Tagged};
+    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::{Av, Cq, Domain, Forever, Source, Tag};
+    ///
+    /// type Wanted = (Messages, Tagged);
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// let domain = Domain::open(&network.query(&Wanted::HINTS).expect("it has both"))?;
+    /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// let [alice, bob] = [cq.endpoint_for::<Wanted>(&av)?, cq.endpoint_for::<Wanted>(&av)?];
+    /// let to_bob = av.insert(&bob.address()?)?;
+    /// let received = bob.tagged_recv(Source::Any, Tag(7), vec![0; 5])?;
+    /// // `alice.write` does not compile: the query does not ask for it.
+    /// cq.post(b"hello".to_vec(), Forever, |message| alice.tagged_send(to_bob, Tag(7), message))?;
+    /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`endpoint`](Self::endpoint); [`OpenError::EndpointType`], [`OpenError::NotGranted`] or [`OpenError::InjectSize`] if the info does

@@ -20,6 +20,29 @@ use crate::vocabulary::{Attributes, ImmediateData, Tag};
 ///
 /// It is the endpoint, and no larger: everything that an [`Endpoint`] does works here, too. What is added checks lengths at compile
 /// time.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::profiles::{Profile, Software};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Domain, Forever, Hints, Source};
+///
+/// /// The most bytes that every provider of this profile injects.
+/// const LEN: usize = Software::INJECT_SIZE;
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.query(&Hints::of_profile::<Software>()).expect("it keeps the profile"))?;
+/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let alice = cq.endpoint(&av)?.with_profile::<Software>()?;
+/// let bob = cq.endpoint(&av)?;
+/// let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; LEN])?;
+/// // The compiler has checked the length.
+/// cq.retry(Forever, || alice.inject_array(to_bob, &[7; LEN]))?;
+/// assert_eq!(cq.finish(received, Forever)?.into_buf(), [7; LEN]);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct Profiled<'m, T: Transport, B: Buffer, P, K = Connectionless<'m, T>> {
     endpoint: Endpoint<'m, T, B, K>,
     profile: PhantomData<fn() -> P>,
@@ -74,6 +97,34 @@ impl<'m, T: Transport, B: Buffer, P: Profile, K> Profiled<'m, T, B, P, K> {
 
     /// The immediate data with these values, of a layout that the provider carries whole: a wider one than the profile's
     /// [`CQ_DATA_SIZE`](Profile::CQ_DATA_SIZE) does not compile.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::profiles::Software;
+    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::{Av, Cq, Domain, Forever, Hints, Source, data_layout};
+    ///
+    /// data_layout! {
+    ///     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    ///     struct Part {
+    ///         transfer: u32 = 20,
+    ///         index: u16 = 12,
+    ///     }
+    /// }
+    ///
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.query(&Hints::of_profile::<Software>()).expect("it keeps the profile"))?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let bob = cq.endpoint(&av)?;
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let alice = cq.endpoint(&av)?.with_profile::<Software>()?;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// let data = alice.encode(Part { transfer: 7, index: 1 })?;
+    /// cq.post(b"hello".to_vec(), Forever, |message| alice.send_data(to_bob, data, message))?;
+    /// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(data));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::ValueTooLarge`]
@@ -145,6 +196,29 @@ impl<T: Transport, B: Buffer, P: Profile, K> fmt::Debug for Profiled<'_, T, B, P
 }
 
 /// An endpoint that does not keep a profile: what is short, and the endpoint, as it was.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::Unmet;
+/// use loom_core::profiles::{ProfileError, Shm};
+/// use loom_core::{Av, Cq, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// let endpoint = cq.endpoint(&av)?;
+/// let address = endpoint.address()?;
+/// match endpoint.with_profile::<Shm>() {
+///     Err(Unmet { endpoint, error }) => {
+///         assert_eq!(error, ProfileError::Provider { asked: "shm" });
+///         assert_eq!(endpoint.address()?, address, "the endpoint comes back");
+///     }
+///     Ok(_) => panic!("the provider is another"),
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct Unmet<E> {
     /// The endpoint.
     pub endpoint: E,

@@ -114,6 +114,32 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Writes the buffer into a peer's region and tells the peer, whose queue reports a
     /// [`RemoteEvent`](crate::completion::RemoteEvent) with `data`.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Access, Av, Completion, Cq, Domain, Forever, ImmediateData, Mr};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
+    /// let write = |bytes| alice.write_data(to_bob, &region.remote(), 16, ImmediateData(7), bytes);
+    /// cq.post(b"8 bytes.".to_vec(), Forever, write)?;
+    /// // When bob's queue reports the write, the bytes are in his memory.
+    /// let event = loop {
+    ///     if let Some(Completion::Remote(event)) = cq.poll()? {
+    ///         break event;
+    ///     }
+    /// };
+    /// let mut bytes = [0; 8];
+    /// region.window().copy_to(16, &mut bytes)?;
+    /// assert_eq!((event.data(), &bytes), (Some(ImmediateData(7)), b"8 bytes."));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`write`](Self::write), and [`PostError::DataWidth`].
     #[doc(alias = "fi_writedata")]

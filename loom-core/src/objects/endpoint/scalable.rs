@@ -42,6 +42,32 @@ use crate::vocabulary::{Caps, Counted, EndpointAddr, EndpointType, Errno, Fabric
 /// A message to a receive context that its peer has not open waits until it is, and over `sockets` everything that comes after
 /// it from the same scalable endpoint waits, too. So open the contexts before peers know the address, and close them together.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{Contexts, RxContext, ScalableEndpoint, TxContext};
+/// use loom_core::transport::Scalable;
+/// use loom_core::{Cq, Domain, Error, Source};
+/// # use loom_core::Av;
+///
+/// /// Opens an endpoint with a transmit and a receive context for each of two queues.
+/// fn open<'m, T: Scalable>(
+///     domain: &Domain<'m, T>,
+///     queues: &[Cq<'m, T, Vec<u8>>; 2],
+/// ) -> Result<Vec<(TxContext<'m, T, Vec<u8>>, RxContext<'m, T, Vec<u8>>)>, Error> {
+///     // One bit of an address selects one of two receive contexts.
+///     let av = Av::open_for_contexts(domain, 16, 1)?;
+///     let endpoint = ScalableEndpoint::open(&av, domain.info(), Contexts { tx: 2, rx: 2 })?;
+///     let mut contexts = Vec::new();
+///     for (index, cq) in (0..).zip(queues) {
+///         let (tx, rx) = (cq.tx_context(&endpoint, index)?, cq.rx_context(&endpoint, index)?);
+///         rx.recv(Source::Any, vec![0; 4096])?;
+///         contexts.push((tx, rx));
+///     }
+///     Ok(contexts)
+/// }
+/// # }
+/// ```
+///
 /// # References
 /// - `man fi_endpoint`, *scalable endpoints*
 #[doc(alias = "fi_scalable_ep")]
@@ -257,6 +283,26 @@ const TX_COUNTABLE: Counted = Counted::SEND.union(Counted::READ).union(Counted::
 /// not the context open that they are for, closed it in the middle of one, or stands still, a long-lived queue then leaks itself,
 /// and a scope ends the process.)
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::TxContext;
+/// use loom_core::transport::Scalable;
+/// use loom_core::{Cq, Error, Forever, Peer};
+///
+/// /// Sends to the third receive context of a peer.
+/// fn send_to_third<T: Scalable>(
+///     cq: &Cq<'_, T, Vec<u8>>,
+///     tx: &TxContext<'_, T, Vec<u8>>,
+///     peer: Peer,
+///     message: Vec<u8>,
+/// ) -> Result<(), Error> {
+///     let sent = cq.post(message, Forever, |message| tx.send(peer.rx_context(2), message))?;
+///     cq.finish(sent, Forever)?.result()?;
+///     Ok(())
+/// }
+/// # }
+/// ```
+///
 /// # References
 /// - `man fi_endpoint`, *scalable endpoints*
 #[doc(alias = "fi_tx_context")]
@@ -342,6 +388,26 @@ const RX_COUNTABLE: Counted = Counted::RECV.union(Counted::REMOTE_READ).union(Co
 /// Dropping it closes it, when its receives have been cancelled or have ended; a receive that does neither soon comes back with
 /// `ECANCELED`. Over `sockets`, one that is closed in the middle of a message holds up what the same peer sends to the other
 /// contexts, until the scalable endpoint is closed.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{RxContext, ScalableEndpoint};
+/// use loom_core::transport::Scalable;
+/// use loom_core::{Cq, Error, Forever, Source};
+///
+/// /// Receives a message that is for the third receive context.
+/// fn receive_third<'m, T: Scalable>(
+///     cq: &Cq<'m, T, Vec<u8>>,
+///     endpoint: &ScalableEndpoint<'m, T>,
+/// ) -> Result<Vec<u8>, Error> {
+///     let rx: RxContext<'_, T, Vec<u8>> = cq.rx_context(endpoint, 2)?;
+///     let received = rx.recv(Source::Any, vec![0; 4096])?;
+///     let (mut bytes, result) = cq.finish(received, Forever)?.into_parts();
+///     bytes.truncate(result?.len());
+///     Ok(bytes)
+/// }
+/// # }
+/// ```
 ///
 /// # References
 /// - `man fi_endpoint`, *scalable endpoints*

@@ -34,6 +34,27 @@ use crate::vocabulary::{EndpointType, Errno, FabricAddr};
 /// Messages have no tags here ([`PostError::NotGranted`]): the providers that have them with shared contexts crash when one arrives
 /// that no receive matches.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{AnyConnection, SharedRx};
+/// use loom_core::transport::Connected;
+/// use loom_core::{Cq, Error, Forever, Info};
+///
+/// /// A server's receives: `count` buffers for the messages of all its connections.
+/// fn share<'m, T: Connected>(
+///     cq: &Cq<'m, T, Vec<u8>>,
+///     info: &Info<T>,
+///     count: usize,
+/// ) -> Result<SharedRx<'m, T, Vec<u8>>, Error> {
+///     let shared = cq.shared_rx(info)?;
+///     for _ in 0..count {
+///         cq.post(vec![0; 4096], Forever, |room| shared.recv(AnyConnection, room))?;
+///     }
+///     Ok(shared)
+/// }
+/// # }
+/// ```
+///
 /// # References
 /// - `man fi_endpoint`, *shared contexts*
 #[doc(alias = "fi_srx_context")]

@@ -47,6 +47,27 @@ const UNREAD: u32 = 1 << 16;
 /// A counted handle: the queue is closed when the last of its clones, and of the endpoints, passive endpoints and requests of it, is
 /// gone. It stays on the thread that opened it, with everything that is bound to it.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::time::Duration;
+///
+/// use loom_core::transport::Connected;
+/// use loom_core::{Eq, EqEvent, Error};
+///
+/// /// Looks after the connections of a server for a second at most.
+/// fn look_after<T: Connected>(eq: &Eq<'_, T>) -> Result<(), Error> {
+///     match eq.poll_for(Duration::from_secs(1))? {
+///         // This server is full. The peer reads the reason in its event.
+///         Some(EqEvent::Request(request)) => request.reject(b"busy")?,
+///         Some(EqEvent::Shutdown(endpoint)) => println!("{endpoint:?} is not connected any more"),
+///         Some(EqEvent::Failed(failure)) => println!("{failure}: {}", eq.error_text(&failure)),
+///         _ => {}
+///     }
+///     Ok(())
+/// }
+/// # }
+/// ```
+///
 /// # References
 /// - `man fi_eq`, `man fi_cm`
 #[doc(alias = "fid_eq")]

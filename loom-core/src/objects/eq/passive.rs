@@ -15,6 +15,34 @@ use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 ///
 /// To stop listening earlier, give it an event queue of its own: endpoints of the requests may be bound to another.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::Connecting;
+/// use loom_core::transport::Connected;
+/// use loom_core::{Cq, EndpointAddr, Eq, EqEvent, Error, Info, MsgEndpoint, ThePeer};
+///
+/// /// Listens, tells the address, and accepts the first peer.
+/// fn accept_one<'m, T: Connected>(
+///     (cq, eq): (&Cq<'m, T, Vec<u8>>, &Eq<'m, T>),
+///     info: &Info<T>,
+///     tell: impl FnOnce(EndpointAddr),
+/// ) -> Result<MsgEndpoint<'m, T, Vec<u8>, Connecting>, Error> {
+///     let passive = eq.listen(info)?;
+///     tell(passive.address()?);
+///     loop {
+///         if let Some(EqEvent::Request(request)) = eq.poll()?
+///             && request.listener() == passive.fid()
+///         {
+///             let endpoint = request.endpoint(cq, eq)?;
+///             endpoint.recv(ThePeer, vec![0; 64])?;
+///             // The queue says when the endpoint is connected: `MsgEndpoint::established`.
+///             return Ok(endpoint.accept(b"welcome")?);
+///         }
+///     }
+/// }
+/// # }
+/// ```
+///
 /// # References
 /// - `man fi_endpoint`, `man fi_cm`
 #[doc(alias = "fid_pep")]
@@ -93,6 +121,29 @@ impl<T: Connected> fmt::Debug for PassiveEndpoint<'_, T> {
 }
 
 /// A peer's request for a connection, to be accepted with an endpoint or rejected. Dropping it rejects it.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::Requested;
+/// use loom_core::objects::eq::ConnectionRequest;
+/// use loom_core::transport::Connected;
+/// use loom_core::{Cq, Eq, Error, MsgEndpoint};
+///
+/// /// Opens an endpoint for a peer of the same version, and rejects every other peer.
+/// fn admit<'m, T: Connected>(
+///     cq: &Cq<'m, T, Vec<u8>>,
+///     eq: &Eq<'m, T>,
+///     request: ConnectionRequest<'m, T>,
+/// ) -> Result<Option<MsgEndpoint<'m, T, Vec<u8>, Requested>>, Error> {
+///     // The provider may have padded the data with zeros.
+///     if request.data().starts_with(b"version 1") {
+///         return Ok(Some(request.endpoint(cq, eq)?));
+///     }
+///     request.reject(b"version 1 alone")?;
+///     Ok(None)
+/// }
+/// # }
+/// ```
 ///
 /// # References
 /// - `man fi_cm`

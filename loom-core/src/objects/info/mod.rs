@@ -104,6 +104,21 @@ impl<T: Transport> Info<T> {
 
     /// [`meets`](Self::meets), with the profile as a value.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::Hints;
+    /// use loom_core::profiles::{ALL, Software};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// let info = network.query(&Hints::of_profile::<Software>()).expect("it keeps the profile");
+    /// // The profiles that this provider keeps.
+    /// let kept: Vec<_> = ALL.iter().filter(|promise| info.keeps(promise).is_ok()).map(|promise| promise.name).collect();
+    /// assert_eq!(kept, ["soft"]);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The first difference.
     pub fn keeps(&self, promise: &Promise) -> Result<(), ProfileError> {
@@ -141,6 +156,23 @@ impl<T: Transport> Info<T> {
     }
 
     /// The network card behind it, where the provider knows one.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Info, Transport};
+    ///
+    /// /// The speed of the network card in gigabits per second, where the provider tells.
+    /// fn speed<T: Transport>(info: &Info<T>) -> Option<usize> {
+    ///     let speed = info.nic()?.link.speed;
+    ///     (speed > 0).then_some(speed / 1_000_000_000)
+    /// }
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// assert_eq!(speed(&network.info()), None, "software has no card");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[doc(alias = "fid_nic")]
     #[must_use]
     pub fn nic(&self) -> Option<Nic<'_>> {

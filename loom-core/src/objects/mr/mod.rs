@@ -280,6 +280,29 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     }
 
     /// What a peer needs to reach the memory.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr, RemoteRegion, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let region = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
+    /// // Bob tells his region in a message, and alice reads it.
+    /// let told = alice.recv(Source::Any, vec![0; 24])?;
+    /// let to_alice = av.insert(&alice.address()?)?;
+    /// cq.post(region.remote().to_bytes().to_vec(), Forever, |message| bob.send(to_alice, message))?;
+    /// let bytes = cq.finish(told, Forever)?.into_buf();
+    /// let remote = RemoteRegion::from_bytes(bytes.as_slice().try_into().expect("24 bytes"));
+    /// let read = cq.post(vec![0; 64], Forever, |room| alice.read(to_bob, &remote, 0, room))?;
+    /// assert_eq!(cq.finish(read, Forever)?.into_buf(), [7; 64]);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub fn remote(&self) -> RemoteRegion {
         let (start, len) = self.region.range;

@@ -276,6 +276,31 @@ pub(super) fn close_dropped<T: Transport, M: Buffer + Send>(
 impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// Closes the region and gives the memory back.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::mr::CloseError;
+    /// use loom_core::{Access, Av, Cq, Domain, Mr};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// let region = Mr::open(&domain, vec![7; 8], Access::REMOTE_READ)?;
+    /// let endpoint = cq.endpoint(&av)?;
+    /// let memory = match region.close() {
+    ///     Ok(memory) => memory,
+    ///     // Peers may still reach the memory through the endpoint.
+    ///     Err(CloseError::EndpointsOpen(region)) => {
+    ///         drop(endpoint);
+    ///         region.close()?
+    ///     }
+    ///     Err(error) => return Err(error.into()),
+    /// };
+    /// assert_eq!(memory, [7; 8]);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// - [`CloseError::EndpointsOpen`] if an endpoint of the domain is open, through which peers may still reach the memory;
     ///   never over a software network that is not strict. The region is as it was.

@@ -116,6 +116,21 @@ pub trait Query: Sealed + Sized {
 
     /// Whether an info grants everything that the query asks for.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::error::OpenError;
+    /// use loom_core::objects::query::{Messages, Msg, Query};
+    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::vocabulary::EndpointType;
+    ///
+    /// let network = Network::new(NetworkAttr::default())?;
+    /// assert_eq!(Messages::check(&network.info()), Ok(()));
+    /// let connected = <(Msg, Messages)>::check(&network.info());
+    /// assert_eq!(connected, Err(OpenError::EndpointType(EndpointType::RDM)));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// - [`OpenError::EndpointType`] if it describes an endpoint of another type
     /// - [`OpenError::NotGranted`] with the capabilities that it lacks
@@ -147,6 +162,24 @@ pub(crate) fn granted<Q: Query>(kind: EndpointType, caps: Caps, inject_size: usi
 }
 
 /// The infos that grant everything that a query asks for, best first: see [`Query::ranked`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::query::{Messages, Query, Rdm};
+/// use loom_core::soft::{Network, NetworkAttr};
+///
+/// type Wanted = (Rdm, Messages);
+/// // A transport may answer with many infos. Here are two.
+/// let small = Network::new(NetworkAttr { eager_size: 32, ..NetworkAttr::DEFAULT })?;
+/// let large = Network::new(NetworkAttr { eager_size: 64, ..NetworkAttr::DEFAULT })?;
+/// let infos = || [&small, &large].into_iter().filter_map(|network| network.query(&Wanted::HINTS));
+/// // The program takes the first info, or the one with the largest inject size.
+/// let first = Wanted::ranked(infos()).first().expect("both have messages");
+/// let most = Wanted::ranked(infos()).greatest(|info| info.attributes().tx.inject_size).expect("both have messages");
+/// assert_eq!((first.attributes().tx.inject_size, most.attributes().tx.inject_size), (32, 64));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[must_use = "it asks nothing before it is iterated"]
 pub struct Ranked<I, Q> {
     infos: I,

@@ -25,6 +25,20 @@ pub trait Joins<Other: EndpointKind>: EndpointKind {
 pub enum AnyType {}
 
 /// Requirement: a reliable endpoint without connections (`FI_EP_RDM`).
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::query::{Messages, Query, Rdm};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::vocabulary::EndpointType;
+///
+/// type Wanted = (Rdm, Messages);
+/// assert_eq!(Wanted::ENDPOINT_TYPE, EndpointType::RDM);
+/// let network = Network::new(NetworkAttr::default())?;
+/// Wanted::check(&network.query(&Wanted::HINTS).expect("it has messages"))?;
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[doc(alias = "FI_EP_RDM")]
 #[derive(Clone, Copy, Debug)]
 pub enum Rdm {}
@@ -35,6 +49,22 @@ pub enum Rdm {}
 pub enum Dgram {}
 
 /// Requirement: an endpoint that is connected to one peer (`FI_EP_MSG`).
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::OpenError;
+/// use loom_core::objects::query::{Messages, Msg, Query};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::vocabulary::EndpointType;
+///
+/// type Wanted = (Msg, Messages);
+/// let network = Network::new(NetworkAttr::default())?;
+/// // Endpoints of the software transport are not connected.
+/// assert!(network.query(&Wanted::HINTS).is_none());
+/// assert_eq!(Wanted::check(&network.info()), Err(OpenError::EndpointType(EndpointType::RDM)));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[doc(alias = "FI_EP_MSG")]
 #[derive(Clone, Copy, Debug)]
 pub enum Msg {}
@@ -118,6 +148,28 @@ impl Query for Reads {
 }
 
 /// Requirement: writes peers' memory, and peers write this side's.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::query::{Query, Reads, Writes};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
+///
+/// type Wanted = (Reads, Writes);
+/// # let network = Network::new(NetworkAttr::default())?;
+/// let info = network.query(&Wanted::HINTS).expect("it has RMA");
+/// # let domain = Domain::open(&info)?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let [alice, bob] = [cq.endpoint_for::<Wanted>(&av)?, cq.endpoint_for::<Wanted>(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let region = Mr::open(&domain, vec![7; 8], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+/// let read = cq.post(vec![0; 8], Forever, |room| alice.read(to_bob, &region.remote(), 0, room))?;
+/// assert_eq!(cq.finish(read, Forever)?.into_buf(), [7; 8]);
+/// let written = cq.post(vec![1; 8], Forever, |bytes| alice.write(to_bob, &region.remote(), 0, bytes))?;
+/// cq.finish(written, Forever)?.result()?;
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[doc(alias = "FI_WRITE")]
 #[doc(alias = "FI_REMOTE_WRITE")]
 #[derive(Clone, Copy, Debug)]
@@ -132,6 +184,23 @@ impl Query for Writes {
 }
 
 /// Requirement: atomic operations on peers' memory, and of peers on this side's.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::atomic::FetchOp;
+/// use loom_core::objects::query::{AtomicOps, Query};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Domain};
+///
+/// # let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.query(&AtomicOps::HINTS).expect("it has atomics"))?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// let endpoint = cq.endpoint_for::<AtomicOps>(&av)?;
+/// // The domain says which operations there are on which elements.
+/// assert!(domain.query_atomic(FetchOp::<u64>::SUM)?.max_count() > 0);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[doc(alias = "FI_ATOMIC")]
 #[derive(Clone, Copy, Debug)]
 pub enum AtomicOps {}
@@ -172,6 +241,29 @@ impl Query for TaggedMultiRecvs {
 }
 
 /// Requirement: copies of at least `SIZE` bytes can be injected, as messages, writes and atomic operations, of what else the query asks for.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::OpenError;
+/// use loom_core::objects::query::{Injects, Messages, Query};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// type Wanted = (Messages, Injects<64>);
+/// # let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.query(&Wanted::HINTS).expect("it injects 64 bytes"))?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let [alice, bob] = [cq.endpoint_for::<Wanted>(&av)?, cq.endpoint_for::<Wanted>(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 64])?;
+/// cq.retry(Forever, || alice.inject(to_bob, &[7; 64]))?;
+/// assert_eq!(cq.finish(received, Forever)?.into_buf(), [7; 64]);
+/// // No network injects that much.
+/// let too_much = <(Messages, Injects<{ 1 << 30 }>)>::check(domain.info());
+/// assert!(matches!(too_much, Err(OpenError::InjectSize { .. })));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[doc(alias = "fi_inject")]
 #[doc(alias = "inject_size")]
 #[derive(Clone, Copy, Debug)]
@@ -203,6 +295,27 @@ impl Query for CollectiveOps {
 ///
 /// Whether an operation that needs one is posted, values tell: options with a fence, receives of one peer, buffers in the memory of a device.
 /// Those are refused at run time where it is not granted.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::query::{Capable, Messages, Query};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Caps, Cq, Domain, Forever, Source};
+///
+/// /// Messages, and the address of their sender.
+/// type Wanted = (Messages, Capable<{ Caps::SOURCE.bits() }>);
+/// # let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.query(&Wanted::HINTS).expect("it reports sources"))?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let [alice, bob] = [cq.endpoint_for::<Wanted>(&av)?, cq.endpoint_for::<Wanted>(&av)?];
+/// let [to_alice, to_bob] = [av.insert(&alice.address()?)?, av.insert(&bob.address()?)?];
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
+/// let source = cq.finish(received, Forever)?.result()?.source();
+/// assert_eq!(source.and_then(|source| av.peer(source)), Some(to_alice));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum Capable<const BITS: u64> {}
 

@@ -95,6 +95,19 @@ impl<M: Flag, T: Flag, R: Flag, W: Flag, A: Flag, V: Flag, I: Flag, C: Flag, U: 
 }
 
 /// A group of operations that queries ask for.
+///
+/// ```
+/// use loom_core::objects::query::{Asked, Group, Messages, Query, Rdm, Tagged};
+///
+/// /// Compiles for queries that ask for tagged messages.
+/// const fn has_tags<Q: Query>()
+/// where
+///     <Tagged as Group>::In<Q>: Asked<Tagged>,
+/// {
+/// }
+///
+/// has_tags::<(Rdm, Messages, Tagged)>();
+/// ```
 pub trait Group: Sealed {
     /// Whether a query asks for it.
     type In<Q: Query>: Flag;

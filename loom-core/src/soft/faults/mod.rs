@@ -170,6 +170,29 @@ impl Faults {
 
 /// How often the plans of a network have struck ([`Network::injected`](crate::soft::Network::injected)): a test under faults in
 /// which none was injected has tested nothing.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::soft::{Every, Network, NetworkAttr, Plan};
+/// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// // Each second operation is done, and reported as failed.
+/// let info = network.info_with_faults(Plan::new(0).fail(Every::Nth(2)));
+/// let domain = Domain::open(&info)?;
+/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let bob = cq.endpoint(&av)?;
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let keys = [bob.recv(Source::Any, vec![0; 5])?, bob.recv(Source::Any, vec![0; 5])?];
+/// for _ in keys {
+///     cq.retry(Forever, || bob.inject(to_bob, b"hello"))?;
+/// }
+/// cq.finish(keys[0], Forever)?.result()?;
+/// assert_eq!(cq.finish(keys[1], Forever)?.result().unwrap_err().errno, Errno::EIO);
+/// assert_eq!((network.injected().failed, network.injected().total()), (1, 1));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Injected {

@@ -34,6 +34,22 @@ mod wire;
 ///   read, not printed.
 /// * **Bytes for a bootstrap**, self-delimiting: [`encode`](Self::encode) and [`decode`](Self::decode).
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::net::SocketAddr;
+///
+/// use loom_core::EndpointAddr;
+/// use loom_core::vocabulary::AddressFormat;
+///
+/// let socket: SocketAddr = "10.0.0.1:7471".parse().expect("a socket address");
+/// let address = EndpointAddr::from(socket);
+/// assert_eq!(address.format(), AddressFormat::SOCKADDR_IN);
+/// assert_eq!(address.to_string(), "fi_sockaddr_in://10.0.0.1:7471");
+/// assert_eq!("10.0.0.1:7471".parse(), Ok(address.clone()));
+/// assert_eq!(SocketAddr::try_from(&address), Ok(socket));
+/// # }
+/// ```
+///
 /// # References
 ///
 /// - `fi_cm(3)`, `fi_getname`
@@ -99,6 +115,14 @@ impl fmt::Debug for EndpointAddr {
 }
 
 /// Why bytes or text are not an address, or an address not what was asked for.
+///
+/// ```
+/// use loom_core::EndpointAddr;
+/// use loom_core::vocabulary::AddressError;
+///
+/// assert_eq!("10.0.0.1".parse::<EndpointAddr>(), Err(AddressError::Malformed), "the port is missing");
+/// assert_eq!(EndpointAddr::decode(&[2, 0, 0]).unwrap_err(), AddressError::Truncated);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AddressError {

@@ -8,6 +8,22 @@ bitflags::bitflags! {
     /// `REMOTE_READ`, `REMOTE_WRITE`) restrict them; none means all. The others are secondary: a provider may grant them
     /// unasked.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Caps, Hints};
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    ///
+    /// let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::WRITE | Caps::REMOTE_WRITE, ..Hints::default() };
+    /// let info = network.query(&hints).expect("it has messages and RMA");
+    /// assert!(info.caps().contains(Caps::MSG | Caps::WRITE));
+    /// // `MSG` without a modifier means both directions.
+    /// assert_eq!(Caps::MSG.with_modifiers(), Caps::MSG | Caps::SEND | Caps::RECV);
+    /// assert_eq!(hints.caps.to_string(), "MSG | RMA | WRITE | REMOTE_WRITE");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # References
     ///
     /// - `fi_getinfo(3)`, section *Capabilities*
@@ -116,6 +132,15 @@ bitflags::bitflags! {
     /// Demands of a provider on its user.
     ///
     /// In hints: what the user can meet. In what comes back: what the user must meet.
+    ///
+    /// ```
+    /// use loom_core::Hints;
+    /// use loom_core::vocabulary::Mode;
+    ///
+    /// // The program leaves room in front of its messages, so providers may ask for that.
+    /// let hints = Hints { mode: Mode::MSG_PREFIX, ..Hints::default() };
+    /// assert_eq!(hints.mode.to_string(), "MSG_PREFIX");
+    /// ```
     ///
     /// # References
     ///

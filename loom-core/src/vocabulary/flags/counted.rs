@@ -3,6 +3,28 @@
 bitflags::bitflags! {
     /// The operations of an endpoint that a counter counts: the flags of `fi_ep_bind`.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// // One counter counts both directions.
+    /// let messages = Counter::open(&domain, CounterAttr::default())?;
+    /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::SEND | Counted::RECV, &messages))?;
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// let sent = cq.post(b"hello".to_vec(), Forever, |message| bob.send(to_bob, message))?;
+    /// for key in [received, sent] {
+    ///     cq.finish(key, Forever)?.result()?;
+    /// }
+    /// assert_eq!(messages.read(), 2);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # References
     ///
     /// - `fi_endpoint(3)`, section *fi_ep_bind*

@@ -5,6 +5,20 @@ bitflags::bitflags! {
     ///
     /// An `int` in C, here the same 32 bits. In hints: what the user can meet. In what comes back: what the user must meet.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::Domain;
+    /// use loom_core::soft::{Network, NetworkAttr, RequiredModes};
+    /// use loom_core::vocabulary::MrMode;
+    ///
+    /// let network = Network::new(NetworkAttr::default())?;
+    /// let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
+    /// // The provider takes `Registered` buffers alone.
+    /// assert!(domain.attributes().domain.mr_mode.contains(MrMode::LOCAL));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # References
     ///
     /// - `fi_mr(3)`, section *MR mode bits*
@@ -58,6 +72,23 @@ bitflags::bitflags! {
 
 bitflags::bitflags! {
     /// What a registered region may be used for.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::error::OpenError;
+    /// use loom_core::{Access, Domain, Mr};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// // Peers may read this memory, and must not write it.
+    /// let for_readers = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
+    /// # let bytes: &'static [u8] = &[7; 64];
+    /// // Shared bytes are not exposed to writes.
+    /// assert_eq!(Mr::open(&domain, bytes, Access::REMOTE_WRITE).unwrap_err(), OpenError::Access);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # References
     ///

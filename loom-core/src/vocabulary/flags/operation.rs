@@ -83,6 +83,25 @@ bitflags::bitflags! {
 bitflags::bitflags! {
     /// What a completion reports.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::vocabulary::CompletionFlags;
+    /// use loom_core::{Av, Cq, Domain, Forever, Source, Tag};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let received = bob.tagged_recv(Source::Any, Tag(7), vec![0; 5])?;
+    /// cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(7), b"hello"))?;
+    /// let flags = cq.finish(received, Forever)?.result()?.flags();
+    /// assert!(flags.contains(CompletionFlags::RECV | CompletionFlags::TAGGED));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # References
     ///
     /// - `fi_cq(3)`, section *Completion flags*

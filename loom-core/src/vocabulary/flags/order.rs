@@ -6,6 +6,23 @@ bitflags::bitflags! {
     /// Empty (`FI_ORDER_NONE`) promises nothing. *X after Y* promises that an X posted after a Y takes effect after it; for
     /// RMA up to the endpoint's `max_order_*_size` bytes.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::Hints;
+    /// use loom_core::vocabulary::MsgOrder;
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// // Sends stay in order, and writes do.
+    /// let hints = Hints::default().with_msg_order(MsgOrder::SAS | MsgOrder::WAW);
+    /// let info = network.query(&hints).expect("it keeps these orders");
+    /// assert!(info.attributes().tx.msg_order.contains(MsgOrder::SAS | MsgOrder::WAW));
+    /// // Writes up to this length stay in order.
+    /// assert!(info.attributes().endpoint.max_order_waw_size > 0);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # References
     ///
     /// - `fi_endpoint(3)`, section *Message ordering*
