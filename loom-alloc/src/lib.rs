@@ -61,7 +61,7 @@
 //!
 //!     let received = bob.tagged_recv(Source::Any, Tag(7), inbox).map_err(PostError::from)?;
 //!     cq.post(outbox, Forever, |outbox| alice.tagged_send(to_bob, Tag(7), outbox)).map_err(PostError::from)?;
-//!     let done = cq.wait(received, Forever)?.expect("there is no deadline");
+//!     let done = cq.finish(received, Forever)?;
 //!     assert_eq!(&done.into_buf()[..], b"hello");
 //!
 //!     assert_eq!(arena.with(Arena::used), opened, "what is open takes no more memory");

@@ -74,7 +74,7 @@
 //!     let buf = cache.register(&mut room[..]).map_err(|refused| refused.error)?;
 //!     let received = endpoint.recv(Source::Any, buf).map_err(PostError::from)?;
 //!     cq.retry(Forever, || endpoint.inject(me, &GREETING))?;
-//!     let done = cq.wait(received, Forever)?.expect("there is no deadline");
+//!     let done = cq.finish(received, Forever)?;
 //!     assert_eq!(done.into_buf().into_inner(), b"hello");
 //!     assert_eq!((cache.stats().misses, cache.stats().in_use, cache.stats().found), (1, 0, 1));
 //!     Ok::<_, Box<dyn core::error::Error>>(())

@@ -78,7 +78,7 @@ impl<T: Transport, A: Allocator> fmt::Debug for HeapMemory<'_, T, A> {
 ///     message.extend_from_slice(b"hello");
 ///     let received = endpoint.recv(Source::Any, room).map_err(PostError::from)?;
 ///     cq.post(message, Forever, |message| endpoint.send(me, message)).map_err(PostError::from)?;
-///     let done = cq.wait(received, Forever)?.ok_or("there is no deadline")?;
+///     let done = cq.finish(received, Forever)?;
 ///     assert_eq!(done.into_buf(), b"hello");
 ///     Ok::<_, std::boxed::Box<dyn std::error::Error>>(())
 /// })?;

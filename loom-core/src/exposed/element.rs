@@ -61,7 +61,7 @@ impl core::error::Error for ElementError {}
 /// // A peer and the owner both add to the element.
 /// let add = domain.query_atomic(FetchOp::<u64>::SUM)?;
 /// let added = cq.retry(Forever, || alice.fetch_value(to_bob, &region.remote(), offset as u64, add, 1))?;
-/// cq.wait_value(added, Forever)?.expect("there is no deadline").result()?;
+/// cq.finish_value(added, Forever)?.result()?;
 /// assert_eq!(element.fetch(FetchOp::SUM, 1), 41);
 /// assert_eq!(element.load(), 42);
 /// # }

@@ -96,7 +96,7 @@ impl<T: Transport> Domain<'_, T> {
     /// for before in 0..3 {
     ///     let post = || alice.fetch_value(to_bob, &counter.remote(), offset as u64, add, 1);
     ///     let key = cq.retry(Forever, post)?;
-    ///     let fetched = cq.wait_value(key, Forever)?.expect("there is no deadline");
+    ///     let fetched = cq.finish_value(key, Forever)?;
     ///     assert_eq!(fetched.value::<u64>()?, Some(before));
     /// }
     /// # }

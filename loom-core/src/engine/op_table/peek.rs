@@ -24,7 +24,7 @@ use crate::vocabulary::{Errno, ImmediateData, Tag};
 /// cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(7), b"hello"))?;
 /// for (tag, expected) in [(7, Some(5)), (8, None)] {
 ///     let key = bob.tagged_peek(Source::Any, Tag(tag))?;
-///     let peek = cq.wait_peek(key, Forever)?.expect("there is no deadline");
+///     let peek = cq.finish_peek(key, Forever)?;
 ///     assert_eq!(peek.message()?.map(|found| found.len), expected);
 /// }
 /// # }
@@ -69,7 +69,7 @@ pub struct Found {
 /// # let to_bob = av.insert(&bob.address()?)?;
 /// cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(7), b"hello"))?;
 /// let key = bob.tagged_peek_claim(Source::Any, TagMatch::any())?;
-/// let peek = cq.wait_peek(key, Forever)?.expect("there is no deadline");
+/// let peek = cq.finish_peek(key, Forever)?;
 /// let found = peek.message()?.expect("a message");
 /// let claim = found.claim.expect("it was to be claimed");
 /// assert_eq!(claim.tag(), Tag(7));

@@ -62,7 +62,7 @@ pub struct LentValues {
 /// // The first owner finds 0, and takes the lock. The second finds 1.
 /// for (owner, before) in [(1, 0), (2, 1)] {
 ///     let key = cq.retry(Forever, || alice.compare_value(to_bob, &lock, offset, swap, 0, owner))?;
-///     let fetched = cq.wait_value(key, Forever)?.expect("there is no deadline");
+///     let fetched = cq.finish_value(key, Forever)?;
 ///     assert_eq!(fetched.value::<u64>()?, Some(before));
 ///     assert_eq!(fetched.value::<u32>()?, None, "an element has 8 bytes");
 /// }

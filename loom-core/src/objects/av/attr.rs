@@ -38,7 +38,7 @@ use crate::vocabulary::{AddressFormat, EndpointAddr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(from = "Parts", into = "Parts"))]
 pub struct AvAttr {
-    /// How many peers there is room for.
+    /// How many peers there is room for at least: a transport may need more places ([`Av::places`](super::Av::places)).
     pub capacity: usize,
     /// How many bytes there are for addresses other than IPv4 sockets, as
     /// [`AddressTableAttr::bytes`] has it; `None` for what addresses of the domain's format are likely to need: 32 for

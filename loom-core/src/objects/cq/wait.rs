@@ -499,4 +499,23 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     pub fn finish(&self, key: OpKey, until: impl Deadline) -> Result<Done<B>, CqError> {
         self.wait(key, until)?.ok_or(CqError::TimedOut)
     }
+
+    /// [`wait_value`](Self::wait_value) with an error when the deadline passes: the end of an atomic operation on a value, or of a collective.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    #[doc(alias = "fi_cq_sread")]
+    #[inline]
+    pub fn finish_value(&self, key: OpKey, until: impl Deadline) -> Result<Fetched, CqError> {
+        self.wait_value(key, until)?.ok_or(CqError::TimedOut)
+    }
+
+    /// [`wait_peek`](Self::wait_peek) with an error when the deadline passes: the answer to a peek.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    #[doc(alias = "FI_PEEK")]
+    pub fn finish_peek(&self, key: OpKey, until: impl Deadline) -> Result<Peek, CqError> {
+        self.wait_peek(key, until)?.ok_or(CqError::TimedOut)
+    }
 }

@@ -117,7 +117,8 @@ impl<'m, T: Transport> CounterDriver<'m, T> {
     /// Waits until the counter has reached `threshold`: until that number of operations has succeeded. Says how many have.
     ///
     /// # Errors
-    /// [`CounterError::OperationFailed`] if an operation that it counts fails meanwhile, counted from the first poll.
+    /// [`CounterError::OperationFailed`] if an operation that it counts fails after the first poll. Those that failed before, which
+    /// [`Counter::read_error`] counts, do not end the future.
     #[doc(alias = "fi_cntr_wait")]
     pub fn reached(&self, threshold: u64) -> Reached<'m, T> {
         Reached { driver: self.clone(), waiter: Waiter::new(), threshold, errors: None }

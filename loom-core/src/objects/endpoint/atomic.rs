@@ -387,7 +387,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// let add = domain.query_atomic(FetchOp::<u64>::SUM)?;
     /// for before in [0, 5] {
     ///     let added = cq.retry(Forever, || alice.fetch_value(to_bob, &region.remote(), 0, add, 5))?;
-    ///     let fetched = cq.wait_value(added, Forever)?.expect("there is no deadline");
+    ///     let fetched = cq.finish_value(added, Forever)?;
     ///     assert_eq!(fetched.value::<u64>()?, Some(before));
     /// }
     /// # }

@@ -127,7 +127,7 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
 ///     keys.push(cq.retry(Forever, || group.all_reduce_value(ReduceOp::SUM, value))?);
 /// }
 /// for key in keys {
-///     let sum = cq.wait_value(key, Forever)?.expect("there is no deadline");
+///     let sum = cq.finish_value(key, Forever)?;
 ///     assert_eq!(sum.value::<u64>()?, Some(1 + 2 + 3));
 /// }
 /// # }
@@ -208,7 +208,7 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
     /// }
     /// // The barrier completes when every member has posted it.
     /// for key in keys {
-    ///     cq.wait_value(key, Forever)?.expect("there is no deadline").result()?;
+    ///     cq.finish_value(key, Forever)?.result()?;
     /// }
     /// # }
     /// # Ok::<_, loom_core::Error>(())

@@ -347,10 +347,10 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     /// alice.tagged_inject(av.insert(&bob.address()?)?, Tag(7), b"hello")?;
     ///
     /// let key = bob.tagged_peek(Source::Any, TagMatch::any())?;
-    /// let found = cq.wait_peek(key, Forever)?.expect("there is no deadline").message()?.expect("a message");
+    /// let found = cq.finish_peek(key, Forever)?.message()?.expect("a message");
     /// let room = vec![0; found.len];
     /// let received = bob.tagged_recv(Source::Any, found.tag, room).map_err(PostError::from)?;
-    /// assert_eq!(cq.wait(received, Forever)?.expect("there is no deadline").into_buf(), b"hello");
+    /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
     /// # }
     /// # Ok::<_, Box<dyn core::error::Error>>(())
     /// ```
