@@ -337,8 +337,8 @@ impl<T: Connected, B: Buffer> MsgEndpoint<'_, T, B, Established> {
     /// fn hang_up<T: Connected>(eq: &Eq<'_, T>, connection: MsgEndpoint<'_, T, Vec<u8>>) -> Result<(), Error> {
     ///     connection.shutdown()?;
     ///     loop {
-    ///         if let Some(EqEvent::Shutdown(endpoint)) = eq.poll()?
-    ///             && endpoint == connection.fid()
+    ///         if let Some(EqEvent::Shutdown(event)) = eq.poll()?
+    ///             && event.is_of(&connection)
     ///         {
     ///             return Ok(());
     ///         }

@@ -59,7 +59,7 @@ const UNREAD: u32 = 1 << 16;
 ///     match eq.poll_for(Duration::from_secs(1))? {
 ///         // This server is full. The peer reads the reason in its event.
 ///         Some(EqEvent::Request(request)) => request.reject(b"busy")?,
-///         Some(EqEvent::Shutdown(endpoint)) => println!("{endpoint:?} is not connected any more"),
+///         Some(EqEvent::Shutdown(event)) => println!("{:?} is not connected any more", event.endpoint()),
 ///         Some(EqEvent::Failed(failure)) => println!("{failure}: {}", eq.error_text(&failure)),
 ///         _ => {}
 ///     }
