@@ -170,7 +170,10 @@ where
     ///
     /// # Errors
     /// - [`UpdateError::Full`] if as many requests are under way as it was opened for: call [`progress`](Self::progress) and ask again
-    /// - [`UpdateError::Post`] if the request was not sent
+    /// - [`UpdateError::Post`] if the request was not sent; where that is for the moment ([`PostError::is_transient`]), as the first message to a peer may
+    ///   be, call [`progress`](Self::progress) and ask again
+    ///
+    /// [`PostError::is_transient`]: crate::error::PostError::is_transient
     pub fn fetch<E: Element>(
         &mut self,
         to: P::To,
