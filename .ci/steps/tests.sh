@@ -3,14 +3,16 @@
 
 step_test() { # the tests, over the software transport and every software provider
     libfabric
-    local docs log said
+    local docs log said failed=
     log=$(mktemp)
+    # Beside them: most of it is building.
     tested cargo test --locked --workspace --features "$FEATURES" --doc >"$log" 2>&1 &
     docs=$!
-    programs cargo test --locked --workspace --features "$FEATURES"
-    wait "$docs" || { cat "$log"; die "the programs of the documentation"; }
+    (programs cargo test --locked --workspace --features "$FEATURES") || failed="the test programs"
+    wait "$docs" || failed+=" the programs of the documentation"
     cat "$log"
     rm "$log"
+    [ -z "$failed" ] || die "$failed"
     said=$(cargo test --locked --workspace --features "$FEATURES" --test mr_cache userfaultfd -- --nocapture 2>&1) ||
         die "$said"
     if grep -q "skipped: userfaultfd" <<<"$said"; then skip "tests of userfaultfd, which this system does not allow"; fi

@@ -127,6 +127,7 @@ impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
         }
         Err(Failure::Wrong("a trip does not end"))
     }
+
     /// Sees that a future which does not end is given up at its time, and not before.
     pub fn times_out(&self) -> Result<(), Failure> {
         let (begin, limit) = (Cycles.now(), Duration::from_nanos(100_000));

@@ -252,7 +252,7 @@ where
         let mut posting = pin!(driver.post(buf, |buf| post(part, buf)));
         let mut has_looked = false;
         let posted = poll_fn(|cx| {
-            // Before the first refusal nothing was driven that is worth a look.
+            // Until the post is refused nothing has been driven since the last look.
             if has_looked {
                 flight.look(cx);
             }

@@ -74,7 +74,7 @@ pub struct Place<C, V> {
     threshold: u64,
     /// Where its counter is.
     list: u32,
-    /// Who waited for the work has gone.
+    /// The future that waited for the work was dropped.
     abandoned: bool,
     /// The next in the list that the phase implies.
     next: u32,
@@ -206,19 +206,19 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         self.named(key)?.value.as_mut()
     }
 
-    /// Notes that who waited for the work has gone, at whatever that is.
-    pub fn abandon(&mut self, key: WorkKey) {
+    /// Marks work that no future waits for any more, or that one waits for again, in any phase.
+    pub fn set_abandoned(&mut self, key: WorkKey, abandoned: bool) {
         if let Some(place) = self.named(key) {
-            place.abandoned = true;
+            place.abandoned = abandoned;
         }
     }
 
-    /// Whether who waited for the work has gone.
+    /// Whether the work is marked as one that no future waits for any more.
     pub fn is_abandoned(&mut self, key: WorkKey) -> bool {
         self.named(key).is_some_and(|place| place.abandoned)
     }
 
-    /// The oldest work that is returned of which who waited for it has gone.
+    /// The oldest returned work that is marked so.
     pub fn abandoned_returned(&mut self) -> Option<WorkKey> {
         let (mut at, _) = self.returned;
         while at != NONE {

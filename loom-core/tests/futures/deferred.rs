@@ -1,7 +1,7 @@
 //! Deferred work, awaited.
 
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
@@ -192,7 +192,7 @@ fn work_that_fails_when_nobody_waits_any_more_counts_as_a_failure() {
 /// A buffer that drops something when it is posted.
 struct Dropping {
     at_post: Rc<RefCell<Option<Box<dyn Any>>>>,
-    _alive: Rc<()>,
+    lent: Rc<Cell<u32>>,
 }
 
 // SAFETY: no bytes.
@@ -200,6 +200,7 @@ struct Dropping {
 unsafe impl Buffer for Dropping {
     fn lend(&mut self) -> Lent {
         drop(self.at_post.take());
+        self.lent.set(self.lent.get() + 1);
         ().lend()
     }
 }
@@ -209,11 +210,12 @@ impl TargetBuffer for Dropping {}
 /// A buffer may own, and drop, the future of its own work.
 #[test]
 fn work_whose_future_is_dropped_while_it_is_posted_goes_on_and_leaves_nothing() {
+    let (mut sent, mut cancelled) = (0, 0);
     for refused in [false, true] {
         for seed in 0..20 {
             let plan = Plan::new(seed).refuse(Every::About(2));
             let pair = Pair::<Dropping>::with(ATTR, CqAttr::new(8), Unclaimed::Drop, Some(plan));
-            let Pair { driver, bob, to_alice, cq, av, domain, .. } = &pair;
+            let Pair { driver, alice, bob, to_alice, cq, av, domain, .. } = &pair;
             let counter = Counter::open(domain, CounterAttr::default()).unwrap();
             let deferred = Deferred::open(cq, 4).unwrap();
             let works = DeferredDriver::open(&deferred, driver).unwrap();
@@ -221,8 +223,8 @@ fn work_whose_future_is_dropped_while_it_is_posted_goes_on_and_leaves_nothing() 
             let to_gone = av.insert(&gone.address().unwrap()).unwrap();
             drop(gone);
             let to = if refused { to_gone } else { *to_alice };
-            let (slot, alive) = (Rc::default(), Rc::new(()));
-            let buf = Dropping { at_post: Rc::clone(&slot), _alive: alive.clone() };
+            let (slot, lent) = (Rc::default(), Rc::new(Cell::new(0)));
+            let buf = Dropping { at_post: Rc::clone(&slot), lent: lent.clone() };
             let work = deferred.post((&counter, 1), bob, Work::send(to), buf).unwrap();
             let mut future = Box::pin(works.finish(work));
             assert!(poll_once(&mut future).is_pending());
@@ -231,7 +233,69 @@ fn work_whose_future_is_dropped_while_it_is_posted_goes_on_and_leaves_nothing() 
             turns(&(driver, &works));
             assert!(slot.borrow().is_none(), "it was posted");
             assert!(deferred.is_empty(), "seed {seed}");
-            assert_eq!(Rc::strong_count(&alive), 1, "seed {seed}: its buffer was dropped");
+            assert_eq!(Rc::strong_count(&lent), 1, "seed {seed}: its buffer was dropped");
+            assert_eq!(lent.get(), 1, "seed {seed}: it was not tried again");
+            // Whether it has come to alice: what was refused for the moment was cancelled.
+            let room = Dropping { at_post: Rc::default(), lent: Rc::default() };
+            let received =
+                block_on(driver, driver.post(room, |room| alice.recv(Source::Any, room))).map_err(|_| "").unwrap();
+            let mut received = driver.finish(received);
+            let _ = poll_once(&mut received);
+            turns(driver);
+            if poll_once(&mut received).is_ready() { sent += 1 } else { cancelled += 1 }
         }
     }
+    // Each seed was refused for good once.
+    assert!(sent > 0 && cancelled > 20, "{sent} sent, {cancelled} refused: not all of one kind");
+}
+
+#[test]
+fn dropped_future_of_work_leaves_it_to_those_who_wait_for_it_too() {
+    for starts_before in [false, true] {
+        let pair = Pair::<Vec<u8>>::open(32, Unclaimed::Drop);
+        let Pair { driver, alice, cq, av, domain, .. } = &pair;
+        let counter = Counter::open(domain, CounterAttr::default()).unwrap();
+        let carol = cq.endpoint(av).unwrap();
+        let to_carol = av.insert(&carol.address().unwrap()).unwrap();
+        let deferred = Deferred::open(cq, 4).unwrap();
+        let works = DeferredDriver::open(&deferred, driver).unwrap();
+        let work = deferred.post((&counter, 1), &carol, Work::recv(Source::Any), vec![0; 5]).unwrap();
+        let mut first = Box::pin(works.finish(work));
+        let mut second = Box::pin(works.finish(work));
+        if starts_before {
+            counter.add(1).unwrap();
+            turns(&(driver, &works));
+            assert!(poll_once(&mut first).is_pending(), "the receive is posted");
+        } else {
+            assert!(poll_once(&mut first).is_pending() && poll_once(&mut second).is_pending());
+        }
+        drop(second);
+        counter.add(1).unwrap();
+        turns(&(driver, &works));
+        alice.inject(to_carol, b"hello").unwrap();
+        let done = block_on(&(driver, &works), first).unwrap().expect("it was not cancelled");
+        assert_eq!(done.into_buf(), b"hello");
+        assert!(deferred.is_empty());
+    }
+}
+
+#[test]
+fn work_whose_future_was_dropped_can_be_waited_for_again() {
+    let pair = Pair::<Vec<u8>>::open(32, Unclaimed::Drop);
+    let Pair { driver, alice, cq, av, domain, .. } = &pair;
+    let counter = Counter::open(domain, CounterAttr::default()).unwrap();
+    let carol = cq.endpoint(av).unwrap();
+    let to_carol = av.insert(&carol.address().unwrap()).unwrap();
+    let deferred = Deferred::open(cq, 4).unwrap();
+    let works = DeferredDriver::open(&deferred, driver).unwrap();
+    let work = deferred.post((&counter, 0), &carol, Work::recv(Source::Any), vec![0; 5]).unwrap();
+    turns(&(driver, &works));
+    let mut first = Box::pin(works.finish(work));
+    assert!(poll_once(&mut first).is_pending());
+    drop(first);
+    let mut again = Box::pin(works.finish(work));
+    assert!(poll_once(&mut again).is_pending());
+    alice.inject(to_carol, b"hello").unwrap();
+    let done = block_on(&(driver, &works), again).unwrap().expect("a future waits for it");
+    assert_eq!(done.into_buf(), b"hello");
 }

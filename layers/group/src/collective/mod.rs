@@ -46,7 +46,8 @@
 //! receive takes a message by its tag from any sender: an endpoint that is none of the team, and sends with its tags, is taken for a member.
 //!
 //! Over connections without tagged messages (`tcp`, `net`) a receive takes the next message of its connection: messages of two members follow each
-//! other as the collectives do. The provider has to promise that order ([`MsgOrder::SAS`](loom_core::vocabulary::MsgOrder::SAS)). A group has one team
+//! other as the collectives do. All members ask for the same
+//! capabilities, or none of these messages is matched. The provider has to promise that order ([`MsgOrder::SAS`](loom_core::vocabulary::MsgOrder::SAS)). A group has one team
 //! there, with one collective under way at a time, and the program sends no messages of its own on these connections while the team is open.
 //! Messages of members that do not call the same collectives are noticed by their lengths alone. After a collective has failed or was given up, the
 //! group has no further team: messages of the first may still come.

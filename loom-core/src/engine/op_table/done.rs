@@ -264,14 +264,14 @@ impl<B> Done<B> {
     /// let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// let to_bob = av.insert(&bob.address()?)?;
     ///
-    /// let sent = alice.send(to_bob, b"hello".to_vec())?;
     /// let received = bob.recv(Source::Any, vec![0; 8])?;
+    /// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
     /// let (bytes, transfer) = cq.finish(received, Forever)?.into_result()?;
     /// assert_eq!(&bytes[..transfer.len()], b"hello");
     /// // Four bytes of room for five.
     /// let message = cq.finish(sent, Forever)?.into_result()?.0;
-    /// let sent = alice.send(to_bob, message)?;
     /// let received = bob.recv(Source::Any, vec![0; 4])?;
+    /// let sent = cq.post(message, Forever, |message| alice.send(to_bob, message))?;
     /// let error = cq.finish(received, Forever)?.into_result().expect_err("the message is longer");
     /// assert_eq!(error.errno, Errno::ETRUNC);
     /// # cq.finish(sent, Forever)?.into_result()?;

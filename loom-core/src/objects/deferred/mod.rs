@@ -566,7 +566,12 @@ where
     /// No future waits for work that has started, or is just being posted: its operation is for the driver when it is over
     /// ([`look_at_ended`](Self::look_at_ended)).
     pub(crate) fn abandon(&self, work: WorkKey) {
-        self.body.table.borrow_mut().abandon(work);
+        self.body.table.borrow_mut().set_abandoned(work, true);
+    }
+
+    /// A future waits for work, maybe after another one was dropped.
+    pub(crate) fn is_waited_for(&self, work: WorkKey) {
+        self.body.table.borrow_mut().set_abandoned(work, false);
     }
 
     /// Takes work that was not started after all when no future waited for it any more.

@@ -184,8 +184,8 @@ where
     }
 
     /// Looks at one place, and each time at another, for work whose operation is over without this having been told: its completion is parked, or was
-    /// taken from the queue itself. What is to be counted is counted: whether anything was, is said first. An operation without a future is reported
-    /// once, and its work is over then.
+    /// taken from the queue itself. It counts what the work asks for. What it returns: whether it has counted, and
+    /// an operation whose future was dropped, once; its work is over then.
     pub(crate) fn look_at_ended(&self) -> (bool, Option<OpKey>) {
         let look = &self.body.look;
         let index = look.get();

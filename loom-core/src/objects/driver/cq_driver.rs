@@ -524,7 +524,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     }
 
     /// Whether a future waits for an operation.
-    fn is_awaited(&self, key: OpKey) -> bool {
+    pub(super) fn is_awaited(&self, key: OpKey) -> bool {
         self.entry(key).is_some_and(|entry| entry.interest() == Interest::Awaited(key))
     }
 

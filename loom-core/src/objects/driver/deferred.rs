@@ -223,7 +223,8 @@ where
     }
 
     /// Waits for the end of deferred work: of an operation its completion; `None` if a counter was changed, or if the work is over and its
-    /// completion was taken.
+    /// completion was taken. Several futures may wait for work that has not started. Of its operation one has the completion: the others end with
+    /// [`CqError::Awaited`].
     ///
     /// # Errors
     /// [`WorkError`]
@@ -267,8 +268,7 @@ where
     }
 
     fn may_sleep(&self, _: &Waker) -> Result<bool, SleepError> {
-        // A turn has looked at some of the work. What is counted by that may be waited for.
-        // If it counts, those who wait for that counter are to look before anything sleeps.
+        // A turn has looked at some of the work. Those who wait for a counter that this one raises look before anything sleeps.
         let counted = self.body.look_at_ended(usize::MAX);
         Ok(!counted && !self.body.deferred.has_waiting())
     }
@@ -305,6 +305,7 @@ where
         let this = unsafe { self.get_unchecked_mut() };
         let inner = &*this.driver.body;
         if this.op.is_none() {
+            inner.deferred.is_waited_for(this.work);
             match inner.deferred.at(this.work) {
                 WorkAt::Waits => {
                     // SAFETY: a field of what is pinned.
@@ -360,20 +361,24 @@ where
             return;
         }
         let inner = &*self.driver.body;
-        let is_only_one = self.waiter.is_in_a_list() || !inner.waiting.has(self.work.word());
+        self.waiter.leave();
         if let Some(op) = &mut self.op {
             op.release(&inner.driver.body);
-            inner.deferred.abandon(self.work);
-        } else if is_only_one {
-            let is_returned = matches!(inner.deferred.at(self.work), WorkAt::Returned);
-            if is_returned || inner.deferred.cancel_waiting(self.work) {
-                if inner.driver.body.unclaimed() == Unclaimed::Drop {
-                    // User code, at the end.
-                    drop(inner.deferred.take_returned_of(self.work));
-                }
-            } else {
-                inner.deferred.abandon(self.work);
+            return inner.deferred.abandon(self.work);
+        }
+        let at = inner.deferred.at(self.work);
+        let others_wait = inner.waiting.has(self.work.word())
+            || matches!(at, WorkAt::Started(op) if inner.driver.body.is_awaited(op));
+        if others_wait {
+            return;
+        }
+        if matches!(at, WorkAt::Returned) || inner.deferred.cancel_waiting(self.work) {
+            if inner.driver.body.unclaimed() == Unclaimed::Drop {
+                // User code, at the end.
+                drop(inner.deferred.take_returned_of(self.work));
             }
+        } else {
+            inner.deferred.abandon(self.work);
         }
     }
 }

@@ -155,7 +155,8 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     ) -> impl Future<Output = Result<(MsgEndpoint<'m, T, B, Established>, CmData), ConnectError>> + use<'m, T, B> {
         let (driver, to, data) = (self.clone(), to.clone(), copy_of(&endpoint, data));
         async move {
-            // An endpoint has no event before it connects: what the queue has read until now is about an earlier one with this address.
+            // An endpoint has no event before it connects: what the queue has now is of an earlier endpoint with this address. Those tested providers
+            // whose endpoints have connections remove such events at its close.
             driver.turn(driver.body.room());
             driver.body.leave_to_others(endpoint.fid(), |_| true);
             // In the poll that begins to wait: an event that came earlier would be one that no future waits for, which `next_event` takes.
@@ -177,7 +178,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     ) -> impl Future<Output = Result<MsgEndpoint<'m, T, B, Established>, ConnectError>> + use<'m, T, B> {
         let (driver, data) = (self.clone(), copy_of(&endpoint, data));
         async move {
-            // As for connecting.
+            // In the poll that begins to wait, as for connecting. The queue is not read first: an endpoint that accepts is made for one request.
             let accepted = endpoint.accept(&data.map_err(ConnectError::Refused)?);
             let accepted = accepted.map_err(|refused| ConnectError::Refused(refused.error))?;
             Ok(driver.established(accepted).await?.0)

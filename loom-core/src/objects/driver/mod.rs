@@ -73,7 +73,7 @@
 //! - **Constant time.** An event wakes who waits for its operation, whom it finds by the number of the slot. A turn takes no more events than
 //!   its budget. It wakes no other task, but of the posts that wait for room one more than there were events, and the one whose turn it is.
 //! - **A first look.** The first poll of a future takes one event of the queue: most operations that are short are over by then, and no task needs to be
-//!   woken.
+//!   woken. After 128 operations that were over at their first look, the next one waits for a turn: other tasks, timers and sockets have theirs.
 //! - **Errors reach those who wait.** If a queue fails, each of its futures ends with the error, and so does every later one. An operation that
 //!   fails is the result of its own future alone.
 //!

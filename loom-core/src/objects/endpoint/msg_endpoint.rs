@@ -217,7 +217,8 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
         self.kind.id.fid()
     }
 
-    /// What tells this endpoint from every other one of its event queue, earlier ones with the same [`fid`](Self::fid) among them.
+    /// What events of its event queue are compared with ([`ShutdownEvent::is_of`](crate::objects::eq::ShutdownEvent::is_of)), where the endpoint itself is not
+    /// at hand.
     #[must_use]
     pub fn id(&self) -> EndpointId {
         self.kind.id

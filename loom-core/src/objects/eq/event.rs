@@ -45,8 +45,9 @@ pub enum EqEvent<'m, T: Connected> {
 
 /// Which endpoint an event is about: its [`Fid`], and when it was opened.
 ///
-/// A [`Fid`] is an address, which comes again after an endpoint was closed. An event that was read before an endpoint was opened is not about
-/// that endpoint, whatever its address.
+/// A [`Fid`] is an address, which comes again after an endpoint was closed. An event that the queue read before an endpoint was opened is not about
+/// that endpoint, whatever its address. An event of an earlier endpoint that the provider delivers later cannot be told apart; the tested
+/// providers remove an endpoint's events when it is closed.
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointId {
     pub(crate) fid: Fid,
@@ -83,8 +84,9 @@ impl ConnectedEvent {
         self.endpoint
     }
 
-    /// Whether it is about this endpoint (`&endpoint`, or its [`id`](crate::objects::endpoint::MsgEndpoint::id)), and not about an earlier one with
-    /// the same address.
+    /// Whether it is about this endpoint (`&endpoint`, or its [`id`](crate::objects::endpoint::MsgEndpoint::id)), and was not read before that was opened
+    /// ([`EndpointId`]).
+    #[must_use]
     pub fn is_of(&self, endpoint: impl Into<EndpointId>) -> bool {
         endpoint.into().has(self.endpoint, self.seen)
     }
@@ -117,6 +119,7 @@ impl ShutdownEvent {
     }
 
     /// Whether it is about this endpoint, as [`ConnectedEvent::is_of`].
+    #[must_use]
     pub fn is_of(&self, endpoint: impl Into<EndpointId>) -> bool {
         endpoint.into().has(self.endpoint, self.seen)
     }
@@ -158,6 +161,7 @@ impl Failure {
     }
 
     /// Whether it is about this endpoint, as [`ConnectedEvent::is_of`].
+    #[must_use]
     pub fn is_of(&self, endpoint: impl Into<EndpointId>) -> bool {
         endpoint.into().has(self.fault.object, self.seen)
     }
