@@ -4,6 +4,23 @@ use core::cell::Cell;
 use core::time::Duration;
 
 /// A clock that never goes back.
+///
+/// ```
+/// use core::cell::Cell;
+/// use core::time::Duration;
+///
+/// use loom_async::clock::Clock;
+///
+/// /// A counter that a device raises each microsecond.
+/// struct Microseconds(Cell<u64>);
+/// impl Clock for Microseconds {
+///     fn now(&self) -> Duration {
+///         Duration::from_micros(self.0.get())
+///     }
+/// }
+///
+/// assert_eq!(Microseconds(Cell::new(1_500)).now(), Duration::from_micros(1_500));
+/// ```
 pub trait Clock {
     /// The time since some moment that stays the same.
     fn now(&self) -> Duration;

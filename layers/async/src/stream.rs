@@ -65,6 +65,44 @@ pub struct UnclaimedDone<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B
 /// [`CqDriver::next_event`].
 ///
 /// If the queue fails, the error is the last item.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::pin::pin;
+///
+/// use futures_util::StreamExt;
+/// use loom_async::{block_on, stream};
+/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::{Access, Completion, ImmediateData, Mr};
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # use loom_core::{Av, Cq, Domain};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+///
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
+/// let at = region.remote();
+/// let task = async {
+///     for number in 1..=3 {
+///         let write = |bytes| alice.write_data(to_bob, &at, 0, ImmediateData(number), bytes);
+///         driver.run(vec![7; 8], write).await?.result()?;
+///     }
+///     let mut events = pin!(stream::events(&driver));
+///     let mut sum = 0;
+///     while sum < 1 + 2 + 3 {
+///         if let Some(Completion::Remote(write)) = events.next().await.transpose()? {
+///             sum += write.data().map_or(0, |data| data.0);
+///         }
+///     }
+///     Ok::<_, loom_core::Error>(sum)
+/// };
+/// assert_eq!(block_on(&driver, task)?, 6);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub fn events<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Events<'m, T, B> {
     Events(Repeated::new(driver, CqDriver::next_event))
 }
@@ -72,6 +110,37 @@ pub fn events<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Event
 /// The operations whose futures were dropped, with their buffers, as they end, as a stream. See [`CqDriver::next_unclaimed`].
 ///
 /// If the queue fails, the error is the last item.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::pin::pin;
+///
+/// use futures_util::StreamExt;
+/// use loom_async::{block_on, stream};
+/// use loom_core::Source;
+/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # use loom_core::{Av, Cq, Domain};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+///
+/// let driver = CqDriver::open(&cq, Unclaimed::Keep)?;
+/// let task = async {
+///     let received = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+///     drop(driver.finish(received));
+///     driver.run(b"hello".to_vec(), |bytes| alice.send(to_bob, bytes)).await?.result()?;
+///     // The message that no future waited for.
+///     let mut left = pin!(stream::unclaimed(&driver));
+///     let done = left.next().await.expect("it does not end")?;
+///     Ok::<_, loom_core::Error>(done.into_buf())
+/// };
+/// assert_eq!(block_on(&driver, task)?, b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub fn unclaimed<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> UnclaimedDone<'m, T, B> {
     UnclaimedDone(Repeated::new(driver, CqDriver::next_unclaimed))
 }
@@ -84,6 +153,29 @@ pub struct Connections<'m, T: Connected>(Repeated<EqDriver<'m, T>, NextEqEvent<'
 /// [`EqDriver::next_event`].
 ///
 /// If the queue fails, the error is the last item.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::pin::pin;
+///
+/// use futures_util::StreamExt;
+/// use loom_async::stream;
+/// use loom_core::objects::driver::EqDriver;
+/// use loom_core::transport::Connected;
+/// use loom_core::{EqEvent, Error};
+///
+/// /// Rejects each request. The executor drives the event queue.
+/// async fn reject_all<T: Connected>(driver: &EqDriver<'_, T>) -> Result<(), Error> {
+///     let mut events = pin!(stream::connections(driver));
+///     while let Some(event) = events.next().await {
+///         if let EqEvent::Request(request) = event? {
+///             request.reject(b"closed")?;
+///         }
+///     }
+///     Ok(())
+/// }
+/// # }
+/// ```
 pub fn connections<'m, T: Connected>(driver: &EqDriver<'m, T>) -> Connections<'m, T> {
     Connections(Repeated::new(driver, EqDriver::next_event))
 }

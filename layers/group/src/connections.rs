@@ -149,6 +149,31 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     /// Connects with every peer, by their addresses in the order of their ranks, that of this side among them. All have to do so, before
     /// the deadline. The group has a queue of its own, which is read meanwhile; no other group of this value may be open.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use core::time::Duration;
+    /// use std::time::Instant;
+    ///
+    /// use loom_core::allocator_api2::alloc::Global;
+    /// use loom_core::transport::Connected;
+    /// use loom_core::{Domain, EndpointAddr, Error};
+    /// use loom_group::{Connections, Group, PeerIndex};
+    ///
+    /// type Bytes = Vec<u8>;
+    ///
+    /// /// Connects the member `rank` with all others. `exchange` gives the addresses of all, in the order of their ranks, for that of this side.
+    /// fn connect<T: Connected>(
+    ///     connections: &Connections<'static, T, Bytes, Global>,
+    ///     rank: u32,
+    ///     exchange: impl FnOnce(EndpointAddr) -> Vec<EndpointAddr>,
+    /// ) -> Result<Group<'static, T, Bytes, Global>, Error> {
+    ///     let addresses = exchange(connections.address()?);
+    ///     let until = Instant::now() + Duration::from_secs(10);
+    ///     Ok(connections.join(PeerIndex(rank), addresses, until)?)
+    /// }
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// The lowest rank that has no connection, and why. All connections are closed then, and it may be tried again.
     pub fn join(

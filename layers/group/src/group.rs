@@ -58,6 +58,37 @@ impl From<usize> for GroupAttr {
 }
 
 /// A group before it knows its peers: its endpoint is open, and has an address that they need.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// use loom_core::{Domain, Forever};
+/// use loom_group::{PeerIndex, Prepared};
+///
+/// // Two members on one thread. In a cluster each has its own process, and a bootstrap brings the addresses.
+/// let domain = Domain::open(&network.info())?;
+/// let first = Prepared::open(&domain, 2, 16)?;
+/// let second = Prepared::open(&domain, 2, 16)?;
+/// let addresses = [first.address()?, second.address()?];
+/// let (first, second) = (first.connect(&addresses)?, second.connect(&addresses)?);
+///
+/// let received = second.recv_any(vec![0; 5])?;
+/// let mut message = b"hello".to_vec();
+/// let sent = loop {
+///     match first.send(PeerIndex(1), message) {
+///         Err(refused) if refused.error.is_transient() => message = refused.buf,
+///         posted => break posted?,
+///     }
+///     // On one thread both sides are driven until there is room.
+///     first.cq().progress()?;
+///     second.cq().progress()?;
+/// };
+/// assert_eq!(second.cq().finish(received, Forever)?.into_buf(), b"hello");
+/// first.cq().finish(sent, Forever)?.result()?;
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct Prepared<'m, T: Transport, B: Buffer, A: Allocator> {
     domain: Domain<'m, T>,
     cq: Cq<'m, T, B>,
@@ -303,6 +334,31 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// # Errors
     /// [`PeerError`], of which [`InsertError::Full`] says that there are no replacements left; the one that was there stays. Members that have connections
     /// are set by [`Connections::set`](crate::Connections::set).
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// use loom_core::error::PostError;
+    /// use loom_core::{Av, Cq, Domain};
+    /// use loom_group::{GroupAttr, PeerIndex, Prepared};
+    ///
+    /// # let domain = Domain::open(&network.info())?;
+    /// // Two members, of which one may be replaced by a newcomer.
+    /// let prepared = Prepared::open(&domain, GroupAttr::new(2).with_replacements(1), 16)?;
+    /// let itself = prepared.address()?;
+    /// let group = prepared.connect([&itself; 2])?;
+    /// assert!(group.remove(PeerIndex(1)));
+    /// let refused = group.send(PeerIndex(1), vec![1]).expect_err("no member has the number");
+    /// assert_eq!(refused.error, PostError::UnknownPeer);
+    ///
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 4)?);
+    /// # let newcomer = cq.endpoint(&av)?;
+    /// group.set(PeerIndex(1), &newcomer.address()?)?;
+    /// assert!(group.peers().eq([0, 1].map(PeerIndex)));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     pub fn set(&self, peer: PeerIndex, address: &EndpointAddr) -> Result<(), PeerError> {
         match &self.links {
             Links::One(shared) => shared.set(peer, address),

@@ -76,6 +76,33 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
 
     /// Writes to memory of each peer.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// use loom_core::{Access, Domain, Forever, Mr};
+    /// use loom_group::{PeerIndex, PeerRegion, Place, Prepared};
+    ///
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let prepared = Prepared::open(&domain, 2, 16)?;
+    /// # let itself = prepared.address()?;
+    /// # let group = prepared.connect([&itself; 2])?;
+    /// // Both members are this side, and each has 8 bytes of this region.
+    /// let region = Mr::open(group.domain(), vec![0; 16], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+    /// let part = |peer: u32| {
+    ///     let start = u64::from(peer) * 8;
+    ///     PeerRegion::new(PeerIndex(peer), region.remote()).slice(start..start + 8).expect("it lies within the region")
+    /// };
+    /// let mut places = [const { Place::EMPTY }; 2];
+    /// let work = [0, 1].map(|peer| (part(peer), vec![peer as u8 + 1; 8]));
+    /// assert!(group.scatter_write(work, &mut places, Forever)?.is_complete());
+    /// let work = [1, 0].map(|peer| (part(peer), vec![0; 8]));
+    /// assert!(group.gather_read(work, &mut places, Forever)?.is_complete());
+    /// assert_eq!(places.each_mut().map(|place| place.take_buf()), [Some(vec![2; 8]), Some(vec![1; 8])]);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Scope::finish`].
     pub fn scatter_write(

@@ -164,6 +164,28 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
 
     /// Sends a tagged message.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// use loom_core::{Domain, Forever, Tag};
+    /// use loom_group::{PeerIndex, Prepared};
+    ///
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let prepared = Prepared::open(&domain, 2, 16)?;
+    /// # let itself = prepared.address()?;
+    /// # let group = prepared.connect([&itself; 2])?;
+    /// // Both members are this side. Each tag has a receive of its own.
+    /// let high = group.tagged_recv(PeerIndex(0), Tag(2), vec![0; 4])?;
+    /// let low = group.tagged_recv(PeerIndex(0), Tag(1), vec![0; 3])?;
+    /// group.cq().post(b"low".to_vec(), Forever, |message| group.tagged_send(PeerIndex(1), Tag(1), message))?;
+    /// group.cq().post(b"high".to_vec(), Forever, |message| group.tagged_send(PeerIndex(1), Tag(2), message))?;
+    /// assert_eq!(group.cq().finish(high, Forever)?.into_buf(), b"high");
+    /// assert_eq!(group.cq().finish(low, Forever)?.into_buf(), b"low");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Endpoint::tagged_send`](loom_core::Endpoint::tagged_send).
     #[doc(alias = "fi_tsend")]
@@ -219,6 +241,28 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     }
 
     /// Writes the buffer into a peer's memory, from its beginning on.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// use loom_core::{Access, Domain, Forever, Mr};
+    /// use loom_group::{PeerIndex, PeerRegion, Prepared};
+    ///
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let prepared = Prepared::open(&domain, 2, 16)?;
+    /// # let itself = prepared.address()?;
+    /// # let group = prepared.connect([&itself; 2])?;
+    /// let region = Mr::open(group.domain(), vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+    /// // The peer has told this side of its region, by a record or a message. Here both are this side.
+    /// let part = PeerRegion::new(PeerIndex(1), region.remote()).slice(8..16).expect("it lies within the region");
+    /// let written = group.cq().post(b"8 bytes.".to_vec(), Forever, |bytes| group.write(&part, bytes))?;
+    /// group.cq().finish(written, Forever)?.result()?;
+    /// let read = group.cq().post(vec![0; 8], Forever, |room| group.read(&part, room))?;
+    /// assert_eq!(group.cq().finish(read, Forever)?.into_buf(), b"8 bytes.");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Endpoint::write`](loom_core::Endpoint::write).

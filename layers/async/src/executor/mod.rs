@@ -51,6 +51,32 @@ pub const BUDGET: usize = 64;
 /// # Panics in tasks
 /// A task that panics is dropped; the panic goes on to the caller of the round. The executor can be used again, and no other task misses a
 /// wake-up.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::cell::Cell;
+///
+/// use loom_async::LocalExecutor;
+/// use loom_async::clock::StdClock;
+/// use loom_async::timers::Timers;
+///
+/// // Tasks of one type, which the compiler infers.
+/// let sum = Cell::new(0);
+/// let adds = async |number| sum.set(sum.get() + number);
+/// let executor = LocalExecutor::new(3)?;
+/// for number in [1, 2, 3] {
+///     executor.spawn(adds(number))?;
+/// }
+/// let full = executor.spawn(adds(4)).expect_err("it was opened for three tasks");
+/// // Nothing is driven but timers, which no task uses. With a fabric: `&(&driver, &timers)`.
+/// executor.run(&Timers::new(StdClock::new()));
+/// assert_eq!(sum.get(), 6);
+/// // Their places are free now.
+/// executor.spawn(full.0)?;
+/// assert_eq!((executor.len(), executor.capacity()), (1, 3));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct LocalExecutor<F> {
     table: Table<F>,
     budget: Cell<usize>,
@@ -140,12 +166,50 @@ impl<F> LocalExecutor<F> {
     }
 
     /// A handle that adds tasks, for tasks.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use core::cell::Cell;
+    /// use core::pin::Pin;
+    /// use std::rc::Rc;
+    ///
+    /// use loom_async::LocalExecutor;
+    /// use loom_async::clock::StdClock;
+    /// use loom_async::timers::Timers;
+    ///
+    /// type Task = Pin<Box<dyn Future<Output = ()>>>;
+    /// let executor = LocalExecutor::<Task>::new(2)?;
+    /// let (spawner, ran) = (executor.spawner(), Rc::new(Cell::new(false)));
+    /// let told = ran.clone();
+    /// executor.spawn(Box::pin(async move {
+    ///     let second = spawner.spawn(Box::pin(async move { told.set(true) })).expect("there is a place");
+    ///     assert!(spawner.contains(second));
+    /// }))?;
+    /// executor.run(&Timers::new(StdClock::new()));
+    /// assert!(ran.get());
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub fn spawner(&self) -> Spawner<F> {
         Spawner::new(self.table.clone())
     }
 
     /// Drops a task; one that cancels itself is dropped when it returns from its poll. Says whether the task was there.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use core::future::{Pending, pending};
+    ///
+    /// use loom_async::LocalExecutor;
+    ///
+    /// let executor = LocalExecutor::<Pending<()>>::new(1)?;
+    /// let task = executor.spawn(pending())?;
+    /// assert!(executor.contains(task) && executor.cancel(task));
+    /// assert!(!executor.cancel(task) && executor.is_empty());
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     pub fn cancel(&self, task: TaskId) -> bool {
         self.table.cancel(task)
     }
@@ -153,6 +217,28 @@ impl<F> LocalExecutor<F> {
 
 impl<F: Future<Output = ()>> LocalExecutor<F> {
     /// Runs one [round](Self#rounds), for programs that have a loop of their own.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use core::time::Duration;
+    ///
+    /// use loom_async::clock::ManualClock;
+    /// use loom_async::timers::Timers;
+    /// use loom_async::{LocalExecutor, Round};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timers = Timers::new(&clock);
+    /// let executor = LocalExecutor::new(1)?;
+    /// executor.spawn(async { timers.sleep(Duration::from_millis(5)).await })?;
+    /// assert_eq!(executor.round(&timers), Round { polled: 1, events: 0 });
+    /// clock.advance(Duration::from_millis(5));
+    /// // The turn at the end of a round wakes the task, and the next round polls it.
+    /// assert_eq!(executor.round(&timers), Round { polled: 0, events: 1 });
+    /// assert_eq!(executor.round(&timers), Round { polled: 1, events: 0 });
+    /// assert!(executor.is_empty());
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     pub fn round<D: Drive + ?Sized>(&self, drive: &D) -> Round {
         let polled = self.table.poll_woken();
         Round { polled, events: drive.turn(self.budget.get()) }

@@ -24,6 +24,28 @@ use crate::clock::Clock;
 /// future's first poll takes constant time; its end, or its being dropped, takes logarithmic time, amortised over all.
 ///
 /// No future is woken early. How late it is depends on how often the program takes a turn.
+///
+/// ```
+/// use core::time::Duration;
+///
+/// use loom_async::block_on;
+/// use loom_async::clock::{Clock, ManualClock};
+/// use loom_async::timers::Timers;
+/// use loom_core::objects::driver::Drive;
+///
+/// /// Each turn of this is a millisecond.
+/// struct Ticks<'t>(&'t Timers<ManualClock>);
+/// impl Drive for Ticks<'_> {
+///     fn turn(&self, budget: usize) -> usize {
+///         self.0.clock().advance(Duration::from_millis(1));
+///         self.0.turn(budget)
+///     }
+/// }
+///
+/// let timers = Timers::new(ManualClock::new());
+/// block_on(&Ticks(&timers), timers.sleep(Duration::from_millis(20)));
+/// assert_eq!(timers.clock().now(), Duration::from_millis(20));
+/// ```
 pub struct Timers<C> {
     clock: C,
     heap: Heap,
@@ -43,6 +65,22 @@ impl<C: Clock> Timers<C> {
     }
 
     /// The earliest time that a future waits for, for programs that sleep.
+    ///
+    /// ```
+    /// use core::pin::pin;
+    /// use core::task::{Context, Waker};
+    /// use core::time::Duration;
+    ///
+    /// use loom_async::clock::ManualClock;
+    /// use loom_async::timers::Timers;
+    ///
+    /// let timers = Timers::new(ManualClock::new());
+    /// assert_eq!(timers.next_deadline(), None);
+    /// let mut sleep = pin!(timers.sleep(Duration::from_secs(3)));
+    /// // A future waits when it has been polled.
+    /// assert!(sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    /// assert_eq!(timers.next_deadline(), Some(Duration::from_secs(3)));
+    /// ```
     #[must_use]
     pub fn next_deadline(&self) -> Option<Duration> {
         self.heap.earliest()
@@ -64,6 +102,23 @@ impl<C: Clock> Timers<C> {
     ///
     /// # Errors
     /// [`Elapsed`] if the time has come first. A future that is over when it is polled is never too late.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use core::future::{pending, ready};
+    /// use core::time::Duration;
+    ///
+    /// use loom_async::block_on;
+    /// use loom_async::clock::{Clock, StdClock};
+    /// use loom_async::timers::{Elapsed, Timers};
+    ///
+    /// let timers = Timers::new(StdClock::new());
+    /// // One deadline for several futures.
+    /// let deadline = timers.clock().now() + Duration::from_millis(2);
+    /// assert_eq!(block_on(&timers, timers.timeout_at(deadline, ready(7))), Ok(7));
+    /// assert_eq!(block_on(&timers, timers.timeout_at(deadline, pending::<()>())), Err(Elapsed));
+    /// # }
+    /// ```
     pub fn timeout_at<F: IntoFuture>(&self, deadline: Duration, future: F) -> Timeout<'_, C, F::IntoFuture> {
         Timeout::new(self.sleep_until(deadline), future.into_future())
     }

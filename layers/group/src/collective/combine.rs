@@ -23,6 +23,34 @@ pub trait Combine<E> {
 pub struct Associative<F>(pub F);
 
 /// A function that is associative, and whose operands may change places.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # use loom_core::{Domain, Forever};
+/// # use loom_group::{PeerIndex, Prepared};
+/// use loom_group::collective::{Commutative, Team, TeamAttr};
+///
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let prepared = Prepared::open(&domain, 1, 32)?;
+/// # let itself = prepared.address()?;
+/// # let group = prepared.connect([&itself])?;
+/// # let packets = std::iter::repeat_with(|| Vec::with_capacity(4096));
+/// let team = Team::open(&group, TeamAttr::new(1), (0..1).map(PeerIndex), 0, packets)?;
+/// // The greatest common divisor of what the members have.
+/// let divisor = Commutative(|mut a: u64, mut b: u64| {
+///     while b != 0 {
+///         (a, b) = (b, a % b);
+///     }
+///     a
+/// });
+/// let mut of_all = [0];
+/// team.all_reduce(divisor, &[12], &mut of_all)?.wait(Forever)?;
+/// assert_eq!(of_all, [12]);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Commutative<F>(pub F);
 

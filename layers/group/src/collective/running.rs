@@ -143,6 +143,34 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
 
     /// Drives the queue of the group, and goes on as far as it can. Says whether the collective is over.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # use loom_core::Domain;
+    /// # use loom_group::{PeerIndex, Prepared};
+    /// use loom_group::collective::{Sum, Team, TeamAttr};
+    ///
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let prepared = Prepared::open(&domain, 1, 32)?;
+    /// # let itself = prepared.address()?;
+    /// # let group = prepared.connect([&itself])?;
+    /// // Two collectives may be under way at a time. Of one member they are over soon.
+    /// let attr = TeamAttr::new(1).with_at_once(2);
+    /// let packets = std::iter::repeat_with(|| Vec::with_capacity(4096));
+    /// let team = Team::open(&group, attr, (0..1).map(PeerIndex), 0, packets)?;
+    /// let (mut sums, mut all) = ([0; 3], [0; 3]);
+    /// let mut reduces = team.all_reduce(Sum, &[1_u64, 2, 3], &mut sums)?;
+    /// let mut gathers = team.all_gather(&[7_u32, 8, 9], &mut all)?;
+    /// while !(reduces.turn()? & gathers.turn()?) {
+    ///     // The program computes something else meanwhile.
+    /// }
+    /// drop((reduces, gathers));
+    /// assert_eq!((sums, all), ([1, 2, 3], [7, 8, 9]));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// - [`CollectiveError::Queue`]: [`CqError::Driven`] if a driver polls the queue; and as [`Cq::progress`](loom_core::Cq::progress). The collective is
     ///   still under way, and can be turned again; but not with [`CqError::UnknownKey`], if the program has taken a completion of the collective.
