@@ -12,6 +12,17 @@ use super::{sys, text};
 
 /// The environment variables that libfabric and its providers read, with what they are set to. Providers are loaded for it.
 ///
+/// ```
+/// use loom_fabric::ofi;
+///
+/// let params = ofi::params()?;
+/// for param in params.iter().filter(|param| param.value.is_some()) {
+///     println!("{}={} ({})", param.name, param.value.unwrap_or(""), param.help);
+/// }
+/// assert!(params.iter().any(|param| param.name == "FI_LOG_LEVEL"));
+/// # Ok::<_, loom_fabric::loom_core::Errno>(())
+/// ```
+///
 /// # Errors
 /// What libfabric reports.
 ///

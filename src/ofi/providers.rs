@@ -16,6 +16,15 @@ use super::sys;
 
 /// The providers that this libfabric has, usable on this machine or not.
 ///
+/// ```
+/// use loom_fabric::ofi;
+///
+/// let mut providers = ofi::providers()?;
+/// let sockets = providers.find(|provider| provider.name() == "sockets").expect("this libfabric has it");
+/// println!("{} {}", sockets.name(), sockets.version());
+/// # Ok::<_, loom_fabric::Error>(())
+/// ```
+///
 /// # Errors
 /// [`QueryError::NoMatch`] if there is none, [`QueryError::LibraryTooOld`], or what libfabric reports.
 ///

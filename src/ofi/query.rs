@@ -161,6 +161,19 @@ impl From<QueryError> for Error {
 impl<L: Level> Ofi<L> {
     /// What libfabric offers, the best first, as libfabric ranks it.
     ///
+    /// ```
+    /// use loom_fabric::ofi::{Local, Ofi, QueryError};
+    /// use loom_fabric::{Caps, Hints};
+    ///
+    /// let hints = Hints { caps: Caps::MSG | Caps::TAGGED, provider: Some("tcp;ofi_rxm"), ..Hints::default() };
+    /// let info = Ofi::<Local>::query(&hints)?.next().expect("a list is not empty");
+    /// assert!(info.caps().contains(Caps::TAGGED));
+    ///
+    /// let hints = Hints { provider: Some("no such provider"), ..Hints::default() };
+    /// assert_eq!(Ofi::<Local>::query(&hints).map(drop), Err(QueryError::NoMatch));
+    /// # Ok::<_, loom_fabric::Error>(())
+    /// ```
+    ///
     /// Beyond the hints, the query says what loom is ready for by itself: contexts (`FI_CONTEXT`, `FI_CONTEXT2`), receives that peers'
     /// writes use up (`FI_RX_CQ_DATA`), arrays that last (`FI_ASYNC_IOV`),
     /// registration with virtual addresses, allocated memory, keys of the provider, and regions that are told of events and
