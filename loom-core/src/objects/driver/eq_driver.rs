@@ -31,6 +31,37 @@ use crate::vocabulary::{CmData, EndpointAddr, Errno};
 /// What no future waits for is kept for [`next_event`](Self::next_event): requests of peers, and connections that have ended.
 ///
 /// A counted handle, and one of its queue; futures have it, too. Polling the queue besides takes events away from futures.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::driver::{CqDriver, EqDriver};
+/// use loom_core::transport::Connected;
+/// use loom_core::{Eq, EqEvent, Error, Info, ThePeer};
+///
+/// /// Accepts one peer, and sends back its first message. The executor drives `(&driver, &connections)`.
+/// async fn echo_once<'m, T: Connected>(
+///     driver: &CqDriver<'m, T, Vec<u8>>,
+///     connections: &EqDriver<'m, T>,
+///     info: &Info<T>,
+/// ) -> Result<(), Error> {
+///     let listener = connections.eq().listen(info)?;
+///     println!("{}", listener.address()?);
+///     let request = loop {
+///         if let EqEvent::Request(request) = connections.next_event().await? {
+///             break request;
+///         }
+///     };
+///     let endpoint = request.endpoint(driver.cq(), connections.eq())?;
+///     // Posted before the connection is there: the peer's message finds it.
+///     let received = endpoint.recv(ThePeer, vec![0; 64])?;
+///     let endpoint = connections.accept(endpoint, b"").await?;
+///     let (mut message, transfer) = driver.finish(received).await?.into_result()?;
+///     message.truncate(transfer.len());
+///     driver.run(message, |message| endpoint.send(ThePeer, message)).await?.result()?;
+///     Ok(())
+/// }
+/// # }
+/// ```
 pub struct EqDriver<'m, T: Connected> {
     body: Handle<'m, EqDriverInner<'m, T>>,
 }

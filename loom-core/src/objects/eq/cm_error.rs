@@ -47,6 +47,27 @@ impl fmt::Display for CmError {
 impl core::error::Error for CmError {}
 
 /// What was refused: the reason, and what it was for, as it was.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{Connecting, Idle};
+/// use loom_core::objects::eq::CmError;
+/// use loom_core::transport::Connected;
+/// use loom_core::{EndpointAddr, Error, MsgEndpoint};
+///
+/// /// Connects with `data` for the peer, or without if connections of the provider carry less.
+/// fn connect<'m, T: Connected>(
+///     endpoint: MsgEndpoint<'m, T, Vec<u8>, Idle>,
+///     to: &EndpointAddr,
+///     data: &[u8],
+/// ) -> Result<MsgEndpoint<'m, T, Vec<u8>, Connecting>, Error> {
+///     match endpoint.connect(to, data) {
+///         Err(refused) if matches!(refused.error, CmError::DataTooLong { .. }) => Ok(refused.what.connect(to, b"")?),
+///         connecting => Ok(connecting?),
+///     }
+/// }
+/// # }
+/// ```
 pub struct Refused<E> {
     /// The endpoint, or the request.
     pub what: E,

@@ -8,6 +8,34 @@ use crate::transport::connected::Fault;
 use crate::vocabulary::{CmData, Errno, EventKind};
 
 /// An event.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{Connecting, Established};
+/// use loom_core::transport::Connected;
+/// use loom_core::{Deadline, Eq, EqEvent, Errno, Error, MsgEndpoint};
+///
+/// /// Waits until an endpoint is connected. Events of other endpoints are dropped here.
+/// fn established<'m, T: Connected>(
+///     eq: &Eq<'m, T>,
+///     mut endpoint: MsgEndpoint<'m, T, Vec<u8>, Connecting>,
+///     mut until: impl Deadline,
+/// ) -> Result<MsgEndpoint<'m, T, Vec<u8>, Established>, Error> {
+///     while !until.passed() {
+///         match eq.poll()? {
+///             Some(EqEvent::Connected(event)) => match endpoint.established(&event) {
+///                 Ok(established) => return Ok(established),
+///                 Err(other) => endpoint = other,
+///             },
+///             Some(EqEvent::Failed(failure)) if failure.is_of(&endpoint) => return Err(failure.into()),
+///             Some(EqEvent::Shutdown(event)) if event.is_of(&endpoint) => return Err(Errno::ENOTCONN.into()),
+///             _ => {}
+///         }
+///     }
+///     Err(Errno::ETIMEDOUT.into())
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "there is no allocator to box a request with")]
