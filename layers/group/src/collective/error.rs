@@ -22,7 +22,7 @@ pub enum CollectiveError {
         /// As many places does the queue need, for this team alone.
         needs: usize,
     },
-    /// The provider ignores bits of tags that the number of the team needs, or has no tagged messages.
+    /// The provider ignores bits of tags that the number of the team needs.
     TagBits,
     /// The connections have no tagged messages, and the provider does not promise that messages stay in order ([`MsgOrder::SAS`]).
     ///

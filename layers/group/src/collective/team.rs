@@ -124,7 +124,7 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     /// # Errors
     /// - [`CollectiveError::Schedule`]: there is no such rank, or there are more than [`MOST`](Self::MOST) members.
     /// - [`CollectiveError::TagBits`]: the provider ignores bits of tags (`mem_tag_format`) that the number of the team needs. Over `net`, which
-    ///   ignores the highest, the number is below 128. Or one endpoint for all members has no tagged messages.
+    ///   ignores the highest, the number is below 128.
     /// - [`CollectiveError::Order`]: over connections without tagged messages, the provider does not promise their order.
     /// - [`CollectiveError::AtOnce`]: over connections without tagged messages, more than one collective at a time.
     /// - [`CollectiveError::NumberTaken`]: an open team of this group has the number; or is there, over connections without tagged messages.
@@ -144,8 +144,7 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         A: Clone,
     {
         let granted = group.cq().info().attributes();
-        let has_tags = granted.caps.contains(Caps::TAGGED);
-        let by_order = !has_tags && matches!(group.links, Links::Each(_));
+        let by_order = !granted.caps.contains(Caps::TAGGED) && matches!(group.links, Links::Each(_));
         if by_order {
             if !granted.tx.msg_order.intersection(granted.rx.msg_order).contains(MsgOrder::SAS) {
                 return Err(CollectiveError::Order);
@@ -154,9 +153,9 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
                 return Err(CollectiveError::AtOnce);
             }
         } else {
-            // Zeros in front are bits that the provider ignores.
+            // Zeros in front are bits that the provider ignores. Without tagged messages there may be collectives of the provider's own.
             let ignored = granted.endpoint.mem_tag_format.leading_zeros();
-            if !has_tags || attr.number.leading_zeros() < ignored {
+            if attr.number.leading_zeros() < ignored {
                 return Err(CollectiveError::TagBits);
             }
         }
