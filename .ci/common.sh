@@ -38,6 +38,9 @@ packages() {
 
 libfabric() { packages gcc libfabric-dev libclang-dev pkg-config; }
 
+# The day of the year: among all steps, what takes too long for each time has its turn by it.
+DAY=$((10#$(date +%j)))
+
 nightly() { rustup toolchain list 2>/dev/null | grep -q '^nightly'; }
 
 # Runs a command and fails if it does, or if its test runners executed no test.

@@ -18,7 +18,7 @@ step_fuzz() { # every fuzz target for a short while, with AddressSanitizer, and 
     rm -f "$log"
 }
 
-step_asan() { # AddressSanitizer over the tests, with a planted fault as control
+step_asan() { # AddressSanitizer over the tests, with a planted fault as control; among all steps over libfabric's providers every other day
     nightly || { skip "no nightly toolchain"; return 0; }
     libfabric
     # Leaks are not looked for: some tests forget handles on purpose, and libfabric keeps pools.
@@ -34,17 +34,25 @@ step_asan() { # AddressSanitizer over the tests, with a planted fault as control
         --test futures --test teams --test group --test provided --test exchange --test groups --test group_connections -- --skip every_sequence --skip teams_run --skip group_of_1000 --skip random:: --skip locked_memory_is_locked_or_refused --skip memory:: \
         --skip credit_always_comes_back --skip ordinary_addresses_are_found --skip handles_of_another_table \
         --skip every_operation_brings
-    # Other allocators than the global one are none of the sanitizer's, and some providers show it nothing that others do not. The
-    # programs that are not here run under valgrind.
-    programs "${tests[@]}" --test transports --test connected --test ofi_raw --test ofi_regions --test ofi_scalable --test shm_processes \
-        -- --skip soft-static-arena --skip soft-pools --skip soft-bumpalo --skip net:: --skip udp:: --skip "sockets, datagrams::"
+    if [ -n "$EVERYTHING" ] && ((DAY % 2 == 0)); then
+        skip "AddressSanitizer over libfabric's providers: it is valgrind's day"
+    else
+        asan_over_libfabric "${tests[@]}"
+    fi
     # One seed, another one each day.
-    LOOM_SEED=$((1 + 10#$(date +%j) % 199)) tested "${tests[@]}" --test fault_injection
+    LOOM_SEED=$((1 + DAY % 199)) tested "${tests[@]}" --test fault_injection
     local plant
     for plant in plants_a_use_after_free plants_a_write_from_freed_memory; do
         fails_with "AddressSanitizer: heap-use-after-free" "${tests[@]}" --test controls -- --ignored "$plant"
     done
     unset RUSTFLAGS ASAN_OPTIONS CARGO_TARGET_DIR
+}
+
+asan_over_libfabric() {
+    # Other allocators than the global one are none of the sanitizer's, and some providers show it nothing that others do not. The
+    # programs that are not here run under valgrind.
+    programs "$@" --test transports --test connected --test ofi_raw --test ofi_regions --test ofi_scalable --test shm_processes \
+        -- --skip soft-static-arena --skip soft-pools --skip soft-bumpalo --skip net:: --skip udp:: --skip "sockets, datagrams::"
 }
 
 # The program of a test, which valgrind runs itself.
@@ -59,9 +67,13 @@ under_valgrind() {
     timeout 600 valgrind --quiet --error-exitcode=9 --fair-sched=yes --suppressions=.ci/valgrind.supp "$@" --test-threads 1
 }
 
-step_valgrind() { # closing and forgetting under valgrind, over every provider of both versions, with a planted fault as control; among all steps one version a day
+step_valgrind() { # closing and forgetting under valgrind, over every provider of both versions, with a planted fault as control; among all steps one version every other day
     libfabric
     packages valgrind python3
+    if [ -n "$EVERYTHING" ] && ((DAY % 2)); then
+        skip "valgrind: it is AddressSanitizer's day"
+        return 0
+    fi
     local name folder controls versions others
     local -A programs
     for name in transports connected ofi_collectives ofi_scalable ofi_multicast ofi_raw ofi_counters ofi_device; do
@@ -72,8 +84,8 @@ step_valgrind() { # closing and forgetting under valgrind, over every provider o
     # Those that go through every moment of long transfers are left to AddressSanitizer.
     local short=(--skip threads_close --skip closing_in_the_middle --skip closed_in_the_middle_of_a_message --skip closed_in_the_middle_of_writes)
     if [ -n "$EVERYTHING" ]; then
-        versions=("${versions[10#$(date +%j) % 2]}")
-        skip "one version of libfabric under valgrind: the other one's turn is tomorrow"
+        versions=("${versions[DAY / 2 % 2]}")
+        skip "one version of libfabric under valgrind: the other one has its turn on other days"
     fi
     for folder in "${versions[@]}"; do
         LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[transports]}" clos "${short[@]}"
