@@ -1,10 +1,20 @@
 # shellcheck shell=bash disable=SC2154
 # Form, lints, documentation, packages, and what builds. A part of `.ci/run`.
 
+# Whether a workflow for hosted runners calls every step that there is, and none that there is not.
+workflow_has_steps() {
+    local called different
+    called=$(sed -n 's/^ \{10\}- \([a-z_ ]*\)$/\1/p; s|^ *- run: \.ci/run \([a-z_ ]*\)$|\1|p' "$1" | tr ' ' '\n')
+    different=$(sort <(printf '%s\n' semver "${STEPS[@]}") <(echo "$called") | uniq -u | head -1)
+    [ -z "$different" ] || { echo "'$different' is in one of the workflow and .ci/run"; return 1; }
+}
+
 step_format() { # rustfmt, and comments with words that hide the subject: no more than there were, with a control
     command -v python3 >/dev/null || packages python3
     .ci/plain
     fails_with "more comments hide who does something" .ci/plain --plant
+    workflow_has_steps .github/workflows/ci.yml
+    fails_with "'planted' is in one of the workflow and .ci/run" workflow_has_steps <(sed 's/\btsan\b/planted/' .github/workflows/ci.yml)
     cargo fmt --all --check
     cargo fmt --manifest-path fuzz/Cargo.toml --check
     cargo fmt --manifest-path benches/Cargo.toml --check
@@ -44,7 +54,7 @@ step_docs() { # rustdoc, warnings denied; no more items without an example than 
     fails_with "more items have no example" .ci/examples --plant
 }
 
-step_packages() { # every package is complete, and is documented without a libfabric; licences of dependencies
+step_packages() { # every package is complete, and is documented without a libfabric, with controls
     libfabric
     command -v python3 >/dev/null || packages python3
     local folder=$PWD/target/packages wanted made
@@ -54,8 +64,6 @@ step_packages() { # every package is complete, and is documented without a libfa
     cargo publish --workspace --dry-run --no-verify --locked --allow-dirty --target-dir "$folder/publish"
     .ci/packages "$folder/package"
     fails_with "loom-fabric-core: PLANTED is not in the package" .ci/packages --plant "$folder/package"
-    fails_with "the licence MIT is not accepted" .ci/packages --plant "$folder/package"
-    fails_with "comes from registry" .ci/packages --plant "$folder/package"
     # As docs.rs does it.
     DOCS_RS=1 PKG_CONFIG=/bin/false LIBCLANG_PATH=/nonexistent RUSTDOCFLAGS="-D warnings" \
         cargo doc --locked --workspace --no-deps --all-features --target-dir "$folder/docs"
@@ -74,6 +82,35 @@ step_packages() { # every package is complete, and is documented without a libfa
     elif [[ $(rustc --version) != "rustc $wanted."* ]]; then
         skip "the oldest Rust, $wanted, which is not installed"
     fi
+}
+
+step_deny() { # what users build with loom: licences, sources, each once (deny.toml); security advisories, if they can be had; with controls
+    cargo_tool cargo-deny 0.20.2
+    local deny=$TOOLS/bin/cargo-deny planted
+    "$deny" --locked check bans licenses sources
+    if "$deny" fetch db >/dev/null 2>&1; then
+        "$deny" --locked check advisories
+    else
+        skip "advisories, whose database cannot be had"
+    fi
+    planted=$(mktemp --suffix .toml)
+    sed 's/"MIT", //; s/crates.io-index/planted/' deny.toml >"$planted"
+    fails_with "error[rejected]" "$deny" --locked --config "$planted" check licenses
+    fails_with "error[source-not-allowed]" "$deny" --locked --config "$planted" check sources
+    rm "$planted"
+}
+
+step_semver() { # by name alone: what users can name is as in the newest release, or the version says that it is not, with a control
+    libfabric
+    cargo_tool cargo-semver-checks 0.51.0
+    local semver=("$TOOLS/bin/cargo-semver-checks" semver-checks) release planted
+    release=$(git describe --tags --match 'v*' --abbrev=0 2>/dev/null) || { skip "there is no release yet: compared with HEAD"; release=HEAD; }
+    "${semver[@]}" --workspace --default-features --baseline-rev "$release"
+    planted=$(mktemp -d)
+    git clone --quiet . "$planted"
+    sed -i '/^pub use owns::Owns;/d' "$planted/loom-alloc/src/lib.rs"
+    fails_with "trait loom_alloc::Owns, previously in" "${semver[@]}" --manifest-path "$planted/loom-alloc/Cargo.toml" --baseline-root .
+    rm -rf "$planted"
 }
 
 step_features() { # every set of features builds, and the core depends on what it says

@@ -4,9 +4,7 @@
 step_fuzz() { # every fuzz target for a short while, with AddressSanitizer, and a planted bug as control, another one each day
     nightly || { skip "no nightly toolchain"; return 0; }
     packages g++
-    if [ ! -x "$TOOLS/bin/cargo-fuzz" ]; then
-        cargo install --quiet --debug --locked cargo-fuzz --version 0.13.2 --root "$TOOLS" --target-dir "$TOOLS/build"
-    fi
+    cargo_tool cargo-fuzz 0.13.2
     # Beside each other: most of both is building what cannot be split.
     local log plant
     log=$(mktemp)
