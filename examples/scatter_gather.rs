@@ -224,7 +224,7 @@ fn over_memory(options: &Options) -> Result<String, Failure> {
     let endpoints = u16::try_from(options.workers + 1)?;
     let network = Network::new(NetworkAttr { endpoints, ..NetworkAttr::DEFAULT })?;
     let hints = Hints { caps: CAPS, ..Hints::default() };
-    let info = network.query(&hints).ok_or("the network does not grant what is asked for")?;
+    let info = network.query(&hints)?;
     let domain = &Domain::open(&info)?;
     let failed = &AtomicBool::new(false);
     let ends = |outcome: &Result<(), Failure>| failed.fetch_or(outcome.is_err(), Ordering::Relaxed);

@@ -32,7 +32,7 @@ pub(crate) fn open(clients: u16, memory: usize) -> Result<(Server<Memory>, Vec<C
     let endpoints = clients.saturating_add(1);
     let network = Network::new(NetworkAttr { endpoints, regions: endpoints, ..NetworkAttr::DEFAULT })?;
     let hints = Hints { caps: CAPS, ..Hints::default() };
-    let info = network.query(&hints).ok_or(Error::Invalid("the network does not grant what is asked for"))?;
+    let info = network.query(&hints)?;
     let domain = Domain::open(&info)?;
     let server = Node::open(&domain, clients.into())?;
     let mut all = Vec::new();

@@ -17,6 +17,7 @@ use crate::objects::endpoint::{CmError, ParkError, Refused, Unmet};
 use crate::objects::eq::{EqError, Failure};
 use crate::objects::mr::CloseError;
 use crate::profiles::ProfileError;
+use crate::soft::NotOffered;
 use crate::tagged::wire::WireError;
 use crate::tagged::{AddLinkError, LinkError};
 use crate::transport::Transport;
@@ -89,6 +90,8 @@ pub enum Error {
     Layout(LayoutError),
     /// A provider does not keep what a profile says.
     Profile(ProfileError),
+    /// A network of the software transport does not offer what the hints ask for.
+    Offer(NotOffered),
     /// The provider said no to something else.
     Provider(Errno),
     /// Bytes of a peer that are no packet of tagged messages.
@@ -155,6 +158,7 @@ impl fmt::Display for Error {
             Error::Arrivals(error) => error.fmt(f),
             Error::Layout(error) => error.fmt(f),
             Error::Profile(error) => error.fmt(f),
+            Error::Offer(error) => error.fmt(f),
             Error::Provider(errno) => write!(f, "the provider refused: {errno}"),
             Error::Wire(error) => error.fmt(f),
             Error::Full(what) => write!(f, "full: {what}"),
@@ -182,7 +186,7 @@ from! {
     OpenError => Open, PostError => Post, OpError => Operation, CqError => Queue, InsertError => Insert, AddressError => Address, CmError => Connection,
     EqError => Events, CounterError => Counter, OutOfWindow => Window, ElementError => Element, LinkError => Link, AddLinkError => AddLink,
     Errno => Provider, WireError => Wire, ArrivalsError => Arrivals, LayoutError => Layout,
-    ProfileError => Profile
+    ProfileError => Profile, NotOffered => Offer
 }
 
 /// The endpoint is dropped.

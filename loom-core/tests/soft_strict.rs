@@ -132,7 +132,7 @@ fn capabilities_are_granted_when_they_are_asked_for() {
     assert_eq!(caps(true, Caps::RMA | Caps::READ), Caps::RMA | Caps::READ | local);
     let more = Caps::TAGGED | Caps::SOURCE | Caps::DIRECTED_RECV;
     assert_eq!(caps(true, more), more | messages | local);
-    assert!(network(true).query(&Hints { caps: Caps::MULTICAST, ..Hints::default() }).is_none());
+    assert!(network(true).query(&Hints { caps: Caps::MULTICAST, ..Hints::default() }).is_err());
     // What is not granted is refused.
     over_both_with(&Hints { caps: Caps::MSG, ..Hints::default() }, |strict, world| {
         let tagged = world.a.tagged_recv(Source::Any, Tag(1), bytes(8)).map_err(|rejected| rejected.error);
@@ -169,7 +169,7 @@ fn directed_receives_without_tag_are_refused() {
 #[test]
 fn orders_of_memory_access_are_granted_when_they_are_asked_for() {
     let order = |strict, asked| {
-        let info = network(strict).query(&Hints::default().with_msg_order(asked))?;
+        let info = network(strict).query(&Hints::default().with_msg_order(asked)).ok()?;
         let all = info.attributes();
         assert_eq!(all.tx.msg_order, all.rx.msg_order);
         Some((all.tx.msg_order, all.endpoint.max_order_waw_size > 0, all.endpoint.max_order_raw_size > 0))
@@ -198,7 +198,7 @@ fn sixty_four_bytes_are_injected_and_no_more() {
         hints.tx_attr.inject_size = size;
         hints
     };
-    assert!(network(true).query(&hints(64)).is_some() && network(true).query(&hints(65)).is_none());
+    assert!(network(true).query(&hints(64)).is_ok() && network(true).query(&hints(65)).is_err());
 }
 
 /// What posts to a peer for the first time.
@@ -577,6 +577,6 @@ fn a_strict_network_says_that_it_is_one() {
         let network = network(strict);
         assert_eq!((network.info().domain(), network.attr().strict), (name, strict));
         let hints = Hints { domain: Some("memory"), ..Hints::default() };
-        assert_eq!(network.query(&hints).is_some(), !strict);
+        assert_eq!(network.query(&hints).is_ok(), !strict);
     }
 }

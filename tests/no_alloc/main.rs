@@ -224,13 +224,13 @@ fn soft(tally: &mut Tally) {
             tally.deferred("soft", &network.info(), scaled(100_000));
             let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::ATOMIC, ..Hints::default() };
             match network.query(&hints) {
-                Some(info) => tally.atomics("soft", &info, scaled(100_000)),
-                None => tally.judge(false, "soft: it has atomic operations"),
+                Ok(info) => tally.atomics("soft", &info, scaled(100_000)),
+                Err(error) => tally.judge(false, &format!("soft: {error}")),
             }
             let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };
             match network.query(&hints) {
-                Some(info) => tally.collectives("soft", &info, scaled(100_000)),
-                None => tally.judge(false, "soft: it has collective operations"),
+                Ok(info) => tally.collectives("soft", &info, scaled(100_000)),
+                Err(error) => tally.judge(false, &format!("soft: {error}")),
             }
             // Where contexts are memory for the transport, as over some hardware.
             let rounds = scaled(10_000);

@@ -71,7 +71,7 @@ impl Card {
 pub(crate) fn find(hints: &Hints<'_>) -> Result<Found, String> {
     let mut offers = Vec::new();
     let network = Network::new(NetworkAttr::default()).map_err(|error| format!("the software network: {error}"))?;
-    if let Some(info) = network.query(hints) {
+    if let Ok(info) = network.query(hints) {
         offers.push(Offer::of(&info, info.to_string(), true));
     }
     let library = libfabric(hints, &mut offers)?;

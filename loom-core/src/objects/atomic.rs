@@ -19,7 +19,7 @@ use crate::vocabulary::{Caps, Errno};
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;
 /// let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-/// let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+/// let domain = Domain::open(&network.query(&hints)?)?;
 /// // The program asks once, before it posts.
 /// let add: Granted<FetchOp<u64>> = domain.query_atomic(FetchOp::SUM)?;
 /// assert!(add.max_count() >= 1 && add.op() == FetchOp::SUM);
@@ -84,7 +84,7 @@ impl<T: Transport> Domain<'_, T> {
     /// let network = Network::new(NetworkAttr::default())?;
     /// // As over a fabric: `FI_ATOMIC` is granted to those who ask for it.
     /// let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-    /// let domain = Domain::open(&network.query(&hints).expect("it has atomic operations"))?;
+    /// let domain = Domain::open(&network.query(&hints)?)?;
     /// let add = domain.query_atomic(FetchOp::<u64>::SUM)?;
     ///
     /// let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);

@@ -13,7 +13,7 @@
 //! use loom_core::{Hints, Tag, TagMatch};
 //!
 //! let network = Network::new(NetworkAttr::default())?;
-//! let info = network.query(&Hints::of_profile::<Software>()).expect("the default network keeps the profile");
+//! let info = network.query(&Hints::of_profile::<Software>())?;
 //! info.meets::<Software>()?;
 //!
 //! let domain = Domain::open(&info)?;

@@ -7,7 +7,7 @@ use super::attributes::{PROVIDER, attributes};
 use super::faults::Plan;
 use super::handles::{SoftAv, SoftDomain, SoftFabric, SoftInfo};
 use super::network::Network;
-use super::query::satisfies;
+use super::query::{NotOffered, satisfies};
 use super::required_modes::RequiredModes;
 use super::strict::{QUIRKS, Strict};
 use super::transport::Soft;
@@ -44,11 +44,15 @@ impl<'n> Network<'n> {
     }
 
     /// The network's info, if it satisfies the hints.
-    #[must_use]
+    ///
+    /// # Errors
+    ///
+    /// [`NotOffered`] says which capabilities the network does not have, or which other field of the hints asks for too much.
     #[doc(alias = "fi_getinfo")]
-    pub fn query(&self, hints: &Hints<'_>) -> Option<Info<Soft<'n>>> {
+    pub fn query(&self, hints: &Hints<'_>) -> Result<Info<Soft<'n>>, NotOffered> {
         let info = self.granting(hints, Plan::new(0));
-        satisfies(&info, hints).then_some(info)
+        satisfies(&info, hints)?;
+        Ok(info)
     }
 }
 

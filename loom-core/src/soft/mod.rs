@@ -62,7 +62,7 @@
 //! let network = Network::new(NetworkAttr { strict: true, ..NetworkAttr::DEFAULT })?;
 //! // As over a fabric: who wants to know where messages come from asks for it.
 //! let hints = Hints { caps: Caps::MSG | Caps::SOURCE, ..Hints::default() };
-//! let info = network.query(&hints).expect("it can grant that");
+//! let info = network.query(&hints)?;
 //! assert!(info.caps().contains(Caps::SOURCE) && !network.info().caps().contains(Caps::SOURCE));
 //! # }
 //! # Ok::<_, loom_core::Error>(())
@@ -231,6 +231,7 @@ pub use counter::SoftCounter;
 pub use faults::{Every, Injected, Plan};
 pub use handles::{SoftAv, SoftCq, SoftDomain, SoftEndpoint, SoftFabric, SoftInfo, SoftMr};
 pub use network::{Network, NetworkAttr};
+pub use query::NotOffered;
 pub use required_modes::RequiredModes;
 pub use signals::SoftSignal;
 pub use transport::Soft;

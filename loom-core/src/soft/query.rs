@@ -1,9 +1,11 @@
-//! Whether a network grants what somebody asks for.
+//! Whether a network offers what hints ask for.
+
+use core::fmt;
 
 use super::transport::Soft;
 use crate::objects::info::{Hints, Info};
 use crate::vocabulary::{
-    AddressFormat, AvType, DomainAttributes, EndpointAttributes, EndpointType, Progress, Protocol, ResourceMgmt,
+    AddressFormat, AvType, Caps, DomainAttributes, EndpointAttributes, EndpointType, Progress, Protocol, ResourceMgmt,
     RxAttributes, TxAttributes, WaitObj,
 };
 
@@ -19,92 +21,152 @@ impl Info<Soft<'_>> {
     }
 }
 
-/// Whether a network's info satisfies what somebody asks for.
-pub(super) fn satisfies(info: &Info<Soft<'_>>, hints: &Hints<'_>) -> bool {
+/// Why a network does not offer what hints ask for: [`Network::query`](crate::soft::Network::query).
+///
+/// # Examples
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::soft::{Network, NetworkAttr, NotOffered};
+/// use loom_core::vocabulary::TxAttributes;
+/// use loom_core::{Caps, Hints};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let hints = Hints { caps: Caps::MSG | Caps::MULTICAST, ..Hints::default() };
+/// assert_eq!(network.query(&hints).unwrap_err(), NotOffered::Caps(Caps::MULTICAST));
+///
+/// let tx_attr = TxAttributes { inject_size: 1 << 20, ..TxAttributes::default() };
+/// let hints = Hints { tx_attr, ..Hints::default() };
+/// assert_eq!(network.query(&hints).unwrap_err(), NotOffered::Hint("tx_attr.inject_size"));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NotOffered {
+    /// The network has none of these capabilities, which [`Hints::caps`] asks for.
+    Caps(Caps),
+    /// The first of the other fields of [`Hints`] that asks for more than there is, or for something else.
+    Hint(&'static str),
+}
+
+impl fmt::Display for NotOffered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotOffered::Caps(caps) => write!(f, "the network does not have the capabilities {caps}"),
+            NotOffered::Hint(field) => write!(f, "the network does not offer what the hint `{field}` asks for"),
+        }
+    }
+}
+
+impl core::error::Error for NotOffered {}
+
+/// Whether a network's info satisfies hints; if not, what it does not offer.
+pub(super) fn satisfies(info: &Info<Soft<'_>>, hints: &Hints<'_>) -> Result<(), NotOffered> {
     let granted = info.attributes();
+    let missing = hints.caps - granted.caps;
+    if !missing.is_empty() {
+        return Err(NotOffered::Caps(missing));
+    }
     let named = |wanted: Option<&str>, name: &str| wanted.is_none_or(|wanted| wanted.eq_ignore_ascii_case(name));
-    granted.caps.contains(hints.caps)
-        && named(hints.provider, info.provider())
-        && named(hints.fabric, info.fabric())
-        && named(hints.domain, info.domain())
-        && (hints.addr_format == AddressFormat::UNSPEC || hints.addr_format == granted.addr_format)
-        && endpoint(&granted.endpoint, &hints.endpoint_attr)
-        && tx(&granted.tx, &hints.tx_attr)
-        && rx(&granted.rx, &hints.rx_attr)
-        && domain(&granted.domain, &hints.domain_attr)
+    first_unmet(&[
+        ("provider", named(hints.provider, info.provider())),
+        ("fabric", named(hints.fabric, info.fabric())),
+        ("domain", named(hints.domain, info.domain())),
+        ("addr_format", hints.addr_format == AddressFormat::UNSPEC || hints.addr_format == granted.addr_format),
         // Endpoints choose their addresses themselves, there is no one to show a key to, and no interface of another version.
-        && hints.source.is_none()
-        && hints.destination.is_none()
-        && hints.node.is_none()
-        && hints.service.is_none()
-        && hints.domain_auth_key.is_none()
-        && hints.endpoint_auth_key.is_none()
-        && hints.api_version.is_none()
+        ("source", hints.source.is_none()),
+        ("destination", hints.destination.is_none()),
+        ("node", hints.node.is_none()),
+        ("service", hints.service.is_none()),
+        ("domain_auth_key", hints.domain_auth_key.is_none()),
+        ("endpoint_auth_key", hints.endpoint_auth_key.is_none()),
+        ("api_version", hints.api_version.is_none()),
+    ])?;
+    endpoint(&granted.endpoint, &hints.endpoint_attr)?;
+    tx(&granted.tx, &hints.tx_attr)?;
+    rx(&granted.rx, &hints.rx_attr)?;
+    domain(&granted.domain, &hints.domain_attr)
 }
 
-fn endpoint(granted: &EndpointAttributes, asked: &EndpointAttributes) -> bool {
-    (asked.kind == EndpointType::UNSPEC || asked.kind == granted.kind)
-        && asked.protocol == Protocol::UNSPEC
-        && asked.protocol_version <= granted.protocol_version
-        && asked.msg_prefix_size <= granted.msg_prefix_size
-        && asked.max_msg_size <= granted.max_msg_size
-        && asked.max_order_raw_size <= granted.max_order_raw_size
-        && asked.max_order_war_size <= granted.max_order_war_size
-        && asked.max_order_waw_size <= granted.max_order_waw_size
-        && asked.tx_ctx_cnt <= granted.tx_ctx_cnt
-        && asked.rx_ctx_cnt <= granted.rx_ctx_cnt
+fn first_unmet(fields: &[(&'static str, bool)]) -> Result<(), NotOffered> {
+    fields.iter().find(|(_, met)| !met).map_or(Ok(()), |(field, _)| Err(NotOffered::Hint(field)))
 }
 
-fn tx(granted: &TxAttributes, asked: &TxAttributes) -> bool {
-    granted.caps.contains(asked.caps)
-        && granted.op_flags.contains(asked.op_flags)
-        && granted.msg_order.contains(asked.msg_order)
-        && granted.comp_order.contains(asked.comp_order)
-        && asked.inject_size <= granted.inject_size
-        && asked.size <= granted.size
-        && asked.iov_limit <= granted.iov_limit
-        && asked.rma_iov_limit <= granted.rma_iov_limit
+fn endpoint(granted: &EndpointAttributes, asked: &EndpointAttributes) -> Result<(), NotOffered> {
+    first_unmet(&[
+        ("endpoint_attr.kind", asked.kind == EndpointType::UNSPEC || asked.kind == granted.kind),
+        ("endpoint_attr.protocol", asked.protocol == Protocol::UNSPEC),
+        ("endpoint_attr.protocol_version", asked.protocol_version <= granted.protocol_version),
+        ("endpoint_attr.msg_prefix_size", asked.msg_prefix_size <= granted.msg_prefix_size),
+        ("endpoint_attr.max_msg_size", asked.max_msg_size <= granted.max_msg_size),
+        ("endpoint_attr.max_order_raw_size", asked.max_order_raw_size <= granted.max_order_raw_size),
+        ("endpoint_attr.max_order_war_size", asked.max_order_war_size <= granted.max_order_war_size),
+        ("endpoint_attr.max_order_waw_size", asked.max_order_waw_size <= granted.max_order_waw_size),
+        ("endpoint_attr.tx_ctx_cnt", asked.tx_ctx_cnt <= granted.tx_ctx_cnt),
+        ("endpoint_attr.rx_ctx_cnt", asked.rx_ctx_cnt <= granted.rx_ctx_cnt),
+    ])
 }
 
-fn rx(granted: &RxAttributes, asked: &RxAttributes) -> bool {
-    granted.caps.contains(asked.caps)
-        && granted.op_flags.contains(asked.op_flags)
-        && granted.msg_order.contains(asked.msg_order)
-        && granted.comp_order.contains(asked.comp_order)
-        && asked.total_buffered_recv <= granted.total_buffered_recv
-        && asked.size <= granted.size
-        && asked.iov_limit <= granted.iov_limit
+fn tx(granted: &TxAttributes, asked: &TxAttributes) -> Result<(), NotOffered> {
+    first_unmet(&[
+        ("tx_attr.caps", granted.caps.contains(asked.caps)),
+        ("tx_attr.op_flags", granted.op_flags.contains(asked.op_flags)),
+        ("tx_attr.msg_order", granted.msg_order.contains(asked.msg_order)),
+        ("tx_attr.comp_order", granted.comp_order.contains(asked.comp_order)),
+        ("tx_attr.inject_size", asked.inject_size <= granted.inject_size),
+        ("tx_attr.size", asked.size <= granted.size),
+        ("tx_attr.iov_limit", asked.iov_limit <= granted.iov_limit),
+        ("tx_attr.rma_iov_limit", asked.rma_iov_limit <= granted.rma_iov_limit),
+    ])
 }
 
-fn domain(granted: &DomainAttributes, asked: &DomainAttributes) -> bool {
+fn rx(granted: &RxAttributes, asked: &RxAttributes) -> Result<(), NotOffered> {
+    first_unmet(&[
+        ("rx_attr.caps", granted.caps.contains(asked.caps)),
+        ("rx_attr.op_flags", granted.op_flags.contains(asked.op_flags)),
+        ("rx_attr.msg_order", granted.msg_order.contains(asked.msg_order)),
+        ("rx_attr.comp_order", granted.comp_order.contains(asked.comp_order)),
+        ("rx_attr.total_buffered_recv", asked.total_buffered_recv <= granted.total_buffered_recv),
+        ("rx_attr.size", asked.size <= granted.size),
+        ("rx_attr.iov_limit", asked.iov_limit <= granted.iov_limit),
+    ])
+}
+
+fn domain(granted: &DomainAttributes, asked: &DomainAttributes) -> Result<(), NotOffered> {
     let progress = |asked: Progress| asked == Progress::UNSPEC || asked == Progress::MANUAL;
-    progress(asked.control_progress)
-        && progress(asked.data_progress)
-        && (asked.resource_mgmt == ResourceMgmt::UNSPEC || asked.resource_mgmt == granted.resource_mgmt)
-        && (asked.av_type == AvType::UNSPEC || asked.av_type == granted.av_type)
-        && granted.caps.contains(asked.caps)
-        && asked.mr_key_size <= granted.mr_key_size
-        && asked.cq_data_size <= granted.cq_data_size
-        && asked.ep_cnt <= granted.ep_cnt
-        && asked.cq_cnt <= granted.cq_cnt
-        && asked.cntr_cnt <= granted.cntr_cnt
-        && asked.tx_ctx_cnt <= granted.tx_ctx_cnt
-        && asked.rx_ctx_cnt <= granted.rx_ctx_cnt
-        && asked.max_ep_tx_ctx <= granted.max_ep_tx_ctx
-        && asked.max_ep_rx_ctx <= granted.max_ep_rx_ctx
-        && asked.max_ep_stx_ctx <= granted.max_ep_stx_ctx
-        && asked.max_ep_srx_ctx <= granted.max_ep_srx_ctx
-        && asked.mr_iov_limit <= granted.mr_iov_limit
-        && asked.max_err_data <= granted.max_err_data
-        && asked.mr_cnt <= granted.mr_cnt
-        && asked.max_ep_auth_key <= granted.max_ep_auth_key
-        && asked.max_group_id <= granted.max_group_id
+    first_unmet(&[
+        ("domain_attr.control_progress", progress(asked.control_progress)),
+        ("domain_attr.data_progress", progress(asked.data_progress)),
+        (
+            "domain_attr.resource_mgmt",
+            asked.resource_mgmt == ResourceMgmt::UNSPEC || asked.resource_mgmt == granted.resource_mgmt,
+        ),
+        ("domain_attr.av_type", asked.av_type == AvType::UNSPEC || asked.av_type == granted.av_type),
+        ("domain_attr.caps", granted.caps.contains(asked.caps)),
+        ("domain_attr.mr_key_size", asked.mr_key_size <= granted.mr_key_size),
+        ("domain_attr.cq_data_size", asked.cq_data_size <= granted.cq_data_size),
+        ("domain_attr.ep_cnt", asked.ep_cnt <= granted.ep_cnt),
+        ("domain_attr.cq_cnt", asked.cq_cnt <= granted.cq_cnt),
+        ("domain_attr.cntr_cnt", asked.cntr_cnt <= granted.cntr_cnt),
+        ("domain_attr.tx_ctx_cnt", asked.tx_ctx_cnt <= granted.tx_ctx_cnt),
+        ("domain_attr.rx_ctx_cnt", asked.rx_ctx_cnt <= granted.rx_ctx_cnt),
+        ("domain_attr.max_ep_tx_ctx", asked.max_ep_tx_ctx <= granted.max_ep_tx_ctx),
+        ("domain_attr.max_ep_rx_ctx", asked.max_ep_rx_ctx <= granted.max_ep_rx_ctx),
+        ("domain_attr.max_ep_stx_ctx", asked.max_ep_stx_ctx <= granted.max_ep_stx_ctx),
+        ("domain_attr.max_ep_srx_ctx", asked.max_ep_srx_ctx <= granted.max_ep_srx_ctx),
+        ("domain_attr.mr_iov_limit", asked.mr_iov_limit <= granted.mr_iov_limit),
+        ("domain_attr.max_err_data", asked.max_err_data <= granted.max_err_data),
+        ("domain_attr.mr_cnt", asked.mr_cnt <= granted.mr_cnt),
+        ("domain_attr.max_ep_auth_key", asked.max_ep_auth_key <= granted.max_ep_auth_key),
+        ("domain_attr.max_group_id", asked.max_group_id <= granted.max_group_id),
+    ])
 }
 
 #[cfg(all(test, feature = "std"))]
 mod tests {
     use crate::objects::info::Hints;
-    use crate::soft::{Network, NetworkAttr};
+    use crate::soft::{Network, NetworkAttr, NotOffered};
     use crate::vocabulary::{
         Attributes, AvType, Caps, CompOrder, EndpointType, MsgOrder, OpFlags, Progress, Protocol, ResourceMgmt, Version,
     };
@@ -125,38 +187,39 @@ mod tests {
             provider: Some("SOFT"),
             ..Hints::default()
         };
-        assert!(network.query(&all).is_some(), "what was granted can be asked for");
-        let beyond: [Change; 25] = [
-            |hints| hints.domain_attr.cntr_cnt = 1,
-            |hints| hints.domain_attr.tx_ctx_cnt += 1,
-            |hints| hints.endpoint_attr.msg_prefix_size = 64,
-            |hints| hints.caps |= Caps::MULTICAST,
-            |hints| hints.provider = Some("shm"),
-            |hints| hints.fabric = Some("elsewhere"),
-            |hints| hints.domain = Some("elsewhere"),
-            |hints| hints.endpoint_attr.kind = EndpointType::MSG,
-            |hints| hints.endpoint_attr.protocol = Protocol::SHM,
-            |hints| hints.endpoint_attr.max_msg_size += 1,
-            |hints| hints.endpoint_attr.tx_ctx_cnt = 2,
-            |hints| hints.tx_attr.msg_order |= MsgOrder::RAS,
-            |hints| hints.tx_attr.comp_order |= CompOrder::STRICT,
-            |hints| hints.tx_attr.inject_size += 1,
-            |hints| hints.tx_attr.size += 1,
-            |hints| hints.tx_attr.op_flags |= OpFlags::DELIVERY_COMPLETE,
-            |hints| hints.rx_attr.iov_limit += 1,
-            |hints| hints.rx_attr.total_buffered_recv += 1,
-            |hints| hints.domain_attr.control_progress = Progress::AUTO,
-            |hints| hints.domain_attr.resource_mgmt = ResourceMgmt::DISABLED,
-            |hints| hints.domain_attr.av_type = AvType::MAP,
-            |hints| hints.domain_attr.mr_cnt += 1,
-            |hints| hints.node = Some("localhost"),
-            |hints| hints.endpoint_auth_key = Some(b"key"),
-            |hints| hints.api_version = Some(Version::new(1, 9)),
+        assert!(network.query(&all).is_ok(), "what was granted can be asked for");
+        let beyond: [(&str, Change); 25] = [
+            ("domain_attr.cntr_cnt", |hints| hints.domain_attr.cntr_cnt = 1),
+            ("domain_attr.tx_ctx_cnt", |hints| hints.domain_attr.tx_ctx_cnt += 1),
+            ("endpoint_attr.msg_prefix_size", |hints| hints.endpoint_attr.msg_prefix_size = 64),
+            ("caps", |hints| hints.caps |= Caps::MULTICAST),
+            ("provider", |hints| hints.provider = Some("shm")),
+            ("fabric", |hints| hints.fabric = Some("elsewhere")),
+            ("domain", |hints| hints.domain = Some("elsewhere")),
+            ("endpoint_attr.kind", |hints| hints.endpoint_attr.kind = EndpointType::MSG),
+            ("endpoint_attr.protocol", |hints| hints.endpoint_attr.protocol = Protocol::SHM),
+            ("endpoint_attr.max_msg_size", |hints| hints.endpoint_attr.max_msg_size += 1),
+            ("endpoint_attr.tx_ctx_cnt", |hints| hints.endpoint_attr.tx_ctx_cnt = 2),
+            ("tx_attr.msg_order", |hints| hints.tx_attr.msg_order |= MsgOrder::RAS),
+            ("tx_attr.comp_order", |hints| hints.tx_attr.comp_order |= CompOrder::STRICT),
+            ("tx_attr.inject_size", |hints| hints.tx_attr.inject_size += 1),
+            ("tx_attr.size", |hints| hints.tx_attr.size += 1),
+            ("tx_attr.op_flags", |hints| hints.tx_attr.op_flags |= OpFlags::DELIVERY_COMPLETE),
+            ("rx_attr.iov_limit", |hints| hints.rx_attr.iov_limit += 1),
+            ("rx_attr.total_buffered_recv", |hints| hints.rx_attr.total_buffered_recv += 1),
+            ("domain_attr.control_progress", |hints| hints.domain_attr.control_progress = Progress::AUTO),
+            ("domain_attr.resource_mgmt", |hints| hints.domain_attr.resource_mgmt = ResourceMgmt::DISABLED),
+            ("domain_attr.av_type", |hints| hints.domain_attr.av_type = AvType::MAP),
+            ("domain_attr.mr_cnt", |hints| hints.domain_attr.mr_cnt += 1),
+            ("node", |hints| hints.node = Some("localhost")),
+            ("endpoint_auth_key", |hints| hints.endpoint_auth_key = Some(b"key")),
+            ("api_version", |hints| hints.api_version = Some(Version::new(1, 9))),
         ];
-        for (index, change) in beyond.iter().enumerate() {
+        for (field, change) in beyond {
             let mut hints = all.clone();
             change(&mut hints);
-            assert!(network.query(&hints).is_none(), "change {index}");
+            let wanted = if field == "caps" { NotOffered::Caps(Caps::MULTICAST) } else { NotOffered::Hint(field) };
+            assert_eq!(network.query(&hints).map(drop), Err(wanted));
         }
     }
 }

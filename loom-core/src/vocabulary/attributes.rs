@@ -68,7 +68,7 @@ pub struct Attributes {
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;
 /// let hints = Hints { endpoint_attr: EndpointAttributes::of(EndpointType::RDM), ..Hints::default() };
-/// let info = network.query(&hints).expect("its endpoints are reliable, and not connected");
+/// let info = network.query(&hints)?;
 /// assert_eq!(info.attributes().endpoint.kind, EndpointType::RDM);
 /// # }
 /// # Ok::<_, loom_core::Error>(())
@@ -141,7 +141,7 @@ impl EndpointAttributes {
 /// # let network = Network::new(NetworkAttr::default())?;
 /// // The program injects up to 64 bytes.
 /// let hints = Hints { tx_attr: TxAttributes { inject_size: 64, ..TxAttributes::UNSPEC }, ..Hints::default() };
-/// let info = network.query(&hints).expect("it injects as much");
+/// let info = network.query(&hints)?;
 /// assert!(info.attributes().tx.inject_size >= 64);
 /// # }
 /// # Ok::<_, loom_core::Error>(())

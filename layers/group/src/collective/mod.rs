@@ -68,7 +68,7 @@
 //! # use loom_group::{PeerIndex, Prepared};
 //! # let network = Network::new(NetworkAttr::default())?;
 //! let hints = Hints { caps: Caps::MSG | Caps::TAGGED | Caps::COLLECTIVE, ..Hints::default() };
-//! # let domain = Domain::open(&network.query(&hints).expect("it has collectives"))?;
+//! # let domain = Domain::open(&network.query(&hints)?)?;
 //! # let prepared = Prepared::open(&domain, 1, 32)?;
 //! # let itself = prepared.address()?;
 //! # let group = prepared.connect([&itself])?;

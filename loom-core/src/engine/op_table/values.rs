@@ -52,7 +52,7 @@ pub struct LentValues {
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;
 /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-/// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+/// # let domain = Domain::open(&network.query(&hints)?)?;
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;

@@ -238,7 +238,7 @@ impl<T: Transport> Av<'_, T> {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// let hints = Hints { caps: Caps::MSG | Caps::SOURCE, ..Hints::default() };
-    /// let domain = Domain::open(&network.query(&hints).expect("it reports sources"))?;
+    /// let domain = Domain::open(&network.query(&hints)?)?;
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// let [to_alice, to_bob] = [av.insert(&alice.address()?)?, av.insert(&bob.address()?)?];

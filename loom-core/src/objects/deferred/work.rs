@@ -131,7 +131,7 @@ pub enum Work<To, From> {
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;
 /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-/// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+/// # let domain = Domain::open(&network.query(&hints)?)?;
 /// // `Work::Atomic` takes operations of any kind, on any type.
 /// let ops: [AnyAtomic; 2] = [
 ///     domain.query_atomic(FetchOp::<u64>::SUM)?.into(),

@@ -77,7 +77,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+    /// # let domain = Domain::open(&network.query(&hints)?)?;
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let to_bob = av.insert(&bob.address()?)?;
@@ -128,7 +128,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+    /// # let domain = Domain::open(&network.query(&hints)?)?;
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let to_bob = av.insert(&bob.address()?)?;
@@ -300,7 +300,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+    /// # let domain = Domain::open(&network.query(&hints)?)?;
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let to_bob = av.insert(&bob.address()?)?;
@@ -379,7 +379,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
     ///
     /// let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-    /// let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+    /// let domain = Domain::open(&network.query(&hints)?)?;
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let to_bob = av.insert(&bob.address()?)?;

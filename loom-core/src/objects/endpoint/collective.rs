@@ -109,7 +109,7 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
 ///
 /// let network = Network::new(NetworkAttr::default())?;
 /// let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };
-/// let domain = Domain::open(&network.query(&hints).expect("it has collective operations"))?;
+/// let domain = Domain::open(&network.query(&hints)?)?;
 /// let (av, cq) = (Av::open(&domain, 3)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
 /// // Mostly each member is a process or a thread of its own.
 /// let endpoints = [cq.endpoint(&av)?, cq.endpoint(&av)?, cq.endpoint(&av)?];
@@ -194,7 +194,7 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
     /// # use loom_core::{Av, Caps, Cq, Domain, Forever, Hints};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints).expect("it has collective operations"))?;
+    /// # let domain = Domain::open(&network.query(&hints)?)?;
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
     /// # let endpoints = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let mut set = av.set_in(2, loom_core::allocator_api2::alloc::Global)?;
@@ -289,7 +289,7 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// # use loom_core::{Av, Caps, Cq, Domain, Forever, Hints};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints).expect("it has collective operations"))?;
+    /// # let domain = Domain::open(&network.query(&hints)?)?;
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
     /// # let endpoints = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let mut set = av.set_in(2, loom_core::allocator_api2::alloc::Global)?;
@@ -331,7 +331,7 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// # use loom_core::{Av, Caps, Cq, Domain, Forever, Hints};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints).expect("it has collective operations"))?;
+    /// # let domain = Domain::open(&network.query(&hints)?)?;
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
     /// # let endpoints = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let mut set = av.set_in(2, loom_core::allocator_api2::alloc::Global)?;

@@ -203,7 +203,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     ///
     /// type Wanted = (Messages, Tagged);
     /// # let network = Network::new(NetworkAttr::default())?;
-    /// let domain = Domain::open(&network.query(&Wanted::HINTS).expect("it has both"))?;
+    /// let domain = Domain::open(&network.query(&Wanted::HINTS)?)?;
     /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
     /// let [alice, bob] = [cq.endpoint_for::<Wanted>(&av)?, cq.endpoint_for::<Wanted>(&av)?];
     /// let to_bob = av.insert(&bob.address()?)?;

@@ -31,7 +31,7 @@ use crate::vocabulary::{Attributes, ImmediateData, Tag};
 /// const LEN: usize = Software::INJECT_SIZE;
 ///
 /// let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.query(&Hints::of_profile::<Software>()).expect("it keeps the profile"))?;
+/// let domain = Domain::open(&network.query(&Hints::of_profile::<Software>())?)?;
 /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// let alice = cq.endpoint(&av)?.with_profile::<Software>()?;
 /// let bob = cq.endpoint(&av)?;
@@ -113,7 +113,7 @@ impl<'m, T: Transport, B: Buffer, P: Profile, K> Profiled<'m, T, B, P, K> {
     /// }
     ///
     /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.query(&Hints::of_profile::<Software>()).expect("it keeps the profile"))?;
+    /// # let domain = Domain::open(&network.query(&Hints::of_profile::<Software>())?)?;
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
     /// # let bob = cq.endpoint(&av)?;
     /// # let to_bob = av.insert(&bob.address()?)?;

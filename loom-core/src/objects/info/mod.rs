@@ -111,7 +111,7 @@ impl<T: Transport> Info<T> {
     ///
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
-    /// let info = network.query(&Hints::of_profile::<Software>()).expect("it keeps the profile");
+    /// let info = network.query(&Hints::of_profile::<Software>())?;
     /// // The profiles that this provider keeps.
     /// let kept: Vec<_> = ALL.iter().filter(|promise| info.keeps(promise).is_ok()).map(|promise| promise.name).collect();
     /// assert_eq!(kept, ["soft"]);

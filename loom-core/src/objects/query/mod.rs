@@ -172,7 +172,7 @@ pub(crate) fn granted<Q: Query>(kind: EndpointType, caps: Caps, inject_size: usi
 /// // A transport may answer with many infos. Here are two.
 /// let small = Network::new(NetworkAttr { eager_size: 32, ..NetworkAttr::DEFAULT })?;
 /// let large = Network::new(NetworkAttr { eager_size: 64, ..NetworkAttr::DEFAULT })?;
-/// let infos = || [&small, &large].into_iter().filter_map(|network| network.query(&Wanted::HINTS));
+/// let infos = || [&small, &large].into_iter().filter_map(|network| network.query(&Wanted::HINTS).ok());
 /// // The program takes the first info, or the one with the largest inject size.
 /// let first = Wanted::ranked(infos()).first().expect("both have messages");
 /// let most = Wanted::ranked(infos()).greatest(|info| info.attributes().tx.inject_size).expect("both have messages");

@@ -35,7 +35,7 @@ pub enum AnyType {}
 /// type Wanted = (Rdm, Messages);
 /// assert_eq!(Wanted::ENDPOINT_TYPE, EndpointType::RDM);
 /// let network = Network::new(NetworkAttr::default())?;
-/// Wanted::check(&network.query(&Wanted::HINTS).expect("it has messages"))?;
+/// Wanted::check(&network.query(&Wanted::HINTS)?)?;
 /// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
@@ -60,7 +60,7 @@ pub enum Dgram {}
 /// type Wanted = (Msg, Messages);
 /// let network = Network::new(NetworkAttr::default())?;
 /// // Endpoints of the software transport are not connected.
-/// assert!(network.query(&Wanted::HINTS).is_none());
+/// assert!(network.query(&Wanted::HINTS).is_err());
 /// assert_eq!(Wanted::check(&network.info()), Err(OpenError::EndpointType(EndpointType::RDM)));
 /// # }
 /// # Ok::<_, loom_core::Error>(())
@@ -157,7 +157,7 @@ impl Query for Reads {
 ///
 /// type Wanted = (Reads, Writes);
 /// # let network = Network::new(NetworkAttr::default())?;
-/// let info = network.query(&Wanted::HINTS).expect("it has RMA");
+/// let info = network.query(&Wanted::HINTS)?;
 /// # let domain = Domain::open(&info)?;
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// let [alice, bob] = [cq.endpoint_for::<Wanted>(&av)?, cq.endpoint_for::<Wanted>(&av)?];
@@ -193,7 +193,7 @@ impl Query for Writes {
 /// use loom_core::{Av, Cq, Domain};
 ///
 /// # let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.query(&AtomicOps::HINTS).expect("it has atomics"))?;
+/// let domain = Domain::open(&network.query(&AtomicOps::HINTS)?)?;
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
 /// let endpoint = cq.endpoint_for::<AtomicOps>(&av)?;
 /// // The domain says which operations there are on which elements.
@@ -251,7 +251,7 @@ impl Query for TaggedMultiRecvs {
 ///
 /// type Wanted = (Messages, Injects<64>);
 /// # let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.query(&Wanted::HINTS).expect("it injects 64 bytes"))?;
+/// let domain = Domain::open(&network.query(&Wanted::HINTS)?)?;
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// let [alice, bob] = [cq.endpoint_for::<Wanted>(&av)?, cq.endpoint_for::<Wanted>(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
@@ -305,7 +305,7 @@ impl Query for CollectiveOps {
 /// /// Messages, and the address of their sender.
 /// type Wanted = (Messages, Capable<{ Caps::SOURCE.bits() }>);
 /// # let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.query(&Wanted::HINTS).expect("it reports sources"))?;
+/// let domain = Domain::open(&network.query(&Wanted::HINTS)?)?;
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// let [alice, bob] = [cq.endpoint_for::<Wanted>(&av)?, cq.endpoint_for::<Wanted>(&av)?];
 /// let [to_alice, to_bob] = [av.insert(&alice.address()?)?, av.insert(&bob.address()?)?];

@@ -15,7 +15,7 @@ bitflags::bitflags! {
     /// # let network = Network::new(NetworkAttr::default())?;
     ///
     /// let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::WRITE | Caps::REMOTE_WRITE, ..Hints::default() };
-    /// let info = network.query(&hints).expect("it has messages and RMA");
+    /// let info = network.query(&hints)?;
     /// assert!(info.caps().contains(Caps::MSG | Caps::WRITE));
     /// // `MSG` without a modifier means both directions.
     /// assert_eq!(Caps::MSG.with_modifiers(), Caps::MSG | Caps::SEND | Caps::RECV);

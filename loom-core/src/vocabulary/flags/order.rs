@@ -15,7 +15,7 @@ bitflags::bitflags! {
     /// # let network = Network::new(NetworkAttr::default())?;
     /// // Sends stay in order, and writes do.
     /// let hints = Hints::default().with_msg_order(MsgOrder::SAS | MsgOrder::WAW);
-    /// let info = network.query(&hints).expect("it keeps these orders");
+    /// let info = network.query(&hints)?;
     /// assert!(info.attributes().tx.msg_order.contains(MsgOrder::SAS | MsgOrder::WAW));
     /// // Writes up to this length stay in order.
     /// assert!(info.attributes().endpoint.max_order_waw_size > 0);
