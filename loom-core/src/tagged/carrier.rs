@@ -66,6 +66,39 @@ pub trait Carrier {
 }
 
 /// A packet that was sent or received, or not.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::Rejected;
+/// use loom_core::objects::cq::CqError;
+/// use loom_core::tagged::{Carrier, Ended, Packet};
+///
+/// /// A carrier that prints which packets fail.
+/// struct Logged<C>(C);
+///
+/// impl<C: Carrier> Carrier for Logged<C> {
+///     type Buf = C::Buf;
+///     type Queue = C::Queue;
+///
+///     fn poll(queue: &C::Queue) -> Result<Option<Ended<C::Buf>>, CqError> {
+///         let ended = C::poll(queue)?;
+///         if let Some(Ended { result: Err(error), .. }) = &ended {
+///             eprintln!("a packet has failed: {error}");
+///         }
+///         Ok(ended)
+///     }
+///     # fn queue(&self) -> &C::Queue {
+///     #     self.0.queue()
+///     # }
+///     # fn send(&self, packet: Packet<C::Buf>) -> Result<(), Rejected<Packet<C::Buf>>> {
+///     #     self.0.send(packet)
+///     # }
+///     # fn recv(&self, packet: Packet<C::Buf>) -> Result<(), Rejected<Packet<C::Buf>>> {
+///     #     self.0.recv(packet)
+///     # }
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Ended<P> {
     /// The packet.

@@ -30,6 +30,26 @@ impl LinkId {
 }
 
 /// Why a link is no more.
+///
+/// ```
+/// use loom_core::Errno;
+/// use loom_core::tagged::{CreditError, LinkError};
+///
+/// /// Whether a new link to the same peer may work.
+/// fn may_try_again(error: LinkError) -> bool {
+///     match error {
+///         LinkError::Closed => false,
+///         // The carrier has failed, as when the peer was restarted.
+///         LinkError::Carrier(_) | LinkError::Post(_) => true,
+///         // The peer does not follow the protocol.
+///         _ => false,
+///     }
+/// }
+///
+/// let error = LinkError::Credit(CreditError::Overdrawn);
+/// // What the operations of the link end with.
+/// assert_eq!((may_try_again(error), error.errno()), (false, Errno::EPROTO));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LinkError {
