@@ -18,6 +18,17 @@ use crate::vocabulary::Errno;
 
 /// Names a link of a [`TaggedEndpoint`](super::TaggedEndpoint): a number below [`TaggedAttr::links`], in the order in which they were
 /// added.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::tagged::TaggedDone;
+///
+/// /// The name of the peer that a message came from. The program keeps one for each link.
+/// fn sender<'n>(names: &[&'n str], done: &TaggedDone<Vec<u8>>) -> Option<&'n str> {
+///     names.get(done.link()?.index()).copied()
+/// }
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub(super) u16);
 

@@ -15,6 +15,18 @@ pub struct CqEntry {
 }
 
 /// An entry of the format [`CqFormat::MSG`](super::CqFormat::MSG).
+///
+/// ```
+/// use loom_core::vocabulary::{CompletionFlags, CqMsgEntry};
+///
+/// /// The bytes that a receive has got. Of other operations the field may have any value.
+/// fn received(entry: &CqMsgEntry) -> Option<usize> {
+///     entry.flags.contains(CompletionFlags::RECV).then_some(entry.len)
+/// }
+///
+/// let entry = CqMsgEntry { flags: CompletionFlags::MSG | CompletionFlags::SEND, len: 5, ..CqMsgEntry::default() };
+/// assert_eq!(received(&entry), None);
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 #[doc(alias = "fi_cq_msg_entry")]

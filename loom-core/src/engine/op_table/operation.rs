@@ -196,6 +196,23 @@ pub struct Posted {
 }
 
 /// What the context of an operation is; rule 3.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::engine::op_table::ContextKind;
+/// use loom_core::vocabulary::Mode;
+///
+/// /// What contexts are in a domain, by what its provider asks for.
+/// fn contexts(mode: Mode) -> ContextKind {
+///     if mode.intersects(Mode::CONTEXT | Mode::CONTEXT2) { ContextKind::Space } else { ContextKind::Word }
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// assert_eq!(contexts(network.info().attributes().mode), ContextKind::Word);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextKind {
     /// A number: the provider leaves it alone.
