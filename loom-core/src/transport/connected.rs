@@ -145,6 +145,24 @@ pub struct Fault {
 
 /// A transport with connection-oriented endpoints (`FI_EP_MSG`).
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::eq::PassiveEndpoint;
+/// use loom_core::transport::Connected;
+/// use loom_core::{EndpointAddr, Eq, Error, Info};
+///
+/// /// Listens over any transport that has connections, and returns the address for the peers.
+/// fn listen<'m, T: Connected>(
+///     eq: &Eq<'m, T>,
+///     info: &Info<T>,
+/// ) -> Result<(PassiveEndpoint<'m, T>, EndpointAddr), Error> {
+///     let passive = eq.listen(info)?;
+///     let address = passive.address()?;
+///     Ok((passive, address))
+/// }
+/// # }
+/// ```
+///
 /// # Contract of callers
 ///
 /// [C1 to C21](super#contract-of-callers).

@@ -32,6 +32,21 @@ pub struct Nic<'i> {
 }
 
 /// What a network card is.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::transport::nic::NicDevice;
+///
+/// /// A card in a line of a log, as far as the provider tells.
+/// fn text(device: &NicDevice<'_>) -> String {
+///     let parts = [device.name, device.driver, device.firmware];
+///     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+/// }
+///
+/// let device = NicDevice { name: Some("mlx5_0"), firmware: Some("20.35.1012"), ..NicDevice::default() };
+/// assert_eq!(text(&device), "mlx5_0, 20.35.1012");
+/// # }
+/// ```
 #[doc(alias = "fi_device_attr")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NicDevice<'i> {
@@ -77,6 +92,18 @@ pub struct NicBus {
 }
 
 /// What a network card is connected to.
+///
+/// ```
+/// use loom_core::transport::nic::NicLink;
+///
+/// /// Whether a message goes in one frame. `None` where the provider does not tell the longest.
+/// fn in_one_frame(link: &NicLink<'_>, len: usize) -> Option<bool> {
+///     (link.mtu > 0).then_some(len <= link.mtu)
+/// }
+///
+/// assert_eq!(in_one_frame(&NicLink { mtu: 4096, ..NicLink::default() }, 5000), Some(false));
+/// assert_eq!(in_one_frame(&NicLink::default(), 5000), None);
+/// ```
 #[doc(alias = "fi_link_attr")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NicLink<'i> {
