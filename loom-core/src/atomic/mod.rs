@@ -27,6 +27,27 @@ use crate::vocabulary::{AtomicOp, Datatype};
 
 /// A type that atomic operations compute with: integers of 8 to 128 bits, `f32`, `f64`, and [`Complex`] of these.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::Domain;
+/// use loom_core::atomic::{BaseOp, Element};
+/// use loom_core::transport::Transport;
+///
+/// /// How many elements of a type peers can add to with one operation, if they can.
+/// fn most_added<E: Element>(domain: &Domain<'_, impl Transport>) -> Option<usize> {
+///     Some(domain.query_atomic(BaseOp::<E>::SUM).ok()?.max_count())
+/// }
+///
+/// # use loom_core::{Caps, Hints};
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+/// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+/// assert!(most_added::<u64>(&domain) >= Some(1) && most_added::<f32>(&domain) >= Some(1));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # Safety
 /// The type has the size and representation of its datatype; each pattern of its bits is a value; it has no padding.
 #[diagnostic::on_unimplemented(
@@ -40,14 +61,74 @@ pub unsafe trait Element: Compute + Copy + fmt::Debug + Send + Sync + 'static {
 }
 
 /// An element that has a lesser and a greater: every one but complex numbers.
+///
+/// ```
+/// use core::sync::atomic::{AtomicU64, Ordering};
+///
+/// use loom_core::atomic::{FetchOp, Ordered};
+/// use loom_core::exposed::{ExposedElement, Window};
+///
+/// /// Raises an element to `least`, and returns the value before.
+/// fn raise<E: Ordered>(element: ExposedElement<'_, E>, least: E) -> E {
+///     element.fetch(FetchOp::MAX, least)
+/// }
+///
+/// let words = [AtomicU64::new(7)];
+/// assert_eq!(raise(Window::from(&words[..]).element(0)?, 10_u64), 7);
+/// assert_eq!(words[0].load(Ordering::Relaxed), 10);
+/// # Ok::<_, loom_core::exposed::ElementError>(())
+/// ```
 #[diagnostic::on_unimplemented(message = "`{Self}` has no order, or is no datatype of `fi_atomic`")]
 pub trait Ordered: Element {}
 
 /// An element that consists of bits: integers.
+///
+/// ```
+/// use core::sync::atomic::AtomicU64;
+///
+/// use loom_core::atomic::{FetchOp, Integer};
+/// use loom_core::exposed::{ExposedElement, Window};
+///
+/// /// Sets bits of an element, and returns whether they were set before.
+/// fn set<E: Integer + core::ops::BitAnd<Output = E> + PartialEq>(flags: ExposedElement<'_, E>, bits: E) -> bool {
+///     flags.fetch(FetchOp::BOR, bits) & bits == bits
+/// }
+///
+/// let words = [AtomicU64::new(0)];
+/// let flags = Window::from(&words[..]).element::<u64>(0)?;
+/// assert!(!set(flags, 0b101) && set(flags, 0b100));
+/// # Ok::<_, loom_core::exposed::ElementError>(())
+/// ```
 #[diagnostic::on_unimplemented(message = "`{Self}` is no integer that is a datatype of `fi_atomic`")]
 pub trait Integer: Ordered {}
 
 /// A complex number.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::atomic::{Complex, FetchOp};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+/// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+/// # let offset = memory.window().as_ptr().align_offset(8) as u64;
+/// let i = Complex { re: 0.0_f32, im: 1.0 };
+/// let add = domain.query_atomic(FetchOp::<Complex<f32>>::SUM)?;
+/// let times = domain.query_atomic(FetchOp::<Complex<f32>>::PROD)?;
+/// // The element is 0, then `i`, then `i` times `i`.
+/// for (op, before) in [(add, Complex::default()), (times, i), (times, Complex { re: -1.0, im: 0.0 })] {
+///     let key = cq.retry(Forever, || alice.fetch_value(to_bob, &memory.remote(), offset, op, i))?;
+///     assert_eq!(cq.finish_value(key, Forever)?.value()?, Some(before));
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 pub struct Complex<F> {
@@ -85,6 +166,20 @@ elements! {
 }
 
 /// Which of `fi_atomic`'s three forms an operation has.
+///
+/// ```
+/// use loom_core::atomic::{BaseOp, Form, Operation, ReadOp};
+///
+/// /// Whether an operation needs room for results.
+/// fn has_results(op: impl Operation) -> bool {
+///     match op.atomic().form {
+///         Form::Base => false,
+///         Form::Fetch | Form::Compare => true,
+///     }
+/// }
+///
+/// assert!(has_results(ReadOp::<u64>::READ) && !has_results(BaseOp::<u64>::WRITE));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
     /// Changes the peer's memory: `fi_atomic`.
@@ -99,6 +194,19 @@ pub enum Form {
 }
 
 /// What an atomic operation is: its form, the datatype, and what it computes.
+///
+/// ```
+/// use loom_core::atomic::{Atomic, BaseOp, FetchOp, Operation, ReadOp};
+/// use loom_core::vocabulary::{AtomicOp, Datatype};
+///
+/// /// What a transport says that only adds to integers of 64 bits, and reads them.
+/// fn is_there(atomic: Atomic) -> bool {
+///     atomic.datatype == Datatype::UINT64 && matches!(atomic.op, AtomicOp::SUM | AtomicOp::READ)
+/// }
+///
+/// assert!(is_there(FetchOp::<u64>::SUM.atomic()) && is_there(ReadOp::<u64>::READ.atomic()));
+/// assert!(!is_there(BaseOp::<f64>::SUM.atomic()) && !is_there(BaseOp::<u64>::PROD.atomic()));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Atomic {
     /// Its form.
@@ -204,6 +312,34 @@ macro_rules! operations {
 
 operations! {
     /// An operation that changes the peer's memory and brings nothing back. The constants are those of [`AtomicOp`].
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::atomic::BaseOp;
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+    /// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+    /// # let at = memory.window().as_ptr().align_offset(8);
+    /// let set = domain.query_atomic(BaseOp::<u64>::BOR)?;
+    /// // Two bits of the peer's flags. There is no completion, because the operand is copied.
+    /// for bit in [0, 5] {
+    ///     cq.retry(Forever, || alice.inject_atomic(to_bob, &memory.remote(), at as u64, set, &[1 << bit]))?;
+    /// }
+    /// let flags = memory.window().element::<u64>(at)?;
+    /// // The memory may change only when the owner polls.
+    /// while flags.load() != 0b10_0001 {
+    ///     cq.progress()?;
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[doc(alias = "fi_atomic")]
     BaseOp is Base {
         Element: SUM, PROD, LOR, LAND, LXOR, WRITE;
@@ -211,6 +347,30 @@ operations! {
         Integer: BOR, BAND, BXOR;
     }
     /// An operation that changes the peer's memory, and brings back what was there before.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::atomic::FetchOp;
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+    /// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+    /// # let offset = memory.window().as_ptr().align_offset(8) as u64;
+    /// let next = domain.query_atomic(FetchOp::<u64>::SUM)?;
+    /// // Each number is given out once, whichever peer asks.
+    /// for (asker, number) in [(&alice, 0), (&bob, 1), (&alice, 2)] {
+    ///     let key = cq.retry(Forever, || asker.fetch_value(to_bob, &memory.remote(), offset, next, 1))?;
+    ///     assert_eq!(cq.finish_value(key, Forever)?.value::<u64>()?, Some(number));
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[doc(alias = "fi_fetch_atomic")]
     FetchOp is Fetch {
         Element: SUM, PROD, LOR, LAND, LXOR, WRITE;
@@ -218,11 +378,59 @@ operations! {
         Integer: BOR, BAND, BXOR;
     }
     /// The operation that brings back what is there, and takes no operands.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::atomic::ReadOp;
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+    /// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+    /// # let at = memory.window().as_ptr().align_offset(8);
+    /// memory.window().element::<u64>(at)?.store(42);
+    /// let read = domain.query_atomic(ReadOp::<u64>::READ)?;
+    /// // The element is read as a whole, also while other peers change it.
+    /// let key = cq.retry(Forever, || alice.read_value(to_bob, &memory.remote(), at as u64, read))?;
+    /// assert_eq!(cq.finish_value(key, Forever)?.value::<u64>()?, Some(42));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[doc(alias = "FI_ATOMIC_READ")]
     ReadOp is Fetch {
         Element: READ;
     }
     /// An operation that changes the peer's memory if a comparison says so, and brings back what was there before.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::atomic::CompareOp;
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+    /// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let memory = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+    /// # let at = memory.window().as_ptr().align_offset(8);
+    /// # memory.window().element::<u64>(at)?.store(20);
+    /// // The element is replaced if what is compared is greater than the element.
+    /// let raise = domain.query_atomic(CompareOp::<u64>::CSWAP_GT)?;
+    /// for (value, before) in [(10, 20), (30, 20), (25, 30)] {
+    ///     let key = cq.retry(Forever, || alice.compare_value(to_bob, &memory.remote(), at as u64, raise, value, value))?;
+    ///     assert_eq!(cq.finish_value(key, Forever)?.value::<u64>()?, Some(before));
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[doc(alias = "fi_compare_atomic")]
     CompareOp is Compare {
         Element: CSWAP, CSWAP_NE;

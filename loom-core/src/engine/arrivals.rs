@@ -86,6 +86,23 @@ const NONE: u32 = u32::MAX;
 /// The name of somebody who waits, for the table that has given it out.
 ///
 /// Plain data: forgetting it loses nothing. It is recognised as unknown afterwards, until its place has been used 2<sup>32</sup> times more.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::engine::arrivals::{Arrivals, ArrivalsError};
+///
+/// let arrivals = Arrivals::open(8, 4)?;
+/// let [first, second] = [arrivals.wait_for(3, 1)?, arrivals.wait_for(5, 1)?];
+/// // The program does not wait for the second value any more. What arrives is counted all the same.
+/// arrivals.give_up(second)?;
+/// arrivals.count(3)?;
+/// arrivals.count(5)?;
+/// assert_eq!(arrivals.take(first), Ok(true));
+/// assert_eq!(arrivals.take(second), Err(ArrivalsError::UnknownKey));
+/// assert_eq!(arrivals.total(5), Ok(1));
+/// # }
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ArrivalKey {
     index: u32,
@@ -106,6 +123,25 @@ impl fmt::Debug for ArrivalKey {
 }
 
 /// A wait that is over: the value has come as often as was waited for.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::engine::arrivals::Arrivals;
+///
+/// let arrivals = Arrivals::open(8, 4)?;
+/// // Both parts of a transfer, and the first one.
+/// let [both, first] = [arrivals.wait_for(3, 2)?, arrivals.wait_for(3, 1)?];
+/// arrivals.count(3)?;
+/// arrivals.count(3)?;
+/// // The lower threshold comes first.
+/// let mut over = Vec::new();
+/// while let Some(arrived) = arrivals.poll() {
+///     over.push((arrived.key, arrived.threshold));
+/// }
+/// assert_eq!(over, [(first, 1), (both, 2)]);
+/// # }
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "whoever waits is told once"]
 pub struct Arrived {
@@ -118,6 +154,19 @@ pub struct Arrived {
 }
 
 /// Why arrivals are not counted or waited for.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::engine::arrivals::{Arrivals, ArrivalsError};
+///
+/// let arrivals = Arrivals::open(8, 1)?;
+/// // A value that a peer has sent may be any number.
+/// assert_eq!(arrivals.count(8), Err(ArrivalsError::NoSuchValue { values: 8 }));
+/// arrivals.wait_for(7, 1)?;
+/// assert_eq!(arrivals.wait_for(7, 2), Err(ArrivalsError::Full));
+/// # }
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ArrivalsError {
@@ -170,6 +219,26 @@ struct Waiter {
 /// Counts arrivals of values, and tells those who wait for a number of them.
 ///
 /// It belongs to one thread. All of its memory is taken when it is opened.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::engine::arrivals::Arrivals;
+///
+/// // For the values below 8, and for 4 waits at the same time.
+/// let arrivals = Arrivals::open(8, 4)?;
+/// // A part that comes before the wait begins counts.
+/// arrivals.count(3)?;
+/// let both = arrivals.wait_for(3, 2)?;
+/// assert_eq!(arrivals.poll(), None);
+/// arrivals.count(3)?;
+/// let arrived = arrivals.poll().expect("both parts are there");
+/// assert_eq!((arrived.key, arrived.value), (both, 3));
+/// // The next transfer of two parts with this value waits for a total of four.
+/// let next = arrivals.wait_for(3, arrived.threshold + 2)?;
+/// assert_eq!(arrivals.take(next), Ok(false));
+/// # }
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
 pub struct Arrivals<A: Allocator> {
     values: Array<Value, A>,
     waiters: Array<Waiter, A>,

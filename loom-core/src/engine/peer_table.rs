@@ -67,6 +67,30 @@ impl fmt::Display for Peer {
 /// A receive context of a peer's scalable endpoint: [`Peer::rx_context`].
 ///
 /// A peer alone is its context 0, and so is a peer that is an ordinary endpoint.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::engine::peer_table::RxPeer;
+/// use loom_core::{Av, Cq, Domain, Peer};
+///
+/// /// Spreads requests over the receive contexts of a peer.
+/// fn context_for(peer: Peer, request: u64, contexts: u16) -> RxPeer {
+///     peer.rx_context((request % u64::from(contexts)) as u16)
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// # let cq: Cq<'_, _, Vec<u8>> = cq;
+/// assert_eq!(context_for(to_bob, 6, 4).index(), 2);
+/// // A peer that is an ordinary endpoint is its context 0.
+/// assert_eq!(context_for(to_bob, 6, 1), to_bob.into());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[doc(alias = "fi_rx_addr")]
 pub struct RxPeer {
@@ -107,6 +131,15 @@ impl From<Peer> for RxPeer {
 ///
 /// The rest is what the address has above the index, and lies in the upper half as there. One word, so that the two are always read
 /// together.
+///
+/// ```
+/// use loom_core::engine::peer_table::{PeerSlot, PeerTable};
+///
+/// // The memory of a table, wherever it is.
+/// let mut slots: [PeerSlot; 64] = core::array::from_fn(|_| PeerSlot::default());
+/// assert_eq!(size_of_val(&slots), 64 * 8);
+/// assert_eq!(PeerTable::new(&mut slots).places(), 64);
+/// ```
 #[derive(Debug, Default)]
 pub struct PeerSlot(AtomicU64);
 
@@ -130,10 +163,39 @@ impl PeerSlot {
 const LAST: u32 = u32::MAX - 1;
 
 /// Why a fabric address was not inserted: it lies beyond the table, or in a place that has had 2^31 peers.
+///
+/// ```
+/// use loom_core::engine::peer_table::{Beyond, PeerSlot, PeerTable};
+/// use loom_core::vocabulary::FabricAddr;
+///
+/// let mut slots: [PeerSlot; 4] = core::array::from_fn(|_| PeerSlot::default());
+/// let mut table = PeerTable::new(&mut slots);
+/// assert!(table.insert(FabricAddr(3)).is_ok());
+/// assert_eq!(table.insert(FabricAddr(4)), Err(Beyond));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beyond;
 
 /// Who is in a [`PeerTable`], for a thread that reads it while it changes.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::engine::peer_table::{PeerSlot, PeerTable};
+/// use loom_core::vocabulary::FabricAddr;
+///
+/// let mut slots: [PeerSlot; 4] = core::array::from_fn(|_| PeerSlot::default());
+/// let mut table = PeerTable::new(&mut slots);
+/// let peers = *table;
+/// let peer = table.insert(FabricAddr(2))?;
+/// // Other threads look peers up without a lock, while this thread inserts.
+/// std::thread::scope(|threads| {
+///     threads.spawn(move || assert_eq!(peers.addr(peer), Some(FabricAddr(2))));
+///     table.insert(FabricAddr(3))
+/// })?;
+/// assert_eq!(peers.iter().count(), 2);
+/// # }
+/// # Ok::<_, loom_core::engine::peer_table::Beyond>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Peers<'s> {
     entries: &'s [PeerSlot],
@@ -196,6 +258,21 @@ impl Peers<'_> {
 }
 
 /// The table, over places that its owner stores, and that it alone writes to.
+///
+/// ```
+/// use loom_core::engine::peer_table::{PeerSlot, PeerTable};
+/// use loom_core::vocabulary::FabricAddr;
+///
+/// let mut slots: [PeerSlot; 4] = core::array::from_fn(|_| PeerSlot::default());
+/// let mut table = PeerTable::new(&mut slots);
+/// let gone = table.insert(FabricAddr(2))?;
+/// assert_eq!(table.insert(FabricAddr(2)), Ok(gone), "the same address is the same peer");
+/// table.remove(gone);
+/// // A later peer has the address. The handle of the one before is stale.
+/// let peer = table.insert(FabricAddr(2))?;
+/// assert_eq!((table.addr(peer), table.addr(gone)), (Some(FabricAddr(2)), None));
+/// # Ok::<_, loom_core::engine::peer_table::Beyond>(())
+/// ```
 #[derive(Debug)]
 pub struct PeerTable<'s> {
     peers: Peers<'s>,

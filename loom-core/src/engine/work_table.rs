@@ -22,6 +22,21 @@ use core::ops::DerefMut;
 const NONE: u32 = u32::MAX;
 
 /// The name of a piece of deferred work. Plain data: forgetting it loses nothing. It is recognised as unknown when the work is over.
+///
+/// ```
+/// use loom_core::engine::work_table::{Phase, Place, WorkTable};
+///
+/// let mut places = [Place::free(0, 1)];
+/// let mut table = WorkTable::new(&mut places[..]);
+/// // The work waits until counter 5 has reached 10.
+/// let key = table.vacant().ok_or("no place is free")?.add((5, 10), i32::eq, "work");
+/// assert_eq!(table.phase(key), Some(Phase::Waiting));
+/// // Work that waits can be cancelled. Its counter comes back, because no other work waits for it.
+/// assert_eq!(table.cancel(key, |_| ()), Ok(Some(5)));
+/// assert_eq!(table.take_returned_of(key), Some("work"));
+/// assert_eq!(table.phase(key), None, "the key names nothing any more");
+/// # Ok::<_, &str>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WorkKey {
     index: u32,
@@ -53,6 +68,21 @@ impl fmt::Debug for WorkKey {
 }
 
 /// What a piece of work is at.
+///
+/// ```
+/// use loom_core::engine::work_table::{Phase, Place, WorkTable};
+///
+/// let mut places = [Place::free(0, 1)];
+/// let mut table = WorkTable::new(&mut places[..]);
+/// let added = table.vacant().ok_or("no place is free")?.add((5, 10), i32::eq, "work");
+/// // The counter has reached the threshold.
+/// let (key, work) = table.take_due(0, |_| 10).ok_or("it is due")?;
+/// assert_eq!((key, table.phase(key)), (added, Some(Phase::TakenOut)));
+/// table.start(key, work);
+/// assert_eq!(table.phase(key), Some(Phase::Started));
+/// assert_eq!(table.end(key).0, Some("work"));
+/// # Ok::<_, &str>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// In the list of a counter.
@@ -66,6 +96,17 @@ pub enum Phase {
 }
 
 /// One place of a [`WorkTable`]: for a piece of work, and for a counter.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::engine::work_table::{Place, WorkTable};
+///
+/// // Places for 16 pieces of work, which wait for counters that are numbers.
+/// let places: Vec<Place<usize, String>> = (0..16).map(|number| Place::free(number, 16)).collect();
+/// let table = WorkTable::new(places);
+/// assert_eq!((table.capacity(), table.len()), (16, 0));
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Place<C, V> {
     generation: u32,
@@ -103,6 +144,28 @@ impl<C, V> Place<C, V> {
 
 /// Work that is to be started when counters have reached thresholds. `S` is where its places are: as many as
 /// [`Place::free`] was told.
+///
+/// ```
+/// use loom_core::engine::work_table::{Place, WorkTable};
+///
+/// let mut counters = [0, 0];
+/// let mut places = [0, 1, 2, 3].map(|number| Place::free(number, 4));
+/// let mut table = WorkTable::new(&mut places[..]);
+/// for (threshold, work) in [(2, "second"), (1, "first")] {
+///     // A counter is named by its index.
+///     table.vacant().ok_or("no place is free")?.add((1_usize, threshold), usize::eq, work);
+/// }
+/// counters[1] = 1;
+/// let mut started = None;
+/// for list in 0..table.lists() {
+///     while let Some((key, work)) = table.take_due(list, |counter| counters[*counter]) {
+///         started = Some(work);
+///         table.start(key, work);
+///     }
+/// }
+/// assert_eq!((started, table.len()), (Some("first"), 2));
+/// # Ok::<_, &str>(())
+/// ```
 #[derive(Debug)]
 pub struct WorkTable<S> {
     places: S,
@@ -115,6 +178,20 @@ pub struct WorkTable<S> {
 }
 
 /// A free place of a [`WorkTable`].
+///
+/// ```
+/// use loom_core::engine::work_table::{Place, WorkTable};
+///
+/// let mut places = [Place::free(0, 1)];
+/// let mut table = WorkTable::new(&mut places[..]);
+/// let mut accepted = 0;
+/// // Work is made only when there is a place for it.
+/// while let Some(vacant) = table.vacant() {
+///     vacant.add(("counter", 1), |a, b| a == b, "work");
+///     accepted += 1;
+/// }
+/// assert_eq!(accepted, 1);
+/// ```
 #[derive(Debug)]
 #[must_use]
 pub struct Vacant<'t, S>(&'t mut WorkTable<S>);

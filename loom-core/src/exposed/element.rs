@@ -10,6 +10,18 @@ use crate::atomic::{CompareOp, Compute, Element, FetchOp, Operation, ReadOp, Wor
 use crate::vocabulary::AtomicOp;
 
 /// Why there is no element at an offset of a window.
+///
+/// ```
+/// use core::sync::atomic::AtomicU64;
+///
+/// use loom_core::exposed::{ElementError, Window};
+///
+/// let words = [const { AtomicU64::new(0) }; 2];
+/// let window = Window::from(&words[..]);
+/// assert!(window.element::<u64>(8).is_ok());
+/// assert_eq!(window.element::<u64>(4).err(), Some(ElementError::Misaligned));
+/// assert_eq!(window.element::<u64>(16).err(), Some(ElementError::OutOfWindow));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ElementError {

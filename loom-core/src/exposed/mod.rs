@@ -158,6 +158,20 @@ unsafe fn copy_in_loop(src: *const u8, dst: *mut u8, len: usize) {
 }
 
 /// A range that does not lie within a window.
+///
+/// ```
+/// use core::sync::atomic::AtomicU64;
+///
+/// use loom_core::exposed::{OutOfWindow, Window};
+///
+/// let words = [const { AtomicU64::new(0) }; 2];
+/// let window = Window::from(&words[..]);
+/// // A range that a peer has sent is checked before it is used.
+/// let range = |offset, len| window.slice(offset, len).map(Window::len);
+/// assert_eq!(range(8, 8), Ok(8));
+/// assert_eq!(range(8, 9), Err(OutOfWindow));
+/// assert_eq!(range(usize::MAX, 2), Err(OutOfWindow));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfWindow;
 

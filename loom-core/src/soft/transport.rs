@@ -9,6 +9,32 @@ use crate::transport::Transport;
 /// The software transport over a [`Network`](super::Network).
 ///
 /// Its domains, address vectors and regions can be shared between threads; each queue and its endpoints stay on one.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::soft::{Network, NetworkAttr, Soft};
+/// use loom_core::{Av, Cq, Domain, Endpoint, Error, Info};
+///
+/// /// A node of a simulated cluster, each of which has a domain of its own.
+/// struct Node {
+///     queue: Cq<'static, Soft<'static>, Vec<u8>>,
+///     endpoint: Endpoint<'static, Soft<'static>, Vec<u8>>,
+/// }
+///
+/// fn node(info: &Info<Soft<'static>>) -> Result<Node, Error> {
+///     let domain = Domain::open(info)?;
+///     let queue = Cq::open(&domain, 16)?;
+///     let endpoint = queue.endpoint(&Av::open(&domain, 8)?)?;
+///     Ok(Node { queue, endpoint })
+/// }
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let [a, b] = [node(&network.info())?, node(&network.info())?];
+/// assert_ne!(a.endpoint.address()?, b.endpoint.address()?);
+/// # let _ = (a.queue, b.queue);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Soft<'n>(PhantomData<&'n ()>);
 

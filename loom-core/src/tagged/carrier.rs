@@ -66,6 +66,39 @@ pub trait Carrier {
 }
 
 /// A packet that was sent or received, or not.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::Rejected;
+/// use loom_core::objects::cq::CqError;
+/// use loom_core::tagged::{Carrier, Ended, Packet};
+///
+/// /// A carrier that prints which packets fail.
+/// struct Logged<C>(C);
+///
+/// impl<C: Carrier> Carrier for Logged<C> {
+///     type Buf = C::Buf;
+///     type Queue = C::Queue;
+///
+///     fn poll(queue: &C::Queue) -> Result<Option<Ended<C::Buf>>, CqError> {
+///         let ended = C::poll(queue)?;
+///         if let Some(Ended { result: Err(error), .. }) = &ended {
+///             eprintln!("a packet has failed: {error}");
+///         }
+///         Ok(ended)
+///     }
+///     # fn queue(&self) -> &C::Queue {
+///     #     self.0.queue()
+///     # }
+///     # fn send(&self, packet: Packet<C::Buf>) -> Result<(), Rejected<Packet<C::Buf>>> {
+///     #     self.0.send(packet)
+///     # }
+///     # fn recv(&self, packet: Packet<C::Buf>) -> Result<(), Rejected<Packet<C::Buf>>> {
+///     #     self.0.recv(packet)
+///     # }
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Ended<P> {
     /// The packet.
@@ -118,6 +151,30 @@ impl<'m, T: Connected, P: SourceBuffer + TargetBuffer> Carrier for MsgEndpoint<'
 
 /// A handle of a connectionless endpoint, and one of its peers: sends to that and receives from that
 /// ([`DIRECTED_RECV`](crate::vocabulary::Caps::DIRECTED_RECV)).
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::tagged::{LinkId, Packet, TaggedAttr, TaggedEndpoint, WithPeer};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # use loom_core::{Av, Cq, Domain};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let av = Av::open(&domain, 3)?;
+/// # let queue = || Cq::<_, Packet<Vec<u8>>>::open(&domain, 256);
+/// # let (cq, other) = (queue()?, queue()?);
+/// # let (endpoint, bob, carol) = (cq.endpoint(&av)?, other.endpoint(&av)?, other.endpoint(&av)?);
+/// # let (to_bob, to_carol) = (av.insert(&bob.address()?)?, av.insert(&carol.address()?)?);
+/// let attr = TaggedAttr { links: 2, ..TaggedAttr::DEFAULT };
+/// let packets = || (0..attr.packets_per_link()).map(|_| vec![0; attr.packet_size as usize]);
+/// let mut tagged = TaggedEndpoint::<_, Vec<u8>, _>::open(cq, attr)?;
+/// // One endpoint carries the links to both peers.
+/// let link_to_bob = tagged.add_link(WithPeer::new(&endpoint, to_bob), packets())?;
+/// let link_to_carol = tagged.add_link(WithPeer::new(&endpoint, to_carol), packets())?;
+/// assert_eq!([link_to_bob, link_to_carol].map(LinkId::index), [0, 1]);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct WithPeer<'m, T: Transport, P: Buffer> {
     endpoint: Endpoint<'m, T, Packet<P>>,
     peer: Peer,

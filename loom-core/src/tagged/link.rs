@@ -18,6 +18,17 @@ use crate::vocabulary::Errno;
 
 /// Names a link of a [`TaggedEndpoint`](super::TaggedEndpoint): a number below [`TaggedAttr::links`], in the order in which they were
 /// added.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::tagged::TaggedDone;
+///
+/// /// The name of the peer that a message came from. The program keeps one for each link.
+/// fn sender<'n>(names: &[&'n str], done: &TaggedDone<Vec<u8>>) -> Option<&'n str> {
+///     names.get(done.link()?.index()).copied()
+/// }
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub(super) u16);
 
@@ -30,6 +41,26 @@ impl LinkId {
 }
 
 /// Why a link is no more.
+///
+/// ```
+/// use loom_core::Errno;
+/// use loom_core::tagged::{CreditError, LinkError};
+///
+/// /// Whether a new link to the same peer may work.
+/// fn may_try_again(error: LinkError) -> bool {
+///     match error {
+///         LinkError::Closed => false,
+///         // The carrier has failed, as when the peer was restarted.
+///         LinkError::Carrier(_) | LinkError::Post(_) => true,
+///         // The peer does not follow the protocol.
+///         _ => false,
+///     }
+/// }
+///
+/// let error = LinkError::Credit(CreditError::Overdrawn);
+/// // What the operations of the link end with.
+/// assert_eq!((may_try_again(error), error.errno()), (false, Errno::EPROTO));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LinkError {

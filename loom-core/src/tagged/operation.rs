@@ -13,6 +13,44 @@ use super::packet::Packet;
 
 /// Names an operation of a [`TaggedEndpoint`](super::TaggedEndpoint). Plain data: losing it loses nothing. When the completion was
 /// taken, it names nothing any more.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::deadline::Spins;
+/// use loom_core::tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, WithPeer};
+/// use loom_core::{Errno, Tag};
+///
+/// # use loom_core::soft::{Network, NetworkAttr, Soft};
+/// # use loom_core::{Av, Cq, Domain};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let av = Av::open(&domain, 2)?;
+/// # let [alice, bob] = [Cq::<Soft<'_>, Packet<Vec<u8>>>::open(&domain, 128)?, Cq::open(&domain, 128)?];
+/// # let (at_alice, at_bob) = (alice.endpoint(&av)?, bob.endpoint(&av)?);
+/// # let (to_alice, to_bob) = (av.insert(&at_alice.address()?)?, av.insert(&at_bob.address()?)?);
+/// # let attr = TaggedAttr::DEFAULT;
+/// # let packets = || (0..attr.packets_per_link()).map(|_| vec![0; attr.packet_size as usize]);
+/// # let (mut a, mut b) = (TaggedEndpoint::open(alice, attr)?, TaggedEndpoint::open(bob, attr)?);
+/// # let link = a.add_link(WithPeer::new(&at_alice, to_bob), packets())?;
+/// # let back = b.add_link(WithPeer::new(&at_bob, to_alice), packets())?;
+/// # while !a.is_up(link) || !b.is_up(back) {
+/// #     if a.link_error(link).is_some() {
+/// #         // Receives cannot be directed here.
+/// #         return Ok(());
+/// #     }
+/// #     a.progress()?;
+/// #     b.progress()?;
+/// # }
+/// # let _: &TaggedEndpoint<_, Vec<u8>, _> = &a;
+/// let key = b.tagged_recv(Source::Any, Tag(7), vec![0; 5])?;
+/// b.cancel(key)?;
+/// let done = b.wait(key, Spins(1000))?.expect("a cancelled receive is over");
+/// assert_eq!(done.result().unwrap_err().errno, Errno::ECANCELED);
+/// // The key names nothing any more.
+/// assert!(b.cancel(key).is_err());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TaggedKey(pub(super) Key);
 
@@ -23,6 +61,46 @@ impl fmt::Debug for TaggedKey {
 }
 
 /// Whose messages a receive takes.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, WithPeer};
+/// use loom_core::{Tag, TagMatch};
+///
+/// # use loom_core::soft::{Network, NetworkAttr, Soft};
+/// # use loom_core::{Av, Cq, Domain};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let av = Av::open(&domain, 2)?;
+/// # let [alice, bob] = [Cq::<Soft<'_>, Packet<Vec<u8>>>::open(&domain, 128)?, Cq::open(&domain, 128)?];
+/// # let (at_alice, at_bob) = (alice.endpoint(&av)?, bob.endpoint(&av)?);
+/// # let (to_alice, to_bob) = (av.insert(&at_alice.address()?)?, av.insert(&at_bob.address()?)?);
+/// # let attr = TaggedAttr::DEFAULT;
+/// # let packets = || (0..attr.packets_per_link()).map(|_| vec![0; attr.packet_size as usize]);
+/// # let (mut a, mut b) = (TaggedEndpoint::open(alice, attr)?, TaggedEndpoint::open(bob, attr)?);
+/// # let link = a.add_link(WithPeer::new(&at_alice, to_bob), packets())?;
+/// # let back = b.add_link(WithPeer::new(&at_bob, to_alice), packets())?;
+/// # while !a.is_up(link) || !b.is_up(back) {
+/// #     if a.link_error(link).is_some() {
+/// #         // Receives cannot be directed here.
+/// #         return Ok(());
+/// #     }
+/// #     a.progress()?;
+/// #     b.progress()?;
+/// # }
+/// # let _: &TaggedEndpoint<_, Vec<u8>, _> = &b;
+/// a.tagged_send(link, Tag(7), b"hello".to_vec())?;
+/// # while b.waiting() == 0 {
+/// #     a.progress()?;
+/// #     b.progress()?;
+/// # }
+/// // The message waits, and came over the only link.
+/// for source in [Source::Any, Source::Link(back)] {
+///     assert_eq!(b.tagged_peek(source, TagMatch::any()).map(|found| found.len), Some(5));
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Anybody's.
@@ -99,6 +177,45 @@ pub enum TaggedEvent<B> {
 }
 
 /// An operation that is over: its key, its buffer, and how it ended.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::Tag;
+/// use loom_core::objects::deadline::Spins;
+/// use loom_core::tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, WithPeer};
+///
+/// # use loom_core::soft::{Network, NetworkAttr, Soft};
+/// # use loom_core::{Av, Cq, Domain};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let av = Av::open(&domain, 2)?;
+/// # let [alice, bob] = [Cq::<Soft<'_>, Packet<Vec<u8>>>::open(&domain, 128)?, Cq::open(&domain, 128)?];
+/// # let (at_alice, at_bob) = (alice.endpoint(&av)?, bob.endpoint(&av)?);
+/// # let (to_alice, to_bob) = (av.insert(&at_alice.address()?)?, av.insert(&at_bob.address()?)?);
+/// # let attr = TaggedAttr::DEFAULT;
+/// # let packets = || (0..attr.packets_per_link()).map(|_| vec![0; attr.packet_size as usize]);
+/// # let (mut a, mut b) = (TaggedEndpoint::open(alice, attr)?, TaggedEndpoint::open(bob, attr)?);
+/// # let link = a.add_link(WithPeer::new(&at_alice, to_bob), packets())?;
+/// # let back = b.add_link(WithPeer::new(&at_bob, to_alice), packets())?;
+/// # while !a.is_up(link) || !b.is_up(back) {
+/// #     if a.link_error(link).is_some() {
+/// #         // Receives cannot be directed here.
+/// #         return Ok(());
+/// #     }
+/// #     a.progress()?;
+/// #     b.progress()?;
+/// # }
+/// a.tagged_send(link, Tag(7), b"hello".to_vec())?;
+/// let received = b.tagged_recv(Source::Any, Tag(7), vec![0; 64])?;
+/// # while a.progress()? || b.progress()? {}
+/// let done = b.wait(received, Spins(1000))?.expect("the message has arrived");
+/// assert_eq!((done.key(), done.link()), (received, Some(back)));
+/// let (mut buf, result) = done.into_parts();
+/// buf.truncate(result?.len());
+/// assert_eq!(buf, b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[must_use = "it holds the buffer, and says whether the operation succeeded"]
 pub struct TaggedDone<B> {
     pub(super) key: TaggedKey,
@@ -207,6 +324,48 @@ pub struct TaggedFound {
 
 /// A message that is claimed: plain data, which is good for one fetch or discard. Losing it leaves the message claimed, and its packet
 /// in use.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, WithPeer};
+/// use loom_core::{Tag, TagMatch};
+///
+/// # use loom_core::soft::{Network, NetworkAttr, Soft};
+/// # use loom_core::{Av, Cq, Domain};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let av = Av::open(&domain, 2)?;
+/// # let [alice, bob] = [Cq::<Soft<'_>, Packet<Vec<u8>>>::open(&domain, 128)?, Cq::open(&domain, 128)?];
+/// # let (at_alice, at_bob) = (alice.endpoint(&av)?, bob.endpoint(&av)?);
+/// # let (to_alice, to_bob) = (av.insert(&at_alice.address()?)?, av.insert(&at_bob.address()?)?);
+/// # let attr = TaggedAttr::DEFAULT;
+/// # let packets = || (0..attr.packets_per_link()).map(|_| vec![0; attr.packet_size as usize]);
+/// # let (mut a, mut b) = (TaggedEndpoint::open(alice, attr)?, TaggedEndpoint::open(bob, attr)?);
+/// # let link = a.add_link(WithPeer::new(&at_alice, to_bob), packets())?;
+/// # let back = b.add_link(WithPeer::new(&at_bob, to_alice), packets())?;
+/// # while !a.is_up(link) || !b.is_up(back) {
+/// #     if a.link_error(link).is_some() {
+/// #         // Receives cannot be directed here.
+/// #         return Ok(());
+/// #     }
+/// #     a.progress()?;
+/// #     b.progress()?;
+/// # }
+/// # let _: &TaggedEndpoint<_, Vec<u8>, _> = &b;
+/// a.tagged_send(link, Tag(7), b"hello".to_vec())?;
+/// # while b.waiting() == 0 {
+/// #     a.progress()?;
+/// #     b.progress()?;
+/// # }
+/// let (_, claim) = b.tagged_peek_claim(Source::Any, TagMatch::any()).expect("the message waits");
+/// // No other receive gets the message, which the program does not want.
+/// assert!(b.tagged_peek(Source::Any, TagMatch::any()).is_none());
+/// b.tagged_discard(claim)?;
+/// // A claim is good for one use.
+/// assert!(b.tagged_discard(claim).is_err());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TaggedClaim(pub(super) Key);
 

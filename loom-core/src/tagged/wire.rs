@@ -42,6 +42,19 @@ const VERSION: u8 = 1;
 const HAS_DATA: u8 = 1;
 
 /// What stands in front of a packet's bytes.
+///
+/// ```
+/// use loom_core::Tag;
+/// use loom_core::tagged::wire::{Body, HEADER_LEN, Header};
+///
+/// // A message of five bytes, as a packet.
+/// let header = Header { seq: 1, credits: [16, 16], body: Body::Eager { tag: Tag(7), data: None } };
+/// let mut packet = [0; HEADER_LEN + 5];
+/// packet[..HEADER_LEN].copy_from_slice(&header.encode(5));
+/// packet[HEADER_LEN..].copy_from_slice(b"hello");
+/// assert_eq!(Header::decode(&packet)?, (header, &b"hello"[..]));
+/// # Ok::<_, loom_core::tagged::wire::WireError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The number of the packet.
@@ -53,6 +66,22 @@ pub struct Header {
 }
 
 /// What a packet is.
+///
+/// ```
+/// use loom_core::Tag;
+/// use loom_core::tagged::wire::Body;
+///
+/// /// How many bytes of a message a packet announces that does not carry them.
+/// fn announced(body: &Body) -> Option<u64> {
+///     match body {
+///         Body::Request { len, .. } => Some(*len),
+///         _ => None,
+///     }
+/// }
+///
+/// let body = Body::Request { tag: Tag(7), data: None, len: 100_000, sender: 1 };
+/// assert_eq!((announced(&body), announced(&Body::Credit)), (Some(100_000), None));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
     /// The first packet.
@@ -107,6 +136,17 @@ pub enum Body {
 }
 
 /// Why bytes are no packet.
+///
+/// ```
+/// use loom_core::tagged::wire::{Body, Header, WireError};
+///
+/// let mut packet = Header { seq: 0, credits: [0, 0], body: Body::Credit }.encode(0);
+/// assert!(Header::decode(&packet).is_ok());
+/// assert_eq!(Header::decode(&packet[..10]), Err(WireError::Short { len: 10 }));
+/// // A peer that speaks a later version of the protocol.
+/// packet[2] = 2;
+/// assert_eq!(Header::decode(&packet), Err(WireError::Version(2)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WireError {

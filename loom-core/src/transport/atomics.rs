@@ -6,6 +6,20 @@ use crate::buffer::Lent;
 use crate::vocabulary::Errno;
 
 /// What one operation may be of: `struct fi_atomic_attr`.
+///
+/// ```
+/// use loom_core::Errno;
+/// use loom_core::atomic::{Atomic, BaseOp, Operation};
+/// use loom_core::transport::AtomicAttr;
+///
+/// /// What a transport grants whose operations have at most 4096 bytes.
+/// fn granted(atomic: Atomic) -> Result<AtomicAttr, Errno> {
+///     let size = atomic.datatype.size().ok_or(Errno::EOPNOTSUPP)?;
+///     Ok(AtomicAttr { count: 4096 / size, size })
+/// }
+///
+/// assert_eq!(granted(BaseOp::<f64>::SUM.atomic()), Ok(AtomicAttr { count: 512, size: 8 }));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "fi_atomic_attr")]
 pub struct AtomicAttr {

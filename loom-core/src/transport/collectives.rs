@@ -6,6 +6,22 @@ use crate::collective::Collective;
 use crate::vocabulary::{Errno, FabricAddr};
 
 /// What a domain grants of a collective operation: `struct fi_collective_attr`.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::collective::{Collective, ReduceOp};
+/// use loom_core::{Caps, Domain, Hints};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };
+/// let domain = Domain::open(&network.query(&hints).expect("it has collective operations"))?;
+/// // The program asks before it makes groups.
+/// let granted = domain.query_collective(Collective::all_reduce(ReduceOp::<f64>::SUM))?;
+/// assert!(granted.max_members >= 2);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "fi_collective_attr")]
 pub struct CollectiveAttr {
@@ -25,6 +41,24 @@ pub struct CollectiveCall {
 }
 
 /// A transport with collective operations (`FI_COLLECTIVE`).
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::CollectiveGroup;
+/// use loom_core::transport::Collectives;
+/// use loom_core::{Cq, Error, Forever};
+///
+/// /// Returns when every member of the group has called it.
+/// fn meet<T: Collectives>(
+///     cq: &Cq<'_, T, Vec<u8>>,
+///     group: &CollectiveGroup<'_, T, Vec<u8>>,
+/// ) -> Result<(), Error> {
+///     let key = cq.retry(Forever, || group.barrier())?;
+///     cq.finish_value(key, Forever)?.result()?;
+///     Ok(())
+/// }
+/// # }
+/// ```
 ///
 /// # Contract of callers
 ///

@@ -6,6 +6,24 @@ use super::{EndpointError, Transport};
 use crate::vocabulary::{CmData, Counted, EndpointAddr, Errno, EventKind, OptionValue, WaitObj};
 
 /// Tells an open object from every other one that is open: what an event is about. The address of its `struct fid`.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use std::collections::HashMap;
+///
+/// use loom_core::EqEvent;
+/// use loom_core::transport::Connected;
+/// use loom_core::transport::connected::Fid;
+///
+/// /// Removes the connection that an event says is over. Connections are found by their endpoint's `fid`.
+/// fn ended<T: Connected, C>(connections: &mut HashMap<Fid, C>, event: &EqEvent<'_, T>) -> Option<C> {
+///     match event {
+///         EqEvent::Shutdown(event) => connections.remove(&event.endpoint()),
+///         _ => None,
+///     }
+/// }
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[doc(alias = "fid_t")]
 pub struct Fid(u64);
@@ -82,6 +100,20 @@ pub enum Notice<T: Connected> {
 }
 
 /// `fi_eq_entry`
+///
+/// ```
+/// use loom_core::transport::connected::{EqEntry, Fid};
+/// use loom_core::vocabulary::EventKind;
+///
+/// /// The number that the program gave to `Eq::notify`, if the entry is its own.
+/// fn notified(entry: &EqEntry) -> Option<u64> {
+///     (entry.kind == EventKind::NOTIFY).then_some(entry.context)
+/// }
+///
+/// let entry = EqEntry { kind: EventKind::NOTIFY, object: Fid::from_addr(0), context: 7, data: 0 };
+/// assert_eq!(notified(&entry), Some(7));
+/// assert_eq!(notified(&EqEntry { kind: EventKind::AV_COMPLETE, ..entry }), None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "fi_eq_entry")]
 pub struct EqEntry {
@@ -112,6 +144,24 @@ pub struct Fault {
 }
 
 /// A transport with connection-oriented endpoints (`FI_EP_MSG`).
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::eq::PassiveEndpoint;
+/// use loom_core::transport::Connected;
+/// use loom_core::{EndpointAddr, Eq, Error, Info};
+///
+/// /// Listens over any transport that has connections, and returns the address for the peers.
+/// fn listen<'m, T: Connected>(
+///     eq: &Eq<'m, T>,
+///     info: &Info<T>,
+/// ) -> Result<(PassiveEndpoint<'m, T>, EndpointAddr), Error> {
+///     let passive = eq.listen(info)?;
+///     let address = passive.address()?;
+///     Ok((passive, address))
+/// }
+/// # }
+/// ```
 ///
 /// # Contract of callers
 ///

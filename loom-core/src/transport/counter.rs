@@ -6,6 +6,22 @@ use super::Fabrics;
 use crate::vocabulary::{Errno, WaitObj};
 
 /// How a counter is opened.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::vocabulary::WaitObj;
+/// use loom_core::{Counter, CounterAttr, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// // With something to sleep on, where the provider has that.
+/// let slept_on = Counter::open(&domain, CounterAttr { wait: WaitObj::FD });
+/// let counter = slept_on.or_else(|_| Counter::open(&domain, CounterAttr::default()))?;
+/// assert!(counter.wait_fd().is_err(), "software has nothing to sleep on for counters");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 #[doc(alias = "fi_cntr_attr")]

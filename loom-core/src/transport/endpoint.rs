@@ -4,6 +4,19 @@ use super::{AddressVectors, CompletionQueues, Context, Counters};
 use crate::vocabulary::{Counted, EndpointAddr, Errno, OptionValue};
 
 /// Why an endpoint was not opened.
+///
+/// ```
+/// use loom_core::Errno;
+/// use loom_core::transport::EndpointError;
+///
+/// /// What a transport returns that has closed what it opened; or has not.
+/// fn open(enabled: Result<(), Errno>, closed: bool) -> Result<(), EndpointError> {
+///     enabled.map_err(|errno| EndpointError { errno, left_open: !closed })
+/// }
+///
+/// assert_eq!(open(Err(Errno::ENOMEM), true), Err(Errno::ENOMEM.into()));
+/// assert!(open(Err(Errno::ENOMEM), false).is_err_and(|error| error.left_open));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndpointError {
     /// The reason.
@@ -21,6 +34,18 @@ impl From<Errno> for EndpointError {
 }
 
 /// What became of an endpoint that was to be closed.
+///
+/// ```
+/// use loom_core::transport::{Closing, InFlight};
+///
+/// /// What a transport does whose provider does not survive closing in the middle of a receive.
+/// fn close(in_flight: InFlight) -> Closing {
+///     if in_flight.receives > 0 { Closing::Retired } else { Closing::Closed }
+/// }
+///
+/// assert_eq!(close(InFlight { receives: 1, ..InFlight::NOTHING }), Closing::Retired);
+/// assert_eq!(close(InFlight { transmits: 1, ..InFlight::NOTHING }), Closing::Closed);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a retired endpoint still has what was lent through it"]
 pub enum Closing {

@@ -6,6 +6,15 @@ use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 ///
 /// Either a plain number or a pointer to provider scratch space inside the operation's slot; the
 /// [op table](crate::engine::op_table) decides which, and alone interprets what comes back.
+///
+/// ```
+/// use loom_core::transport::{Context, Event};
+/// use loom_core::vocabulary::CompletionFlags;
+///
+/// // What a transport keeps of an operation is the context alone, and its event carries that back.
+/// let send = |context: Context| Event::success(context.addr(), CompletionFlags::SEND, 0);
+/// assert_eq!(send(Context::word(4711)).context, 4711);
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct Context(*mut ());
@@ -50,6 +59,21 @@ impl Context {
 /// Events are read within nanoseconds of being written, field by field. Fields that are copied together do not lie side by
 /// side: a compiler would copy them with one instruction, and a processor is slow to read together what it has just
 /// written apart (a twentieth of the cost of a tagged message).
+///
+/// ```
+/// use loom_core::transport::Event;
+/// use loom_core::vocabulary::{CompletionFlags, Errno};
+///
+/// /// What a transport reports of a message that is longer than its receive.
+/// fn truncated(context: u64, room: usize, len: usize) -> Event {
+///     let failure = Event::failure(context, CompletionFlags::RECV, Errno::ETRUNC);
+///     Event { len: room, overflow_or_place: len - room, ..failure }
+/// }
+///
+/// let event = truncated(7, 64, 100);
+/// assert!(event.is_error());
+/// assert_eq!((event.len, event.overflow_or_place), (64, 36));
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 #[doc(alias = "fi_cq_tagged_entry")]

@@ -4,6 +4,21 @@ use super::nic::Nic;
 use crate::vocabulary::{Attributes, EndpointAddr, Errno};
 
 /// Which of a provider's names to read from an info.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::soft::Soft;
+/// use loom_core::transport::{Fabrics, Name};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// let info = network.info();
+/// let name = |name| Soft::name(info.raw(), name);
+/// assert_eq!(name(Name::Provider), Some("soft"));
+/// assert_eq!(name(Name::Domain), Some(info.domain()));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name {
     /// `fi_info.fabric_attr->prov_name`
@@ -15,6 +30,21 @@ pub enum Name {
 }
 
 /// How a provider behaves where its info grants something that it is known not to do as the man pages say.
+///
+/// ```
+/// use loom_core::transport::{Claims, ProviderQuirks};
+///
+/// /// What a transport says of its providers.
+/// fn quirks(provider: &str) -> ProviderQuirks {
+///     match provider {
+///         "first" => ProviderQuirks { claims: Claims::Not, mr_close: false, ..ProviderQuirks::GOOD },
+///         _ => ProviderQuirks::GOOD,
+///     }
+/// }
+///
+/// assert_eq!(quirks("first").denied().count(), 2);
+/// assert_eq!(quirks("second").denied().count(), 0);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProviderQuirks {
     /// Multi-receives stay within their buffer whatever peers send, and it is released when it is not written to any more.

@@ -5,6 +5,23 @@ use crate::buffer::Lent;
 use crate::vocabulary::{Errno, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch};
 
 /// Why a transport did not take a post.
+///
+/// ```
+/// use loom_core::Errno;
+/// use loom_core::transport::Refusal;
+///
+/// /// What a transport makes of the result of `fi_send`.
+/// fn posted(ret: isize) -> Result<(), Refusal> {
+///     match Errno::from_ret(ret) {
+///         None => Ok(()),
+///         Some(Errno::EAGAIN) => Err(Refusal::Again),
+///         Some(errno) => Err(Refusal::Errno(errno)),
+///     }
+/// }
+///
+/// assert_eq!((posted(0), posted(-11)), (Ok(()), Err(Refusal::Again)));
+/// assert_eq!(posted(-12), Err(Refusal::Errno(Errno::ENOMEM)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// Something is full for the moment: poll the queue and post again. Not an error.
@@ -15,6 +32,33 @@ pub enum Refusal {
 }
 
 /// An operation with several pieces and with flags.
+///
+/// ```
+/// # let mut bytes = [0_u8; 8];
+/// # let pointer = core::ptr::NonNull::from_mut(&mut bytes).cast();
+/// use loom_core::Errno;
+/// use loom_core::buffer::Lent;
+/// use loom_core::transport::{Context, Msg, Refusal};
+/// use loom_core::vocabulary::{FabricAddr, OpFlags};
+///
+/// /// The length of a message, in a transport that has no fences.
+/// fn len(msg: &Msg<'_>) -> Result<usize, Refusal> {
+///     if msg.flags.contains(OpFlags::FENCE) {
+///         return Err(Refusal::Errno(Errno::EOPNOTSUPP));
+///     }
+///     Ok(msg.pieces.iter().map(Lent::len).sum())
+/// }
+///
+/// let pieces = [Lent::source(pointer, 5), Lent::source(pointer, 3)];
+/// let msg = Msg {
+///     address: FabricAddr(3),
+///     pieces: &pieces,
+///     data: None,
+///     context: Context::word(4711),
+///     flags: OpFlags::COMPLETION,
+/// };
+/// assert_eq!(len(&msg), Ok(8));
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[doc(alias = "fi_msg")]
 #[doc(alias = "fi_msg_tagged")]

@@ -17,6 +17,35 @@ pub struct RmaTarget {
 }
 
 /// A part of a peer's memory: one of several that an RMA operation goes to.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::options::SendOptions;
+/// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let memory = Mr::open(&domain, vec![0; 16], Access::REMOTE_WRITE)?;
+/// // One write to two parts of the peer's memory.
+/// let part = |offset| memory.remote().part(offset, 2).expect("it has 16 bytes");
+/// let parts = [part(0), part(8)];
+/// let written = cq.post(vec![1, 2, 3, 4], Forever, |bytes| {
+///     alice.write_with(to_bob, &parts, SendOptions::new(), bytes)
+/// })?;
+/// cq.finish(written, Forever)?.result()?;
+/// let mut bytes = [0; 10];
+/// // The bytes may arrive only when the owner polls.
+/// while bytes != [1, 2, 0, 0, 0, 0, 0, 0, 3, 4] {
+///     cq.progress()?;
+///     memory.window().copy_to(0, &mut bytes)?;
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[doc(alias = "fi_rma_iov")]
 pub struct RemotePart {

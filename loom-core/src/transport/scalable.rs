@@ -4,6 +4,20 @@ use super::{EndpointError, Transport};
 use crate::vocabulary::{Attributes, Counted, EndpointAddr, Errno, OptionValue};
 
 /// How many contexts a scalable endpoint has of each kind.
+///
+/// ```
+/// use loom_core::transport::scalable::Contexts;
+/// use loom_core::vocabulary::DomainAttributes;
+///
+/// /// A context for each queue, or as many as the domain grants.
+/// fn contexts(granted: &DomainAttributes, queues: u16) -> Contexts {
+///     let of = |most: usize| u16::try_from(most).map_or(queues, |most| most.min(queues));
+///     Contexts { tx: of(granted.max_ep_tx_ctx), rx: of(granted.max_ep_rx_ctx) }
+/// }
+///
+/// let granted = DomainAttributes { max_ep_tx_ctx: 64, max_ep_rx_ctx: 2, ..DomainAttributes::UNSPEC };
+/// assert_eq!(contexts(&granted, 4), Contexts { tx: 4, rx: 2 });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contexts {
     /// Transmit contexts.

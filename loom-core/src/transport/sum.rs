@@ -6,6 +6,35 @@ use super::{Atomics, MemoryRegions, Messages, Rma, TaggedMessages};
 ///
 /// Handles are raw: dropping one does nothing, and each is closed by exactly one call of its `*_close`, but for endpoints that are retired (C3).
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Cq, Endpoint, Error, Forever, Peer, Transport};
+///
+/// /// Sends a message over any transport, and returns its buffer.
+/// fn send<T: Transport>(
+///     cq: &Cq<'_, T, Vec<u8>>,
+///     endpoint: &Endpoint<'_, T, Vec<u8>>,
+///     to: Peer,
+///     message: Vec<u8>,
+/// ) -> Result<Vec<u8>, Error> {
+///     let sent = cq.post(message, Forever, |message| endpoint.send(to, message))?;
+///     Ok(cq.finish(sent, Forever)?.into_result()?.0)
+/// }
+///
+/// # use loom_core::{Av, Domain, Source};
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// assert_eq!(send(&cq, &alice, to_bob, b"hello".to_vec())?, b"hello");
+/// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # Contract of callers
 ///
 /// [C1 to C18, and C28](super#contract-of-callers).

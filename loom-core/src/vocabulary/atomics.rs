@@ -5,6 +5,16 @@ use super::enumerations::enumeration;
 enumeration! {
     /// What the elements are that an atomic operation or a collective computes with.
     ///
+    /// ```
+    /// use loom_core::vocabulary::Datatype;
+    ///
+    /// // Bytes of a buffer for 100 elements, where the datatype is known only at run time.
+    /// let bytes = |datatype: Datatype| Some(100 * datatype.size()?);
+    /// assert_eq!(bytes(Datatype::DOUBLE), Some(800));
+    /// // The size of C's `long double` differs between processors.
+    /// assert_eq!(bytes(Datatype::LONG_DOUBLE), None);
+    /// ```
+    ///
     /// # References
     ///
     /// - `fi_atomic(3)`, section *Atomic Data Types*
@@ -57,6 +67,15 @@ enumeration! {
 
 enumeration! {
     /// What an atomic operation or a collective computes.
+    ///
+    /// ```
+    /// use loom_core::vocabulary::AtomicOp;
+    ///
+    /// // An operation by its name, as on a command line.
+    /// let named = |text: &str| AtomicOp::NAMED.iter().copied().find(|op| op.name() == Some(text));
+    /// assert_eq!(named("CSWAP"), Some(AtomicOp::CSWAP));
+    /// assert_eq!(named("DIVIDE"), None);
+    /// ```
     ///
     /// # References
     ///

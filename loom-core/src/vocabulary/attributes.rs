@@ -194,6 +194,21 @@ impl TxAttributes {
 
 /// Attributes of the receive side of an endpoint.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::Hints;
+/// use loom_core::vocabulary::RxAttributes;
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// // The program keeps up to 32 receives posted, each into two buffers.
+/// let rx_attr = RxAttributes { size: 32, iov_limit: 2, ..RxAttributes::UNSPEC };
+/// let info = network.query(&Hints { rx_attr, ..Hints::default() }).expect("it grants as much");
+/// assert!(info.attributes().rx.size >= 32);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # References
 ///
 /// - `fi_endpoint(3)`, section *Receive context attributes*
@@ -234,6 +249,22 @@ impl RxAttributes {
 }
 
 /// Attributes of a domain.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::Hints;
+/// use loom_core::vocabulary::DomainAttributes;
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// // The program has 4 endpoints, and sends immediate data of 8 bytes.
+/// let domain_attr = DomainAttributes { ep_cnt: 4, cq_data_size: 8, ..DomainAttributes::UNSPEC };
+/// let hints = Hints { domain_attr, ..Hints::default() };
+/// let info = network.query(&hints).expect("it grants as much");
+/// assert_eq!(info.attributes().domain.cq_data_size, 8);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 ///
 /// # References
 ///

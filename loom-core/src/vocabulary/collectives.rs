@@ -5,6 +5,19 @@ use super::enumerations::enumeration;
 enumeration! {
     /// What the members of a group do together.
     ///
+    /// ```
+    /// use loom_core::collective::Collective;
+    /// use loom_core::vocabulary::CollectiveOp;
+    ///
+    /// /// Whether one member has a part that the others do not have.
+    /// fn has_root(collective: Collective) -> bool {
+    ///     let op = collective.op();
+    ///     matches!(op, CollectiveOp::BROADCAST | CollectiveOp::REDUCE | CollectiveOp::SCATTER | CollectiveOp::GATHER)
+    /// }
+    ///
+    /// assert!(has_root(Collective::gather::<u64>()) && !has_root(Collective::all_gather::<u64>()));
+    /// ```
+    ///
     /// # References
     ///
     /// - `fi_collective(3)`

@@ -4,6 +4,24 @@ use core::fmt;
 use core::marker::PhantomData;
 
 /// The value of an option, with its type in C.
+///
+/// ```
+/// use loom_core::vocabulary::{EndpointOption, Errno, OptionValue};
+///
+/// /// What a transport does that has one option.
+/// fn set(minimum: &mut usize, option: u32, value: OptionValue) -> Result<(), Errno> {
+///     match value {
+///         OptionValue::Size(bytes) if option == EndpointOption::MIN_MULTI_RECV.as_raw() => *minimum = bytes,
+///         _ => return Err(Errno::ENOPROTOOPT),
+///     }
+///     Ok(())
+/// }
+///
+/// let mut minimum = 64;
+/// set(&mut minimum, EndpointOption::MIN_MULTI_RECV.as_raw(), 256_usize.into())?;
+/// assert_eq!(minimum, 256);
+/// # Ok::<_, Errno>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionValue {
     /// `size_t`
@@ -15,6 +33,31 @@ pub enum OptionValue {
 }
 
 /// A type that options have: `usize`, `bool` and `i32`.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::vocabulary::{EndpointOption, OptionType};
+/// use loom_core::{Endpoint, Transport};
+///
+/// /// An option of any type, where the provider has it.
+/// fn option<T: Transport, V: OptionType>(
+///     endpoint: &Endpoint<'_, T, Vec<u8>>,
+///     option: EndpointOption<V>,
+/// ) -> Option<V> {
+///     endpoint.option(option).ok()
+/// }
+///
+/// # use loom_core::{Av, Cq, Domain};
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// let endpoint = cq.endpoint(&av)?;
+/// assert!(option(&endpoint, EndpointOption::MIN_MULTI_RECV) > Some(0));
+/// assert_eq!(option(&endpoint, EndpointOption::CUDA_API_PERMITTED), None, "software has no devices");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub trait OptionType: Copy + Into<OptionValue> {
     /// Anything of this type.
     const ANY: Self;

@@ -15,6 +15,18 @@ pub struct CqEntry {
 }
 
 /// An entry of the format [`CqFormat::MSG`](super::CqFormat::MSG).
+///
+/// ```
+/// use loom_core::vocabulary::{CompletionFlags, CqMsgEntry};
+///
+/// /// The bytes that a receive has got. Of other operations the field may have any value.
+/// fn received(entry: &CqMsgEntry) -> Option<usize> {
+///     entry.flags.contains(CompletionFlags::RECV).then_some(entry.len)
+/// }
+///
+/// let entry = CqMsgEntry { flags: CompletionFlags::MSG | CompletionFlags::SEND, len: 5, ..CqMsgEntry::default() };
+/// assert_eq!(received(&entry), None);
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 #[doc(alias = "fi_cq_msg_entry")]
@@ -28,6 +40,19 @@ pub struct CqMsgEntry {
 }
 
 /// An entry of the format [`CqFormat::DATA`](super::CqFormat::DATA).
+///
+/// ```
+/// use loom_core::ImmediateData;
+/// use loom_core::vocabulary::{CompletionFlags, CqDataEntry};
+///
+/// /// The immediate data of an entry. Without the flag, the field may have any value.
+/// fn immediate(entry: &CqDataEntry) -> Option<ImmediateData> {
+///     entry.flags.contains(CompletionFlags::REMOTE_CQ_DATA).then_some(entry.data)
+/// }
+///
+/// let entry = CqDataEntry { flags: CompletionFlags::RECV, data: ImmediateData(7), ..CqDataEntry::default() };
+/// assert_eq!(immediate(&entry), None);
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 #[doc(alias = "fi_cq_data_entry")]
@@ -45,6 +70,19 @@ pub struct CqDataEntry {
 }
 
 /// An entry of the format [`CqFormat::TAGGED`](super::CqFormat::TAGGED).
+///
+/// ```
+/// use loom_core::Tag;
+/// use loom_core::vocabulary::{CompletionFlags, CqTaggedEntry};
+///
+/// /// The tag of an entry: that of a tagged receive. Otherwise the field may have any value.
+/// fn tag(entry: &CqTaggedEntry) -> Option<Tag> {
+///     entry.flags.contains(CompletionFlags::TAGGED | CompletionFlags::RECV).then_some(entry.tag)
+/// }
+///
+/// let flags = CompletionFlags::TAGGED | CompletionFlags::SEND;
+/// assert_eq!(tag(&CqTaggedEntry { flags, tag: Tag(7), ..CqTaggedEntry::default() }), None);
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 #[doc(alias = "fi_cq_tagged_entry")]
@@ -64,6 +102,22 @@ pub struct CqTaggedEntry {
 }
 
 /// The entry of an operation that failed, of whatever format the queue is.
+///
+/// ```
+/// use loom_core::Errno;
+/// use loom_core::vocabulary::CqErrEntry;
+///
+/// /// The reason, whatever the provider has written: never zero, and positive.
+/// fn reason(entry: &CqErrEntry) -> Errno {
+///     match entry.err.as_raw() {
+///         0 => Errno::EIO,
+///         number => Errno::from_raw(number.saturating_abs()),
+///     }
+/// }
+///
+/// let entry = CqErrEntry { err: Errno::from_raw(-Errno::ECANCELED.as_raw()), ..CqErrEntry::default() };
+/// assert_eq!(reason(&entry), Errno::ECANCELED);
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 #[doc(alias = "fi_cq_err_entry")]

@@ -90,6 +90,18 @@ pub(super) use enumeration;
 enumeration! {
     /// Which calls the user keeps from running at the same time.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::vocabulary::Threading;
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// // One thread at a time calls a queue and its endpoints. Other queues may have other threads.
+    /// assert_eq!(network.info().attributes().domain.threading, Threading::COMPLETION);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # References
     ///
     /// - `fi_domain(3)`, section *Threading*
@@ -113,6 +125,20 @@ enumeration! {
 enumeration! {
     /// Who drives transfers forward.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::Hints;
+    /// use loom_core::vocabulary::{DomainAttributes, Progress};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// // Software moves transfers on when the program polls, and never by itself.
+    /// let domain_attr = DomainAttributes { data_progress: Progress::AUTO, ..DomainAttributes::UNSPEC };
+    /// assert!(network.query(&Hints { domain_attr, ..Hints::default() }).is_none());
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # References
     ///
     /// - `fi_domain(3)`, section *Progress models*
@@ -132,6 +158,20 @@ enumeration! {
 enumeration! {
     /// Who prevents queues from overflowing.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::Hints;
+    /// use loom_core::vocabulary::{DomainAttributes, ResourceMgmt};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// // The program relies on the provider, which refuses what a full queue has no room for.
+    /// let domain_attr = DomainAttributes { resource_mgmt: ResourceMgmt::ENABLED, ..DomainAttributes::UNSPEC };
+    /// assert!(network.query(&Hints { domain_attr, ..Hints::default() }).is_some());
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # References
     ///
     /// - `fi_domain(3)`, section *Resource management*
@@ -149,6 +189,20 @@ enumeration! {
 enumeration! {
     /// How an address vector numbers its addresses.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
+    /// use loom_core::vocabulary::{AvType, FabricAddr};
+    ///
+    /// let attr = AddressTableAttr { av_type: AvType::TABLE, ..AddressTableAttr::new(4) };
+    /// let mut memory = AddressTableMemory::new(attr)?;
+    /// let mut table = memory.table();
+    /// let peer = table.insert("10.0.0.1:7471".parse::<std::net::SocketAddr>()?)?.peer();
+    /// assert_eq!(table.peers().addr(peer), Some(FabricAddr(0)), "the first index");
+    /// # }
+    /// # Ok::<_, Box<dyn core::error::Error>>(())
+    /// ```
+    ///
     /// # References
     ///
     /// - `fi_av(3)`
@@ -165,6 +219,20 @@ enumeration! {
 
 enumeration! {
     /// Kind of an endpoint.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::Hints;
+    /// use loom_core::vocabulary::{EndpointAttributes, EndpointType};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// let asked = |kind| Hints { endpoint_attr: EndpointAttributes::of(kind), ..Hints::default() };
+    /// assert!(network.query(&asked(EndpointType::RDM)).is_some());
+    /// assert!(network.query(&asked(EndpointType::MSG)).is_none(), "software has no connections");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # References
     ///
@@ -188,6 +256,15 @@ enumeration! {
 
 enumeration! {
     /// Format of an endpoint's address.
+    ///
+    /// ```
+    /// use loom_core::EndpointAddr;
+    /// use loom_core::vocabulary::AddressFormat;
+    ///
+    /// let format = |text: &str| text.parse().map(|address: EndpointAddr| address.format());
+    /// assert_eq!(format("10.0.0.1:7471"), Ok(AddressFormat::SOCKADDR_IN));
+    /// assert_eq!(format("fi_shm://1234"), Ok(AddressFormat::ADDR_STR));
+    /// ```
     ///
     /// # References
     ///
@@ -235,6 +312,20 @@ enumeration! {
 
 enumeration! {
     /// The protocol below an endpoint: two endpoints with the same one can talk to each other.
+    ///
+    /// ```
+    /// use loom_core::vocabulary::{EndpointAttributes, Protocol};
+    ///
+    /// /// Whether two endpoints can talk to each other.
+    /// fn can_talk(a: &EndpointAttributes, b: &EndpointAttributes) -> bool {
+    ///     a.protocol != Protocol::UNSPEC && (a.protocol, a.protocol_version) == (b.protocol, b.protocol_version)
+    /// }
+    ///
+    /// let with = |protocol| EndpointAttributes { protocol, ..EndpointAttributes::UNSPEC };
+    /// assert!(!can_talk(&with(Protocol::RXM_TCP), &with(Protocol::XNET)));
+    /// // A protocol that this crate has no name for is compared like all others.
+    /// assert!(can_talk(&with(Protocol::from_raw(99)), &with(Protocol::from_raw(99))));
+    /// ```
     ///
     /// # References
     ///
@@ -311,6 +402,20 @@ enumeration! {
 enumeration! {
     /// Where memory lives: the runtime that owns it.
     ///
+    /// ```
+    /// use core::ptr::NonNull;
+    ///
+    /// use loom_core::buffer::Lent;
+    /// use loom_core::vocabulary::HmemIface;
+    ///
+    /// # let mut bytes = [0_u8; 16];
+    /// # let pointer = NonNull::from_mut(&mut bytes).cast();
+    /// // What a buffer in the memory of a device lends.
+    /// let lent = Lent::both(pointer, 16).in_memory_of(HmemIface::CUDA);
+    /// // The host does not touch such bytes.
+    /// assert_ne!(lent.kind(), HmemIface::SYSTEM);
+    /// ```
+    ///
     /// # References
     ///
     /// - `fi_mr(3)`, section *iface*
@@ -335,6 +440,17 @@ enumeration! {
     /// Traffic class: which service a transfer asks of the network.
     ///
     /// Either one of the labels below or a differentiated-services code point, see [`dscp`](Self::dscp).
+    ///
+    /// ```
+    /// use loom_core::Hints;
+    /// use loom_core::vocabulary::{TrafficClass, TxAttributes};
+    ///
+    /// // Expedited forwarding, code point 46.
+    /// let tclass = TrafficClass::dscp(46);
+    /// let hints = Hints { tx_attr: TxAttributes { tclass, ..TxAttributes::UNSPEC }, ..Hints::default() };
+    /// assert_eq!(hints.tx_attr.tclass.code_point(), Some(46));
+    /// assert_eq!(TrafficClass::LOW_LATENCY.code_point(), None, "it is a label");
+    /// ```
     ///
     /// # References
     ///
@@ -386,6 +502,23 @@ impl TrafficClass {
 enumeration! {
     /// By what a queue wakes up those that sleep until it has something.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::vocabulary::WaitObj;
+    /// use loom_core::{Cq, CqAttr, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// let info = network.info();
+    /// # let domain = Domain::open(&info)?;
+    /// // The program sleeps where it can, and polls elsewhere.
+    /// let wait = if info.can_sleep_on(WaitObj::FD) { WaitObj::FD } else { WaitObj::NONE };
+    /// let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr { wait, ..CqAttr::new(16) })?;
+    /// assert_eq!(cq.wait_fd().is_ok(), wait == WaitObj::FD);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # References
     ///
     /// - `fi_cq(3)`, attribute `wait_obj`
@@ -410,6 +543,17 @@ enumeration! {
 
 enumeration! {
     /// What the entries of a completion queue tell; each tells what those before it do, and more.
+    ///
+    /// ```
+    /// use loom_core::vocabulary::CqFormat;
+    ///
+    /// /// Whether entries of a format tell immediate data.
+    /// fn has_data(format: CqFormat) -> bool {
+    ///     format >= CqFormat::DATA
+    /// }
+    ///
+    /// assert!(has_data(CqFormat::TAGGED) && !has_data(CqFormat::MSG));
+    /// ```
     ///
     /// # References
     ///
@@ -464,6 +608,21 @@ enumeration! {
 enumeration! {
     /// What the value of an environment parameter is.
     ///
+    /// ```
+    /// use loom_core::vocabulary::ParamType;
+    ///
+    /// /// Whether a text can be the value of a parameter.
+    /// fn fits(kind: ParamType, text: &str) -> bool {
+    ///     match kind {
+    ///         ParamType::INT => text.parse::<i32>().is_ok(),
+    ///         ParamType::BOOL => ["0", "1", "no", "yes", "false", "true", "off", "on"].contains(&text),
+    ///         _ => true,
+    ///     }
+    /// }
+    ///
+    /// assert!(fits(ParamType::BOOL, "yes") && !fits(ParamType::INT, "yes"));
+    /// ```
+    ///
     /// # References
     ///
     /// - `fi_getparams(3)`
@@ -482,6 +641,14 @@ enumeration! {
 
 enumeration! {
     /// What an event queue reports.
+    ///
+    /// ```
+    /// use loom_core::vocabulary::EventKind;
+    ///
+    /// // For a log: the kind of an event, also of one that this crate does not know.
+    /// assert_eq!(EventKind::CONNREQ.to_string(), "CONNREQ");
+    /// assert_eq!(EventKind::from_raw(99).to_string(), "unknown (99)");
+    /// ```
     ///
     /// # References
     /// - `man fi_eq`

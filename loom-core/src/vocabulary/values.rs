@@ -240,6 +240,24 @@ impl fmt::Display for TagMatch {
 
 /// The key by which peers name a registered region.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Access, Domain, Mr, RemoteRegion};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// let region = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
+/// // The key goes to the peers with the rest of what names the region.
+/// let remote = RemoteRegion::from_bytes(&region.remote().to_bytes());
+/// assert_eq!(remote.key(), region.key());
+/// // Each region has another key.
+/// let other = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
+/// assert_ne!(other.key(), region.key());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # References
 ///
 /// - `fi_mr(3)`

@@ -8,6 +8,24 @@ use crate::vocabulary::{AddressFormat, EndpointAddr};
 ///
 /// Socket addresses that are given as such cost less than the same ones in an [`EndpointAddr`], which has room for the longest
 /// address there is; they are the same addresses.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use std::net::SocketAddr;
+///
+/// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
+/// use loom_core::vocabulary::EndpointAddr;
+///
+/// let mut memory = AddressTableMemory::new(AddressTableAttr::new(4))?;
+/// let mut table = memory.table();
+/// let socket: SocketAddr = "10.0.0.1:7471".parse()?;
+/// let peer = table.insert(socket)?.peer();
+/// // The same address as a provider gives it.
+/// let address = EndpointAddr::from(socket);
+/// assert_eq!(table.find(&address), Some(peer));
+/// # }
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum AddressRef<'a> {
     /// A socket address.

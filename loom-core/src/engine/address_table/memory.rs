@@ -22,6 +22,23 @@ use crate::vocabulary::{AddressFormat, AvType, EndpointAddr};
 
 /// How large a table is, and what it is a table of. All of its memory is taken when it is opened.
 ///
+/// ```
+/// use loom_core::engine::address_table::AddressTableAttr;
+/// use loom_core::vocabulary::AvType;
+///
+/// // A hundred peers with IPv6 addresses. The fabric address of a removed peer is recognised.
+/// let attr = AddressTableAttr {
+///     bytes: 100 * 32,
+///     av_type: AvType::MAP,
+///     ..AddressTableAttr::new(100)
+/// };
+/// assert!(attr.layout()?.size() < 100 * 100);
+/// // A million members of ranges, none of which has an address of its own.
+/// let ranges = AddressTableAttr { singles: 0, ..AddressTableAttr::new(1_000_000) };
+/// assert!(ranges.layout()?.size() < 9_000_000);
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
 /// # References
 /// - `man fi_av`, `struct fi_av_attr`
 #[doc(alias = "fi_av_attr")]
@@ -181,6 +198,24 @@ unsafe fn fill<'s, V>(at: NonNull<u8>, len: usize, value: impl Fn() -> V) -> &'s
 }
 
 /// Memory for an [`AddressTable`], in one block of `A`, which is taken here and never afterwards.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use std::net::SocketAddr;
+///
+/// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
+///
+/// let mut memory = AddressTableMemory::new(AddressTableAttr::new(2))?;
+/// let there: SocketAddr = "10.0.0.1:7471".parse()?;
+/// let mut table = memory.table();
+/// table.insert(there)?;
+/// assert_eq!(table.len(), 1);
+/// // The next table in this memory is empty, and takes no other memory.
+/// let table = memory.table();
+/// assert_eq!(table.find(there), None);
+/// # }
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
 pub struct AddressTableMemory<A: Allocator> {
     plan: Plan,
     block: Block<A>,

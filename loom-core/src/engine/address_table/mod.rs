@@ -85,6 +85,24 @@ use super::peer_table::Peer;
 const NIL: u32 = u32::MAX;
 
 /// What has become of an address.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use std::net::SocketAddr;
+///
+/// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory, Inserted};
+///
+/// let mut memory = AddressTableMemory::new(AddressTableAttr::new(8))?;
+/// let mut table = memory.table();
+/// let addresses: [SocketAddr; 3] = ["10.0.0.1:1".parse()?, "10.0.0.2:1".parse()?, "10.0.0.1:1".parse()?];
+/// let mut peers = Vec::new();
+/// table.insert_all(addresses, |inserted| peers.extend(inserted));
+/// // The third address is that of the first peer.
+/// assert_eq!(peers[2], Inserted::Known(peers[0].peer()));
+/// assert_eq!(peers.iter().filter(|inserted| inserted.is_new()).count(), 2);
+/// # }
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
     /// It was not there: this is a new peer.
@@ -110,6 +128,22 @@ impl Inserted {
 }
 
 /// Why an address is not in.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use std::net::SocketAddr;
+///
+/// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory, Full};
+///
+/// let mut memory = AddressTableMemory::new(AddressTableAttr { bytes: 0, ..AddressTableAttr::new(1) })?;
+/// let mut table = memory.table();
+/// // There is room for one IPv4 address, and for no other address.
+/// assert_eq!(table.insert("[::1]:7471".parse::<SocketAddr>()?), Err(Full::Bytes));
+/// table.insert("10.0.0.1:7471".parse::<SocketAddr>()?)?;
+/// assert_eq!(table.insert("10.0.0.2:7471".parse::<SocketAddr>()?), Err(Full::Places));
+/// # }
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
     /// There is no place for it ([`AddressTableAttr::places`], [`AddressTableAttr::singles`]).

@@ -23,6 +23,35 @@ use crate::storage::{Block, array, extend};
 ///
 /// Its memory is taken when it is opened: four bytes for each place of the vector, and eight for each member.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::allocator_api2::alloc::Global;
+/// use loom_core::engine::address_table::AddressSet;
+/// use loom_core::{Av, Cq, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 3)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// # let endpoints = [cq.endpoint(&av)?, cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let mut peers = Vec::new();
+/// # for endpoint in &endpoints {
+/// #     peers.push(av.insert(&endpoint.address()?)?);
+/// # }
+/// // The ranks of the members follow the order of the inserts, not that of the address vector.
+/// let mut set = AddressSet::new_in(av.places(), 3, Global)?;
+/// for peer in [peers[2], peers[0], peers[1]] {
+///     assert!(set.insert(peer)?);
+/// }
+/// assert_eq!((set.rank(peers[2]), set.rank(peers[0])), (Some(0), Some(1)));
+/// assert!(!set.insert(peers[0])?, "it is a member");
+/// // The members behind a peer that is removed move up.
+/// set.remove(peers[2]);
+/// assert_eq!(set.members(), [peers[0], peers[1]]);
+/// # }
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
+///
 /// # References
 /// - `man fi_av_set`
 #[doc(alias = "fi_av_set")]
@@ -44,6 +73,28 @@ unsafe impl<A: Allocator + Send> Send for AddressSet<A> {}
 unsafe impl<A: Allocator + Sync> Sync for AddressSet<A> {}
 
 /// As many peers are in a set as it was opened for. Nothing has changed.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::allocator_api2::alloc::Global;
+/// use loom_core::engine::address_table::{AddressSet, SetFull};
+/// use loom_core::{Av, Cq, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// # let cq: Cq<'_, _, Vec<u8>> = cq;
+/// let to_alice = av.insert(&alice.address()?)?;
+/// // A set for one member.
+/// let mut set = AddressSet::new_in(av.places(), 1, Global)?;
+/// assert_eq!((set.insert(to_bob), set.insert(to_alice)), (Ok(true), Err(SetFull)));
+/// assert_eq!(set.members(), [to_bob]);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetFull;
 

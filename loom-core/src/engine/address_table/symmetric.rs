@@ -4,6 +4,23 @@ use core::net::{IpAddr, SocketAddr};
 
 /// The addresses of some services at each of some nodes, one port after the other and one address after the other.
 ///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory, SymmetricRange};
+///
+/// // Four services at each of 250 nodes: 10.0.0.1 to 10.0.0.250, ports 7471 to 7474.
+/// let range = SymmetricRange::new("10.0.0.1:7471".parse()?, 250, 4).ok_or("the ports or the addresses end")?;
+/// let mut memory = AddressTableMemory::new(AddressTableAttr::new(1000))?;
+/// let mut table = memory.table();
+/// assert_eq!(table.insert_symmetric(range, |_| ())?, 1000);
+/// // All of them take one record.
+/// assert_eq!(table.ranges(), 1);
+/// let peer = table.find("10.0.0.2:7473".parse::<std::net::SocketAddr>()?).ok_or("it is one of them")?;
+/// assert_eq!(peer.index(), 4 + 2);
+/// # }
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
+///
 /// # References
 /// - `man fi_av`
 #[doc(alias = "fi_av_insertsym")]
@@ -15,6 +32,16 @@ pub struct SymmetricRange {
 }
 
 /// One of the addresses of a range.
+///
+/// ```
+/// use loom_core::engine::address_table::SymmetricRange;
+///
+/// let range = SymmetricRange::new("10.0.0.255:80".parse()?, 2, 2).ok_or("the ports or the addresses end")?;
+/// let sockets = range.members().map(|member| member.socket().to_string());
+/// // All services of a node, then the next node.
+/// assert!(sockets.eq(["10.0.0.255:80", "10.0.0.255:81", "10.0.1.0:80", "10.0.1.0:81"]));
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RangePeer {
     range: SymmetricRange,

@@ -130,6 +130,33 @@ fn within<B>(event: &Event, slot: &Slot<B>) -> Event {
 /// it was dropped.
 ///
 /// Forgetting one is safe: the buffer then stays in its queue, until that is closed.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Av, Completion, Cq, Domain, Forever, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// // Some providers do not keep to the buffer: multi-receives are refused there.
+/// if let Ok(key) = bob.multi_recv(Source::Any, vec![0; 1000]) {
+///     for message in [&b"hello"[..], b"again"] {
+///         cq.retry(Forever, || alice.inject(to_bob, message))?;
+///         let piece = loop {
+///             if let Some(Completion::Piece(piece)) = cq.poll()? {
+///                 break piece;
+///             }
+///         };
+///         // The message is read where it lies in the buffer of the multi-receive.
+///         assert_eq!((piece.key(), piece.bytes()), (key, message));
+///     }
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[must_use = "it holds a message"]
 pub struct Piece<'t, B> {
     table: NonNull<OpTable<B>>,

@@ -106,6 +106,14 @@ impl Direction {
 }
 
 /// What an operation does, as far as the table has to know.
+///
+/// ```
+/// use loom_core::engine::op_table::{Direction, Kind};
+///
+/// // An RMA read fills its buffer, and completes on the transmit queue.
+/// assert_eq!(Kind::Read.direction(), Direction::Transmit);
+/// assert_eq!(Kind::MultiReceive.direction(), Direction::Receive);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A send or a write: the buffer is read.
@@ -152,6 +160,29 @@ impl Kind {
 }
 
 /// An operation in flight.
+///
+/// ```
+/// # #![allow(unsafe_code)]
+/// # #[cfg(feature = "std")] {
+/// # use loom_core::engine::op_table::{ContextKind, OpTable, Slot};
+/// use loom_core::engine::op_table::Kind;
+///
+/// # let mut table = Box::<OpTable<Vec<u8>, [Slot<_>; 4]>>::new_uninit();
+/// # // SAFETY: the box has room for the table.
+/// # unsafe { OpTable::init(table.as_mut_ptr(), ContextKind::Word, 8) };
+/// # // SAFETY: `init` has written the table.
+/// # let table: Box<OpTable<Vec<u8>>> = unsafe { table.assume_init() };
+/// // A receive on endpoint 1, and a send on endpoint 2.
+/// table.post(1, Kind::Receive, vec![0; 64], |_, _| Ok(()))?;
+/// table.post(2, Kind::Send, vec![7; 8], |_, _| Ok(()))?;
+/// // What has to end before endpoint 1 can be closed.
+/// let receives = table.posted_on(1).filter(|posted| posted.kind == Kind::Receive);
+/// assert_eq!(receives.map(|posted| posted.len).sum::<usize>(), 64);
+/// # // SAFETY: no transport has a buffer.
+/// # unsafe { table.drop_buffers() };
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Posted {
     /// Its key.
@@ -165,6 +196,23 @@ pub struct Posted {
 }
 
 /// What the context of an operation is; rule 3.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::engine::op_table::ContextKind;
+/// use loom_core::vocabulary::Mode;
+///
+/// /// What contexts are in a domain, by what its provider asks for.
+/// fn contexts(mode: Mode) -> ContextKind {
+///     if mode.intersects(Mode::CONTEXT | Mode::CONTEXT2) { ContextKind::Space } else { ContextKind::Word }
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// assert_eq!(contexts(network.info().attributes().mode), ContextKind::Word);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextKind {
     /// A number: the provider leaves it alone.

@@ -40,6 +40,26 @@ pub struct Peek {
 
 /// A message that a peek has found. It has not been received. (Receiving it says who has sent it: in a peek most providers name somebody
 /// else here.)
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Av, Cq, Domain, Forever, Source, Tag, TagMatch};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(7), b"hello"))?;
+/// let key = bob.tagged_peek(Source::Any, TagMatch::any())?;
+/// let found = cq.finish_peek(key, Forever)?.message()?.expect("a message");
+/// // The buffer has the length of the message.
+/// let received = bob.tagged_recv(Source::Any, found.tag, vec![0; found.len])?;
+/// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
     /// The whole message's length in bytes. Of a message that was discarded, some providers say zero.

@@ -18,6 +18,17 @@ use crate::error::OpenError;
 use crate::storage::{Block, array, extend};
 
 /// How large a matcher is. All of its memory is taken when it is made.
+///
+/// ```
+/// use loom_core::engine::tag_matcher::TagMatcherAttr;
+///
+/// // For few receives, and no masks. The seed is not one that peers can guess.
+/// # let random = 4711;
+/// let attr = TagMatcherAttr { receives: 16, messages: 16, masks: 0, seed: random };
+/// // What the allocator has to have.
+/// assert!(attr.layout()?.size() < TagMatcherAttr::DEFAULT.layout()?.size() / 16);
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagMatcherAttr {
     /// How many receives can be posted at a time.
@@ -119,11 +130,44 @@ struct NodeKey {
 
 /// A posted receive of this matcher. Plain data; when the receive was removed, it names nothing any more, until its place was used
 /// 2 to the power of 31 times.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::engine::tag_matcher::{TagMatcher, TagMatcherAttr, Want};
+/// use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
+///
+/// let mut matcher = TagMatcher::new(TagMatcherAttr::DEFAULT)?;
+/// let want = Want { tag: TagMatch::exact(Tag(7)), source: FabricAddr::UNSPEC };
+/// let receive = matcher.post(want)?;
+/// // A cancel. The second one finds nothing.
+/// assert_eq!(matcher.remove_receive(receive), Some(want));
+/// assert_eq!(matcher.remove_receive(receive), None);
+/// # }
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReceiveId(NodeKey);
 
 /// A message that waits in this matcher. Plain data; when the message was removed, it names nothing any more, until its place was
 /// used 2 to the power of 31 times.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr, Want};
+/// use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
+///
+/// let mut matcher = TagMatcher::new(TagMatcherAttr::DEFAULT)?;
+/// let message = Envelope { tag: Tag(7), source: FabricAddr(3) };
+/// let id = matcher.keep(message)?;
+/// // A peek leaves the message where it is.
+/// let want = Want { tag: TagMatch::exact(Tag(7)), source: FabricAddr::UNSPEC };
+/// assert_eq!(matcher.message_for(&want), Some(id));
+/// // A claim takes the message out: no later receive finds it.
+/// assert_eq!(matcher.remove_message(id), Some(message));
+/// assert_eq!((matcher.message_for(&want), matcher.remove_message(id)), (None, None));
+/// # }
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MessageId(NodeKey);
 
@@ -144,6 +188,22 @@ impl MessageId {
 }
 
 /// Every place is taken.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::engine::tag_matcher::{Full, TagMatcher, TagMatcherAttr, Want};
+/// use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
+///
+/// let mut matcher = TagMatcher::new(TagMatcherAttr { receives: 1, ..TagMatcherAttr::DEFAULT })?;
+/// let want = Want { tag: TagMatch::exact(Tag(7)), source: FabricAddr::UNSPEC };
+/// let posted = matcher.post(want)?;
+/// assert_eq!(matcher.post(want), Err(Full));
+/// // There is room again when a receive has its message.
+/// matcher.remove_receive(posted);
+/// assert!(matcher.post(want).is_ok());
+/// # }
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -195,6 +255,27 @@ impl Places {
 }
 
 /// Posted receives and messages that wait for one, and which go together. See the [module](super).
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr, Want};
+/// use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
+///
+/// let mut matcher = TagMatcher::new(TagMatcherAttr::DEFAULT)?;
+/// // A message arrives before its receive.
+/// let message = Envelope { tag: Tag(7), source: FabricAddr(3) };
+/// assert_eq!(matcher.receive_for(&message), None);
+/// let waits = matcher.keep(message)?;
+/// // A receive takes the message if it waits. Otherwise the receive is posted.
+/// let want = Want { tag: TagMatch::any(), source: FabricAddr(3) };
+/// match matcher.message_for(&want) {
+///     Some(id) => assert_eq!((id, matcher.remove_message(id)), (waits, Some(message))),
+///     None => _ = matcher.post(want)?,
+/// }
+/// assert_eq!((matcher.waiting(), matcher.posted()), (0, 0));
+/// # }
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
 pub struct TagMatcher<A: Allocator> {
     attr: TagMatcherAttr,
     posted: PostedReceives,
@@ -360,6 +441,25 @@ impl<A: Allocator> fmt::Debug for TagMatcher<A> {
 }
 
 /// The messages that wait, oldest first: [`TagMatcher::messages`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr};
+/// use loom_core::vocabulary::{FabricAddr, Tag};
+///
+/// let mut matcher = TagMatcher::new(TagMatcherAttr::DEFAULT)?;
+/// for (tag, source) in [(7, 3), (8, 4), (9, 3)] {
+///     matcher.keep(Envelope { tag: Tag(tag), source: FabricAddr(source) })?;
+/// }
+/// // What waits of a peer that is gone, oldest first.
+/// let of_peer = matcher.messages().filter(|(_, message)| message.source == FabricAddr(3));
+/// let gone: Vec<_> = of_peer.map(|(id, _)| id).collect();
+/// let tags = gone.into_iter().filter_map(|id| matcher.remove_message(id)).map(|message| message.tag);
+/// assert!(tags.eq([Tag(7), Tag(9)]));
+/// assert_eq!(matcher.waiting(), 1);
+/// # }
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Messages<'m, A: Allocator> {
     matcher: &'m TagMatcher<A>,

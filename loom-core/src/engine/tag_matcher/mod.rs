@@ -71,6 +71,16 @@ pub(crate) use unexpected::{Memory, UnexpectedMessages, View, Waiting, views_shi
 use crate::vocabulary::{FabricAddr, Tag, TagMatch};
 
 /// What a receive accepts.
+///
+/// ```
+/// use loom_core::engine::tag_matcher::{Envelope, Want};
+/// use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
+///
+/// // Tags from 0x700 to 0x7ff, of one peer.
+/// let want = Want { tag: TagMatch::masked(Tag(0x700), 0xff), source: FabricAddr(3) };
+/// let accepts = |tag, source| want.accepts(&Envelope { tag: Tag(tag), source: FabricAddr(source) });
+/// assert!(accepts(0x742, 3) && !accepts(0x842, 3) && !accepts(0x742, 4));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
     /// Which tags.
@@ -100,6 +110,16 @@ impl Want {
 }
 
 /// What a message is matched by.
+///
+/// ```
+/// use loom_core::engine::tag_matcher::{Envelope, Want};
+/// use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
+///
+/// // The transport does not tell the sender of this message.
+/// let message = Envelope { tag: Tag(7), source: FabricAddr::UNSPEC };
+/// let want = |source| Want { tag: TagMatch::exact(Tag(7)), source };
+/// assert!(want(FabricAddr::UNSPEC).accepts(&message) && !want(FabricAddr(3)).accepts(&message));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
     /// Its tag.

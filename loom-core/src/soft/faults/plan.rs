@@ -6,6 +6,24 @@ use crate::random::Random;
 use crate::vocabulary::{Attributes, Caps, MsgOrder};
 
 /// How often something goes wrong.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::soft::{Every, Plan};
+/// use loom_core::{Av, Cq, Domain, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// // Two posts of three are taken, and the third is refused.
+/// let info = network.info_with_faults(Plan::new(1).refuse(Every::Nth(3)));
+/// # let domain = Domain::open(&info)?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let endpoint = cq.endpoint(&av)?;
+/// let refused = (0..9).filter(|_| endpoint.recv(Source::Any, vec![0; 5]).is_err()).count();
+/// assert_eq!((refused, network.injected().refused), (3, 3));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Every {
     /// Each time after this number; never, if that is zero.

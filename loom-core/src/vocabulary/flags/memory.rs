@@ -128,6 +128,20 @@ bitflags::bitflags! {
 bitflags::bitflags! {
     /// Flags of a registration.
     ///
+    /// ```
+    /// use loom_core::transport::{DmaBuf, MrAttr};
+    /// use loom_core::vocabulary::{Access, MemoryKey, MrFlags};
+    ///
+    /// /// What a transport looks at: a descriptor, if the memory is given as one.
+    /// fn descriptor(attr: &MrAttr) -> Option<DmaBuf> {
+    ///     attr.dmabuf.filter(|_| attr.flags.contains(MrFlags::DMABUF))
+    /// }
+    ///
+    /// let host = MrAttr::new(Access::REMOTE_READ, MemoryKey(0));
+    /// let device = MrAttr { flags: MrFlags::DMABUF, dmabuf: Some(DmaBuf { fd: 3, offset: 0 }), ..host };
+    /// assert!(descriptor(&device).is_some() && descriptor(&host).is_none());
+    /// ```
+    ///
     /// # References
     ///
     /// - `fi_mr(3)`, section *Flags*

@@ -6,6 +6,20 @@ bitflags::bitflags! {
     /// Also the default flags of an endpoint (`op_flags` of [`TxAttributes`](crate::vocabulary::TxAttributes) and
     /// [`RxAttributes`](crate::vocabulary::RxAttributes)).
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::Hints;
+    /// use loom_core::vocabulary::{OpFlags, TxAttributes};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// // By default, sends are to complete when the message is persistent at the peer.
+    /// let tx_attr = TxAttributes { op_flags: OpFlags::COMMIT_COMPLETE, ..TxAttributes::UNSPEC };
+    /// assert!(network.query(&Hints { tx_attr, ..Hints::default() }).is_none(), "software does not grant that");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # References
     ///
     /// - `fi_endpoint(3)`, section *Operation flags*

@@ -96,6 +96,22 @@ bitflags::bitflags! {
     ///
     /// Empty (`FI_ORDER_NONE`) promises nothing.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::Hints;
+    /// use loom_core::vocabulary::{CompOrder, TxAttributes};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// // The program wants to hear of its sends in the order in which it posts them.
+    /// let tx_attr = TxAttributes { comp_order: CompOrder::STRICT, ..TxAttributes::UNSPEC };
+    /// let ordered = network.query(&Hints { tx_attr, ..Hints::default() });
+    /// // Where that is not granted, it tells them apart by their keys.
+    /// assert!(ordered.is_none() && network.info().attributes().tx.comp_order == CompOrder::NONE);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # References
     ///
     /// - `fi_endpoint(3)`, section *Completion ordering*
