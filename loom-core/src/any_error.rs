@@ -5,6 +5,7 @@ use core::fmt;
 use crate::buffer::Buffer;
 use crate::engine::arrivals::ArrivalsError;
 use crate::engine::op_table::OpError;
+use crate::engine::peer_table::Beyond;
 use crate::engine::{address_table, tag_matcher};
 use crate::error::{OpenError, PostError, Rejected};
 use crate::exposed::{ElementError, OutOfWindow};
@@ -300,6 +301,12 @@ impl From<address_table::Full> for Error {
             address_table::Full::Places => "the places of the address table",
             address_table::Full::Bytes => "the address table's room for bytes of addresses",
         })
+    }
+}
+
+impl From<Beyond> for Error {
+    fn from(_: Beyond) -> Self {
+        Error::Full("the places of the peer table")
     }
 }
 

@@ -42,7 +42,7 @@ use crate::vocabulary::{AtomicOp, Datatype};
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;
 /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-/// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+/// # let domain = Domain::open(&network.query(&hints)?)?;
 /// assert!(most_added::<u64>(&domain) >= Some(1) && most_added::<f32>(&domain) >= Some(1));
 /// # }
 /// # Ok::<_, loom_core::Error>(())
@@ -112,7 +112,7 @@ pub trait Integer: Ordered {}
 /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
 /// # let network = Network::new(NetworkAttr::default())?;
 /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-/// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+/// # let domain = Domain::open(&network.query(&hints)?)?;
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
@@ -321,7 +321,7 @@ operations! {
     /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+    /// # let domain = Domain::open(&network.query(&hints)?)?;
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let to_bob = av.insert(&bob.address()?)?;
@@ -356,7 +356,7 @@ operations! {
     /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+    /// # let domain = Domain::open(&network.query(&hints)?)?;
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let to_bob = av.insert(&bob.address()?)?;
@@ -387,7 +387,7 @@ operations! {
     /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+    /// # let domain = Domain::open(&network.query(&hints)?)?;
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let to_bob = av.insert(&bob.address()?)?;
@@ -415,7 +415,7 @@ operations! {
     /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-    /// # let domain = Domain::open(&network.query(&hints).expect("it has atomics"))?;
+    /// # let domain = Domain::open(&network.query(&hints)?)?;
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let to_bob = av.insert(&bob.address()?)?;

@@ -176,6 +176,14 @@ const LAST: u32 = u32::MAX - 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beyond;
 
+impl fmt::Display for Beyond {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the peer's number is beyond the places of the table")
+    }
+}
+
+impl core::error::Error for Beyond {}
+
 /// Who is in a [`PeerTable`], for a thread that reads it while it changes.
 ///
 /// ```

@@ -257,22 +257,27 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         &mut self.places[index as usize]
     }
 
+    fn place(&self, key: WorkKey) -> Option<&Place<C, V>> {
+        let place = self.places.get(key.index as usize)?;
+        (place.generation == key.generation && place.phase.is_some()).then_some(place)
+    }
+
     fn named(&mut self, key: WorkKey) -> Option<&mut Place<C, V>> {
         let place = self.places.get_mut(key.index as usize)?;
         (place.generation == key.generation && place.phase.is_some()).then_some(place)
     }
 
     /// What a piece of work is at; nothing, if it is over.
-    pub fn phase(&mut self, key: WorkKey) -> Option<Phase> {
-        self.named(key)?.phase
+    pub fn phase(&self, key: WorkKey) -> Option<Phase> {
+        self.place(key)?.phase
     }
 
     /// The work itself, unless it is taken out.
-    pub fn value<'a>(&'a mut self, key: WorkKey) -> Option<&'a mut V>
+    pub fn value<'a>(&'a self, key: WorkKey) -> Option<&'a V>
     where
         C: 'a,
     {
-        self.named(key)?.value.as_mut()
+        self.place(key)?.value.as_ref()
     }
 
     /// The same, to be changed.
@@ -291,8 +296,8 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
     }
 
     /// Whether the work is marked as one that no future waits for any more.
-    pub fn is_abandoned(&mut self, key: WorkKey) -> bool {
-        self.named(key).is_some_and(|place| place.abandoned)
+    pub fn is_abandoned(&self, key: WorkKey) -> bool {
+        self.place(key).is_some_and(|place| place.abandoned)
     }
 
     /// The oldest returned work that is marked so.

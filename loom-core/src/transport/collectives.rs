@@ -15,7 +15,7 @@ use crate::vocabulary::{Errno, FabricAddr};
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;
 /// let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };
-/// let domain = Domain::open(&network.query(&hints).expect("it has collective operations"))?;
+/// let domain = Domain::open(&network.query(&hints)?)?;
 /// // The program asks before it makes groups.
 /// let granted = domain.query_collective(Collective::all_reduce(ReduceOp::<f64>::SUM))?;
 /// assert!(granted.max_members >= 2);

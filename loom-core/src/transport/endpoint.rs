@@ -79,7 +79,7 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// Neither.
+    /// An endpoint with nothing in flight.
     pub const NOTHING: InFlight = InFlight { receives: 0, longest_read: 0, longest_truncated: 0, transmits: 0 };
 }
 

@@ -203,7 +203,7 @@ impl TxAttributes {
 /// # let network = Network::new(NetworkAttr::default())?;
 /// // The program keeps up to 32 receives posted, each into two buffers.
 /// let rx_attr = RxAttributes { size: 32, iov_limit: 2, ..RxAttributes::UNSPEC };
-/// let info = network.query(&Hints { rx_attr, ..Hints::default() }).expect("it grants as much");
+/// let info = network.query(&Hints { rx_attr, ..Hints::default() })?;
 /// assert!(info.attributes().rx.size >= 32);
 /// # }
 /// # Ok::<_, loom_core::Error>(())
@@ -260,7 +260,7 @@ impl RxAttributes {
 /// // The program has 4 endpoints, and sends immediate data of 8 bytes.
 /// let domain_attr = DomainAttributes { ep_cnt: 4, cq_data_size: 8, ..DomainAttributes::UNSPEC };
 /// let hints = Hints { domain_attr, ..Hints::default() };
-/// let info = network.query(&hints).expect("it grants as much");
+/// let info = network.query(&hints)?;
 /// assert_eq!(info.attributes().domain.cq_data_size, 8);
 /// # }
 /// # Ok::<_, loom_core::Error>(())

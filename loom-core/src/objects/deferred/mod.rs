@@ -592,7 +592,7 @@ where
 
     /// How far a piece of work is.
     pub(crate) fn at(&self, work: WorkKey) -> WorkAt {
-        let mut table = self.body.table.borrow_mut();
+        let table = self.body.table.borrow();
         match table.phase(work) {
             Some(Phase::Waiting | Phase::TakenOut) => WorkAt::Waits,
             Some(Phase::Returned) => WorkAt::Returned,

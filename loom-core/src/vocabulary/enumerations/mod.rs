@@ -1,0 +1,161 @@
+//! Enumerations, as newtypes over libfabric's numbers: unknown numbers are kept and printed as such.
+
+/// Defines an enumeration: a transparent newtype over `u32` with named constants.
+///
+/// Each line is `NAME = number, "C name";`. Zero is the default, as in C.
+macro_rules! enumeration {
+    (
+        $(#[$type_attribute:meta])*
+        $Type:ident {
+            $(
+                $(#[$attribute:meta])*
+                $NAME:ident = $number:literal, $c_name:literal;
+            )+
+        }
+    ) => {
+        $(#[$type_attribute])*
+        #[repr(transparent)]
+        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $Type(u32);
+
+        impl $Type {
+            $(
+                $(#[$attribute])*
+                #[doc(alias = $c_name)]
+                pub const $NAME: Self = Self($number);
+            )+
+
+            /// Every value that has a name, in the order of the numbers.
+            pub const NAMED: &'static [Self] = &[$(Self::$NAME),+];
+
+            /// The value with libfabric's number, known or not.
+            #[must_use]
+            pub const fn from_raw(number: u32) -> Self {
+                Self(number)
+            }
+
+            /// libfabric's number.
+            #[must_use]
+            pub const fn as_raw(self) -> u32 {
+                self.0
+            }
+
+            /// libfabric's name without `FI_`, if this crate knows one.
+            #[must_use]
+            pub fn name(self) -> Option<&'static str> {
+                match self {
+                    $(Self::$NAME => $c_name.strip_prefix("FI_"),)+
+                    _ => None,
+                }
+            }
+        }
+
+        impl core::fmt::Display for $Type {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                match self.name() {
+                    Some(name) => f.write_str(name),
+                    None => write!(f, "unknown ({})", self.0),
+                }
+            }
+        }
+
+        impl core::fmt::Debug for $Type {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                write!(f, concat!(stringify!($Type), "({})"), self)
+            }
+        }
+
+        #[cfg(feature = "serde")]
+        impl serde::Serialize for $Type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match self.name() {
+                    Some(name) if serializer.is_human_readable() => serializer.serialize_str(name),
+                    _ => serializer.serialize_u32(self.0),
+                }
+            }
+        }
+
+        #[cfg(feature = "serde")]
+        impl<'de> serde::Deserialize<'de> for $Type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let named = |text: &str| Self::NAMED.iter().find(|value| value.name() == Some(text)).map(|value| value.0);
+                $crate::serial::named(deserializer, named).map(Self)
+            }
+        }
+    };
+}
+
+pub(super) use enumeration;
+
+mod domain;
+mod endpoint;
+mod queue;
+mod system;
+
+pub use domain::{AvType, HmemIface, Progress, ResourceMgmt, Threading};
+pub use endpoint::{AddressFormat, EndpointType, Protocol, TrafficClass};
+pub use queue::{CqFormat, EventKind, WaitObj};
+pub use system::{BusType, LinkState, ParamType};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{format, string::ToString};
+
+    #[test]
+    fn numbers_are_those_of_the_header() {
+        assert_eq!(Threading::COMPLETION.as_raw(), 4);
+        assert_eq!(Progress::MANUAL.as_raw(), 2);
+        assert_eq!(ResourceMgmt::ENABLED.as_raw(), 2);
+        assert_eq!(AvType::TABLE.as_raw(), 2);
+        assert_eq!(EndpointType::RDM.as_raw(), 3);
+        assert_eq!(AddressFormat::ADDR_STR.as_raw(), 9);
+        assert_eq!(AddressFormat::ADDR_CXI.as_raw(), 15);
+        assert_eq!(Protocol::EFA.as_raw(), 20);
+        assert_eq!(Protocol::XNET.as_raw(), 25);
+        assert_eq!(Protocol::LNX.as_raw(), 31);
+        assert_eq!(HmemIface::SYNAPSEAI.as_raw(), 5);
+        assert_eq!(TrafficClass::NETWORK_CTRL.as_raw(), 0x205);
+    }
+
+    #[test]
+    fn text_is_the_name_or_the_number() {
+        assert_eq!(EndpointType::RDM.to_string(), "EP_RDM");
+        assert_eq!(Threading::SAFE.to_string(), "THREAD_SAFE");
+        assert_eq!(AddressFormat::UNSPEC.to_string(), "FORMAT_UNSPEC");
+        assert_eq!(AddressFormat::SOCKADDR_IN.to_string(), "SOCKADDR_IN");
+        assert_eq!(Threading::from_raw(17).to_string(), "unknown (17)");
+        assert_eq!(Threading::from_raw(17).as_raw(), 17);
+        assert_eq!(format!("{:?}", Protocol::SHM), "Protocol(PROTO_SHM)");
+    }
+
+    #[test]
+    fn default_is_unspecified() {
+        assert_eq!(Threading::default(), Threading::UNSPEC);
+        assert_eq!(Protocol::default(), Protocol::UNSPEC);
+        assert_eq!(AddressFormat::default(), AddressFormat::UNSPEC);
+        assert_eq!(HmemIface::default(), HmemIface::SYSTEM);
+        assert_eq!(TrafficClass::default(), TrafficClass::UNSPEC);
+    }
+
+    #[test]
+    fn named_numbers_are_dense_and_named() {
+        for (number, protocol) in (0_u32..).zip(Protocol::NAMED) {
+            assert_eq!(protocol.as_raw(), number);
+            assert!(protocol.name().is_some());
+        }
+        for (number, format) in (0_u32..).zip(AddressFormat::NAMED) {
+            assert_eq!(format.as_raw(), number);
+        }
+    }
+
+    #[test]
+    fn code_points_are_apart_from_labels() {
+        assert_eq!(TrafficClass::dscp(46).as_raw(), 0x12e);
+        assert_eq!(TrafficClass::dscp(46).code_point(), Some(46));
+        assert_eq!(TrafficClass::BULK_DATA.code_point(), None);
+        assert_eq!(TrafficClass::UNSPEC.code_point(), None);
+        assert_eq!(TrafficClass::from_raw(0x8000_012e).code_point(), None);
+        assert_eq!(TrafficClass::LABEL, TrafficClass::BEST_EFFORT);
+    }
+}

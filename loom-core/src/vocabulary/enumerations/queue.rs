@@ -1,0 +1,106 @@
+//! What queues are slept on with, and what they have.
+
+enumeration! {
+    /// By what a queue wakes up those that sleep until it has something.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::vocabulary::WaitObj;
+    /// use loom_core::{Cq, CqAttr, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// let info = network.info();
+    /// # let domain = Domain::open(&info)?;
+    /// // The program sleeps where it can, and polls elsewhere.
+    /// let wait = if info.can_sleep_on(WaitObj::FD) { WaitObj::FD } else { WaitObj::NONE };
+    /// let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr { wait, ..CqAttr::new(16) })?;
+    /// assert_eq!(cq.wait_fd().is_ok(), wait == WaitObj::FD);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # References
+    ///
+    /// - `fi_cq(3)`, attribute `wait_obj`
+    #[doc(alias = "fi_wait_obj")]
+    WaitObj {
+        /// Nothing: it is polled.
+        NONE = 0, "FI_WAIT_NONE";
+        /// Something that the provider chooses: its own calls alone can sleep on it.
+        UNSPEC = 1, "FI_WAIT_UNSPEC";
+        /// A wait set; not in libfabric 2.
+        SET = 2, "FI_WAIT_SET";
+        /// A file descriptor.
+        FD = 3, "FI_WAIT_FD";
+        /// A mutex and a condition of POSIX threads.
+        MUTEX_COND = 4, "FI_WAIT_MUTEX_COND";
+        /// Yielding the processor between two looks.
+        YIELD = 5, "FI_WAIT_YIELD";
+        /// File descriptors for `poll`.
+        POLLFD = 6, "FI_WAIT_POLLFD";
+    }
+}
+
+enumeration! {
+    /// What the entries of a completion queue tell; each tells what those before it do, and more.
+    ///
+    /// ```
+    /// use loom_core::vocabulary::CqFormat;
+    ///
+    /// /// Whether entries of a format tell immediate data.
+    /// fn has_data(format: CqFormat) -> bool {
+    ///     format >= CqFormat::DATA
+    /// }
+    ///
+    /// assert!(has_data(CqFormat::TAGGED) && !has_data(CqFormat::MSG));
+    /// ```
+    ///
+    /// # References
+    ///
+    /// - `fi_cq(3)`, attribute `format`
+    #[doc(alias = "fi_cq_format")]
+    CqFormat {
+        /// What the provider chooses.
+        UNSPEC = 0, "FI_CQ_FORMAT_UNSPEC";
+        /// [`CqEntry`](super::CqEntry)
+        CONTEXT = 1, "FI_CQ_FORMAT_CONTEXT";
+        /// [`CqMsgEntry`](super::CqMsgEntry)
+        MSG = 2, "FI_CQ_FORMAT_MSG";
+        /// [`CqDataEntry`](super::CqDataEntry)
+        DATA = 3, "FI_CQ_FORMAT_DATA";
+        /// [`CqTaggedEntry`](super::CqTaggedEntry)
+        TAGGED = 4, "FI_CQ_FORMAT_TAGGED";
+    }
+}
+
+enumeration! {
+    /// What an event queue reports.
+    ///
+    /// ```
+    /// use loom_core::vocabulary::EventKind;
+    ///
+    /// // For a log: the kind of an event, also of one that this crate does not know.
+    /// assert_eq!(EventKind::CONNREQ.to_string(), "CONNREQ");
+    /// assert_eq!(EventKind::from_raw(99).to_string(), "unknown (99)");
+    /// ```
+    ///
+    /// # References
+    /// - `man fi_eq`
+    EventKind {
+        /// Something that the application wrote itself.
+        NOTIFY = 0, "FI_NOTIFY";
+        /// A peer wants to connect to a passive endpoint.
+        CONNREQ = 1, "FI_CONNREQ";
+        /// An endpoint is connected.
+        CONNECTED = 2, "FI_CONNECTED";
+        /// An endpoint is not connected any more.
+        SHUTDOWN = 3, "FI_SHUTDOWN";
+        /// A memory region is registered.
+        MR_COMPLETE = 4, "FI_MR_COMPLETE";
+        /// Addresses were inserted into an address vector.
+        AV_COMPLETE = 5, "FI_AV_COMPLETE";
+        /// A multicast group or a collective's group was joined.
+        JOIN_COMPLETE = 6, "FI_JOIN_COMPLETE";
+    }
+}
