@@ -63,13 +63,13 @@ enumeration! {
     CqFormat {
         /// What the provider chooses.
         UNSPEC = 0, "FI_CQ_FORMAT_UNSPEC";
-        /// [`CqEntry`](super::CqEntry)
+        /// [`CqEntry`](crate::vocabulary::CqEntry)
         CONTEXT = 1, "FI_CQ_FORMAT_CONTEXT";
-        /// [`CqMsgEntry`](super::CqMsgEntry)
+        /// [`CqMsgEntry`](crate::vocabulary::CqMsgEntry)
         MSG = 2, "FI_CQ_FORMAT_MSG";
-        /// [`CqDataEntry`](super::CqDataEntry)
+        /// [`CqDataEntry`](crate::vocabulary::CqDataEntry)
         DATA = 3, "FI_CQ_FORMAT_DATA";
-        /// [`CqTaggedEntry`](super::CqTaggedEntry)
+        /// [`CqTaggedEntry`](crate::vocabulary::CqTaggedEntry)
         TAGGED = 4, "FI_CQ_FORMAT_TAGGED";
     }
 }
