@@ -114,6 +114,24 @@ impl Default for EqAttr {
 }
 
 /// Why an event queue cannot go on, or not with this call.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::time::Duration;
+///
+/// use loom_core::objects::eq::EqError;
+/// use loom_core::transport::Connected;
+/// use loom_core::{Eq, EqEvent};
+///
+/// /// The next event: sleeps for it if the queue was opened with something to sleep on, and looks once if not.
+/// fn next<'m, T: Connected>(eq: &Eq<'m, T>) -> Result<Option<EqEvent<'m, T>>, EqError> {
+///     match eq.poll_for(Duration::from_millis(100)) {
+///         Err(EqError::NotOpenedFor) => eq.poll(),
+///         event => event,
+///     }
+/// }
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, core::cmp::Eq)]
 #[non_exhaustive]
 pub enum EqError {
