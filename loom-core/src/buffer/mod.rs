@@ -23,6 +23,29 @@ use crate::vocabulary::HmemIface;
 ///
 /// Providers which ask for `FI_MR_LOCAL` need the descriptor of the region that a posted buffer lies in. It means
 /// something in its own domain only, so it carries that domain's identity and a post elsewhere is refused.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::buffer::Buffer;
+/// use loom_core::error::PostError;
+/// use loom_core::objects::registered::Registered;
+/// use loom_core::{Av, Cq, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let other_domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let alice = cq.endpoint(&av)?;
+/// # let to_bob = av.insert(&cq.endpoint(&av)?.address()?)?;
+/// let mut message = Registered::new(&other_domain, b"hello".to_vec())?;
+/// assert!(message.lend().descriptor().is_some());
+/// // A descriptor means nothing in another domain.
+/// let refused = alice.send(to_bob, message).expect_err("it is registered elsewhere");
+/// assert_eq!(refused.error, PostError::ForeignDescriptor);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "fi_mr_desc")]
 pub struct Descriptor {
@@ -270,6 +293,35 @@ pub fn bytes_mut<B: Buffer + ?Sized>(buf: &mut B) -> Option<&mut [u8]> {
 }
 
 /// A buffer whose bytes are initialised, so that they may be sent.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::ptr::NonNull;
+///
+/// use loom_core::buffer::{Buffer, Lent, SourceBuffer};
+/// use loom_core::error::PostError;
+/// use loom_core::objects::endpoint::Endpoint;
+/// use loom_core::{OpKey, Peer, Transport};
+///
+/// /// Bytes of the program file: they can be sent, and not be received into.
+/// struct Page(&'static [u8; 4096]);
+///
+/// // SAFETY: static bytes stay where they are, initialised and unwritten.
+/// unsafe impl Buffer for Page {
+///     fn lend(&mut self) -> Lent {
+///         Lent::source(NonNull::from_ref(self.0).cast(), self.0.len())
+///     }
+/// }
+/// impl SourceBuffer for Page {}
+///
+/// /// A queue of such buffers has `send`. `recv` does not compile.
+/// fn send<T: Transport>(endpoint: &Endpoint<'_, T, Page>, to: Peer, page: Page) -> Result<OpKey, PostError> {
+///     endpoint.send(to, page).map_err(|refused| refused.error)
+/// }
+///
+/// assert!(!Page(&[7; 4096]).lend().is_writable());
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be sent from",
     note = "`&mut [MaybeUninit<u8>]` may hold uninitialised bytes: receive into it first"
@@ -277,6 +329,31 @@ pub fn bytes_mut<B: Buffer + ?Sized>(buf: &mut B) -> Option<&mut [u8]> {
 pub trait SourceBuffer: Buffer {}
 
 /// A buffer that may be written, so that messages can be received into it.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::mem::MaybeUninit;
+///
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Forever, Source, Spins, scope};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// // The target need not be initialised.
+/// let mut room = [MaybeUninit::<u8>::uninit(); 64];
+/// let len = scope(|s| {
+///     let domain = s.open(&network.info())?;
+///     let (av, cq) = (Av::open(&domain, 1)?, Cq::open(&domain, 16)?);
+///     let endpoint = cq.endpoint(&av)?;
+///     let me = av.insert(&endpoint.address()?)?;
+///     let received = endpoint.recv(Source::Any, &mut room[..])?;
+///     // No `send` takes such a buffer, as it may hold uninitialised bytes.
+///     cq.retry(Forever, || endpoint.inject(me, b"hello"))?;
+///     Ok::<_, loom_core::Error>(cq.finish(received, Forever)?.result()?.len())
+/// })?;
+/// assert_eq!(len, 5);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be received into",
     note = "`&[u8]` is shared and may not be written: use `&mut [u8]` or `&mut [MaybeUninit<u8>]`"
