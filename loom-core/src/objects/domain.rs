@@ -219,6 +219,20 @@ impl<'m, T: Transport> Domain<'m, T> {
     }
 
     /// The info's attributes.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::vocabulary::Progress;
+    /// use loom_core::Domain;
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// let by_itself = domain.attributes().domain.data_progress == Progress::AUTO;
+    /// assert!(!by_itself, "transfers go on while the program polls a queue");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub fn attributes(&self) -> &Attributes {
         self.body.attributes()

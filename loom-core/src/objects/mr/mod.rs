@@ -274,6 +274,27 @@ fn is_fenced<T: Transport>(access: Access, info: &T::Info) -> bool {
 
 impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// This side's view of the memory. Of a device's memory it is empty: the host reaches that by the device's own means.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
+    /// let written = cq.post(vec![7; 4], Forever, |bytes| alice.write(to_bob, &region.remote(), 8, bytes))?;
+    /// cq.finish(written, Forever)?.result()?;
+    /// // Peers may write at any time, so a program copies what it reads.
+    /// let mut bytes = [0; 4];
+    /// region.window().copy_to(8, &mut bytes)?;
+    /// assert_eq!(bytes, [7; 4]);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub fn window(&self) -> Window<'_> {
         self.region.window
