@@ -182,6 +182,25 @@ impl Query for Messages {
 }
 
 /// Requirement: sends, receives and looks at tagged messages.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::query::{Query, Tagged};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Domain, Forever, Source, Tag, TagMatch};
+///
+/// # let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.query(&Tagged::HINTS).expect("it has tagged messages"))?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let [alice, bob] = [cq.endpoint_for::<Tagged>(&av)?, cq.endpoint_for::<Tagged>(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// cq.post(b"hello".to_vec(), Forever, |message| alice.tagged_send(to_bob, Tag(7), message))?;
+/// // The group has peeks, too.
+/// let peek = cq.finish_peek(bob.tagged_peek(Source::Any, TagMatch::any())?, Forever)?;
+/// assert_eq!(peek.message()?.map(|found| found.tag), Some(Tag(7)));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[doc(alias = "FI_TAGGED")]
 #[derive(Clone, Copy, Debug)]
 pub enum Tagged {}
