@@ -88,12 +88,35 @@ pub struct Lent {
 
 impl Lent {
     /// Bytes that may be read: the source of a send or of an RMA write.
+    ///
+    /// ```
+    /// use core::ptr::NonNull;
+    ///
+    /// use loom_core::buffer::Lent;
+    ///
+    /// let message = b"hello";
+    /// let lent = Lent::source(NonNull::from_ref(message).cast(), message.len());
+    /// // It can be sent, and nothing is received into it.
+    /// assert_eq!((lent.is_readable(), lent.is_writable()), (true, false));
+    /// ```
     #[must_use]
     pub const fn source(ptr: NonNull<u8>, len: usize) -> Self {
         Lent { ptr, len, headroom: 0, readable: true, writable: false, kind: HmemIface::SYSTEM, descriptor: None }
     }
 
     /// Bytes that may be written, and need not be initialised: the target of a receive or of an RMA read.
+    ///
+    /// ```
+    /// use core::mem::MaybeUninit;
+    /// use core::ptr::NonNull;
+    ///
+    /// use loom_core::buffer::Lent;
+    ///
+    /// let mut room = [MaybeUninit::<u8>::uninit(); 64];
+    /// let lent = Lent::target(NonNull::from_mut(&mut room).cast(), room.len());
+    /// // Messages are received into it. It may hold uninitialised bytes, which are not sent.
+    /// assert_eq!((lent.is_readable(), lent.is_writable()), (false, true));
+    /// ```
     #[must_use]
     pub const fn target(ptr: NonNull<u8>, len: usize) -> Self {
         Lent { ptr, len, headroom: 0, readable: false, writable: true, kind: HmemIface::SYSTEM, descriptor: None }
@@ -113,6 +136,20 @@ impl Lent {
     }
 
     /// The same range, in the memory of a device. Transports which cannot reach it refuse the post.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::buffer::Buffer;
+    /// use loom_core::vocabulary::HmemIface;
+    ///
+    /// let mut message = b"hello".to_vec();
+    /// assert_eq!(message.lend().kind(), HmemIface::SYSTEM);
+    /// // What the buffer of a GPU's allocator lends.
+    /// let lent = message.lend().in_memory_of(HmemIface::CUDA);
+    /// assert_eq!((lent.kind(), lent.len()), (HmemIface::CUDA, 5));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub const fn in_memory_of(mut self, kind: HmemIface) -> Self {
         self.kind = kind;
@@ -121,6 +158,19 @@ impl Lent {
 
     /// The same range without its first `bytes` bytes, which become room for what a provider puts in front of messages
     /// ([`headroom`](Self::headroom)): if the range may be written, and as far as it reaches.
+    ///
+    /// ```
+    /// use core::ptr::NonNull;
+    ///
+    /// use loom_core::buffer::Lent;
+    ///
+    /// let mut memory = [0_u8; 24];
+    /// let whole = Lent::both(NonNull::from_mut(&mut memory).cast(), memory.len());
+    /// // For a provider with a prefix of 8 bytes (`FI_MSG_PREFIX`).
+    /// let message = whole.with_headroom(8);
+    /// assert_eq!((message.len(), message.headroom()), (16, 8));
+    /// assert_eq!(message.ptr().addr().get(), whole.ptr().addr().get() + 8);
+    /// ```
     #[must_use]
     pub fn with_headroom(mut self, bytes: usize) -> Self {
         let bytes = bytes.min(self.len);

@@ -189,6 +189,27 @@ pub trait Completes {
 
     /// Waits for one operation. What completes meanwhile is kept; `Ok(None)` says that the deadline passed, and leaves the operation in flight.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::protocol::Completes;
+    /// use loom_core::{Av, Cq, Domain, Forever, Source, Spins};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let mut bob = bob;
+    /// let key = bob.recv(Source::Any, vec![0; 5])?;
+    /// assert!(bob.wait(key, Spins(100))?.is_none(), "no message has come");
+    /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    /// let outcome = bob.wait(key, Forever)?.expect("there is no deadline");
+    /// assert_eq!((outcome.result?.len(), outcome.buf), (5, b"hello".to_vec()));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// [`CqError::UnknownKey`] if the operation is over and its outcome was taken, or any other [`CqError`]: the queue below cannot go on.
     fn wait(&mut self, key: Self::Key, until: impl Deadline) -> Waited<Self>;
@@ -201,6 +222,27 @@ pub trait Completes {
 
     /// Posts a buffer until it is taken, as [`Cq::post`](crate::Cq::post) does: as long as the refusal is
     /// [for the moment](PostFailure::is_transient), this drives progress and posts again.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::protocol::{Completes, MsgSend};
+    /// use loom_core::{Av, Cq, Domain, Source, Spins};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let mut alice = alice;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// // Tries again until there is room, with a bound.
+    /// let sent = alice.post(b"hello".to_vec(), Spins(1000), |alice, message| MsgSend::send(alice, to_bob, message))?;
+    /// cq.finish(sent, loom_core::Forever)?.result()?;
+    /// assert_eq!(cq.finish(received, loom_core::Forever)?.into_buf(), b"hello");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The last refusal, with the buffer: one that is not for the moment, or when the deadline has passed, or when the queue cannot go on
