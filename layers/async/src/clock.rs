@@ -23,6 +23,24 @@ use core::time::Duration;
 /// ```
 pub trait Clock {
     /// The time since some moment that stays the same.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use core::time::Duration;
+    ///
+    /// use loom_async::clock::{Clock, ManualClock};
+    ///
+    /// /// How long something takes by a clock.
+    /// fn time(clock: &impl Clock, run: impl FnOnce()) -> Duration {
+    ///     let begin = clock.now();
+    ///     run();
+    ///     clock.now() - begin
+    /// }
+    ///
+    /// let clock = ManualClock::new();
+    /// assert_eq!(time(&clock, || clock.advance(Duration::from_secs(3))), Duration::from_secs(3));
+    /// # }
+    /// ```
     fn now(&self) -> Duration;
 }
 

@@ -313,6 +313,24 @@ impl<T: Transport> Counter<'_, T> {
 
     /// Sets the number of those that have failed.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Counter, CounterAttr, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// let counter = Counter::open(&domain, CounterAttr::default())?;
+    /// counter.add_error(3)?;
+    /// while counter.read_error() != 3 {}
+    /// // The program has seen to the failures.
+    /// counter.set_error(0)?;
+    /// while counter.read_error() != 0 {}
+    /// assert_eq!((counter.read(), counter.read_error()), (0, 0));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The provider's.
     #[doc(alias = "fi_cntr_seterr")]

@@ -106,6 +106,23 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     }
 
     /// The memory, if it is initialised, may be written, and is the host's.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::Domain;
+    /// use loom_core::objects::registered::Registered;
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// let mut message = Registered::new(&domain, vec![0; 8])?;
+    /// // The program writes each message where it is registered already.
+    /// let bytes = message.bytes_mut().expect("a vector is the host's, and may be written");
+    /// bytes.copy_from_slice(&7_u64.to_le_bytes());
+    /// assert_eq!(message.into_inner()[0], 7);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         bytes_mut(&mut self.buf)
     }

@@ -59,6 +59,19 @@ impl<C: Clock> Timers<C> {
     }
 
     /// The clock.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    ///
+    /// use loom_async::clock::{Clock, ManualClock};
+    /// use loom_async::timers::Timers;
+    ///
+    /// let timers = Timers::new(ManualClock::new());
+    /// // A deadline by the same clock that the timers go by.
+    /// let deadline = timers.clock().now() + Duration::from_secs(3);
+    /// timers.clock().advance(Duration::from_secs(4));
+    /// assert!(timers.clock().now() > deadline);
+    /// ```
     #[must_use]
     pub const fn clock(&self) -> &C {
         &self.clock

@@ -170,7 +170,7 @@ impl<Q, A> Requests<Q, A> {
 /// let given_up = runtime.block_on(async {
 ///     let asked = tokio::time::timeout(Duration::from_millis(2), ask.call(3)).await;
 ///     assert!(asked.is_err(), "the answer took too long");
-///     // The request is there all the same. What nobody waits for need not be done.
+///     // The request is there all the same. The task that asks has given up, so the work can be left out.
 ///     requests.next().await.map(|request| request.is_given_up())
 /// });
 /// assert_eq!(given_up, Some(true));

@@ -310,7 +310,7 @@ impl<T: Transport> Av<'_, T> {
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let to_bob = av.insert(&bob.address()?)?;
     /// let to_alice = av.insert(&alice.address()?)?;
-    /// // Each peer that is in the vector has a message. (Posts are one for each peer: there is no broadcast.)
+    /// // Each peer that is in the vector has a message.
     /// let mut told = 0;
     /// for peer in av.peers() {
     ///     cq.post(b"hello".to_vec(), Forever, |message| alice.send(peer, message))?;

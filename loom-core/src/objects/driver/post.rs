@@ -155,34 +155,25 @@ where
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
+/// use core::pin::pin;
+/// use core::task::{Context, Poll, Waker};
+///
 /// use loom_core::error::PostError;
-/// use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+/// use loom_core::objects::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Av, Cq, Domain};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;
 /// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
-/// # let cq: Cq<'_, _, Vec<u8>> = cq;
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-/// let task = async {
-///     // No turn makes room for this message: the future ends with the refusal, and does not wait.
-///     let too_long = vec![0; alice.inject_size() + 1];
-///     let refused = driver.retry(|| alice.inject(to_bob, &too_long)).await;
-///     assert!(matches!(refused, Err(PostError::TooLong { .. })));
-///     Ok::<_, loom_core::Error>(())
-/// };
-/// // An executor polls the task, and takes a turn of the driver in between.
-/// # use core::task::{Context, Poll, Waker};
-/// # let mut task = core::pin::pin!(task);
-/// # loop {
-/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-/// #         break ended?;
-/// #     }
-/// #     driver.turn(16);
-/// # }
+/// let too_long = vec![0; alice.inject_size() + 1];
+/// let mut injected = pin!(driver.retry(|| alice.inject(to_bob, &too_long)));
+/// // No turn makes room for this message: the future does not wait, and ends with the refusal.
+/// let ended = injected.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+/// assert!(matches!(ended, Poll::Ready(Err(PostError::TooLong { .. }))));
 /// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```

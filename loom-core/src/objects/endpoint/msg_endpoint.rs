@@ -181,19 +181,6 @@ pub enum Established {}
 pub type MsgEndpoint<'m, T, B, S = Established> = Endpoint<'m, T, B, Msg<S>>;
 
 /// A connection-oriented endpoint (`FI_EP_MSG`) in one of its four states.
-///
-/// ```
-/// # #[cfg(feature = "std")] {
-/// use loom_core::objects::endpoint::{Endpoint, Established, Msg};
-/// use loom_core::transport::Connected;
-/// use loom_core::{EndpointAddr, Errno};
-///
-/// /// The kind of an endpoint says what it has: a peer with an address, here.
-/// fn peer<T: Connected>(endpoint: &Endpoint<'_, T, Vec<u8>, Msg<Established>>) -> Result<EndpointAddr, Errno> {
-///     endpoint.peer_address()
-/// }
-/// # }
-/// ```
 #[derive(Debug)]
 pub struct Msg<S> {
     id: EndpointId,

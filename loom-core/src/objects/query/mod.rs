@@ -222,6 +222,20 @@ impl<T: Transport, I: Iterator<Item = Info<T>>, Q: Query> Ranked<I, Q> {
     }
 
     /// The best one for which `wanted` holds.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::query::{Messages, Query};
+    /// use loom_core::soft::{Network, NetworkAttr};
+    ///
+    /// let networks = [32, 256].map(|eager_size| Network::new(NetworkAttr { eager_size, ..NetworkAttr::DEFAULT }));
+    /// let infos = networks.iter().flatten().filter_map(|network| network.query(&Messages::HINTS));
+    /// // The first one that injects the program's headers.
+    /// let info = Messages::ranked(infos).first_where(|info| info.attributes().tx.inject_size >= 100);
+    /// assert_eq!(info.map(|info| info.attributes().tx.inject_size), Some(256));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     pub fn first_where(mut self, mut wanted: impl FnMut(&Info<T>) -> bool) -> Option<Info<T>> {
         self.find(|info| wanted(info))
     }
