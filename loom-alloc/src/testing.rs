@@ -16,6 +16,18 @@ use crate::budget::Budget;
 /// Another allocator, of which one allocation fails: one block that is asked for, or one that is to grow or shrink.
 ///
 /// `&FailAt` is the allocator.
+///
+/// ```
+/// use loom_alloc::allocator_api2::alloc::System;
+/// use loom_alloc::testing::FailAt;
+/// use loom_core::error::OpenError;
+/// use loom_core::soft::{Network, NetworkAttr};
+///
+/// let alloc = FailAt::new(System, 0);
+/// let open = || Network::new_in(NetworkAttr::default(), &alloc).map(drop);
+/// assert!(open().is_err(), "its first allocation fails");
+/// assert!(open().is_ok(), "later ones go through");
+/// ```
 #[derive(Debug)]
 pub struct FailAt<A> {
     alloc: A,
@@ -25,18 +37,59 @@ pub struct FailAt<A> {
 
 impl<A> FailAt<A> {
     /// `nth` allocations go through, the one after them fails, and those after that go through again.
+    ///
+    /// ```
+    /// use loom_alloc::allocator_api2::alloc::System;
+    /// use loom_alloc::allocator_api2::vec::Vec;
+    /// use loom_alloc::testing::FailAt;
+    ///
+    /// // One allocation goes through.
+    /// let alloc = FailAt::new(System, 1);
+    /// let mut list = Vec::<u8, _>::new_in(&alloc);
+    /// assert!(list.try_reserve_exact(4).is_ok());
+    /// // A list that cannot grow keeps what it has.
+    /// list.push(7);
+    /// assert!(list.try_reserve_exact(100).is_err());
+    /// assert_eq!(list, [7]);
+    /// ```
     #[must_use]
     pub const fn new(alloc: A, nth: usize) -> Self {
         FailAt { alloc, fails: nth, asked: AtomicUsize::new(0) }
     }
 
     /// How many allocations were asked for.
+    ///
+    /// ```
+    /// use loom_alloc::allocator_api2::alloc::System;
+    /// use loom_alloc::allocator_api2::vec::Vec;
+    /// use loom_alloc::testing::FailAt;
+    ///
+    /// let alloc = FailAt::new(System, usize::MAX);
+    /// let mut list = Vec::with_capacity_in(100, &alloc);
+    /// list.extend(0..100);
+    /// assert_eq!(alloc.asked(), 1, "the list does not grow");
+    /// ```
     #[must_use]
     pub fn asked(&self) -> usize {
         self.asked.load(Ordering::Relaxed)
     }
 
     /// Whether the one that fails has been asked for.
+    ///
+    /// ```
+    /// use loom_alloc::allocator_api2::alloc::System;
+    /// use loom_alloc::allocator_api2::boxed::Box;
+    /// use loom_alloc::testing::FailAt;
+    ///
+    /// /// Whether it opens when its allocation of this number fails; `None` if it has fewer.
+    /// fn opens(nth: usize) -> Option<bool> {
+    ///     let alloc = FailAt::new(System, nth);
+    ///     let opened = Box::try_new_in(7, &alloc).is_ok();
+    ///     alloc.failed().then_some(opened)
+    /// }
+    ///
+    /// assert_eq!((opens(0), opens(1)), (Some(false), None));
+    /// ```
     #[must_use]
     pub fn failed(&self) -> bool {
         self.asked() > self.fails
@@ -154,11 +207,41 @@ impl<A> Sealed<A> {
     }
 
     /// From now on, allocations panic.
+    ///
+    /// ```
+    /// use loom_alloc::allocator_api2::alloc::System;
+    /// use loom_alloc::allocator_api2::vec::Vec;
+    /// use loom_alloc::testing::Sealed;
+    ///
+    /// let sealed = Sealed::new(System);
+    /// let mut waiting = Vec::with_capacity_in(4, &sealed);
+    /// sealed.seal();
+    /// // From here on the list stays within its capacity.
+    /// for job in 0..100 {
+    ///     waiting.push(job);
+    ///     if waiting.len() == 4 {
+    ///         waiting.clear();
+    ///     }
+    /// }
+    /// assert_eq!(sealed.unseal(), 0);
+    /// ```
     pub fn seal(&self) {
         self.sealed.store(true, Ordering::Relaxed);
     }
 
     /// From now on, all is as before. Returns how many blocks were given back while it was sealed.
+    ///
+    /// ```
+    /// use loom_alloc::allocator_api2::alloc::System;
+    /// use loom_alloc::allocator_api2::boxed::Box;
+    /// use loom_alloc::testing::Sealed;
+    ///
+    /// let sealed = Sealed::new(System);
+    /// let block = Box::new_in(7, &sealed);
+    /// sealed.seal();
+    /// drop(block);
+    /// assert_eq!(sealed.unseal(), 1, "a block was given back that should have stayed");
+    /// ```
     pub fn unseal(&self) -> usize {
         self.sealed.store(false, Ordering::Relaxed);
         self.given_back.swap(0, Ordering::Relaxed)

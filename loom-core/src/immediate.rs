@@ -70,6 +70,37 @@ use core::fmt;
 use crate::vocabulary::ImmediateData;
 
 /// A value of a bit field: `u8` to `u64`, `bool`, and what a program makes one.
+///
+/// ```
+/// use loom_core::data_layout;
+/// use loom_core::immediate::{Field, Layout, LayoutError};
+///
+/// /// A percentage: 7 bits of which not all values are one.
+/// #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// struct Percent(u8);
+///
+/// impl Field for Percent {
+///     fn to_bits(self) -> u64 {
+///         self.0.into()
+///     }
+///     fn from_bits(bits: u64) -> Option<Self> {
+///         u8::try_from(bits).ok().filter(|percent| *percent <= 100).map(Percent)
+///     }
+/// }
+///
+/// data_layout! {
+///     struct Progress {
+///         job: u16 = 16,
+///         done: Percent = 7,
+///     }
+/// }
+///
+/// let data = Progress { job: 3, done: Percent(40) }.encode()?;
+/// assert_eq!(Progress::decode(data)?.done, Percent(40));
+/// let wrong = loom_core::ImmediateData(101 << 16);
+/// assert_eq!(Progress::decode(wrong).err(), Some(LayoutError::NoSuchValue { field: "done", bits: 101 }));
+/// # Ok::<_, LayoutError>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no bit field of immediate data",
     note = "`u8`, `u16`, `u32`, `u64` and `bool` are; implement `Field` for an enum or a number of your own"
@@ -116,6 +147,35 @@ impl Field for bool {
 }
 
 /// Immediate data as named bit fields. Made by [`data_layout!`](crate::data_layout).
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::immediate::Layout;
+/// use loom_core::{Av, Cq, Domain, Forever, Source, data_layout};
+///
+/// data_layout! {
+///     struct Chunk {
+///         file: u16 = 16,
+///         number: u32 = 24,
+///     }
+/// }
+///
+/// assert_eq!((Chunk::WIDTH, Chunk::BYTES), (40, 5));
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let data = Chunk { file: 7, number: 1000 }.encode()?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// cq.post(b"hello".to_vec(), Forever, |message| alice.send_data(to_bob, data, message))?;
+/// let data = cq.finish(received, Forever)?.result()?.data().expect("the message has immediate data");
+/// let Chunk { file, number } = Chunk::decode(data)?;
+/// assert_eq!((file, number), (7, 1000));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub trait Layout: Sized {
     /// Bits of all fields together.
     const WIDTH: u32;
@@ -140,6 +200,24 @@ const fn bytes(width: u32) -> usize {
 }
 
 /// Why values are no immediate data, or immediate data is no values.
+///
+/// ```
+/// use loom_core::immediate::{Layout, LayoutError};
+/// use loom_core::{ImmediateData, data_layout};
+///
+/// data_layout! {
+///     #[derive(Debug, PartialEq, Eq)]
+///     struct Ack {
+///         sequence: u16 = 12,
+///         last: bool = 1,
+///     }
+/// }
+///
+/// let too_large = Ack { sequence: 4096, last: true }.encode();
+/// assert_eq!(too_large, Err(LayoutError::ValueTooLarge { field: "sequence", width: 12 }));
+/// // A peer that has another layout.
+/// assert_eq!(Ack::decode(ImmediateData(1 << 13)), Err(LayoutError::BitsOutside { width: 13 }));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayoutError {

@@ -23,6 +23,24 @@ use core::time::Duration;
 /// ```
 pub trait Clock {
     /// The time since some moment that stays the same.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use core::time::Duration;
+    ///
+    /// use loom_async::clock::{Clock, ManualClock};
+    ///
+    /// /// How long something takes by a clock.
+    /// fn time(clock: &impl Clock, run: impl FnOnce()) -> Duration {
+    ///     let begin = clock.now();
+    ///     run();
+    ///     clock.now() - begin
+    /// }
+    ///
+    /// let clock = ManualClock::new();
+    /// assert_eq!(time(&clock, || clock.advance(Duration::from_secs(3))), Duration::from_secs(3));
+    /// # }
+    /// ```
     fn now(&self) -> Duration;
 }
 
@@ -34,6 +52,21 @@ impl<C: Clock + ?Sized> Clock for &C {
 }
 
 /// The clock of the standard library ([`Instant`](std::time::Instant)).
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::time::Duration;
+///
+/// use loom_async::block_on;
+/// use loom_async::clock::{Clock, StdClock};
+/// use loom_async::timers::Timers;
+///
+/// let timers = Timers::new(StdClock::new());
+/// block_on(&timers, timers.sleep(Duration::from_millis(2)));
+/// assert!(timers.clock().now() >= Duration::from_millis(2));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[cfg(feature = "std")]
 #[derive(Clone, Copy, Debug)]
 pub struct StdClock {
@@ -65,6 +98,25 @@ impl Clock for StdClock {
 }
 
 /// A clock that is moved by hand, for tests.
+///
+/// ```
+/// use core::pin::pin;
+/// use core::task::{Context, Waker};
+/// use core::time::Duration;
+///
+/// use loom_async::clock::ManualClock;
+/// use loom_async::timers::Timers;
+/// use loom_core::objects::driver::Drive;
+///
+/// // A test of what happens after a minute, which takes none.
+/// let timers = Timers::new(ManualClock::new());
+/// let mut cx = Context::from_waker(Waker::noop());
+/// let mut minute = pin!(timers.sleep(Duration::from_secs(60)));
+/// assert!(minute.as_mut().poll(&mut cx).is_pending());
+/// timers.clock().advance(Duration::from_secs(60));
+/// assert_eq!(timers.turn(16), 1);
+/// assert!(minute.as_mut().poll(&mut cx).is_ready());
+/// ```
 #[derive(Debug, Default)]
 pub struct ManualClock {
     now: Cell<Duration>,
@@ -78,6 +130,17 @@ impl ManualClock {
     }
 
     /// Moves the clock on. It stops at [`Duration::MAX`].
+    ///
+    /// ```
+    /// use core::time::Duration;
+    ///
+    /// use loom_async::clock::{Clock, ManualClock};
+    ///
+    /// let clock = ManualClock::new();
+    /// clock.advance(Duration::from_secs(3));
+    /// clock.advance(Duration::MAX);
+    /// assert_eq!(clock.now(), Duration::MAX, "it does not go round");
+    /// ```
     pub fn advance(&self, by: Duration) {
         self.now.set(self.now.get().saturating_add(by));
     }

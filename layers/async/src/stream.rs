@@ -54,10 +54,74 @@ impl<D: Clone, N> Repeated<D, N> {
 }
 
 /// The events of a queue: [`events`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::pin::pin;
+///
+/// use futures_util::StreamExt;
+/// use loom_async::{block_on, stream};
+/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::{Access, Completion, ImmediateData, Mr};
+/// # use loom_core::{Av, Cq, Domain};
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+///
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
+/// let task = async {
+///     for number in [3, 5] {
+///         let write = |bytes| alice.write_data(to_bob, &region.remote(), 0, ImmediateData(number), bytes);
+///         driver.run(vec![7; 8], write).await?.result()?;
+///     }
+///     // The adapters of `futures` work on it.
+///     let numbers = stream::events(&driver).take(2).map(|event| match event {
+///         Ok(Completion::Remote(write)) => write.data().map(|data| data.0),
+///         _ => None,
+///     });
+///     Ok::<_, loom_core::Error>(numbers.collect::<Vec<_>>().await)
+/// };
+/// assert_eq!(block_on(&driver, task)?, [Some(3), Some(5)]);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[must_use = "streams do nothing unless they are polled"]
 pub struct Events<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B>, NextEvent<'m, T, B>>);
 
 /// The operations that were given up, and are over: [`unclaimed`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use futures_util::StreamExt;
+/// use loom_async::{block_on, stream};
+/// use loom_core::Source;
+/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// # use loom_core::{Av, Cq, Domain};
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// # let _ = (&alice, to_bob);
+///
+/// let driver = CqDriver::open(&cq, Unclaimed::Keep)?;
+/// let task = async {
+///     for _ in 0..3 {
+///         drop(driver.finish(bob.recv(Source::Any, vec![0; 4096])?).cancel(&bob));
+///     }
+///     // All buffers come back to the program's pool.
+///     let pool = stream::unclaimed(&driver).take(3).filter_map(async |done| Some(done.ok()?.into_buf()));
+///     Ok::<_, loom_core::Error>(pool.collect::<Vec<_>>().await)
+/// };
+/// assert_eq!(block_on(&driver, task)?.len(), 3);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[must_use = "streams do nothing unless they are polled"]
 pub struct UnclaimedDone<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B>, NextUnclaimed<'m, T, B>>);
 
@@ -146,6 +210,25 @@ pub fn unclaimed<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Un
 }
 
 /// The events of an event queue: [`connections`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use futures_util::StreamExt;
+/// use loom_async::stream::Connections;
+/// use loom_core::EqEvent;
+/// use loom_core::objects::eq::ConnectionRequest;
+/// use loom_core::transport::Connected;
+///
+/// /// The next request of a peer; `None` if the event queue has failed.
+/// async fn next_request<'m, T: Connected>(connections: Connections<'m, T>) -> Option<ConnectionRequest<'m, T>> {
+///     let requests = connections.filter_map(async |event| match event {
+///         Ok(EqEvent::Request(request)) => Some(request),
+///         _ => None,
+///     });
+///     core::pin::pin!(requests).next().await
+/// }
+/// # }
+/// ```
 #[must_use = "streams do nothing unless they are polled"]
 pub struct Connections<'m, T: Connected>(Repeated<EqDriver<'m, T>, NextEqEvent<'m, T>>);
 

@@ -93,10 +93,64 @@ pub fn ranges<T: Transport>(
 }
 
 /// How many operations of a transfer are in flight at most: at least one.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_async::block_on;
+/// use loom_async::window::{Window, transfer};
+/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::{Access, Av, Cq, Domain, Mr};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let region = Mr::open(&domain, vec![0; 4096], Access::REMOTE_WRITE)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// // Each part waits for the one before it.
+/// let one_by_one = Window::<1>;
+/// let parts = (0..4).map(|part| vec![part; 1024]);
+/// let written = block_on(&driver, transfer(&driver, one_by_one, parts, |part, buf| {
+///     alice.write(to_bob, &region.remote(), part as u64 * 1024, buf)
+/// }));
+/// assert_eq!((written.parts, written.bytes), (4, 4096));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Window<const N: usize>;
 
 /// What a transfer has come to.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_async::block_on;
+/// use loom_async::window::{PartError, Window, transfer};
+/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::{Access, Av, Cq, Domain, Mr};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let region = Mr::open(&domain, vec![0; 3 * 1024], Access::REMOTE_WRITE)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// // The last of four parts does not fit into the region.
+/// let parts = (0..4).map(|part| vec![part; 1024]);
+/// let written = block_on(&driver, transfer(&driver, Window::<1>, parts, |part, buf| {
+///     alice.write(to_bob, &region.remote(), part as u64 * 1024, buf)
+/// }));
+/// // The outcome says what arrived all the same.
+/// assert_eq!((written.parts, written.bytes), (3, 3 * 1024));
+/// assert_eq!(written.failed.map(|failed| failed.part), Some(3));
+/// assert!(written.result().is_err());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "it says whether the transfer succeeded"]
 pub struct Outcome {
@@ -109,6 +163,16 @@ pub struct Outcome {
 }
 
 /// The first part of a transfer that failed.
+///
+/// ```
+/// use loom_async::window::{Failed, PartError};
+/// use loom_core::error::PostError;
+///
+/// let failed = Failed { part: 3, error: PartError::Post(PostError::UnknownPeer) };
+/// // For logs it names the part; with `?` it becomes the error of the part.
+/// assert!(failed.to_string().starts_with("part 3: "));
+/// assert!(matches!(loom_core::Error::from(failed), loom_core::Error::Post(PostError::UnknownPeer)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed {
     /// Its number. The first part has 0.
@@ -118,6 +182,33 @@ pub struct Failed {
 }
 
 /// Why a part failed.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_async::block_on;
+/// use loom_async::window::{PartError, Window, transfer};
+/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::{Av, Cq, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// av.remove(to_bob);
+/// let sent = block_on(&driver, transfer(&driver, Window::<4>, [vec![7; 8]], |_, buf| alice.send(to_bob, buf)));
+/// match sent.failed.expect("the peer was removed").error {
+///     // Nothing is under way: the program may insert the peer again.
+///     PartError::Post(error) => assert!(!error.is_transient()),
+///     PartError::Operation(error) => panic!("the peer has failed: {error}"),
+///     PartError::Queue { .. } => panic!("the queue has failed"),
+///     _ => panic!("another error"),
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartError {
     /// It was not posted.
@@ -200,6 +291,35 @@ impl<'m, T: Transport, B: Buffer, E: FnMut(usize, Done<B>), const N: usize> InFl
 /// buffers are dropped when their parts are over.
 ///
 /// `post` is called again with the same part where it is refused for the moment.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_async::block_on;
+/// use loom_async::window::{Window, transfer};
+/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let mut received = Vec::new();
+/// for _ in 0..8 {
+///     received.push(bob.recv(Source::Any, vec![0; 4])?);
+/// }
+/// let messages = (0..8).map(|number| vec![number; 4]);
+/// let task = async {
+///     let sent = transfer(&driver, Window::<4>, messages, |_, message| alice.send(to_bob, message)).await.result()?;
+///     let last = driver.finish(received[7]).await?.into_buf();
+///     Ok::<_, loom_core::Error>((sent, last))
+/// };
+/// assert_eq!(block_on(&driver, task)?, (8 * 4, vec![7; 4]));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub async fn transfer<'m, T, B, I, P, const N: usize>(
     driver: &CqDriver<'m, T, B>,
     window: Window<N>,
@@ -219,6 +339,34 @@ where
 ///
 /// A buffer is taken from the iterator when there is a place in the window. It is dropped if it cannot be posted, or if another part fails while it waits
 /// for room. Parts after that stay with the iterator.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_async::block_on;
+/// use loom_async::window::{Window, transfer_each};
+/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::{Access, Av, Cq, Domain, Mr};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let region = Mr::open(&domain, (0..64).collect::<Vec<u8>>(), Access::REMOTE_READ)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// // Reads give their buffers back, in whatever order they end.
+/// let mut parts = vec![Vec::new(); 8];
+/// let rooms = (0..8).map(|_| vec![0; 8]);
+/// let read = |part, room| alice.read(to_bob, &region.remote(), part as u64 * 8, room);
+/// let outcome = block_on(&driver, transfer_each(&driver, Window::<4>, rooms, read, |part, done| {
+///     parts[part] = done.into_buf();
+/// }));
+/// assert_eq!(outcome.result()?, 64);
+/// assert_eq!(parts.concat(), (0..64).collect::<Vec<u8>>());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub async fn transfer_each<'m, T, B, I, P, E, const N: usize>(
     driver: &CqDriver<'m, T, B>,
     _: Window<N>,

@@ -119,6 +119,25 @@ pub struct Group<'m, T: Transport, B: Buffer, A: Allocator> {
 }
 
 /// Why a peer did not become one.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::Domain;
+/// use loom_group::{PeerError, PeerIndex, Prepared};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let prepared = Prepared::open(&domain, 2, 16)?;
+/// # let itself = prepared.address()?;
+/// # let prepared: Prepared<'_, _, Vec<u8>, _> = prepared;
+/// // Both members are this side.
+/// let group = prepared.connect([&itself; 2])?;
+/// // The group was opened for two members.
+/// assert_eq!(group.set(PeerIndex(2), &itself), Err(PeerError::NoSuchPlace));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PeerError {

@@ -3,6 +3,26 @@
 use core::fmt;
 
 /// A peer of a group, by its number: members count from 0, this one among them.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::Domain;
+/// use loom_group::{PeerIndex, Prepared};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let prepared = Prepared::open(&domain, 2, 16)?;
+/// # let itself = prepared.address()?;
+/// # let prepared: Prepared<'_, _, Vec<u8>, _> = prepared;
+/// // Both members are this side.
+/// let group = prepared.connect([&itself; 2])?;
+/// // All members but this one, which has the number 0.
+/// let others = group.peers().filter(|peer| *peer != PeerIndex(0));
+/// assert_eq!(others.collect::<Vec<_>>(), [PeerIndex(1)]);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerIndex(pub u32);
 

@@ -36,6 +36,34 @@ impl<T: Transport, B: Buffer> Post<'_, T, B> {
 /// The room for one request, in a slice of the caller's, and what became of it.
 ///
 /// An operation on many peers fills one place for each request, in their order.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Domain, Forever};
+/// use loom_group::{PeerIndex, Place, Prepared};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let prepared = Prepared::open(&domain, 2, 16)?;
+/// # let itself = prepared.address()?;
+/// // Both members are this side.
+/// let group = prepared.connect([&itself; 2])?;
+/// for _ in 0..2 {
+///     group.recv_any(vec![0; 5])?;
+/// }
+/// // Room for both requests. The places can be used again by the next scope.
+/// let mut places = [Place::EMPTY; 2];
+/// group.scope(&mut places, |scope| {
+///     scope.send(PeerIndex(0), b"hello".to_vec())?;
+///     scope.send(PeerIndex(1), b"again".to_vec())?;
+///     Ok::<_, loom_core::Error>(scope.finish(Forever)?)
+/// })?;
+/// let bufs = places.each_mut().map(|place| place.take_buf());
+/// assert_eq!(bufs, [Some(b"hello".to_vec()), Some(b"again".to_vec())]);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct Place<'m, T: Transport, B: Buffer> {
     pub(crate) peer: PeerIndex,
     pub(crate) outcome: Outcome<B>,
@@ -54,6 +82,36 @@ pub(crate) struct Waiting<'m, T: Transport, B: Buffer> {
 }
 
 /// What became of a request.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Domain, Forever};
+/// use loom_group::{Outcome, PeerIndex, Place, Prepared};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let prepared = Prepared::open(&domain, 2, 16)?;
+/// # let itself = prepared.address()?;
+/// // Both members are this side.
+/// let group = prepared.connect([&itself; 2])?;
+/// group.recv_any(vec![0; 5])?;
+/// let mut places = [Place::EMPTY];
+/// let text = group.scope(&mut places, |scope| {
+///     let sent = scope.send(PeerIndex(1), b"hello".to_vec())?;
+///     scope.finish(Forever)?;
+///     Ok::<_, loom_core::Error>(match scope.outcome(sent) {
+///         Some(Outcome::Done { transfer, .. }) => format!("{} bytes sent", transfer.len()),
+///         Some(Outcome::Failed { error, .. }) => format!("failed: {error}"),
+///         Some(Outcome::NotPosted { error, .. }) => format!("not sent: {error}"),
+///         Some(Outcome::InFlight(key)) => format!("still under way: {key:?}"),
+///         Some(Outcome::Empty) | None => "no request".into(),
+///     })
+/// })?;
+/// assert_eq!(text, "5 bytes sent");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub enum Outcome<B> {
     /// Nothing was asked for.

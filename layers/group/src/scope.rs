@@ -30,6 +30,32 @@ pub(crate) const NOWHERE: RemoteRegion = RemoteRegion::new(RemoteAddr(0), 0, Mem
 pub struct Request(pub usize);
 
 /// What became of the requests of an operation on many peers.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Domain, Forever};
+/// use loom_group::{PeerIndex, Place, Prepared};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let prepared = Prepared::open(&domain, 2, 16)?;
+/// # let itself = prepared.address()?;
+/// // Both members are this side.
+/// let group = prepared.connect([&itself; 2])?;
+/// assert!(group.remove(PeerIndex(1)));
+/// group.recv_any(vec![0; 5])?;
+/// let mut places = [Place::EMPTY; 2];
+/// let summary = group.scope(&mut places, |scope| {
+///     for peer in [0, 1].map(PeerIndex) {
+///         scope.send(peer, b"hello".to_vec())?;
+///     }
+///     Ok::<_, loom_core::Error>(scope.finish(Forever)?)
+/// })?;
+/// assert_eq!((summary.done, summary.not_posted, summary.is_complete()), (1, 1, false));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Summary {
@@ -66,6 +92,39 @@ impl Summary {
 /// When the scope ends, also by a panic, nothing waits, and what is in flight is cancelled and waited for, for a bounded number of looks at the
 /// queue. What is in flight even then, because the provider does not cancel it, is in its place as
 /// [`InFlight`](Outcome::InFlight), and its buffer comes back through the group's queue.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Domain, Error, Forever};
+/// use loom_group::{Place, Prepared};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let prepared = Prepared::open(&domain, 2, 16)?;
+/// # let itself = prepared.address()?;
+/// // Both members are this side.
+/// let group = prepared.connect([&itself; 2])?;
+/// let mut received = Vec::new();
+/// for _ in 0..2 {
+///     received.push(group.recv_any(vec![0; 5])?);
+/// }
+/// let mut places = [Place::EMPTY; 2];
+/// group.scope(&mut places, |scope| {
+///     for peer in group.peers() {
+///         scope.send(peer, b"hello".to_vec())?;
+///     }
+///     while !scope.turn()? {
+///         // The program computes something else between turns.
+///     }
+///     Ok::<_, Error>(())
+/// })?;
+/// for key in received {
+///     assert_eq!(group.cq().finish(key, Forever)?.into_buf(), b"hello");
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct Scope<'s, 'm, T: Transport, B: Buffer, A: Allocator> {
     group: &'s Group<'m, T, B, A>,
     places: &'s mut [Place<'m, T, B>],

@@ -23,6 +23,29 @@ use crate::vocabulary::HmemIface;
 ///
 /// Providers which ask for `FI_MR_LOCAL` need the descriptor of the region that a posted buffer lies in. It means
 /// something in its own domain only, so it carries that domain's identity and a post elsewhere is refused.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::buffer::Buffer;
+/// use loom_core::error::PostError;
+/// use loom_core::objects::registered::Registered;
+/// use loom_core::{Av, Cq, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let other_domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let alice = cq.endpoint(&av)?;
+/// # let to_bob = av.insert(&cq.endpoint(&av)?.address()?)?;
+/// let mut message = Registered::new(&other_domain, b"hello".to_vec())?;
+/// assert!(message.lend().descriptor().is_some());
+/// // A descriptor means nothing in another domain.
+/// let refused = alice.send(to_bob, message).expect_err("it is registered elsewhere");
+/// assert_eq!(refused.error, PostError::ForeignDescriptor);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "fi_mr_desc")]
 pub struct Descriptor {
@@ -65,12 +88,35 @@ pub struct Lent {
 
 impl Lent {
     /// Bytes that may be read: the source of a send or of an RMA write.
+    ///
+    /// ```
+    /// use core::ptr::NonNull;
+    ///
+    /// use loom_core::buffer::Lent;
+    ///
+    /// let message = b"hello";
+    /// let lent = Lent::source(NonNull::from_ref(message).cast(), message.len());
+    /// // It can be sent, and nothing is received into it.
+    /// assert_eq!((lent.is_readable(), lent.is_writable()), (true, false));
+    /// ```
     #[must_use]
     pub const fn source(ptr: NonNull<u8>, len: usize) -> Self {
         Lent { ptr, len, headroom: 0, readable: true, writable: false, kind: HmemIface::SYSTEM, descriptor: None }
     }
 
     /// Bytes that may be written, and need not be initialised: the target of a receive or of an RMA read.
+    ///
+    /// ```
+    /// use core::mem::MaybeUninit;
+    /// use core::ptr::NonNull;
+    ///
+    /// use loom_core::buffer::Lent;
+    ///
+    /// let mut room = [MaybeUninit::<u8>::uninit(); 64];
+    /// let lent = Lent::target(NonNull::from_mut(&mut room).cast(), room.len());
+    /// // Messages are received into it. It may hold uninitialised bytes, which are not sent.
+    /// assert_eq!((lent.is_readable(), lent.is_writable()), (false, true));
+    /// ```
     #[must_use]
     pub const fn target(ptr: NonNull<u8>, len: usize) -> Self {
         Lent { ptr, len, headroom: 0, readable: false, writable: true, kind: HmemIface::SYSTEM, descriptor: None }
@@ -90,6 +136,20 @@ impl Lent {
     }
 
     /// The same range, in the memory of a device. Transports which cannot reach it refuse the post.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::buffer::Buffer;
+    /// use loom_core::vocabulary::HmemIface;
+    ///
+    /// let mut message = b"hello".to_vec();
+    /// assert_eq!(message.lend().kind(), HmemIface::SYSTEM);
+    /// // What the buffer of a GPU's allocator lends.
+    /// let lent = message.lend().in_memory_of(HmemIface::CUDA);
+    /// assert_eq!((lent.kind(), lent.len()), (HmemIface::CUDA, 5));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub const fn in_memory_of(mut self, kind: HmemIface) -> Self {
         self.kind = kind;
@@ -98,6 +158,19 @@ impl Lent {
 
     /// The same range without its first `bytes` bytes, which become room for what a provider puts in front of messages
     /// ([`headroom`](Self::headroom)): if the range may be written, and as far as it reaches.
+    ///
+    /// ```
+    /// use core::ptr::NonNull;
+    ///
+    /// use loom_core::buffer::Lent;
+    ///
+    /// let mut memory = [0_u8; 24];
+    /// let whole = Lent::both(NonNull::from_mut(&mut memory).cast(), memory.len());
+    /// // For a provider with a prefix of 8 bytes (`FI_MSG_PREFIX`).
+    /// let message = whole.with_headroom(8);
+    /// assert_eq!((message.len(), message.headroom()), (16, 8));
+    /// assert_eq!(message.ptr().addr().get(), whole.ptr().addr().get() + 8);
+    /// ```
     #[must_use]
     pub fn with_headroom(mut self, bytes: usize) -> Self {
         let bytes = bytes.min(self.len);
@@ -270,6 +343,35 @@ pub fn bytes_mut<B: Buffer + ?Sized>(buf: &mut B) -> Option<&mut [u8]> {
 }
 
 /// A buffer whose bytes are initialised, so that they may be sent.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::ptr::NonNull;
+///
+/// use loom_core::buffer::{Buffer, Lent, SourceBuffer};
+/// use loom_core::error::PostError;
+/// use loom_core::objects::endpoint::Endpoint;
+/// use loom_core::{OpKey, Peer, Transport};
+///
+/// /// Bytes of the program file: they can be sent, and not be received into.
+/// struct Page(&'static [u8; 4096]);
+///
+/// // SAFETY: static bytes stay where they are, initialised and unwritten.
+/// unsafe impl Buffer for Page {
+///     fn lend(&mut self) -> Lent {
+///         Lent::source(NonNull::from_ref(self.0).cast(), self.0.len())
+///     }
+/// }
+/// impl SourceBuffer for Page {}
+///
+/// /// A queue of such buffers has `send`. `recv` does not compile.
+/// fn send<T: Transport>(endpoint: &Endpoint<'_, T, Page>, to: Peer, page: Page) -> Result<OpKey, PostError> {
+///     endpoint.send(to, page).map_err(|refused| refused.error)
+/// }
+///
+/// assert!(!Page(&[7; 4096]).lend().is_writable());
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be sent from",
     note = "`&mut [MaybeUninit<u8>]` may hold uninitialised bytes: receive into it first"
@@ -277,6 +379,31 @@ pub fn bytes_mut<B: Buffer + ?Sized>(buf: &mut B) -> Option<&mut [u8]> {
 pub trait SourceBuffer: Buffer {}
 
 /// A buffer that may be written, so that messages can be received into it.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::mem::MaybeUninit;
+///
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Forever, Source, Spins, scope};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// // The target need not be initialised.
+/// let mut room = [MaybeUninit::<u8>::uninit(); 64];
+/// let len = scope(|s| {
+///     let domain = s.open(&network.info())?;
+///     let (av, cq) = (Av::open(&domain, 1)?, Cq::open(&domain, 16)?);
+///     let endpoint = cq.endpoint(&av)?;
+///     let me = av.insert(&endpoint.address()?)?;
+///     let received = endpoint.recv(Source::Any, &mut room[..])?;
+///     // No `send` takes such a buffer, as it may hold uninitialised bytes.
+///     cq.retry(Forever, || endpoint.inject(me, b"hello"))?;
+///     Ok::<_, loom_core::Error>(cq.finish(received, Forever)?.result()?.len())
+/// })?;
+/// assert_eq!(len, 5);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be received into",
     note = "`&[u8]` is shared and may not be written: use `&mut [u8]` or `&mut [MaybeUninit<u8>]`"

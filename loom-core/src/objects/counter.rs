@@ -177,6 +177,31 @@ impl<T: Transport> Counter<'_, T> {
     ///
     /// Over `shm`, endpoints can stay open after their queue ([`Closing::Left`](crate::transport::Closing)). Their counters are
     /// over then: this is what it was when it was read last.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let alice = cq.endpoint(&av)?;
+    /// let received = Counter::open(&domain, CounterAttr::default())?;
+    /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// for _ in 0..3 {
+    ///     bob.recv(Source::Any, vec![0; 5])?;
+    ///     cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    /// }
+    /// // The program needs no completion to know that three have come.
+    /// while received.read() < 3 {
+    ///     cq.progress()?;
+    /// }
+    /// assert_eq!((received.read(), received.read_error()), (3, 0));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[doc(alias = "fi_cntr_read")]
     #[must_use]
     pub fn read(&self) -> u64 {
@@ -219,6 +244,23 @@ impl<T: Transport> Counter<'_, T> {
     }
 
     /// Adds to the number of those that have succeeded. A read may see it a little later.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Counter, CounterAttr, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// let counter = Counter::open(&domain, CounterAttr::default())?;
+    /// // The program counts what it has done itself beside what the provider counts.
+    /// counter.add(2)?;
+    /// counter.add(3)?;
+    /// while counter.read() < 5 {}
+    /// assert_eq!(counter.read(), 5);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The provider's.
@@ -270,6 +312,24 @@ impl<T: Transport> Counter<'_, T> {
     }
 
     /// Sets the number of those that have failed.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Counter, CounterAttr, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// let counter = Counter::open(&domain, CounterAttr::default())?;
+    /// counter.add_error(3)?;
+    /// while counter.read_error() != 3 {}
+    /// // The program has seen to the failures.
+    /// counter.set_error(0)?;
+    /// while counter.read_error() != 0 {}
+    /// assert_eq!((counter.read(), counter.read_error()), (0, 0));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The provider's.

@@ -67,6 +67,25 @@ impl Deadline for Spins {
 }
 
 /// No deadline at all: for waits that something else bounds. It spins without a pause.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Av, Cq, Domain, Forever, Source, Spins};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// // No message is under way: `Forever` would not return here.
+/// assert!(cq.wait(received, Spins(100))?.is_none());
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Forever;
 

@@ -112,6 +112,23 @@ const SERVED_TX_FLAGS: OpFlags = SERVED_RX_FLAGS.union(OpFlags::INJECT).union(Op
 impl<T: Transport + 'static> Domain<'static, T> {
     /// Opens the fabric and the domain that an info names, in memory of `alloc`.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::allocator_api2::alloc::Global;
+    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::{Av, Cq, Domain};
+    ///
+    /// let network = Network::new(NetworkAttr::default())?;
+    /// // Without `std` each object takes its memory from an allocator of the program's.
+    /// let domain = Domain::open_in(&network.info(), Global)?;
+    /// let av = Av::open_in(&domain, 2, Global)?;
+    /// let cq = Cq::<_, &mut [u8]>::open_in(&domain, 16, Global)?;
+    /// let endpoint = cq.endpoint(&av)?;
+    /// assert_eq!(av.find(&endpoint.address()?), None);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// - [`OpenError::Mode`], [`OpenError::MrMode`] if the info asks for what loom does not serve
     /// - [`OpenError::OpFlags`] if its operations do by default what loom does not serve
@@ -219,6 +236,20 @@ impl<'m, T: Transport> Domain<'m, T> {
     }
 
     /// The info's attributes.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::vocabulary::Progress;
+    /// use loom_core::Domain;
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// let by_itself = domain.attributes().domain.data_progress == Progress::AUTO;
+    /// assert!(!by_itself, "transfers go on while the program polls a queue");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub fn attributes(&self) -> &Attributes {
         self.body.attributes()

@@ -4,6 +4,27 @@
 use crate::vocabulary::{ImmediateData, OpFlags};
 
 /// When a send or write counts as over.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::options::{CompletionLevel, SendOptions};
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// // The send is over when the message is in the peer's buffer, and not before.
+/// let delivered = SendOptions::new().level(CompletionLevel::Delivery);
+/// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, delivered, message))?;
+/// cq.finish(sent, Forever)?.result()?;
+/// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompletionLevel {
     /// When its buffer could be used again.
@@ -70,6 +91,25 @@ impl SendOptions {
     }
 
     /// Immediate data goes along.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::options::SendOptions;
+    /// use loom_core::{Av, Cq, Domain, Forever, ImmediateData, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// let numbered = SendOptions::new().data(ImmediateData(7));
+    /// cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, numbered, message))?;
+    /// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[doc(alias = "FI_REMOTE_CQ_DATA")]
     pub const fn data(mut self, data: ImmediateData) -> Self {
         self.data = Some(data);

@@ -55,6 +55,25 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     /// Registers the memory of a buffer for everything that can be done with that: to be sent and written from if it is
     /// initialised, to be received and read into if it may be written. Of the devices of a kind, it is the first one's.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::buffer::Buffer;
+    /// use loom_core::objects::registered::Registered;
+    /// use loom_core::Domain;
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// // A pool registers its buffers once, and posts them again and again.
+    /// let mut pool = Vec::new();
+    /// for _ in 0..4 {
+    ///     pool.push(Registered::new(&domain, vec![0; 4096])?);
+    /// }
+    /// assert!(pool.iter_mut().all(|buf| buf.lend().descriptor() == Some(buf.descriptor())));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The buffer comes back.
     /// - [`OpenError::Access`] if it lends nothing by itself: of an array of buffers each is registered
@@ -87,6 +106,23 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     }
 
     /// The memory, if it is initialised, may be written, and is the host's.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::Domain;
+    /// use loom_core::objects::registered::Registered;
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// let mut message = Registered::new(&domain, vec![0; 8])?;
+    /// // The program writes each message where it is registered already.
+    /// let bytes = message.bytes_mut().expect("a vector is the host's, and may be written");
+    /// bytes.copy_from_slice(&7_u64.to_le_bytes());
+    /// assert_eq!(message.into_inner()[0], 7);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         bytes_mut(&mut self.buf)
     }

@@ -50,6 +50,37 @@ pub fn scope<'env, R>(f: impl for<'m> FnOnce(&'m Scope<'m, 'env>) -> R) -> R {
 }
 
 /// Where [`scope`] opens objects: by its domains.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::scope::Scope;
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Error, Forever, Info, Source, Transport, scope};
+///
+/// /// Sends itself a message that the caller owns, into room that the caller owns.
+/// fn copy<'m, T: Transport + 'm>(
+///     scope: &'m Scope<'m, '_>,
+///     info: &Info<T>,
+///     (message, room): (&'m mut [u8], &'m mut [u8]),
+/// ) -> Result<(), Error> {
+///     let domain = scope.open(info)?;
+///     let (av, cq) = (Av::open(&domain, 1)?, Cq::open(&domain, 16)?);
+///     let endpoint = cq.endpoint(&av)?;
+///     let me = av.insert(&endpoint.address()?)?;
+///     let received = endpoint.recv(Source::Any, room)?;
+///     let sent = cq.post(message, Forever, |message| endpoint.send(me, message))?;
+///     cq.finish(received, Forever)?.result()?;
+///     cq.finish(sent, Forever)?.result()?;
+///     Ok(())
+/// }
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let (mut message, mut room) = (*b"hello", [0; 5]);
+/// scope(|s| copy(s, &network.info(), (&mut message, &mut room)))?;
+/// assert_eq!(room, message);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct Scope<'m, 'env: 'm> {
     left_open: LeftOpen,
     /// Invariant: a scope is no other one.

@@ -7,6 +7,19 @@ use crate::vocabulary::{Caps, EndpointType, Mode, MrMode, MsgOrder, Progress};
 ///
 /// A profile is a type without values of interest: its constants are what counts. Those with a default promise nothing by it. The
 /// [module](super) says where loom's own come from, and how to write another.
+///
+/// ```
+/// use loom_core::profiles::{Opx, Profile, Shm};
+///
+/// /// How a program sends a message, which it decides before a provider is opened.
+/// const fn injects<P: Profile>(len: usize) -> bool {
+///     len <= P::INJECT_SIZE
+/// }
+///
+/// const HEADER: usize = 40;
+/// const { assert!(injects::<Shm>(HEADER)) };
+/// assert!(!injects::<Opx>(HEADER), "its header goes out from a buffer");
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no profile of a provider",
     note = "`loom_core::profiles` has one for each provider of libfabric; implement `Profile` for one of your own"
@@ -94,6 +107,23 @@ pub trait InjectCapable: Profile {
 }
 
 /// Profiles of providers that make progress by themselves, with connections and with transfers.
+///
+/// ```
+/// use core::sync::atomic::{AtomicBool, Ordering};
+///
+/// use loom_core::profiles::{AutoProgress, Udp};
+///
+/// /// Waits for a flag that another thread sets, and polls no queue meanwhile. Transfers go on without it.
+/// fn wait_for<P: AutoProgress>(flag: &AtomicBool) {
+///     while !flag.load(Ordering::Acquire) {
+///         core::hint::spin_loop();
+///     }
+/// }
+///
+/// let flag = AtomicBool::new(true);
+/// wait_for::<Udp>(&flag);
+/// // Does not compile, as its transfers would stand still: `wait_for::<Tcp>(&flag)`
+/// ```
 #[diagnostic::on_unimplemented(
     message = "the provider of `{Self}` does not promise to make progress by itself",
     note = "poll the queue (`Cq::poll`, `Cq::wait`), which drives every provider"

@@ -147,6 +147,36 @@ impl PostFailure for PostError {
 }
 
 /// What all protocols have: operations take a buffer, and give it back when they are over.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::cq::CqError;
+/// use loom_core::protocol::Completes;
+/// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
+///
+/// /// Waits for all operations, and returns the buffers of those that have succeeded.
+/// fn finish_all<P: Completes>(protocol: &mut P, keys: &[P::Key]) -> Result<Vec<P::Buf>, CqError> {
+///     let mut succeeded = Vec::new();
+///     for key in keys {
+///         let outcome = protocol.wait(*key, Forever)?;
+///         succeeded.extend(outcome.filter(|outcome| outcome.result.is_ok()).map(|outcome| outcome.buf));
+///     }
+///     Ok(succeeded)
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let receives = [bob.recv(Source::Any, vec![0; 5])?, bob.recv(Source::Any, vec![0; 5])?];
+/// bob.cancel(receives[1])?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// assert_eq!(finish_all(&mut bob.clone(), &receives)?, [b"hello"]);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub trait Completes {
     /// The buffers that operations take.
     type Buf;
@@ -158,6 +188,27 @@ pub trait Completes {
     type OpError: Error;
 
     /// Waits for one operation. What completes meanwhile is kept; `Ok(None)` says that the deadline passed, and leaves the operation in flight.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::protocol::Completes;
+    /// use loom_core::{Av, Cq, Domain, Forever, Source, Spins};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let mut bob = bob;
+    /// let key = bob.recv(Source::Any, vec![0; 5])?;
+    /// assert!(bob.wait(key, Spins(100))?.is_none(), "no message has come");
+    /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    /// let outcome = bob.wait(key, Forever)?.expect("there is no deadline");
+    /// assert_eq!((outcome.result?.len(), outcome.buf), (5, b"hello".to_vec()));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`CqError::UnknownKey`] if the operation is over and its outcome was taken, or any other [`CqError`]: the queue below cannot go on.
@@ -171,6 +222,27 @@ pub trait Completes {
 
     /// Posts a buffer until it is taken, as [`Cq::post`](crate::Cq::post) does: as long as the refusal is
     /// [for the moment](PostFailure::is_transient), this drives progress and posts again.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::protocol::{Completes, MsgSend};
+    /// use loom_core::{Av, Cq, Domain, Source, Spins};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let mut alice = alice;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// // Tries again until there is room, with a bound.
+    /// let sent = alice.post(b"hello".to_vec(), Spins(1000), |alice, message| MsgSend::send(alice, to_bob, message))?;
+    /// cq.finish(sent, loom_core::Forever)?.result()?;
+    /// assert_eq!(cq.finish(received, loom_core::Forever)?.into_buf(), b"hello");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The last refusal, with the buffer: one that is not for the moment, or when the deadline has passed, or when the queue cannot go on
@@ -197,12 +269,68 @@ pub trait Completes {
 }
 
 /// A protocol whose operations go to a peer.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::protocol::{MsgSend, Posted, Transmitter};
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// /// The members of a group, of whatever protocol.
+/// struct Members<P: Transmitter>(Vec<P::To>);
+///
+/// impl<P: MsgSend<Buf = Vec<u8>>> Members<P> {
+///     /// Sends a copy of the message to each.
+///     fn tell(&self, protocol: &mut P, message: &[u8]) -> Result<Vec<P::Key>, P::PostError> {
+///         let send = |to: &P::To| protocol.post(message.to_vec(), Forever, |protocol, copy| protocol.send(*to, copy));
+///         self.0.iter().map(send).map(|posted| posted.map_err(|refused| refused.error)).collect()
+///     }
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = [bob.recv(Source::Any, vec![0; 5])?, bob.recv(Source::Any, vec![0; 5])?];
+/// let members = Members(vec![to_bob, to_bob]);
+/// members.tell(&mut alice.clone(), b"hello")?;
+/// for key in received {
+///     assert_eq!(cq.finish(key, Forever)?.into_buf(), b"hello");
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub trait Transmitter: Completes {
     /// Whom an operation goes to: a peer of an address vector, or, over a connection, [`ThePeer`](crate::ThePeer).
     type To: Copy;
 }
 
 /// A protocol that receives from peers.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::protocol::{MsgRecv, Receiver};
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// /// Keeps `count` receives posted. `P::ANY` is `Source::Any` of an endpoint, and `ThePeer` of a connection.
+/// fn fill<P: MsgRecv<Buf = Vec<u8>>>(protocol: &mut P, count: usize) -> Result<Vec<P::Key>, P::PostError> {
+///     let receive = |_| protocol.post(vec![0; 64], Forever, |protocol, room| protocol.recv(P::ANY, room));
+///     (0..count).map(receive).map(|posted| posted.map_err(|refused| refused.error)).collect()
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let receives = fill(&mut bob.clone(), 4)?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// assert_eq!(cq.finish(receives[0], Forever)?.result()?.len(), 5);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub trait Receiver: Completes {
     /// Whose messages a receive takes.
     type From: Copy;
@@ -212,6 +340,31 @@ pub trait Receiver: Completes {
 }
 
 /// Sends messages.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::protocol::{MsgSend, Posted};
+/// use loom_core::{Av, Cq, Domain, Forever, ImmediateData, Source};
+///
+/// /// Sends a message with its number as immediate data.
+/// fn send_numbered<P: MsgSend>(protocol: &mut P, to: P::To, number: u32, message: P::Buf) -> Posted<P> {
+///     protocol.post(message, Forever, |protocol, message| {
+///         protocol.send_data(to, ImmediateData(number.into()), message)
+///     })
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// send_numbered(&mut alice.clone(), to_bob, 7, b"hello".to_vec())?;
+/// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[doc(alias = "FI_MSG")]
 pub trait MsgSend: Transmitter {
     /// Sends a message.
@@ -509,6 +662,38 @@ pub trait Inject: MsgSend {
 }
 
 /// Sends tagged messages as copies, which report nothing if they succeed.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::protocol::{Posted, TaggedInject};
+/// use loom_core::{Av, Cq, Domain, Forever, Source, Tag};
+///
+/// /// Sends a tagged message as a copy if it is short, and else from a buffer, whose key it returns.
+/// fn send<P>(protocol: &mut P, to: P::To, tag: Tag, message: &[u8]) -> Result<Option<P::Key>, P::PostError>
+/// where
+///     P: TaggedInject<Buf = Vec<u8>>,
+/// {
+///     if message.len() <= protocol.tagged_inject_size(to) {
+///         return protocol.tagged_inject(to, tag, message).map(|()| None);
+///     }
+///     protocol.tagged_send(to, tag, message.to_vec()).map(Some).map_err(|refused| refused.error)
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// # let cq: Cq<'_, _, Vec<u8>> = cq;
+/// # // A strict network refuses the first message between two endpoints for the moment.
+/// # cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(1), b""))?;
+/// assert!(send(&mut alice.clone(), to_bob, Tag(7), b"hello")?.is_none());
+/// let long = vec![1; alice.inject_size() + 1];
+/// assert!(send(&mut alice.clone(), to_bob, Tag(8), &long)?.is_some());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[doc(alias = "fi_tinject")]
 pub trait TaggedInject: TaggedSend {
     /// The most bytes that an inject to this peer takes.

@@ -18,6 +18,28 @@ use crate::vocabulary::{AtomicOp, Errno};
 
 /// Names a request until its answer was taken. Plain data: losing it loses nothing but the answer, and a place until
 /// [`Updates::give_up_all`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::Forever;
+/// use loom_core::allocator_api2::alloc::Global;
+/// use loom_core::atomic::FetchOp;
+/// use loom_core::protocol::{MsgRecv, MsgSend};
+/// use loom_core::updates::{UpdateError, Updates};
+///
+/// /// Takes a ticket of two servers at the same time: the keys say later which answer is meant.
+/// fn tickets<P>(updates: &mut Updates<P, Global>, servers: [P::To; 2]) -> Result<Option<[u64; 2]>, UpdateError<P::PostError>>
+/// where
+///     P: MsgSend<Buf = Vec<u8>> + MsgRecv,
+/// {
+///     let [one, two] = servers;
+///     let first = updates.fetch(one, 0, FetchOp::<u64>::SUM, 1)?;
+///     let second = updates.fetch(two, 0, FetchOp::<u64>::SUM, 1)?;
+///     let second = updates.wait(second, Forever)?;
+///     Ok(updates.wait(first, Forever)?.zip(second).map(<[u64; 2]>::from))
+/// }
+/// # }
+/// ```
 pub struct UpdateKey<E> {
     number: u64,
     element: PhantomData<fn() -> E>,

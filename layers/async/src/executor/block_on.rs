@@ -13,6 +13,28 @@ use super::BUDGET;
 /// The future is polled again after every [turn](Drive::turn), woken or not. So its waker has nothing to do and needs no memory, and no
 /// wake-up can be lost, whichever thread it comes from. Where many futures wait at once, tasks of a [`LocalExecutor`](super::LocalExecutor) are
 /// polled only when they are woken.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_async::block_on;
+/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::{Av, Cq, Domain, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let received = block_on(&driver, async {
+///     driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
+///     Ok::<_, loom_core::Error>(driver.run(vec![0; 5], |room| bob.recv(Source::Any, room)).await?.into_buf())
+/// })?;
+/// assert_eq!(received, b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub fn block_on<D: Drive + ?Sized, M: Future>(drive: &D, future: M) -> M::Output {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());

@@ -83,6 +83,26 @@ pub struct LocalExecutor<F> {
 }
 
 /// Which task of an executor.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::future::pending;
+///
+/// use loom_async::LocalExecutor;
+/// use loom_async::clock::StdClock;
+/// use loom_async::timers::Timers;
+///
+/// let executor = LocalExecutor::new(1)?;
+/// let waits = || pending::<()>();
+/// let first = executor.spawn(waits())?;
+/// executor.round(&Timers::new(StdClock::new()));
+/// assert!(executor.cancel(first));
+/// // The next task has the same place, and another identity.
+/// let second = executor.spawn(waits())?;
+/// assert_eq!((executor.contains(first), executor.contains(second)), (false, true));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TaskId {
     index: u32,
@@ -90,6 +110,24 @@ pub struct TaskId {
 }
 
 /// What a round has done.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_async::clock::StdClock;
+/// use loom_async::timers::Timers;
+/// use loom_async::{LocalExecutor, Round};
+///
+/// let executor = LocalExecutor::new(2)?;
+/// for _ in 0..2 {
+///     executor.spawn(async {})?;
+/// }
+/// let timers = Timers::new(StdClock::new());
+/// assert_eq!(executor.round(&timers), Round { polled: 2, events: 0 });
+/// // A program that shares its thread sleeps after a round that has done nothing.
+/// assert_eq!(executor.round(&timers), Round::default());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
     /// How many tasks were polled.
@@ -99,6 +137,29 @@ pub struct Round {
 }
 
 /// The executor has no place for another task, or has gone. Here is the future.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::future::ready;
+///
+/// use loom_async::clock::StdClock;
+/// use loom_async::timers::Timers;
+/// use loom_async::{Full, LocalExecutor};
+///
+/// let executor = LocalExecutor::new(1)?;
+/// let timers = Timers::new(StdClock::new());
+/// for _ in 0..3 {
+///     let mut future = ready(());
+///     // A round may bring a task to its end, whose place is free then.
+///     while let Err(Full(refused)) = executor.spawn(future) {
+///         future = refused;
+///         executor.round(&timers);
+///     }
+/// }
+/// assert_eq!(executor.len(), 1);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct Full<F>(pub F);
 
 impl<F> LocalExecutor<F> {

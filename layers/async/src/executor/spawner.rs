@@ -9,6 +9,33 @@ use super::{Full, TaskId};
 ///
 /// A task cannot borrow its executor, which holds the task. This is a counted handle: it keeps the executor's memory, and not
 /// its tasks. When the executor has gone, nothing can be spawned any more.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::cell::Cell;
+/// use core::pin::Pin;
+/// use std::rc::Rc;
+///
+/// use loom_async::LocalExecutor;
+/// use loom_async::clock::StdClock;
+/// use loom_async::timers::Timers;
+///
+/// let executor = LocalExecutor::<Pin<Box<dyn Future<Output = ()>>>>::new(4)?;
+/// let (spawner, served) = (executor.spawner(), Rc::new(Cell::new(0)));
+/// let count = Rc::clone(&served);
+/// // A task that spawns others, as a server does for each of its clients.
+/// executor.spawn(Box::pin(async move {
+///     for client in 1..=3 {
+///         let count = Rc::clone(&count);
+///         let serves = async move { count.set(count.get() + client) };
+///         assert!(spawner.spawn(Box::pin(serves)).is_ok());
+///     }
+/// }))?;
+/// executor.run(&Timers::new(StdClock::new()));
+/// assert_eq!(served.get(), 1 + 2 + 3);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct Spawner<F> {
     table: Table<F>,
 }

@@ -59,6 +59,19 @@ impl<C: Clock> Timers<C> {
     }
 
     /// The clock.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    ///
+    /// use loom_async::clock::{Clock, ManualClock};
+    /// use loom_async::timers::Timers;
+    ///
+    /// let timers = Timers::new(ManualClock::new());
+    /// // A deadline by the same clock that the timers go by.
+    /// let deadline = timers.clock().now() + Duration::from_secs(3);
+    /// timers.clock().advance(Duration::from_secs(4));
+    /// assert!(timers.clock().now() > deadline);
+    /// ```
     #[must_use]
     pub const fn clock(&self) -> &C {
         &self.clock
@@ -87,12 +100,68 @@ impl<C: Clock> Timers<C> {
     }
 
     /// Waits until the clock has reached a time.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    ///
+    /// use loom_async::clock::ManualClock;
+    /// use loom_async::timers::Timers;
+    /// use loom_core::objects::driver::Drive;
+    ///
+    /// /// Ten turns at equal distances: the time that a turn takes does not add up, as it would with `sleep`.
+    /// async fn tick(timers: &Timers<ManualClock>) -> Vec<Duration> {
+    ///     let mut ticks = Vec::new();
+    ///     for tick in (1..=10).map(|tick| Duration::from_millis(100) * tick) {
+    ///         timers.sleep_until(tick).await;
+    ///         ticks.push(tick);
+    ///     }
+    ///     ticks
+    /// }
+    ///
+    /// # struct Late<'t>(&'t Timers<ManualClock>);
+    /// # impl Drive for Late<'_> {
+    /// #     fn turn(&self, budget: usize) -> usize {
+    /// #         self.0.clock().advance(Duration::from_millis(7));
+    /// #         self.0.turn(budget)
+    /// #     }
+    /// # }
+    /// let timers = Timers::new(ManualClock::new());
+    /// let ticks = loom_async::block_on(&Late(&timers), tick(&timers));
+    /// assert_eq!(ticks.last(), Some(&Duration::from_secs(1)));
+    /// ```
     #[must_use = "futures do nothing unless they are polled"]
     pub const fn sleep_until(&self, deadline: Duration) -> Sleep<'_, C> {
         Sleep::new(self, deadline)
     }
 
     /// Waits for a duration, from now on. One beyond the clock's end never ends.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use core::time::Duration;
+    ///
+    /// use loom_async::block_on;
+    /// use loom_async::clock::StdClock;
+    /// use loom_async::timers::Timers;
+    ///
+    /// /// Tries again after longer and longer pauses, five times at most.
+    /// async fn with_pauses(timers: &Timers<StdClock>, mut works: impl FnMut() -> bool) -> bool {
+    ///     for tries in 0..5 {
+    ///         if works() {
+    ///             return true;
+    ///         }
+    ///         timers.sleep(Duration::from_micros(10 << tries)).await;
+    ///     }
+    ///     false
+    /// }
+    ///
+    /// let (timers, mut tries) = (Timers::new(StdClock::new()), 0);
+    /// assert!(block_on(&timers, with_pauses(&timers, || {
+    ///     tries += 1;
+    ///     tries == 3
+    /// })));
+    /// # }
+    /// ```
     #[must_use = "futures do nothing unless they are polled"]
     pub fn sleep(&self, duration: Duration) -> Sleep<'_, C> {
         self.sleep_until(self.clock.now().saturating_add(duration))
@@ -124,6 +193,31 @@ impl<C: Clock> Timers<C> {
     }
 
     /// Runs a future for a duration, from now on, and drops it then if it is not over.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use core::time::Duration;
+    ///
+    /// use loom_async::block_on;
+    /// use loom_async::clock::StdClock;
+    /// use loom_async::timers::{Elapsed, Timers};
+    /// use loom_core::objects::driver::{CqDriver, Unclaimed};
+    /// use loom_core::{Av, Cq, Domain, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let bob = cq.endpoint(&av)?;
+    /// let timers = Timers::new(StdClock::new());
+    /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+    /// // No message comes. The receive goes on when its future is dropped.
+    /// let received = driver.run(vec![0; 5], |room| bob.recv(Source::Any, room));
+    /// let ended = block_on(&(&driver, &timers), timers.timeout(Duration::from_millis(2), received));
+    /// assert!(matches!(ended, Err(Elapsed)));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`timeout_at`](Self::timeout_at).

@@ -13,6 +13,24 @@ use super::heap::{Place, State};
 use crate::clock::Clock;
 
 /// Waits for a time: [`Timers::sleep`], [`Timers::sleep_until`].
+///
+/// ```
+/// use core::pin::pin;
+/// use core::task::{Context, Waker};
+/// use core::time::Duration;
+///
+/// use loom_async::clock::ManualClock;
+/// use loom_async::timers::Timers;
+///
+/// let timers = Timers::new(ManualClock::new());
+/// {
+///     let mut sleep = pin!(timers.sleep(Duration::from_secs(3)));
+///     assert!(sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+///     assert!(timers.next_deadline().is_some());
+/// }
+/// // It brings its own place, which goes with it.
+/// assert_eq!(timers.next_deadline(), None);
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Sleep<'t, C> {
     timers: &'t Timers<C>,

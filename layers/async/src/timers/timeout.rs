@@ -13,6 +13,24 @@ use super::Sleep;
 use crate::clock::Clock;
 
 /// Runs a future until a time: [`Timers::timeout`](super::Timers::timeout), [`Timers::timeout_at`](super::Timers::timeout_at).
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::future::{pending, ready};
+/// use core::time::Duration;
+///
+/// use loom_async::block_on;
+/// use loom_async::clock::StdClock;
+/// use loom_async::timers::{Elapsed, Timers};
+///
+/// let timers = Timers::new(StdClock::new());
+/// let results = block_on(&timers, async {
+///     // What is over in time comes back, whatever the deadline was.
+///     (timers.timeout(Duration::ZERO, ready(7)).await, timers.timeout(Duration::ZERO, pending::<u8>()).await)
+/// });
+/// assert_eq!(results, (Ok(7), Err(Elapsed)));
+/// # }
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Timeout<'t, C, F> {
     sleep: Sleep<'t, C>,
@@ -21,6 +39,28 @@ pub struct Timeout<'t, C, F> {
 }
 
 /// The time has come before the future was over.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::future::pending;
+/// use core::time::Duration;
+///
+/// use loom_async::block_on;
+/// use loom_async::clock::StdClock;
+/// use loom_async::timers::Timers;
+/// use loom_core::{Errno, Error};
+///
+/// let timers = Timers::new(StdClock::new());
+/// let task = async {
+///     // `?` makes it an error of loom.
+///     timers.timeout(Duration::from_millis(1), pending::<()>()).await?;
+///     Ok::<_, Error>(())
+/// };
+/// let error = block_on(&timers, task).expect_err("it waits for nothing");
+/// assert!(matches!(error, Error::Provider(Errno::ETIMEDOUT)));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed;
 

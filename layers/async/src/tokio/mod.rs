@@ -75,6 +75,27 @@ const STRETCH: Duration = Duration::from_micros(10);
 const LOOKS: u32 = 8;
 
 /// What the thread does while nothing happens.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use loom_async::tokio::{DriveError, Mode, run};
+/// use loom_core::objects::driver::{CqDriver, SleepError, Unclaimed};
+/// use loom_core::{Cq, Domain};
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+/// // This queue was opened without a descriptor.
+/// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let slept = runtime.block_on(run(&driver, Mode::Hybrid { spin: Duration::from_micros(50) }, async { 7 }));
+/// assert!(matches!(slept, Err(DriveError::Sleep(SleepError::NotOpenedFor))));
+/// let busy = runtime.block_on(run(&driver, Mode::Busy, async { 7 }))?;
+/// assert_eq!(busy, 7);
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// It spins. Queues need no descriptor.
@@ -89,6 +110,28 @@ pub enum Mode {
 }
 
 /// Why driving has ended.
+///
+/// ```
+/// use loom_async::tokio::{DriveError, Mode, drive};
+/// use loom_core::objects::driver::{CqDriver, SleepError, Sleepable, Unclaimed};
+/// use loom_core::{Cq, Domain};
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+///
+/// /// The mode that costs least, of those that the queues were opened for.
+/// fn mode(driver: &impl Sleepable) -> Result<Mode, DriveError> {
+///     match drive(driver, Mode::Sleep) {
+///         Ok(_) => Ok(Mode::Sleep),
+///         Err(DriveError::Sleep(SleepError::NotOpenedFor)) => Ok(Mode::Busy),
+///         Err(error) => Err(error),
+///     }
+/// }
+///
+/// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
+/// assert_eq!(mode(&CqDriver::open(&cq, Unclaimed::Drop)?)?, Mode::Busy);
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DriveError {
@@ -137,6 +180,35 @@ impl AsRawFd for Borrowed {
 }
 
 /// Drives until it is dropped: [`drive`].
+///
+/// ```
+/// use loom_async::tokio::{Mode, drive};
+/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::{Av, Cq, CqAttr, Domain, Source};
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+///
+/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let task = async {
+///     // One of two branches: it ends when the fabric cannot be driven any more, and else is dropped with the work.
+///     let driving = drive(&driver, Mode::Sleep)?;
+///     let work = async {
+///         driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
+///         Ok::<_, loom_core::Error>(driver.run(vec![0; 5], |room| bob.recv(Source::Any, room)).await?.into_buf())
+///     };
+///     tokio::select! {
+///         failed = driving => match failed? {},
+///         received = work => received,
+///     }
+/// };
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+/// assert_eq!(runtime.block_on(task)?, b"hello");
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Driving<D> {
     // First: the runtime forgets the descriptors before the queues close them.
@@ -178,6 +250,29 @@ pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<Driving<D>, DriveErro
 }
 
 /// Drives for as long as a future takes, and returns what it does. The future and the fabric are one task of the runtime.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use loom_async::tokio::{Mode, run};
+/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::{Av, Cq, CqAttr, Domain, Source};
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+///
+/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
+/// # let bob = cq.endpoint(&av)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+/// // No message comes. The runtime's timer has its turn while the fabric sleeps.
+/// let received = runtime.block_on(run(&driver, Mode::Sleep, async {
+///     let received = driver.run(vec![0; 5], |room| bob.recv(Source::Any, room));
+///     tokio::time::timeout(Duration::from_millis(2), received).await
+/// }))?;
+/// assert!(received.is_err());
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 ///
 /// # Errors
 /// As [`drive`], or if the driving cannot go on before the future has ended.

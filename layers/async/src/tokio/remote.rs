@@ -64,11 +64,46 @@ pub fn remote<Q, A>(capacity: usize) -> (Remote<Q, A>, Requests<Q, A>) {
 }
 
 /// Asks the thread of a fabric. It is `Send`, and so are the futures of its calls, as long as requests and answers are.
+///
+/// ```
+/// use loom_async::tokio::remote;
+///
+/// let (ask, mut requests) = remote::<u32, u32>(4);
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// let answers = runtime.block_on(async {
+///     let serves = async {
+///         while let Some(mut request) = requests.next().await {
+///             let square = request.body().pow(2);
+///             request.answer(square);
+///         }
+///     };
+///     let asks = async {
+///         let (three, four) = (ask.clone().call(3).await, ask.call(4).await);
+///         // Serving ends when every clone is gone.
+///         drop(ask);
+///         (three, four)
+///     };
+///     tokio::join!(asks, serves).0
+/// });
+/// assert_eq!(answers, (Ok(9), Ok(16)));
+/// # Ok::<_, std::io::Error>(())
+/// ```
 pub struct Remote<Q, A> {
     requests: mpsc::Sender<Request<Q, A>>,
 }
 
 /// The thread of the fabric takes no more requests, or has dropped this one without an answer.
+///
+/// ```
+/// use loom_async::tokio::{Gone, remote};
+///
+/// let (ask, requests) = remote::<Vec<u8>, usize>(4);
+/// // The thread of the fabric has ended.
+/// drop(requests);
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// assert_eq!(runtime.block_on(ask.call(b"hello".to_vec())), Err(Gone));
+/// # Ok::<_, std::io::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gone;
 
@@ -93,6 +128,25 @@ impl<Q, A> Remote<Q, A> {
 }
 
 /// What the thread of a fabric is asked.
+///
+/// ```
+/// use loom_async::tokio::{Gone, remote};
+///
+/// let (ask, mut requests) = remote::<u32, u32>(4);
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// let (answer, served) = runtime.block_on(async {
+///     let serves_one = async {
+///         let served = requests.next().await.map(|request| request.answer(7));
+///         // Those that come later end with an error, and do not wait.
+///         drop(requests);
+///         served
+///     };
+///     tokio::join!(ask.call(1), serves_one)
+/// });
+/// assert_eq!((answer, served), (Ok(7), Some(())));
+/// assert_eq!(runtime.block_on(ask.call(2)), Err(Gone));
+/// # Ok::<_, std::io::Error>(())
+/// ```
 pub struct Requests<Q, A> {
     requests: mpsc::Receiver<Request<Q, A>>,
 }
@@ -105,6 +159,23 @@ impl<Q, A> Requests<Q, A> {
 }
 
 /// A request, which waits for its answer.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use loom_async::tokio::remote;
+///
+/// let (ask, mut requests) = remote::<u32, u32>(4);
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+/// let given_up = runtime.block_on(async {
+///     let asked = tokio::time::timeout(Duration::from_millis(2), ask.call(3)).await;
+///     assert!(asked.is_err(), "the answer took too long");
+///     // The request is there all the same. The task that asks has given up, so the work can be left out.
+///     requests.next().await.map(|request| request.is_given_up())
+/// });
+/// assert_eq!(given_up, Some(true));
+/// # Ok::<_, std::io::Error>(())
+/// ```
 #[must_use = "whoever asks waits"]
 pub struct Request<Q, A> {
     body: Q,

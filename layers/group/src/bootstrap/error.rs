@@ -7,6 +7,23 @@ use loom_core::error::OpenError;
 use loom_core::vocabulary::Errno;
 
 /// Why a round failed.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::time::Duration;
+/// use std::time::Instant;
+///
+/// use loom_group::bootstrap::{Board, Bootstrap, BootstrapError, InProcess};
+///
+/// let board = Board::open(3, 16).expect("there is memory");
+/// let mut ranks = InProcess::join(&board, 0).expect("the seat is free");
+/// let ended = ranks.barrier(&mut (Instant::now() + Duration::from_millis(2)));
+/// // The lowest of the ranks that did not come.
+/// assert_eq!(ended, Err(BootstrapError::Missing { rank: 1 }));
+/// // The ranks are no longer in step.
+/// assert_eq!(ranks.barrier(&mut loom_core::Forever), Err(BootstrapError::Ended));
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BootstrapError {
@@ -62,6 +79,17 @@ pub enum BootstrapError {
 }
 
 /// Why a rank did not join the others.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_group::bootstrap::{Board, InProcess, JoinError};
+///
+/// let board = Board::open(2, 16).expect("there is memory");
+/// assert_eq!(InProcess::join(&board, 2).err(), Some(JoinError::UnknownRank { rank: 2, size: 2 }));
+/// let _first = InProcess::join(&board, 0).expect("the seat is free");
+/// assert!(matches!(InProcess::join(&board, 0), Err(JoinError::Taken { .. })));
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum JoinError {

@@ -168,6 +168,23 @@ impl<S> Board<S> {
 }
 
 /// A rank of a [`Board`]. `P` is a reference to the board, or an `Arc` of it.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::time::Duration;
+/// use std::sync::Arc;
+/// use std::time::Instant;
+///
+/// use loom_group::bootstrap::{Board, Bootstrap, BootstrapError, InProcess};
+///
+/// // With an `Arc` of the board, a rank can move to a thread that outlives this one.
+/// let board = Arc::new(Board::open(2, 16).expect("there is memory"));
+/// let mut first = InProcess::join(Arc::clone(&board), 0).expect("the seat is free");
+/// let waits = std::thread::spawn(move || first.barrier(&mut (Instant::now() + Duration::from_millis(2))));
+/// // The other rank does not come.
+/// assert_eq!(waits.join().expect("no panic"), Err(BootstrapError::Missing { rank: 1 }));
+/// # }
+/// ```
 pub struct InProcess<P> {
     board: P,
     rank: u32,

@@ -45,6 +45,39 @@ pub use self::tcp::{Tcp, TcpAttr};
 pub const MAX_SIZE: u32 = 1 << 20;
 
 /// What a round is for. All ranks must agree on it.
+///
+/// ```
+/// use loom_core::objects::deadline::Deadline;
+/// use loom_group::bootstrap::{Bootstrap, BootstrapError, Round};
+///
+/// /// A bootstrap of one rank: it needs no other, and so every round is over at once.
+/// struct Alone;
+///
+/// impl Bootstrap for Alone {
+///     fn rank(&self) -> u32 {
+///         0
+///     }
+///     fn size(&self) -> u32 {
+///         1
+///     }
+///     fn round(
+///         &mut self,
+///         round: Round,
+///         mine: &[u8],
+///         visit: &mut dyn FnMut(u32, &[u8]),
+///         _: &mut dyn Deadline,
+///     ) -> Result<(), BootstrapError> {
+///         match round {
+///             Round::AllGather | Round::Broadcast { root: 0 } => visit(0, mine),
+///             Round::Broadcast { .. } | Round::Barrier => {}
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// let mut address = *b"fi_shm://1";
+/// assert_eq!(Alone.broadcast(0, &mut address, &mut loom_core::Forever), Ok(10));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
     /// Each rank gives bytes.
@@ -81,6 +114,26 @@ impl Round {
 ///    round is [`Ended`](BootstrapError::Ended). Other errors leave the ranks in step, or refuse the call before it has an effect.
 ///
 /// The trait is dyn-compatible, so that a program can choose its bootstrap when it starts.
+///
+/// ```
+/// use loom_core::objects::deadline::Deadline;
+/// use loom_group::bootstrap::{Board, Bootstrap, BootstrapError, InProcess, Seat, Slots};
+///
+/// /// What every rank has: over whatever connects them.
+/// fn sum_of_all(ranks: &mut dyn Bootstrap, mine: u8, until: &mut dyn Deadline) -> Result<u32, BootstrapError> {
+///     let mut memory = [0; Slots::memory_len(16, 1)];
+///     let mut all = Slots::new(&mut memory, ranks.size());
+///     ranks.all_gather(&[mine], &mut all, until)?;
+///     Ok(all.iter().flatten().map(|byte| u32::from(*byte)).sum())
+/// }
+///
+/// # let mut memory = [0; 2 * 16];
+/// # let mut seats = [const { Seat::new() }; 1];
+/// # let board = Board::over(&mut seats, &mut memory)?;
+/// let mut alone = InProcess::join(&board, 0)?;
+/// assert_eq!(sum_of_all(&mut alone, 7, &mut loom_core::Forever)?, 7);
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub trait Bootstrap {
     /// This rank, below [`size`](Self::size).
     fn rank(&self) -> u32;
@@ -111,6 +164,31 @@ pub trait Bootstrap {
 
     /// Gives `mine` to every rank, and stores the bytes of each rank in its slot of `all`. Lengths may differ from rank to rank.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use std::time::{Duration, Instant};
+    ///
+    /// use loom_group::bootstrap::{Board, Bootstrap, InProcess, Slots};
+    ///
+    /// let board = Board::open(3, 16).expect("there is memory");
+    /// let gathered = std::thread::scope(|scope| {
+    ///     let ranks: Vec<_> = (0..3).map(|rank| scope.spawn({
+    ///         let board = &board;
+    ///         move || {
+    ///             let mut until = Instant::now() + Duration::from_secs(5);
+    ///             let mut memory = [0; Slots::memory_len(3, 16)];
+    ///             let mut all = Slots::new(&mut memory, 3);
+    ///             let mut ranks = InProcess::join(board, rank).expect("the seat is free");
+    ///             // The lengths differ: rank 0 gives nothing.
+    ///             ranks.all_gather(&[7; 16][..rank as usize], &mut all, &mut until).map(|()| all.iter().map(<[u8]>::len).sum::<usize>())
+    ///         }
+    ///     })).collect();
+    ///     ranks.into_iter().map(|rank| rank.join().expect("no panic")).collect::<Vec<_>>()
+    /// });
+    /// assert_eq!(gathered, [Ok(3); 3]);
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// Those of [`round`](Self::round), and
@@ -135,6 +213,28 @@ pub trait Bootstrap {
 
     /// Gives all of `bytes` of the rank `root` to every rank, and returns their number. On the other ranks they are written to the
     /// start of `bytes`.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use std::time::{Duration, Instant};
+    ///
+    /// use loom_group::bootstrap::{Board, Bootstrap, InProcess};
+    ///
+    /// let board = Board::open(2, 16).expect("there is memory");
+    /// std::thread::scope(|scope| {
+    ///     for rank in 0..2 {
+    ///         let board = &board;
+    ///         scope.spawn(move || {
+    ///             let mut until = Instant::now() + Duration::from_secs(5);
+    ///             let mut ranks = InProcess::join(board, rank).expect("the seat is free");
+    ///             let mut bytes = if rank == 1 { *b"hello" } else { [0; 5] };
+    ///             assert_eq!(ranks.broadcast(1, &mut bytes, &mut until), Ok(5));
+    ///             assert_eq!(&bytes, b"hello");
+    ///         });
+    ///     }
+    /// });
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -172,6 +272,30 @@ pub trait Bootstrap {
     }
 
     /// Waits until every rank has come here.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use core::sync::atomic::{AtomicU32, Ordering};
+    /// use std::time::{Duration, Instant};
+    ///
+    /// use loom_group::bootstrap::{Board, Bootstrap, InProcess};
+    ///
+    /// let (board, ready) = (Board::open(3, 16).expect("there is memory"), AtomicU32::new(0));
+    /// std::thread::scope(|scope| {
+    ///     for rank in 0..3 {
+    ///         let (board, ready) = (&board, &ready);
+    ///         scope.spawn(move || {
+    ///             let mut until = Instant::now() + Duration::from_secs(5);
+    ///             let mut ranks = InProcess::join(board, rank).expect("the seat is free");
+    ///             // Each rank posts its receives here, for example.
+    ///             ready.fetch_add(1, Ordering::Relaxed);
+    ///             ranks.barrier(&mut until).expect("all ranks come");
+    ///             assert_eq!(ready.load(Ordering::Relaxed), 3);
+    ///         });
+    ///     }
+    /// });
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

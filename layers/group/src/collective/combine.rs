@@ -7,6 +7,40 @@ use crate::schedule::Commutes;
 /// How a collective combines two elements into one. It must be associative, or nearly so, as the sum of floating-point numbers is.
 ///
 /// The operations of MPI and libfabric are types of this module. A function is one by [`Associative`] or [`Commutative`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # use loom_core::{Domain, Forever};
+/// # use loom_group::{PeerIndex, Prepared};
+/// use loom_group::collective::{Combine, Team, TeamAttr};
+/// use loom_group::schedule::Commutes;
+///
+/// /// A sum that stops at the greatest number.
+/// struct Saturating;
+///
+/// impl Combine<u8> for Saturating {
+///     const COMMUTES: Commutes = Commutes::Yes;
+///
+///     fn combine(&self, left: u8, right: u8) -> u8 {
+///         left.saturating_add(right)
+///     }
+/// }
+///
+/// assert_eq!(Saturating.combine(200, 100), 255);
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let prepared = Prepared::open(&domain, 1, 32)?;
+/// # let itself = prepared.address()?;
+/// # let group = prepared.connect([&itself])?;
+/// # let packets = std::iter::repeat_with(|| Vec::with_capacity(4096));
+/// # let team = Team::open(&group, TeamAttr::new(1), (0..1).map(PeerIndex), 0, packets)?;
+/// let mut of_all = [0];
+/// team.all_reduce(Saturating, &[7], &mut of_all)?.wait(Forever)?;
+/// assert_eq!(of_all, [7]);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub trait Combine<E> {
     /// Whether the operands may change places: then a collective of long messages has more algorithms to choose from.
     const COMMUTES: Commutes;
@@ -19,6 +53,20 @@ pub trait Combine<E> {
 }
 
 /// A function that is associative: operands keep the order of the ranks.
+///
+/// ```
+/// use loom_group::collective::{Associative, Combine};
+/// use loom_group::schedule::Commutes;
+///
+/// /// The composition of `x -> a * x + b`, which is applied in the order of the ranks.
+/// fn compose<C: Combine<(u64, u64)>>(parts: &[(u64, u64)], combine: &C) -> (u64, u64) {
+///     parts.iter().copied().reduce(|left, right| combine.combine(left, right)).unwrap_or((1, 0))
+/// }
+///
+/// let affine = Associative(|(a, b): (u64, u64), (c, d): (u64, u64)| (a * c, b * c + d));
+/// assert_eq!(compose(&[(2, 1), (3, 0)], &affine), (6, 3));
+/// assert_eq!(compose(&[(3, 0), (2, 1)], &affine), (6, 1), "the order matters");
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Associative<F>(pub F);
 

@@ -8,6 +8,15 @@ use loom_core::vocabulary::EndpointAddr;
 use super::Record;
 
 /// Why a record was not encoded. Nothing was written.
+///
+/// ```
+/// use loom_core::vocabulary::{AddressFormat, EndpointAddr};
+/// use loom_group::exchange::{EncodeError, Record};
+///
+/// let address = EndpointAddr::new(AddressFormat::ADDR_STR, b"fi_shm://1\0").expect("it is short");
+/// let record = Record::new(address, 4, 0x5eed, &[]);
+/// assert!(matches!(record.encode(&mut [0; 4]), Err(EncodeError::BufferTooShort { .. })));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EncodeError {
@@ -24,6 +33,19 @@ pub enum EncodeError {
 }
 
 /// Why bytes are not a record.
+///
+/// ```
+/// use loom_core::vocabulary::{AddressFormat, EndpointAddr};
+/// use loom_group::exchange::{DecodeError, Record};
+///
+/// let address = EndpointAddr::new(AddressFormat::ADDR_STR, b"fi_shm://1\0").expect("it is short");
+/// let record = Record::new(address, 4, 0x5eed, &[]);
+/// let mut bytes = vec![0; record.encoded_len()];
+/// record.encode(&mut bytes).expect("they are as many as it needs");
+/// // What a peer sends is checked: a record that was cut off is an error, and no panic.
+/// let cut_off: Result<_, DecodeError> = Record::decode(&bytes[..8]);
+/// assert!(cut_off.is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {

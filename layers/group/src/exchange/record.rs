@@ -29,6 +29,22 @@ const HEADER_LEN: usize = 27;
 /// | 27 | | the address, then for each region base, length and key, eight bytes each |
 ///
 /// There is one way to write a record, and [`decode`](Self::decode) reads no other: bytes that decode encode to the same bytes.
+///
+/// ```
+/// use loom_core::RemoteRegion;
+/// use loom_core::vocabulary::{AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};
+/// use loom_group::exchange::Record;
+///
+/// let address = EndpointAddr::new(AddressFormat::ADDR_STR, b"fi_shm://1\0").expect("it is short");
+/// let regions = [7, 9].map(|key| RemoteRegion::new(RemoteAddr(0), 4096, MemoryKey(key)));
+/// let record = Record::new(address, 4, 0x5eed, &regions);
+/// let mut bytes = vec![0; record.encoded_len()];
+/// record.encode(&mut bytes)?;
+/// // The peer finds the regions in the order in which they were listed.
+/// let read = Record::decode(&bytes)?;
+/// assert_eq!(read.regions().get(1), Some(regions[1]));
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<'r> {
     address: EndpointAddr,

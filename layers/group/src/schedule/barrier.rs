@@ -7,6 +7,19 @@ use super::{Needs, Schedule};
 /// The barrier by dissemination: in round `k`, each member sends a message of no elements to the member `2^k` after it.
 ///
 /// The last round is over only when each member has begun the first.
+///
+/// ```
+/// use loom_group::schedule::{Barrier, Member, Op, Schedule};
+///
+/// // Member 4 of 5 sends to the members 1, 2 and 4 after it.
+/// let barrier = Barrier::new(Member::new(4, 5)?);
+/// let sends = (0..barrier.rounds()).flat_map(|round| barrier.ops(round)).filter_map(|op| match op {
+///     Op::Send { peer, .. } => Some(peer),
+///     _ => None,
+/// });
+/// assert_eq!(sends.collect::<Vec<_>>(), [0, 1, 3]);
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Barrier {
     member: Member,

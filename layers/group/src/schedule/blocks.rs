@@ -5,6 +5,17 @@ use core::ops::Range;
 use super::member::{Member, ScheduleError, wide};
 
 /// How a buffer is divided into blocks, one for each member, in the order of the ranks.
+///
+/// ```
+/// use loom_group::schedule::{AllGatherRing, Blocks, Member, Schedule, ScheduleError};
+///
+/// let input = |rank, blocks| Ok::<_, ScheduleError>(AllGatherRing::new(Member::new(rank, 3)?, blocks)?.needs().input);
+/// assert_eq!((input(0, Blocks::Split(10))?, input(2, Blocks::Split(10))?), (4, 3));
+/// // Member 1 has no elements.
+/// let bounds = [0, 6, 6, 10];
+/// assert_eq!((input(0, Blocks::Bounds(&bounds))?, input(1, Blocks::Bounds(&bounds))?), (6, 0));
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Blocks<'a> {
     /// Each block has this number of elements.

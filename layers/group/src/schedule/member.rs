@@ -10,6 +10,14 @@ pub struct Member {
 }
 
 /// Why there is no such schedule.
+///
+/// ```
+/// use loom_group::schedule::{BroadcastTree, Member, ScheduleError};
+///
+/// assert_eq!(Member::new(4, 4), Err(ScheduleError::Rank));
+/// let member = Member::new(3, 4).expect("ranks count from 0");
+/// assert_eq!(BroadcastTree::new(member, 4, 10), Err(ScheduleError::Root));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ScheduleError {

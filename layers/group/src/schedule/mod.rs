@@ -94,6 +94,18 @@ pub use self::scatter::{ScatterLinear, ScatterTree};
 pub use self::table::{Commutes, Plan, Switch, Table};
 
 /// The lengths of the buffers that a member must have, in elements.
+///
+/// ```
+/// use loom_group::schedule::{Blocks, AllGatherBruck, Member, Needs, Schedule};
+///
+/// let gather = AllGatherBruck::new(Member::new(1, 4)?, Blocks::Equal(10))?;
+/// let Needs { input, output, scratch } = gather.needs();
+/// assert_eq!((input, output), (10, 40));
+/// // A program allocates the scratch once for all schedules that it runs.
+/// let room = vec![0_u64; scratch];
+/// assert_eq!(room.len(), gather.needs().scratch);
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Needs {
     /// Of the input.
@@ -105,20 +117,88 @@ pub struct Needs {
 }
 
 /// What one member does in a collective, as the [module](self) says.
+///
+/// ```
+/// use loom_group::schedule::{Barrier, BroadcastTree, Member, Op, Schedule};
+///
+/// /// How many messages all members of a group send together: without any memory or network.
+/// fn messages<S: Schedule>(schedules: impl Iterator<Item = S>) -> usize {
+///     let sends = |schedule: S| {
+///         let ops = (0..schedule.rounds()).flat_map(|round| schedule.ops(round).collect::<Vec<_>>());
+///         ops.filter(|op| matches!(op, Op::Send { .. })).count()
+///     };
+///     schedules.map(sends).sum()
+/// }
+///
+/// let members: Vec<_> = (0..8).map(|rank| Member::new(rank, 8)).collect::<Result<_, _>>()?;
+/// let broadcasts: Vec<_> = members.iter().map(|member| BroadcastTree::new(*member, 0, 100)).collect::<Result<_, _>>()?;
+/// assert_eq!(messages(broadcasts.into_iter()), 7);
+/// assert_eq!(messages(members.into_iter().map(Barrier::new)), 8 * 3);
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub trait Schedule {
     /// The lengths of the buffers.
+    ///
+    /// ```
+    /// use loom_group::schedule::{Member, ReduceTree, Schedule};
+    ///
+    /// let [root, other] = [0, 3].map(|rank| Member::new(rank, 4).and_then(|member| ReduceTree::new(member, 0, 10)));
+    /// // The root alone has a result.
+    /// assert_eq!((root?.needs().output, other?.needs().output), (10, 0));
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     fn needs(&self) -> Needs;
 
     /// How many rounds there are. All members have the same number.
+    ///
+    /// ```
+    /// use loom_group::schedule::{AllReduceDoubling, AllReduceRing, Member, Schedule};
+    ///
+    /// let member = Member::new(3, 16)?;
+    /// // The ring has more rounds, and moves fewer elements in each.
+    /// assert_eq!((AllReduceDoubling::new(member, 1000).rounds(), AllReduceRing::new(member, 1000)?.rounds()), (5, 30));
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     fn rounds(&self) -> u32;
 
     /// From which index on a round has no operation.
     fn width(&self, round: u32) -> u32;
 
     /// The operation of a round at an index below [`width`](Self::width). `None`: this index has none; the next one may.
+    ///
+    /// ```
+    /// use loom_group::schedule::{Barrier, Member, Op, Schedule};
+    ///
+    /// /// Where an executor stands: it can stop after each operation, and go on later.
+    /// let (mut round, mut index) = (0, 0);
+    /// let barrier = Barrier::new(Member::new(0, 4)?);
+    /// let mut peers = Vec::new();
+    /// while round < barrier.rounds() {
+    ///     if index == barrier.width(round) {
+    ///         (round, index) = (round + 1, 0);
+    ///         continue;
+    ///     }
+    ///     if let Some(Op::Send { peer, .. }) = barrier.op(round, index) {
+    ///         peers.push(peer);
+    ///     }
+    ///     index += 1;
+    /// }
+    /// assert_eq!(peers, [1, 2]);
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     fn op(&self, round: u32, index: u32) -> Option<Op>;
 
     /// The operations of a round, in order.
+    ///
+    /// ```
+    /// use loom_group::schedule::{BroadcastTree, Member, Op, Schedule};
+    ///
+    /// // The root of four members has sent to two of them when the second round is over.
+    /// let root = BroadcastTree::new(Member::new(0, 4)?, 0, 10)?;
+    /// let sends = |round| root.ops(round).filter(|op| matches!(op, Op::Send { .. })).count();
+    /// assert_eq!((0..root.rounds()).map(sends).sum::<usize>(), 2);
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     fn ops(&self, round: u32) -> Ops<'_, Self>
     where
         Self: Sized,

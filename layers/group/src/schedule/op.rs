@@ -14,6 +14,22 @@ pub enum Which {
 }
 
 /// A range of elements of a buffer.
+///
+/// ```
+/// use loom_group::schedule::{Part, Which};
+///
+/// /// The elements that a part names, of the buffers that an executor has.
+/// fn elements<'b>(part: Part, output: &'b [u64], scratch: &'b [u64]) -> Option<&'b [u64]> {
+///     match part.buffer {
+///         Which::Output => output.get(part.range()),
+///         Which::Scratch => scratch.get(part.range()),
+///         Which::Input => None,
+///     }
+/// }
+///
+/// let part = Part::new(Which::Output, 1, 2);
+/// assert_eq!(elements(part, &[1, 2, 3, 4], &[]), Some(&[2, 3][..]));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Part {
     /// The buffer.
@@ -42,6 +58,23 @@ impl Part {
 }
 
 /// On which side of the operator the elements of `from` stand in a [`Op::Combine`].
+///
+/// ```
+/// use loom_group::schedule::Side;
+///
+/// /// What an executor does for `Op::Combine`: the sides matter where the operation does not commute.
+/// fn combine(from: &str, into: &mut String, side: Side) {
+///     *into = match side {
+///         Side::Left => format!("{from}{into}"),
+///         Side::Right => format!("{into}{from}"),
+///     };
+/// }
+///
+/// let mut ranks = "1".to_string();
+/// combine("0", &mut ranks, Side::Left);
+/// combine("2", &mut ranks, Side::Right);
+/// assert_eq!(ranks, "012");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Side {
     /// `into = from ⊕ into`.

@@ -170,6 +170,24 @@ impl<T: Transport> Av<'_, T> {
     /// The address of a peer, as it was inserted (in its [canonical form](crate::engine::address_table)); `None` if the peer was
     /// removed.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Cq, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let cq: Cq<'_, _, Vec<u8>> = cq;
+    /// assert_eq!(av.address(to_bob), Some(Ok(bob.address()?)));
+    /// av.remove(to_bob);
+    /// assert_eq!(av.address(to_bob), None);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The provider's, if it cannot tell. It is asked for peers that were inserted by name and that it could not tell then,
     /// either.
@@ -187,6 +205,23 @@ impl<T: Transport> Av<'_, T> {
     /// The peer that has an address, if it is in the vector: the reverse of [`address`](Self::address).
     ///
     /// Takes constant time, and waits for a thread that is inserting.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Cq, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let cq: Cq<'_, _, Vec<u8>> = cq;
+    /// assert_eq!(av.find(&bob.address()?), Some(to_bob));
+    /// assert_eq!(av.find(&alice.address()?), None, "it was not inserted");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub fn find(&self, address: &EndpointAddr) -> Option<Peer> {
         self.body.addresses.lock().find(address)
@@ -263,6 +298,30 @@ impl<T: Transport> Av<'_, T> {
     }
 
     /// The peers in the vector.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Cq, Domain, Forever};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let to_alice = av.insert(&alice.address()?)?;
+    /// // Each peer that is in the vector has a message.
+    /// let mut told = 0;
+    /// for peer in av.peers() {
+    ///     cq.post(b"hello".to_vec(), Forever, |message| alice.send(peer, message))?;
+    ///     told += 1;
+    /// }
+    /// assert_eq!(told, 2);
+    /// av.remove(to_alice);
+    /// assert_eq!(av.peers().collect::<Vec<_>>(), [to_bob]);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     pub fn peers(&self) -> impl Iterator<Item = Peer> + '_ {
         self.body.table.iter()
     }

@@ -15,6 +15,30 @@ use crate::transport::{Event, Transport};
 use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData};
 
 /// A peer's operation on this side's memory that reports itself: an RMA write with immediate data.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Access, Av, Completion, Cq, Domain, Forever, ImmediateData, Mr};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
+/// let write = |part| alice.write_data(to_bob, &region.remote(), 8, ImmediateData(7), part);
+/// cq.post(vec![1; 16], Forever, write)?;
+/// // The peer's queue reports the write. Here it is the same queue, which reports the end of the operation, too.
+/// let event = loop {
+///     if let Some(Completion::Remote(event)) = cq.poll()? {
+///         break event;
+///     }
+/// };
+/// assert_eq!((event.data(), event.len()), (Some(ImmediateData(7)), 16));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct RemoteEvent {
     flags: CompletionFlags,

@@ -79,6 +79,27 @@ impl fmt::Display for CqError {
 impl core::error::Error for CqError {}
 
 /// A provider's text for an error, up to [`ErrorText::MAX_LEN`] bytes.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 3])?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// let error = cq.finish(received, Forever)?.result().expect_err("the message is longer than the buffer");
+/// // A program logs the provider's own words beside the error.
+/// let text = cq.error_text(&error);
+/// let log = format!("{error} ({text})");
+/// assert!(!text.as_str().is_empty() && log.ends_with(&format!("({})", text.as_str())));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct ErrorText {
     bytes: [u8; ErrorText::MAX_LEN],

@@ -161,6 +161,32 @@ pub(crate) enum WorkAt {
 }
 
 /// What [`Deferred::poll`] reports.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::{PostError, Rejected};
+/// use loom_core::objects::deferred::{Deferred, DeferredEvent, Work};
+/// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Errno};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let (deferred, counter) = (Deferred::open(&cq, 8)?, Counter::open(&domain, CounterAttr::default())?);
+/// let work = deferred.post((&counter, 1), &alice, Work::send(to_bob), b"hello".to_vec())?;
+/// deferred.cancel(work)?;
+/// match deferred.poll()? {
+///     Some(DeferredEvent::Returned(key, Rejected { buf, error })) => {
+///         assert!(key == work && buf == b"hello");
+///         assert_eq!(error, PostError::Errno(Errno::ECANCELED));
+///     }
+///     other => panic!("the work has started: {other:?}"),
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Debug)]
 #[must_use = "it may hold a buffer"]
 #[non_exhaustive]
@@ -259,6 +285,30 @@ where
     K: Transmits<T> + Receives<T> + Deferrable + Clone,
 {
     /// Posts an operation when a counter has reached a threshold: `(&counter, threshold)`. If it has already, the next poll posts it.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::deferred::{Deferred, DeferredEvent, Work};
+    /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let (deferred, ready) = (Deferred::open(&cq, 8)?, Counter::open(&domain, CounterAttr::default())?);
+    /// bob.recv(Source::Any, vec![0; 5])?;
+    /// // When two parts of the message are ready, it is sent.
+    /// let work = deferred.post((&ready, 2), &alice, Work::send(to_bob), b"hello".to_vec())?;
+    /// for _part in 0..2 {
+    ///     ready.add(1)?;
+    /// }
+    /// while !matches!(deferred.poll()?, Some(DeferredEvent::Done(key, _)) if key == work) {}
+    /// assert!(deferred.is_empty());
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The buffer comes back:

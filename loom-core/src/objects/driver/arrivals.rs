@@ -136,6 +136,28 @@ impl<A: Allocator> AwaitedArrivals<A> {
 }
 
 /// Waits for arrivals: [`AwaitedArrivals::reached`]. Nothing is lost if it is dropped.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::pin::pin;
+/// use core::task::{Context, Poll, Waker};
+///
+/// use loom_core::objects::driver::AwaitedArrivals;
+///
+/// # fn main() -> Result<(), Box<dyn core::error::Error>> {
+/// let arrivals = AwaitedArrivals::open(8, 4)?;
+/// let mut cx = Context::from_waker(Waker::noop());
+/// let mut reached = pin!(arrivals.reached(3, 2));
+/// for counted in 1..=2 {
+///     assert!(reached.as_mut().poll(&mut cx).is_pending());
+///     arrivals.count(3)?;
+///     assert_eq!(arrivals.total(3), Ok(counted));
+/// }
+/// assert_eq!(reached.as_mut().poll(&mut cx), Poll::Ready(Ok(2)));
+/// # Ok(())
+/// # }
+/// # }
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct ReachedArrivals<'a, A: Allocator> {
     table: &'a AwaitedArrivals<A>,

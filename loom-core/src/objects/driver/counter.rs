@@ -146,6 +146,40 @@ impl<T: Transport> Drive for CounterDriver<'_, T> {
 }
 
 /// Waits for a counter's threshold: [`CounterDriver::reached`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::pin::pin;
+/// use core::task::{Context, Poll, Waker};
+///
+/// use loom_core::objects::counter::CounterError;
+/// use loom_core::objects::driver::{CounterDriver, CqDriver, Drive, Unclaimed};
+/// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let received = Counter::open(&domain, CounterAttr::default())?;
+/// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let counter = CounterDriver::open(&received)?;
+/// let mut cx = Context::from_waker(Waker::noop());
+/// let receive = bob.recv(Source::Any, vec![0; 5])?;
+/// let mut reached = pin!(counter.reached(1));
+/// assert!(reached.as_mut().poll(&mut cx).is_pending());
+/// // The receive fails, and so does the future, which would wait for ever.
+/// bob.cancel(receive)?;
+/// let ended = loop {
+///     (&driver, &counter).turn(16);
+///     if let Poll::Ready(ended) = reached.as_mut().poll(&mut cx) {
+///         break ended;
+///     }
+/// };
+/// assert_eq!(ended, Err(CounterError::OperationFailed));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Reached<'m, T: Transport> {
     driver: CounterDriver<'m, T>,

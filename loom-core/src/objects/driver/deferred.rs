@@ -278,6 +278,32 @@ where
 ///
 /// If it is dropped before the work has started, the work is cancelled. After that the operation goes on. In either case
 /// [`Unclaimed`] says what becomes of the buffer; that of cancelled work is kept for [`Deferred::poll`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::deferred::{Deferred, DeferredEvent, Work};
+/// use loom_core::objects::driver::{CqDriver, DeferredDriver, Unclaimed};
+/// use loom_core::{Av, Counter, CounterAttr, Cq, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let counter = Counter::open(&domain, CounterAttr::default())?;
+/// let deferred = Deferred::open(&cq, 8)?;
+/// // With `Unclaimed::Drop` the buffer would be dropped with the future.
+/// let driver = DeferredDriver::open(&deferred, &CqDriver::open(&cq, Unclaimed::Keep)?)?;
+/// let work = deferred.post((&counter, 1), &alice, Work::send(to_bob), b"hello".to_vec())?;
+/// // The counter has not reached 1 when the future is dropped: the work is cancelled.
+/// drop(driver.finish(work));
+/// let Some(DeferredEvent::Returned(returned, refused)) = deferred.poll()? else { panic!("it was posted") };
+/// assert!(returned == work);
+/// assert_eq!(refused.buf, b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct FinishWork<'m, T: Transport, B, K>
 where

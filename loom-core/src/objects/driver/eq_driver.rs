@@ -89,6 +89,29 @@ struct EqDriverInner<'m, T: Connected> {
 }
 
 /// Why there is no connection. The endpoint is closed, or the request rejected; what was posted comes back through its queue.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::driver::{ConnectError, EqDriver};
+/// use loom_core::objects::endpoint::{Established, Idle};
+/// use loom_core::transport::Connected;
+/// use loom_core::{EndpointAddr, Errno, MsgEndpoint};
+///
+/// /// Connects, or returns `None` if the server refuses, so that the caller may try another one.
+/// async fn connect<'m, T: Connected>(
+///     driver: &EqDriver<'m, T>,
+///     endpoint: MsgEndpoint<'m, T, Vec<u8>, Idle>,
+///     server: &EndpointAddr,
+/// ) -> Result<Option<MsgEndpoint<'m, T, Vec<u8>, Established>>, ConnectError> {
+///     match driver.connect(endpoint, server, b"").await {
+///         Ok((endpoint, _)) => Ok(Some(endpoint)),
+///         Err(ConnectError::Failed(failure)) if failure.errno() == Errno::ECONNREFUSED => Ok(None),
+///         Err(ConnectError::Shutdown) => Ok(None),
+///         Err(error) => Err(error),
+///     }
+/// }
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "there is no allocator to box a failure with")]
@@ -484,6 +507,28 @@ impl<T: Connected> Drop for About<'_, T> {
 }
 
 /// Waits for an event that no other future waits for: [`EqDriver::next_event`]. Nothing is lost if it is dropped.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::driver::EqDriver;
+/// use loom_core::objects::eq::EqError;
+/// use loom_core::transport::Connected;
+/// use loom_core::{EqEvent, MsgEndpoint};
+///
+/// /// Waits until the connection of an endpoint has ended. Every other event is dropped, which rejects requests.
+/// async fn ended<T: Connected>(
+///     driver: &EqDriver<'_, T>,
+///     endpoint: &MsgEndpoint<'_, T, Vec<u8>>,
+/// ) -> Result<(), EqError> {
+///     loop {
+///         match driver.next_event().await? {
+///             EqEvent::Shutdown(event) if event.is_of(endpoint) => return Ok(()),
+///             _ => {}
+///         }
+///     }
+/// }
+/// # }
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct NextEqEvent<'m, T: Connected> {
     driver: EqDriver<'m, T>,

@@ -64,6 +64,39 @@ impl<T: Transport, B: Buffer> Drop for Place<'_, T, B> {
 }
 
 /// Waits for what a queue reports besides operations that are over: [`CqDriver::next_event`]. Nothing is lost if it is dropped.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::pin::pin;
+/// use core::task::{Context, Waker};
+///
+/// use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+/// use loom_core::{Access, Av, Cq, Domain, Forever, ImmediateData, Mr};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let region = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// {
+///     let mut next = pin!(driver.next_event());
+///     assert!(next.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+///     cq.post(vec![1; 8], Forever, |bytes| alice.write_data(to_bob, &region.remote(), 0, ImmediateData(7), bytes))?;
+/// }
+/// // The future was dropped before the event came: the next one, or this call, takes it.
+/// let event = loop {
+///     driver.turn(16);
+///     if let Some(event) = driver.take_event() {
+///         break event;
+///     }
+/// };
+/// assert!(matches!(event, loom_core::Completion::Remote(event) if event.data() == Some(ImmediateData(7))));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct NextEvent<'m, T: Transport, B: Buffer>(Place<'m, T, B>);
 
@@ -78,6 +111,42 @@ impl<'m, T: Transport, B: Buffer> Future for NextEvent<'m, T, B> {
 }
 
 /// Waits for an operation whose future was dropped: [`CqDriver::next_unclaimed`]. Nothing is lost if it is dropped itself.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+/// use loom_core::{Av, Cq, Domain, Errno, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Keep)?;
+/// let task = async {
+///     // The program gives two receives up, and gets both buffers back.
+///     for _ in 0..2 {
+///         drop(driver.finish(bob.recv(Source::Any, vec![0; 4096])?).cancel(&bob));
+///     }
+///     for _ in 0..2 {
+///         let (room, result) = driver.next_unclaimed().await?.into_parts();
+///         assert_eq!((room.len(), result.map_err(|error| error.errno).err()), (4096, Some(Errno::ECANCELED)));
+///     }
+///     Ok::<_, loom_core::Error>(())
+/// };
+/// // An executor polls the task, and takes a turn of the driver in between.
+/// # use core::task::{Context, Poll, Waker};
+/// # let mut task = core::pin::pin!(task);
+/// # loop {
+/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+/// #         break ended?;
+/// #     }
+/// #     driver.turn(16);
+/// # }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct NextUnclaimed<'m, T: Transport, B: Buffer>(Place<'m, T, B>);
 

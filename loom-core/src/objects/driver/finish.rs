@@ -30,6 +30,33 @@ impl<T: Transport, B: Buffer> Drop for Waiting<'_, T, B> {
 /// Waits for an operation with a buffer: [`CqDriver::finish`].
 ///
 /// If it is dropped, the operation goes on, and [`Unclaimed`](super::Unclaimed) says what becomes of its buffer.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::pin::Pin;
+/// use core::task::{Context, Waker};
+///
+/// use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let mut received = driver.finish(bob.recv(Source::Any, vec![0; 5])?);
+/// driver.turn(16);
+/// assert!(Pin::new(&mut received).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+/// // The program waits without the driver from here on, and the receive goes on.
+/// let key = received.into_key();
+/// drop(driver);
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// assert_eq!(cq.finish(key, Forever)?.into_buf(), b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Finish<'m, T: Transport, B: Buffer>(Waiting<'m, T, B>);
 
@@ -104,6 +131,43 @@ impl<T: Transport, B: Buffer> Future for Finish<'_, T, B> {
 /// Waits for an operation on a value: [`CqDriver::finish_value`].
 ///
 /// If it is dropped, the operation goes on, and its result is dropped.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::atomic::FetchOp;
+/// use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+/// use loom_core::{Access, Av, Cq, Domain, Mr};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// # let cq: Cq<'_, _, Vec<u8>> = cq;
+/// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+/// let aligned = region.window().as_ptr().align_offset(8) as u64;
+/// let add = domain.query_atomic(FetchOp::<u64>::SUM)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let task = async {
+///     for expected in [0, 3] {
+///         let added = driver.retry(|| alice.fetch_value(to_bob, &region.remote(), aligned, add, 3)).await?;
+///         assert_eq!(driver.finish_value(added).await?.value::<u64>()?, Some(expected));
+///     }
+///     Ok::<_, loom_core::Error>(())
+/// };
+/// // An executor polls the task, and takes a turn of the driver in between.
+/// # use core::task::{Context, Poll, Waker};
+/// # let mut task = core::pin::pin!(task);
+/// # loop {
+/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+/// #         break ended?;
+/// #     }
+/// #     driver.turn(16);
+/// # }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct FinishValue<'m, T: Transport, B: Buffer>(Waiting<'m, T, B>);
 
@@ -125,6 +189,41 @@ impl<T: Transport, B: Buffer> Future for FinishValue<'_, T, B> {
 /// Waits for the answer to a peek: [`CqDriver::finish_peek`].
 ///
 /// If it is dropped, the answer comes as an [event](CqDriver::next_event): it may have claimed a message.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+/// use loom_core::{Av, Cq, Domain, Source, Tag, TagMatch};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// # let cq: Cq<'_, _, Vec<u8>> = cq;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let task = async {
+///     driver.retry(|| alice.tagged_inject(to_bob, Tag(7), b"hello")).await?;
+///     let peek = driver.retry(|| bob.tagged_peek(Source::Any, TagMatch::any())).await?;
+///     let found = driver.finish_peek(peek).await?.message()?.expect("a message waits for a receive");
+///     // The program knows the length before it has a buffer.
+///     let received = driver.run(vec![0; found.len], |room| bob.tagged_recv(Source::Any, Tag(7), room)).await?;
+///     assert_eq!(received.into_buf(), b"hello");
+///     Ok::<_, loom_core::Error>(())
+/// };
+/// // An executor polls the task, and takes a turn of the driver in between.
+/// # use core::task::{Context, Poll, Waker};
+/// # let mut task = core::pin::pin!(task);
+/// # loop {
+/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+/// #         break ended?;
+/// #     }
+/// #     driver.turn(16);
+/// # }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct FinishPeek<'m, T: Transport, B: Buffer>(Waiting<'m, T, B>);
 

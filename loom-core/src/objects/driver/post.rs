@@ -78,6 +78,29 @@ impl<T: Transport, B: Buffer> Place<'_, T, B> {
 /// Posts an operation with a buffer, as soon as it is taken: [`CqDriver::post`].
 ///
 /// If it is dropped before that, the buffer is dropped with it.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::pin::pin;
+/// use core::task::{Context, Waker};
+///
+/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::{Av, Cq, Domain, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let av = Av::open(&domain, 2)?;
+/// // The queue has room for one operation.
+/// let cq = Cq::open(&domain, 1)?;
+/// let bob = cq.endpoint(&av)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let mut posts = [vec![0; 5], vec![0; 5]].map(|room| Box::pin(driver.post(room, |room| bob.recv(Source::Any, room))));
+/// let ready = posts.each_mut().map(|post| post.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+/// assert_eq!(ready, [true, false], "the second waits for room");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Post<'m, T: Transport, B: Buffer, P> {
     place: Place<'m, T, B>,
@@ -129,6 +152,31 @@ where
 }
 
 /// Posts what has no buffer, as soon as it is taken: [`CqDriver::retry`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::pin::pin;
+/// use core::task::{Context, Poll, Waker};
+///
+/// use loom_core::error::PostError;
+/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::{Av, Cq, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let too_long = vec![0; alice.inject_size() + 1];
+/// let mut injected = pin!(driver.retry(|| alice.inject(to_bob, &too_long)));
+/// // No turn makes room for this message: the future does not wait, and ends with the refusal.
+/// let ended = injected.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+/// assert!(matches!(ended, Poll::Ready(Err(PostError::TooLong { .. }))));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Retry<'m, T: Transport, B: Buffer, P> {
     place: Place<'m, T, B>,
@@ -228,6 +276,38 @@ impl<B: fmt::Debug> core::error::Error for RunError<B> {}
 ///
 /// If it is dropped before the operation is posted, the buffer is dropped with it. After that the operation goes on, and
 /// [`Unclaimed`](super::Unclaimed) says what becomes of its buffer.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::pin::pin;
+/// use core::task::{Context, Poll, Waker};
+///
+/// use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+/// use loom_core::{Av, Cq, Domain, Errno, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let mut cx = Context::from_waker(Waker::noop());
+/// let mut received = pin!(driver.run(vec![0; 5], |room| bob.recv(Source::Any, room)));
+/// assert!(received.key().is_none(), "nothing is posted before the first poll");
+/// assert!(received.as_mut().poll(&mut cx).is_pending());
+/// // The key of the receive cancels it.
+/// bob.cancel(received.key().expect("it was posted"))?;
+/// let done = loop {
+///     driver.turn(16);
+///     if let Poll::Ready(done) = received.as_mut().poll(&mut cx) {
+///         break done?;
+///     }
+/// };
+/// assert_eq!(done.result().expect_err("no message came").errno, Errno::ECANCELED);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Run<'m, T: Transport, B: Buffer, P> {
     post: Post<'m, T, B, P>,

@@ -79,6 +79,31 @@ pub unsafe trait Sleepable: Drive {
 }
 
 /// Why an executor cannot sleep.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::cq::CqAttr;
+/// use loom_core::objects::driver::{CqDriver, SleepError, Sleepable, Unclaimed};
+/// use loom_core::{Cq, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// /// The number of descriptors to sleep on; `None` if the executor has to go on polling.
+/// fn descriptors(driver: &impl Sleepable) -> Result<Option<usize>, SleepError> {
+///     let mut count = 0;
+///     match driver.wait_fds(&mut |_| count += 1) {
+///         Ok(()) => Ok(Some(count)),
+///         Err(SleepError::NotOpenedFor) => Ok(None),
+///         Err(failed) => Err(failed),
+///     }
+/// }
+///
+/// let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(16))?;
+/// assert_eq!(descriptors(&CqDriver::open(&cq, Unclaimed::Drop)?), Ok(None));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SleepError {

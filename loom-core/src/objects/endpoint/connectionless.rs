@@ -20,6 +20,35 @@ use crate::transport::{Bindings, EndpointError, Transport};
 use crate::vocabulary::{EndpointType, FabricAddr};
 
 /// A connectionless endpoint, which finds its peers in an address vector.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{Connectionless, Endpoint};
+/// use loom_core::{Av, Cq, Domain, EndpointAddr, Error, Forever, Transport};
+///
+/// /// Sends to an address: such an endpoint has an address vector, to which it adds peers at any time.
+/// fn tell<'m, T: Transport>(
+///     endpoint: &Endpoint<'m, T, Vec<u8>, Connectionless<'m, T>>,
+///     to: &EndpointAddr,
+///     message: &[u8],
+/// ) -> Result<(), Error> {
+///     let peer = endpoint.av().insert(to)?;
+///     endpoint.cq().retry(Forever, || endpoint.inject(peer, message))?;
+///     Ok(())
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(loom_core::Source::Any, vec![0; 5])?;
+/// tell(&alice, &bob.address()?, b"hello")?;
+/// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Connectionless<'m, T: Transport> {
     pub(super) av: Av<'m, T>,

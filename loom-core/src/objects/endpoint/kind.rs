@@ -16,9 +16,73 @@ use crate::vocabulary::{Caps, FabricAddr};
 pub trait Sealed {}
 
 /// A kind of endpoint that has a group of operations: all groups, or, if it is an [`Only`](super::Only), those of its query.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::PostError;
+/// use loom_core::objects::endpoint::{Endpoint, Has, Transmits};
+/// use loom_core::objects::query::{Rdm, Tagged, Writes};
+/// use loom_core::{Av, Cq, Domain, OpKey, Tag, Transport};
+///
+/// /// Sends a tagged message: over an endpoint that was opened through a query for `Tagged`, and over one without a query.
+/// fn send<T, K>(endpoint: &Endpoint<'_, T, Vec<u8>, K>, to: K::To) -> Result<OpKey, PostError>
+/// where
+///     T: Transport,
+///     K: Transmits<T> + Has<Tagged>,
+/// {
+///     endpoint.tagged_send(to, Tag(7), b"hello".to_vec()).map_err(|refused| refused.error)
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// send(&alice, to_bob)?;
+/// send(&alice.only::<(Rdm, Tagged)>()?, to_bob)?;
+/// // Does not compile: `send(&alice.only::<(Rdm, Writes)>()?, to_bob)`
+/// assert!(alice.only::<(Rdm, Writes)>().is_ok());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub trait Has<G: Group>: Sealed {}
 
 /// A kind of endpoint that has the operations which can be [deferred](crate::objects::deferred).
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::PostError;
+/// use loom_core::objects::deferred::{Deferred, Work, WorkKey};
+/// use loom_core::objects::endpoint::{Deferrable, Endpoint, Receives, Transmits};
+/// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Transport};
+///
+/// /// Sends when the counter has reached 1: over an endpoint, or over a connection.
+/// fn answer_later<'m, T, K>(
+///     deferred: &Deferred<'m, T, Vec<u8>, K>,
+///     counter: &Counter<'m, T>,
+///     endpoint: &Endpoint<'m, T, Vec<u8>, K>,
+///     to: K::To,
+/// ) -> Result<WorkKey, PostError>
+/// where
+///     T: Transport,
+///     K: Transmits<T> + Receives<T> + Deferrable + Clone,
+/// {
+///     deferred.post((counter, 1), endpoint, Work::send(to), b"hello".to_vec()).map_err(|refused| refused.error)
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let (deferred, counter) = (Deferred::open(&cq, 8)?, Counter::open(&domain, CounterAttr::default())?);
+/// let work = answer_later(&deferred, &counter, &alice, to_bob)?;
+/// assert_eq!(deferred.cancel(work), Ok(()), "the counter has not reached 1");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub trait Deferrable: Has<Messages> + Has<Tagged> + Has<Reads> + Has<Writes> + Has<AtomicOps> {}
 
 impl<K> Deferrable for K where K: Has<Messages> + Has<Tagged> + Has<Reads> + Has<Writes> + Has<AtomicOps> {}
@@ -27,9 +91,60 @@ impl<K> Deferrable for K where K: Has<Messages> + Has<Tagged> + Has<Reads> + Has
 pub trait HasOptions: Sealed {}
 
 /// A kind of endpoint that has an address of its own.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{Endpoint, HasAddress};
+/// use loom_core::{Av, Cq, Domain, Errno, Transport};
+///
+/// /// What a program prints for its peers. Receive contexts, for example, have no address of their own.
+/// fn told<T: Transport, K: HasAddress>(endpoint: &Endpoint<'_, T, Vec<u8>, K>) -> Result<String, Errno> {
+///     Ok(format!("reach me at {}", endpoint.address()?))
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// assert!(told(&alice)? != told(&bob)?);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub trait HasAddress: HasOptions {}
 
 /// A kind of endpoint that sends, writes and reads.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{Endpoint, Has, Transmits};
+/// use loom_core::objects::query::Messages;
+/// use loom_core::{Av, Cq, Domain, Error, Forever, Source, Transport};
+///
+/// /// Sends a message and waits until it is sent: over an endpoint without connections, a connection, a transmit context.
+/// fn send<T, K>(endpoint: &Endpoint<'_, T, Vec<u8>, K>, to: K::To, message: Vec<u8>) -> Result<(), Error>
+/// where
+///     T: Transport,
+///     K: Transmits<T> + Has<Messages>,
+/// {
+///     let sent = endpoint.cq().post(message, Forever, |message| endpoint.send(to, message))?;
+///     endpoint.cq().finish(sent, Forever)?.result()?;
+///     Ok(())
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// send(&alice, to_bob, b"hello".to_vec())?;
+/// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub trait Transmits<T: Transport>: Sealed {
     /// Whom an operation goes to.
     type To: Copy;
@@ -46,6 +161,34 @@ pub trait Transmits<T: Transport>: Sealed {
 }
 
 /// A kind of endpoint that receives messages.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{Endpoint, Has, Receives};
+/// use loom_core::objects::query::Messages;
+/// use loom_core::{Av, Cq, Domain, Error, Forever, OpKey, Transport};
+///
+/// /// Posts receives, on an endpoint, a connection, a receive context, or what connections share.
+/// fn fill<T, K>(endpoint: &Endpoint<'_, T, Vec<u8>, K>, count: usize) -> Result<Vec<OpKey>, Error>
+/// where
+///     T: Transport,
+///     K: Receives<T> + Has<Messages>,
+/// {
+///     (0..count).map(|_| Ok(endpoint.recv(K::ANY, vec![0; 64])?)).collect()
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let receives = fill(&bob, 4)?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// assert_eq!(cq.finish(receives[0], Forever)?.result()?.len(), 5);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub trait Receives<T: Transport>: Sealed {
     /// Whose messages a receive takes.
     type From: Copy;
@@ -59,6 +202,34 @@ pub trait Receives<T: Transport>: Sealed {
 }
 
 /// A kind of endpoint that can look at tagged messages that were not received yet.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{Endpoint, Has, Peeks};
+/// use loom_core::objects::query::Tagged;
+/// use loom_core::{Av, Cq, Domain, Error, Forever, Tag, TagMatch, Transport};
+///
+/// /// The length of the oldest message with a tag that matches, if one has come.
+/// fn waiting<T, K>(endpoint: &Endpoint<'_, T, Vec<u8>, K>, tag: TagMatch) -> Result<Option<usize>, Error>
+/// where
+///     T: Transport,
+///     K: Peeks<T> + Has<Tagged>,
+/// {
+///     let peek = endpoint.cq().finish_peek(endpoint.tagged_peek(K::ANY, tag)?, Forever)?;
+///     Ok(peek.message()?.map(|found| found.len))
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(7), b"hello"))?;
+/// assert_eq!(waiting(&bob, TagMatch::any())?, Some(5));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub trait Peeks<T: Transport>: Receives<T> {}
 
 /// Whose messages a receive takes.
@@ -119,5 +290,25 @@ impl Source {
 }
 
 /// The other side of a connection: what stands for a peer in operations of an endpoint that has one only.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::transport::Connected;
+/// use loom_core::{Cq, Error, Forever, MsgEndpoint, ThePeer};
+///
+/// /// A question and its answer: a connection has one peer, which needs no address.
+/// fn ask<T: Connected>(
+///     cq: &Cq<'_, T, Vec<u8>>,
+///     connection: &MsgEndpoint<'_, T, Vec<u8>>,
+///     question: Vec<u8>,
+/// ) -> Result<Vec<u8>, Error> {
+///     let answer = connection.recv(ThePeer, vec![0; 64])?;
+///     cq.post(question, Forever, |question| connection.send(ThePeer, question))?;
+///     let (mut answer, transfer) = cq.finish(answer, Forever)?.into_result()?;
+///     answer.truncate(transfer.len());
+///     Ok(answer)
+/// }
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThePeer;

@@ -260,6 +260,35 @@ impl<'m, T: Transport, B: Buffer> Endpoint<'m, T, B> {
 impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// The most bytes that the inject calls take. (Where the provider asks for room in front of messages, loom puts it there, and
     /// 1024 bytes are the most with that.)
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Cq, Domain, Error, Forever, Peer, Source, Transport};
+    ///
+    /// /// Sends a copy where the provider takes one, and else the buffer, for whose completion the program waits.
+    /// fn send<T: Transport>(endpoint: &loom_core::Endpoint<'_, T, Vec<u8>>, to: Peer, message: Vec<u8>) -> Result<(), Error> {
+    ///     let cq = endpoint.cq();
+    ///     if message.len() <= endpoint.inject_size() {
+    ///         cq.retry(Forever, || endpoint.inject(to, &message))?;
+    ///     } else {
+    ///         let sent = cq.post(message, Forever, |message| endpoint.send(to, message))?;
+    ///         cq.finish(sent, Forever)?.result()?;
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// send(&alice, to_bob, b"hello".to_vec())?;
+    /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub const fn inject_size(&self) -> usize {
         self.limits().inject_size

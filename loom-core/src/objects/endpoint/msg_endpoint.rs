@@ -23,18 +23,104 @@ use crate::transport::{Connected, Transport};
 use crate::vocabulary::{EndpointAddr, EndpointOption, EndpointType, Errno, FabricAddr};
 
 /// Not connected yet.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::Idle;
+/// use loom_core::transport::Connected;
+/// use loom_core::{Cq, EndpointAddr, Eq, Error, Info, MsgEndpoint, ThePeer};
+///
+/// /// Opens an endpoint with room for the peer's first messages. It has no `send` before it is connected.
+/// fn prepare<'m, T: Connected>(
+///     (cq, eq): (&Cq<'m, T, Vec<u8>>, &Eq<'m, T>),
+///     info: &Info<T>,
+/// ) -> Result<MsgEndpoint<'m, T, Vec<u8>, Idle>, Error> {
+///     let endpoint = cq.msg_endpoint(eq, info)?;
+///     for _ in 0..8 {
+///         endpoint.recv(ThePeer, vec![0; 4096])?;
+///     }
+///     Ok(endpoint)
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 pub enum Idle {}
 
 /// Opened for a peer's request, which it has not accepted yet.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{Connecting, Requested};
+/// use loom_core::objects::eq::ConnectionRequest;
+/// use loom_core::transport::Connected;
+/// use loom_core::{Cq, Eq, Error, MsgEndpoint, ThePeer};
+///
+/// /// Accepts a request: the receive is posted first, so that the peer's first message finds it.
+/// fn accept<'m, T: Connected>(
+///     (cq, eq): (&Cq<'m, T, Vec<u8>>, &Eq<'m, T>),
+///     request: ConnectionRequest<'m, T>,
+/// ) -> Result<MsgEndpoint<'m, T, Vec<u8>, Connecting>, Error> {
+///     let endpoint: MsgEndpoint<'_, _, _, Requested> = request.endpoint(cq, eq)?;
+///     endpoint.recv(ThePeer, vec![0; 4096])?;
+///     Ok(endpoint.accept(b"version 1")?)
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 pub enum Requested {}
 
 /// Between connecting or accepting and the event that says how it went.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::Connecting;
+/// use loom_core::transport::Connected;
+/// use loom_core::{Deadline, Eq, EqEvent, Error, MsgEndpoint};
+///
+/// /// Waits until it is connected. `None`: the deadline has passed, and the endpoint was closed.
+/// fn established<'m, T: Connected>(
+///     eq: &Eq<'m, T>,
+///     mut endpoint: MsgEndpoint<'m, T, Vec<u8>, Connecting>,
+///     mut until: impl Deadline,
+/// ) -> Result<Option<MsgEndpoint<'m, T, Vec<u8>>>, Error> {
+///     while !until.passed() {
+///         if let Some(EqEvent::Connected(event)) = eq.poll()? {
+///             match endpoint.established(&event) {
+///                 Ok(established) => return Ok(Some(established)),
+///                 // The event is about another endpoint.
+///                 Err(same) => endpoint = same,
+///             }
+///         }
+///     }
+///     Ok(None)
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 pub enum Connecting {}
 
 /// Connected.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::Established;
+/// use loom_core::transport::Connected;
+/// use loom_core::{Cq, Error, Forever, MsgEndpoint, ThePeer};
+///
+/// /// Says goodbye to every peer. Only connected endpoints can be in the list.
+/// fn close_all<T: Connected>(
+///     cq: &Cq<'_, T, Vec<u8>>,
+///     connections: Vec<MsgEndpoint<'_, T, Vec<u8>, Established>>,
+/// ) -> Result<(), Error> {
+///     for connection in connections {
+///         let sent = cq.post(b"goodbye".to_vec(), Forever, |message| connection.send(ThePeer, message))?;
+///         cq.finish(sent, Forever)?.result()?;
+///         connection.shutdown()?;
+///     }
+///     Ok(())
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 pub enum Established {}
 

@@ -63,6 +63,19 @@ use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr, OpFlags};
 pub type MulticastEndpoint<'m, T, B> = Endpoint<'m, T, B, InGroups<'m, T>>;
 
 /// A connectionless endpoint that can be in multicast groups: see [`MulticastEndpoint`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{Endpoint, InGroups};
+/// use loom_core::transport::Multicast;
+/// use loom_core::{Error, OpKey, Source};
+///
+/// /// Posts receives: what groups of the endpoint get comes to the endpoint itself.
+/// fn fill<T: Multicast>(endpoint: &Endpoint<'_, T, Vec<u8>, InGroups<'_, T>>, count: usize) -> Result<Vec<OpKey>, Error> {
+///     (0..count).map(|_| Ok(endpoint.recv(Source::Any, vec![0; 1500])?)).collect()
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct InGroups<'m, T: Multicast> {
     pub(super) av: Av<'m, T>,
@@ -172,10 +185,54 @@ impl<'m, T: Multicast, B: Buffer> MulticastEndpoint<'m, T, B> {
 }
 
 /// Between joining and the event that says how it went.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{Joined, Joining, MulticastGroup};
+/// use loom_core::objects::eq::JoinedEvent;
+/// use loom_core::transport::Multicast;
+///
+/// /// What a program has of a group, before and after the event.
+/// enum Membership<'m, T: Multicast> {
+///     Waits(MulticastGroup<'m, T, Vec<u8>, Joining>),
+///     Is(MulticastGroup<'m, T, Vec<u8>, Joined>),
+/// }
+///
+/// impl<T: Multicast> Membership<'_, T> {
+///     fn note(self, event: &JoinedEvent) -> Self {
+///         match self {
+///             Membership::Waits(group) => group.joined(event).map_or_else(Membership::Waits, Membership::Is),
+///             is => is,
+///         }
+///     }
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 pub enum Joining {}
 
 /// In the group.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{Joined, MulticastGroup};
+/// use loom_core::transport::Multicast;
+/// use loom_core::{Cq, Error, Forever};
+///
+/// /// Tells every group. A group that is still being joined has no `send`.
+/// fn tell<T: Multicast>(
+///     cq: &Cq<'_, T, Vec<u8>>,
+///     groups: &[MulticastGroup<'_, T, Vec<u8>, Joined>],
+///     news: &[u8],
+/// ) -> Result<(), Error> {
+///     for group in groups {
+///         let sent = cq.post(news.to_vec(), Forever, |message| group.send(message))?;
+///         cq.finish(sent, Forever)?.result()?;
+///     }
+///     Ok(())
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 pub enum Joined {}
 

@@ -52,6 +52,24 @@ where
 }
 
 /// Why a queue was not parked. It comes back, with its endpoints.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::ParkError;
+/// use loom_core::{Av, Cq, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// let endpoint = cq.endpoint(&av)?;
+/// let another = cq.clone();
+/// let Err(ParkError { cq, endpoints }) = cq.park([endpoint]) else { panic!("there is another handle") };
+/// drop(another);
+/// assert!(cq.park(endpoints).is_ok());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub struct ParkError<'m, T: Transport, B: Buffer, const N: usize> {
     /// The queue.
     pub cq: Cq<'m, T, B>,

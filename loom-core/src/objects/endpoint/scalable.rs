@@ -309,6 +309,26 @@ const TX_COUNTABLE: Counted = Counted::SEND.union(Counted::READ).union(Counted::
 pub type TxContext<'m, T, B> = Endpoint<'m, T, B, TxCtx<'m, T>>;
 
 /// A transmit context: see [`TxContext`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{Endpoint, TxCtx};
+/// use loom_core::transport::Scalable;
+/// use loom_core::{Error, Forever, Peer};
+///
+/// /// Spreads messages over the receive contexts of a peer, by turns.
+/// fn spread<'m, T: Scalable>(
+///     tx: &Endpoint<'m, T, Vec<u8>, TxCtx<'m, T>>,
+///     (peer, contexts): (Peer, u16),
+///     messages: Vec<Vec<u8>>,
+/// ) -> Result<(), Error> {
+///     for (context, message) in (0..contexts).cycle().zip(messages) {
+///         tx.cq().post(message, Forever, |message| tx.send(peer.rx_context(context), message))?;
+///     }
+///     Ok(())
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct TxCtx<'m, T: Scalable> {
     av: Av<'m, T>,
@@ -415,6 +435,22 @@ const RX_COUNTABLE: Counted = Counted::RECV.union(Counted::REMOTE_READ).union(Co
 pub type RxContext<'m, T, B> = Endpoint<'m, T, B, RxCtx<'m, T>>;
 
 /// A receive context: see [`RxContext`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{Endpoint, RxCtx};
+/// use loom_core::transport::Scalable;
+/// use loom_core::{Error, Forever, Source};
+///
+/// /// The next message of a receive context. It has no `send`, which is a transmit context's.
+/// fn next<'m, T: Scalable>(rx: &Endpoint<'m, T, Vec<u8>, RxCtx<'m, T>>) -> Result<Vec<u8>, Error> {
+///     let received = rx.recv(Source::Any, vec![0; 4096])?;
+///     let (mut message, transfer) = rx.cq().finish(received, Forever)?.into_result()?;
+///     message.truncate(transfer.len());
+///     Ok(message)
+/// }
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct RxCtx<'m, T: Scalable> {
     av: Av<'m, T>,

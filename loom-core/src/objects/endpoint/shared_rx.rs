@@ -62,6 +62,26 @@ use crate::vocabulary::{EndpointType, Errno, FabricAddr};
 pub type SharedRx<'m, T, B> = Endpoint<'m, T, B, Srx>;
 
 /// A shared receive context: see [`SharedRx`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{AnyConnection, Endpoint, Srx};
+/// use loom_core::transport::Connected;
+/// use loom_core::{Completion, Error};
+///
+/// /// Posts the buffer of each message again that has come over any of the connections.
+/// fn serve<T: Connected>(shared: &Endpoint<'_, T, Vec<u8>, Srx>) -> Result<(), Error> {
+///     while let Some(completion) = shared.cq().poll()? {
+///         if let Completion::Op(done) = completion {
+///             let (room, transfer) = done.into_result()?;
+///             println!("{} bytes", transfer.len());
+///             shared.recv(AnyConnection, room)?;
+///         }
+///     }
+///     Ok(())
+/// }
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Srx(());
 

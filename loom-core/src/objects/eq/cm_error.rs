@@ -5,6 +5,26 @@ use core::fmt;
 use crate::vocabulary::Errno;
 
 /// Why connecting, accepting or rejecting was refused on this side.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::eq::{CmError, ConnectionRequest};
+/// use loom_core::transport::Connected;
+///
+/// /// Rejects a request with the reason, or with as much of it as the provider carries.
+/// fn reject<T: Connected>(request: ConnectionRequest<'_, T>, reason: &[u8]) -> Result<(), CmError> {
+///     match request.reject(reason) {
+///         Err(refused) => match refused.error {
+///             CmError::DataTooLong { limit } => Ok(refused.what.reject(&reason[..limit])?),
+///             error => Err(error),
+///         },
+///         Ok(()) => Ok(()),
+///     }
+/// }
+///
+/// assert_eq!(CmError::DataTooLong { limit: 8 }.to_string(), "connections carry no more than 8 bytes of data");
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CmError {

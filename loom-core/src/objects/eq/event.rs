@@ -76,6 +76,18 @@ pub enum EqEvent<'m, T: Connected> {
 /// A [`Fid`] is an address, which comes again after an endpoint was closed. An event that the queue read before an endpoint was opened is not about
 /// that endpoint, whatever its address. An event of an earlier endpoint that the provider delivers later cannot be told apart; the tested
 /// providers remove an endpoint's events when it is closed.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::eq::{EndpointId, ShutdownEvent};
+///
+/// /// Removes the connection that has ended from a server's table, and returns its name.
+/// fn ended(connections: &mut Vec<(EndpointId, String)>, event: &ShutdownEvent) -> Option<String> {
+///     let place = connections.iter().position(|(id, _)| event.is_of(*id))?;
+///     Some(connections.swap_remove(place).1)
+/// }
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointId {
     pub(crate) fid: Fid,
@@ -98,6 +110,24 @@ impl EndpointId {
 
 /// An endpoint is connected. What the peer gave to accept is
 /// [`MsgEndpoint::answer`](crate::objects::endpoint::MsgEndpoint::answer).
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{Connecting, Established};
+/// use loom_core::objects::eq::ConnectedEvent;
+/// use loom_core::transport::Connected;
+/// use loom_core::MsgEndpoint;
+///
+/// /// Takes the endpoint that is connected now out of those that a program connects at the same time.
+/// fn connected<'m, T: Connected>(
+///     connecting: &mut Vec<MsgEndpoint<'m, T, Vec<u8>, Connecting>>,
+///     event: &ConnectedEvent,
+/// ) -> Option<MsgEndpoint<'m, T, Vec<u8>, Established>> {
+///     let place = connecting.iter().position(|endpoint| event.is_of(endpoint))?;
+///     connecting.swap_remove(place).established(event).ok()
+/// }
+/// # }
+/// ```
 #[derive(Clone, Copy)]
 pub struct ConnectedEvent {
     pub(super) endpoint: Fid,
@@ -133,6 +163,19 @@ impl fmt::Debug for ConnectedEvent {
 }
 
 /// An endpoint is not connected any more, or could not be connected.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::eq::ShutdownEvent;
+/// use loom_core::transport::Connected;
+/// use loom_core::MsgEndpoint;
+///
+/// /// Drops the endpoints whose connection has ended.
+/// fn keep_open<T: Connected>(endpoints: &mut Vec<MsgEndpoint<'_, T, Vec<u8>>>, event: &ShutdownEvent) {
+///     endpoints.retain(|endpoint| !event.is_of(endpoint));
+/// }
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ShutdownEvent {
     pub(super) endpoint: Fid,
@@ -154,6 +197,28 @@ impl ShutdownEvent {
 }
 
 /// An endpoint is in a multicast group.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::endpoint::{Joining, MulticastGroup};
+/// use loom_core::objects::eq::JoinedEvent;
+/// use loom_core::transport::Multicast;
+///
+/// /// Moves the group that the event is about from the groups that a program joins to those that it is in.
+/// fn sort<'m, T: Multicast>(
+///     joining: &mut Vec<MulticastGroup<'m, T, Vec<u8>, Joining>>,
+///     joined: &mut Vec<MulticastGroup<'m, T, Vec<u8>>>,
+///     event: &JoinedEvent,
+/// ) {
+///     if let Some(place) = joining.iter().position(|group| group.fid() == event.group()) {
+///         match joining.swap_remove(place).joined(event) {
+///             Ok(group) => joined.push(group),
+///             Err(group) => joining.push(group),
+///         }
+///     }
+/// }
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct JoinedEvent {
     pub(super) group: Fid,
@@ -174,6 +239,23 @@ impl JoinedEvent {
 }
 
 /// What failed.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::eq::Failure;
+/// use loom_core::transport::Connected;
+/// use loom_core::{Eq, Errno};
+///
+/// /// What a client reports when it could not connect: a server that rejects may have given a reason as data.
+/// fn report<T: Connected>(eq: &Eq<'_, T>, failure: &Failure) -> String {
+///     match failure.errno() {
+///         Errno::ECONNREFUSED if failure.data().is_empty() => "no server listens there".into(),
+///         Errno::ECONNREFUSED => format!("rejected: {}", String::from_utf8_lossy(failure.data())),
+///         _ => format!("{failure} ({})", eq.error_text(failure)),
+///     }
+/// }
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
     pub(super) fault: Fault,

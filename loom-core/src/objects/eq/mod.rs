@@ -114,6 +114,24 @@ impl Default for EqAttr {
 }
 
 /// Why an event queue cannot go on, or not with this call.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::time::Duration;
+///
+/// use loom_core::objects::eq::EqError;
+/// use loom_core::transport::Connected;
+/// use loom_core::{Eq, EqEvent};
+///
+/// /// The next event: sleeps for it if the queue was opened with something to sleep on, and looks once if not.
+/// fn next<'m, T: Connected>(eq: &Eq<'m, T>) -> Result<Option<EqEvent<'m, T>>, EqError> {
+///     match eq.poll_for(Duration::from_millis(100)) {
+///         Err(EqError::NotOpenedFor) => eq.poll(),
+///         event => event,
+///     }
+/// }
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, core::cmp::Eq)]
 #[non_exhaustive]
 pub enum EqError {
@@ -189,6 +207,27 @@ impl<'m, T: Connected> Eq<'m, T> {
     ///
     /// Connections make progress in this call, and in polls of completion queues.
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::eq::{ConnectionRequest, EqError};
+    /// use loom_core::transport::Connected;
+    /// use loom_core::{Deadline, Eq, EqEvent};
+    ///
+    /// /// The next request of a peer. The deadline is looked at between two polls.
+    /// fn next_request<'m, T: Connected>(
+    ///     eq: &Eq<'m, T>,
+    ///     mut until: impl Deadline,
+    /// ) -> Result<Option<ConnectionRequest<'m, T>>, EqError> {
+    ///     while !until.passed() {
+    ///         if let Some(EqEvent::Request(request)) = eq.poll()? {
+    ///             return Ok(Some(request));
+    ///         }
+    ///     }
+    ///     Ok(None)
+    /// }
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`EqError::Queue`]
     #[doc(alias = "fi_eq_read")]
@@ -235,6 +274,26 @@ impl<'m, T: Connected> Eq<'m, T> {
 
     /// Writes an event, which this queue then reports as an [`EqEvent::Entry`] of kind [`EventKind::NOTIFY`].
     ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::eq::EqError;
+    /// use loom_core::transport::Connected;
+    /// use loom_core::vocabulary::EventKind;
+    /// use loom_core::{Eq, EqEvent};
+    ///
+    /// /// Ends a loop that sleeps on the queue (`EqAttr::write`): it reads this event among the others.
+    /// fn stop<T: Connected>(eq: &Eq<'_, T>) -> Result<(), EqError> {
+    ///     eq.notify(0, STOP)
+    /// }
+    ///
+    /// fn is_stop<T: Connected>(event: &EqEvent<'_, T>) -> bool {
+    ///     matches!(event, EqEvent::Entry(entry) if entry.kind == EventKind::NOTIFY && entry.data == STOP)
+    /// }
+    ///
+    /// const STOP: u64 = 1;
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`EqError::NotOpenedFor`] unless the queue was opened for writing, or [`EqError::Queue`].
     #[doc(alias = "fi_eq_write")]
@@ -272,6 +331,31 @@ impl<'m, T: Connected> Eq<'m, T> {
 
     /// Whether the program may sleep on the file descriptor now. If not, something has come: poll until nothing is left, and
     /// ask again.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use core::ffi::c_int;
+    ///
+    /// use loom_core::objects::eq::EqError;
+    /// use loom_core::transport::Connected;
+    /// use loom_core::{Eq, EqEvent};
+    ///
+    /// /// Handles what has come, and sleeps when nothing is left: `poll_fd` is what the program sleeps with.
+    /// fn turn<T: Connected>(
+    ///     eq: &Eq<'_, T>,
+    ///     mut handle: impl FnMut(EqEvent<'_, T>),
+    ///     poll_fd: impl FnOnce(c_int),
+    /// ) -> Result<(), EqError> {
+    ///     while let Some(event) = eq.poll()? {
+    ///         handle(event);
+    ///     }
+    ///     if eq.may_sleep()? {
+    ///         poll_fd(eq.wait_fd()?);
+    ///     }
+    ///     Ok(())
+    /// }
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`wait_fd`](Self::wait_fd).

@@ -72,18 +72,64 @@ impl<T: Transport> Info<T> {
 
     /// Every attribute. Where the provider asks for [`Mode::ASYNC_IOV`], with limits of one buffer in an operation, and one part of
     /// a peer's memory, which that is served with.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::soft::{Network, NetworkAttr};
+    ///
+    /// let info = Network::new(NetworkAttr { eager_size: 128, ..NetworkAttr::DEFAULT })?.info();
+    /// let (tx, endpoint) = (info.attributes().tx, info.attributes().endpoint);
+    /// assert_eq!(tx.inject_size, 128);
+    /// // A longer message has to be sent in parts.
+    /// assert!(endpoint.max_msg_size > tx.inject_size);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub fn attributes(&self) -> &Attributes {
         &self.attributes
     }
 
     /// What is granted.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::Caps;
+    /// use loom_core::soft::{Network, NetworkAttr};
+    ///
+    /// let info = Network::new(NetworkAttr::default())?.info();
+    /// // A program that can do without takes the faster way where it is granted.
+    /// let reads = if info.caps().contains(Caps::RMA | Caps::READ) { "RMA" } else { "messages" };
+    /// assert_eq!(reads, "RMA");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub fn caps(&self) -> Caps {
         self.attributes.caps
     }
 
     /// Whether the provider carries immediate data of this layout whole.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::data_layout;
+    /// use loom_core::immediate::LayoutError;
+    /// use loom_core::soft::{Network, NetworkAttr};
+    ///
+    /// data_layout! {
+    ///     struct Part {
+    ///         transfer: u32 = 20,
+    ///         index: u32 = 20,
+    ///     }
+    /// }
+    ///
+    /// let network = Network::new(NetworkAttr::default())?;
+    /// // The software transport carries 8 bytes. Of 4, as some hardware has, the 40 bits would lose some.
+    /// assert_eq!(network.info().carries::<Part>(), Ok(()));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`LayoutError::TooWide`]: posts of its values would be refused, those that happen to be small aside.
@@ -95,6 +141,18 @@ impl<T: Transport> Info<T> {
 
     /// Whether the info keeps what a [profile](crate::profiles) says. What it says of atomic operations, the domain knows
     /// ([`Endpoint::with_profile`](crate::Endpoint::with_profile)).
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::profiles::{ProfileError, Shm, Software};
+    /// use loom_core::soft::{Network, NetworkAttr};
+    ///
+    /// let info = Network::new(NetworkAttr::default())?.info();
+    /// assert_eq!(info.meets::<Software>(), Ok(()));
+    /// assert_eq!(info.meets::<Shm>(), Err(ProfileError::Provider { asked: "shm" }));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// The first difference.
@@ -126,6 +184,18 @@ impl<T: Transport> Info<T> {
     }
 
     /// Provider's name, or an empty string.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::soft::{Network, NetworkAttr};
+    ///
+    /// let info = Network::new(NetworkAttr::default())?.info();
+    /// // What a program logs of the fabric that it runs over.
+    /// let log = format!("{} ({}, {})", info.provider(), info.fabric(), info.domain());
+    /// assert!(log.starts_with("soft ("));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub fn provider(&self) -> &str {
         T::name(&self.raw, Name::Provider).unwrap_or("")

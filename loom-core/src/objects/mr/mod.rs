@@ -274,6 +274,27 @@ fn is_fenced<T: Transport>(access: Access, info: &T::Info) -> bool {
 
 impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// This side's view of the memory. Of a device's memory it is empty: the host reaches that by the device's own means.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
+    /// let written = cq.post(vec![7; 4], Forever, |bytes| alice.write(to_bob, &region.remote(), 8, bytes))?;
+    /// cq.finish(written, Forever)?.result()?;
+    /// // Peers may write at any time, so a program copies what it reads.
+    /// let mut bytes = [0; 4];
+    /// region.window().copy_to(8, &mut bytes)?;
+    /// assert_eq!(bytes, [7; 4]);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub fn window(&self) -> Window<'_> {
         self.region.window
@@ -318,6 +339,23 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     }
 
     /// The region's key.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::vocabulary::RemoteAddr;
+    /// use loom_core::{Access, Domain, Mr, RemoteRegion};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ)?;
+    /// // A peer gets three numbers, and makes what it reads from of them.
+    /// let remote = region.remote();
+    /// let (RemoteAddr(base), len, key) = (remote.base(), remote.len(), region.key());
+    /// assert_eq!(RemoteRegion::new(RemoteAddr(base), len, key), remote);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[doc(alias = "fi_mr_key")]
     #[must_use]
     pub fn key(&self) -> MemoryKey {
@@ -333,6 +371,21 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
 
     /// Tells the provider that other pages may lie behind a range of the memory than before, where it wants to be told
     /// (`FI_MR_MMU_NOTIFY`); elsewhere there is nothing to do. Meanwhile peers' operations on the region may fail.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Access, Domain, Errno, Mr};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// let region = Mr::open(&domain, vec![0; 8192], Access::REMOTE_READ)?;
+    /// // After the program has moved the pages of the second half.
+    /// region.refresh(4096, 4096)?;
+    /// assert_eq!(region.refresh(4096, 4097), Err(Errno::EINVAL), "the range ends behind the region");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     ///
     /// # Errors
     /// `EINVAL` if the range does not lie within the region, or what the provider says.

@@ -349,6 +349,33 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
 }
 
 /// Why a region did not give its memory back.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::mr::CloseError;
+/// use loom_core::{Access, Domain, Mr};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// /// Takes exposed memory back, or leaves it exposed for the time of the process.
+/// fn take_back<R, M>(closed: Result<M, CloseError<R>>) -> Option<M> {
+///     match closed {
+///         Ok(memory) => Some(memory),
+///         Err(CloseError::EndpointsOpen(region)) => {
+///             core::mem::forget(region);
+///             None
+///         }
+///         // The memory is leaked already.
+///         Err(CloseError::Errno(_)) => None,
+///     }
+/// }
+///
+/// let region = Mr::open(&domain, vec![7; 8], Access::REMOTE_READ)?;
+/// assert_eq!(take_back(region.close()), Some(vec![7; 8]));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 pub enum CloseError<R> {
     /// An endpoint of the domain is open, and the transport cannot stop what peers do through it. Here is the region, still
     /// open.

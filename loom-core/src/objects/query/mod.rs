@@ -86,6 +86,27 @@ use crate::transport::Transport;
 use crate::vocabulary::{Caps, EndpointAttributes, EndpointType, TxAttributes};
 
 /// What a program needs of an endpoint. The [module](self) says how queries are made.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::query::{Injects, Messages, Query, Rdm, Writes};
+/// use loom_core::soft::{Network, NetworkAttr};
+///
+/// /// What one part of a program needs: short messages as copies.
+/// type Control = (Messages, Injects<64>);
+/// /// What another part needs.
+/// type Data = Writes;
+/// /// What the program opens its endpoints for.
+/// type Wanted = (Rdm, Control, Data);
+///
+/// assert!(Wanted::CAPS.contains(Control::CAPS | Data::CAPS));
+/// assert_eq!(Wanted::INJECT_SIZE, 64);
+/// let network = Network::new(NetworkAttr::default())?;
+/// let info = network.query(&Wanted::HINTS).expect("it has all of that");
+/// assert_eq!(Wanted::check(&info), Ok(()));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no query",
     note = "a query is one of the requirements in `loom_core::objects::query`, or a tuple of up to eight queries"
@@ -201,6 +222,20 @@ impl<T: Transport, I: Iterator<Item = Info<T>>, Q: Query> Ranked<I, Q> {
     }
 
     /// The best one for which `wanted` holds.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::objects::query::{Messages, Query};
+    /// use loom_core::soft::{Network, NetworkAttr};
+    ///
+    /// let networks = [32, 256].map(|eager_size| Network::new(NetworkAttr { eager_size, ..NetworkAttr::DEFAULT }));
+    /// let infos = networks.iter().flatten().filter_map(|network| network.query(&Messages::HINTS));
+    /// // The first one that injects the program's headers.
+    /// let info = Messages::ranked(infos).first_where(|info| info.attributes().tx.inject_size >= 100);
+    /// assert_eq!(info.map(|info| info.attributes().tx.inject_size), Some(256));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     pub fn first_where(mut self, mut wanted: impl FnMut(&Info<T>) -> bool) -> Option<Info<T>> {
         self.find(|info| wanted(info))
     }

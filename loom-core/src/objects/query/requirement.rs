@@ -5,6 +5,20 @@ use super::set::{No, Sealed, Set, Yes};
 use crate::vocabulary::{Caps, EndpointType};
 
 /// The type of endpoint that a query asks for.
+///
+/// ```
+/// use loom_core::objects::query::{EndpointKind, Messages, Msg, Query, Rdm};
+/// use loom_core::vocabulary::EndpointType;
+///
+/// /// Whether a query asks for connections.
+/// const fn is_connected<Q: Query>() -> bool {
+///     <Q::Kind as EndpointKind>::TYPE.as_raw() == EndpointType::MSG.as_raw()
+/// }
+///
+/// assert!(is_connected::<(Msg, Messages)>());
+/// // A query that names no type leaves it to the transport.
+/// assert!(!is_connected::<(Rdm, Messages)>() && !is_connected::<Messages>());
+/// ```
 pub trait EndpointKind: Sealed {
     /// Its number.
     const TYPE: EndpointType;
@@ -21,6 +35,20 @@ pub trait Joins<Other: EndpointKind>: EndpointKind {
 }
 
 /// Any type of endpoint will do: what a query asks for that names none.
+///
+/// ```
+/// use loom_core::objects::query::{AnyType, Messages, Query, Rdm};
+/// use loom_core::vocabulary::EndpointType;
+///
+/// /// Compiles for queries that leave the type of endpoint open, as those of a library should.
+/// fn is_open<Q: Query<Kind = AnyType>>() -> EndpointType {
+///     Q::ENDPOINT_TYPE
+/// }
+///
+/// assert_eq!(is_open::<Messages>(), EndpointType::UNSPEC);
+/// // The program names the type.
+/// assert_eq!(<(Rdm, Messages)>::ENDPOINT_TYPE, EndpointType::RDM);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub enum AnyType {}
 
@@ -44,6 +72,21 @@ pub enum AnyType {}
 pub enum Rdm {}
 
 /// Requirement: an endpoint of datagrams (`FI_EP_DGRAM`).
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::query::{Dgram, Messages, Query};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::vocabulary::EndpointType;
+///
+/// type Wanted = (Dgram, Messages);
+/// assert_eq!(Wanted::HINTS.endpoint_attr.kind, EndpointType::DGRAM);
+/// // Messages of the software transport arrive, so it has no such endpoints.
+/// let network = Network::new(NetworkAttr::default())?;
+/// assert!(network.query(&Wanted::HINTS).is_none());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[doc(alias = "FI_EP_DGRAM")]
 #[derive(Clone, Copy, Debug)]
 pub enum Dgram {}
@@ -108,6 +151,24 @@ endpoint_type!(Dgram = EndpointType::DGRAM);
 endpoint_type!(Msg = EndpointType::MSG);
 
 /// Requirement: sends and receives messages without tags.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::query::{Messages, Query};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// # let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.query(&Messages::HINTS).expect("it has messages"))?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let [alice, bob] = [cq.endpoint_for::<Messages>(&av)?, cq.endpoint_for::<Messages>(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
+/// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[doc(alias = "FI_MSG")]
 #[derive(Clone, Copy, Debug)]
 pub enum Messages {}
@@ -121,6 +182,25 @@ impl Query for Messages {
 }
 
 /// Requirement: sends, receives and looks at tagged messages.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::query::{Query, Tagged};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Domain, Forever, Source, Tag, TagMatch};
+///
+/// # let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.query(&Tagged::HINTS).expect("it has tagged messages"))?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let [alice, bob] = [cq.endpoint_for::<Tagged>(&av)?, cq.endpoint_for::<Tagged>(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// cq.post(b"hello".to_vec(), Forever, |message| alice.tagged_send(to_bob, Tag(7), message))?;
+/// // The group has peeks, too.
+/// let peek = cq.finish_peek(bob.tagged_peek(Source::Any, TagMatch::any())?, Forever)?;
+/// assert_eq!(peek.message()?.map(|found| found.tag), Some(Tag(7)));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[doc(alias = "FI_TAGGED")]
 #[derive(Clone, Copy, Debug)]
 pub enum Tagged {}
@@ -134,6 +214,25 @@ impl Query for Tagged {
 }
 
 /// Requirement: reads peers' memory, and peers read this side's.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::query::{Query, Reads};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Mr};
+///
+/// assert!(!Reads::CAPS.contains(Caps::WRITE), "writes are a requirement of their own");
+/// # let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.query(&Reads::HINTS).expect("it has RMA"))?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let [alice, bob] = [cq.endpoint_for::<Reads>(&av)?, cq.endpoint_for::<Reads>(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let region = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
+/// let read = cq.post(vec![0; 8], Forever, |room| alice.read(to_bob, &region.remote(), 0, room))?;
+/// assert_eq!(cq.finish(read, Forever)?.into_buf(), [7; 8]);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[doc(alias = "FI_READ")]
 #[doc(alias = "FI_REMOTE_READ")]
 #[derive(Clone, Copy, Debug)]
@@ -215,6 +314,33 @@ impl Query for AtomicOps {
 }
 
 /// Requirement: receives of many messages into one buffer; with [`Messages`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::query::{Messages, MultiRecvs, Query};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Completion, Cq, Domain, Forever, Source};
+///
+/// type Wanted = (Messages, MultiRecvs);
+/// # let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.query(&Wanted::HINTS).expect("it has multi-receives"))?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let alice = cq.endpoint(&av)?;
+/// let bob = cq.endpoint_for::<Wanted>(&av)?;
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// bob.multi_recv(Source::Any, vec![0; 4096])?;
+/// for message in [b"hello", b"again"] {
+///     cq.retry(Forever, || alice.inject(to_bob, message))?;
+///     let piece = loop {
+///         if let Some(Completion::Piece(piece)) = cq.poll()? {
+///             break piece;
+///         }
+///     };
+///     assert_eq!(piece.bytes(), message);
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[doc(alias = "FI_MULTI_RECV")]
 #[derive(Clone, Copy, Debug)]
 pub enum MultiRecvs {}
@@ -228,6 +354,16 @@ impl Query for MultiRecvs {
 }
 
 /// Requirement: receives of many tagged messages into one buffer; with [`Tagged`].
+///
+/// ```
+/// use loom_core::Caps;
+/// use loom_core::objects::query::{Query, Tagged, TaggedMultiRecvs};
+///
+/// type Wanted = (Tagged, TaggedMultiRecvs);
+/// // libfabric has it since version 1.21, and few providers grant it: a program asks for it where it cannot do without.
+/// assert!(Wanted::CAPS.contains(Caps::TAGGED | Caps::TAGGED_MULTI_RECV));
+/// assert!(!Wanted::CAPS.contains(Caps::MULTI_RECV));
+/// ```
 #[doc(alias = "FI_TAGGED_MULTI_RECV")]
 #[derive(Clone, Copy, Debug)]
 pub enum TaggedMultiRecvs {}
@@ -279,6 +415,27 @@ impl<const SIZE: usize> Query for Injects<SIZE> {
 }
 
 /// Requirement: groups that endpoints join, and their collective operations.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::objects::query::{CollectiveOps, Messages, Query};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Domain, Forever};
+///
+/// type Wanted = (Messages, CollectiveOps);
+/// # let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.query(&Wanted::HINTS).expect("it has collectives"))?;
+/// # let (av, cq) = (Av::open(&domain, 1)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// let endpoint = cq.endpoint_for::<Wanted>(&av)?;
+/// // A group of one member, whose barrier waits for no other.
+/// let mut members = av.set_in(1, loom_core::allocator_api2::alloc::Global)?;
+/// members.insert(av.insert(&endpoint.address()?)?)?;
+/// let group = endpoint.join_collective(&members)?;
+/// let barrier = cq.retry(Forever, || group.barrier())?;
+/// assert!(cq.finish_value(barrier, Forever)?.result().is_ok());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
 #[doc(alias = "FI_COLLECTIVE")]
 #[derive(Clone, Copy, Debug)]
 pub enum CollectiveOps {}
