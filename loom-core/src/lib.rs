@@ -153,6 +153,7 @@ pub use buffer::{Buffer, SourceBuffer, TargetBuffer};
 pub use completion::{Completion, Done, Transfer};
 pub use engine::op_table::OpKey;
 pub use engine::peer_table::Peer;
+pub use error::PostError;
 pub use objects::av::{Av, AvAttr};
 pub use objects::counter::{Counter, CounterAttr};
 pub use objects::cq::{Cq, CqAttr, Piece};

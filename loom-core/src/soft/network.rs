@@ -538,6 +538,9 @@ pub struct Network<'n> {
 impl<'n> Network<'n> {
     /// Makes a network in memory of `alloc`.
     ///
+    /// Objects over a network that borrows its allocator are opened in a [`scope`](crate::scope()); `Domain::open` and other openers of
+    /// kept objects want one that lives as long as the program: `&'static`, or an allocator that is shared by value.
+    ///
     /// # Errors
     /// - [`OpenError::Size`] if a number is zero (regions, groups and the eager size may be), or all of it more than an address space holds
     /// - [`OpenError::OutOfMemory`] if the allocator has no room

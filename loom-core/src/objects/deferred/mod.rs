@@ -582,7 +582,7 @@ where
     /// queue itself counts as over, and as a success, only some polls later.
     ///
     /// # Errors
-    /// As [`Cq::poll`].
+    /// As [`Cq::poll`]: under a driver, [`CqError::Driven`] where no work is there that was not started.
     pub fn poll(&self) -> Result<Option<DeferredEvent<'m, B>>, CqError> {
         self.run();
         if let Some(returned) = self.take_returned() {

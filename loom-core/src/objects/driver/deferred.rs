@@ -277,7 +277,8 @@ where
 /// Waits for deferred work: [`DeferredDriver::finish`].
 ///
 /// If it is dropped before the work has started, the work is cancelled. After that the operation goes on. In either case
-/// [`Unclaimed`] says what becomes of the buffer; that of cancelled work is kept for [`Deferred::poll`].
+/// [`Unclaimed`] says what becomes of the buffer; where it keeps buffers, that of cancelled work is for
+/// [`Deferred::poll`].
 ///
 /// ```
 /// # #[cfg(feature = "std")] {

@@ -102,7 +102,7 @@ use crate::vocabulary::{Caps, EndpointAttributes, EndpointType, TxAttributes};
 /// assert!(Wanted::CAPS.contains(Control::CAPS | Data::CAPS));
 /// assert_eq!(Wanted::INJECT_SIZE, 64);
 /// let network = Network::new(NetworkAttr::default())?;
-/// let info = network.query(&Wanted::HINTS).expect("it has all of that");
+/// let info = network.query(&Wanted::HINTS)?;
 /// assert_eq!(Wanted::check(&info), Ok(()));
 /// # }
 /// # Ok::<_, loom_core::Error>(())

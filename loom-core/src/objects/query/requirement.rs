@@ -83,7 +83,7 @@ pub enum Rdm {}
 /// assert_eq!(Wanted::HINTS.endpoint_attr.kind, EndpointType::DGRAM);
 /// // Messages of the software transport arrive, so it has no such endpoints.
 /// let network = Network::new(NetworkAttr::default())?;
-/// assert!(network.query(&Wanted::HINTS).is_none());
+/// assert!(network.query(&Wanted::HINTS).is_err());
 /// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
@@ -159,7 +159,7 @@ endpoint_type!(Msg = EndpointType::MSG);
 /// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
 /// # let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.query(&Messages::HINTS).expect("it has messages"))?;
+/// let domain = Domain::open(&network.query(&Messages::HINTS)?)?;
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// let [alice, bob] = [cq.endpoint_for::<Messages>(&av)?, cq.endpoint_for::<Messages>(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
@@ -190,7 +190,7 @@ impl Query for Messages {
 /// use loom_core::{Av, Cq, Domain, Forever, Source, Tag, TagMatch};
 ///
 /// # let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.query(&Tagged::HINTS).expect("it has tagged messages"))?;
+/// let domain = Domain::open(&network.query(&Tagged::HINTS)?)?;
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// let [alice, bob] = [cq.endpoint_for::<Tagged>(&av)?, cq.endpoint_for::<Tagged>(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
@@ -223,7 +223,7 @@ impl Query for Tagged {
 ///
 /// assert!(!Reads::CAPS.contains(Caps::WRITE), "writes are a requirement of their own");
 /// # let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.query(&Reads::HINTS).expect("it has RMA"))?;
+/// let domain = Domain::open(&network.query(&Reads::HINTS)?)?;
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// let [alice, bob] = [cq.endpoint_for::<Reads>(&av)?, cq.endpoint_for::<Reads>(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
@@ -323,7 +323,7 @@ impl Query for AtomicOps {
 ///
 /// type Wanted = (Messages, MultiRecvs);
 /// # let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.query(&Wanted::HINTS).expect("it has multi-receives"))?;
+/// let domain = Domain::open(&network.query(&Wanted::HINTS)?)?;
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// # let alice = cq.endpoint(&av)?;
 /// let bob = cq.endpoint_for::<Wanted>(&av)?;
@@ -424,7 +424,7 @@ impl<const SIZE: usize> Query for Injects<SIZE> {
 ///
 /// type Wanted = (Messages, CollectiveOps);
 /// # let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.query(&Wanted::HINTS).expect("it has collectives"))?;
+/// let domain = Domain::open(&network.query(&Wanted::HINTS)?)?;
 /// # let (av, cq) = (Av::open(&domain, 1)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
 /// let endpoint = cq.endpoint_for::<Wanted>(&av)?;
 /// // A group of one member, whose barrier waits for no other.

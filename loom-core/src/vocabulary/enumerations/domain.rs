@@ -47,7 +47,7 @@ enumeration! {
     /// # let network = Network::new(NetworkAttr::default())?;
     /// // Software moves transfers on when the program polls, and never by itself.
     /// let domain_attr = DomainAttributes { data_progress: Progress::AUTO, ..DomainAttributes::UNSPEC };
-    /// assert!(network.query(&Hints { domain_attr, ..Hints::default() }).is_none());
+    /// assert!(network.query(&Hints { domain_attr, ..Hints::default() }).is_err());
     /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
@@ -80,7 +80,7 @@ enumeration! {
     /// # let network = Network::new(NetworkAttr::default())?;
     /// // The program relies on the provider, which refuses what a full queue has no room for.
     /// let domain_attr = DomainAttributes { resource_mgmt: ResourceMgmt::ENABLED, ..DomainAttributes::UNSPEC };
-    /// assert!(network.query(&Hints { domain_attr, ..Hints::default() }).is_some());
+    /// assert!(network.query(&Hints { domain_attr, ..Hints::default() }).is_ok());
     /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```

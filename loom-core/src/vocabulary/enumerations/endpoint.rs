@@ -11,8 +11,8 @@ enumeration! {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// let asked = |kind| Hints { endpoint_attr: EndpointAttributes::of(kind), ..Hints::default() };
-    /// assert!(network.query(&asked(EndpointType::RDM)).is_some());
-    /// assert!(network.query(&asked(EndpointType::MSG)).is_none(), "software has no connections");
+    /// assert!(network.query(&asked(EndpointType::RDM)).is_ok());
+    /// assert!(network.query(&asked(EndpointType::MSG)).is_err(), "software has no connections");
     /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```

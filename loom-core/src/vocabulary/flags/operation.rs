@@ -15,7 +15,7 @@ bitflags::bitflags! {
     /// # let network = Network::new(NetworkAttr::default())?;
     /// // By default, sends are to complete when the message is persistent at the peer.
     /// let tx_attr = TxAttributes { op_flags: OpFlags::COMMIT_COMPLETE, ..TxAttributes::UNSPEC };
-    /// assert!(network.query(&Hints { tx_attr, ..Hints::default() }).is_none(), "software does not grant that");
+    /// assert!(network.query(&Hints { tx_attr, ..Hints::default() }).is_err(), "software does not grant that");
     /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
