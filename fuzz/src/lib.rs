@@ -36,6 +36,9 @@ mod memory;
 mod mr_cache;
 mod op_table;
 mod registered;
+/// A transport that does as it is told.
+#[path = "../../loom-core/tests/common/scripted.rs"]
+mod scripted;
 mod soft_network;
 mod tag_matching;
 mod tagged;

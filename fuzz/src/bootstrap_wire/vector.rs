@@ -6,7 +6,7 @@ use loom_core::objects::av::{Av, InsertError};
 use loom_core::objects::scope::scope;
 use loom_core::vocabulary::{AddressFormat, Attributes, EndpointAddr, Errno};
 
-use crate::completions::scripted::Script;
+use crate::scripted::Script;
 
 const PLACES: usize = 24;
 

@@ -10,7 +10,7 @@ mod random;
 mod rules;
 /// The transport that does as it is told is that of loom-core's own tests.
 #[allow(dead_code, unreachable_pub, reason = "most of it is for those tests alone")]
-#[path = "../../../loom-core/tests/completions/world/scripted.rs"]
+#[path = "../../../loom-core/tests/common/scripted.rs"]
 mod scripted;
 #[cfg(all(feature = "os", target_os = "linux"))]
 mod userfaultfd;

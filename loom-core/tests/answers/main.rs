@@ -8,7 +8,7 @@ mod addresses;
 mod connections;
 mod endpoints;
 mod events;
-#[path = "../futures/executor.rs"]
+#[path = "../common/executor.rs"]
 #[allow(dead_code, reason = "others use what is left")]
 mod executor;
 mod groups;
@@ -17,7 +17,7 @@ mod line;
 mod queues;
 mod regions;
 mod scalable;
-#[path = "../completions/world/scripted.rs"]
+#[path = "../common/scripted.rs"]
 #[allow(dead_code, reason = "others use what is left")]
 mod scripted;
 mod sleeping;

@@ -5,6 +5,8 @@
 
 #[path = "../common/memory.rs"]
 mod memory;
+#[path = "../common/scripted.rs"]
+mod scripted;
 mod world;
 
 use proptest::prelude::*;

@@ -10,6 +10,7 @@ mod asleep;
 mod deferred;
 mod dropping;
 mod ends;
+#[path = "../common/executor.rs"]
 mod executor;
 mod operations;
 mod rare;

@@ -1,4 +1,4 @@
-//! The objects of completion queues over a [script](scripted), which reports anything at all, next to an [oracle] that says
+//! The objects of completion queues over a [script](crate::scripted), which reports anything at all, next to an [oracle] that says
 //! what each event means: every buffer comes back once, no length exceeds what was lent, and nothing is made up.
 //!
 //! The world knows operations, not slots, and learns from the script's notes in which order a call has taken things from the
@@ -6,7 +6,6 @@
 
 mod oracle;
 mod play;
-pub mod scripted;
 mod story;
 
 use arbitrary::Unstructured;
@@ -24,9 +23,9 @@ use loom_core::vocabulary::{
 };
 
 use self::oracle::{Ending, Told};
-use self::scripted::{Noted, Said, Script, Scripted};
 use self::story::{Posting, Setting, Step};
 use crate::memory::{self, Memory};
+use crate::scripted::{Noted, Said, Script, Scripted};
 
 /// Operations of the queue.
 const DEPTH: usize = 6;
