@@ -44,11 +44,14 @@ fn doctor_says_what_to_do_about_all_that_is_not_good() {
     let output = loom(&["doctor", "--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let findings = report["findings"].as_array().unwrap();
-    for subject in ["loom", "libfabric", "/dev/shm", "memlock", "descriptors", "infiniband"] {
+    for subject in ["loom", "libfabric", "building", "/dev/shm", "memlock", "descriptors", "infiniband"] {
         assert!(findings.iter().any(|finding| finding["subject"] == subject), "{subject}: {report}");
     }
     for finding in findings {
         assert_eq!(finding["advice"].is_null(), finding["level"] == "good", "{finding}");
+        if finding["subject"] == "infiniband" && !std::path::Path::new("/dev/infiniband").exists() {
+            assert_eq!(finding["level"], "note", "{finding}");
+        }
     }
     let wrong = findings.iter().filter(|finding| finding["level"] == "wrong").count();
     assert_eq!(report["wrong"], wrong);
@@ -61,6 +64,26 @@ fn doctor_names_variables_that_change_behaviour() {
     let output = command.args(["doctor"]).env("LOOM_UNTESTED", "1\u{1b}[2J").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("LOOM_UNTESTED=1 [2J"), "{text}");
+}
+
+/// What is missing to build with libfabric is said, and nothing else is to be installed.
+#[test]
+fn doctor_looks_for_what_a_build_needs() {
+    let here = loom(&["doctor", "--json"]);
+    let mut without = Command::new(env!("CARGO_BIN_EXE_loom"));
+    without.args(["doctor", "--json"]).env("PATH", "/nowhere").env_remove("PKG_CONFIG");
+    let [here, without] = [here, without.output().unwrap()].map(|output| {
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let findings = report["findings"].as_array().unwrap().clone();
+        findings.into_iter().find(|finding| finding["subject"] == "building").unwrap()
+    });
+    assert_eq!(without["level"], "note", "{without}");
+    assert!(without["text"].as_str().unwrap().contains("pkg-config"), "{without}");
+    let advice = without["advice"].as_str().unwrap();
+    assert!(advice.contains("pkg-config"), "{without}");
+    if here["level"] == "good" {
+        assert!(!advice.contains("libclang-dev"), "{without}");
+    }
 }
 
 #[test]
@@ -167,7 +190,20 @@ fn missing_peers_and_providers_are_named() {
     assert!(said(1, &nothing).1.contains("no process connected"));
     let (stdout, stderr) = said(1, &["bench", "--provider", "soft,magic", "--sizes", "8", "--iterations", "50"]);
     assert!(stderr.contains("no provider `magic`") && stdout.contains("soft"), "{stdout}{stderr}");
-    assert!(said(0, &["doctor", "--faults"]).0.contains("known faults"));
+}
+
+/// A fault is told in a sentence. Where no provider is, no number of faults is said.
+#[cfg(feature = "libfabric")]
+#[test]
+fn doctor_says_what_each_fault_is() {
+    let (text, _) = said(0, &["doctor", "--faults"]);
+    assert!(text.contains("known faults of the providers"), "{text}");
+    let fault = text.lines().find(|line| line.contains("sockets-garbage-crashes-a-listener"));
+    assert!(fault.is_some_and(|line| line.contains("Garbage that a stranger sends")), "{text}");
+    assert!(!text.contains("docs/limits.md"), "{text}");
+    let output = Command::new(env!("CARGO_BIN_EXE_loom")).arg("doctor").env("FI_PROVIDER", "nosuch").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("is FI_PROVIDER set") && !text.contains("known fault"), "{text}");
 }
 
 #[cfg(not(feature = "libfabric"))]
