@@ -90,19 +90,34 @@ fn doctor_looks_for_what_a_build_needs() {
 fn bench_measures_every_size_and_draws() {
     let file = scratch("bench.svg");
     let file = file.to_str().unwrap();
-    let report = json(&["bench", "--sizes", "8,4K", "--iterations", "200", "--json", "--svg", file]);
+    let soft = ["bench", "--provider", "soft", "--iterations", "200"];
+    let report = json(&[&soft[..], &["--sizes", "8,4K", "--json", "--svg", file]].concat());
     let rows = report["providers"][0]["results"].as_array().unwrap();
     assert_eq!(rows.len(), 2, "{report}");
     for row in rows {
         assert!(row["half_round_trip_ns"]["median"].as_f64().unwrap() > 0.0, "{row}");
         assert!(row["flow"]["messages_per_second"]["median"].as_f64().unwrap() > 0.0, "{row}");
         assert!(row["verified_messages"].as_u64().unwrap() > 64, "{row}");
+        assert!(row["disturbed"].is_boolean(), "{row}");
     }
+    assert_eq!(report["warning"].is_string(), rows.iter().any(|row| row["disturbed"] == true), "{report}");
+    for name in ["host", "kernel"] {
+        assert!(report[name].as_str().is_some_and(|text| !text.is_empty()), "{name}: {report}");
+    }
+    assert!(report["time_unix_seconds"].as_u64().unwrap() > 1_700_000_000, "{report}");
+    assert!(report.get("processor").is_some(), "{report}");
+    assert_eq!(report["libfabric"].is_string(), cfg!(feature = "libfabric"), "{report}");
     assert_eq!(report["interrupted"], false);
     assert_eq!(std::fs::read_to_string(file).unwrap().matches("<polyline").count(), 3);
-    assert!(said(0, &["bench", "--sizes", "8", "--iterations", "100"]).0.contains("no byte wrong"));
-    let lost = ["bench", "--sizes", "8", "--iterations", "100", "--svg", "/no/such/folder/x.svg"];
-    assert!(said(1, &lost).1.contains("cannot write the drawing"));
+    assert!(said(0, &[&soft[..], &["--sizes", "8"]].concat()).0.contains("no byte wrong"));
+}
+
+/// A wrong path is found before anything is measured, which would take minutes.
+#[test]
+fn a_drawing_that_cannot_be_written_ends_a_bench_at_once() {
+    let lost = ["bench", "--provider", "soft", "--iterations", "10000000", "--svg", "/no/such/folder/x.svg"];
+    let (stdout, stderr) = said(1, &lost);
+    assert!(stdout.is_empty() && stderr.contains("cannot write the drawing") && stderr.contains("--svg"), "{stderr}");
 }
 
 #[test]
@@ -123,7 +138,12 @@ fn wrong_options_are_named() {
         (&["bench", "--iterations", "0"], "--iterations"),
         (&["bench", "--provider", "soft,"], "names between commas"),
         (&["bench", "--timeout", "nan"], "takes seconds"),
-        (&["bench", "--processes", "2"], "in the memory of one process"),
+        (&["bench", "--provider", "soft", "--processes", "2"], "in the memory of one process"),
+        (&["bench", "--listen"], "need a provider of libfabric"),
+        (&["bench", "--listen", "--svg", "x.svg"], "cannot be used with"),
+        (&["bench", "--node", "127.0.0.1"], "need a provider of libfabric"),
+        (&["bench", "--provider", "soft", "--node", "127.0.0.1"], "has no addresses of this machine"),
+        (&["bench", "--sizes", "2G"], "to 1 GiB"),
         (&["bench", "--listen", "--connect", "a:1"], "cannot be used with"),
         (&["pingpong", "--listen"], "in the memory of one process"),
         (&["pingpong", "--provider", "shm"], "need --transport libfabric"),
@@ -158,7 +178,9 @@ fn every_command_has_help_completions_and_a_page() {
 #[test]
 fn an_interrupted_bench_prints_what_it_has() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loom"));
-    command.args(["bench", "--sizes", "8,1M", "--iterations", "2000000"]).stdout(Stdio::piped());
+    // Each takes a good part of a second.
+    let sizes = ["8"; 64].join(",");
+    command.args(["bench", "--provider", "soft", "--sizes", &sizes]).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let heads = lines.by_ref().map(Result::unwrap).find(|line| line.contains("messages/s"));
@@ -206,9 +228,23 @@ fn doctor_says_what_each_fault_is() {
     assert!(text.contains("is FI_PROVIDER set") && !text.contains("known fault"), "{text}");
 }
 
+#[cfg(feature = "libfabric")]
+#[test]
+fn a_provider_that_is_not_there_is_named_with_the_variable_that_hides_it() {
+    let arguments = ["bench", "--provider", "tcp;ofi_rxm", "--sizes", "8"];
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_loom")).args(arguments).env("FI_PROVIDER", "nosuch").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("it has none") && said.contains("FI_PROVIDER=nosuch leaves out"), "{said}");
+}
+
 #[cfg(not(feature = "libfabric"))]
 #[test]
 fn without_libfabric_the_command_says_how_to_have_it() {
-    assert!(said(2, &["bench", "--provider", "shm"]).1.contains("--features libfabric"));
+    for arguments in
+        [&["bench", "--provider", "shm"][..], &["bench", "--processes", "2"]]
+    {
+        assert!(said(2, arguments).1.contains("--features libfabric"), "{arguments:?}");
+    }
     assert!(said(0, &["doctor"]).0.contains("built without libfabric"));
 }

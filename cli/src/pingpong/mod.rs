@@ -121,6 +121,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Transport::Soft => play::over_soft(&setup, &interrupted, &mut table),
         Transport::Libfabric => play::over_libfabric(&setup, &interrupted, &mut table),
     };
+    table.clear_progress();
     match played {
         Ok(()) => table.end(false),
         // What is known by now is worth having.
