@@ -2,11 +2,13 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
-use std::io::{BufRead, BufReader};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
 fn loom(arguments: &[&str]) -> Output {
@@ -120,6 +122,28 @@ fn a_drawing_that_cannot_be_written_ends_a_bench_at_once() {
     assert!(stdout.is_empty() && stderr.contains("cannot write the drawing") && stderr.contains("--svg"), "{stderr}");
 }
 
+/// The outputs are a terminal: what is measured is shown, also beside JSON.
+#[test]
+fn progress_is_shown_on_a_terminal() {
+    for command in ["bench", "pingpong"] {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let terminal = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let terminal = OpenOptions::new().write(true).open(terminal).unwrap();
+        let mut program = Command::new(env!("CARGO_BIN_EXE_loom"));
+        program.args([command, "--provider", "soft", "--sizes", "64", "--iterations", "50", "--json"]);
+        let mut child = program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(terminal).spawn().unwrap();
+        // The command has the other end of the terminal as well.
+        drop(program);
+        assert!(child.wait().unwrap().success());
+        let mut said = [0; 4096];
+        let length = File::from(master).read(&mut said).unwrap();
+        let said = String::from_utf8_lossy(&said[..length]);
+        assert!(said.contains(": 64 B ..."), "{command}: {said}");
+    }
+}
+
 #[test]
 fn pingpong_verifies_and_finds_a_wrong_byte() {
     let few = ["pingpong", "--sizes", "1,64", "--iterations", "50"];
@@ -146,7 +170,11 @@ fn wrong_options_are_named() {
         (&["bench", "--sizes", "2G"], "to 1 GiB"),
         (&["bench", "--listen", "--connect", "a:1"], "cannot be used with"),
         (&["pingpong", "--listen"], "in the memory of one process"),
-        (&["pingpong", "--provider", "shm"], "need --transport libfabric"),
+        (&["pingpong", "--provider", "soft", "--listen"], "in the memory of one process"),
+        (&["pingpong", "--provider", "soft", "--node", "127.0.0.1"], "has no addresses of this machine"),
+        (&["pingpong", "--provider", "soft,shm"], "takes one name"),
+        (&["pingpong", "--provider", "shm", "--transport", "soft"], "--provider is enough"),
+        (&["pingpong", "--provider", "soft", "--transport", "libfabric"], "--provider is enough"),
         (&["pingpong", "--corrupt", "9", "--sizes", "1"], "offset of a byte"),
         (&["pingpong", "--threads", "3"], "--threads"),
         (&["info", "--json", "--words"], "cannot be used with"),
@@ -238,11 +266,45 @@ fn a_provider_that_is_not_there_is_named_with_the_variable_that_hides_it() {
     assert!(said.contains("it has none") && said.contains("FI_PROVIDER=nosuch leaves out"), "{said}");
 }
 
+/// Nor is a table begun, or said how much was verified.
+#[cfg(feature = "libfabric")]
+#[test]
+fn an_address_that_is_not_here_names_its_option() {
+    for command in ["bench", "pingpong"] {
+        let arguments =
+            [command, "--provider", "tcp;ofi_rxm", "--node", "1.2.3.4", "--sizes", "8", "--iterations", "50"];
+        let (stdout, stderr) = said(1, &arguments);
+        assert!(stdout.is_empty() && stderr.contains("--node"), "{stdout}{stderr}");
+    }
+}
+
+/// The usual providers are those that are here; pingpong takes any of them by its name alone.
+#[cfg(feature = "libfabric")]
+#[test]
+fn providers_are_chosen_alike_by_bench_and_pingpong() {
+    let few = ["--sizes", "8", "--iterations", "50", "--json"];
+    let names = |processes: &str| -> Vec<String> {
+        let report = json(&[&["bench", "--processes", processes][..], &few].concat());
+        let providers = report["providers"].as_array().unwrap();
+        providers.iter().map(|it| it["provider"].as_str().unwrap().to_owned()).collect()
+    };
+    let one = names("1");
+    assert!(one.first().unwrap() == "soft" && one.last().unwrap() == "tcp;ofi_rxm", "{one:?}");
+    assert_eq!(names("2"), ["shm", "tcp;ofi_rxm"]);
+    for arguments in [
+        &["pingpong", "--provider", "tcp;ofi_rxm"][..],
+        &["pingpong", "--provider", "tcp;ofi_rxm", "--transport", "libfabric"],
+    ] {
+        assert_eq!(json(&[arguments, &few].concat())["provider"], "tcp;ofi_rxm");
+    }
+    assert_eq!(json(&[&["pingpong", "--provider", "soft"][..], &few].concat())["provider"], "soft");
+}
+
 #[cfg(not(feature = "libfabric"))]
 #[test]
 fn without_libfabric_the_command_says_how_to_have_it() {
     for arguments in
-        [&["bench", "--provider", "shm"][..], &["bench", "--processes", "2"]]
+        [&["bench", "--provider", "shm"][..], &["pingpong", "--provider", "shm"], &["bench", "--processes", "2"]]
     {
         assert!(said(2, arguments).1.contains("--features libfabric"), "{arguments:?}");
     }
