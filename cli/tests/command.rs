@@ -63,9 +63,11 @@ fn doctor_says_what_to_do_about_all_that_is_not_good() {
 #[test]
 fn doctor_names_variables_that_change_behaviour() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loom"));
-    let output = command.args(["doctor"]).env("LOOM_UNTESTED", "1\u{1b}[2J").output().unwrap();
+    let output = command.args(["doctor"]).env("LOOM_UNTESTED", "1\u{1b}[2J").env("LOOM_OTHER", "x").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("LOOM_UNTESTED=1 [2J"), "{text}");
+    let mut other = text.lines().skip_while(|line| !line.contains("LOOM_OTHER=x"));
+    assert!(other.nth(1).unwrap().contains("loom's own tests"), "{text}");
 }
 
 /// What is missing to build with libfabric is said, and nothing else is to be installed.
