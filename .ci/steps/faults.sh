@@ -25,7 +25,7 @@ step_faults() { # what libfabric's providers fail at, in C: every fault that the
     for folder in "" "$(newer_libfabric)"; do
         version=$(LD_LIBRARY_PATH=$folder fi_info --version | awk '$1 == "libfabric:" { split($2, part, "."); print part[1] "." part[2] }')
         # Most of them wait for what does not come: eight at a time.
-        while read -r fault in_1 in_2; do
+        while read -r fault in_1 in_2 _; do
             case $version in
                 1.17) wanted=$in_1 ;;
                 2.5) wanted=$in_2 ;;

@@ -24,7 +24,7 @@ step_hosts() { # the examples, and one transfer of each kind, between two networ
     done
     cargo build --locked --quiet --release --example pingpong --example fi_pingpong --features libfabric,std
     local at_a=(ip netns exec "$name-a") at_b=(ip netns exec "$name-b") programs=target/release/examples server played=0
-    local few=(--sizes 1,64,65536,1M --iterations 50 --transport libfabric)
+    local few=(--sizes 1,64,65536,1M --iterations 50)
     while read -r provider; do
         fi_info -p "$provider" >/dev/null 2>&1 || { skip "$provider: not in this libfabric"; continue; }
         timeout 60 "${at_a[@]}" "$programs/pingpong" "${few[@]}" --provider "$provider" --node 10.77.0.1 --listen 10.77.0.1:47601 &

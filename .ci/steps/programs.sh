@@ -107,14 +107,14 @@ step_pingpong() { # the example, in one process and between two
     "$program" "${few[@]}" --json | python3 -m json.tool >/dev/null
     "$program" "${few[@]}" --threads 1
     for provider in shm 'tcp;ofi_rxm'; do
-        "$program" "${few[@]}" --transport libfabric --provider "$provider"
-        timeout 60 "$program" "${few[@]}" --transport libfabric --provider "$provider" --listen 127.0.0.1:47601 &
+        "$program" "${few[@]}" --provider "$provider"
+        timeout 60 "$program" "${few[@]}" --provider "$provider" --listen 127.0.0.1:47601 &
         server=$!
-        timeout 60 "$program" "${few[@]}" --transport libfabric --provider "$provider" --connect 127.0.0.1:47601
+        timeout 60 "$program" "${few[@]}" --provider "$provider" --connect 127.0.0.1:47601
         wait "$server" || die "the listening side over $provider"
     done
     fails_with "unexpected argument '--no-such-option'" "$program" --no-such-option
-    fails_with "cannot connect to 127.0.0.1:47602" timeout 30 "$program" --transport libfabric --provider shm --connect 127.0.0.1:47602 --timeout 1
+    fails_with "cannot connect to 127.0.0.1:47602" timeout 30 "$program" --provider shm --connect 127.0.0.1:47602 --timeout 1
 }
 
 # Waits until a program listens at a port.

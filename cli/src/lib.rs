@@ -9,7 +9,7 @@
 //! | `bench` | `loom bench`: latency, message rate and bandwidth by provider and size |
 //! | `plot` | drawings of curves |
 //! | `manual` | completions for shells, and manual pages |
-//! | `failure`, `signals`, `text` | why a command ends early; Ctrl-C; numbers as people read them |
+//! | `failure`, `signals`, `text`, `progress` | why a command ends early; Ctrl-C; numbers as people read them; what is measured now |
 //!
 //! [`run`] is all of it; the rest is private.
 
@@ -23,6 +23,7 @@ mod manual;
 mod pingpong;
 mod play;
 mod plot;
+mod progress;
 mod signals;
 mod text;
 

@@ -41,7 +41,13 @@ pub(crate) fn scaled(mut value: f64, units: &[&str]) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// Sizes between commas, with K and M for KiB and MiB.
+/// `1 offer`, `2 offers`.
+pub(crate) fn count(number: u64, thing: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{ending}")
+}
+
+/// Sizes between commas, with K, M and G for KiB, MiB and GiB.
 pub(crate) fn sizes(list: &str) -> Result<Vec<usize>, String> {
     const MOST: usize = 64;
     let sizes: Vec<usize> = list.split(',').map(size).collect::<Result<_, _>>()?;
@@ -52,11 +58,12 @@ fn size(text: &str) -> Result<usize, String> {
     let (digits, unit) = match text.as_bytes().last() {
         Some(b'k' | b'K') => (&text[..text.len() - 1], 1 << 10),
         Some(b'm' | b'M') => (&text[..text.len() - 1], 1 << 20),
+        Some(b'g' | b'G') => (&text[..text.len() - 1], 1 << 30),
         _ => (text, 1),
     };
     let size = digits.parse::<usize>().ok().and_then(|count| count.checked_mul(unit));
     size.filter(|size| (1..=MAX_SIZE).contains(size))
-        .ok_or_else(|| format!("sizes are from 1 B to {}, like 1,64,4K,1M; not `{text}`", size_text(MAX_SIZE)))
+        .ok_or_else(|| format!("sizes are from 1 B to {}, like 1,64,4K,1M,1G; not `{text}`", size_text(MAX_SIZE)))
 }
 
 /// Text of the other side, without what a terminal would obey.
@@ -79,6 +86,7 @@ mod tests {
         assert_eq!(rate_text(9.994e9), "9.99 GB/s");
         assert_eq!(rate_text(9.996e9), "10.0 GB/s");
         assert_eq!(size_text(1), "1 B");
+        assert_eq!([0, 1, 2].map(|number| count(number, "offer")), ["0 offers", "1 offer", "2 offers"]);
         assert_eq!(size_text(1000), "1000 B");
         assert_eq!(size_text(4096), "4 KiB");
         assert_eq!(size_text(4 << 20), "4 MiB");
@@ -86,8 +94,8 @@ mod tests {
 
     #[test]
     fn sizes_are_read_with_their_units() {
-        assert_eq!(sizes("1,4K,2m"), Ok(vec![1, 4096, 2 << 20]));
-        for wrong in ["", "0", "x", "1,,2", "2048M", "99999999999999999999", "1G", "-1"] {
+        assert_eq!(sizes("1,4K,2m,1G"), Ok(vec![1, 4096, 2 << 20, 1 << 30]));
+        for wrong in ["", "0", "x", "1,,2", "2048M", "99999999999999999999", "2G", "G", "-1"] {
             assert!(sizes(wrong).is_err(), "{wrong}");
         }
         assert!(sizes(&vec!["1"; 65].join(",")).is_err());

@@ -2,11 +2,13 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
-use std::io::{BufRead, BufReader};
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
 fn loom(arguments: &[&str]) -> Output {
@@ -44,11 +46,14 @@ fn doctor_says_what_to_do_about_all_that_is_not_good() {
     let output = loom(&["doctor", "--json"]);
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let findings = report["findings"].as_array().unwrap();
-    for subject in ["loom", "libfabric", "/dev/shm", "memlock", "descriptors", "infiniband"] {
+    for subject in ["loom", "libfabric", "building", "/dev/shm", "memlock", "descriptors", "infiniband"] {
         assert!(findings.iter().any(|finding| finding["subject"] == subject), "{subject}: {report}");
     }
     for finding in findings {
         assert_eq!(finding["advice"].is_null(), finding["level"] == "good", "{finding}");
+        if finding["subject"] == "infiniband" && !std::path::Path::new("/dev/infiniband").exists() {
+            assert_eq!(finding["level"], "note", "{finding}");
+        }
     }
     let wrong = findings.iter().filter(|finding| finding["level"] == "wrong").count();
     assert_eq!(report["wrong"], wrong);
@@ -58,28 +63,87 @@ fn doctor_says_what_to_do_about_all_that_is_not_good() {
 #[test]
 fn doctor_names_variables_that_change_behaviour() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loom"));
-    let output = command.args(["doctor"]).env("LOOM_UNTESTED", "1\u{1b}[2J").output().unwrap();
+    let output = command.args(["doctor"]).env("LOOM_UNTESTED", "1\u{1b}[2J").env("LOOM_OTHER", "x").output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("LOOM_UNTESTED=1 [2J"), "{text}");
+    let mut other = text.lines().skip_while(|line| !line.contains("LOOM_OTHER=x"));
+    assert!(other.nth(1).unwrap().contains("loom's own tests"), "{text}");
+}
+
+/// What is missing to build with libfabric is said, and nothing else is to be installed.
+#[test]
+fn doctor_looks_for_what_a_build_needs() {
+    let here = loom(&["doctor", "--json"]);
+    let mut without = Command::new(env!("CARGO_BIN_EXE_loom"));
+    without.args(["doctor", "--json"]).env("PATH", "/nowhere").env_remove("PKG_CONFIG");
+    let [here, without] = [here, without.output().unwrap()].map(|output| {
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let findings = report["findings"].as_array().unwrap().clone();
+        findings.into_iter().find(|finding| finding["subject"] == "building").unwrap()
+    });
+    assert_eq!(without["level"], "note", "{without}");
+    assert!(without["text"].as_str().unwrap().contains("pkg-config"), "{without}");
+    let advice = without["advice"].as_str().unwrap();
+    assert!(advice.contains("pkg-config"), "{without}");
+    if here["level"] == "good" {
+        assert!(!advice.contains("libclang-dev"), "{without}");
+    }
 }
 
 #[test]
 fn bench_measures_every_size_and_draws() {
     let file = scratch("bench.svg");
     let file = file.to_str().unwrap();
-    let report = json(&["bench", "--sizes", "8,4K", "--iterations", "200", "--json", "--svg", file]);
+    let soft = ["bench", "--provider", "soft", "--iterations", "200"];
+    let report = json(&[&soft[..], &["--sizes", "8,4K", "--json", "--svg", file]].concat());
     let rows = report["providers"][0]["results"].as_array().unwrap();
     assert_eq!(rows.len(), 2, "{report}");
     for row in rows {
         assert!(row["half_round_trip_ns"]["median"].as_f64().unwrap() > 0.0, "{row}");
         assert!(row["flow"]["messages_per_second"]["median"].as_f64().unwrap() > 0.0, "{row}");
         assert!(row["verified_messages"].as_u64().unwrap() > 64, "{row}");
+        assert!(row["disturbed"].is_boolean(), "{row}");
     }
+    assert_eq!(report["warning"].is_string(), rows.iter().any(|row| row["disturbed"] == true), "{report}");
+    for name in ["host", "kernel"] {
+        assert!(report[name].as_str().is_some_and(|text| !text.is_empty()), "{name}: {report}");
+    }
+    assert!(report["time_unix_seconds"].as_u64().unwrap() > 1_700_000_000, "{report}");
+    assert!(report.get("processor").is_some(), "{report}");
+    assert_eq!(report["libfabric"].is_string(), cfg!(feature = "libfabric"), "{report}");
     assert_eq!(report["interrupted"], false);
     assert_eq!(std::fs::read_to_string(file).unwrap().matches("<polyline").count(), 3);
-    assert!(said(0, &["bench", "--sizes", "8", "--iterations", "100"]).0.contains("no byte wrong"));
-    let lost = ["bench", "--sizes", "8", "--iterations", "100", "--svg", "/no/such/folder/x.svg"];
-    assert!(said(1, &lost).1.contains("cannot write the drawing"));
+    assert!(said(0, &[&soft[..], &["--sizes", "8"]].concat()).0.contains("no byte wrong"));
+}
+
+/// A wrong path is found before anything is measured, which would take minutes.
+#[test]
+fn a_drawing_that_cannot_be_written_ends_a_bench_at_once() {
+    let lost = ["bench", "--provider", "soft", "--iterations", "10000000", "--svg", "/no/such/folder/x.svg"];
+    let (stdout, stderr) = said(1, &lost);
+    assert!(stdout.is_empty() && stderr.contains("cannot write the drawing") && stderr.contains("--svg"), "{stderr}");
+}
+
+/// The outputs are a terminal: what is measured is shown, also beside JSON.
+#[test]
+fn progress_is_shown_on_a_terminal() {
+    for command in ["bench", "pingpong"] {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let terminal = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let terminal = OpenOptions::new().write(true).open(terminal).unwrap();
+        let mut program = Command::new(env!("CARGO_BIN_EXE_loom"));
+        program.args([command, "--provider", "soft", "--sizes", "64", "--iterations", "50", "--json"]);
+        let mut child = program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(terminal).spawn().unwrap();
+        // The command has the other end of the terminal as well.
+        drop(program);
+        assert!(child.wait().unwrap().success());
+        let mut said = [0; 4096];
+        let length = File::from(master).read(&mut said).unwrap();
+        let said = String::from_utf8_lossy(&said[..length]);
+        assert!(said.contains(": 64 B ..."), "{command}: {said}");
+    }
 }
 
 #[test]
@@ -100,10 +164,19 @@ fn wrong_options_are_named() {
         (&["bench", "--iterations", "0"], "--iterations"),
         (&["bench", "--provider", "soft,"], "names between commas"),
         (&["bench", "--timeout", "nan"], "takes seconds"),
-        (&["bench", "--processes", "2"], "in the memory of one process"),
+        (&["bench", "--provider", "soft", "--processes", "2"], "in the memory of one process"),
+        (&["bench", "--listen"], "need a provider of libfabric"),
+        (&["bench", "--listen", "--svg", "x.svg"], "cannot be used with"),
+        (&["bench", "--node", "127.0.0.1"], "need a provider of libfabric"),
+        (&["bench", "--provider", "soft", "--node", "127.0.0.1"], "has no addresses of this machine"),
+        (&["bench", "--sizes", "2G"], "to 1 GiB"),
         (&["bench", "--listen", "--connect", "a:1"], "cannot be used with"),
         (&["pingpong", "--listen"], "in the memory of one process"),
-        (&["pingpong", "--provider", "shm"], "need --transport libfabric"),
+        (&["pingpong", "--provider", "soft", "--listen"], "in the memory of one process"),
+        (&["pingpong", "--provider", "soft", "--node", "127.0.0.1"], "has no addresses of this machine"),
+        (&["pingpong", "--provider", "soft,shm"], "takes one name"),
+        (&["pingpong", "--provider", "shm", "--transport", "soft"], "--provider is enough"),
+        (&["pingpong", "--provider", "soft", "--transport", "libfabric"], "--provider is enough"),
         (&["pingpong", "--corrupt", "9", "--sizes", "1"], "offset of a byte"),
         (&["pingpong", "--threads", "3"], "--threads"),
         (&["info", "--json", "--words"], "cannot be used with"),
@@ -135,7 +208,9 @@ fn every_command_has_help_completions_and_a_page() {
 #[test]
 fn an_interrupted_bench_prints_what_it_has() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loom"));
-    command.args(["bench", "--sizes", "8,1M", "--iterations", "2000000"]).stdout(Stdio::piped());
+    // Each takes a good part of a second.
+    let sizes = ["8"; 64].join(",");
+    command.args(["bench", "--provider", "soft", "--sizes", &sizes]).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let heads = lines.by_ref().map(Result::unwrap).find(|line| line.contains("messages/s"));
@@ -167,12 +242,73 @@ fn missing_peers_and_providers_are_named() {
     assert!(said(1, &nothing).1.contains("no process connected"));
     let (stdout, stderr) = said(1, &["bench", "--provider", "soft,magic", "--sizes", "8", "--iterations", "50"]);
     assert!(stderr.contains("no provider `magic`") && stdout.contains("soft"), "{stdout}{stderr}");
-    assert!(said(0, &["doctor", "--faults"]).0.contains("known faults"));
+}
+
+/// A fault is told in a sentence. Where no provider is, no number of faults is said.
+#[cfg(feature = "libfabric")]
+#[test]
+fn doctor_says_what_each_fault_is() {
+    let (text, _) = said(0, &["doctor", "--faults"]);
+    assert!(text.contains("known faults of the providers"), "{text}");
+    let fault = text.lines().find(|line| line.contains("sockets-garbage-crashes-a-listener"));
+    assert!(fault.is_some_and(|line| line.contains("Garbage that a stranger sends")), "{text}");
+    assert!(!text.contains("docs/limits.md"), "{text}");
+    let output = Command::new(env!("CARGO_BIN_EXE_loom")).arg("doctor").env("FI_PROVIDER", "nosuch").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("is FI_PROVIDER set") && !text.contains("known fault"), "{text}");
+}
+
+#[cfg(feature = "libfabric")]
+#[test]
+fn a_provider_that_is_not_there_is_named_with_the_variable_that_hides_it() {
+    let arguments = ["bench", "--provider", "tcp;ofi_rxm", "--sizes", "8"];
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_loom")).args(arguments).env("FI_PROVIDER", "nosuch").output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("it has none") && said.contains("FI_PROVIDER=nosuch leaves out"), "{said}");
+}
+
+/// Nor is a table begun, or said how much was verified.
+#[cfg(feature = "libfabric")]
+#[test]
+fn an_address_that_is_not_here_names_its_option() {
+    for command in ["bench", "pingpong"] {
+        let arguments =
+            [command, "--provider", "tcp;ofi_rxm", "--node", "1.2.3.4", "--sizes", "8", "--iterations", "50"];
+        let (stdout, stderr) = said(1, &arguments);
+        assert!(stdout.is_empty() && stderr.contains("--node"), "{stdout}{stderr}");
+    }
+}
+
+/// The usual providers are those that are here; pingpong takes any of them by its name alone.
+#[cfg(feature = "libfabric")]
+#[test]
+fn providers_are_chosen_alike_by_bench_and_pingpong() {
+    let few = ["--sizes", "8", "--iterations", "50", "--json"];
+    let names = |processes: &str| -> Vec<String> {
+        let report = json(&[&["bench", "--processes", processes][..], &few].concat());
+        let providers = report["providers"].as_array().unwrap();
+        providers.iter().map(|it| it["provider"].as_str().unwrap().to_owned()).collect()
+    };
+    let one = names("1");
+    assert!(one.first().unwrap() == "soft" && one.last().unwrap() == "tcp;ofi_rxm", "{one:?}");
+    assert_eq!(names("2"), ["shm", "tcp;ofi_rxm"]);
+    for arguments in [
+        &["pingpong", "--provider", "tcp;ofi_rxm"][..],
+        &["pingpong", "--provider", "tcp;ofi_rxm", "--transport", "libfabric"],
+    ] {
+        assert_eq!(json(&[arguments, &few].concat())["provider"], "tcp;ofi_rxm");
+    }
+    assert_eq!(json(&[&["pingpong", "--provider", "soft"][..], &few].concat())["provider"], "soft");
 }
 
 #[cfg(not(feature = "libfabric"))]
 #[test]
 fn without_libfabric_the_command_says_how_to_have_it() {
-    assert!(said(2, &["bench", "--provider", "shm"]).1.contains("--features libfabric"));
+    for arguments in
+        [&["bench", "--provider", "shm"][..], &["pingpong", "--provider", "shm"], &["bench", "--processes", "2"]]
+    {
+        assert!(said(2, arguments).1.contains("--features libfabric"), "{arguments:?}");
+    }
     assert!(said(0, &["doctor"]).0.contains("built without libfabric"));
 }

@@ -1,6 +1,8 @@
 //! `loom bench`: latency, message rate and bandwidth by provider and size.
 
 mod children;
+mod drawing;
+mod machine;
 mod report;
 
 use std::path::PathBuf;
@@ -13,6 +15,7 @@ use crate::failure::Failure;
 use crate::play;
 use crate::play::setup::{MAX_ROUNDS, Measure, Meeting, Op, Place, Setup, usage};
 use crate::{signals, text};
+use drawing::Drawing;
 use report::Bench;
 
 /// Measures latency, message rate and bandwidth by provider and size: what to run first on a new cluster.
@@ -23,11 +26,12 @@ use report::Bench;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Providers, between commas: soft (the software transport), and those that `loom info` names
-    #[arg(long, value_name = "LIST", default_value = "soft")]
-    provider: String,
+    /// Providers, between commas: soft (the software transport), and those that `loom info` names [default: soft, shm and tcp;ofi_rxm, as
+    /// far as they are here; shm of libfabric 2 needs two processes]
+    #[arg(long, value_name = "LIST")]
+    provider: Option<String>,
 
-    /// Sizes in bytes, with K or M for KiB and MiB
+    /// Sizes in bytes, with K, M or G for KiB, MiB and GiB
     #[arg(long, value_name = "LIST", default_value = "8,64,512,4K,64K,1M,4M")]
     sizes: String,
 
@@ -47,7 +51,7 @@ pub(crate) struct Arguments {
     json: bool,
 
     /// Draw latency, rate and bandwidth by size into this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "listen")]
     svg: Option<PathBuf>,
 }
 
@@ -65,15 +69,23 @@ impl Arguments {
     /// What is to be played over each provider.
     fn setups(&self) -> Result<Vec<Setup>, Failure> {
         let sizes = text::sizes(&self.sizes).map_err(|error| usage(format!("--sizes: {error}")))?;
-        let providers: Vec<&str> = self.provider.split(',').map(str::trim).collect();
+        let across = self.processes == Some(2) || self.meeting.place().is_some();
+        let providers: Vec<&str> = match &self.provider {
+            Some(list) => list.split(',').map(str::trim).collect(),
+            None => self.usual_providers(across)?,
+        };
         if providers.iter().any(|name| name.is_empty()) {
             return Err(usage("--provider takes names between commas; `loom info` has them"));
         }
-        let across = self.processes == Some(2) || self.meeting.place().is_some();
         if across && providers.contains(&"soft") {
             return Err(usage(
                 "the software transport lives in the memory of one process: between two, name providers of libfabric, such as \
                  --provider shm",
+            ));
+        }
+        if self.meeting.node.is_some() && providers.contains(&"soft") {
+            return Err(usage(
+                "the software transport has no addresses of this machine: --node is for providers of libfabric",
             ));
         }
         if self.meeting.place().is_some() && providers.len() > 1 {
@@ -92,10 +104,31 @@ impl Arguments {
         };
         Ok(providers.into_iter().map(setup).collect())
     }
+
+    /// What is measured if nothing is named.
+    fn usual_providers(&self, across: bool) -> Result<Vec<&'static str>, Failure> {
+        if self.meeting.place().is_some() || self.meeting.node.is_some() {
+            return Err(usage(
+                "--listen, --connect and --node need a provider of libfabric, such as --provider 'tcp;ofi_rxm'",
+            ));
+        }
+        let mut providers = if across { Vec::new() } else { vec!["soft"] };
+        providers.extend(play::usual_providers(!across));
+        if providers.is_empty() {
+            #[cfg(not(feature = "libfabric"))]
+            let why = play::WITH_LIBFABRIC;
+            #[cfg(feature = "libfabric")]
+            let why =
+                "libfabric's `shm` and `tcp;ofi_rxm` are not here: between two processes, name another with --provider";
+            return Err(usage(why));
+        }
+        Ok(providers)
+    }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let setups = arguments.setups()?;
+    let drawing = arguments.svg.as_deref().map(Drawing::open).transpose()?;
     let interrupted = signals::watch()?;
     let mut bench = Bench::new(arguments.json);
     let mut ended = Ok(());
@@ -105,12 +138,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             break;
         }
     }
-    bench.clear_progress();
+    bench.progress.clear();
     // What is known by now is worth having, also when something failed later.
     if !matches!(ended, Err(Failure::OutputClosed)) && !matches!(arguments.meeting.place(), Some(Place::Listen(_))) {
         bench.end(matches!(ended, Err(Failure::Interrupted)), ended.as_ref().err())?;
-        if let Some(file) = &arguments.svg {
-            bench.draw(file)?;
+        if let Some(drawing) = drawing
+            && !bench.is_empty()
+        {
+            drawing.write(&bench.draw())?;
         }
     }
     ended

@@ -1,17 +1,16 @@
 //! The results: a table, one JSON object, a drawing.
 
-use std::fs;
-use std::io::{self, IsTerminal, Write};
-use std::path::Path;
-use std::thread;
+use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
+use super::machine;
 use crate::failure::Failure;
-use crate::play::row::Row;
+use crate::play::row::{self, Row};
 use crate::play::setup::{Op, Place, Report};
 use crate::plot::{self, Curve, Point};
-use crate::text::{rate_text, scaled, size_text, time_text};
+use crate::progress::Progress;
+use crate::text::{count, rate_text, scaled, size_text, time_text};
 
 /// What was measured over one provider.
 struct Part {
@@ -24,60 +23,60 @@ struct Part {
 /// All results.
 pub(super) struct Bench {
     json: bool,
-    /// Whether someone looks at the standard error.
-    shows_progress: bool,
+    pub(super) progress: Progress,
     parts: Vec<Part>,
 }
 
 impl Bench {
     pub(super) fn new(json: bool) -> Self {
-        Bench { json, shows_progress: io::stderr().is_terminal(), parts: Vec::new() }
-    }
-
-    pub(super) fn clear_progress(&self) {
-        if self.shows_progress {
-            // Progress that cannot be shown is no failure.
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
+        Bench { json, progress: Progress::new(), parts: Vec::new() }
     }
 
     /// Everything is measured, or as much as there was until it ended.
     pub(super) fn end(&self, interrupted: bool, failure: Option<&Failure>) -> Result<(), Failure> {
+        let rows = || self.parts.iter().flat_map(|part| &part.rows);
+        let warning = row::warning(rows());
+        if let Some(text) = &warning {
+            // The results are printed all the same.
+            let _ = writeln!(io::stderr(), "loom: warning: {text}");
+        }
         let mut out = io::stdout().lock();
         if self.json {
             let parts: Vec<_> = self.parts.iter().map(part_json).collect();
-            let object = json!({
-                "version": env!("CARGO_PKG_VERSION"),
-                "processors": thread::available_parallelism().map_or(1, usize::from),
-                "interrupted": interrupted,
-                "failure": failure.map(ToString::to_string),
-                "providers": parts,
-            });
-            writeln!(out, "{object:#}")?;
-        } else {
-            let verified: u64 = self.parts.iter().flat_map(|part| &part.rows).map(|row| row.verified).sum();
-            writeln!(out, "\n{verified} messages verified, no byte wrong.")?;
+            let mut object = machine::members();
+            object.insert("version".to_owned(), json!(env!("CARGO_PKG_VERSION")));
+            object.insert("interrupted".to_owned(), json!(interrupted));
+            object.insert("failure".to_owned(), json!(failure.map(ToString::to_string)));
+            object.insert("warning".to_owned(), json!(warning));
+            object.insert("providers".to_owned(), json!(parts));
+            writeln!(out, "{:#}", Value::Object(object))?;
+        } else if !self.is_empty() {
+            let verified = rows().map(|row| row.verified).sum();
+            writeln!(out, "\n{} verified, no byte wrong.", count(verified, "message"))?;
         }
         Ok(out.flush()?)
     }
 
+    /// Whether nothing was measured.
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.iter().all(|part| part.rows.is_empty())
+    }
+
     /// Draws what there is.
-    pub(super) fn draw(&self, file: &Path) -> Result<(), Failure> {
+    pub(super) fn draw(&self) -> String {
         let curves = |y: fn(&Row) -> Option<[f64; 3]>| -> Vec<Curve> {
             let points =
                 |part: &Part| part.rows.iter().filter_map(|row| Some(Point { x: row.size, y: y(row)? })).collect();
             self.parts.iter().map(|part| Curve { name: part.provider.clone(), points: points(part) }).collect()
         };
-        let drawing = plot::page(&[
+        plot::page(&[
             ("Half a round trip, ns", curves(|row| Some([row.trip.q1, row.trip.p50, row.trip.q3]))),
             ("Messages a second", curves(|row| row.flow.map(|flow| [flow.q1, flow.median, flow.q3]))),
             (
                 "Bytes a second",
                 curves(|row| row.flow.map(|flow| [flow.q1, flow.median, flow.q3].map(|rate| rate * row.size as f64))),
             ),
-        ]);
-        fs::write(file, drawing)
-            .map_err(|error| Failure::Unavailable(format!("cannot write the drawing to {}: {error}", file.display())))
+        ])
     }
 }
 
@@ -103,6 +102,7 @@ fn row_json(row: &Row) -> Value {
         "rounds": row.rounds,
         "half_round_trip_ns":
             { "min": trip.min, "q1": trip.q1, "median": trip.p50, "q3": trip.q3, "p99": trip.p99 },
+        "disturbed": row.is_disturbed(),
         "flow": flow,
     })
 }
@@ -115,37 +115,35 @@ impl Report for Bench {
             place: place.name(),
             rows: Vec::new(),
         });
-        if self.json {
-            return Ok(());
-        }
-        let mut out = io::stdout().lock();
-        writeln!(out, "\n{provider} ({transport}), {}", place.name())?;
-        let heads = ["size", "half trip", "q1", "q3", "p99", "messages/s", "bandwidth", "q1", "q3"];
-        Ok(writeln!(out, "{}", line(&heads.map(str::to_owned)))?)
+        Ok(())
     }
 
     fn next(&mut self, _: Op, size: usize) {
-        if self.shows_progress
-            && let Some(part) = self.parts.last()
-        {
-            let _ = write!(io::stderr(), "\r\x1b[K{}: {} ...", part.provider, size_text(size));
+        if let Some(part) = self.parts.last() {
+            self.progress.show(&part.provider, size);
         }
     }
 
     fn row(&mut self, row: Row) -> Result<(), Failure> {
-        self.clear_progress();
+        self.progress.clear();
+        let Some(part) = self.parts.last_mut() else { return Ok(()) };
         if !self.json {
+            let mut out = io::stdout().lock();
+            // The head comes with the first row: before, there may be a failure.
+            if part.rows.is_empty() {
+                writeln!(out, "\n{} ({}), {}", part.provider, part.transport, part.place)?;
+                let heads = ["size", "half trip", "q1", "q3", "p99", "messages/s", "bandwidth", "q1", "q3"];
+                writeln!(out, "{}", line(&heads.map(str::to_owned)))?;
+            }
             let trip = row.trip;
             let flow = row.flow.map(|flow| [flow.median, flow.q1, flow.q3]).unwrap_or_default();
             let [bytes, q1, q3] = flow.map(|rate| rate_text(rate * row.size as f64));
             let times = [trip.p50, trip.q1, trip.q3, trip.p99].map(time_text);
             let [half, first, third, p99] = times;
             let rate = scaled(flow[0], &["", "k", "M", "G"]);
-            writeln!(io::stdout(), "{}", line(&[size_text(row.size), half, first, third, p99, rate, bytes, q1, q3]))?;
+            writeln!(out, "{}", line(&[size_text(row.size), half, first, third, p99, rate, bytes, q1, q3]))?;
         }
-        if let Some(part) = self.parts.last_mut() {
-            part.rows.push(row);
-        }
+        part.rows.push(row);
         Ok(())
     }
 }

@@ -3,36 +3,31 @@
 use std::env;
 
 use super::Finding;
+use super::building::Parts;
 #[cfg(feature = "libfabric")]
 use super::faults;
-
-/// What to do to have libfabric.
-#[cfg(not(feature = "libfabric"))]
-const INSTALL: &str =
-    "to use libfabric install it (Debian and Ubuntu: `apt-get install libfabric-dev libclang-dev pkg-config`)";
+#[cfg(feature = "libfabric")]
+use crate::text::count;
 
 pub(super) fn look(all_faults: bool) -> Vec<Finding> {
     let mut findings = vec![Finding::good(
         "loom",
         concat!("version ", env!("CARGO_PKG_VERSION"), "; the software transport is there"),
     )];
-    findings.extend(libfabric(all_faults));
+    let parts = Parts::look();
+    findings.extend(libfabric(&parts, all_faults));
+    findings.push(parts.finding());
     findings.extend(environment());
     findings
 }
 
 #[cfg(not(feature = "libfabric"))]
-fn libfabric(_: bool) -> Vec<Finding> {
-    let text = "this command was built without libfabric, and looks at nothing of it";
-    vec![Finding::note(
-        "libfabric",
-        text,
-        format!("{INSTALL}, then build the command with it: `cargo install --path cli --features libfabric`"),
-    )]
+fn libfabric(parts: &Parts, _: bool) -> Vec<Finding> {
+    vec![parts.without()]
 }
 
 #[cfg(feature = "libfabric")]
-fn libfabric(all_faults: bool) -> Vec<Finding> {
+fn libfabric(_: &Parts, all_faults: bool) -> Vec<Finding> {
     use loom_fabric::ofi::{Local, Ofi, headers_version, library_version};
 
     let (library, headers) = (library_version(), headers_version());
@@ -59,12 +54,14 @@ fn libfabric(all_faults: bool) -> Vec<Finding> {
                 let names = providers.iter().filter(|(_, is)| *is == tested).map(|(name, _)| name.as_str());
                 names.collect::<Vec<_>>().join(", ")
             };
-            findings.push(Finding::good("providers", format!("tested: {}", names(true))));
+            if !names(true).is_empty() {
+                findings.push(Finding::good("providers", format!("tested: {}", names(true))));
+            }
             if !names(false).is_empty() {
                 findings.push(Finding::note(
                     "providers",
                     format!("not tested in this version: {}", names(false)),
-                    "they are used with care (docs/limits.md, \"Every provider\"); prefer a tested one where there is a choice",
+                    "loom relies on less with them, and refuses some features: prefer a tested one where there is a choice",
                 ));
             }
         }
@@ -94,16 +91,21 @@ fn known_faults(version: &str, providers: &[(String, bool)], all: bool) -> Vec<F
         let mut layers = providers.iter().flat_map(|(name, _)| name.split(';'));
         layers.any(|name| name.trim_start_matches("ofi_") == layer)
     };
-    let here: Vec<_> = faults.into_iter().filter(|(fault, _)| is_here(fault)).collect();
-    let crashes = here.iter().filter(|(_, crash)| *crash).count();
-    let text = format!("{} known faults of the providers that are here, {crashes} of which end a process", here.len());
-    let advice =
-        "loom avoids or refuses what it can; docs/limits.md says what is left, `loom doctor --faults` lists them";
+    let here: Vec<_> = faults.into_iter().filter(|fault| is_here(fault.name)).collect();
+    if here.is_empty() {
+        return vec![];
+    }
+    let crashes = here.iter().filter(|fault| fault.crashes).count();
+    let text = format!(
+        "{} of the providers that are here, {crashes} of which end a process",
+        count(here.len() as u64, "known fault")
+    );
+    let advice = "loom avoids or refuses what it can: `loom doctor --faults` says what each is";
     let mut findings = vec![Finding::note("faults", text, advice)];
     if all {
-        findings.extend(here.iter().map(|(fault, crash)| {
-            let end = if *crash { " (ends the process)" } else { "" };
-            Finding::note("fault", format!("{fault}{end}"), "search docs/limits.md for it")
+        findings.extend(here.iter().map(|fault| {
+            let end = if fault.crashes { " (ends the process)" } else { "" };
+            Finding::fact("fault", format!("{}{end}: {}", fault.name, fault.sentence))
         }));
     }
     findings
@@ -133,6 +135,7 @@ fn environment() -> Vec<Finding> {
                 "LOOM_STRICT" => "software networks of loom's programs are strict: unset it unless that is meant",
                 "FI_PROVIDER" => "libfabric has no other providers than these: unset it to have all",
                 "FI_LOG_LEVEL" => "libfabric writes messages to the standard error, which takes time",
+                name if name.starts_with("LOOM_") => "loom's own tests may read it, and nothing else does",
                 _ => "it changes what libfabric does: `fi_info -e` says how",
             };
             Finding::note("environment", format!("{name}={value}"), advice)

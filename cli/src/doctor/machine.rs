@@ -1,4 +1,4 @@
-//! The machine: shared memory, limits of this process, devices.
+//! The machine: shared memory, limits of this process, what processes may do with each other.
 
 use std::fs;
 use std::path::Path;
@@ -6,6 +6,7 @@ use std::path::Path;
 use rustix::process::{Resource, getrlimit};
 
 use super::Finding;
+use crate::text::count;
 
 /// Shared memory that some endpoints of `shm` take, with room.
 const SHARED_MEMORY: u64 = 256 << 20;
@@ -17,7 +18,7 @@ pub(super) fn look() -> Vec<Finding> {
     findings.extend(leftovers());
     findings.push(locked_memory());
     findings.push(descriptors());
-    findings.push(infiniband());
+    findings.extend(ptrace_scope());
     findings
 }
 
@@ -57,8 +58,11 @@ fn leftovers() -> Option<Finding> {
         }
     }
     let first = names.first()?;
-    let text =
-        format!("{} files of processes that are gone, {} in all, the first of them {first}", names.len(), mib(bytes));
+    let text = format!(
+        "{} of processes that are gone, {} in all, the first of them {first}",
+        count(names.len() as u64, "file"),
+        mib(bytes)
+    );
     Some(Finding::note("/dev/shm", text, "remove them: they keep their memory until then"))
 }
 
@@ -93,33 +97,29 @@ fn descriptors() -> Finding {
     match limit(Resource::Nofile) {
         Some(most) if most < DESCRIPTORS => Finding::note(
             SUBJECT,
-            format!("this process may open {most} files"),
+            format!("this process may open {}", count(most, "file")),
             "providers over sockets take one or two for each peer: `ulimit -n 65536` for many peers",
         ),
-        Some(most) => Finding::good(SUBJECT, format!("this process may open {most} files")),
+        Some(most) => Finding::good(SUBJECT, format!("this process may open {}", count(most, "file"))),
         None => Finding::good(SUBJECT, "this process may open any number of files"),
     }
 }
 
-fn infiniband() -> Finding {
-    const SUBJECT: &str = "infiniband";
-    let Ok(entries) = fs::read_dir("/dev/infiniband") else {
-        return Finding::good(
+/// Whether processes of one user may copy from each other's memory, as `shm` does with long messages.
+fn ptrace_scope() -> Option<Finding> {
+    const SUBJECT: &str = "yama";
+    let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok()?;
+    Some(match scope.trim() {
+        "0" => Finding::good(
             SUBJECT,
-            "/dev/infiniband is not there: no such card, or its driver is not loaded (a container needs `--device`)",
-        );
-    };
-    let uverbs = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("uverbs"));
-    let closed: Vec<_> = uverbs
-        .map(|entry| entry.path())
-        .filter(|path| fs::OpenOptions::new().read(true).write(true).open(path).is_err())
-        .map(|path| path.display().to_string())
-        .collect();
-    if closed.is_empty() {
-        return Finding::good(SUBJECT, "/dev/infiniband is there, and can be opened");
-    }
-    let text = format!("cannot be opened for reading and writing: {}", closed.join(", "));
-    Finding::wrong(SUBJECT, text, "`verbs` and `efa` need that: a udev rule or a group for this user (often `rdma`)")
+            "kernel.yama.ptrace_scope is 0: processes of one user may copy from each other's memory",
+        ),
+        scope => Finding::note(
+            SUBJECT,
+            format!("kernel.yama.ptrace_scope is {scope}: most processes may not copy from each other's memory"),
+            "between processes `shm` then moves long messages through shared memory, which is slower: `sysctl kernel.yama.ptrace_scope=0` allows the direct way",
+        ),
+    })
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! `loom doctor`: what is missing on this machine, and what to do.
 
+mod building;
+mod cards;
 #[cfg(any(test, feature = "libfabric"))]
 mod faults;
 mod library;
@@ -20,7 +22,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
 
-    /// All known faults of the providers that are here, not only how many they are
+    /// Each known fault of the providers that are here in a sentence, not only how many there are
     #[arg(long)]
     faults: bool,
 }
@@ -51,7 +53,7 @@ struct Finding {
     level: Level,
     subject: &'static str,
     text: String,
-    /// What to do, unless it is good.
+    /// What to do, if there is anything.
     advice: Option<String>,
 }
 
@@ -62,6 +64,12 @@ impl Finding {
 
     fn note(subject: &'static str, text: impl Into<String>, advice: impl Into<String>) -> Self {
         Finding { level: Level::Note, subject, text: text.into(), advice: Some(advice.into()) }
+    }
+
+    /// Worth knowing, with nothing to do.
+    #[cfg_attr(not(feature = "libfabric"), allow(dead_code, reason = "faults are libfabric's"))]
+    fn fact(subject: &'static str, text: impl Into<String>) -> Self {
+        Finding { level: Level::Note, subject, text: text.into(), advice: None }
     }
 
     fn wrong(subject: &'static str, text: impl Into<String>, advice: impl Into<String>) -> Self {
@@ -80,6 +88,7 @@ impl Finding {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut findings = library::look(arguments.faults);
     findings.extend(machine::look());
+    findings.extend(cards::look());
     let wrong = findings.iter().filter(|finding| finding.level == Level::Wrong).count();
     let text = if arguments.json {
         let all: Vec<_> = findings

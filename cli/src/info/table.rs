@@ -5,6 +5,7 @@ use std::fmt::Write;
 use loom_core::vocabulary::{Caps, EndpointType, MrMode, Progress};
 
 use super::offer::{Card, Found, Offer};
+use crate::text::count;
 
 /// Columns of text, as wide as their widest cell.
 struct Columns {
@@ -122,7 +123,9 @@ fn place(offer: &Offer) -> String {
 /// What there is, what it grants and where it is.
 pub(crate) fn text(found: &Found) -> String {
     let mut out = match &found.library {
-        Ok(library) => format!("The software transport and {library}: {} offers\n\n", found.offers.len()),
+        Ok(library) => {
+            format!("The software transport and {library}: {}\n\n", count(found.offers.len() as u64, "offer"))
+        }
         Err(why) => format!("The software transport alone: {why}.\n\n"),
     };
     let groups = Group::all(&found.offers);

@@ -20,7 +20,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_enum, default_value = "all")]
     op: Ops,
 
-    /// Sizes in bytes, with K or M for KiB and MiB
+    /// Sizes in bytes, with K, M or G for KiB, MiB and GiB
     #[arg(long, value_name = "LIST", default_value = "1,8,64,512,1K,4K,16K,64K,256K,1M,2M,4M")]
     sizes: String,
 
@@ -28,17 +28,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_ROUNDS))]
     iterations: Option<u64>,
 
-    /// soft needs nothing but memory
-    #[arg(long, value_enum, default_value = "soft")]
-    transport: Transport,
+    /// The provider: soft (the software transport), or one that `loom info` names: shm, 'tcp;ofi_rxm' [default: soft]
+    #[arg(long, value_name = "NAME")]
+    provider: Option<String>,
+
+    /// The transport, as it was chosen before `--provider soft`; `libfabric` without a provider is libfabric's first one
+    #[arg(long, value_enum, hide = true)]
+    transport: Option<Transport>,
 
     /// 1: both endpoints in one thread; 2: a thread for each [default: 2]
     #[arg(long, value_name = "N", conflicts_with_all = ["listen", "connect"], value_parser = clap::value_parser!(u8).range(1..=2))]
     threads: Option<u8>,
-
-    /// libfabric's provider, as `loom info` names it: shm, 'tcp;ofi_rxm' [default: libfabric's first]
-    #[arg(long, value_name = "NAME")]
-    provider: Option<String>,
 
     #[command(flatten)]
     meeting: Meeting,
@@ -56,9 +56,9 @@ const EXAMPLES: &str = "\
 Examples:
   loom pingpong
   loom pingpong --threads 1 --op tagged --sizes 1,64,4K
-  loom pingpong --transport libfabric --provider 'tcp;ofi_rxm' --json
-  loom pingpong --transport libfabric --provider shm --listen             in one terminal, and in another
-  loom pingpong --transport libfabric --provider shm --connect 127.0.0.1:47593
+  loom pingpong --provider 'tcp;ofi_rxm' --json
+  loom pingpong --provider shm --listen             in one terminal, and in another
+  loom pingpong --provider shm --connect 127.0.0.1:47593
 
 Exit status: 0 done, 1 failed, 2 wrong options, 130 interrupted.";
 
@@ -78,16 +78,37 @@ enum Transport {
 }
 
 impl Arguments {
+    /// Which transport has the provider.
+    fn transport(&self) -> Result<Transport, Failure> {
+        let named = match self.provider.as_deref() {
+            None => None,
+            Some("soft") => Some(Transport::Soft),
+            Some(list) if list.is_empty() || list.contains(',') => {
+                return Err(usage("--provider takes one name; `loom bench` measures several"));
+            }
+            Some(_) => Some(Transport::Libfabric),
+        };
+        match (named, self.transport) {
+            (Some(named), Some(transport)) if named != transport => {
+                Err(usage("--transport has no such provider: leave it out, --provider is enough"))
+            }
+            (named, transport) => Ok(named.or(transport).unwrap_or(Transport::Soft)),
+        }
+    }
+
     fn setup(&self) -> Result<Setup, Failure> {
         let sizes = text::sizes(&self.sizes).map_err(|error| usage(format!("--sizes: {error}")))?;
-        if self.transport == Transport::Soft {
+        if self.transport()? == Transport::Soft {
             if self.meeting.place().is_some() {
                 return Err(usage(
-                    "the software transport lives in the memory of one process; --listen and --connect need --transport libfabric",
+                    "the software transport lives in the memory of one process; --listen and --connect need a provider of libfabric, \
+                     such as --provider shm",
                 ));
             }
-            if self.provider.is_some() || self.meeting.node.is_some() {
-                return Err(usage("--provider and --node need --transport libfabric"));
+            if self.meeting.node.is_some() {
+                return Err(usage(
+                    "the software transport has no addresses of this machine: --node is for providers of libfabric",
+                ));
             }
         }
         if self.corrupt.is_some_and(|offset| sizes.iter().all(|size| *size <= offset)) {
@@ -117,10 +138,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let setup = arguments.setup()?;
     let interrupted = signals::watch()?;
     let mut table = Table::new(arguments.json);
-    let played = match arguments.transport {
+    let played = match arguments.transport()? {
         Transport::Soft => play::over_soft(&setup, &interrupted, &mut table),
         Transport::Libfabric => play::over_libfabric(&setup, &interrupted, &mut table),
     };
+    table.clear_progress();
     match played {
         Ok(()) => table.end(false),
         // What is known by now is worth having.

@@ -5,15 +5,17 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::play::row::Row;
+use crate::play::row::{self, Row};
 use crate::play::setup::{Op, Place, Report};
-use crate::text::{rate_text, size_text, time_text};
+use crate::progress::Progress;
+use crate::text::{count, rate_text, size_text, time_text};
 
 pub(crate) struct Table {
     json: bool,
     transport: String,
     provider: String,
     place: &'static str,
+    progress: Progress,
     last: Option<Op>,
     rows: Vec<Row>,
 }
@@ -21,28 +23,38 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn new(json: bool) -> Self {
         let (transport, provider) = (String::new(), String::new());
-        Table { json, transport, provider, place: "", last: None, rows: Vec::new() }
+        Table { json, transport, provider, place: "", progress: Progress::new(), last: None, rows: Vec::new() }
+    }
+
+    pub(crate) fn clear_progress(&self) {
+        self.progress.clear();
     }
 
     /// Everything is measured, or the user has seen enough.
     pub(crate) fn end(&self, interrupted: bool) -> Result<(), Failure> {
+        let warning = row::warning(self.rows.iter());
+        if let Some(text) = &warning {
+            // The results are printed all the same.
+            let _ = writeln!(io::stderr(), "loom: warning: {text}");
+        }
         let mut out = io::stdout().lock();
         if self.json && !self.transport.is_empty() {
-            writeln!(out, "{:#}", self.to_json(interrupted))?;
+            writeln!(out, "{:#}", self.to_json(interrupted, warning.as_deref()))?;
         } else if !self.rows.is_empty() {
-            let rounds: u64 = self.rows.iter().map(|row| row.verified).sum();
-            writeln!(out, "\n{rounds} rounds verified in both directions, no byte wrong.")?;
+            let rounds = self.rows.iter().map(|row| row.verified).sum();
+            writeln!(out, "\n{} verified in both directions, no byte wrong.", count(rounds, "round"))?;
         }
         Ok(out.flush()?)
     }
 
-    fn to_json(&self, interrupted: bool) -> Value {
+    fn to_json(&self, interrupted: bool, warning: Option<&str>) -> Value {
         let results: Vec<_> = self.rows.iter().map(row_json).collect();
         json!({
             "transport": self.transport,
             "provider": self.provider,
             "place": self.place,
             "interrupted": interrupted,
+            "warning": warning,
             "results": results,
         })
     }
@@ -55,6 +67,7 @@ fn row_json(row: &Row) -> Value {
         "verified_rounds": row.verified,
         "rounds": row.rounds,
         "half_round_trip_ns": { "min": row.trip.min, "p50": row.trip.p50, "p99": row.trip.p99 },
+        "disturbed": row.is_disturbed(),
         "bandwidth_bytes_per_second": row.bandwidth().round(),
     })
 }
@@ -62,23 +75,25 @@ fn row_json(row: &Row) -> Value {
 impl Report for Table {
     fn begin(&mut self, transport: &str, provider: &str, place: &Place) -> Result<(), Failure> {
         (self.transport, self.provider, self.place) = (transport.to_owned(), provider.to_owned(), place.name());
-        if self.json {
-            return Ok(());
-        }
-        let mut out = io::stdout().lock();
-        writeln!(out, "loom pingpong: {transport}, provider {provider}, {}", self.place)?;
-        Ok(writeln!(
-            out,
-            "Half round trips; bandwidth is the size by the median. In `verified` rounds every byte was checked."
-        )?)
+        Ok(())
     }
 
-    fn next(&mut self, _: Op, _: usize) {}
+    fn next(&mut self, op: Op, size: usize) {
+        self.progress.show(op.name(), size);
+    }
 
     /// Prints a row as soon as it is known.
     fn row(&mut self, row: Row) -> Result<(), Failure> {
+        self.progress.clear();
         if !self.json {
             let mut out = io::stdout().lock();
+            if self.rows.is_empty() {
+                writeln!(out, "loom pingpong: {}, provider {}, {}", self.transport, self.provider, self.place)?;
+                writeln!(
+                    out,
+                    "Half round trips; bandwidth is the size by the median. In `verified` rounds every byte was checked."
+                )?;
+            }
             if self.last != Some(row.op) {
                 let (op, size, min, p50, p99) = (row.op.name(), "size", "min", "p50", "p99");
                 writeln!(

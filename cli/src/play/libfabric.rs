@@ -3,6 +3,7 @@
 //! Each thread opens a domain of its own, at level [`Local`]: nothing is shared, so libfabric may leave out its locks, and
 //! two threads are as far apart as two processes. In one thread both endpoints share the domain.
 
+use std::env;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -19,10 +20,13 @@ use crate::play::bootstrap::{Connection, Until};
 use crate::play::link::Link;
 use crate::play::open;
 use crate::play::session::Session;
-use crate::play::setup::{Measure, Place, Report, Setup};
+use crate::play::setup::{Measure, Op, Place, Report, Setup};
 use crate::text::harmless;
 
 type Fabric = Ofi<Local>;
+
+/// What serves the two sides on one host almost everywhere, and over a network that has nothing faster.
+const USUAL: [&str; 2] = ["shm", "tcp;ofi_rxm"];
 
 /// Where endpoints of socket providers are, unless `--node` says otherwise: on this machine.
 const DEFAULT_NODE: &str = "127.0.0.1";
@@ -105,6 +109,21 @@ fn terms(setup: &Setup, provider: &str) -> String {
     format!("provider {provider}, op {}, {measure}, iterations {iterations}, sizes {}", ops.join(","), sizes.join(","))
 }
 
+/// Those of the usual providers that this machine offers, for two sides in one process or in two.
+pub(super) fn usual(one_process: bool) -> Vec<&'static str> {
+    let is_here = |provider: &&str| {
+        let hints = Hints {
+            caps: Op::Tagged.caps(),
+            provider: Some(provider),
+            endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
+            ..Hints::default()
+        };
+        let info = query(&hints).ok().flatten();
+        info.is_some_and(|info| !(one_process && crashes_in_one_process(&info)))
+    };
+    USUAL.into_iter().filter(is_here).collect()
+}
+
 /// A fault of libfabric's, seen in 2.5.1 and in the sources since `shm` queues pointers into the peer's mapping: for a
 /// peer in the same process that pointer is never set up (`smr_map_to_region` returns before `smr_map_to_endpoint`), and an
 /// answer of more than 192 bytes makes the other side follow a null pointer. Two processes are not affected.
@@ -162,7 +181,7 @@ fn query(hints: &Hints<'_>) -> Result<Option<Info<Fabric>>, Failure> {
 /// Says what is missing, by asking for less.
 fn why_not(hints: &Hints<'_>) -> Result<Failure, Failure> {
     let Some(provider) = hints.provider else {
-        return Ok(Failure::Unavailable(format!("no provider of this machine grants {}", hints.caps)));
+        return Ok(Failure::Unavailable(format!("no provider of this machine grants {}{}", hints.caps, left_out())));
     };
     let less = Hints { caps: Caps::empty(), ..hints.clone() };
     if let Some(info) = query(&less)? {
@@ -175,7 +194,9 @@ fn why_not(hints: &Hints<'_>) -> Result<Failure, Failure> {
     if let Some(info) = query(&anything)? {
         let kind = info.attributes().endpoint.kind;
         return Ok(Failure::Unavailable(match hints.node {
-            Some(node) if kind == EndpointType::RDM => format!("{provider} has no endpoints at {node}"),
+            Some(node) if kind == EndpointType::RDM => {
+                format!("--node: {provider} has no endpoints at {node}; `loom info` has the addresses of this machine")
+            }
             _ => {
                 format!("{provider} offers endpoints of type {kind}; what is measured here needs {}", EndpointType::RDM)
             }
@@ -188,5 +209,13 @@ fn why_not(hints: &Hints<'_>) -> Result<Failure, Failure> {
             names.push(info.provider().to_owned());
         }
     }
-    Ok(Failure::Unavailable(format!("libfabric has no provider `{provider}` here; it has {}", names.join(", "))))
+    let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let left_out = left_out();
+    Ok(Failure::Unavailable(format!("libfabric has no provider `{provider}` here; it has {names}{left_out}")))
+}
+
+/// What to say of the variable that hides providers, if it is set.
+fn left_out() -> String {
+    let Some(value) = env::var_os("FI_PROVIDER") else { return String::new() };
+    format!(". FI_PROVIDER={} leaves out all other providers", harmless(&value.to_string_lossy()))
 }

@@ -45,6 +45,25 @@ pub(crate) fn over_soft(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &m
     soft::run(setup, interrupted, report)
 }
 
+/// The providers of libfabric that `loom bench` measures unless told otherwise, as far as they are here.
+pub(crate) fn usual_providers(one_process: bool) -> Vec<&'static str> {
+    #[cfg(feature = "libfabric")]
+    return libfabric::usual(one_process);
+    #[cfg(not(feature = "libfabric"))]
+    {
+        let _ = one_process;
+        Vec::new()
+    }
+}
+
+/// The version of libfabric, if this program has one.
+pub(crate) fn library() -> Option<String> {
+    #[cfg(feature = "libfabric")]
+    return Some(loom_fabric::ofi::library_version().to_string());
+    #[cfg(not(feature = "libfabric"))]
+    None
+}
+
 /// Plays over a provider of libfabric.
 #[cfg(feature = "libfabric")]
 pub(crate) fn over_libfabric(

@@ -103,7 +103,9 @@ impl<T: Transport> Opened<T> {
         let exposed = exposed.map_err(Failure::when("registering memory"))?;
         let cq = Cq::open(domain, CqAttr::new(DEPTH).endpoints(1));
         let cq = cq.map_err(Failure::when("opening the completion queue"))?;
-        let endpoint = cq.endpoint(av).map_err(Failure::when("opening the endpoint"))?;
+        let opening =
+            if setup.node.is_some() { "opening the endpoint at the address of --node" } else { "opening the endpoint" };
+        let endpoint = cq.endpoint(av).map_err(Failure::when(opening))?;
         // One wrong byte is enough.
         let corrupt = setup.corrupt.filter(|_| role == Role::Initiator);
         Ok(Opened { role, endpoint, exposed, buffers, corrupt })

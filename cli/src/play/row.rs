@@ -1,6 +1,12 @@
 //! What came out of a measurement.
 
+use std::thread;
+
 use crate::play::setup::Op;
+use crate::text::count;
+
+/// How many times the shortest half round trip the median may be.
+const DISTURBED: f64 = 10.0;
 
 /// Half round trips of one operation and size, and messages that follow each other.
 #[derive(Clone, Debug)]
@@ -43,6 +49,11 @@ impl Row {
         Row { op, size, verified, rounds: round_trips.len(), trip, flow: None }
     }
 
+    /// Whether the median is so far from the shortest time that something else than the transport has been measured.
+    pub(crate) fn is_disturbed(&self) -> bool {
+        self.trip.p50 >= DISTURBED * self.trip.min.max(1.0)
+    }
+
     /// Bytes a second in one direction, of one message at a time.
     pub(crate) fn bandwidth(&self) -> f64 {
         self.size as f64 / self.trip.p50.max(0.5) * 1e9
@@ -56,6 +67,20 @@ impl Flow {
         let rate = |percent| messages as f64 * 1e9 / (2.0 * half(batches, percent)).max(1.0);
         Flow { batches: batches.len(), messages, q1: rate(75), median: rate(50), q3: rate(25) }
     }
+}
+
+/// What to tell of results whose median is far from the shortest time, if there are any.
+pub(crate) fn warning<'r>(rows: impl Iterator<Item = &'r Row>) -> Option<String> {
+    let disturbed = rows.filter(|row| row.is_disturbed()).count() as u64;
+    (disturbed > 0).then(|| {
+        let processors = thread::available_parallelism().map_or(1, |it| it.get() as u64);
+        format!(
+            "the median of {} is {DISTURBED} times the shortest time or more. Probably the two sides share a processor, or other \
+             programs keep the processors busy. This process may use {}",
+            count(disturbed, "result"),
+            count(processors, "processor")
+        )
+    })
 }
 
 /// Half of the sample which at most this part of the samples, in percent, is below of.
@@ -75,6 +100,16 @@ mod tests {
         assert_eq!((trip.min, trip.q1, trip.p50, trip.q3, trip.p99), (0.5, 25.0, 50.0, 75.0, 99.0));
         let trip = Row::new(Op::Message, 8, 1, &mut [7]).trip;
         assert_eq!((trip.min, trip.p50, trip.p99), (3.5, 3.5, 3.5));
+    }
+
+    #[test]
+    fn a_median_far_from_the_shortest_time_is_told() {
+        let calm = Row::new(Op::Message, 8, 1, &mut [200, 1900, 1900]);
+        let disturbed = Row::new(Op::Message, 8, 1, &mut [200, 2000, 2000]);
+        assert!(!calm.is_disturbed() && disturbed.is_disturbed());
+        assert_eq!(warning([&calm].into_iter()), None);
+        let text = warning([&calm, &disturbed].into_iter()).unwrap_or_default();
+        assert!(text.contains("the median of 1 result is 10 times") && text.contains("share a processor"), "{text}");
     }
 
     #[test]

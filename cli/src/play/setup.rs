@@ -84,11 +84,9 @@ pub(crate) struct Setup {
     /// Measured rounds of each size; as many as there is time for if none.
     pub(crate) iterations: Option<u64>,
     pub(crate) place: Place,
+    /// A provider of libfabric; libfabric's first one if none.
     pub(crate) provider: Option<String>,
-    #[cfg_attr(
-        not(feature = "libfabric"),
-        allow(dead_code, reason = "the software transport has no addresses of the machine")
-    )]
+    /// This side's address, for providers that have one.
     pub(crate) node: Option<String>,
     pub(crate) timeout: Duration,
     /// Where to put a wrong byte.

@@ -1,0 +1,43 @@
+//! Which machine was measured, and when: so that results of several can be compared.
+
+use std::fs;
+use std::thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value, json};
+
+use crate::play;
+
+/// The members of the JSON object that say it.
+pub(super) fn members() -> Map<String, Value> {
+    let system = rustix::system::uname();
+    let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let Value::Object(members) = json!({
+        "time_unix_seconds": time,
+        "host": system.nodename().to_string_lossy(),
+        "processor": fs::read_to_string("/proc/cpuinfo").ok().as_deref().and_then(model),
+        "processors": thread::available_parallelism().map_or(1, usize::from),
+        "kernel": format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy()),
+        "libfabric": play::library(),
+    }) else {
+        return Map::new();
+    };
+    members
+}
+
+/// The first processor's model, as Linux has it; not every architecture says it.
+fn model(cpuinfo: &str) -> Option<&str> {
+    let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
+    line.split_once(':').map(|(_, model)| model.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_model_is_read() {
+        assert_eq!(model("processor\t: 0\nmodel name\t: Fast One\nmodel name\t: Other\n"), Some("Fast One"));
+        assert_eq!(model("processor\t: 0\n"), None);
+    }
+}
