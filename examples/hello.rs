@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use loom_fabric::{Av, Cq, Domain, Error, Info, Network, NetworkAttr, Source, Transport};
 
 /// Sends a message and receives it; the same over every transport.
-pub(crate) fn hello<T: Transport + 'static>(info: &Info<T>) -> Result<Vec<u8>, Error> {
+fn hello<T: Transport + 'static>(info: &Info<T>) -> Result<Vec<u8>, Error> {
     let domain = Domain::open(info)?;
     let (av, cq) = (Av::open(&domain, 16)?, Cq::open(&domain, 64)?);
     let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
@@ -50,3 +50,7 @@ fn over(provider: &str, node: Option<&str>) -> Result<Vec<u8>, Box<dyn std::erro
 fn over(provider: &str, _: Option<&str>) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     Err(format!("{provider} is a provider of libfabric: --features libfabric").into())
 }
+
+#[cfg(test)]
+#[path = "../tests/page/hello.rs"]
+mod tests;

@@ -4,34 +4,55 @@
 //! transport. This package adds what needs an operating system: the libfabric transport, in the module `ofi` with the
 //! feature `libfabric`.
 //!
-//! Two endpoints over the software transport, in one thread; over libfabric only the line that makes the info differs:
+//! Two endpoints in one thread, over the software transport and over a provider of libfabric. Only the line that makes the info differs:
 //!
 //! ```
 //! use std::time::{Duration, Instant};
 //!
-//! use loom_fabric::{Av, Cq, Domain, Network, NetworkAttr, Source, Tag};
+//! use loom_fabric::{Av, Cq, Domain, Error, Info, Network, NetworkAttr, Source, Tag, Transport};
+//!
+//! fn hello<T: Transport + 'static>(info: &Info<T>) -> Result<Vec<u8>, Error> {
+//!     let domain = Domain::open(info)?;
+//!     let (av, cq) = (Av::open(&domain, 16)?, Cq::open(&domain, 64)?);
+//!     let alice = cq.endpoint(&av)?;
+//!     let bob = cq.endpoint(&av)?;
+//!     let to_bob = av.insert(&bob.address()?)?;
+//!
+//!     // Buffers move into posts and come back out of completions.
+//!     let deadline = Instant::now() + Duration::from_secs(5);
+//!     // Over a fabric a first message may be refused until a connection is there: `post` tries again.
+//!     let received = cq.post(vec![0; 64], deadline, |room| bob.tagged_recv(Source::Any, Tag(7), room))?;
+//!     let sent = cq.post(b"hello".to_vec(), deadline, |message| alice.tagged_send(to_bob, Tag(7), message))?;
+//!
+//!     let (mut bytes, result) = cq.finish(received, deadline)?.into_parts();
+//!     bytes.truncate(result?.len());
+//!     cq.finish(sent, deadline)?.result()?;
+//!     Ok(bytes)
+//! }
 //!
 //! let network = Network::new(NetworkAttr::default())?;
-//! let info = network.info();
-//! // Over libfabric: let info = Ofi::<Local>::query(&Hints { provider: Some("shm"), ..Hints::default() })?.next().expect("a provider");
+//! assert_eq!(hello(&network.info())?, b"hello");
 //!
-//! let domain = Domain::open(&info)?;
-//! let (av, cq) = (Av::open(&domain, 16)?, Cq::open(&domain, 64)?);
-//! let alice = cq.endpoint(&av)?;
-//! let bob = cq.endpoint(&av)?;
-//! let to_bob = av.insert(&bob.address()?)?;
+//! # #[cfg(feature = "libfabric")] {
+//! // With the feature `libfabric`:
+//! use loom_fabric::{Caps, Hints, Local, Ofi};
 //!
-//! // Buffers move into posts and come back out of completions.
-//! let received = bob.tagged_recv(Source::Any, Tag(7), vec![0; 64])?;
-//! let deadline = Instant::now() + Duration::from_secs(5);
-//! // Over a fabric a first message may be refused until a connection is there: `post` tries again.
-//! let sent = cq.post(b"hello".to_vec(), deadline, |message| alice.tagged_send(to_bob, Tag(7), message))?;
-//!
-//! let (bytes, result) = cq.finish(received, deadline)?.into_parts();
-//! assert_eq!(&bytes[..result?.len()], b"hello");
-//! cq.finish(sent, deadline)?.result()?;
-//! # Ok::<_, loom_fabric::Error>(())
+//! let hints = Hints { provider: Some("shm"), caps: Caps::TAGGED, ..Hints::default() };
+//! let info = Ofi::<Local>::query(&hints)?.next().expect("a list of infos is not empty");
+//! assert_eq!(hello(&info)?, b"hello");
+//! # }
+//! # Ok::<_, Error>(())
 //! ```
+//!
+//! # Where to go on
+//!
+//! - The guide, `docs/guide.md` in loom's repository: recipes from the first message to a server that owns its fabric. For readers who know
+//!   libfabric's C functions `docs/from-c.md`, for those who know the C++ library `docs/from-cpp.md`.
+//! - [`loom_core`], package `loom-fabric-core`: the objects and the software transport.
+//! - `loom_alloc`, package `loom-fabric-alloc`: arenas, pools and registered memory.
+//! - `loom_async`, package `loom-fabric-async`: futures, an executor, tokio.
+//! - `loom_group`, package `loom-fabric-group`: groups of peers and collectives.
+//! - `loom`, package `loom-fabric-cli`: the command that says what a machine has, and measures it.
 //!
 //! # Features
 //!

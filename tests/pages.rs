@@ -5,6 +5,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "std")]
+#[path = "page/kv.rs"]
+mod kv;
+
 const MOST_WORDS_OF_README: usize = 900;
 
 fn repository() -> &'static Path {
@@ -13,8 +17,21 @@ fn repository() -> &'static Path {
 
 /// Every page that is in a folder where pages are.
 fn pages() -> Vec<PathBuf> {
+    const FOLDERS: [&str; 11] = [
+        "",
+        "docs",
+        "examples",
+        "fuzz",
+        "cli",
+        "tests",
+        "benches",
+        "loom-core",
+        "loom-alloc",
+        "layers/async",
+        "layers/group",
+    ];
     let mut pages = Vec::new();
-    for folder in ["", "docs", "examples", "fuzz", "cli", "tests"] {
+    for folder in FOLDERS {
         for entry in fs::read_dir(repository().join(folder)).unwrap() {
             let path = entry.unwrap().path();
             if path.extension().is_some_and(|extension| extension == "md") {
@@ -76,6 +93,25 @@ fn link_to_nothing_is_found() {
     assert!(fault(&readme, "docs/no-such-page.md").is_some());
     assert!(fault(&readme, "docs/what-is-here.md#no-such-heading").is_some());
     assert!(fault(&readme, "docs/what-is-here.md#packages").is_none());
+}
+
+/// What is wrong with the lines of a page's code that rustdoc hides and other readers see: they may close a program, and no more.
+fn hidden_logic(page: &str) -> Vec<&str> {
+    const CLOSING: [&str; 5] = ["# Ok::<", "# Ok(())", "# }", "# fn main(", "# #[cfg("];
+    let code = page.split("```").skip(1).step_by(2).filter(|code| code.starts_with("rust"));
+    let hidden = code.flat_map(str::lines).filter(|line| *line == "#" || line.starts_with("# "));
+    hidden.filter(|line| !CLOSING.iter().any(|closing| line.starts_with(closing))).collect()
+}
+
+/// Except docs/async.md: it shows the objects of its examples once, in its first section, and hides them after that.
+#[test]
+fn code_of_pages_hides_no_logic() {
+    for page in pages().iter().filter(|page| !page.ends_with("docs/async.md")) {
+        let text = fs::read_to_string(page).unwrap();
+        assert_eq!(hidden_logic(&text), [""; 0], "{}", page.display());
+    }
+    // The control.
+    assert_eq!(hidden_logic("```rust\n# let a = 1;\nuse_it(a);\n# Ok::<_, ()>(())\n```\n"), ["# let a = 1;"]);
 }
 
 #[test]

@@ -126,3 +126,8 @@ pub use sharing::{Owner, Shared, Sharing};
 pub use static_arena::StaticArena;
 #[cfg(feature = "allocator-api2-02")]
 pub use v02::{V02, V04};
+
+/// The code in the README compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

@@ -3,6 +3,31 @@
 //! One safe API for messages, tagged messages and remote memory access over more than one transport: libfabric (in the
 //! package `loom-fabric`) and the [software transport](soft), which needs nothing but memory.
 //!
+//! # Example
+//!
+//! A message from one endpoint to another, over the software transport:
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use loom_core::soft::{Network, NetworkAttr};
+//! use loom_core::{Av, Cq, Domain, Forever, Source};
+//!
+//! let network = Network::new(NetworkAttr::default())?;
+//! let domain = Domain::open(&network.info())?;
+//! let (av, cq) = (Av::open(&domain, 16)?, Cq::open(&domain, 64)?);
+//! let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
+//! let to_bob = av.insert(&bob.address()?)?;
+//!
+//! // A post takes its buffer, and the completion gives it back.
+//! let received = cq.post(vec![0; 64], Forever, |room| bob.recv(Source::Any, room))?;
+//! let sent = cq.post(b"hello".to_vec(), Forever, |bytes| alice.send(to_bob, bytes))?;
+//! let (bytes, result) = cq.finish(received, Forever)?.into_parts();
+//! assert_eq!(&bytes[..result?.len()], b"hello");
+//! cq.finish(sent, Forever)?.result()?;
+//! # }
+//! # Ok::<_, loom_core::Error>(())
+//! ```
+//!
 //! # Layers
 //!
 //! A layer uses only what stands above it in this list (`.ci/run layers` looks for circles).
@@ -199,3 +224,8 @@ pub mod tagged;
 pub mod transport;
 pub mod updates;
 pub mod vocabulary;
+
+/// The code in the README compiles and runs.
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

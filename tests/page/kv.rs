@@ -1,25 +1,25 @@
-// What the examples of docs/guide.md about async programs begin with. The guide includes this file.
+//! The async program of docs/guide.md. The guide shows its functions `serve` and `get`, and what calls them.
 
-pub use std::cell::RefCell;
-pub use std::collections::HashMap;
-pub use std::convert::Infallible;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::convert::Infallible;
 
-pub use loom_async::tokio::{Mode, run};
-pub use loom_fabric::loom_core::objects::driver::{CqDriver, Unclaimed};
-pub use loom_fabric::loom_core::objects::options::{CompletionLevel, SendOptions};
-pub use loom_fabric::{
+use loom_async::tokio::{Mode, run};
+use loom_fabric::loom_core::objects::driver::{CqDriver, Unclaimed};
+use loom_fabric::loom_core::objects::options::{CompletionLevel, SendOptions};
+use loom_fabric::{
     Access, Av, Caps, Cq, Domain, Endpoint, Error, Hints, Mr, Network, NetworkAttr, Peer, RemoteRegion, Source,
     Transport,
 };
 
 /// The longest message.
-pub const LONGEST: usize = 256;
+const LONGEST: usize = 256;
 
 /// An endpoint with a queue of its own, and what drives it.
-pub struct Node<T: Transport + 'static> {
-    pub av: Av<'static, T>,
-    pub driver: CqDriver<'static, T, Vec<u8>>,
-    pub endpoint: Endpoint<'static, T, Vec<u8>>,
+struct Node<T: Transport + 'static> {
+    av: Av<'static, T>,
+    driver: CqDriver<'static, T, Vec<u8>>,
+    endpoint: Endpoint<'static, T, Vec<u8>>,
 }
 
 impl<T: Transport + 'static> Node<T> {
@@ -30,15 +30,15 @@ impl<T: Transport + 'static> Node<T> {
 }
 
 /// A server with one value, and a client with a region. The server knows the client.
-pub struct Both<T: Transport + 'static> {
-    pub server: Node<T>,
-    pub values: RefCell<HashMap<Vec<u8>, Vec<u8>>>,
-    pub client: Node<T>,
-    pub to_server: Peer,
-    pub region: Mr<'static, T, Vec<u8>>,
+struct Both<T: Transport + 'static> {
+    server: Node<T>,
+    values: RefCell<HashMap<Vec<u8>, Vec<u8>>>,
+    client: Node<T>,
+    to_server: Peer,
+    region: Mr<'static, T, Vec<u8>>,
 }
 
-pub fn open() -> Result<Both<impl Transport>, Error> {
+fn open() -> Result<Both<impl Transport>, Error> {
     let network = Network::new(NetworkAttr::default())?;
     let hints = Hints { caps: Caps::MSG | Caps::SOURCE | Caps::RMA, ..Hints::default() };
     let domain = Domain::open(&network.query(&hints).expect("it has these"))?;
@@ -50,17 +50,14 @@ pub fn open() -> Result<Both<impl Transport>, Error> {
     Ok(Both { server, values, client, to_server, region })
 }
 
-/// As the guide has it.
-pub async fn serve<T: Transport>(
-    node: &Node<T>,
-    values: &RefCell<HashMap<Vec<u8>, Vec<u8>>>,
-) -> Result<Infallible, Error> {
+async fn serve<T: Transport>(node: &Node<T>, values: &RefCell<HashMap<Vec<u8>, Vec<u8>>>) -> Result<Infallible, Error> {
     let Node { driver, endpoint, av } = node;
     let delivered = SendOptions::new().level(CompletionLevel::Delivery);
     loop {
         let received = driver.run(vec![0; LONGEST], |room| endpoint.recv(Source::Any, room)).await?;
         let (request, transfer) = received.into_result()?;
         let Some(client) = transfer.source().and_then(|source| av.peer(source)) else { continue };
+        // The client's region in 24 bytes, then the key.
         let Some((region, key)) = request[..transfer.len()].split_first_chunk() else { continue };
         let value = values.borrow().get(key).cloned().unwrap_or_default();
         let len = value.len() as u64;
@@ -70,5 +67,55 @@ pub async fn serve<T: Transport>(
         }
         let reply = len.to_le_bytes().to_vec();
         driver.run(reply, |reply| endpoint.send(client, reply)).await?.result()?;
+    }
+}
+
+async fn get<T: Transport>(
+    node: &Node<T>,
+    server: Peer,
+    region: &Mr<'static, T, Vec<u8>>,
+    key: &[u8],
+) -> Result<Vec<u8>, Error> {
+    let Node { driver, endpoint, .. } = node;
+    let reply = driver.post(vec![0; 8], |room| endpoint.recv(Source::Any, room)).await?;
+    let request = [&region.remote().to_bytes()[..], key].concat();
+    driver.run(request, |request| endpoint.send(server, request)).await?.result()?;
+    let (len, transfer) = driver.finish(reply).await?.into_result()?;
+    // The server's word, which may be any number.
+    let len: [u8; 8] = len[..transfer.len()].try_into().map_err(|_| Error::Invalid("the reply is a length"))?;
+    let len = usize::try_from(u64::from_le_bytes(len)).ok().filter(|len| *len <= region.window().len());
+    let mut value = vec![0; len.ok_or(Error::Invalid("the value does not fit into the region"))?];
+    region.window().copy_to(0, &mut value)?;
+    Ok(value)
+}
+
+#[test]
+fn get_of_the_guide_has_the_value() -> Result<(), Error> {
+    let Both { server, values, client, to_server, region } = &open()?;
+    let both = async {
+        tokio::select! {
+            value = get(client, *to_server, region, b"colour") => value,
+            failed = serve(server, values) => match failed? {},
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let value = runtime.block_on(run((&server.driver, &client.driver), Mode::Busy, both))??;
+    assert_eq!(value, b"blue".repeat(50_000));
+    Ok(())
+}
+
+/// Each part of the program that the guide shows, and the compiler does not see there, is as it is here.
+#[test]
+fn program_of_the_guide_is_this_one() {
+    let without_indent = |text: &str| text.lines().map(str::trim_start).collect::<Vec<_>>().join("\n");
+    let program = without_indent(include_str!("kv.rs"));
+    let shown: Vec<_> = include_str!("../../docs/guide.md").split("```rust,ignore\n").skip(1).collect();
+    assert_eq!(shown.len(), 3);
+    for part in shown {
+        let part = part.split("```").next().unwrap();
+        assert!(
+            program.contains(&without_indent(part)),
+            "tests/page/kv.rs has another program than docs/guide.md:\n{part}"
+        );
     }
 }

@@ -94,3 +94,8 @@ pub mod window;
 #[cfg(all(doctest, feature = "tokio"))]
 #[doc = include_str!("../../../docs/async.md")]
 struct PageDoctests;
+
+/// The code in the README compiles and runs.
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

@@ -114,3 +114,8 @@ pub use self::peer_index::PeerIndex;
 pub use self::place::{Outcome, Place};
 pub use self::region::PeerRegion;
 pub use self::scope::{Request, Scope, Summary};
+
+/// The code in the README compiles and runs.
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

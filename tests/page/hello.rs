@@ -1,12 +1,6 @@
 //! The first program of the README: it stands there as in the example, and runs unchanged over each transport.
 
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
-
-#[allow(dead_code, reason = "its main function is the example's")]
-#[path = "../examples/hello.rs"]
-mod example;
-
-use example::hello;
+use super::hello;
 use loom_fabric::{Network, NetworkAttr};
 
 #[test]
@@ -35,13 +29,13 @@ fn first_program_runs_unchanged_over_providers_of_libfabric() {
 
 #[test]
 fn first_program_of_the_readme_is_the_example() {
-    let example = include_str!("../examples/hello.rs");
+    let example = include_str!("../../examples/hello.rs");
     let begin = example.find("/// Sends a message").unwrap();
     let end = begin + example[begin..].find("\n}\n").unwrap() + 3;
     let program = &example[begin..end];
     assert!(program.lines().filter(|line| line.starts_with("    ") && !line.contains("//")).count() <= 15);
     assert!(
-        include_str!("../README.md").contains(program),
+        include_str!("../../README.md").contains(program),
         "README.md has another first program than examples/hello.rs"
     );
 }
