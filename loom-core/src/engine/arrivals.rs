@@ -107,7 +107,7 @@ impl fmt::Debug for ArrivalKey {
 
 /// A wait that is over: the value has come as often as was waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "whoever waits is told once"]
+#[must_use = "a wait ends with this value, which is given once"]
 pub struct Arrived {
     /// Who has waited for them.
     pub key: ArrivalKey,

@@ -105,7 +105,7 @@ impl<Q, A> Requests<Q, A> {
 }
 
 /// A request, which waits for its answer.
-#[must_use = "whoever asks waits"]
+#[must_use = "the task that asked waits for the answer"]
 pub struct Request<Q, A> {
     body: Q,
     reply: oneshot::Sender<A>,
