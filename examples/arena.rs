@@ -48,7 +48,7 @@ const NETWORK: NetworkAttr = NetworkAttr { endpoints: 32, tx_depth: 256, rx_dept
 
 const QUEUE: CqAttr = CqAttr::new(DEPTH).endpoints(2);
 
-/// What each object takes its memory from. The arena has a lock: whoever drops the last handle of an object gives its block back,
+/// What each object takes its memory from. The arena has a lock: the thread that drops the last handle of an object gives its block back,
 /// on any thread.
 type Alloc<'a, 'm> = Account<'a, &'a Locked<Arena<'m>>>;
 
@@ -147,7 +147,7 @@ fn run(mut arguments: Parser) -> Result<(), Box<dyn Error>> {
             other => return Err(other.unexpected().into()),
         }
     }
-    let bytes = mib.checked_mul(1 << 20).ok_or("no machine has so much memory")?;
+    let bytes = mib.checked_mul(1 << 20).ok_or("--mib is more than memory can have")?;
     // The one block. A program without an operating system has it in a `StaticArena`, one that wants huge pages in an
     // `os::Mapping`.
     let mut block: Vec<MaybeUninit<u8>> = Vec::new();

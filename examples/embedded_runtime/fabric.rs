@@ -74,7 +74,9 @@ impl<T: Transport> Fabric<T> {
     pub(crate) fn next(&self) -> Result<Option<Back>, Failure> {
         let completion = self.endpoint.cq().poll().map_err(|_| Failure("the queue has failed"))?;
         let Some(completion) = completion else { return Ok(None) };
-        let Completion::Op(done) = completion else { return Err(Failure("nobody writes here")) };
+        let Completion::Op(done) = completion else {
+            return Err(Failure("a completion of neither a send nor a receive"));
+        };
         let (buffer, result) = done.into_parts();
         let transfer = result.map_err(|_| Failure("a transfer has failed"))?;
         if !transfer.flags().contains(CompletionFlags::RECV) {

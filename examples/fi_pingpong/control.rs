@@ -76,7 +76,7 @@ impl Control {
     }
 }
 
-/// Connects once. Where nobody listens yet at a port of this machine's that is also one for clients, a client may be connected
+/// Connects once. Without a listener at a port of this machine's that is also one for clients, a client may be connected
 /// to itself: that is no server.
 fn attempt(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(addresses)?;

@@ -327,7 +327,7 @@ mod tests {
         static MEMORY: StaticArena<4096> = StaticArena::new();
         let (memory, inner) = pair_with_a_turncoat(MEMORY.take().unwrap());
         memory.second().0.set(Some(inner));
-        assert!(memory.allocate(layout(128, 1)).is_ok(), "the first one has so much yet");
+        assert!(memory.allocate(layout(128, 1)).is_ok(), "the first one has this much yet");
         assert!(memory.second().allocate(layout(1, 1)).is_ok(), "and the second one has some, too");
         assert!(memory.allocate(layout(1, 1)).is_err());
     }

@@ -170,7 +170,7 @@ pub fn fail_at_each<A: Allocator, E: fmt::Debug>(
             assert!(opened.is_ok(), "{opened:?}, without any allocation that fails");
             return nth;
         }
-        assert!(opened.is_err(), "allocation {nth} failed, and nobody was told");
+        assert!(opened.is_err(), "allocation {nth} failed without an error");
         nth += 1;
     }
 }
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "allocation 0 failed, and nobody was told")]
+    #[should_panic(expected = "allocation 0 failed without an error")]
     fn an_error_that_is_passed_over_is_found() {
         fail_at_each(System, |alloc| {
             let _ = Box::try_new_in(1_u64, alloc);

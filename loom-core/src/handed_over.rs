@@ -25,7 +25,7 @@ pub(crate) fn is_seen_by_another_thread<T: Sync>(between: &T, tell: impl Fn(&T) 
         });
         let deadline = Instant::now() + Duration::from_secs(60);
         while !hears(between) {
-            assert!(Instant::now() < deadline, "nobody tells");
+            assert!(Instant::now() < deadline, "the other thread tells within a minute");
             spin_loop();
         }
         // SAFETY: the other thread has written, and does no more.

@@ -29,8 +29,8 @@ bitflags! {
         /// commands of a neighbour that is closed already (2.5). The same of one whose address is in a vector of the process, which
         /// keeps the pointer (`shm-message-to-an-endpoint-that-was-closed-crashes`).
         ///
-        /// Shown by: `messages to an endpoint that was closed before hurt nobody`,
-        /// `closed endpoint gives its buffers back`, `closing in the middle of a long message hurts nobody`,
+        /// Shown by: `messages to an endpoint that was closed before harm no other endpoint`,
+        /// `closed endpoint gives its buffers back`, `closing in the middle of a long message harms no other endpoint`,
         /// `one listener serves many while others come and go`.
         const CLOSES_BESIDE_OTHERS = 1 << 1;
         /// An endpoint that is not polled is not driven by others of its domain.
@@ -40,12 +40,12 @@ bitflags! {
         /// An endpoint can be closed with receives posted, and nothing is written to their buffers afterwards. `ofi_rxm` crashes
         /// when its endpoint is closed while it fetches a long message (1.17).
         ///
-        /// Shown by: `closed endpoint gives its buffers back`, `closing in the middle of a long message hurts nobody`,
+        /// Shown by: `closed endpoint gives its buffers back`, `closing in the middle of a long message harms no other endpoint`,
         /// `operations in flight come back with the endpoint`.
         const CLOSES_WITH_RECEIVES = 1 << 3;
         /// An endpoint can be closed with sends and writes in flight, and their buffers are not read afterwards.
         ///
-        /// Shown by: `closing in the middle of a long message hurts nobody`, `every buffer is dropped once`,
+        /// Shown by: `closing in the middle of a long message harms no other endpoint`, `every buffer is dropped once`,
         /// `operations in flight come back with the endpoint`.
         const CLOSES_WITH_SENDS = 1 << 4;
         /// An endpoint can be closed with reads in flight that are no longer than an injected message, and nothing is written
@@ -93,11 +93,11 @@ bitflags! {
         const PEEK = 1 << 12;
         /// A claim remembers its context as a number, and does not follow it.
         ///
-        /// Shown by: `a claimed message is nobody elses`.
+        /// Shown by: `a claimed message matches no other receive`.
         const CLAIMS_BY_CONTEXT = 1 << 13;
         /// A claim is kept in the memory that its context points to.
         ///
-        /// Shown by: `a claimed message is nobody elses`.
+        /// Shown by: `a claimed message matches no other receive`.
         const CLAIMS_IN_CONTEXTS = 1 << 14;
         /// A message that is discarded is over for its sender (`…-send-of-a-discarded-message-never-ends`).
         ///
@@ -146,7 +146,7 @@ bitflags! {
         /// A connection can be shut down. `sockets` closes its file descriptor then, and again with the endpoint, when the number
         /// may be another file's; and see `CLOSES_WITH_SHORT_READS` (`…-read-that-is-cut-by-shutting-down-is-freed-twice`).
         ///
-        /// Shown by: `a shutdown is told to the peer`.
+        /// Shown by: `a shutdown reaches the peer`.
         const SHUTS_DOWN = 1 << 24;
         /// Contexts of scalable endpoints can be opened, and closed in any order, in domains with automatic progress
         /// (`sockets-closed-context-is-driven-on`).

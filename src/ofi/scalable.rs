@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(close(tx, ANSWER), Closing::Retired, "the other may find its answer");
         let receives = InFlight { receives: 3, ..InFlight::NOTHING };
         assert_eq!(close(rx, receives), Closing::Closed);
-        assert_eq!(close(tx, ANSWER), Closing::Closed, "nobody is left who could");
+        assert_eq!(close(tx, ANSWER), Closing::Closed, "no context is left that may find its answer");
         assert_eq!(open(&family, Direction::Rx, 0).unwrap_err(), Errno::EBUSY, "it would find it");
     }
 }

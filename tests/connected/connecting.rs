@@ -20,11 +20,11 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         ("both_sides_know_their_addresses", both_sides_know_their_addresses),
         ("a_rejected_request_fails_at_the_client", a_rejected_request_fails_at_the_client),
         ("a_dropped_request_is_rejected", a_dropped_request_is_rejected),
-        ("nobody_listening_is_a_failure", nobody_listening_is_a_failure),
+        ("connecting_without_a_listener_is_a_failure", connecting_without_a_listener_is_a_failure),
         ("data_that_is_too_long_is_refused", data_that_is_too_long_is_refused),
         ("an_endpoint_that_does_not_accept_fails_the_client", an_endpoint_that_does_not_accept_fails_the_client),
         ("an_info_of_another_kind_is_refused", an_info_of_another_kind_is_refused),
-        ("a_queue_has_room_for_so_many_listeners", a_queue_has_room_for_so_many_listeners),
+        ("a_queue_takes_as_many_listeners_as_it_was_opened_for", a_queue_takes_as_many_listeners_as_it_was_opened_for),
         ("two_listeners_tell_their_requests_apart", two_listeners_tell_their_requests_apart),
         ("an_address_that_is_taken_is_refused", an_address_that_is_taken_is_refused),
     ]
@@ -141,7 +141,7 @@ fn a_dropped_request_is_rejected(info: &Info<T>) {
     });
 }
 
-fn nobody_listening_is_a_failure(info: &Info<T>) {
+fn connecting_without_a_listener_is_a_failure(info: &Info<T>) {
     with_sides(info, |sides| {
         // An address that was free a moment ago.
         let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("binds").local_addr().expect("its address");
@@ -223,7 +223,7 @@ fn an_info_of_another_kind_is_refused(info: &Info<T>) {
     });
 }
 
-fn a_queue_has_room_for_so_many_listeners(info: &Info<T>) {
+fn a_queue_takes_as_many_listeners_as_it_was_opened_for(info: &Info<T>) {
     with_sides(info, |sides| {
         let more: Vec<_> = (1..LISTENERS).map(|_| sides.server.listen(info).expect("listens")).collect();
         assert_eq!(sides.server.listen(info).unwrap_err(), OpenError::TooManyEndpoints);

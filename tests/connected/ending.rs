@@ -19,15 +19,15 @@ use super::sides::{Bytes, Endpoint, LIMIT, Sides, T, pattern, room, with_sides, 
 
 pub(crate) fn cases() -> Vec<(&'static str, Case)> {
     vec![
-        ("a_shutdown_is_told_to_the_peer", a_shutdown_is_told_to_the_peer),
-        ("closing_is_told_to_the_peer", closing_is_told_to_the_peer),
+        ("a_shutdown_reaches_the_peer", a_shutdown_reaches_the_peer),
+        ("closing_reaches_the_peer", closing_reaches_the_peer),
         ("operations_in_flight_come_back_when_the_peer_goes", operations_in_flight_come_back_when_the_peer_goes),
         ("operations_in_flight_come_back_with_the_endpoint", operations_in_flight_come_back_with_the_endpoint),
         ("reads_in_flight_come_back_with_the_endpoint", reads_in_flight_come_back_with_the_endpoint),
         ("a_region_may_be_closed_in_the_middle_of_writes", a_region_may_be_closed_in_the_middle_of_writes),
         ("a_closed_endpoints_events_are_not_the_next_ones", a_closed_endpoints_events_are_not_the_next_ones),
         ("an_attempt_can_be_given_up", an_attempt_can_be_given_up),
-        ("requests_nobody_has_read_end_with_the_queue", requests_nobody_has_read_end_with_the_queue),
+        ("unread_requests_end_with_the_queue", unread_requests_end_with_the_queue),
         ("forgotten_objects_leak_and_touch_nothing", forgotten_objects_leak_and_touch_nothing),
         ("borrowed_buffers_come_back_before_a_scope_ends", borrowed_buffers_come_back_before_a_scope_ends),
     ]
@@ -56,7 +56,7 @@ fn posts_fail(sides: &Sides<'_, '_>, endpoint: &Endpoint<'_>) {
     }
 }
 
-fn a_shutdown_is_told_to_the_peer(info: &Info<T>) {
+fn a_shutdown_reaches_the_peer(info: &Info<T>) {
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
         let received = sides.post(room(64), |buf| server.recv(ThePeer, buf));
@@ -77,7 +77,7 @@ fn a_shutdown_is_told_to_the_peer(info: &Info<T>) {
     });
 }
 
-fn closing_is_told_to_the_peer(info: &Info<T>) {
+fn closing_reaches_the_peer(info: &Info<T>) {
     with_sides(info, |sides| {
         let (server, client) = sides.pair();
         sides.message(&client, &server, 64, 1);
@@ -266,7 +266,7 @@ fn an_attempt_can_be_given_up(info: &Info<T>) {
     });
 }
 
-fn requests_nobody_has_read_end_with_the_queue(info: &Info<T>) {
+fn unread_requests_end_with_the_queue(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let client = Eq::open(&domain, EqAttr::default()).expect("event queue");
     let cq = Cq::<T, Bytes>::open(&domain, CqAttr::new(16)).expect("queue");

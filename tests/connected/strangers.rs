@@ -29,7 +29,9 @@ fn garbage_does_not_stop_the_others(info: &Info<T>) {
             stream.write_all(garbage).expect("writes");
             sides.message(&client, &server, 100, garbage.len());
             if info.provider() == "sockets" {
-                crate::report::partly("nobody is accepted while it waits for the rest of what a stranger has begun");
+                crate::report::partly(
+                    "no connection is accepted while the provider waits for the rest of what a stranger has begun",
+                );
             } else {
                 sides.pair();
             }

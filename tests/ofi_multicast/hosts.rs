@@ -13,7 +13,7 @@ use super::*;
 pub(crate) fn cases() -> report::Cases {
     vec![
         ("members_receive_and_others_do_not", members_receive_and_others_do_not),
-        ("a_host_without_a_route_is_told_so", a_host_without_a_route_is_told_so),
+        ("a_host_without_a_route_gets_an_error", a_host_without_a_route_gets_an_error),
         (
             "a_group_that_could_not_be_left_is_left_with_its_endpoint",
             a_group_that_could_not_be_left_is_left_with_its_endpoint,
@@ -179,7 +179,7 @@ fn on_a_new_host(test: impl FnOnce() + Send + 'static) {
 }
 
 /// A join that would fail is not made, and what was to join can be closed.
-fn a_host_without_a_route_is_told_so() {
+fn a_host_without_a_route_gets_an_error() {
     on_a_new_host(|| {
         with_side("0.0.0.0", None, |side| {
             assert_eq!(side.endpoint().join(&group(1, PORT)).map(|_| ()).unwrap_err(), Errno::ENODEV);

@@ -31,7 +31,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         ("a_receiver_is_killed_among_injected_messages", a_receiver_of_injected_messages_is_killed),
         ("a_target_is_killed_among_injected_writes", a_target_of_injected_writes_is_killed),
         ("closing_right_after_peers_were_killed_gives_every_buffer_back", closing_right_after_kills),
-        ("what_is_posted_to_a_dead_peer_disturbs_nobody", what_is_posted_to_a_dead_peer),
+        ("what_is_posted_to_a_dead_peer_disturbs_no_other_peer", what_is_posted_to_a_dead_peer),
     ]
 }
 

@@ -58,7 +58,7 @@ const FAULTS: [Fault; 17] = [
         provider: "udp;ofi_rxd",
         behaviour: "endpoints_come_and_go",
         since: 1,
-        what: "one that comes at the address of one that has gone crashes whoever knew that (`rxd-endpoint-at-a-used-address-crashes-its-peer`)",
+        what: "one that comes at the address of one that has gone crashes the peers that knew the former one (`rxd-endpoint-at-a-used-address-crashes-its-peer`)",
     },
     Fault {
         provider: "shm",

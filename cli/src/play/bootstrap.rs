@@ -81,7 +81,7 @@ impl Connection {
         let mut last = io::Error::new(ErrorKind::InvalidInput, "the name has no address");
         for address in to.to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, ATTEMPT) {
-                // Where nobody listens yet at a port that is also one for clients, a client may be connected to itself.
+                // Without a listener at a port that is also one for clients, a client may be connected to itself.
                 Ok(stream) if stream.local_addr()? == stream.peer_addr()? => last = ErrorKind::ConnectionRefused.into(),
                 Ok(stream) => return Ok(stream),
                 Err(error) => last = error,

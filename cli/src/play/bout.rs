@@ -7,7 +7,7 @@ use loom_core::vocabulary::{ImmediateData, Tag};
 use crate::play::setup::Op;
 use crate::text::size_text;
 
-/// So many rounds of one operation with one size.
+/// Rounds of one operation with one size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bout {
     pub(crate) op: Op,

@@ -35,7 +35,7 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(link: Link, timeout: Duration, interrupted: &Arc<AtomicBool>) -> Self {
-        // With one processor, whoever spins keeps the other side from answering.
+        // With one processor, a side that spins keeps the other side from answering.
         let processors = thread::available_parallelism().map_or(1, usize::from);
         Session {
             link,

@@ -46,7 +46,7 @@ pub use bump::BumpArena;
 pub type Arena<'m> = BumpArena<Borrowed<'m>>;
 
 /// Why the memory of an [`Arena`] is there.
-#[allow(unnameable_types, reason = "nobody has to name it")]
+#[allow(unnameable_types, reason = "programs do not need to name it")]
 #[derive(Debug)]
 pub struct Borrowed<'m> {
     _memory: PhantomData<&'m mut [MaybeUninit<u8>]>,
@@ -86,7 +86,7 @@ impl<'m> Arena<'m> {
 pub type OwnedArena<A> = BumpArena<Owned<A>>;
 
 /// Why the memory of an [`OwnedArena`] is there.
-#[allow(unnameable_types, reason = "nobody has to name it")]
+#[allow(unnameable_types, reason = "programs do not need to name it")]
 #[derive(Debug)]
 pub struct Owned<A: Allocator> {
     _block: Block<A>,

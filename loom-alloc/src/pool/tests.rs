@@ -181,7 +181,7 @@ fn threads_share_a_pool() {
         });
         threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
     });
-    assert!(got > 20_000, "{got}: nobody got anything");
+    assert!(got > 20_000, "{got}: the threads got too few blocks");
     assert_eq!((take_all(&POOL, layout(64, 64)).len(), take_all(&shared, layout(64, 64)).len()), (6, 6));
 }
 

@@ -54,7 +54,7 @@ use crate::vocabulary::{AtomicOp, Datatype};
     message = "`{Self}` is not a datatype of `fi_atomic`",
     note = "integers of 8 to 128 bits, `f32`, `f64`, and `Complex` of the two are"
 )]
-#[expect(private_bounds, reason = "nobody else implements it")]
+#[expect(private_bounds, reason = "other crates do not implement it")]
 pub unsafe trait Element: Compute + Copy + fmt::Debug + Send + Sync + 'static {
     /// libfabric's name for it.
     const DATATYPE: Datatype;
@@ -226,7 +226,7 @@ pub struct Atomic {
 /// let sum = BaseOp::<u32>::SUM;
 /// assert_eq!(sum.atomic(), Atomic { form: Form::Base, datatype: Datatype::UINT32, op: AtomicOp::SUM });
 /// ```
-#[expect(private_bounds, reason = "nobody else implements it")]
+#[expect(private_bounds, reason = "other crates do not implement it")]
 pub trait Operation: Copy + fmt::Debug + Sealed {
     /// What it computes with.
     type Element: Element;

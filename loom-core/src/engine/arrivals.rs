@@ -143,7 +143,7 @@ impl fmt::Debug for ArrivalKey {
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "whoever waits is told once"]
+#[must_use = "a wait ends with this value, which is given once"]
 pub struct Arrived {
     /// Who has waited for them.
     pub key: ArrivalKey,

@@ -131,7 +131,7 @@ pub(super) fn turn_of<'a>(net: &Net, own: &'a LocalState, head: &MessageCell) ->
 #[inline(never)]
 fn turn_of_numbered<'a>(net: &Net, own: &'a LocalState, head: &MessageCell) -> Turn<'a> {
     let Some(arriving) = own.arrivals.from(head.message.from.get()) else {
-        debug_assert!(false, "messages are numbered on the way to whoever has accepted a lane");
+        debug_assert!(false, "messages are numbered on the way to an endpoint that has accepted a lane");
         return Turn::Now(None);
     };
     if number_in_pair(arriving.next.get()) != head.message.in_pair() && !catch_up(net, own, arriving, head) {

@@ -114,7 +114,7 @@ unsafe impl<'n> MemoryRegions for Soft<'n> {
         }
         let (net, access) = (domain.net, attr.access);
         let of_endpoint = domain.modes.mr_mode.contains(MrMode::ENDPOINT);
-        let reached = if of_endpoint { Reached::by_nobody() } else { Reached::through(domain.number) };
+        let reached = if of_endpoint { Reached::by_none() } else { Reached::through(domain.number) };
         let exposed = Exposed { ptr: memory.ptr(), len: memory.len(), access, domain: domain.number, reached };
         let mut numbers = net.opening.lock();
         let (index, region) = (0u16..).zip(net.regions()).find(|(_, region)| region.is_free()).ok_or(Errno::ENOMR)?;

@@ -34,13 +34,13 @@ pub(super) struct Exposed {
 pub(super) struct Reached {
     /// The endpoints of this domain, ...
     domain: u32,
-    /// ... or if it is [`NOBODY`](Self::NOBODY), the one with this fabric address.
+    /// ... or if it is [`NO_DOMAIN`](Self::NO_DOMAIN), the one with this fabric address.
     endpoint: AtomicU64,
 }
 
 impl Reached {
     /// Where a domain's number is; domains are counted [from one](super::numbers::Numbers::domain).
-    const NOBODY: u32 = 0;
+    const NO_DOMAIN: u32 = 0;
 
     /// By all endpoints of a domain.
     pub(super) fn through(domain: u32) -> Self {
@@ -48,8 +48,8 @@ impl Reached {
     }
 
     /// By none yet. (No endpoint is at the last place, so that none has such an address.)
-    pub(super) fn by_nobody() -> Self {
-        Reached::through(Self::NOBODY)
+    pub(super) fn by_none() -> Self {
+        Reached::through(Self::NO_DOMAIN)
     }
 }
 

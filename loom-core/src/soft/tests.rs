@@ -65,7 +65,7 @@ fn region_closes_when_the_last_of_its_users_has_left() {
     let mut byte = 0_u8;
     for (round, users) in (1..=100).zip((1..=5).cycle()) {
         let region = Region::new();
-        let (ptr, reached) = (NonNull::from_mut(&mut byte), Reached::by_nobody());
+        let (ptr, reached) = (NonNull::from_mut(&mut byte), Reached::by_none());
         let key = region.open(0, round, Exposed { ptr, len: 1, access: Access::REMOTE_WRITE, domain: 1, reached });
         let guards: Vec<_> = (0..users).map(|_| region.enter(key).unwrap()).collect();
         let left = AtomicBool::new(false);

@@ -143,7 +143,7 @@ pub(super) fn measure(run: &mut Run) -> Result<(), Failure> {
     }
     let labels = Labels {
         name: "peers",
-        title: "Datagrams of 8 B to any of so many peers, and their receives",
+        title: "Datagrams of 8 B to any of a number of peers, and their receives",
         note: "Every address of 127.0.0.0/8 is this machine, so that an endpoint which listens at all addresses gets what is sent to any of a million peers. Most of the time is that of the operating system: the same datagrams by calls of sockets stand beside.",
         x: "peers",
         y: "ns per message",

@@ -93,7 +93,7 @@ pub(super) fn measure(run: &mut Run) -> Result<(), Failure> {
     }
     let labels = Labels {
         name: "endpoints",
-        title: "A tagged message of 8 B and its receive, while so many endpoints are open (software transport)",
+        title: "A tagged message of 8 B and its receive, by the number of open endpoints (software transport)",
         note: "One pair exchanges messages; or one endpoint sends to any of the others. An endpoint takes 64 messages and 64 receives. Two are the least there can be.",
         x: "open endpoints",
         y: "ns per message",

@@ -54,7 +54,7 @@ pub(super) fn measure(run: &mut Run) -> Result<(), Failure> {
     let figures = [("endpoint", last(0)), ("endpoint_small", last(1)), ("peer", last(2)), ("operation", last(4))];
     let labels = Labels {
         name: "memory",
-        title: "Memory of each endpoint, peer, operation and receive, as so many of them are opened",
+        title: "Memory of each endpoint, peer, operation and receive, by the number of them that are open",
         note: "From the layouts that the objects say they take. libfabric's own memory is not in it.",
         x: "how many",
         y: "bytes for each",

@@ -102,8 +102,8 @@ pub(super) fn measure_in_flight(run: &mut Run) -> Result<(), Failure> {
     }
     let labels = Labels {
         name: "in_flight",
-        title: "Tagged messages of 8 B, so many posted before their completions are taken, on one thread",
-        note: "So many receives and sends are posted, and then their completions are taken.",
+        title: "Tagged messages of 8 B, by the number posted before their completions are taken, on one thread",
+        note: "This number of receives and sends is posted, and then their completions are taken.",
         x: "messages in flight",
         y: "ns per message",
     };

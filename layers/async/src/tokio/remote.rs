@@ -176,7 +176,7 @@ impl<Q, A> Requests<Q, A> {
 /// assert_eq!(given_up, Some(true));
 /// # Ok::<_, std::io::Error>(())
 /// ```
-#[must_use = "whoever asks waits"]
+#[must_use = "the task that asked waits for the answer"]
 pub struct Request<Q, A> {
     body: Q,
     reply: oneshot::Sender<A>,

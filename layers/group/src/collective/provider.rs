@@ -51,7 +51,7 @@ impl<'m, T: Collectives, B: Packet> Provides<'m, T, B> for CollectiveGroup<'m, T
 }
 
 /// The provider's group of the members of a team: a [`CollectiveGroup`], for [`Team::with_provider`].
-#[expect(private_bounds, reason = "nobody else implements it")]
+#[expect(private_bounds, reason = "other crates do not implement it")]
 pub trait ProviderGroup<'m, T: Transport, B: Packet>: Provides<'m, T, B> {}
 
 impl<'m, T: Collectives, B: Packet> ProviderGroup<'m, T, B> for CollectiveGroup<'m, T, B> {}

@@ -212,8 +212,8 @@ impl<A: Allocator> AddressSet<A> {
     #[doc(alias = "fi_av_set_insert")]
     pub fn insert(&mut self, peer: Peer) -> Result<bool, SetFull> {
         match self.meets(peer) {
-            Meets::Nobody if self.len < self.capacity => self.append(peer),
-            Meets::Nobody => return Err(SetFull),
+            Meets::NoMember if self.len < self.capacity => self.append(peer),
+            Meets::NoMember => return Err(SetFull),
             Meets::Earlier(earlier) => {
                 self.remove(earlier);
                 self.append(peer);
@@ -228,10 +228,10 @@ impl<A: Allocator> AddressSet<A> {
         self.len += 1;
     }
 
-    /// Whom a peer meets that is to be inserted.
+    /// Which member of the set a peer meets that is to be inserted.
     fn meets(&self, peer: Peer) -> Meets {
         match self.in_place_of(peer) {
-            None if peer.index() < self.places => Meets::Nobody,
+            None if peer.index() < self.places => Meets::NoMember,
             Some((_, member)) if member.is_before(peer) => Meets::Earlier(member),
             _ => Meets::Itself,
         }
@@ -293,14 +293,14 @@ impl<A: Allocator> AddressSet<A> {
 
     /// Adds peers of different places, all or none.
     fn extend<I: Iterator<Item = Peer>>(&mut self, peers: impl Fn() -> I) -> Result<(), SetFull> {
-        let new = peers().filter(|peer| matches!(self.meets(*peer), Meets::Nobody)).count();
+        let new = peers().filter(|peer| matches!(self.meets(*peer), Meets::NoMember)).count();
         if new > (self.capacity - self.len) as usize {
             return Err(SetFull);
         }
         // A table can get more peers meanwhile: those have not been counted.
         let mut left = new;
         for peer in peers() {
-            if matches!(self.meets(peer), Meets::Nobody) {
+            if matches!(self.meets(peer), Meets::NoMember) {
                 let Some(fewer) = left.checked_sub(1) else { continue };
                 left = fewer;
             }
@@ -322,9 +322,9 @@ impl<A: Allocator> AddressSet<A> {
     }
 }
 
-/// Whom a peer meets in a set.
+/// Which member a peer meets in a set.
 enum Meets {
-    Nobody,
+    NoMember,
     /// A stale one of the same place.
     Earlier(Peer),
     /// Itself, or a later one of its place; or it is of another vector.

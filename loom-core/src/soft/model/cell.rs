@@ -136,7 +136,7 @@ fn an_offer_through_both_lists() {
         assert!(inbox.push(generation, 0, cells.link(0)));
         let home = cells.follow(returns.take());
         if home == [0] {
-            assert!(offer.is(State::Done), "nobody revoked it");
+            assert!(offer.is(State::Done), "the offer was not revoked");
             buffer.write(6);
         }
         let copied = receiver.join().unwrap();

@@ -20,7 +20,11 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         ("many_peers_may_be_inserted_at_once", MSG, many_peers_may_be_inserted_at_once),
         ("refused_addresses_keep_no_others_out", MSG, refused_addresses_keep_no_others_out),
         ("address_vector_is_filled_to_its_last_place", MSG, address_vector_is_filled_to_its_last_place),
-        ("program_may_use_the_vector_while_it_is_told_of_peers", MSG, program_may_use_the_vector_while_it_is_told),
+        (
+            "program_may_use_the_vector_while_peers_are_reported",
+            MSG,
+            program_may_use_the_vector_while_peers_are_reported,
+        ),
         ("peers_may_be_inserted_by_their_range", MSG, peers_may_be_inserted_by_their_range),
         ("peer_is_found_by_its_address", MSG, peer_is_found_by_its_address),
         ("address_that_was_removed_may_be_inserted_again", MSG, address_that_was_removed_may_be_inserted_again),
@@ -136,7 +140,7 @@ fn address_vector_is_filled_to_its_last_place<T: Transport + 'static>(info: &Inf
     });
 }
 
-fn program_may_use_the_vector_while_it_is_told<T: Transport + 'static>(info: &Info<T>) {
+fn program_may_use_the_vector_while_peers_are_reported<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         let ends = more(pair, 2);
         let good = addresses(&ends);

@@ -34,10 +34,14 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         ("closed_endpoint_gives_its_buffers_back", MSG, closed_endpoint_gives_its_buffers_back),
         ("completed_operations_survive_the_close_of_their_endpoint", MSG, completed_operations_survive_the_close),
         ("slots_of_a_closed_endpoint_can_be_used_again", MSG, slots_of_a_closed_endpoint_can_be_used_again),
-        ("closing_in_the_middle_of_a_long_message_hurts_nobody", MSG, closing_in_the_middle_of_a_long_message),
+        (
+            "closing_in_the_middle_of_a_long_message_harms_no_other_endpoint",
+            MSG,
+            closing_in_the_middle_of_a_long_message,
+        ),
         ("reads_in_flight_come_back_with_their_endpoint", RMA, reads_in_flight_come_back_with_their_endpoint),
         (
-            "messages_to_an_endpoint_that_was_closed_before_hurt_nobody",
+            "messages_to_an_endpoint_that_was_closed_before_harm_no_other_endpoint",
             MSG,
             messages_to_an_endpoint_that_was_closed_before,
         ),

@@ -18,7 +18,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         ("a_peek_finds_what_has_arrived", TAGGED, a_peek_finds_what_has_arrived),
         ("a_peek_of_nothing_says_so", TAGGED, a_peek_of_nothing_says_so),
         ("a_peek_asks_for_a_tag_and_a_source", TAGGED, a_peek_asks_for_a_tag_and_a_source),
-        ("a_claimed_message_is_nobody_elses", TAGGED, a_claimed_message_is_nobody_elses),
+        ("a_claimed_message_matches_no_other_receive", TAGGED, a_claimed_message_matches_no_other_receive),
         ("claims_need_a_queue_for_them", TAGGED, claims_need_a_queue_for_them),
         ("a_discarded_message_is_gone", TAGGED, a_discarded_message_is_gone),
         ("a_claimed_message_can_be_discarded", TAGGED, a_claimed_message_can_be_discarded),
@@ -173,7 +173,7 @@ fn a_peek_asks_for_a_tag_and_a_source<T: Transport + 'static>(info: &Info<T>) {
     });
 }
 
-fn a_claimed_message_is_nobody_elses<T: Transport + 'static>(info: &Info<T>) {
+fn a_claimed_message_matches_no_other_receive<T: Transport + 'static>(info: &Info<T>) {
     on_peeking_pair(info, |pair| {
         if !claims(pair) {
             return;

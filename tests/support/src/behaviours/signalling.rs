@@ -19,7 +19,7 @@ use crate::memory::allocator;
 pub fn cases<T: Signals + 'static>() -> Vec<Behaviour<T>> {
     vec![
         ("a_signal_wakes_the_sleeper_up", MSG, a_signal_wakes_the_sleeper_up),
-        ("a_signal_that_nobody_waits_for_ends_one_sleep", MSG, a_signal_that_nobody_waits_for_ends_one_sleep),
+        ("a_signal_without_a_sleeper_ends_one_sleep", MSG, a_signal_without_a_sleeper_ends_one_sleep),
         ("a_signal_makes_the_descriptor_readable", MSG, a_signal_makes_the_descriptor_readable),
         ("signals_lose_no_completion", MSG, signals_lose_no_completion),
         ("what_cannot_be_slept_on_cannot_be_signalled", MSG, what_cannot_be_slept_on_cannot_be_signalled),
@@ -58,7 +58,7 @@ fn a_signal_wakes_the_sleeper_up<T: Signals + 'static>(info: &Info<T>) {
     });
 }
 
-fn a_signal_that_nobody_waits_for_ends_one_sleep<T: Signals + 'static>(info: &Info<T>) {
+fn a_signal_without_a_sleeper_ends_one_sleep<T: Signals + 'static>(info: &Info<T>) {
     on_sleepy_pair(info, |pair| {
         let signaller = pair.cq.signaller().expect("a signaller");
         // Two are one.
