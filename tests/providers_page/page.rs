@@ -161,7 +161,7 @@ impl Page<'_> {
         let cells: Vec<_> = self.cells.iter().filter(|cell| refused.contains(&cell.behaviour)).collect();
         for behaviour in *refused {
             if !cells.iter().any(|cell| !cell.is_granted && cell.behaviour == *behaviour) {
-                faults.insert(format!("{name:?}: a behaviour is granted everywhere: {behaviour:?}"));
+                faults.insert(format!("{name:?}: no provider refuses {behaviour:?}: correct its name, or take it out"));
             }
         }
         // What holds in spite of the refusal is another feature.
