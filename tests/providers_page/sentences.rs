@@ -78,7 +78,10 @@ const FEATURES: &[Feature] = &[
         name: "peeks",
         refused: &["a peek finds what has arrived", "a peek of nothing says so", "a peek asks for a tag and a source"],
     },
-    Feature { name: "claims", refused: &["a claimed message matches no other receive", "claims end with their endpoint"] },
+    Feature {
+        name: "claims",
+        refused: &["a claimed message matches no other receive", "claims end with their endpoint"],
+    },
     Feature { name: "discards", refused: &["a discarded message is gone", "a claimed message can be discarded"] },
     Feature {
         name: "multi-receives",

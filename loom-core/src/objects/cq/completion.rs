@@ -35,7 +35,7 @@ use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData};
 ///         break event;
 ///     }
 /// };
-/// assert_eq!((event.data(), event.len()), (Some(ImmediateData(7)), 16));
+/// assert_eq!(event.data(), Some(ImmediateData(7)));
 /// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```

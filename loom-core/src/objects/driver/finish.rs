@@ -136,11 +136,12 @@ impl<T: Transport, B: Buffer> Future for Finish<'_, T, B> {
 /// # #[cfg(feature = "std")] {
 /// use loom_core::atomic::FetchOp;
 /// use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
-/// use loom_core::{Access, Av, Cq, Domain, Mr};
+/// use loom_core::{Access, Av, Caps, Cq, Domain, Hints, Mr};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::ATOMIC, ..Hints::default() };
+/// # let domain = Domain::open(&network.query(&hints)?)?;
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;

@@ -22,7 +22,7 @@ pub trait Sealed {}
 /// use loom_core::error::PostError;
 /// use loom_core::objects::endpoint::{Endpoint, Has, Transmits};
 /// use loom_core::objects::query::{Rdm, Tagged, Writes};
-/// use loom_core::{Av, Cq, Domain, OpKey, Tag, Transport};
+/// use loom_core::{Av, Cq, Domain, Forever, OpKey, Tag, Transport};
 ///
 /// /// Sends a tagged message: over an endpoint that was opened through a query for `Tagged`, and over one without a query.
 /// fn send<T, K>(endpoint: &Endpoint<'_, T, Vec<u8>, K>, to: K::To) -> Result<OpKey, PostError>
@@ -39,8 +39,9 @@ pub trait Sealed {}
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
-/// send(&alice, to_bob)?;
-/// send(&alice.only::<(Rdm, Tagged)>()?, to_bob)?;
+/// cq.retry(Forever, || send(&alice, to_bob))?;
+/// let tagged = alice.only::<(Rdm, Tagged)>()?;
+/// cq.retry(Forever, || send(&tagged, to_bob))?;
 /// // Does not compile: `send(&alice.only::<(Rdm, Writes)>()?, to_bob)`
 /// assert!(alice.only::<(Rdm, Writes)>().is_ok());
 /// # }

@@ -290,8 +290,10 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// cq.finish(written, Forever)?.result()?;
     /// // Peers may write at any time, so a program copies what it reads.
     /// let mut bytes = [0; 4];
-    /// region.window().copy_to(8, &mut bytes)?;
-    /// assert_eq!(bytes, [7; 4]);
+    /// while bytes != [7; 4] {
+    ///     cq.progress()?;
+    ///     region.window().copy_to(8, &mut bytes)?;
+    /// }
     /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```

@@ -228,11 +228,11 @@ impl<T: Transport, I: Iterator<Item = Info<T>>, Q: Query> Ranked<I, Q> {
     /// use loom_core::objects::query::{Messages, Query};
     /// use loom_core::soft::{Network, NetworkAttr};
     ///
-    /// let networks = [32, 256].map(|eager_size| Network::new(NetworkAttr { eager_size, ..NetworkAttr::DEFAULT }));
-    /// let infos = networks.iter().flatten().filter_map(|network| network.query(&Messages::HINTS));
+    /// let networks = [32, 64].map(|eager_size| Network::new(NetworkAttr { eager_size, ..NetworkAttr::DEFAULT }));
+    /// let infos = networks.iter().flatten().filter_map(|network| network.query(&Messages::HINTS).ok());
     /// // The first one that injects the program's headers.
-    /// let info = Messages::ranked(infos).first_where(|info| info.attributes().tx.inject_size >= 100);
-    /// assert_eq!(info.map(|info| info.attributes().tx.inject_size), Some(256));
+    /// let info = Messages::ranked(infos).first_where(|info| info.attributes().tx.inject_size >= 50);
+    /// assert_eq!(info.map(|info| info.attributes().tx.inject_size), Some(64));
     /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```

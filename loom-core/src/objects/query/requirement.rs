@@ -195,9 +195,8 @@ impl Query for Messages {
 /// let [alice, bob] = [cq.endpoint_for::<Tagged>(&av)?, cq.endpoint_for::<Tagged>(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
 /// cq.post(b"hello".to_vec(), Forever, |message| alice.tagged_send(to_bob, Tag(7), message))?;
-/// // The group has peeks, too.
-/// let peek = cq.finish_peek(bob.tagged_peek(Source::Any, TagMatch::any())?, Forever)?;
-/// assert_eq!(peek.message()?.map(|found| found.tag), Some(Tag(7)));
+/// let received = cq.post(vec![0; 5], Forever, |room| bob.tagged_recv(Source::Any, TagMatch::any(), room))?;
+/// assert_eq!(cq.finish(received, Forever)?.result()?.tag(), Some(Tag(7)));
 /// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```

@@ -107,7 +107,7 @@ bitflags::bitflags! {
     /// let tx_attr = TxAttributes { comp_order: CompOrder::STRICT, ..TxAttributes::UNSPEC };
     /// let ordered = network.query(&Hints { tx_attr, ..Hints::default() });
     /// // Where that is not granted, it tells them apart by their keys.
-    /// assert!(ordered.is_none() && network.info().attributes().tx.comp_order == CompOrder::NONE);
+    /// assert!(ordered.is_err() && network.info().attributes().tx.comp_order == CompOrder::NONE);
     /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
