@@ -240,6 +240,21 @@ fn a_number_needs_no_look_up() {
 }
 
 #[test]
+fn names_of_endpoints_of_shared_memory_cannot_be_chosen() {
+    let source: EndpointAddr = "fi_shm://chosen".parse().unwrap();
+    let named = Hints { node: Some("127.0.0.1"), listen: true, ..of("shm") };
+    for hints in [named, Hints { source: Some(&source), ..of("shm") }] {
+        assert_eq!(Ofi::<Local>::query(&hints).map(drop), Err(QueryError::ChosenName));
+    }
+    // Without a provider's name, the others are found.
+    let any = Hints { node: Some("127.0.0.1"), listen: true, ..Hints::default() };
+    let found = all(&any);
+    assert!(!found.is_empty() && found.iter().all(|info| !["shm", "sm2"].contains(&info.provider())));
+    // As a node alone, it is a peer.
+    assert!(Ofi::<Local>::query(&Hints { node: Some("127.0.0.1"), ..of("shm") }).is_ok());
+}
+
+#[test]
 fn keys_are_lent_for_the_question_only() {
     for provider in ["shm", "tcp;ofi_rxm"] {
         let key = vec![7; 16];

@@ -113,9 +113,14 @@ pub enum QueryError {
     },
     /// [`Hints::listen`] names this side's own address, but there is neither node nor service.
     NothingToListenOn,
+    /// [`Hints::listen`] or [`Hints::source`] would name endpoints of shared memory (`shm`, `sm2`), and nothing else fits: two processes that
+    /// choose one name crash in libfabric. Without both hints, each endpoint gets a name of its own.
+    ChosenName,
     /// Something else that libfabric reports.
     Errno(Errno),
 }
+
+const CHOSEN_NAME: &str = "endpoints of shared memory choose their names themselves: leave out `listen` and `source`";
 
 impl fmt::Display for QueryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -133,6 +138,7 @@ impl fmt::Display for QueryError {
             QueryError::InteriorNul(field) => write!(f, "the {field} has a zero byte in it"),
             QueryError::TooLong { field, max } => write!(f, "the {field} is longer than {max} bytes"),
             QueryError::NothingToListenOn => f.write_str("listening needs a node or a service"),
+            QueryError::ChosenName => f.write_str(CHOSEN_NAME),
             QueryError::Errno(errno) => write!(f, "fi_getinfo: {errno}"),
         }
     }
@@ -153,6 +159,7 @@ impl From<QueryError> for Error {
             QueryError::InteriorNul(_) => "a text of the hints has a zero byte in it",
             QueryError::TooLong { .. } => "a text of the hints is too long",
             QueryError::NothingToListenOn => "listening needs a node or a service",
+            QueryError::ChosenName => CHOSEN_NAME,
             QueryError::Errno(errno) => return Self::Provider(errno),
         })
     }
@@ -231,6 +238,12 @@ impl<L: Level> Ofi<L> {
         };
         drop(request);
         let mut list = found(code, raw)?;
+        if hints.listen || hints.source.is_some() {
+            list.retain(|info| !quirks::are_named_by_processes(info));
+            if list.is_empty() {
+                return Err(QueryError::ChosenName);
+            }
+        }
         let asked = hints.caps.union(hints.rx_attr.caps);
         list.retain(|info| {
             info.is_named(hints.provider, hints.fabric, hints.domain)

@@ -18,6 +18,11 @@ fn has_layer(info: &RawInfo, name: &str) -> bool {
     layers(info).any(|layer| layer == name)
 }
 
+/// Whether processes meet by names of endpoints in shared memory. Two that have one name crash in 1.17, and do not reach each other in 2.5.
+pub(super) fn are_named_by_processes(info: &RawInfo) -> bool {
+    has_layer(info, "shm") || has_layer(info, "sm2")
+}
+
 /// Changes what an info says, so that its endpoints do not have what they cannot have.
 pub(super) fn correct(info: &mut RawInfo) {
     have_keys_checked(info);
