@@ -55,7 +55,7 @@ impl Parts {
             (self.library.is_some(), "libfabric.so.1", "libfabric-dev"),
             (self.headers.is_some(), "the header rdma/fabric.h", "libfabric-dev"),
             (self.pkg_config.is_some(), "pkg-config", "pkg-config"),
-            // Without pkg-config nobody knows.
+            // Only pkg-config tells that.
             (
                 self.described.is_some() || self.pkg_config.is_none(),
                 "libfabric.pc, which pkg-config reads",
