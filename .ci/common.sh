@@ -43,9 +43,10 @@ DAY=$((10#$(date +%j)))
 
 nightly() { rustup toolchain list 2>/dev/null | grep -q '^nightly'; }
 
-# A tool of cargo from crates.io, under target/ci.
+# A version of a tool of cargo from crates.io, under target/ci.
 cargo_tool() {
-    [ -x "$TOOLS/bin/$1" ] || cargo install --quiet --debug --locked "$1" --version "$2" --root "$TOOLS" --target-dir "$TOOLS/build"
+    grep -qsF "\"$1 $2 " "$TOOLS/.crates.toml" ||
+        cargo install --quiet --debug --locked "$1" --version "$2" --root "$TOOLS" --target-dir "$TOOLS/build"
 }
 
 # Runs a command and fails if it does, or if its test runners executed no test.

@@ -71,7 +71,7 @@ PAIRS
     unset LOOM_HOSTS
     # Without the cable nothing arrives.
     ip -n "$name-b" link set "veth-b$BASHPID" down
-    fails_with "cannot connect to 10.77.0.1:47602" timeout 30 "${at_b[@]}" "$programs/pingpong" --transport libfabric \
+    fails_with "cannot connect to 10.77.0.1:47602" timeout 30 "${at_b[@]}" "$programs/pingpong" \
         --provider 'tcp;ofi_rxm' --node 10.77.0.2 --connect 10.77.0.1:47602 --timeout 1
     no_hosts "$name"
     trap - EXIT
