@@ -113,8 +113,8 @@ pub enum QueryError {
     },
     /// [`Hints::listen`] names this side's own address, but there is neither node nor service.
     NothingToListenOn,
-    /// [`Hints::listen`] or [`Hints::source`] would name endpoints of shared memory (`shm`, `sm2`), and nothing else fits: two processes that
-    /// choose one name crash in libfabric. Without both hints, each endpoint gets a name of its own.
+    /// [`Hints::listen`] or [`Hints::source`] would name endpoints of shared memory (`shm`, `sm2`), and nothing else fits. Two processes that
+    /// choose one name crash with libfabric 1.17, and do not reach each other with 2.5. Without both hints, each endpoint gets a name of its own.
     ChosenName,
     /// Something else that libfabric reports.
     Errno(Errno),
@@ -196,6 +196,7 @@ impl<L: Level> Ofi<L> {
     /// # Errors
     /// - [`QueryError::NoMatch`] if nothing fits.
     /// - [`QueryError::LibraryTooOld`] if a library older than the headers was loaded.
+    /// - [`QueryError::ChosenName`] if only providers fit whose endpoints the hints would name.
     /// - The others if the hints cannot be handed to libfabric, or for what else it reports.
     ///
     /// # References

@@ -136,7 +136,10 @@ impl Page<'_> {
                 faults.insert(format!("no test runs over {name:?}: take it out of PROVIDERS"));
             }
         }
-        for (at, Exception { about, note, .. }) in exceptions.iter().enumerate() {
+        for (at, Exception { about, note, sentence }) in exceptions.iter().enumerate() {
+            if sentence.ends_with('.') {
+                faults.insert(format!("{sentence:?}: the page adds the full stop"));
+            }
             if !features.iter().any(|feature| feature.name == *about) {
                 faults.insert(format!("no feature has the name {about:?}: add it to FEATURES"));
             }

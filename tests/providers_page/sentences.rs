@@ -13,14 +13,14 @@ pub(crate) const WORDS: Words<'_> = Words {
 const INTRODUCTION: &str = "\
 # What differs between providers
 
-This page says where a provider of libfabric differs from loom's documentation. All else was shown to hold, by tests that move data and
-check it, over libfabric 1.17 and 2.5. A version in brackets means that a statement holds with that version only.
+This page says where a provider of libfabric differs from loom's documentation. All else that the tests try was shown to hold: they move
+data and check it, over libfabric 1.17 and 2.5. A version in brackets means that a statement holds with that version only.
 
 [behaviours.md](behaviours.md) lists every tested behaviour by provider and version, and names the programs in C that show the faults.
 [limits.md](limits.md) says what a program can do about them. `cargo test --test providers_page` compares this page with behaviours.md.
 
 In the table, an empty cell means that the provider has the feature; `*`, that it has the feature with an exception, which stands in the
-provider's section or under [several providers](#several-providers); `no`, that loom refuses the request with an error, or that an exception
+provider's section or under [several providers](#several-providers), there maybe under another feature; `no`, that loom refuses the request with an error, or that an exception
 says why the feature is missing; `–`, that the tests do not try it there.
 ";
 

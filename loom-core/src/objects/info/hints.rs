@@ -66,7 +66,8 @@ pub struct Hints<'a> {
     /// Authorization key of the endpoint, where it is not the domain's.
     pub endpoint_auth_key: Option<&'a [u8]>,
     /// This side's address, where there is no `node` and no `service`: a socket address, or a string with its zero byte, in the
-    /// form of `addr_format` if there is one. Others are refused: loom could not tell whether they are whole.
+    /// form of `addr_format` if there is one. Others are refused: loom could not tell whether they are whole. Over `shm` and `sm2` it is
+    /// refused, as [`Hints::listen`] is.
     #[doc(alias = "src_addr")]
     pub source: Option<&'a EndpointAddr>,
     /// The peer's address, as [`Hints::source`].
@@ -76,7 +77,8 @@ pub struct Hints<'a> {
     pub node: Option<&'a str>,
     /// Port number or service name.
     pub service: Option<&'a str>,
-    /// `node` and `service` name this side's own address (`FI_SOURCE`).
+    /// `node` and `service` name this side's own address (`FI_SOURCE`). Over `shm` and `sm2` that is refused: two processes that choose one
+    /// name crash with libfabric 1.17, and do not reach each other with 2.5.
     #[doc(alias = "FI_SOURCE")]
     pub listen: bool,
     /// `node` is a number, so that no name need be looked up (`FI_NUMERICHOST`; the providers of libfabric 1.17 do it all the
