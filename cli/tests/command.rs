@@ -135,6 +135,20 @@ fn a_drawing_that_cannot_be_written_ends_a_bench_at_once() {
     assert!(stdout.is_empty() && stderr.contains("cannot write the drawing") && stderr.contains("--svg"), "{stderr}");
 }
 
+/// A file that was there before keeps its contents.
+#[test]
+fn a_bench_without_results_leaves_no_new_drawing() {
+    let status = if cfg!(feature = "libfabric") { 1 } else { 2 };
+    let (new, old) = (scratch("new.svg"), scratch("old.svg"));
+    let _ = std::fs::remove_file(&new);
+    std::fs::write(&old, "old").unwrap();
+    for file in [&new, &old] {
+        said(status, &["bench", "--provider", "magic", "--svg", file.to_str().unwrap()]);
+    }
+    assert!(!new.exists());
+    assert_eq!(std::fs::read_to_string(old).unwrap(), "old");
+}
+
 /// The outputs are a terminal: what is measured is shown, also beside JSON.
 #[test]
 fn progress_is_shown_on_a_terminal() {
