@@ -81,6 +81,16 @@ fn doctor_names_variables_that_change_behaviour() {
     }
 }
 
+#[test]
+fn doctor_finds_that_pkg_config_does_not_start() {
+    let (_, text) = said_with(("PKG_CONFIG", "/no/such/program"), &["doctor", "--json"]);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let finding = report["findings"].as_array().unwrap().iter().find(|finding| finding["subject"] == "building");
+    let text = finding.unwrap()["text"].as_str().unwrap();
+    assert!(text.contains("pkg-config (what PKG_CONFIG names does not start)"), "{text}");
+    assert!(!text.contains("libfabric.pc"), "{text}");
+}
+
 /// What is missing to build with libfabric is said, and nothing else is to be installed.
 #[test]
 fn doctor_looks_for_what_a_build_needs() {
