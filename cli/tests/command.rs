@@ -23,6 +23,13 @@ fn said(status: i32, arguments: &[&str]) -> (String, String) {
     (stdout, stderr)
 }
 
+/// What a run with this variable said, on both outputs, and its status.
+fn said_with(variable: (&str, &str), arguments: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loom"));
+    let output = command.args(arguments).env(variable.0, variable.1).stdin(Stdio::null()).output().unwrap();
+    (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+}
+
 fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&said(0, arguments).0).unwrap()
 }
@@ -68,6 +75,20 @@ fn doctor_names_variables_that_change_behaviour() {
     assert!(text.contains("LOOM_UNTESTED=1 [2J"), "{text}");
     let mut other = text.lines().skip_while(|line| !line.contains("LOOM_OTHER=x"));
     assert!(other.nth(1).unwrap().contains("loom's own tests"), "{text}");
+    for (value, why) in [("tcp", "no other providers than these"), ("^shm", "leaves these providers out")] {
+        let (_, text) = said_with(("FI_PROVIDER", value), &["doctor"]);
+        assert!(text.contains(why), "{value}: {text}");
+    }
+}
+
+#[test]
+fn doctor_finds_that_pkg_config_does_not_start() {
+    let (_, text) = said_with(("PKG_CONFIG", "/no/such/program"), &["doctor", "--json"]);
+    let report: Value = serde_json::from_str(&text).unwrap();
+    let finding = report["findings"].as_array().unwrap().iter().find(|finding| finding["subject"] == "building");
+    let text = finding.unwrap()["text"].as_str().unwrap();
+    assert!(text.contains("pkg-config (what PKG_CONFIG names does not start)"), "{text}");
+    assert!(!text.contains("libfabric.pc"), "{text}");
 }
 
 /// What is missing to build with libfabric is said, and nothing else is to be installed.
@@ -122,6 +143,20 @@ fn a_drawing_that_cannot_be_written_ends_a_bench_at_once() {
     let lost = ["bench", "--provider", "soft", "--iterations", "10000000", "--svg", "/no/such/folder/x.svg"];
     let (stdout, stderr) = said(1, &lost);
     assert!(stdout.is_empty() && stderr.contains("cannot write the drawing") && stderr.contains("--svg"), "{stderr}");
+}
+
+/// A file that was there before keeps its contents.
+#[test]
+fn a_bench_without_results_leaves_no_new_drawing() {
+    let status = if cfg!(feature = "libfabric") { 1 } else { 2 };
+    let (new, old) = (scratch("new.svg"), scratch("old.svg"));
+    let _ = std::fs::remove_file(&new);
+    std::fs::write(&old, "old").unwrap();
+    for file in [&new, &old] {
+        said(status, &["bench", "--provider", "magic", "--svg", file.to_str().unwrap()]);
+    }
+    assert!(!new.exists());
+    assert_eq!(std::fs::read_to_string(old).unwrap(), "old");
 }
 
 /// The outputs are a terminal: what is measured is shown, also beside JSON.
@@ -262,13 +297,49 @@ fn doctor_says_what_each_fault_is() {
 #[test]
 fn a_provider_that_is_not_there_is_named_with_the_variable_that_hides_it() {
     let arguments = ["bench", "--provider", "tcp;ofi_rxm", "--sizes", "8"];
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_loom")).args(arguments).env("FI_PROVIDER", "nosuch").output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("it has none") && said.contains("FI_PROVIDER=nosuch leaves out"), "{said}");
+    let (_, said) = said_with(("FI_PROVIDER", "nosuch"), &arguments);
+    assert!(said.contains("it has none") && said.contains("FI_PROVIDER=nosuch leaves out all other"), "{said}");
+    let (_, said) = said_with(("FI_PROVIDER", "^shm"), &["bench", "--provider", "shm", "--sizes", "8"]);
+    assert!(said.contains("no provider `shm`") && said.contains("FI_PROVIDER=^shm leaves out shm"), "{said}");
 }
 
-/// Nor is a table begun, or said how much was verified.
+/// No option is wrong: the status is not that of wrong options.
+#[cfg(feature = "libfabric")]
+#[test]
+fn a_bench_of_two_processes_without_the_usual_providers_fails() {
+    let (status, said) = said_with(("FI_PROVIDER", "nosuch"), &["bench", "--processes", "2"]);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.contains("are not here") && said.contains("FI_PROVIDER=nosuch leaves out"), "{said}");
+}
+
+/// `shm` with a single receive at a time cannot measure batches of messages; `tcp;ofi_rxm` does not read its variable.
+#[cfg(feature = "libfabric")]
+#[test]
+fn a_usual_provider_that_fails_does_not_end_a_bench() {
+    let run = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loom"));
+        command.args(["bench", "--processes", "2", "--sizes", "8", "--iterations", "50", "--timeout", "5", "--json"]);
+        let output = command.args(options).env("FI_SHM_RX_SIZE", "1").stdin(Stdio::null()).output();
+        let Output { status, stdout, stderr } = output.unwrap();
+        let (report, stderr) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
+        assert_eq!(status.code(), Some(1), "{report}{stderr}");
+        (serde_json::from_str::<Value>(&report).unwrap(), stderr)
+    };
+    let measured = |report: &Value| -> Vec<String> {
+        let parts = report["providers"].as_array().unwrap().iter();
+        let parts = parts.filter(|part| !part["results"].as_array().unwrap().is_empty());
+        parts.map(|part| part["provider"].as_str().unwrap().to_owned()).collect()
+    };
+    let (report, stderr) = run(&[]);
+    assert_eq!(measured(&report), ["tcp;ofi_rxm"], "{report}{stderr}");
+    assert_eq!(stderr.matches("loom: shm: ").count(), 1, "{stderr}");
+    assert!(stderr.contains(report["failure"].as_str().unwrap()), "{report}{stderr}");
+    // Providers that the user names: the first failure ends the bench.
+    let (report, stderr) = run(&["--provider", "shm,tcp;ofi_rxm"]);
+    assert_eq!(measured(&report), [""; 0], "{report}{stderr}");
+}
+
+/// The failure names `--node`; no table is begun.
 #[cfg(feature = "libfabric")]
 #[test]
 fn an_address_that_is_not_here_names_its_option() {
@@ -277,6 +348,17 @@ fn an_address_that_is_not_here_names_its_option() {
             [command, "--provider", "tcp;ofi_rxm", "--node", "1.2.3.4", "--sizes", "8", "--iterations", "50"];
         let (stdout, stderr) = said(1, &arguments);
         assert!(stdout.is_empty() && stderr.contains("--node"), "{stdout}{stderr}");
+    }
+}
+
+#[cfg(feature = "libfabric")]
+#[test]
+fn endpoints_in_shared_memory_refuse_an_address() {
+    for command in ["bench", "pingpong", "info"] {
+        let (stdout, stderr) = said(1, &[command, "--provider", "shm", "--node", "127.0.0.1"]);
+        assert!(stdout.is_empty(), "{command}: {stdout}");
+        assert!(stderr.contains("have no address to choose; leave --node out"), "{command}: {stderr}");
+        assert!(!stderr.contains("`listen`"), "{command}: {stderr}");
     }
 }
 

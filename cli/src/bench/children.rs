@@ -3,9 +3,14 @@
 use std::env;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
 use crate::play::setup::Setup;
+
+/// How long the process may take to end by itself.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// A process that listens, and is ended with this value.
 pub(super) struct Listener {
@@ -59,7 +64,11 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // It has ended, or has to.
+        // Killed at once, the process would leave its shared memory behind. It ends by itself when it finds the link closed.
+        let until = Instant::now() + GRACE;
+        while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < until {
+            thread::sleep(Duration::from_millis(10));
+        }
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,23 +1,32 @@
 //! The file of a drawing.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
 /// A file that is open before anything is measured: a wrong path is found at once.
+///
+/// A file that [`open`](Drawing::open) has created is removed again unless a drawing is in it.
 pub(super) struct Drawing {
     path: PathBuf,
     file: File,
+    is_new: bool,
 }
 
 impl Drawing {
     /// What the file has is kept until there is something to draw.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path);
+        let (file, is_new) = match OpenOptions::new().write(true).create_new(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // Also a link to a file that does not exist yet.
+                (OpenOptions::new().write(true).create(true).truncate(false).open(path), false)
+            }
+            file => (file, true),
+        };
         let file = file.map_err(|error| failed(path, &error))?;
-        Ok(Drawing { path: path.to_owned(), file })
+        Ok(Drawing { path: path.to_owned(), file, is_new })
     }
 
     pub(super) fn write(mut self, page: &str) -> Result<(), Failure> {
@@ -28,7 +37,18 @@ impl Drawing {
             }
             self.file.write_all(page.as_bytes())
         };
-        write().map_err(|error| failed(&self.path, &error))
+        write().map_err(|error| failed(&self.path, &error))?;
+        self.is_new = false;
+        Ok(())
+    }
+}
+
+impl Drop for Drawing {
+    fn drop(&mut self) {
+        if self.is_new {
+            // A file that cannot be removed stays, empty or with a part of the drawing.
+            let _ = fs::remove_file(&self.path);
+        }
     }
 }
 

@@ -12,17 +12,16 @@ use crate::play;
 pub(super) fn members() -> Map<String, Value> {
     let system = rustix::system::uname();
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let Value::Object(members) = json!({
-        "time_unix_seconds": time,
-        "host": system.nodename().to_string_lossy(),
-        "processor": fs::read_to_string("/proc/cpuinfo").ok().as_deref().and_then(model),
-        "processors": thread::available_parallelism().map_or(1, usize::from),
-        "kernel": format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy()),
-        "libfabric": play::library(),
-    }) else {
-        return Map::new();
-    };
-    members
+    let kernel = format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy());
+    let members = [
+        ("time_unix_seconds", json!(time)),
+        ("host", json!(system.nodename().to_string_lossy())),
+        ("processor", json!(fs::read_to_string("/proc/cpuinfo").ok().as_deref().and_then(model))),
+        ("processors", json!(thread::available_parallelism().map_or(1, usize::from))),
+        ("kernel", json!(kernel)),
+        ("libfabric", json!(play::library())),
+    ];
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// The first processor's model, as Linux has it; not every architecture says it.

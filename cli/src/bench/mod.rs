@@ -5,6 +5,7 @@ mod drawing;
 mod machine;
 mod report;
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -113,15 +114,7 @@ impl Arguments {
             ));
         }
         let mut providers = if across { Vec::new() } else { vec!["soft"] };
-        providers.extend(play::usual_providers(!across));
-        if providers.is_empty() {
-            #[cfg(not(feature = "libfabric"))]
-            let why = play::WITH_LIBFABRIC;
-            #[cfg(feature = "libfabric")]
-            let why =
-                "libfabric's `shm` and `tcp;ofi_rxm` are not here: between two processes, name another with --provider";
-            return Err(usage(why));
-        }
+        providers.extend(play::usual_providers(!across)?);
         Ok(providers)
     }
 }
@@ -131,12 +124,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let drawing = arguments.svg.as_deref().map(Drawing::open).transpose()?;
     let interrupted = signals::watch()?;
     let mut bench = Bench::new(arguments.json);
+    let by_default = arguments.provider.is_none();
     let mut ended = Ok(());
     for setup in setups {
-        ended = measure(setup, arguments.processes == Some(2), &interrupted, &mut bench);
-        if ended.is_err() {
+        let provider = setup.provider.clone();
+        let Err(failure) = measure(setup, arguments.processes == Some(2), &interrupted, &mut bench) else { continue };
+        if !by_default || matches!(failure, Failure::Interrupted | Failure::OutputClosed) {
+            ended = Err(failure);
             break;
         }
+        // The user did not ask for this provider: the bench goes on with the next one.
+        bench.progress.clear();
+        let _ = writeln!(io::stderr(), "loom: {}: {failure}", provider.as_deref().unwrap_or("soft"));
+        // The first failure is kept.
+        ended = ended.and(Err(failure));
     }
     bench.progress.clear();
     // What is known by now is worth having, also when something failed later.
@@ -148,7 +149,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             drawing.write(&bench.draw())?;
         }
     }
-    ended
+    match ended {
+        Ok(()) | Err(Failure::Interrupted | Failure::OutputClosed) => ended,
+        // The loop has written each failure of a default provider.
+        Err(_) if by_default => Err(Failure::Said),
+        Err(_) => ended,
+    }
 }
 
 fn measure(

@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use super::Finding;
 
@@ -19,7 +19,9 @@ const LIBRARIES: [&str; 6] = ["/usr/local/lib", "/lib", "/usr/lib", "/lib64", "/
 pub(super) struct Parts {
     /// libfabric.so.1.
     library: Option<PathBuf>,
-    /// pkg-config, and what it says of libfabric's version.
+    /// Whether `PKG_CONFIG` says which program pkg-config is.
+    is_chosen: bool,
+    /// pkg-config, if it can be started, and what it says of libfabric's version.
     pkg_config: Option<PathBuf>,
     described: Option<String>,
     /// rdma/fabric.h.
@@ -30,10 +32,13 @@ pub(super) struct Parts {
 impl Parts {
     pub(super) fn look() -> Self {
         let folders = libraries();
-        let pkg_config = env::var_os("PKG_CONFIG").map(PathBuf::from).or_else(|| {
+        let chosen = env::var_os("PKG_CONFIG").map(PathBuf::from);
+        let is_chosen = chosen.is_some();
+        let pkg_config = chosen.or_else(|| {
             let paths = paths("PATH");
             first(&paths, |name| name == "pkg-config").or_else(|| first(&paths, |name| name == "pkgconf"))
         });
+        let pkg_config = pkg_config.filter(|program| output(program, &["--version"]).is_some());
         let asked = |question: &str| ask(pkg_config.as_deref()?, question);
         let mut includes = paths("CPATH");
         includes.extend(paths("C_INCLUDE_PATH"));
@@ -45,16 +50,19 @@ impl Parts {
             described: asked("--modversion"),
             headers,
             libclang: libclang(&folders),
+            is_chosen,
             pkg_config,
         }
     }
 
     /// What is missing, each with Debian's package of it.
     fn missing(&self) -> Vec<(&'static str, &'static str)> {
+        let pkg_config =
+            if self.is_chosen { "pkg-config (what PKG_CONFIG names does not start)" } else { "pkg-config" };
         let parts = [
             (self.library.is_some(), "libfabric.so.1", "libfabric-dev"),
             (self.headers.is_some(), "the header rdma/fabric.h", "libfabric-dev"),
-            (self.pkg_config.is_some(), "pkg-config", "pkg-config"),
+            (self.pkg_config.is_some(), pkg_config, "pkg-config"),
             // Only pkg-config tells that.
             (
                 self.described.is_some() || self.pkg_config.is_none(),
@@ -171,9 +179,14 @@ fn is_libclang(name: &str) -> bool {
 
 /// What pkg-config answers of libfabric.
 fn ask(pkg_config: &Path, question: &str) -> Option<String> {
-    let output = Command::new(pkg_config).args([question, "libfabric"]).stdin(Stdio::null()).output().ok()?;
+    let output = output(pkg_config, &[question, "libfabric"])?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     (output.status.success() && !text.is_empty()).then_some(text)
+}
+
+/// How the program ended and what it said, if it can be started.
+fn output(program: &Path, arguments: &[&str]) -> Option<Output> {
+    Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()
 }
 
 #[cfg(test)]
@@ -182,7 +195,14 @@ mod tests {
 
     fn all() -> Parts {
         let file = || Some(PathBuf::from("/some/file"));
-        Parts { library: file(), pkg_config: file(), described: Some("2.5".into()), headers: file(), libclang: file() }
+        Parts {
+            library: file(),
+            is_chosen: false,
+            pkg_config: file(),
+            described: Some("2.5".into()),
+            headers: file(),
+            libclang: file(),
+        }
     }
 
     #[test]

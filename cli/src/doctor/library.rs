@@ -133,6 +133,7 @@ fn environment() -> Vec<Finding> {
             let advice = match name.as_str() {
                 "LOOM_UNTESTED" => "loom takes no provider for tested: unset it unless that is meant",
                 "LOOM_STRICT" => "software networks of loom's programs are strict: unset it unless that is meant",
+                "FI_PROVIDER" if value.starts_with('^') => "libfabric leaves these providers out: unset it to have all",
                 "FI_PROVIDER" => "libfabric has no other providers than these: unset it to have all",
                 "FI_LOG_LEVEL" => "libfabric writes messages to the standard error, which takes time",
                 name if name.starts_with("LOOM_") => "loom's own tests may read it, and nothing else does",

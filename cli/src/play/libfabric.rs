@@ -16,6 +16,7 @@ use loom_core::vocabulary::{
 use loom_fabric::ofi::{Local, Ofi, QueryError, library_version};
 
 use crate::failure::Failure;
+use crate::play::NO_ADDRESS;
 use crate::play::bootstrap::{Connection, Until};
 use crate::play::link::Link;
 use crate::play::open;
@@ -109,19 +110,28 @@ fn terms(setup: &Setup, provider: &str) -> String {
     format!("provider {provider}, op {}, {measure}, iterations {iterations}, sizes {}", ops.join(","), sizes.join(","))
 }
 
-/// Those of the usual providers that this machine offers, for two sides in one process or in two.
-pub(super) fn usual(one_process: bool) -> Vec<&'static str> {
-    let is_here = |provider: &&str| {
+/// Those of the usual providers that this machine offers, for two sides in one process or in two. Two processes need at
+/// least one of them.
+pub(super) fn usual(one_process: bool) -> Result<Vec<&'static str>, Failure> {
+    let mut here = Vec::new();
+    for provider in USUAL {
         let hints = Hints {
             caps: Op::Tagged.caps(),
             provider: Some(provider),
             endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
             ..Hints::default()
         };
-        let info = query(&hints).ok().flatten();
-        info.is_some_and(|info| !(one_process && crashes_in_one_process(&info)))
-    };
-    USUAL.into_iter().filter(is_here).collect()
+        if query(&hints)?.is_some_and(|info| !(one_process && crashes_in_one_process(&info))) {
+            here.push(provider);
+        }
+    }
+    if here.is_empty() && !one_process {
+        return Err(Failure::Unavailable(format!(
+            "libfabric's `shm` and `tcp;ofi_rxm` are not here: between two processes, name another with --provider{}",
+            left_out()
+        )));
+    }
+    Ok(here)
 }
 
 /// A fault of libfabric's, seen in 2.5.1 and in the sources since `shm` queues pointers into the peer's mapping: for a
@@ -174,6 +184,7 @@ fn query(hints: &Hints<'_>) -> Result<Option<Info<Fabric>>, Failure> {
     match Fabric::query(hints) {
         Ok(mut infos) => Ok(infos.next()),
         Err(QueryError::NoMatch) => Ok(None),
+        Err(QueryError::ChosenName) => Err(Failure::Unavailable(NO_ADDRESS.into())),
         Err(error) => Err(Failure::doing("asking libfabric what there is", error)),
     }
 }
@@ -217,5 +228,8 @@ fn why_not(hints: &Hints<'_>) -> Result<Failure, Failure> {
 /// What to say of the variable that hides providers, if it is set.
 fn left_out() -> String {
     let Some(value) = env::var_os("FI_PROVIDER") else { return String::new() };
-    format!(". FI_PROVIDER={} leaves out all other providers", harmless(&value.to_string_lossy()))
+    let value = harmless(&value.to_string_lossy());
+    // After `^`, libfabric reads the names of providers to exclude.
+    let which = value.strip_prefix('^').unwrap_or("all other providers");
+    format!(". FI_PROVIDER={value} leaves out {which}")
 }

@@ -45,15 +45,22 @@ pub(crate) fn over_soft(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &m
     soft::run(setup, interrupted, report)
 }
 
+/// The advice for `QueryError::ChosenName`: `--node` where libfabric has nothing but endpoints in shared memory.
+#[cfg(feature = "libfabric")]
+pub(crate) const NO_ADDRESS: &str = "--node: endpoints over shm and sm2 have no address to choose; leave --node out";
+
 /// The providers of libfabric that `loom bench` measures unless told otherwise, as far as they are here.
-pub(crate) fn usual_providers(one_process: bool) -> Vec<&'static str> {
-    #[cfg(feature = "libfabric")]
-    return libfabric::usual(one_process);
-    #[cfg(not(feature = "libfabric"))]
-    {
-        let _ = one_process;
-        Vec::new()
-    }
+///
+/// Two processes need at least one; one process has the software transport.
+#[cfg(feature = "libfabric")]
+pub(crate) fn usual_providers(one_process: bool) -> Result<Vec<&'static str>, Failure> {
+    libfabric::usual(one_process)
+}
+
+/// The providers of libfabric that `loom bench` measures unless told otherwise: none in this build.
+#[cfg(not(feature = "libfabric"))]
+pub(crate) fn usual_providers(one_process: bool) -> Result<Vec<&'static str>, Failure> {
+    if one_process { Ok(Vec::new()) } else { Err(setup::usage(WITH_LIBFABRIC)) }
 }
 
 /// The version of libfabric, if this program has one.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::failure::Failure;
 use crate::play::frame::Message;
 use crate::play::link::Link;
+use crate::progress::Progress;
 
 /// Polls of an idle queue before the processor is offered to others: some 50 µs, much longer than a round over memory
 /// takes, and much shorter than a time slice.
@@ -65,6 +66,8 @@ impl Session {
                 } else if since.elapsed() >= patience {
                     let text =
                         "the provider does not return from a call; has the other side died with a lock in its hands?";
+                    // The thread that shows the progress is the one that does not return.
+                    Progress::new().clear();
                     let _ = writeln!(io::stderr(), "loom: {text}");
                     process::exit(1);
                 }
