@@ -92,10 +92,10 @@ fn variants(folder: &Path, found: &mut Vec<String>) {
                     found.push(name);
                 } else if line == "}" {
                     of = None;
-                } else if let (Some(name), Some(variant)) = (&of, line.strip_prefix("    ").map(word)) {
-                    if !variant.is_empty() {
-                        found.push(format!("{name}::{variant}"));
-                    }
+                } else if let (Some(name), Some(variant)) = (&of, line.strip_prefix("    ").map(word))
+                    && !variant.is_empty()
+                {
+                    found.push(format!("{name}::{variant}"));
                 }
             }
         }
