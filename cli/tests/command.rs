@@ -279,7 +279,7 @@ fn missing_peers_and_providers_are_named() {
     assert!(stderr.contains("no provider `magic`") && stdout.contains("soft"), "{stdout}{stderr}");
 }
 
-/// A fault is told in a sentence. Where no provider is, no number of faults is said.
+/// `--faults` prints a sentence for each fault. Without a provider, no number of faults is printed.
 #[cfg(feature = "libfabric")]
 #[test]
 fn doctor_says_what_each_fault_is() {

@@ -36,7 +36,7 @@ mod memory;
 mod mr_cache;
 mod op_table;
 mod registered;
-/// A transport that does as it is told.
+/// A transport that follows a script.
 #[path = "../../loom-core/tests/common/scripted.rs"]
 mod scripted;
 mod soft_network;

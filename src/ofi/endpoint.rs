@@ -185,7 +185,8 @@ unsafe fn in_group<L>(
         let mut tries = 1;
         loop {
             match once() {
-                // Each endpoint's name has the next number.
+                // Each endpoint's name has the next number. What was refused must not be inserted as a peer's
+                // (`shm-name-that-was-refused-crashes`): it begins with this process's number, and the group refuses those that are not open.
                 Err(EndpointError { errno: Errno::EBUSY, left_open: false })
                     if names_by_process(info) && tries < TRIES =>
                 {

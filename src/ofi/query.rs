@@ -114,7 +114,7 @@ pub enum QueryError {
     /// [`Hints::listen`] names this side's own address, but there is neither node nor service.
     NothingToListenOn,
     /// [`Hints::listen`] or [`Hints::source`] would name endpoints of shared memory (`shm`, `sm2`), and nothing else fits. Two processes that
-    /// choose one name crash with libfabric 1.17, and do not reach each other with 2.5. Without both hints, each endpoint gets a name of its own.
+    /// choose one name crash, or do not reach each other. Without both hints, each endpoint gets a name of its own.
     ChosenName,
     /// Something else that libfabric reports.
     Errno(Errno),

@@ -18,7 +18,8 @@ fn has_layer(info: &RawInfo, name: &str) -> bool {
     layers(info).any(|layer| layer == name)
 }
 
-/// Whether processes meet by names of endpoints in shared memory. Two that have one name crash in 1.17, and do not reach each other in 2.5.
+/// Whether processes meet by names of endpoints in shared memory. One that was refused another's name crashes when it sends to it
+/// (`shm-name-that-was-refused-crashes`); in 2.5 two that have one name do not reach each other, or crash.
 pub(super) fn are_named_by_processes(info: &RawInfo) -> bool {
     has_layer(info, "shm") || has_layer(info, "sm2")
 }

@@ -50,6 +50,9 @@ static char name[512], from[1 << 19], into[4096];
 /* What is left at least of a multi-receive that goes on; zero for the provider's default. */
 static size_t min_multi_recv;
 static int options_late;
+/* What endpoints of shared memory are called, if not as the provider chooses, and how many of their numbers are passed over. */
+static const char *chosen_name;
+static int passed_over;
 /* How endpoints are bound besides. */
 static uint64_t selective;
 static enum fi_ep_type type = FI_EP_RDM;
@@ -89,8 +92,8 @@ static void open_all(const char *provider, uint64_t caps, enum fi_threading thre
 	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
 	hints->domain_attr->threading = threading;
 	hints->fabric_attr->prov_name = strdup(provider);
-	if (fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), local ? "127.0.0.1" : NULL, NULL,
-		       local ? FI_SOURCE : 0, hints, &info))
+	if (fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), local ? "127.0.0.1" : chosen_name, NULL,
+		       local || chosen_name ? FI_SOURCE : 0, hints, &info))
 		exit(NO_PROVIDER);
 	/* Some provider's library has a handler of its own. */
 	signal(SIGSEGV, SIG_DFL);
@@ -100,6 +103,8 @@ static void open_all(const char *provider, uint64_t caps, enum fi_threading thre
 	NEED(fi_cq_open(domain, &cq_attr, &cq, NULL));
 	if (tells_of_joins)
 		NEED(fi_eq_open(fabric, &(struct fi_eq_attr) { .wait_obj = FI_WAIT_NONE }, &eq, NULL));
+	for (i = 0; i < passed_over; i++)
+		NEED(fi_endpoint(domain, info, &ep[0], NULL));
 	for (i = 0; i < 2; i++) {
 		size_t len = sizeof(name);
 
@@ -1039,6 +1044,58 @@ static int message_to_a_killed_peer_never_ends(const char *provider, int before)
 	if (!before)
 		POST(fi_send(ep[0], from, sizeof(from), NULL, addr[1], &contexts[2]));
 	return next(&entry, 5) == 0 ? THERE : GONE;
+}
+
+static void child_ended(int number)
+{
+	int status;
+
+	(void) number;
+	if (wait(&status) > 0 && WIFSIGNALED(status)) {
+		signal(WTERMSIG(status), SIG_DFL);
+		raise(WTERMSIG(status));
+	}
+}
+
+/* A process asks for a name that another one has, is refused, and sends a message to it. */
+static int shm_name_that_was_refused_crashes(void)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fid_domain *again;
+	struct fid_ep *refused[2];
+	char number[16];
+	int pair[2], i;
+	pid_t peer;
+
+	/* Names that begin with the process's number are removed afterwards. */
+	snprintf(number, sizeof(number), "%d", getpid());
+	chosen_name = number;
+	NEED(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	signal(SIGCHLD, child_ended);
+	peer = fork();
+	NEED(peer < 0);
+	if (peer == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		NEED(read(pair[1], into, sizeof(name)) != sizeof(name));
+		passed_over = 2;
+	}
+	open_all("shm", FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	if (peer) {
+		POST(fi_recv(ep[1], into, 8, NULL, FI_ADDR_UNSPEC, &contexts[0]));
+		NEED(write(pair[0], name, sizeof(name)) != sizeof(name));
+		return next(&entry, 5) == 0 ? THERE : GONE;
+	}
+	/* Numbers begin again. */
+	NEED(fi_domain(fabric, info, &again, NULL));
+	for (i = 0; i < 2; i++)
+		NEED(fi_endpoint(again, info, &refused[i], NULL));
+	NEED(fi_ep_bind(refused[1], &cq->fid, FI_TRANSMIT | FI_RECV));
+	fi_enable(refused[1]);
+	NEED(fi_av_insert(av, into, 1, &addr[1], 0, NULL) != 1);
+	for (;;) {
+		fi_inject(ep[0], from, 8, addr[1]);
+		poll_for(0.1);
+	}
 }
 
 static int rxm_long_message_to_a_killed_peer_never_ends(void)
@@ -2184,6 +2241,7 @@ static const struct {
 	{ "sockets-closed-context-is-driven-on", closed_context_is_driven_on },
 	{ "sockets-context-256-is-context-0", context_256_is_context_0 },
 	{ "sockets-message-to-a-closed-context-holds-up-others", message_to_a_closed_context_holds_up_others },
+	{ "shm-name-that-was-refused-crashes", shm_name_that_was_refused_crashes },
 	{ "rxm-long-message-to-a-killed-peer-never-ends", rxm_long_message_to_a_killed_peer_never_ends },
 	{ "rxd-message-to-a-killed-peer-never-ends", rxd_message_to_a_killed_peer_never_ends },
 	{ "rxd-messages-injected-to-a-killed-peer-hold-up-others", messages_injected_to_a_killed_peer_hold_up_others },

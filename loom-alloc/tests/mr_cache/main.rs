@@ -8,7 +8,7 @@ mod defects;
 mod memory_use;
 mod random;
 mod rules;
-/// The transport that does as it is told is that of loom-core's own tests.
+/// The transport that follows a script is that of loom-core's own tests.
 #[allow(dead_code, unreachable_pub, reason = "most of it is for those tests alone")]
 #[path = "../../../loom-core/tests/common/scripted.rs"]
 mod scripted;

@@ -78,7 +78,7 @@ pub struct Hints<'a> {
     /// Port number or service name.
     pub service: Option<&'a str>,
     /// `node` and `service` name this side's own address (`FI_SOURCE`). Over `shm` and `sm2` that is refused: two processes that choose one
-    /// name crash with libfabric 1.17, and do not reach each other with 2.5.
+    /// name crash, or do not reach each other.
     #[doc(alias = "FI_SOURCE")]
     pub listen: bool,
     /// `node` is a number, so that no name need be looked up (`FI_NUMERICHOST`; the providers of libfabric 1.17 do it all the
