@@ -179,7 +179,6 @@ step_headers() { # builds with the headers of libfabric 2, too, and names and nu
     tested env LD_LIBRARY_PATH="$library" cargo test --locked --features libfabric --lib \
         --test vocabulary_matches_headers --test ofi_discovery --test ofi_raw --test ofi_device
     grep -q 'FI_MAJOR_VERSION : u32 = 2 ;' target/headers/debug/build/loom-fabric-*/out/libfabric.rs || die "other headers were used"
-    unset PKG_CONFIG_LIBDIR PKG_CONFIG_SYSROOT_DIR CARGO_TARGET_DIR
 }
 
 step_freestanding() { # the program without std, alloc and libc, also without an operating system, and its controls

@@ -34,10 +34,10 @@ between() {
     local server=$1 client=$2 port=$3 first failed=0 log
     shift 3
     log=$(mktemp)
-    timeout 60 "$server" -B "$port" "$@" >"$log" 2>&1 &
+    timeout 300 "$server" -B "$port" "$@" >"$log" 2>&1 &
     first=$!
     listening "$first" "$port"
-    timeout 60 "$client" -P "$port" "$@" 127.0.0.1 >>"$log" 2>&1 || failed=1
+    timeout 300 "$client" -P "$port" "$@" 127.0.0.1 >>"$log" 2>&1 || failed=1
     wait "$first" || failed=1
     [ "$failed" -eq 0 ] || cat "$log"
     rm -f "$log"
@@ -90,10 +90,10 @@ PAIRS
     done
     rm -rf "$ends"
     # Without -c loom sends other bytes than those that the other side checks.
-    timeout 60 "$loom" -p shm -e rdm -S 64 >/dev/null 2>&1 &
+    timeout 300 "$loom" -p shm -e rdm -S 64 >/dev/null 2>&1 &
     local careless=$!
     listening "$careless" 47592
-    fails_with "Error at iteration=1" timeout 60 fi_pingpong -p shm -e rdm -S 64 -c 127.0.0.1
+    fails_with "Error at iteration=1" timeout 300 fi_pingpong -p shm -e rdm -S 64 -c 127.0.0.1
     kill "$careless" 2>/dev/null || true
     wait "$careless" || true
 }
@@ -188,11 +188,11 @@ step_launchers() { # ranks that the launchers of MPICH 4.0 and 5.0 start exchang
     for launcher in /usr/bin/mpiexec.hydra "$(newer_mpich)/bin/mpiexec.hydra"; do
         echo "$("$launcher" --version | sed -n 's/^ *Version: */hydra /p')"
         for ranks in 1 2 4; do
-            said=$(timeout 60 "$launcher" -n "$ranks" target/debug/examples/launched 2>&1) || die "$ranks ranks: $said"
+            said=$(timeout 300 "$launcher" -n "$ranks" target/debug/examples/launched 2>&1) || die "$ranks ranks: $said"
             [ "$(grep -c " of $ranks: .* rounds are right" <<<"$said")" = "$ranks" ] || die "$ranks ranks: $said"
             right=$((right + ranks))
         done
-        fails_with "rank 3 gives other bytes" timeout 60 env LOOM_FLIPS=1 "$launcher" -n 4 target/debug/examples/launched
+        fails_with "rank 3 gives other bytes" timeout 300 env LOOM_FLIPS=1 "$launcher" -n 4 target/debug/examples/launched
     done
     fails_with "PMI_FD" target/debug/examples/launched
     [ "$right" = 14 ] || die "$right ranks of 14"

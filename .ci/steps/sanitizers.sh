@@ -43,7 +43,6 @@ step_asan() { # AddressSanitizer over the tests, with a planted fault as control
     for plant in plants_a_use_after_free plants_a_write_from_freed_memory; do
         fails_with "AddressSanitizer: heap-use-after-free" "${tests[@]}" --test controls -- --ignored "$plant"
     done
-    unset RUSTFLAGS ASAN_OPTIONS CARGO_TARGET_DIR
 }
 
 asan_over_libfabric() {
@@ -121,5 +120,4 @@ step_tsan() { # ThreadSanitizer over the threaded tests of the software transpor
         LOOM_FAULT=$fault LOOM_SEEDS=2 tested "${tests[@]}" --test fault_injection -- thread --test-threads 1
     done
     fails_with "ThreadSanitizer: data race" "${tests[@]}" --test controls -- --ignored plants_a_data_race
-    unset RUSTFLAGS TSAN_OPTIONS CARGO_TARGET_DIR
 }
