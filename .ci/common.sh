@@ -38,6 +38,11 @@ packages() {
 
 libfabric() { packages gcc libfabric-dev libclang-dev pkg-config; }
 
+# Examples and the command as the step `test` builds them: what they do is looked at, not how fast.
+EXAMPLES=target/debug/examples
+COMMAND=target/debug/loom
+examples_and_command() { cargo build --locked --quiet --workspace --features "$FEATURES" --examples --bins; }
+
 # The day of the year: among all steps, what takes too long for each time has its turn by it.
 DAY=$((10#$(date +%j)))
 

@@ -22,15 +22,15 @@ step_hosts() { # the examples, and one transfer of each kind, between two networ
         ip -n "$name-$host" link set "veth-$host$BASHPID" up
         ip -n "$name-$host" link set lo up
     done
-    cargo build --locked --quiet --release --example pingpong --example fi_pingpong --features libfabric,std
-    local at_a=(ip netns exec "$name-a") at_b=(ip netns exec "$name-b") programs=target/release/examples server played=0
+    examples_and_command
+    local at_a=(ip netns exec "$name-a") at_b=(ip netns exec "$name-b") server played=0
     # Few: on a busy machine a round can take as long as all programs' turns on a processor, and over `ofi_rxd` several times that.
     local few=(--sizes 1,64,65536,1M --iterations 5)
     while read -r provider; do
         fi_info -p "$provider" >/dev/null 2>&1 || { skip "$provider: not in this libfabric"; continue; }
-        timeout 300 "${at_a[@]}" "$programs/pingpong" "${few[@]}" --provider "$provider" --node 10.77.0.1 --listen 10.77.0.1:47601 &
+        timeout 300 "${at_a[@]}" "$EXAMPLES/pingpong" "${few[@]}" --provider "$provider" --node 10.77.0.1 --listen 10.77.0.1:47601 &
         server=$!
-        timeout 300 "${at_b[@]}" "$programs/pingpong" "${few[@]}" --provider "$provider" --node 10.77.0.2 --connect 10.77.0.1:47601 ||
+        timeout 300 "${at_b[@]}" "$EXAMPLES/pingpong" "${few[@]}" --provider "$provider" --node 10.77.0.2 --connect 10.77.0.1:47601 ||
             die "between two hosts over $provider"
         wait "$server" || die "the listening host over $provider"
         played=$((played + 1))
@@ -42,9 +42,9 @@ udp;ofi_rxd
 PROVIDERS
     while read -r provider kind; do
         fi_info -p "$provider" >/dev/null 2>&1 || { skip "$provider: not in this libfabric"; continue; }
-        timeout 300 "${at_a[@]}" "$programs/fi_pingpong" -p "$provider" -e "$kind" -c -I 20 &
+        timeout 300 "${at_a[@]}" "$EXAMPLES/fi_pingpong" -p "$provider" -e "$kind" -c -I 20 &
         server=$!
-        timeout 300 "${at_b[@]}" "$programs/fi_pingpong" -p "$provider" -e "$kind" -c -I 20 10.77.0.1 ||
+        timeout 300 "${at_b[@]}" "$EXAMPLES/fi_pingpong" -p "$provider" -e "$kind" -c -I 20 10.77.0.1 ||
             die "between two hosts over $provider $kind"
         wait "$server" || die "the listening host over $provider $kind"
         played=$((played + 1))
@@ -55,8 +55,7 @@ sockets msg
 udp dgram
 PAIRS
     [ "$played" -gt 0 ] || die "nothing was played"
-    cargo build --locked --quiet --release -p loom-fabric-cli --features libfabric
-    local bench=(target/release/loom bench --provider 'tcp;ofi_rxm' --sizes 8,64K --iterations 50) said
+    local bench=("$COMMAND" bench --provider 'tcp;ofi_rxm' --sizes 8,64K --iterations 50) said
     timeout 300 "${at_a[@]}" "${bench[@]}" --node 10.77.0.1 --listen 10.77.0.1:47603 &
     server=$!
     said=$(timeout 300 "${at_b[@]}" "${bench[@]}" --node 10.77.0.2 --connect 10.77.0.1:47603) || die "loom bench between two hosts"
@@ -71,7 +70,7 @@ PAIRS
     fails_with "else arrives than was sent: $kind" env LOOM_FLIPS="$kind" timeout 300 "${kinds[@]}peers::tcp"
     # Without the cable nothing arrives.
     ip -n "$name-b" link set "veth-b$BASHPID" down
-    fails_with "cannot connect to 10.77.0.1:47602" timeout 30 "${at_b[@]}" "$programs/pingpong" \
+    fails_with "cannot connect to 10.77.0.1:47602" timeout 30 "${at_b[@]}" "$EXAMPLES/pingpong" \
         --provider 'tcp;ofi_rxm' --node 10.77.0.2 --connect 10.77.0.1:47602 --timeout 1
 }
 

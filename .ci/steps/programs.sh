@@ -5,8 +5,8 @@ step_command() { # `loom`, the command: its tests with and without libfabric, an
     libfabric
     tested cargo test --locked -p loom-fabric-cli
     tested cargo test --locked -p loom-fabric-cli --features libfabric
-    cargo build --locked --quiet --release -p loom-fabric-cli --features libfabric
-    local program=target/release/loom provider
+    examples_and_command
+    local program=$COMMAND provider
     "$program" info
     for provider in soft shm tcp 'tcp;ofi_rxm'; do
         "$program" info --words --provider "$provider" | grep -q "$provider" || die "there is no $provider"
@@ -46,7 +46,7 @@ between() {
 
 # loom as server and as client of libfabric's own `fi_pingpong`, at two ports from this one on; what went wrong, into a file.
 plays_both() {
-    local provider=$1 kind=$2 mode=$3 port=$4 into=$5 loom=target/release/examples/fi_pingpong
+    local provider=$1 kind=$2 mode=$3 port=$4 into=$5 loom=$EXAMPLES/fi_pingpong
     local options=(-p "$provider" -e "$kind" -m "$mode" -c -I 20)
     between fi_pingpong "$loom" "$port" "${options[@]}" >"$into" 2>&1 || echo "as client over $provider, $kind, $mode" >>"$into"
     between "$loom" fi_pingpong "$((port + 1))" "${options[@]}" >>"$into" 2>&1 || echo "as server over $provider, $kind, $mode" >>"$into"
@@ -55,8 +55,8 @@ plays_both() {
 step_interop() { # libfabric's own fi_pingpong as the peer, server and client, every byte checked
     libfabric
     packages libfabric-bin iproute2
-    cargo build --locked --quiet --release --example fi_pingpong --features libfabric,std
-    local loom=target/release/examples/fi_pingpong ends port=47610 pair
+    examples_and_command
+    local loom=$EXAMPLES/fi_pingpong ends port=47610 pair
     ends=$(mktemp -d)
     while read -r provider kind mode; do
         # libfabric 2 has no `net`.
@@ -101,8 +101,8 @@ PAIRS
 step_pingpong() { # the example, in one process and between two
     libfabric
     packages python3
-    cargo build --locked --quiet --release --example pingpong --features libfabric
-    local program=target/release/examples/pingpong provider server
+    examples_and_command
+    local program=$EXAMPLES/pingpong provider server
     local few=(--sizes 1,64,65536 --iterations 200)
     "$program" "${few[@]}" --json | python3 -m json.tool >/dev/null
     "$program" "${few[@]}" --threads 1
@@ -128,73 +128,72 @@ wait_for_port() {
 
 step_examples() { # the deployment in one block, the busy-polled runtime, frames and async programs, over the software transport and libfabric
     libfabric
-    cargo build --locked --quiet --release --example arena --example embedded_runtime --example framed --example async_pingpong \
-        --example echo_server --example kv --example scatter_gather --example tune_collectives --features libfabric
-    local programs=target/release/examples provider server executor
-    "$programs/arena"
-    "$programs/embedded_runtime" --seconds 1
-    "$programs/framed"
-    timeout 60 "$programs/framed" shm
-    timeout 60 "$programs/framed" 'tcp;ofi_rxm' 127.0.0.1
+    examples_and_command
+    local provider server executor
+    "$EXAMPLES/arena"
+    "$EXAMPLES/embedded_runtime" --seconds 1
+    "$EXAMPLES/framed"
+    timeout 60 "$EXAMPLES/framed" shm
+    timeout 60 "$EXAMPLES/framed" 'tcp;ofi_rxm' 127.0.0.1
     for provider in shm 'tcp;ofi_rxm'; do
-        timeout 60 "$programs/arena" --provider "$provider"
-        timeout 60 "$programs/embedded_runtime" --seconds 1 --provider "$provider"
+        timeout 60 "$EXAMPLES/arena" --provider "$provider"
+        timeout 60 "$EXAMPLES/embedded_runtime" --seconds 1 --provider "$provider"
     done
     for executor in own tokio-busy tokio-sleep tokio-hybrid; do
-        timeout 60 "$programs/async_pingpong" --rounds 2000 --executor "$executor"
-        timeout 60 "$programs/async_pingpong" --rounds 2000 --executor "$executor" --provider 'tcp;ofi_rxm'
+        timeout 60 "$EXAMPLES/async_pingpong" --rounds 2000 --executor "$executor"
+        timeout 60 "$EXAMPLES/async_pingpong" --rounds 2000 --executor "$executor" --provider 'tcp;ofi_rxm'
     done
-    fails_with "shm: the queue" timeout 60 "$programs/async_pingpong" --rounds 10 --executor tokio-sleep --provider shm
+    fails_with "shm: the queue" timeout 60 "$EXAMPLES/async_pingpong" --rounds 10 --executor tokio-sleep --provider shm
     for provider in soft shm 'tcp;ofi_rxm'; do
-        timeout 120 "$programs/scatter_gather" --rounds 20 --provider "$provider"
-        fails_with "has other bytes" timeout 120 "$programs/scatter_gather" --rounds 1 --garble --provider "$provider"
+        timeout 120 "$EXAMPLES/scatter_gather" --rounds 20 --provider "$provider"
+        fails_with "has other bytes" timeout 120 "$EXAMPLES/scatter_gather" --rounds 1 --garble --provider "$provider"
     done
-    fails_with "scatter_gather: no provider offers" timeout 60 "$programs/scatter_gather" --provider no-such-provider
+    fails_with "scatter_gather: no provider offers" timeout 60 "$EXAMPLES/scatter_gather" --provider no-such-provider
     for provider in soft shm 'tcp;ofi_rxm'; do
-        timeout 120 "$programs/tune_collectives" --longest 4096 --provider "$provider" | grep 'Table {'
+        timeout 120 "$EXAMPLES/tune_collectives" --longest 4096 --provider "$provider" | grep 'Table {'
     done
-    fails_with "two members or more" timeout 60 "$programs/tune_collectives" --members 1
+    fails_with "two members or more" timeout 60 "$EXAMPLES/tune_collectives" --members 1
     # Every byte echoed, clients that die and processes that are killed, draining.
-    timeout 120 "$programs/echo_server" --self-test --transport soft
-    timeout 120 "$programs/echo_server" --self-test
-    "$programs/echo_server" --listen 127.0.0.1:47640 --admin 127.0.0.1:47641 &
+    timeout 120 "$EXAMPLES/echo_server" --self-test --transport soft
+    timeout 120 "$EXAMPLES/echo_server" --self-test
+    "$EXAMPLES/echo_server" --listen 127.0.0.1:47640 --admin 127.0.0.1:47641 &
     server=$!
     wait_for_port 47641
-    timeout 60 "$programs/echo_server" --connect 127.0.0.1:47640 --messages 100
+    timeout 60 "$EXAMPLES/echo_server" --connect 127.0.0.1:47640 --messages 100
     kill -INT "$server"
     wait "$server" || die "Ctrl-C has not drained the echo server"
-    timeout 60 "$programs/kv" demo
+    timeout 60 "$EXAMPLES/kv" demo
     head -c 10000000 /dev/urandom >target/long-value
     for provider in shm 'tcp;ofi_rxm'; do
-        "$programs/kv" serve --provider "$provider" --listen 127.0.0.1:47642 &
+        "$EXAMPLES/kv" serve --provider "$provider" --listen 127.0.0.1:47642 &
         server=$!
         wait_for_port 47642
-        timeout 60 "$programs/kv" put long - --connect 127.0.0.1:47642 <target/long-value
-        timeout 60 "$programs/kv" get long --connect 127.0.0.1:47642 | cmp - target/long-value
-        timeout 60 "$programs/kv" delete long --connect 127.0.0.1:47642
-        fails_with "there is no value for this key" timeout 60 "$programs/kv" get long --connect 127.0.0.1:47642
+        timeout 60 "$EXAMPLES/kv" put long - --connect 127.0.0.1:47642 <target/long-value
+        timeout 60 "$EXAMPLES/kv" get long --connect 127.0.0.1:47642 | cmp - target/long-value
+        timeout 60 "$EXAMPLES/kv" delete long --connect 127.0.0.1:47642
+        fails_with "there is no value for this key" timeout 60 "$EXAMPLES/kv" get long --connect 127.0.0.1:47642
         kill -INT "$server"
         wait "$server" || die "the key-value server over $provider"
     done
     rm target/long-value
-    fails_with "the block is too small" "$programs/arena" --mib 20
-    fails_with "no provider offers what is asked for" "$programs/embedded_runtime" --provider no-such-provider
+    fails_with "the block is too small" "$EXAMPLES/arena" --mib 20
+    fails_with "no provider offers what is asked for" "$EXAMPLES/embedded_runtime" --provider no-such-provider
 }
 
 step_launchers() { # ranks that the launchers of MPICH 4.0 and 5.0 start exchange bytes through them
     packages mpich
-    cargo build --locked --quiet -p loom-fabric-group --features pmi --example launched
+    examples_and_command
     local launcher ranks said right=0
     for launcher in /usr/bin/mpiexec.hydra "$(newer_mpich)/bin/mpiexec.hydra"; do
         echo "$("$launcher" --version | sed -n 's/^ *Version: */hydra /p')"
         for ranks in 1 2 4; do
-            said=$(timeout 300 "$launcher" -n "$ranks" target/debug/examples/launched 2>&1) || die "$ranks ranks: $said"
+            said=$(timeout 300 "$launcher" -n "$ranks" "$EXAMPLES/launched" 2>&1) || die "$ranks ranks: $said"
             [ "$(grep -c " of $ranks: .* rounds are right" <<<"$said")" = "$ranks" ] || die "$ranks ranks: $said"
             right=$((right + ranks))
         done
-        fails_with "rank 3 gives other bytes" timeout 300 env LOOM_FLIPS=1 "$launcher" -n 4 target/debug/examples/launched
+        fails_with "rank 3 gives other bytes" timeout 300 env LOOM_FLIPS=1 "$launcher" -n 4 "$EXAMPLES/launched"
     done
-    fails_with "PMI_FD" target/debug/examples/launched
+    fails_with "PMI_FD" "$EXAMPLES/launched"
     [ "$right" = 14 ] || die "$right ranks of 14"
     echo "$right ranks exchanged bytes"
 }

@@ -42,7 +42,8 @@ step_untested() { # the tests over libfabric as if nothing were known of any pro
             "${LIBFABRIC_TESTS[@]}" --test process_death --test hosts
     done
     # The control: without the variable something counts as tested.
-    local info=(cargo run --locked --quiet --release -p loom-fabric-cli --features libfabric -- info --provider shm)
+    examples_and_command
+    local info=("$COMMAND" info --provider shm)
     said=$(LOOM_UNTESTED=1 "${info[@]}") || die "info"
     [[ $said == *shm*"Not tested"* ]] || die "shm counts as tested: $said"
     said=$("${info[@]}") || die "info"
@@ -51,19 +52,18 @@ step_untested() { # the tests over libfabric as if nothing were known of any pro
 
 step_strict() { # the examples and the programs of the documentation over a strict software network, with a control
     libfabric
-    cargo build --locked --quiet --release --examples --features libfabric
-    local programs=target/release/examples
+    examples_and_command
     local docs=(env LOOM_STRICT=1 timeout 600 cargo test --locked --workspace --features "$FEATURES" --doc --)
     (
         export LOOM_STRICT=1
-        "$programs/hello"
-        "$programs/framed"
-        "$programs/arena"
-        "$programs/embedded_runtime" --seconds 1
-        "$programs/pingpong" --sizes 1,64,65536 --iterations 200
-        "$programs/pingpong" --sizes 1,64,65536 --iterations 200 --threads 1
-        timeout 120 "$programs/echo_server" --self-test --transport soft --peers 50
-        timeout 60 "$programs/kv" demo
+        "$EXAMPLES/hello"
+        "$EXAMPLES/framed"
+        "$EXAMPLES/arena"
+        "$EXAMPLES/embedded_runtime" --seconds 1
+        "$EXAMPLES/pingpong" --sizes 1,64,65536 --iterations 200
+        "$EXAMPLES/pingpong" --sizes 1,64,65536 --iterations 200 --threads 1
+        timeout 120 "$EXAMPLES/echo_server" --self-test --transport soft --peers 50
+        timeout 60 "$EXAMPLES/kv" demo
     )
     # These are about what a strict network does not have; two of them post without trying again, too.
     tested "${docs[@]}" --skip tagged_peek --skip op_table::peek --skip multi_recv --skip completion::Piece --skip send_unsignaled --skip 'tagged (line' \
