@@ -1,8 +1,11 @@
 //! Executors that sleep: whatever happens that no descriptor tells of wakes them.
 
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Context, Waker};
 
+use loom_core::error::PostError;
 use loom_core::objects::deferred::{Deferred, Work};
 use loom_core::objects::driver::{DeferredDriver, Sleepable, Unclaimed};
 use loom_core::{Binding, Completion, Counted, Counter, CounterAttr, CqAttr, Source};
@@ -99,4 +102,69 @@ fn deferred_work_wakes_who_drives() {
     });
     t.run();
     assert!(t.future.is_none() || woken(&flag) > 0, "executor sleeps on; work is due");
+}
+
+#[test]
+fn posts_that_wait_for_slots_let_an_executor_sleep_and_others_do_not() {
+    let pair = Pair::<Vec<u8>>::with(ATTR, CqAttr::new(1).with_fd(), Unclaimed::Drop, None);
+    let Pair { driver, alice, bob, to_bob, .. } = &pair;
+    // The queue has one slot.
+    let received = bob.recv(Source::Any, vec![0; 1]).unwrap();
+    let mut next = Task::new(async {
+        let next = driver.run(vec![0; 1], |room| bob.recv(Source::Any, room)).await.unwrap();
+        assert_eq!(next.into_buf(), [8]);
+    });
+    next.run();
+    let _ = asleep(driver);
+    assert_eq!(woken(&next.flag), 0, "there is no slot");
+    {
+        // Of this one the provider says when.
+        let mut refused = Task::new(async { driver.retry(|| Err::<(), _>(PostError::Again)).await.unwrap() });
+        refused.run();
+        turns(driver);
+        assert!(woken(&refused.flag) > 0 && !driver.may_sleep(Waker::noop()).unwrap());
+    }
+    next.run();
+    let told = woken(&next.flag);
+    let _ = asleep(driver);
+    assert_eq!(woken(&next.flag), told);
+    alice.inject(*to_bob, &[7]).unwrap();
+    turns(driver);
+    assert!(woken(&next.flag) > told, "a receive is over");
+    // Its slot is free when it is taken.
+    assert!(poll_once(&mut driver.finish(received)).is_ready());
+    next.run();
+    alice.inject(*to_bob, &[8]).unwrap();
+    turns(driver);
+    next.run();
+    assert!(next.future.is_none());
+}
+
+#[test]
+fn operation_that_is_over_at_once_wakes_who_drives() {
+    let pair = fd_pair();
+    let Pair { driver, alice, to_bob, .. } = &pair;
+    let flag = asleep(driver);
+    let mut sent = pin!(driver.run(vec![1], |message| alice.send(*to_bob, message)));
+    assert!(sent.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+    assert!(woken(&flag) > 0, "the transport may have handed over what others wait for");
+}
+
+#[test]
+fn waiting_for_a_counter_wakes_who_drives() {
+    let pair = fd_pair();
+    let Pair { driver, alice, bob, to_bob, cq, domain, .. } = &pair;
+    let counter = Counter::open(domain, CounterAttr::default()).unwrap();
+    counter.add(1).unwrap();
+    let mut task = Task::new(async {
+        assert_eq!(driver.run(vec![0; 1], |room| bob.recv(Source::Any, room)).await.unwrap().into_buf(), [7]);
+    });
+    assert!(task.run());
+    let flag = asleep(driver);
+    alice.inject(*to_bob, &[7]).unwrap();
+    assert!(!cq.wait_counter(&counter, 2, std::time::Instant::now()).unwrap());
+    assert!(woken(&flag) > 0, "the receive may be over");
+    turns(driver);
+    task.run();
+    assert!(task.future.is_none());
 }

@@ -1,6 +1,7 @@
 //! Who is woken, by what, and in which order.
 
 use std::cell::RefCell;
+use std::pin::pin;
 use std::sync::atomic::Ordering;
 
 use loom_core::objects::cq::{CqError, PEER_EVENTS};
@@ -175,6 +176,30 @@ fn events_of_peers_that_nobody_takes_end_those_who_wait_and_their_operations_go_
             events += 1;
         }
         driver.retry(|| alice.inject(*to_bob, &[5])).await.unwrap();
+        assert_eq!(driver.finish(received).await.unwrap().into_buf(), [5]);
+    });
+}
+
+/// As in a loop of `select!` whose one arm waits for an operation of its own.
+#[test]
+fn future_of_events_that_is_held_and_not_polled_does_not_hold_up_the_others_for_ever() {
+    let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
+    let Pair { driver, alice, bob, to_bob, domain, .. } = &pair;
+    let region = Mr::open(domain, vec![0; 8], Access::REMOTE_WRITE).unwrap();
+    let remote = region.remote();
+    let received = bob.recv(Source::Any, vec![0; 1]).unwrap();
+    block_on(driver, async {
+        let mut held = pin!(driver.next_event());
+        assert!(poll_once(&mut held.as_mut()).is_pending());
+        for _ in 0..=PEER_EVENTS {
+            driver.retry(|| alice.inject_write_data(*to_bob, &remote, 0, ImmediateData(1), &[1])).await.unwrap();
+        }
+        driver.retry(|| alice.inject(*to_bob, &[5])).await.unwrap();
+        let Err(CqError::PeerEvents) = driver.finish(received).await else { panic!("nobody takes them") };
+        assert!(matches!(held.await, Ok(Completion::Remote(_))));
+        for _ in 0..PEER_EVENTS {
+            let Completion::Remote(_) = driver.next_event().await.unwrap() else { panic!("no other event") };
+        }
         assert_eq!(driver.finish(received).await.unwrap().into_buf(), [5]);
     });
 }

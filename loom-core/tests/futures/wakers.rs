@@ -1,17 +1,21 @@
 //! Wakers that do more than wake: they panic, drive, or poll at once.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Wake, Waker};
 
-use loom_core::objects::driver::{CounterDriver, Drive, Unclaimed};
-use loom_core::{Counter, CounterAttr, Source};
+use loom_core::buffer::{Buffer, Lent, TargetBuffer};
+use loom_core::objects::deferred::{Deferred, Work};
+use loom_core::objects::driver::{CounterDriver, DeferredDriver, Drive, Sleepable, Unclaimed};
+use loom_core::soft::{Every, Plan};
+use loom_core::{Counter, CounterAttr, CqAttr, Source};
 
-use crate::Pair;
-use crate::executor::{Flag, Task, turns, woken};
+use crate::executor::{Flag, Task, poll_once, turns, woken};
+use crate::{ATTR, Pair};
 
 struct Panics;
 impl Wake for Panics {
@@ -111,4 +115,97 @@ fn wakers_that_poll_at_once_do_not_keep_a_turn_from_ending() {
     }
     driver.turn(64);
     FUTS.with(|f| f.borrow_mut().clear());
+}
+
+/// Calls what there is to call.
+struct Calls;
+impl Wake for Calls {
+    fn wake(self: Arc<Self>) {
+        if let Some(mut hook) = HOOK.with(|hook| hook.borrow_mut().take()) {
+            hook();
+        }
+    }
+}
+
+#[test]
+fn waker_that_uses_deferred_work_may_be_woken_by_its_cancelling() {
+    let pair = Pair::<Vec<u8>>::with(ATTR, CqAttr::new(4).with_fd(), Unclaimed::Drop, None);
+    let Pair { driver, bob, cq, domain, .. } = &pair;
+    let counter = Counter::open(domain, CounterAttr::default()).unwrap();
+    let deferred = Deferred::open(cq, 4).unwrap();
+    let works = DeferredDriver::open(&deferred, driver).unwrap();
+    let work = deferred.post((&counter, 0), bob, Work::recv(Source::Any), vec![0; 1]).unwrap();
+    let both = (driver.clone(), works);
+    turns(&both);
+    assert!(both.may_sleep(&Waker::from(Arc::new(Calls))).unwrap(), "the receive is posted");
+    let (seen, of) = (Rc::new(Cell::new(None)), deferred.clone());
+    let told = seen.clone();
+    HOOK.set(Some(Box::new(move || told.set(Some(of.len())))));
+    deferred.cancel(work).unwrap();
+    assert_eq!(seen.take(), Some(1), "its completion is still to come");
+}
+
+/// Panics when it is dropped, if it is to.
+struct Fragile(Rc<Cell<bool>>);
+
+// SAFETY: no bytes.
+#[allow(unsafe_code, reason = "implements the unsafe trait `Buffer`")]
+unsafe impl Buffer for Fragile {
+    fn lend(&mut self) -> Lent {
+        ().lend()
+    }
+}
+impl TargetBuffer for Fragile {}
+
+impl Drop for Fragile {
+    fn drop(&mut self) {
+        assert!(!self.0.replace(false), "in a buffer");
+    }
+}
+
+#[test]
+fn buffer_whose_drop_panics_costs_nobody_else_a_wake_up() {
+    let pair = Pair::<Fragile>::open(4, Unclaimed::Drop);
+    let Pair { driver, cq, av, .. } = &pair;
+    let carol = cq.endpoint(av).unwrap();
+    let (breaks, lasts) = (Rc::new(Cell::new(false)), Rc::default());
+    let [first, second] = [&breaks, &lasts].map(|it| carol.recv(Source::Any, Fragile(Rc::clone(it))).unwrap());
+    {
+        let mut given_up = driver.finish(first);
+        assert!(poll_once(&mut given_up).is_pending());
+    }
+    let mut task = Task::new(async {
+        assert!(driver.finish(second).await.unwrap().result().is_err());
+    });
+    assert!(task.run());
+    // Both come back.
+    drop(carol);
+    breaks.set(true);
+    let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| turns(driver)));
+    assert!(unwound.is_err());
+    turns(driver);
+    task.run();
+    assert!(task.future.is_none(), "over, and not woken");
+}
+
+#[test]
+fn waker_that_panics_when_a_queue_fails_costs_nobody_else_the_error() {
+    let plan = Plan::new(1).overrun(Every::Nth(1));
+    let pair = Pair::<Vec<u8>>::with(ATTR, CqAttr::new(8), Unclaimed::Drop, Some(plan));
+    let Pair { driver, alice, bob, to_bob, .. } = &pair;
+    let [first, second] = [(); 2].map(|()| bob.recv(Source::Any, vec![0]).unwrap());
+    let mut breaks = Box::pin(driver.finish(first));
+    assert!(breaks.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::new(Panics)))).is_pending());
+    let mut tasks = [
+        Task::new(async { assert!(driver.finish(second).await.is_err()) }),
+        Task::new(async { assert!(driver.next_event().await.is_err()) }),
+    ];
+    assert!(tasks.iter_mut().all(Task::run));
+    alice.inject(*to_bob, &[1]).unwrap();
+    let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| turns(driver)));
+    assert!(unwound.is_err());
+    for task in &mut tasks {
+        task.run();
+        assert!(task.future.is_none(), "it was not told of the error");
+    }
 }

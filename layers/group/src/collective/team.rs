@@ -2,6 +2,7 @@
 
 use core::cell::{Cell, RefCell};
 use core::fmt;
+use core::task::Waker;
 
 use allocator_api2::alloc::Allocator;
 use loom_core::storage::Array;
@@ -241,10 +242,23 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
 
     /// No collective can run any more. Tasks that await one learn of it.
     pub(super) fn end(&self) {
-        self.over.set(true);
-        for task in self.lanes.iter().filter_map(|lane| lane.task.take()) {
-            task.wake();
+        /// Wakes the tasks of these lanes: of the rest also when a waker, which is user code, unwinds.
+        struct Rest<'l, B, A: Allocator>(core::slice::Iter<'l, Lane<B, A>>);
+
+        impl<B, A: Allocator> Rest<'_, B, A> {
+            fn wake_all(&mut self) {
+                self.0.by_ref().filter_map(|lane| lane.task.take()).for_each(Waker::wake);
+            }
         }
+
+        impl<B, A: Allocator> Drop for Rest<'_, B, A> {
+            fn drop(&mut self) {
+                self.wake_all();
+            }
+        }
+
+        self.over.set(true);
+        Rest(self.lanes.iter()).wake_all();
     }
 
     /// How many collectives are under way.

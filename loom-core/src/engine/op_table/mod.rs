@@ -265,6 +265,11 @@ impl<B> OpTable<B> {
         self.capacity() - (self.room.get() + transmits.get() + receives.get()) as usize
     }
 
+    /// Whether no operation is admitted before one of those in flight is over, by rule 5.
+    pub(crate) fn is_full(&self) -> bool {
+        self.room.get() == 0 && !self.has_ghosts()
+    }
+
     /// How many events belonged to no operation in flight: late ones of closed endpoints, and providers' oddities.
     #[must_use]
     pub fn strays(&self) -> u64 {

@@ -247,7 +247,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
                 // SAFETY: an endpoint is retired when there is no handle of it any more.
                 unsafe { self.close_one(shared) };
             }
-            self.wants_driver();
             note!(debug, "close", "endpoint {index} is closed on {}", *self.domain);
         } else {
             note!(
@@ -257,6 +256,8 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
                 *self.domain
             );
         }
+        // Closing has polled the queue.
+        self.wants_driver();
     }
 
     /// Notes that an operation is being cancelled.

@@ -180,7 +180,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
                 return Err(CqError::CountedFailure);
             }
             // The clock each time: operations may end that this counter does not count, for ever.
-            self.body.progress()?;
+            self.progress()?;
             if until.passed() {
                 return Ok(counter.read() >= threshold);
             }

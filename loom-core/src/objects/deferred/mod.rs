@@ -522,10 +522,14 @@ where
                 self.wants_driver();
                 Ok(())
             }
-            Err(Some(Phase::Started)) => match table.value(key).map(|task| &task.job) {
-                Some(Job::Post { endpoint, op: Some(op), .. }) => endpoint.cancel(*op),
-                _ => Err(Errno::ENOENT),
-            },
+            Err(Some(Phase::Started)) => {
+                let job = table.value(key).map(|task| &task.job);
+                let Some(Job::Post { endpoint, op: Some(op), .. }) = job else { return Err(Errno::ENOENT) };
+                let (endpoint, op) = (endpoint.clone(), *op);
+                // Who drives the queue is woken: user code runs.
+                drop(table);
+                endpoint.cancel(op)
+            }
             Err(Some(Phase::TakenOut)) => Err(Errno::EBUSY),
             Err(_) => Err(Errno::ENOENT),
         }

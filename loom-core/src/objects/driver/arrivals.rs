@@ -10,7 +10,7 @@ use allocator_api2::alloc::Allocator;
 #[cfg(feature = "std")]
 use allocator_api2::alloc::Global;
 
-use super::wait_list::store;
+use super::wait_list::{for_each, store};
 use crate::engine::arrivals::{ArrivalKey, Arrivals, ArrivalsError};
 use crate::error::OpenError;
 use crate::storage::Array;
@@ -106,11 +106,11 @@ impl<A: Allocator> AwaitedArrivals<A> {
     /// [`ArrivalsError::NoSuchValue`]: it is counted nowhere.
     pub fn count(&self, value: u64) -> Result<(), ArrivalsError> {
         self.arrivals.count(value)?;
-        while let Some(arrived) = self.arrivals.poll() {
+        for_each(core::iter::from_fn(|| self.arrivals.poll()), |arrived| {
             if let Some(waker) = self.waker(arrived.key).and_then(Cell::take) {
                 waker.wake();
             }
-        }
+        });
         Ok(())
     }
 

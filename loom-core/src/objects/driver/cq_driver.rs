@@ -11,7 +11,7 @@ use allocator_api2::alloc::Allocator;
 
 use super::Drive;
 use super::entry::{Entry, Interest};
-use super::wait_list::WaitList;
+use super::wait_list::{WaitList, for_each};
 use crate::buffer::Buffer;
 use crate::engine::op_table::{Done, OpKey, OpTable, Taken};
 use crate::error::OpenError;
@@ -20,6 +20,12 @@ use crate::objects::cq::{Cq, CqError, Kept, Next};
 use crate::placed::{Part, Placed};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
+
+/// What a post waits for that takes no slot of the queue: the provider alone.
+pub(super) const FOR_PROVIDER: u64 = 0;
+
+/// What a post waits for that takes a slot of the queue.
+pub(super) const FOR_SLOT: u64 = 1;
 
 /// The end of the list of what can be taken back.
 const NONE: u32 = u32::MAX;
@@ -30,6 +36,9 @@ const OTHERS_TURN: u32 = 16;
 /// How many operations a task may find over at once between two turns: what comes after them waits, so that other tasks, timers and sockets have their
 /// turn beside a task whose operations all end as they begin.
 const AT_ONCE: u32 = 128;
+
+/// How many turns a future has to take events that others wait behind. One that is held and not polled does not take them.
+const UNTAKEN: u32 = 1024;
 
 /// What becomes of the buffer of an operation whose future was dropped, when the operation is over.
 ///
@@ -123,6 +132,8 @@ pub(super) struct CqDriverInner<'m, T: Transport, B: Buffer> {
     told_of: Cell<u32>,
     /// Why the queue cannot go on.
     failed: Cell<Option<CqError>>,
+    /// How many turns have met events that were still to be taken.
+    untaken: Cell<u32>,
     /// The provider queue to look at first.
     receives_first: Cell<bool>,
     /// How many turns there were in which posts waited.
@@ -166,6 +177,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
             unclaimed,
             entries,
             failed: Cell::new(None),
+            untaken: Cell::new(0),
             receives_first: Cell::new(false),
             turns: Cell::new(0),
             at_once: Cell::new(0),
@@ -280,7 +292,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         if empty == queue.queues() {
             queue.found_empty();
         }
-        if !self.room.is_empty() {
+        if !self.room.is_empty() && (events > 0 || !self.has_room_by_events_alone()) {
             self.room.tell_first(events + 1);
             // The first may wait for a peer that takes nothing. While there are events, that is tried now and then: those who wait are to be
             // taken in order.
@@ -328,6 +340,8 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         match self.cq.body.take_one(key) {
             Next::Taken(done) => {
                 self.at_once.set(at_once + 1);
+                // The transport may have handed over more, of which the descriptor does not tell any more.
+                self.is_wanted();
                 return Some(done);
             }
             Next::Kept(Ok(Kept::Nothing)) => {}
@@ -397,13 +411,11 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         if self.told_of.replace(ends) == ends {
             return;
         }
-        for entry in &*self.entries {
-            match entry.interest() {
-                Interest::Awaited(key) if !self.ops().is_under_way(key) => entry.wake(),
-                Interest::GivenUp(key) if !self.ops().is_under_way(key) => self.give_back(entry, key),
-                _ => {}
-            }
-        }
+        for_each(self.entries.iter(), |entry| match entry.interest() {
+            Interest::Awaited(key) if !self.ops().is_under_way(key) => entry.wake(),
+            Interest::GivenUp(key) if !self.ops().is_under_way(key) => self.give_back(entry, key),
+            _ => {}
+        });
         if self.cq.body.has_unmatched() {
             self.events.tell_all();
         }
@@ -494,6 +506,12 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
     }
 
+    /// Whether an event comes before there is room for any post that waits: the queue has as many operations in flight as it can, and no post waits
+    /// that is none of these.
+    pub(super) fn has_room_by_events_alone(&self) -> bool {
+        self.room.is_empty() || self.ops().is_full() && !self.room.has(FOR_PROVIDER)
+    }
+
     /// A slot is free again.
     #[inline]
     pub(super) fn has_room(&self) {
@@ -505,22 +523,25 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     /// All futures learn that the queue cannot go on.
     #[cold]
     fn cannot_go_on(&self, error: CqError) {
-        if error == CqError::PeerEvents && !self.events.is_empty() {
-            // Who waits for events is about to take them.
+        // Who waits for events is about to take them, and so is who waits for an answer and was told: unless it is not polled.
+        let is_about_to_be_taken = || !self.events.is_empty() || self.cq.body.keeps_answer(|key| self.is_awaited(key));
+        if error == CqError::PeerEvents && self.untaken.get() < UNTAKEN && is_about_to_be_taken() {
+            self.untaken.set(self.untaken.get() + 1);
             self.events.tell_one();
             return;
         }
-        if error == CqError::PeerEvents && self.cq.body.keeps_answer(|key| self.is_awaited(key)) {
-            // So is who waits for an answer, and was told.
-            return;
+        /// What has those who wait.
+        enum Told<'d> {
+            Entry(&'d Entry),
+            List(&'d WaitList),
         }
         self.failed.set(Some(error));
-        for entry in &*self.entries {
-            entry.wake();
-        }
-        for list in [&self.room, &self.events, &self.claimants] {
-            list.tell_all();
-        }
+        let lists = [&self.room, &self.events, &self.claimants];
+        let told = self.entries.iter().map(Told::Entry).chain(lists.into_iter().map(Told::List));
+        for_each(told, |told| match told {
+            Told::Entry(entry) => entry.wake(),
+            Told::List(list) => list.tell_all(),
+        });
     }
 
     /// Whether a future waits for an operation.
@@ -530,6 +551,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
 
     /// Events of peers were taken: there is room for others.
     pub(super) fn goes_on(&self) {
+        self.untaken.set(0);
         if self.failed.get() == Some(CqError::PeerEvents) {
             self.failed.set(None);
             self.is_wanted();

@@ -8,6 +8,7 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 
 use super::CqDriver;
+use super::cq_driver::{FOR_PROVIDER, FOR_SLOT};
 use super::wait::Wait;
 use super::wait_list::Waiter;
 use crate::buffer::Buffer;
@@ -16,14 +17,14 @@ use crate::error::{PostError, Rejected};
 use crate::objects::cq::CqError;
 use crate::transport::Transport;
 
-/// A place among those who wait for room.
-struct Place<'m, T: Transport, B: Buffer> {
+/// A place among those who wait for room: [`FOR_SLOT`] or [`FOR_PROVIDER`].
+struct Place<'m, T: Transport, B: Buffer, const FOR: u64> {
     driver: CqDriver<'m, T, B>,
     /// There is one when it has been refused: most never are, and futures are moved until they are polled.
     waiter: Option<Waiter>,
 }
 
-impl<T: Transport, B: Buffer> Place<'_, T, B> {
+impl<T: Transport, B: Buffer, const FOR: u64> Place<'_, T, B, FOR> {
     /// Whether its turn has come to try.
     #[inline]
     fn may_try(self: Pin<&mut Self>, cx: &Context<'_>) -> bool {
@@ -60,7 +61,7 @@ impl<T: Transport, B: Buffer> Place<'_, T, B> {
         // SAFETY: a field of what is pinned, and never moved out of it.
         let waiter = unsafe { Pin::new_unchecked(waiter) };
         // SAFETY: the list lies in the driver's block, which is there as long as the handle in this place.
-        unsafe { waiter.wait_in(&inner.room, 0, cx.waker()) };
+        unsafe { waiter.wait_in(&inner.room, FOR, cx.waker()) };
         inner.is_wanted();
         true
     }
@@ -103,7 +104,7 @@ impl<T: Transport, B: Buffer> Place<'_, T, B> {
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Post<'m, T: Transport, B: Buffer, P> {
-    place: Place<'m, T, B>,
+    place: Place<'m, T, B, FOR_SLOT>,
     buf: Option<B>,
     post: P,
 }
@@ -179,7 +180,7 @@ where
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Retry<'m, T: Transport, B: Buffer, P> {
-    place: Place<'m, T, B>,
+    place: Place<'m, T, B, FOR_PROVIDER>,
     post: P,
     over: bool,
 }
@@ -361,7 +362,7 @@ impl<T: Transport, B: Buffer, P> Drop for Run<'_, T, B, P> {
 
 impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     #[inline(always)]
-    fn place(&self) -> Place<'m, T, B> {
+    fn place<const FOR: u64>(&self) -> Place<'m, T, B, FOR> {
         Place { driver: self.clone(), waiter: None }
     }
 

@@ -70,7 +70,8 @@ pub unsafe trait Sleepable: Drive {
 
     /// Whether the executor may sleep now. `waker` is woken when a future waits for something new, which takes another turn.
     ///
-    /// It may not as long as a post waits for room, or a multi-receive for its pieces: no descriptor tells of these. The call may wake tasks.
+    /// It may not as long as a post waits for the provider, which has refused it for the moment, or a multi-receive for its pieces: no descriptor
+    /// tells of these. It may while posts wait because the queue has as many operations in flight as it can. The call may wake tasks.
     ///
     /// # Errors
     /// [`SleepError`]
@@ -165,7 +166,7 @@ unsafe impl<T: Transport, B: Buffer> Sleepable for CqDriver<'_, T, B> {
             // Until somebody takes them.
             Some(CqError::PeerEvents) => Ok(true),
             Some(error) => Err(error.into()),
-            None if inner.is_behind() || !inner.room.is_empty() || inner.draining.get() > 0 => Ok(false),
+            None if inner.is_behind() || !inner.has_room_by_events_alone() || inner.draining.get() > 0 => Ok(false),
             None => Ok(inner.cq().may_sleep_driven()?),
         }
     }

@@ -104,20 +104,20 @@ impl WaitList {
         self.tellings.set(telling + 1);
         // One batch after the other: wakers are user code, which may change the list.
         loop {
-            let mut batch = Batch { wakers: Vec::new(), next: 0 };
+            let mut wakers = Vec::<Waker, AT_ONCE>::new();
             let waits = |waiter: &&Waiter| !waiter.told.get() && waiter.since.get() <= telling;
             for waiter in self.iter().take(most).filter(waits).filter(|waiter| is_meant(waiter)) {
-                if batch.wakers.is_full() {
+                if wakers.is_full() {
                     break;
                 }
                 waiter.told.set(true);
                 if let Some(waker) = waiter.waker.take() {
                     // There is room, as was seen.
-                    let _ = batch.wakers.push(Some(waker));
+                    let _ = wakers.push(waker);
                 }
             }
-            let goes_on = batch.wakers.is_full();
-            batch.wake();
+            let goes_on = wakers.is_full();
+            for_each(wakers.into_iter(), Waker::wake);
             if !goes_on {
                 return;
             }
@@ -169,27 +169,25 @@ impl WaitList {
     }
 }
 
-/// Wakers to be woken in order: all of them, also when one unwinds.
-struct Batch {
-    wakers: Vec<Option<Waker>, AT_ONCE>,
-    next: usize,
-}
+/// Does something for each, for the rest also when it unwinds for one: it is user code, and none may miss its wake-up.
+pub(super) fn for_each<I: Iterator>(items: I, each: impl FnMut(I::Item)) {
+    struct Rest<I: Iterator, F: FnMut(I::Item)>(I, F);
 
-impl Batch {
-    fn wake(&mut self) {
-        while let Some(place) = self.wakers.get_mut(self.next) {
-            self.next += 1;
-            if let Some(waker) = place.take() {
-                waker.wake();
+    impl<I: Iterator, F: FnMut(I::Item)> Rest<I, F> {
+        fn take_all(&mut self) {
+            for item in self.0.by_ref() {
+                (self.1)(item);
             }
         }
     }
-}
 
-impl Drop for Batch {
-    fn drop(&mut self) {
-        self.wake();
+    impl<I: Iterator, F: FnMut(I::Item)> Drop for Rest<I, F> {
+        fn drop(&mut self) {
+            self.take_all();
+        }
     }
+
+    Rest(items, each).take_all();
 }
 
 impl Drop for WaitList {
@@ -290,14 +288,24 @@ impl fmt::Debug for Waiter {
 }
 
 /// Has a place wake this waker: nothing is cloned or counted if it does already. User code runs, and may wake what is stored: who stores looks
-/// for what it waits for only after this.
+/// for what it waits for only after this. That is over if somebody else has the place by then.
 #[inline]
 pub(crate) fn store(place: &Cell<Option<Waker>>, waker: &Waker) {
     match place.take() {
         Some(stored) if stored.will_wake(waker) => place.set(Some(stored)),
         other => {
-            let before = place.replace(Some(waker.clone()));
-            drop((other, before));
+            let own = waker.clone();
+            let unused = match place.take() {
+                None => {
+                    place.set(Some(own));
+                    None
+                }
+                of_another => {
+                    place.set(of_another);
+                    Some(own)
+                }
+            };
+            drop((other, unused));
         }
     }
 }
@@ -306,6 +314,7 @@ pub(crate) fn store(place: &Cell<Option<Waker>>, waker: &Waker) {
 mod tests {
     use core::pin::pin;
     use core::sync::atomic::{AtomicUsize, Ordering};
+    use core::task::{RawWaker, RawWakerVTable};
     use std::sync::Arc;
     use std::task::Wake;
     use std::vec::Vec;
@@ -338,6 +347,37 @@ mod tests {
         let told: Vec<bool> = waiters.iter().map(|waiter| !waiter.still_waits()).collect();
         assert_eq!(woken.0.load(Ordering::Relaxed), told.iter().filter(|told| **told).count());
         told
+    }
+
+    /// A place, and who takes it while another waker is being cloned for it.
+    struct Taken {
+        place: Cell<Option<Waker>>,
+        by: Cell<Option<Waker>>,
+    }
+
+    static TABLE: RawWakerVTable = RawWakerVTable::new(
+        |taken| {
+            // SAFETY: the test has it on its stack.
+            let this = unsafe { &*taken.cast::<Taken>() };
+            this.place.set(this.by.take());
+            RawWaker::new(taken, &TABLE)
+        },
+        |_| {},
+        |_| {},
+        |_| {},
+    );
+
+    #[test]
+    fn who_has_taken_the_place_meanwhile_is_not_overwritten() {
+        let woken = Arc::<Woken>::default();
+        let taken = Taken { place: Cell::new(None), by: Cell::new(Some(woken.clone().into())) };
+        // SAFETY: nothing is freed by these functions, and it outlives the waker.
+        let waker = unsafe { Waker::from_raw(RawWaker::new((&raw const taken).cast(), &TABLE)) };
+        store(&taken.place, &waker);
+        taken.place.take().into_iter().for_each(Waker::wake);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        store(&taken.place, &waker);
+        assert!(taken.place.take().is_some_and(|stored| stored.will_wake(&waker)), "the place was free");
     }
 
     #[test]
