@@ -48,7 +48,7 @@ impl<A> Locked<A> {
         self.0.get_mut()
     }
 
-    /// Asks the allocator, as for how much is used. It is locked meanwhile: `f` takes nothing from it.
+    /// Asks the allocator, as for how much is used. It is locked meanwhile: `f` takes nothing from it, and gives nothing back.
     pub fn with<R>(&self, f: impl FnOnce(&A) -> R) -> R {
         f(&self.0.lock())
     }

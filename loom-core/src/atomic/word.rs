@@ -108,8 +108,17 @@ impl Word for u128 {
     fn is_atomic() -> bool {
         #[cfg(target_arch = "x86_64")]
         {
-            // Every processor but the first ones of the architecture.
-            core::arch::x86_64::__cpuid(1).ecx & (1 << 13) != 0
+            const UNKNOWN: u8 = 2;
+            static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
+            match ANSWER.load(Ordering::Relaxed) {
+                UNKNOWN => {
+                    // Every processor but the first ones of the architecture. Asked once: it takes long, above all in a virtual machine.
+                    let answer = core::arch::x86_64::__cpuid(1).ecx & (1 << 13) != 0;
+                    ANSWER.store(answer.into(), Ordering::Relaxed);
+                    answer
+                }
+                known => known != 0,
+            }
         }
         #[cfg(not(target_arch = "x86_64"))]
         false

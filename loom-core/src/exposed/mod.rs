@@ -313,10 +313,17 @@ impl<'m> Window<'m> {
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
+    /// Of `order` counts what a load can have: `Release` is as `Relaxed`, and `AcqRel` as `Acquire`.
+    ///
     /// # Errors
     /// [`OutOfWindow`] if the offset does not lie within.
     pub fn load(self, offset: usize, order: Ordering) -> Result<u8, OutOfWindow> {
         let part = self.slice(offset, 1)?;
+        let order = match order {
+            Ordering::Release => Ordering::Relaxed,
+            Ordering::AcqRel => Ordering::Acquire,
+            order => order,
+        };
         // SAFETY: within the window; read only, by the rule.
         Ok(unsafe { AtomicU8::from_ptr(part.ptr.as_ptr()) }.load(order))
     }

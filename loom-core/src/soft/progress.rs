@@ -34,7 +34,7 @@ pub(super) fn advance(net: &Net, queue: &Queue) {
     // Mostly there is nothing: what finds that out calls nothing, and is cheap.
     let first = queue.turn.get();
     if first == NO_PORT {
-        return;
+        return queue.tell_overrun();
     }
     let mut port = net.port(first);
     loop {

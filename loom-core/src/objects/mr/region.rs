@@ -378,7 +378,8 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
 /// ```
 pub enum CloseError<R> {
     /// An endpoint of the domain is open, and the transport cannot stop what peers do through it. Here is the region, still
-    /// open.
+    /// open. One that is bound to an endpoint ([`EndpointMr`](super::EndpointMr)) keeps that open itself, and always comes back here: drop it
+    /// with the endpoint, and the memory is dropped when no endpoint is left.
     EndpointsOpen(R),
     /// The provider failed. The memory is leaked.
     Errno(Errno),
