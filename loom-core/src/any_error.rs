@@ -20,8 +20,8 @@ use crate::objects::mr::CloseError;
 use crate::profiles::ProfileError;
 use crate::soft::NotOffered;
 use crate::tagged::wire::WireError;
-use crate::tagged::{AddLinkError, LinkError};
-use crate::transport::Transport;
+use crate::tagged::{AddLinkError, CreditError, LinkError, SequenceError};
+use crate::transport::{EndpointError, Transport};
 use crate::updates::UpdateError;
 use crate::vocabulary::{AddressError, Errno};
 
@@ -222,6 +222,24 @@ impl<B> From<WorkError<B>> for Error {
             WorkError::NotCounted(errno) => Error::Provider(errno),
             WorkError::Queue(error) => error.into(),
         }
+    }
+}
+
+impl From<SequenceError> for Error {
+    fn from(error: SequenceError) -> Self {
+        LinkError::from(error).into()
+    }
+}
+
+impl From<CreditError> for Error {
+    fn from(error: CreditError) -> Self {
+        LinkError::from(error).into()
+    }
+}
+
+impl From<EndpointError> for Error {
+    fn from(error: EndpointError) -> Self {
+        Error::Open(error.errno.into())
     }
 }
 

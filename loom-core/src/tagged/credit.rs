@@ -38,6 +38,8 @@ impl fmt::Display for CreditError {
     }
 }
 
+impl core::error::Error for CreditError {}
+
 /// What this side may send of a class.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {

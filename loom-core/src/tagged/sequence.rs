@@ -36,6 +36,8 @@ impl fmt::Display for SequenceError {
     }
 }
 
+impl core::error::Error for SequenceError {}
+
 impl<V, A: Allocator> Sequence<V, A> {
     /// The block for `window` numbers.
     pub(crate) fn layout(window: usize) -> Result<Layout, OpenError> {
