@@ -11,7 +11,7 @@ use loom_core::buffer::{IoVecs, Lent};
 use loom_core::transport::{AtomicAttr, AtomicRanges, Atomics, Context, Msg, Refusal, RemotePart, RmaTarget};
 use loom_core::vocabulary::{AtomicOp, Errno};
 
-use super::call::{done, entry, missing, posted};
+use super::call::{done, entry, later_entry, missing, posted};
 use super::control::Domain;
 use super::endpoint::Endpoint;
 use super::level::Level;
@@ -68,7 +68,7 @@ unsafe impl<L: Level> Atomics for Ofi<L> {
             return Err(Errno::EOPNOTSUPP);
         }
         let raw = domain.raw();
-        let Some(query) = entry!(raw, ops => query_atomic) else { return Err(Errno::ENOSYS) };
+        let Some(query) = later_entry!(raw, ops: sys::fi_ops_domain => query_atomic) else { return Err(Errno::ENOSYS) };
         let flags = match atomic.form {
             Form::Base => 0,
             Form::Fetch => sys::FI_FETCH_ATOMIC,

@@ -10,8 +10,7 @@ use loom_core::vocabulary::Errno;
 /// `None` if the object has no such table, or the table no such entry. `object` is a `NonNull` to an open libfabric
 /// object, which the caller of the surrounding `unsafe fn` guarantees.
 ///
-/// All entries that are looked up this way exist in the oldest headers that `build.rs` accepts, so the table's `size`
-/// needs no check.
+/// All entries that are looked up this way are in every version of the table. [`later_entry!`] looks the others up.
 macro_rules! entry {
     ($object:expr, $($table:ident).+ => $function:ident) => {{
         // SAFETY: the object is open (C1), so the structure that libfabric allocated for it is valid.
@@ -25,6 +24,19 @@ macro_rules! entry {
     }};
 }
 pub(super) use entry;
+
+/// [`entry!`] of a function that the first versions of libfabric's interface do not have: `later_entry!(object, path.to.table: Table => function)`.
+/// A provider that is loaded from a file may be built for one of those. Its tables end earlier, and say where (`FI_CHECK_OP`).
+macro_rules! later_entry {
+    ($object:expr, $($table:ident).+ : $type:ty => $function:ident) => {{
+        // SAFETY: the object is open (C1), so the structure that libfabric allocated for it is valid.
+        let table: *const $type = unsafe { (*$object.as_ptr()).$($table).+ };
+        // SAFETY: null, or an open object's operation table, which begins with its size.
+        let size = if table.is_null() { 0 } else { unsafe { (&raw const (*table).size).read() } };
+        if core::mem::offset_of!($type, $function) < size { entry!($object, $($table).+ => $function) } else { None }
+    }};
+}
+pub(super) use later_entry;
 
 /// The result of a control function: zero, or a negated error number. A positive number means nothing.
 #[inline]
@@ -63,8 +75,32 @@ pub(super) fn missing() -> Refusal {
 }
 
 #[cfg(test)]
+#[allow(unsafe_code, reason = "looks functions up in tables of its own")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_older_table_has_no_later_function() {
+        #[repr(C)]
+        struct Table {
+            size: usize,
+            first: Option<fn()>,
+            later: Option<fn()>,
+        }
+        struct Object {
+            ops: *const Table,
+        }
+        let found = |size: Option<usize>| {
+            let table = size.map(|size| Table { size, first: Some(|| {}), later: Some(|| {}) });
+            let object = Object { ops: table.as_ref().map_or(core::ptr::null(), |table| &raw const *table) };
+            let raw = core::ptr::NonNull::from(&object);
+            let first = entry!(raw, ops => first).is_some();
+            (first, later_entry!(raw, ops: Table => later).is_some())
+        };
+        assert_eq!(found(None), (false, false));
+        assert_eq!(found(Some(core::mem::offset_of!(Table, later))), (true, false));
+        assert_eq!(found(Some(size_of::<Table>())), (true, true));
+    }
 
     #[test]
     fn only_zero_is_success() {

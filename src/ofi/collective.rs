@@ -29,7 +29,7 @@ use loom_core::transport::connected::EqAttr;
 use loom_core::transport::{CollectiveAttr, CollectiveCall, Collectives, Context, Refusal};
 use loom_core::vocabulary::{AtomicOp, Caps, CmData, CollectiveOp, Errno, FabricAddr, WaitObj};
 
-use super::call::{done, entry, missing, posted};
+use super::call::{done, entry, later_entry, missing, posted};
 use super::control::{Av, Domain, close, opened};
 use super::endpoint::Endpoint;
 use super::event_queue::{self, Eq, Read};
@@ -179,7 +179,7 @@ unsafe fn open_set<L>(
     av: NonNull<sys::fid_av>,
     members: impl Iterator<Item = FabricAddr> + Clone,
 ) -> Result<Handle<sys::fid_av_set, L>, Errno> {
-    let Some(open) = entry!(av, ops => av_set) else { return Err(Errno::ENOSYS) };
+    let Some(open) = later_entry!(av, ops: sys::fi_ops_av => av_set) else { return Err(Errno::ENOSYS) };
     let mut attr = sys::fi_av_set_attr {
         count: members.clone().count(),
         start_addr: FabricAddr::NOTAVAIL.0,
@@ -204,7 +204,7 @@ unsafe fn open_set<L>(
 /// Begins to join the group of a set.
 unsafe fn join<L>(endpoint: &Endpoint<L>, set: NonNull<sys::fid_av_set>) -> Result<Handle<sys::fid_mc, L>, Errno> {
     let raw = endpoint.raw();
-    let Some(join) = entry!(raw, cm => join) else { return Err(Errno::ENOSYS) };
+    let Some(join) = later_entry!(raw, cm: sys::fi_ops_cm => join) else { return Err(Errno::ENOSYS) };
     let Some(address_of) = entry!(set, ops => addr) else { return Err(Errno::ENOSYS) };
     let mut coll_addr = 0;
     // SAFETY: the set is open; its address is written in the call.
@@ -221,7 +221,9 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, set: NonNull<sys::fid_av_set>) -> Resu
 
 /// Whether the domain has an operation, and for how many members.
 unsafe fn query(domain: NonNull<sys::fid_domain>, collective: Collective) -> Result<CollectiveAttr, Errno> {
-    let Some(query) = entry!(domain, ops => query_collective) else { return Err(Errno::ENOSYS) };
+    let Some(query) = later_entry!(domain, ops: sys::fi_ops_domain => query_collective) else {
+        return Err(Errno::ENOSYS);
+    };
     if collective.op() != CollectiveOp::BARRIER && collective.datatype().size().is_none() {
         return Err(Errno::EOPNOTSUPP);
     }

@@ -7,6 +7,7 @@
 use core::ffi::{c_int, c_void};
 use core::net::SocketAddr;
 use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr, Errno, FabricAddr};
 
@@ -49,6 +50,8 @@ pub struct Domain<L> {
     has_contexts: bool,
     /// Whether atomic operations that only read bring something.
     reads_atomically: bool,
+    /// Whether insertions read strings where they are given, and not pointers to them.
+    takes_strings_in_place: bool,
 }
 
 /// An address vector, raw.
@@ -60,6 +63,10 @@ pub struct Av<L> {
     addr_format: AddressFormat,
     /// The domain's.
     group: Option<Group>,
+    /// As the domain's.
+    takes_strings_in_place: bool,
+    /// Whether an endpoint of it was opened by half and could not be closed.
+    has_half_open: AtomicBool,
 }
 
 impl<L> Fabric<L> {
@@ -86,6 +93,7 @@ impl<L> Domain<L> {
             has_devices: info.attributes().caps.contains(Caps::HMEM),
             has_contexts: quirks::has_contexts(facts, info),
             reads_atomically: quirks::reads_atomically(info),
+            takes_strings_in_place: quirks::takes_strings_in_place(info),
         }
     }
 
@@ -136,7 +144,18 @@ impl<L> Domain<L> {
 impl<L> Av<L> {
     /// A vector of this domain.
     pub(super) const fn of(domain: &Domain<L>, raw: NonNull<sys::fid_av>) -> Self {
-        Av { fid: Handle::new(raw), addr_format: domain.addr_format, group: domain.group }
+        let Domain { addr_format, group, takes_strings_in_place, .. } = *domain;
+        Av { fid: Handle::new(raw), addr_format, group, takes_strings_in_place, has_half_open: AtomicBool::new(false) }
+    }
+
+    /// An endpoint of it is open by half, and stays so: insertions, which may walk what that does not have, are refused from here on.
+    pub(super) fn keeps_half_open(&self) {
+        self.has_half_open.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether addresses can be inserted. For who has the turn: an endpoint that fails to open has it, too.
+    pub(super) fn takes_insertions(&self) -> Result<(), Errno> {
+        if self.has_half_open.load(Ordering::Relaxed) { Err(Errno::EBUSY) } else { Ok(()) }
     }
 
     #[inline]
@@ -282,24 +301,37 @@ impl Padded {
     }
 }
 
+/// A pointer to a string, which is how `fi_av_insert` takes one. Zeros follow: who reads the string here finds one of no endpoint.
+#[repr(C)]
+struct Pointed {
+    text: *const Padded,
+    zeros: Padded,
+}
+
 pub(super) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<FabricAddr, Errno> {
     if !takes(av.addr_format, address) {
         return Err(Errno::EINVAL);
     }
     let padded = Padded::new(address);
+    let pointed = Pointed { text: &raw const padded, zeros: Padded([0; _]) };
+    let given: *const c_void = if av.addr_format == AddressFormat::ADDR_STR && !av.takes_strings_in_place {
+        (&raw const pointed).cast()
+    } else {
+        (&raw const padded).cast()
+    };
     let raw = av.fid.raw();
     let Some(insert) = entry!(raw, ops => insert) else { return Err(Errno::ENOSYS) };
     let mut peer = FabricAddr::NOTAVAIL.0;
     let insert = || {
-        let bytes = (&raw const padded).cast::<c_void>();
+        av.takes_insertions()?;
         // SAFETY: the vector is open (C1); there is one address, in memory larger than addresses are; `peer`
         // takes one number. The vector has no event queue, so the call finishes here.
-        unsafe { insert(raw.as_ptr(), bytes, 1, &raw mut peer, 0, ptr::null_mut()) }
+        Ok(unsafe { insert(raw.as_ptr(), given, 1, &raw mut peer, 0, ptr::null_mut()) })
     };
     let inserted = match av.group {
         Some(group) => group.meets(address, insert)?,
         None => av.turn().take(insert),
-    };
+    }?;
     found(inserted, peer)
 }
 
@@ -331,6 +363,7 @@ pub(super) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Optio
     let mut peer = FabricAddr::NOTAVAIL.0;
     let mut inserted = 0;
     let insert = || {
+        av.takes_insertions()?;
         // SAFETY: the vector is open (C1); both are strings that C can read; `peer` takes one number.
         // The vector has no event queue, so the call finishes here.
         inserted = unsafe { insert(raw.as_ptr(), node.as_ptr(), service.as_ptr(), &raw mut peer, 0, ptr::null_mut()) };
@@ -408,6 +441,11 @@ pub(super) fn read_address(
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
+    use core::cell::RefCell;
+    use core::ffi::CStr;
+    use std::string::String;
+
+    use super::super::level::Local;
     use super::*;
 
     #[test]
@@ -441,6 +479,68 @@ mod tests {
         assert!(!takes(any, &infiniband(ip)));
         assert!(!takes(v4, &infiniband(v4)));
         assert!(!takes(any, &EndpointAddr::new(any, &[99; 16]).unwrap()));
+    }
+
+    /// What `fi_av_insert` was given: read in place, or where the pointer leads that stands there.
+    fn inserted(takes_strings_in_place: bool, address: &str) -> String {
+        std::thread_local! {
+            static SEEN: RefCell<String> = const { RefCell::new(String::new()) };
+        }
+        /// # Safety
+        /// There is a string, or a pointer to one.
+        unsafe fn see(address: *const c_void) {
+            // SAFETY: the caller's promise.
+            let text = unsafe { CStr::from_ptr(address.cast()) };
+            SEEN.set(text.to_str().unwrap().into());
+        }
+        unsafe extern "C" fn in_place(
+            _: *mut sys::fid_av,
+            address: *const c_void,
+            _: usize,
+            peer: *mut u64,
+            _: u64,
+            _: *mut c_void,
+        ) -> c_int {
+            // SAFETY: `av_insert` gives an address.
+            unsafe { see(address) };
+            // SAFETY: and room for a number.
+            unsafe { peer.write(0) };
+            1
+        }
+        unsafe extern "C" fn pointed(
+            av: *mut sys::fid_av,
+            addresses: *const c_void,
+            count: usize,
+            peers: *mut u64,
+            flags: u64,
+            context: *mut c_void,
+        ) -> c_int {
+            // SAFETY: what the manual page says.
+            let address = unsafe { addresses.cast::<*const c_void>().read() };
+            // SAFETY: as above.
+            unsafe { in_place(av, address, count, peers, flags, context) }
+        }
+        let insert = if takes_strings_in_place { in_place } else { pointed };
+        let mut ops = sys::fi_ops_av { insert: Some(insert), ..Default::default() };
+        let mut raw = sys::fid_av { ops: &raw mut ops, ..Default::default() };
+        let av = Av::<Local> {
+            fid: Handle::new(NonNull::from(&mut raw)),
+            addr_format: AddressFormat::ADDR_STR,
+            group: None,
+            takes_strings_in_place,
+            has_half_open: AtomicBool::new(false),
+        };
+        let address = EndpointAddr::new(AddressFormat::ADDR_STR, address.as_bytes()).unwrap();
+        // SAFETY: the vector has what the call uses.
+        assert_eq!(unsafe { av_insert(&av, &address) }, Ok(FabricAddr(0)));
+        SEEN.take()
+    }
+
+    #[test]
+    fn strings_are_given_as_the_provider_reads_them() {
+        for in_place in [true, false] {
+            assert_eq!(inserted(in_place, "fi_addr://a/long/name"), "fi_addr://a/long/name");
+        }
     }
 
     #[test]

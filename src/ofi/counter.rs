@@ -10,7 +10,7 @@ use core::ptr::{self, NonNull};
 use loom_core::transport::{CounterAttr, CounterWait};
 use loom_core::vocabulary::Errno;
 
-use super::call::{done, entry};
+use super::call::{done, entry, later_entry};
 use super::control::{Domain, close, opened, wait_fd};
 use super::level::Handle;
 use super::{quirks, sys};
@@ -71,7 +71,7 @@ macro_rules! change {
         #[doc = concat!("`fi_cntr_", $man, "`")]
         pub(super) unsafe fn $name<L>(counter: &Counter<L>, value: u64) -> Result<(), Errno> {
             let raw = counter.0.raw();
-            let Some(change) = entry!(raw, ops => $name) else { return Err(Errno::ENOSYS) };
+            let Some(change) = later_entry!(raw, ops: sys::fi_ops_cntr => $name) else { return Err(Errno::ENOSYS) };
             // SAFETY: the counter is open (C1).
             done(unsafe { change(raw.as_ptr(), value) })
         }

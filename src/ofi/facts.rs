@@ -314,11 +314,14 @@ fn shown((name, library, version): (&str, Version, Version)) -> Facts {
     row.map_or(Facts::empty(), |(_, facts)| *facts)
 }
 
-/// Whether the environment asks for no trust in any provider.
+/// Whether the environment asks for no trust in any provider, or for something before each (`FI_HOOK`), whose name no info has.
 #[cfg(feature = "std")]
 fn is_everything_untested() -> bool {
     static ASKED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-    *ASKED.get_or_init(|| std::env::var_os("LOOM_UNTESTED").is_some_and(|value| !value.is_empty() && value != "0"))
+    *ASKED.get_or_init(|| {
+        let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        set("LOOM_UNTESTED").is_some_and(|value| value != "0") || set("FI_HOOK").is_some()
+    })
 }
 
 /// There is no environment.

@@ -168,7 +168,8 @@
 //!   a connection down, scalable endpoints and multicast groups. Each refusal is the error that says "not granted" or `EOPNOTSUPP`.
 //!
 //! [`RawInfo::is_tested`] and the example `info` tell. With `LOOM_UNTESTED=1` in its environment, a program treats every provider
-//! like that: for a run beside a known one, or with a library that was changed. (Feature `std`.)
+//! like that: for a run beside a known one, or with a library that was changed. So it does where `FI_HOOK` puts libfabric's hooks before
+//! providers, which no info tells. (Feature `std`.)
 //!
 //! # What is not wrapped
 //!

@@ -20,7 +20,7 @@ use loom_core::transport::connected::Fid;
 use loom_core::transport::{Bindings, EndpointError, Multicast};
 use loom_core::vocabulary::{EndpointAddr, Errno, FabricAddr};
 
-use super::call::{done, entry};
+use super::call::{done, entry, later_entry};
 use super::control::{Domain, Padded, close, takes};
 use super::endpoint::{self, Endpoint};
 use super::event_queue::{Eq, named};
@@ -110,7 +110,7 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) 
     }
     groups.ask(group)?;
     let raw = endpoint.raw();
-    let Some(join) = entry!(raw, cm => join) else { return Err(Errno::ENOSYS) };
+    let Some(join) = later_entry!(raw, cm: sys::fi_ops_cm => join) else { return Err(Errno::ENOSYS) };
     let padded = Padded::new(address);
     let mut joined = ptr::null_mut();
     // SAFETY: the endpoint is open and has an event queue (C22); the address is in memory larger than addresses
@@ -153,7 +153,7 @@ unsafe impl<L: Level> Multicast for Ofi<L> {
         let (to, queues) = ([Some(av.fid()), Some(eq.fid())], (tx, rx));
         let bound = endpoint::EndpointSetup { to, queues, shared_rx: None, counters, selective, options };
         // SAFETY: the contract of callers.
-        unsafe { endpoint::open(domain, info, av.turn(), &bound) }
+        unsafe { endpoint::open(domain, info, av, &bound) }
     }
 
     unsafe fn join(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) -> Result<Group<L>, Errno> {

@@ -52,11 +52,12 @@ const DETAILS: usize = 128;
 struct Details {
     provider_errno: i32,
     len: usize,
-    bytes: [u8; DETAILS],
+    /// Ends with a zero byte: providers whose data is a string read it as one.
+    bytes: [u8; DETAILS + 1],
 }
 
 impl Details {
-    const NONE: Details = Details { provider_errno: 0, len: 0, bytes: [0; DETAILS] };
+    const NONE: Details = Details { provider_errno: 0, len: 0, bytes: [0; DETAILS + 1] };
 
     /// Keeps what an entry says, which was read with `bytes` as the room for that.
     ///
@@ -71,10 +72,16 @@ impl Details {
         } else if said != self.bytes.as_ptr() {
             // SAFETY: the caller's promise; it is not our own memory.
             unsafe { said.copy_to_nonoverlapping(self.bytes.as_mut_ptr(), self.len) };
-        } else if entry.err_data_size == DETAILS && self.bytes == [0; DETAILS] {
+        } else if entry.err_data_size == DETAILS && self.bytes == Self::NONE.bytes {
             // A provider which has none leaves the room as it was.
             self.len = 0;
         }
+    }
+
+    /// The data that came with an error of this number, for `fi_cq_strerror`, which takes no length: null where some of it may be missing.
+    fn whole(&self, provider_errno: i32) -> *const u8 {
+        let is_whole = (1..DETAILS).contains(&self.len) && self.provider_errno == provider_errno;
+        if is_whole { self.bytes.as_ptr() } else { ptr::null() }
     }
 }
 
@@ -422,9 +429,8 @@ fn failure(entry: &sys::fi_cq_err_entry) -> Event {
 pub(super) unsafe fn error_text<L>(cq: &Cq<L>, provider_errno: i32, out: &mut [u8]) -> usize {
     // SAFETY: as for `poll`.
     let last = unsafe { &(*cq.batch.as_ptr()).last };
-    let said = if last.len > 0 && last.provider_errno == provider_errno { last.bytes.as_ptr() } else { ptr::null() };
     // SAFETY: the contract of callers; the data is none, or what came with the error.
-    unsafe { text_of(cq, provider_errno, said, out) }
+    unsafe { text_of(cq, provider_errno, last.whole(provider_errno), out) }
 }
 
 /// The text for a number and what else the provider has said.
@@ -468,6 +474,9 @@ mod tests {
             }
             // SAFETY: the room, or as long as it says.
             unsafe { last.keep(entry) };
+            assert_eq!(last.bytes[DETAILS], 0);
+            assert_eq!(last.whole(5).is_null(), last.len == 0 || last.len == DETAILS, "strerror is given no part");
+            assert!(last.whole(6).is_null(), "of another error");
             (last.len, last.bytes[0], last.provider_errno)
         };
         let mut entry = sys::fi_cq_err_entry { prov_errno: 5, err_data_size: DETAILS, ..Default::default() };

@@ -90,6 +90,12 @@ fn may_walk_messages(info: &RawInfo) -> bool {
     !info.is_tested() || ["shm", "sm2", "ofi_rxm"].into_iter().any(|layer| has_layer(info, layer))
 }
 
+/// Whether an endpoint can be closed that could not be enabled. `sm2` crashes (`sm2-closing-what-was-not-enabled-crashes`), and may first take
+/// messages of another process: it takes the endpoint for one that has a place in the file of all processes.
+pub(super) fn closes_what_was_not_enabled(info: &RawInfo) -> bool {
+    !has_layer(info, "sm2")
+}
+
 /// Whether an endpoint needs a counter of writes. Without, `ofi_rxm` injects writes through its connections, which report those to
 /// a peer that was killed without a context, and it follows that (`rxm-injected-write-to-a-killed-peer-crashes`).
 pub(super) fn counts_writes(info: &RawInfo) -> bool {
@@ -100,6 +106,12 @@ pub(super) fn counts_writes(info: &RawInfo) -> bool {
 /// of its info has none.
 pub(super) fn reads_source_as_text(info: &RawInfo) -> bool {
     has_layer(info, "sm2")
+}
+
+/// Whether insertions into an address vector read strings where they are given: `shm` and `sm2` do, in every version. The manual has them given as
+/// pointers (`man fi_av`), and `psm3` follows those.
+pub(super) fn takes_strings_in_place(info: &RawInfo) -> bool {
+    has_layer(info, "shm") || has_layer(info, "sm2")
 }
 
 /// Whether endpoints of an info can be in multicast groups. An endpoint of `udp` that only sends cannot: it joins no group of the
@@ -156,7 +168,8 @@ pub(super) fn may_share_memory(facts: Facts, info: &RawInfo) -> bool {
 pub(super) fn quirks(info: &RawInfo) -> ProviderQuirks {
     let facts = Facts::of(info);
     ProviderQuirks {
-        multi_recv: facts.contains(Facts::MULTI_RECV),
+        // Shown of endpoints without connections: connected ones of `tcp` 2.5 take one message, and never end the receive.
+        multi_recv: facts.contains(Facts::MULTI_RECV) && decode::attributes(info).endpoint.kind != EndpointType::MSG,
         // No provider that was tested grants them.
         tagged_multi_recv: false,
         directed_recv: facts.contains(Facts::DIRECTED_RECV),

@@ -135,6 +135,9 @@ fn environment() -> Vec<Finding> {
                 "LOOM_STRICT" => "software networks of loom's programs are strict: unset it unless that is meant",
                 "FI_PROVIDER" if value.starts_with('^') => "libfabric leaves these providers out: unset it to have all",
                 "FI_PROVIDER" => "libfabric has no other providers than these: unset it to have all",
+                "FI_HOOK" => {
+                    "loom takes no provider for tested behind libfabric's hooks: unset it unless they are meant"
+                }
                 "FI_LOG_LEVEL" => "libfabric writes messages to the standard error, which takes time",
                 name if name.starts_with("LOOM_") => "loom's own tests may read it, and nothing else does",
                 _ => "it changes what libfabric does: `fi_info -e` says how",
