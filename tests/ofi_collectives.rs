@@ -14,7 +14,7 @@ use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{CollectiveGroup, Endpoint};
+use loom_core::objects::endpoint::{Binding, CollectiveGroup, Endpoint};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::vocabulary::{Caps, Errno};
 use loom_core::{Done, OpKey};
@@ -35,13 +35,12 @@ fn until() -> Instant {
 }
 
 fn info() -> Info<T> {
-    let hints = Hints {
-        caps: Caps::MSG | Caps::COLLECTIVE,
-        provider: Some("tcp;ofi_rxm"),
-        node: Some("127.0.0.1"),
-        listen: true,
-        ..Hints::default()
-    };
+    info_with(Caps::MSG | Caps::COLLECTIVE)
+}
+
+fn info_with(caps: Caps) -> Info<T> {
+    let hints =
+        Hints { caps, provider: Some("tcp;ofi_rxm"), node: Some("127.0.0.1"), listen: true, ..Hints::default() };
     T::query(&hints).unwrap().next().expect("both versions have it")
 }
 
@@ -483,8 +482,21 @@ fn collective_operations_are_refused() {
     assert_eq!(refused.map(|_| ()), Err(OpenError::Errno(Errno::EOPNOTSUPP)));
 }
 
+/// What `ofi_rxm` would look for in the domain is not there.
+fn an_endpoint_asks_for_no_collectives_that_its_domain_lacks() {
+    let domain = Domain::open(&info_with(Caps::MSG)).unwrap();
+    let av = Av::open(&domain, 1).unwrap();
+    let cq = Cq::<T, Buf>::open(&domain, 4).unwrap();
+    let refused = cq.endpoint(Binding::to(&av).info(&info()));
+    assert_eq!(refused.map(drop).unwrap_err(), OpenError::NotGranted(Caps::COLLECTIVE));
+}
+
 fn cases() -> report::Cases {
     vec![
+        (
+            "an_endpoint_asks_for_no_collectives_that_its_domain_lacks",
+            an_endpoint_asks_for_no_collectives_that_its_domain_lacks,
+        ),
         ("barriers_end", barriers_end),
         ("every_member_has_what_is_broadcast", every_member_has_what_is_broadcast),
         ("all_members_have_the_sum", all_members_have_the_sum),
@@ -515,7 +527,13 @@ fn cases() -> report::Cases {
 
 fn main() {
     const PROVIDER: &str = "tcp;ofi_rxm";
-    let refused: report::Cases = vec![("collective_operations_are_refused", collective_operations_are_refused)];
+    let refused: report::Cases = vec![
+        (
+            "an_endpoint_asks_for_no_collectives_that_its_domain_lacks",
+            an_endpoint_asks_for_no_collectives_that_its_domain_lacks,
+        ),
+        ("collective_operations_are_refused", collective_operations_are_refused),
+    ];
     let cases = if has_them() { cases() } else { refused };
     let section = format!("{}, collective operations", library_version());
     report::conclude(&Arguments::from_args(), report::trials(PROVIDER, cases), &section, &[PROVIDER]);

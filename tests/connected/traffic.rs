@@ -9,9 +9,9 @@ use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{AnyConnection, Binding, ThePeer};
 use loom_core::objects::eq::{Eq, EqAttr};
-use loom_core::objects::info::Info;
+use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::mr::Mr;
-use loom_core::vocabulary::{Access, Caps, Counted, Errno, ImmediateData, Tag};
+use loom_core::vocabulary::{Access, Caps, Counted, EndpointAttributes, EndpointType, Errno, ImmediateData, Tag};
 
 use super::Case;
 use super::sides::{Bytes, LIMIT, Sides, T, client_info, meet, pattern, room, with_sides};
@@ -28,6 +28,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         ("counters_count_over_connections", counters_count_over_connections),
         ("counters_count_through_a_shared_context", counters_count_through_a_shared_context),
         ("one_listener_serves_many_while_others_come_and_go", one_listener_serves_many_while_others_come_and_go),
+        ("multi_receives_of_connections_are_refused", multi_receives_of_connections_are_refused),
     ]
 }
 
@@ -257,5 +258,24 @@ fn one_listener_serves_many_while_others_come_and_go(info: &Info<T>) {
             drop(left);
         }
         assert_eq!(sides.cq.in_flight(), 0);
+    });
+}
+
+/// Also by `tcp` of libfabric 2.5, whose endpoints without connections have them: here the receive takes one message, and never ends.
+fn multi_receives_of_connections_are_refused(info: &Info<T>) {
+    let hints = Hints {
+        caps: Caps::MSG | Caps::MULTI_RECV,
+        endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
+        provider: Some(info.provider()),
+        node: Some("127.0.0.1"),
+        listen: true,
+        ..Hints::default()
+    };
+    // Most providers have no info that grants them.
+    let Some(info) = T::query(&hints).into_iter().flatten().next() else { return };
+    with_sides(&info, |sides| {
+        let (server, _client) = sides.pair();
+        let refused = server.multi_recv(ThePeer, room(256)).expect_err("it would never end");
+        assert!(matches!(refused.error, PostError::NotSafe | PostError::NotGranted(_)), "{}", refused.error);
     });
 }

@@ -18,7 +18,7 @@ use crate::objects::deferred_close::DeferredClose;
 use crate::objects::info::Info;
 use crate::objects::left_open::ScopeRef;
 use crate::transport::Transport;
-use crate::vocabulary::{Attributes, MemoryKey, Mode, MrMode, OpFlags};
+use crate::vocabulary::{Attributes, Caps, EndpointType, MemoryKey, Mode, MrMode, OpFlags};
 
 /// Access to a fabric through one device: the parent of queues, address vectors, regions and endpoints.
 ///
@@ -290,6 +290,26 @@ impl<T: Transport> DomainInner<T> {
             return Err(OpenError::Threading);
         }
         Ok(())
+    }
+
+    /// Whether an endpoint of one of these kinds can be opened from an info on this domain.
+    ///
+    /// Providers open for a domain what its own info asks for, and find nothing where an endpoint asks for more: `ofi_rxm` reads from null
+    /// for collectives, and `tcp` of libfabric 2.5 for a shared context on a domain of endpoints without connections.
+    pub(crate) fn admits(&self, info: &Info<T>, kinds: &[EndpointType]) -> Result<(), OpenError> {
+        if !info.same_domain(&self.info) {
+            return Err(OpenError::OtherDomain);
+        }
+        DomainInner::check(info)?;
+        let (kind, of_domain) = (info.attributes().endpoint.kind, self.attributes().endpoint.kind);
+        if !kinds.contains(&kind) {
+            return Err(OpenError::EndpointType(kind));
+        }
+        if kind != of_domain {
+            return Err(OpenError::EndpointType(of_domain));
+        }
+        let missing = (Caps::COLLECTIVE | Caps::HMEM).intersection(info.caps()).difference(self.info.caps());
+        if missing.is_empty() { Ok(()) } else { Err(OpenError::NotGranted(missing)) }
     }
 
     /// The names and sizes that were granted, and what the quirks of the provider decide, for the log.

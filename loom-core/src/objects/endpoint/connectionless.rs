@@ -14,7 +14,6 @@ use crate::handle::Bond;
 use crate::notes::note;
 use crate::objects::av::Av;
 use crate::objects::cq::{Bonds, Cq};
-use crate::objects::domain::DomainInner;
 use crate::objects::query::Group;
 use crate::transport::{Bindings, EndpointError, Transport};
 use crate::vocabulary::{EndpointType, FabricAddr};
@@ -109,7 +108,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     ///
     /// # Errors
     /// - [`OpenError::OtherDomain`] if the info, the address vector or a counter belongs to another domain
-    /// - [`OpenError::EndpointType`] if the info describes an endpoint that has to be connected
+    /// - [`OpenError::EndpointType`] if the info, or that of the domain, describes an endpoint that has to be connected
+    /// - [`OpenError::NotGranted`] if it grants collectives or memory of devices, and the domain's info does not
     /// - [`OpenError::Counters`] if two counters count the same
     /// - [`OpenError::TooManyEndpoints`] if the queue has no place for another endpoint
     /// - [`OpenError::Size`] if it has too few for operations for [`remote_writes`](Binding::remote_writes)
@@ -144,13 +144,10 @@ impl<'m, T: Transport> Binding<'_, 'm, T, Av<'m, T>> {
     ) -> Result<Opened<'m, T, B>, OpenError> {
         let domain = cq.domain();
         let info = self.info.unwrap_or_else(|| domain.info());
-        if !self.to.domain().is(domain) || !info.same_domain(domain.info()) {
+        if !self.to.domain().is(domain) {
             return Err(OpenError::OtherDomain);
         }
-        DomainInner::check(info)?;
-        if !matches!(info.attributes().endpoint.kind, EndpointType::RDM | EndpointType::DGRAM) {
-            return Err(OpenError::EndpointType(info.attributes().endpoint.kind));
-        }
+        domain.admits(info, &[EndpointType::RDM, EndpointType::DGRAM])?;
         self.counters.check(domain, info.caps())?;
         let (options, selective) = (self.options()?, self.selective);
         let bonds = Bonds { av: Some(self.to.bond()), ..self.bonds(more) };

@@ -231,7 +231,8 @@ impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
     ///
     /// # Errors
     /// - [`OpenError::OtherDomain`] if the info or the event queue belongs to another domain
-    /// - [`OpenError::EndpointType`] if the info describes an endpoint without connections
+    /// - [`OpenError::EndpointType`] if the info, or that of the domain, describes an endpoint without connections
+    /// - [`OpenError::NotGranted`] if it grants collectives or memory of devices, and the domain's info does not
     /// - [`OpenError::Counters`] if two counters count the same
     /// - [`OpenError::TooManyEndpoints`] if the queue has no place for another endpoint
     /// - [`OpenError::Errno`] if the provider refuses
@@ -334,9 +335,7 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
         bind: Binding<'_, 'm, T, Eq<'m, T>>,
         info: &Info<T>,
     ) -> Result<Self, OpenError> {
-        if !info.same_domain(cq.domain().info()) {
-            return Err(OpenError::OtherDomain);
-        }
+        cq.domain().admits(info, &[EndpointType::MSG])?;
         MsgEndpoint::open(cq, through, bind, info, &mut None)
     }
 

@@ -110,7 +110,8 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
     ///
     /// # Errors
     /// - [`OpenError::OtherDomain`] if the info belongs to another domain
-    /// - [`OpenError::EndpointType`] if the info describes an endpoint that has to be connected
+    /// - [`OpenError::EndpointType`] if the info, or that of the domain, describes an endpoint that has to be connected
+    /// - [`OpenError::NotGranted`] if it grants collectives or memory of devices, and the domain's info does not
     /// - [`OpenError::Threading`] if the provider wants all contexts of an endpoint on one thread, and the transport's type
     ///   admits many
     /// - [`OpenError::Size`] if there is to be no context at all
@@ -128,14 +129,8 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
         alloc: A,
     ) -> Result<Self, OpenError> {
         let domain = av.domain();
-        if !info.same_domain(domain.info()) {
-            return Err(OpenError::OtherDomain);
-        }
-        DomainInner::check(info)?;
+        domain.admits(info, &[EndpointType::RDM, EndpointType::DGRAM])?;
         let attributes = info.attributes();
-        if !matches!(attributes.endpoint.kind, EndpointType::RDM | EndpointType::DGRAM) {
-            return Err(OpenError::EndpointType(attributes.endpoint.kind));
-        }
         if !T::serves_contexts(domain.attributes()) || !T::serves_contexts(attributes) {
             return Err(OpenError::Threading);
         }

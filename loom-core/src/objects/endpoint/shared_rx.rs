@@ -12,7 +12,6 @@ use crate::buffer::Buffer;
 use crate::error::{OpenError, PostError};
 use crate::objects::cq::Cq;
 use crate::objects::cq::{Bonds, ReceiveMode};
-use crate::objects::domain::DomainInner;
 use crate::objects::eq::Eq;
 use crate::objects::info::Info;
 use crate::objects::query::Group;
@@ -109,22 +108,16 @@ impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
     ///
     /// # Errors
     /// - [`OpenError::OtherDomain`] if the info belongs to another domain
-    /// - [`OpenError::EndpointType`] if the info describes endpoints without connections
+    /// - [`OpenError::EndpointType`] if the info, or that of the domain, describes endpoints without connections
+    /// - [`OpenError::NotGranted`] if it grants collectives or memory of devices, and the domain's info does not
     /// - [`OpenError::TooManyEndpoints`] if the queue has no place left
     /// - [`OpenError::Errno`] if the provider refuses: `ENOSYS` if it has none (`max_ep_srx_ctx` is zero), or
     ///   none that is safe (`sockets`)
     #[doc(alias = "fi_srx_context")]
     pub fn shared_rx(&self, info: &Info<T>) -> Result<SharedRx<'m, T, B>, OpenError> {
         let domain = self.domain();
-        if !info.same_domain(domain.info()) {
-            return Err(OpenError::OtherDomain);
-        }
-        DomainInner::check(info)?;
-        let attributes = info.attributes();
-        if attributes.endpoint.kind != EndpointType::MSG {
-            return Err(OpenError::EndpointType(attributes.endpoint.kind));
-        }
-        if attributes.domain.max_ep_srx_ctx == 0 {
+        domain.admits(info, &[EndpointType::MSG])?;
+        if info.attributes().domain.max_ep_srx_ctx == 0 {
             return Err(Errno::ENOSYS.into());
         }
         let opened = Opened::open(self, info, ReceiveMode::ForOthers, Bonds::default(), |_, rx| {

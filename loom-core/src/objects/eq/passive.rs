@@ -6,7 +6,6 @@ use core::fmt;
 
 use super::{CmError, Eq, Fid, Refused};
 use crate::error::OpenError;
-use crate::objects::domain::DomainInner;
 use crate::objects::info::Info;
 use crate::transport::Connected;
 use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
@@ -57,19 +56,14 @@ impl<'m, T: Connected> Eq<'m, T> {
     ///
     /// # Errors
     /// - [`OpenError::OtherDomain`] if the info belongs to another domain
-    /// - [`OpenError::EndpointType`] if the info describes an endpoint without connections
+    /// - [`OpenError::EndpointType`] if the info, or that of the domain, describes an endpoint without connections
+    /// - [`OpenError::NotGranted`] if it grants collectives or memory of devices, and the domain's info does not
     /// - [`OpenError::TooManyEndpoints`] if the queue has [`LISTENERS`](super::LISTENERS) of them
     /// - [`OpenError::Errno`] if the provider refuses: `EADDRINUSE`, for example
     #[doc(alias = "fi_passive_ep")]
     #[doc(alias = "fi_listen")]
     pub fn listen(&self, info: &Info<T>) -> Result<PassiveEndpoint<'m, T>, OpenError> {
-        if !info.same_domain(self.body.domain.info()) {
-            return Err(OpenError::OtherDomain);
-        }
-        DomainInner::check(info)?;
-        if info.attributes().endpoint.kind != EndpointType::MSG {
-            return Err(OpenError::EndpointType(info.attributes().endpoint.kind));
-        }
+        self.body.domain.admits(info, &[EndpointType::MSG])?;
         let mut listeners = self.body.listeners.borrow_mut();
         if listeners.is_full() {
             return Err(OpenError::TooManyEndpoints);
