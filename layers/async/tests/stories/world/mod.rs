@@ -259,8 +259,13 @@ impl<'g> World<'g> {
         self.look();
     }
 
-    /// Those who wait for room are told to try again, the first in each turn.
+    /// Those who wait for room are told to try again, the first in each turn. For slots of a full queue they wait until one is free: that none of
+    /// them could go on has just been seen.
     fn check_tries(&self) {
+        let cq = self.ground.driver.cq();
+        if cq.in_flight() == cq.capacity() {
+            return;
+        }
         let tries: Vec<u32> = self.tasks.iter().map(|task| task.card.tries.get()).collect();
         for _ in 0..2 * PLACES {
             self.executor.round(&self.ground.driver);
