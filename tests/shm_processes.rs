@@ -19,7 +19,7 @@ use loom_core::completion::Done;
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::OpenError;
-use loom_core::objects::av::{Av, InsertError};
+use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Endpoint, Source};
@@ -354,48 +354,4 @@ fn role_opens_beside_names_that_were_left() {
 fn names_that_a_killed_process_left_are_passed_over() {
     let (status, text) = played("role_opens_beside_names_that_were_left");
     assert!(status.success() && text.contains("@opened"), "{status}: {text}");
-}
-
-/// Opens endpoints of `sm2` until there is no entry for one in the file of all processes.
-#[test]
-#[ignore = "a role for the other tests"]
-fn role_opens_endpoints_of_sm2_until_one_is_refused() {
-    let hints = Hints { provider: Some("sm2"), caps: Caps::MSG, ..Hints::default() };
-    let Some(info) = Shm::query(&hints).into_iter().flatten().next() else { return println!("@no-provider") };
-    let domain = Domain::open(&info).expect("domain");
-    let av = Av::open(&domain, 8).expect("address vector");
-    let attr = CqAttr::new(16).endpoints(300);
-    let cq = Cq::<_, Vec<u8>>::open(&domain, attr).expect("queue");
-    let first = cq.endpoint(&av).expect("an endpoint");
-    let address = first.address().expect("its address");
-    let mut endpoints = vec![first];
-    let refused = loop {
-        assert!(endpoints.len() < 300, "there are entries without end");
-        match cq.endpoint(&av) {
-            Ok(endpoint) => endpoints.push(endpoint),
-            Err(refused) => break refused,
-        }
-    };
-    assert!(matches!(refused, OpenError::Errno(_)), "{refused}");
-    assert_eq!(av.insert(&address), Err(InsertError::Errno(Errno::EBUSY)));
-    println!("@refused {}", endpoints.len());
-    // Closing all of them takes long.
-    std::process::exit(0);
-}
-
-/// In a mount namespace: the file is that of all programs otherwise.
-#[test]
-fn endpoint_of_sm2_for_which_there_is_no_entry_is_refused() {
-    let role = play("role_opens_endpoints_of_sm2_until_one_is_refused");
-    let mut apart = Command::new("unshare");
-    apart.args(["--mount", "sh", "-c", "mount -t tmpfs loom /dev/shm && exec \"$@\"", "sh"]);
-    apart.arg(role.get_program()).args(role.get_args());
-    apart.envs(role.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let output = apart.output().expect("unshare");
-    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    if errors.contains("unshare failed") || errors.contains("permission denied") {
-        return println!("skipped: no mount namespaces: {errors}");
-    }
-    assert!(output.status.success(), "{}: {said}{errors}", output.status);
-    assert!(said.contains("@no-provider") || said.contains("@refused 2"), "some 256: {said}{errors}");
 }

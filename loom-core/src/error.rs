@@ -276,7 +276,7 @@ pub enum OpenError {
     MrMode(crate::vocabulary::MrMode),
     /// The info, address vector, event queue or counter belongs to another provider, fabric or domain.
     OtherDomain,
-    /// The info describes an endpoint of this kind, which is not the one that was to be opened.
+    /// The info, or that of the domain, describes an endpoint of this kind, which is not the one that was to be opened.
     EndpointType(crate::vocabulary::EndpointType),
     /// Two counters of an endpoint count the same, or one counts nothing, or what is not known.
     Counters,
@@ -351,7 +351,9 @@ impl fmt::Display for OpenError {
             OpenError::TooManyContexts { limit } => {
                 write!(f, "the provider's endpoints have {limit} such contexts at most")
             }
-            OpenError::EndpointType(kind) => write!(f, "the info describes an endpoint of another kind: {kind}"),
+            OpenError::EndpointType(kind) => {
+                write!(f, "the info, or its domain's, describes an endpoint of another kind: {kind}")
+            }
             OpenError::Access => f.write_str("the memory may not be accessed as the region asks for"),
             OpenError::NeedsEndpoint => f.write_str("the domain binds regions that peers reach to an endpoint"),
             OpenError::DeviceMemory => f.write_str("the info does not grant memory of devices"),

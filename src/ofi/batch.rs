@@ -97,8 +97,8 @@ unsafe fn insert_together<L>(av: &Av<L>, addresses: &[EndpointAddr]) -> [Option<
     // SAFETY: the vector is open (C1); that number of addresses stands behind each other, in the form that the vector
     // reads, and memory for as many of the longest; there is a number for each. The vector has no event queue, so the call
     // finishes here.
-    let mut insert = || unsafe { insert(raw.as_ptr(), bytes, count, peers.as_mut_ptr(), 0, ptr::null_mut()) };
-    let Ok(inserted) = av.turn().take(|| av.takes_insertions().map(|()| insert())) else { return found };
+    let inserted =
+        av.turn().take(|| unsafe { insert(raw.as_ptr(), bytes, count, peers.as_mut_ptr(), 0, ptr::null_mut()) });
     let peers = peers.map(FabricAddr).map(|peer| (peer != FabricAddr::NOTAVAIL).then_some(peer));
     // All of them or none: of a part, and of who says two things, the addresses are asked for one by one, and are there already.
     if usize::try_from(inserted) == Ok(count) && peers.iter().flatten().count() == count {

@@ -7,7 +7,6 @@
 use core::ffi::{c_int, c_void};
 use core::net::SocketAddr;
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr, Errno, FabricAddr};
 
@@ -65,8 +64,6 @@ pub struct Av<L> {
     group: Option<Group>,
     /// As the domain's.
     takes_strings_in_place: bool,
-    /// Whether an endpoint of it was opened by half and could not be closed.
-    has_half_open: AtomicBool,
 }
 
 impl<L> Fabric<L> {
@@ -145,17 +142,7 @@ impl<L> Av<L> {
     /// A vector of this domain.
     pub(super) const fn of(domain: &Domain<L>, raw: NonNull<sys::fid_av>) -> Self {
         let Domain { addr_format, group, takes_strings_in_place, .. } = *domain;
-        Av { fid: Handle::new(raw), addr_format, group, takes_strings_in_place, has_half_open: AtomicBool::new(false) }
-    }
-
-    /// An endpoint of it is open by half, and stays so: insertions, which may walk what that does not have, are refused from here on.
-    pub(super) fn keeps_half_open(&self) {
-        self.has_half_open.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether addresses can be inserted. For who has the turn: an endpoint that fails to open has it, too.
-    pub(super) fn takes_insertions(&self) -> Result<(), Errno> {
-        if self.has_half_open.load(Ordering::Relaxed) { Err(Errno::EBUSY) } else { Ok(()) }
+        Av { fid: Handle::new(raw), addr_format, group, takes_strings_in_place }
     }
 
     #[inline]
@@ -304,7 +291,8 @@ impl Padded {
 /// A pointer to a string, which is how `fi_av_insert` takes one. Zeros follow: who reads the string here finds one of no endpoint.
 #[repr(C)]
 struct Pointed {
-    text: *const Padded,
+    /// The second one is null: so far as a number of 128 bits is aligned, nothing lies in between.
+    text: [*const Padded; 2],
     zeros: Padded,
 }
 
@@ -313,7 +301,7 @@ pub(super) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<
         return Err(Errno::EINVAL);
     }
     let padded = Padded::new(address);
-    let pointed = Pointed { text: &raw const padded, zeros: Padded([0; _]) };
+    let pointed = Pointed { text: [&raw const padded, ptr::null()], zeros: Padded([0; _]) };
     let given: *const c_void = if av.addr_format == AddressFormat::ADDR_STR && !av.takes_strings_in_place {
         (&raw const pointed).cast()
     } else {
@@ -323,15 +311,14 @@ pub(super) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<
     let Some(insert) = entry!(raw, ops => insert) else { return Err(Errno::ENOSYS) };
     let mut peer = FabricAddr::NOTAVAIL.0;
     let insert = || {
-        av.takes_insertions()?;
         // SAFETY: the vector is open (C1); there is one address, in memory larger than addresses are; `peer`
         // takes one number. The vector has no event queue, so the call finishes here.
-        Ok(unsafe { insert(raw.as_ptr(), given, 1, &raw mut peer, 0, ptr::null_mut()) })
+        unsafe { insert(raw.as_ptr(), given, 1, &raw mut peer, 0, ptr::null_mut()) }
     };
     let inserted = match av.group {
         Some(group) => group.meets(address, insert)?,
         None => av.turn().take(insert),
-    }?;
+    };
     found(inserted, peer)
 }
 
@@ -363,7 +350,6 @@ pub(super) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Optio
     let mut peer = FabricAddr::NOTAVAIL.0;
     let mut inserted = 0;
     let insert = || {
-        av.takes_insertions()?;
         // SAFETY: the vector is open (C1); both are strings that C can read; `peer` takes one number.
         // The vector has no event queue, so the call finishes here.
         inserted = unsafe { insert(raw.as_ptr(), node.as_ptr(), service.as_ptr(), &raw mut peer, 0, ptr::null_mut()) };
@@ -528,7 +514,6 @@ mod tests {
             addr_format: AddressFormat::ADDR_STR,
             group: None,
             takes_strings_in_place,
-            has_half_open: AtomicBool::new(false),
         };
         let address = EndpointAddr::new(AddressFormat::ADDR_STR, address.as_bytes()).unwrap();
         // SAFETY: the vector has what the call uses.

@@ -12,7 +12,7 @@ use loom_core::vocabulary::{AddressFormat, Counted, EndpointAddr, Errno, OptionV
 use super::call::{done, entry, errno};
 use super::closing::Closable;
 use super::collective;
-use super::control::{Av, Domain, bind, close, opened, read_address};
+use super::control::{Domain, bind, close, opened, read_address};
 use super::counter::{self, Counter};
 use super::event_queue::Request;
 use super::facts::Facts;
@@ -22,11 +22,10 @@ use super::multicast::Groups;
 use super::neighbours::Group;
 use super::option::endpoint_set_option;
 use super::queue::Cq;
-use super::quirks::{
-    TakesOptions, closes_what_was_not_enabled, counts_writes, names_by_process, reads_source_as_text, takes_options,
-};
+use super::quirks::{TakesOptions, counts_writes, names_by_process, reads_source_as_text, takes_options};
 use super::sys;
 use super::transport::Ofi;
+use super::turn::Turn;
 
 /// An endpoint, raw.
 #[doc(alias = "fid_ep")]
@@ -121,7 +120,7 @@ where
     let to = [Some(av.fid()), collectives.as_ref().map(|groups| groups.eq().fid())];
     let bound = EndpointSetup { to, queues: (tx, rx), shared_rx: None, counters, selective, options };
     // SAFETY: as above.
-    match unsafe { open(domain, info, av, &bound) } {
+    match unsafe { open(domain, info, av.turn(), &bound) } {
         Ok(endpoint) => Ok(Endpoint { collectives, ..endpoint }),
         Err(error) => {
             if let Some(collectives) = collectives.filter(|_| !error.left_open) {
@@ -137,7 +136,7 @@ where
 pub(super) unsafe fn open<L>(
     domain: &Domain<L>,
     info: &RawInfo,
-    av: &Av<L>,
+    turn: Turn,
     bound: &EndpointSetup<'_, L>,
 ) -> Result<Endpoint<L>, EndpointError> {
     check(domain, bound)?;
@@ -152,20 +151,13 @@ pub(super) unsafe fn open<L>(
     let info = changed.as_ref().unwrap_or(info);
     let once = || {
         // SAFETY: the contract of callers.
-        let opened = unsafe { open_bound(domain, info, domain.group(), || {}, bound) };
-        // While the vector has no other turn.
-        opened.inspect_err(|error| {
-            if error.left_open {
-                av.keeps_half_open()
-            }
-        })
+        unsafe { open_bound(domain, info, domain.group(), || {}, bound) }
     };
     // SAFETY: what it opens is open.
     let open = || unsafe { in_group(domain, info, once) };
     if domain.group().is_some() {
         return open();
     }
-    let turn = av.turn();
     let opened = turn.take(open)?;
     Ok(Endpoint { closable: opened.closable.in_turn(turn), ..opened })
 }
@@ -297,7 +289,6 @@ unsafe fn open_bound<L>(
     })();
     match enabled {
         Ok(()) => Ok(endpoint),
-        Err(errno) if !closes_what_was_not_enabled(info) => Err(EndpointError { errno, left_open: true }),
         Err(errno) => Err(undone(&endpoint, errno)),
     }
 }

@@ -153,7 +153,7 @@ unsafe impl<L: Level> Multicast for Ofi<L> {
         let (to, queues) = ([Some(av.fid()), Some(eq.fid())], (tx, rx));
         let bound = endpoint::EndpointSetup { to, queues, shared_rx: None, counters, selective, options };
         // SAFETY: the contract of callers.
-        unsafe { endpoint::open(domain, info, av, &bound) }
+        unsafe { endpoint::open(domain, info, av.turn(), &bound) }
     }
 
     unsafe fn join(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) -> Result<Group<L>, Errno> {

@@ -90,12 +90,6 @@ fn may_walk_messages(info: &RawInfo) -> bool {
     !info.is_tested() || ["shm", "sm2", "ofi_rxm"].into_iter().any(|layer| has_layer(info, layer))
 }
 
-/// Whether an endpoint can be closed that could not be enabled. `sm2` crashes (`sm2-closing-what-was-not-enabled-crashes`), and may first take
-/// messages of another process: it takes the endpoint for one that has a place in the file of all processes.
-pub(super) fn closes_what_was_not_enabled(info: &RawInfo) -> bool {
-    !has_layer(info, "sm2")
-}
-
 /// Whether an endpoint needs a counter of writes. Without, `ofi_rxm` injects writes through its connections, which report those to
 /// a peer that was killed without a context, and it follows that (`rxm-injected-write-to-a-killed-peer-crashes`).
 pub(super) fn counts_writes(info: &RawInfo) -> bool {

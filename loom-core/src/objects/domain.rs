@@ -300,6 +300,11 @@ impl<T: Transport> DomainInner<T> {
         if !info.same_domain(&self.info) {
             return Err(OpenError::OtherDomain);
         }
+        self.serves(info, kinds)
+    }
+
+    /// [`admits`](Self::admits), of an info that is known to be of this domain.
+    pub(crate) fn serves(&self, info: &Info<T>, kinds: &[EndpointType]) -> Result<(), OpenError> {
         DomainInner::check(info)?;
         let (kind, of_domain) = (info.attributes().endpoint.kind, self.attributes().endpoint.kind);
         if !kinds.contains(&kind) {

@@ -209,3 +209,22 @@ fn waker_that_panics_when_a_queue_fails_costs_nobody_else_the_error() {
         assert!(task.future.is_none(), "it was not told of the error");
     }
 }
+
+/// More than are woken at a time.
+#[test]
+fn waker_that_panics_in_a_long_list_costs_nobody_behind_it_the_error() {
+    let plan = Plan::new(1).overrun(Every::Nth(1));
+    let pair = Pair::<Vec<u8>>::with(ATTR, CqAttr::new(8), Unclaimed::Drop, Some(plan));
+    let Pair { driver, alice, bob, to_bob, .. } = &pair;
+    let mut breaks = Box::pin(driver.next_event());
+    assert!(breaks.as_mut().poll(&mut Context::from_waker(&Waker::from(Arc::new(Panics)))).is_pending());
+    let mut tasks: Vec<_> = (0..50).map(|_| Task::new(async { assert!(driver.next_event().await.is_err()) })).collect();
+    assert!(tasks.iter_mut().all(Task::run));
+    let _ = bob.recv(Source::Any, vec![0]).unwrap();
+    alice.inject(*to_bob, &[1]).unwrap();
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| turns(driver))).is_err());
+    for task in &mut tasks {
+        task.run();
+        assert!(task.future.is_none(), "it was not told of the error");
+    }
+}

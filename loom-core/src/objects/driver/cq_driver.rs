@@ -40,6 +40,12 @@ const AT_ONCE: u32 = 128;
 /// How many turns a future has to take events that others wait behind. One that is held and not polled does not take them.
 const UNTAKEN: u32 = 1024;
 
+/// What has those who wait.
+enum Told<'d> {
+    Entry(&'d Entry),
+    List(&'d WaitList),
+}
+
 /// What becomes of the buffer of an operation whose future was dropped, when the operation is over.
 ///
 /// ```
@@ -411,14 +417,16 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         if self.told_of.replace(ends) == ends {
             return;
         }
-        for_each(self.entries.iter(), |entry| match entry.interest() {
-            Interest::Awaited(key) if !self.ops().is_under_way(key) => entry.wake(),
-            Interest::GivenUp(key) if !self.ops().is_under_way(key) => self.give_back(entry, key),
-            _ => {}
+        let told = self.entries.iter().map(Told::Entry).chain([Told::List(&self.events)]);
+        for_each(told, |told| match told {
+            Told::Entry(entry) => match entry.interest() {
+                Interest::Awaited(key) if !self.ops().is_under_way(key) => entry.wake(),
+                Interest::GivenUp(key) if !self.ops().is_under_way(key) => self.give_back(entry, key),
+                _ => {}
+            },
+            Told::List(events) if self.cq.body.has_unmatched() => events.tell_all(),
+            Told::List(_) => {}
         });
-        if self.cq.body.has_unmatched() {
-            self.events.tell_all();
-        }
     }
 
     /// An operation is over whose future was dropped.
@@ -529,11 +537,6 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
             self.untaken.set(self.untaken.get() + 1);
             self.events.tell_one();
             return;
-        }
-        /// What has those who wait.
-        enum Told<'d> {
-            Entry(&'d Entry),
-            List(&'d WaitList),
         }
         self.failed.set(Some(error));
         let lists = [&self.room, &self.events, &self.claimants];

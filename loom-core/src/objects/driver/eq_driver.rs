@@ -13,7 +13,7 @@ use core::task::{Context, Poll, Waker};
 use allocator_api2::alloc::Allocator;
 
 use super::Drive;
-use super::wait_list::{WaitList, Waiter, store};
+use super::wait_list::{WaitList, Waiter, for_each, store};
 use crate::buffer::Buffer;
 use crate::error::OpenError;
 use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
@@ -418,8 +418,7 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
 
     fn cannot_go_on(&self, error: EqError) {
         self.failed.set(Some(error));
-        self.about.tell_all();
-        self.others.tell_all();
+        for_each([&self.about, &self.others].into_iter(), WaitList::tell_all);
     }
 }
 

@@ -102,10 +102,9 @@ impl WaitList {
     fn tell(&self, most: usize, is_meant: impl Fn(&Waiter) -> bool) {
         let telling = self.tellings.get();
         self.tellings.set(telling + 1);
-        // One batch after the other: wakers are user code, which may change the list.
-        loop {
+        let waits = |waiter: &&Waiter| !waiter.told.get() && waiter.since.get() <= telling;
+        let next_batch = || {
             let mut wakers = Vec::<Waker, AT_ONCE>::new();
-            let waits = |waiter: &&Waiter| !waiter.told.get() && waiter.since.get() <= telling;
             for waiter in self.iter().take(most).filter(waits).filter(|waiter| is_meant(waiter)) {
                 if wakers.is_full() {
                     break;
@@ -116,12 +115,10 @@ impl WaitList {
                     let _ = wakers.push(waker);
                 }
             }
-            let goes_on = wakers.is_full();
-            for_each(wakers.into_iter(), Waker::wake);
-            if !goes_on {
-                return;
-            }
-        }
+            (!wakers.is_empty()).then_some(wakers)
+        };
+        // One batch after the other: wakers are user code, which may change the list.
+        for_each(core::iter::from_fn(next_batch), |wakers| for_each(wakers.into_iter(), Waker::wake));
     }
 
     /// Tells the first `most`, those included that were told and have not looked yet.

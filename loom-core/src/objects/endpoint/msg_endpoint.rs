@@ -14,7 +14,6 @@ use crate::buffer::Buffer;
 use crate::error::{OpenError, PostError};
 use crate::objects::cq::Cq;
 use crate::objects::cq::ReceiveMode;
-use crate::objects::domain::DomainInner;
 use crate::objects::eq::{CmError, ConnectedEvent, ConnectionRequest, EndpointId, Eq, Refused};
 use crate::objects::info::Info;
 use crate::objects::query::Group;
@@ -264,10 +263,7 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
         if !eq.domain().is(domain) {
             return Err(OpenError::OtherDomain);
         }
-        DomainInner::check(info)?;
-        if info.attributes().endpoint.kind != EndpointType::MSG {
-            return Err(OpenError::EndpointType(info.attributes().endpoint.kind));
-        }
+        domain.serves(info, &[EndpointType::MSG])?;
         bind.counters.check(domain, info.caps())?;
         let options = bind.options()?;
         let accepts = request.is_some();
@@ -335,7 +331,9 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
         bind: Binding<'_, 'm, T, Eq<'m, T>>,
         info: &Info<T>,
     ) -> Result<Self, OpenError> {
-        cq.domain().admits(info, &[EndpointType::MSG])?;
+        if !info.same_domain(cq.domain().info()) {
+            return Err(OpenError::OtherDomain);
+        }
         MsgEndpoint::open(cq, through, bind, info, &mut None)
     }
 
