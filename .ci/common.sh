@@ -32,8 +32,13 @@ packages() {
     local as_root=()
     [ "$(id -u)" = 0 ] || as_root=(sudo)
     echo "installing ${missing[*]}"
-    "${as_root[@]}" apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq "${options[@]}" "${missing[@]}" >/dev/null
+    mkdir -p "$TOOLS"
+    # Steps run beside each other.
+    (
+        flock 9
+        "${as_root[@]}" apt-get update -qq
+        DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq "${options[@]}" "${missing[@]}" >/dev/null
+    ) 9>"$TOOLS/apt.lock"
 }
 
 libfabric() { packages gcc libfabric-dev libclang-dev pkg-config; }
