@@ -56,7 +56,7 @@ nightly() { rustup toolchain list 2>/dev/null | grep -q '^nightly'; }
 # A version of a tool of cargo from crates.io, under target/ci.
 cargo_tool() {
     grep -qsF "\"$1 $2 " "$TOOLS/.crates.toml" ||
-        cargo install --quiet --debug --locked "$1" --version "$2" --root "$TOOLS" --target-dir "$TOOLS/build"
+        cargo install --quiet --debug --locked --force "$1" --version "$2" --root "$TOOLS" --target-dir "$TOOLS/build"
 }
 
 # Runs a command and fails if it does, or if its test runners executed no test.

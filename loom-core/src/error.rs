@@ -283,7 +283,7 @@ pub enum OpenError {
     /// The info asks for operations that do by default what loom does not serve: receives into one buffer of several messages,
     /// for example.
     OpFlags(crate::vocabulary::OpFlags),
-    /// The info does not grant this capability.
+    /// The info, or that of the domain, does not grant this capability.
     NotGranted(Caps),
     /// A member of the set is not in the endpoint's address vector, or not any more.
     UnknownPeer,
@@ -345,7 +345,7 @@ impl fmt::Display for OpenError {
             }
             OpenError::Counters => f.write_str("two counters count the same, or a counter has nothing to count"),
             OpenError::OpFlags(flags) => write!(f, "the info asks for default flags that are not served: {flags}"),
-            OpenError::NotGranted(caps) => write!(f, "the info does not grant {caps}"),
+            OpenError::NotGranted(caps) => write!(f, "the info, or its domain's, does not grant {caps}"),
             OpenError::InjectSize { limit } => write!(f, "the query asks to inject more than {limit} bytes"),
             OpenError::TooManyEndpoints => f.write_str("the queue has as many endpoints as it was opened for"),
             OpenError::TooManyContexts { limit } => {

@@ -291,7 +291,7 @@ impl Padded {
 /// A pointer to a string, which is how `fi_av_insert` takes one. Zeros follow: who reads the string here finds one of no endpoint.
 #[repr(C)]
 struct Pointed {
-    /// The second one is null: so far as a number of 128 bits is aligned, nothing lies in between.
+    /// The second one is null, and fills the room up to the zeros, which are aligned to 16 bytes.
     text: [*const Padded; 2],
     zeros: Padded,
 }

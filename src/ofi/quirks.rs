@@ -102,8 +102,9 @@ pub(super) fn reads_source_as_text(info: &RawInfo) -> bool {
     has_layer(info, "sm2")
 }
 
-/// Whether insertions into an address vector read strings where they are given: `shm` and `sm2` do, in every version. The manual has them given as
-/// pointers (`man fi_av`), and `psm3` follows those.
+/// Whether insertions into an address vector read strings where they are given. `shm` and `sm2` do: shown in 1.17 and 2.5, and so do the sources of `shm`
+/// before, between and after. The manual has them given as pointers (`man fi_av`), and `psm3` follows those. Of another provider the manual holds:
+/// one that reads in place all the same finds a name that no endpoint has.
 pub(super) fn takes_strings_in_place(info: &RawInfo) -> bool {
     has_layer(info, "shm") || has_layer(info, "sm2")
 }

@@ -71,7 +71,8 @@ pub unsafe trait Sleepable: Drive {
     /// Whether the executor may sleep now. `waker` is woken when a future waits for something new, which takes another turn.
     ///
     /// It may not as long as a post waits for the provider, which has refused it for the moment, or a multi-receive for its pieces: no descriptor
-    /// tells of these. It may while posts wait because the queue has as many operations in flight as it can. The call may wake tasks.
+    /// tells of these. It may while posts wait because the queue has as many operations in flight as it can, unless completions hold slots
+    /// that no future has taken. The call may wake tasks.
     ///
     /// # Errors
     /// [`SleepError`]
