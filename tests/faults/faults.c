@@ -1046,6 +1046,90 @@ static int message_to_a_killed_peer_never_ends(const char *provider, int before)
 	return next(&entry, 5) == 0 ? THERE : GONE;
 }
 
+/* A forked child closes its copies of the objects. The next message of the parent does not arrive, or the child crashes or hangs. */
+static int close_in_a_forked_child_cuts_the_parent_off(const char *provider)
+{
+	struct fi_cq_tagged_entry entry;
+	int status, arrived = 0;
+	pid_t child;
+
+	open_all(provider, FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	child = fork();
+	NEED(child < 0);
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		alarm(5);
+		fi_close(&ep[0]->fid);
+		fi_close(&ep[1]->fid);
+		fi_close(&cq->fid);
+		fi_close(&av->fid);
+		fi_close(&domain->fid);
+		fi_close(&fabric->fid);
+		_exit(0);
+	}
+	NEED(waitpid(child, &status, 0) != child);
+	if (status != 0)
+		return THERE;
+	if (fi_recv(ep[1], into, 8, NULL, FI_ADDR_UNSPEC, &contexts[2]) || fi_send(ep[0], from, 8, NULL, addr[1], &contexts[3]))
+		return THERE;
+	while (!arrived && next(&entry, 3) == 1)
+		arrived = entry.op_context == &contexts[2];
+	return arrived ? GONE : THERE;
+}
+
+static int rxm_close_in_a_forked_child_cuts_the_parent_off(void)
+{
+	return close_in_a_forked_child_cuts_the_parent_off("tcp;ofi_rxm");
+}
+
+static int tcp_close_in_a_forked_child_cuts_the_parent_off(void)
+{
+	return close_in_a_forked_child_cuts_the_parent_off("tcp");
+}
+
+static int net_close_in_a_forked_child_cuts_the_parent_off(void)
+{
+	return close_in_a_forked_child_cuts_the_parent_off("net");
+}
+
+static int sockets_close_in_a_forked_child_cuts_the_parent_off(void)
+{
+	return close_in_a_forked_child_cuts_the_parent_off("sockets");
+}
+
+/* A forked child closes its copy of an endpoint, or is ended by a signal. */
+static int name_is_removed_by_a_forked_child(int closes)
+{
+	char file[600];
+	int status;
+	pid_t child;
+
+	open_all("shm", FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	snprintf(file, sizeof(file), "/dev/shm/%s", name + strlen("fi_shm://"));
+	NEED(access(file, F_OK));
+	child = fork();
+	NEED(child < 0);
+	if (child == 0 && closes) {
+		fi_close(&ep[1]->fid);
+		_exit(0);
+	} else if (child == 0) {
+		raise(SIGTERM);
+	}
+	NEED(waitpid(child, &status, 0) != child);
+	return access(file, F_OK) ? THERE : GONE;
+}
+
+static int shm_close_in_a_forked_child_removes_the_parents_name(void)
+{
+	return name_is_removed_by_a_forked_child(1);
+}
+
+static int shm_signal_to_a_forked_child_removes_the_parents_names(void)
+{
+	return name_is_removed_by_a_forked_child(0);
+}
+
 static void child_ended(int number)
 {
 	int status;
@@ -2247,6 +2331,12 @@ static const struct {
 	{ "rxd-messages-injected-to-a-killed-peer-hold-up-others", messages_injected_to_a_killed_peer_hold_up_others },
 	{ "rxm-injected-write-to-a-killed-peer-crashes", injected_write_to_a_killed_peer_crashes },
 	{ "rxm-killed-writer-with-immediate-data-crashes", killed_writer_with_immediate_data_crashes },
+	{ "rxm-close-in-a-forked-child-cuts-the-parent-off", rxm_close_in_a_forked_child_cuts_the_parent_off },
+	{ "tcp-close-in-a-forked-child-cuts-the-parent-off", tcp_close_in_a_forked_child_cuts_the_parent_off },
+	{ "net-close-in-a-forked-child-cuts-the-parent-off", net_close_in_a_forked_child_cuts_the_parent_off },
+	{ "sockets-close-in-a-forked-child-cuts-the-parent-off", sockets_close_in_a_forked_child_cuts_the_parent_off },
+	{ "shm-close-in-a-forked-child-removes-the-parents-name", shm_close_in_a_forked_child_removes_the_parents_name },
+	{ "shm-signal-to-a-forked-child-removes-the-parents-names", shm_signal_to_a_forked_child_removes_the_parents_names },
 	{ "rxm-multi-receive-of-a-killed-sender-is-never-over", multi_receive_of_a_killed_sender_is_never_over },
 	{ "shm-send-is-not-cancelled", shm_send_is_not_cancelled },
 	{ "sm2-send-is-not-cancelled", sm2_send_is_not_cancelled },
