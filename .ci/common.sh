@@ -7,7 +7,7 @@ FEATURES=libfabric,log,serde,loom-fabric-core/std,loom-fabric-alloc/allocator-ap
 # The tests over libfabric's providers that both versions run.
 LIBFABRIC_TESTS=(--test transports --test connected --test ofi_raw --test ofi_counters --test ofi_device --test ofi_multicast
     --test ofi_collectives --test ofi_discovery --test ofi_log --test ofi_regions --test ofi_scalable --test ofi_symmetric --test profiles
-    --test protocols --test async_over_providers --test shm_processes --test groups --test group_connections --test gone_addresses)
+    --test protocols --test async_over_providers --test shm_processes --test groups --test group_connections --test gone_addresses --test forked_children)
 # Kept out of handlers which some providers' libraries install for signals.
 export IPATH_NO_BACKTRACE=1 HFI_NO_BACKTRACE=1
 export CARGO_TERM_COLOR=never

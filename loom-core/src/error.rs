@@ -108,6 +108,8 @@ pub enum PostError {
     NotMember,
     /// Of deferred work: the endpoint is of another queue, or a counter of another domain.
     ForeignObject,
+    /// This process is a forked child, and its parent opened the endpoint. The child opens objects of its own.
+    OtherProcess,
     /// The provider refused.
     Errno(Errno),
 }
@@ -127,11 +129,15 @@ impl PostError {
     }
 }
 
+/// Text of the errors of objects in a forked child.
+pub(crate) const OTHER_PROCESS: &str = "another process opened the object: open objects of its own in a forked child";
+
 impl From<Refusal> for PostError {
     #[inline]
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Again => PostError::Again,
+            Refusal::Errno(Errno::OTHER_PROCESS) => PostError::OtherProcess,
             Refusal::Errno(errno) => PostError::Errno(errno),
         }
     }
@@ -145,6 +151,7 @@ impl fmt::Display for PostError {
             PostError::ForeignObject => {
                 f.write_str("the endpoint is of another queue than the deferred work, or a counter of another domain")
             }
+            PostError::OtherProcess => f.write_str(OTHER_PROCESS),
             PostError::NotElements { size } => {
                 write!(f, "the buffer does not hold elements of {size} bytes for each part")
             }
@@ -320,13 +327,15 @@ pub enum OpenError {
     /// The provider chooses keys itself (`FI_MR_PROV_KEY`), or has none that long.
     #[doc(alias = "FI_EKEYREJECTED")]
     KeyNotAvailable,
+    /// This process is a forked child, and its parent opened the domain, queue or vector. The child opens objects of its own.
+    OtherProcess,
     /// The provider refused.
     Errno(Errno),
 }
 
 impl From<Errno> for OpenError {
     fn from(errno: Errno) -> Self {
-        OpenError::Errno(errno)
+        if errno == Errno::OTHER_PROCESS { OpenError::OtherProcess } else { OpenError::Errno(errno) }
     }
 }
 
@@ -359,6 +368,7 @@ impl fmt::Display for OpenError {
             OpenError::DeviceMemory => f.write_str("the info does not grant memory of devices"),
             OpenError::KeyTaken => f.write_str("another region of the domain has the key"),
             OpenError::KeyNotAvailable => f.write_str("the key is not one that the application can choose"),
+            OpenError::OtherProcess => f.write_str(OTHER_PROCESS),
             OpenError::NoFence => f.write_str(
                 "the end of the scope would not end what peers do with the memory, through endpoints that stay open",
             ),

@@ -14,6 +14,8 @@
 //! 4. An object whose block is still used by what could not be closed [keeps](Ended::Kept) it, and its own handles with it.
 //! 5. Handles of objects that stay on one thread ([`Object::ONE_THREAD`]) count without atomics: they are neither `Send` nor `Sync`.
 //!    Code that moves them to another thread moves all of them at once.
+//! 6. In a forked child, the last handle of an object of the parent leaks its copy with everything that it keeps: the block, handles, buffers in
+//!    flight. Nothing is locked, because a thread that the child does not have may hold the lock.
 
 #![allow(unsafe_code, reason = "objects in blocks that are shared and counted")]
 
@@ -109,6 +111,11 @@ pub(crate) unsafe trait Object {
     /// # Safety
     /// The head is that of an object of this type.
     unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>>;
+
+    /// Returns `false` in a forked child of the process that opened the object (rule 6).
+    fn is_here(&self) -> bool {
+        true
+    }
 
     /// Closes what is open underneath; not if it is left (rule 3). User code may run, which may unwind.
     ///
@@ -459,11 +466,16 @@ unsafe fn end<V: Object + ?Sized, A: Allocator>(head: NonNull<Head>) {
     }
     // SAFETY: the caller's promise.
     let place = unsafe { V::place(head) };
+    // SAFETY: a place lies in its block.
+    let value = unsafe { HandleBlock::value(place) };
+    // SAFETY: written in `filled`, and dropped below.
+    if !unsafe { value.as_ref() }.is_here() {
+        return;
+    }
     // SAFETY: written in `filled`.
     let Head { left, block_at, .. } = unsafe { head.as_ref() };
     let (left, block_at) = (left.load(Ordering::Relaxed), *block_at);
-    // SAFETY: as above.
-    let value = Value(unsafe { HandleBlock::value(place) });
+    let value = Value(value);
     // SAFETY: there is no handle any more; called once, here.
     if unsafe { V::end(value.0, left) } == Ended::Kept {
         let _ = ManuallyDrop::new(value);

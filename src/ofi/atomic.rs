@@ -11,7 +11,7 @@ use loom_core::buffer::{IoVecs, Lent};
 use loom_core::transport::{AtomicAttr, AtomicRanges, Atomics, Context, Msg, Refusal, RemotePart, RmaTarget};
 use loom_core::vocabulary::{AtomicOp, Errno};
 
-use super::call::{done, entry, later_entry, missing, posted};
+use super::call::{done, entry, later_entry, posted};
 use super::control::Domain;
 use super::endpoint::Endpoint;
 use super::level::Level;
@@ -68,7 +68,7 @@ unsafe impl<L: Level> Atomics for Ofi<L> {
             return Err(Errno::EOPNOTSUPP);
         }
         let raw = domain.raw();
-        let Some(query) = later_entry!(raw, ops: sys::fi_ops_domain => query_atomic) else { return Err(Errno::ENOSYS) };
+        let query = later_entry!(raw, ops: sys::fi_ops_domain => query_atomic)?;
         let flags = match atomic.form {
             Form::Base => 0,
             Form::Fetch => sys::FI_FETCH_ATOMIC,
@@ -89,7 +89,7 @@ unsafe impl<L: Level> Atomics for Ofi<L> {
         context: Context,
     ) -> Result<(), Refusal> {
         let (raw, size, Memory { start, len, descriptor }) = (endpoint.raw(), size(atomic)?, Memory::new(operands));
-        let Some(write) = entry!(raw, atomic => write) else { return Err(missing()) };
+        let write = entry!(raw, atomic => write)?;
         let (datatype, op, context) = (atomic.datatype.as_raw(), atomic.op.as_raw(), context.as_ptr().cast());
         let (raw, count) = (raw.as_ptr(), len / size);
         // SAFETY: C1, C5, C9 to C15 and C28.
@@ -104,7 +104,7 @@ unsafe impl<L: Level> Atomics for Ofi<L> {
         atomic: Atomic,
     ) -> Result<(), Refusal> {
         let (raw, size) = (endpoint.raw(), size(atomic)?);
-        let Some(inject) = entry!(raw, atomic => inject) else { return Err(missing()) };
+        let inject = entry!(raw, atomic => inject)?;
         let (start, count) = (operands.as_ptr().cast(), operands.len() / size);
         let (datatype, op) = (atomic.datatype.as_raw(), atomic.op.as_raw());
         // SAFETY: C1, C5, C9 to C15 and C28.
@@ -125,7 +125,7 @@ unsafe impl<L: Level> Atomics for Ofi<L> {
         if atomic.op == AtomicOp::READ {
             operands.start = ptr::null_mut();
         }
-        let Some(fetch) = entry!(raw, atomic => readwrite) else { return Err(missing()) };
+        let fetch = entry!(raw, atomic => readwrite)?;
         // SAFETY: C1, C5, C9 to C15 and C28. Of a read, libfabric does not look at the operands.
         posted(unsafe {
             fetch(
@@ -155,7 +155,7 @@ unsafe impl<L: Level> Atomics for Ofi<L> {
     ) -> Result<(), Refusal> {
         let (raw, size) = (endpoint.raw(), size(atomic)?);
         let [operands, compare, results] = ranges.map(Memory::new);
-        let Some(compare_and_swap) = entry!(raw, atomic => compwrite) else { return Err(missing()) };
+        let compare_and_swap = entry!(raw, atomic => compwrite)?;
         // SAFETY: C1, C5, C9 to C15 and C28.
         posted(unsafe {
             compare_and_swap(
@@ -206,17 +206,17 @@ unsafe impl<L: Level> Atomics for Ofi<L> {
         let (result_ioc, result_descriptors) = (results.pieces.as_mut_ptr(), results.descriptors.as_mut_ptr());
         match atomic.form {
             Form::Base => {
-                let Some(write) = entry!(raw, atomic => writemsg) else { return Err(missing()) };
+                let write = entry!(raw, atomic => writemsg)?;
                 // SAFETY: C1, C5, C9 to C15 and C28; the message and its arrays are read in the call.
                 posted(unsafe { write(raw_ep, message, flags) })
             }
             Form::Fetch => {
-                let Some(fetch) = entry!(raw, atomic => readwritemsg) else { return Err(missing()) };
+                let fetch = entry!(raw, atomic => readwritemsg)?;
                 // SAFETY: as above.
                 posted(unsafe { fetch(raw_ep, message, result_ioc, result_descriptors, results.count, flags) })
             }
             Form::Compare => {
-                let Some(compare_and_swap) = entry!(raw, atomic => compwritemsg) else { return Err(missing()) };
+                let compare_and_swap = entry!(raw, atomic => compwritemsg)?;
                 let (ioc, descriptors) = (compare.pieces.as_mut_ptr(), compare.descriptors.as_mut_ptr());
                 let (compared, results) = (compare.count, results.count);
                 // SAFETY: as above.

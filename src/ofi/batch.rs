@@ -88,7 +88,7 @@ unsafe fn insert_together<L>(av: &Av<L>, addresses: &[EndpointAddr]) -> [Option<
     }
     let count = stand.iter().filter(|stands| **stands).count();
     let raw = av.raw();
-    let Some(insert) = entry!(raw, ops => insert) else { return found };
+    let Ok(insert) = entry!(raw, ops => insert) else { return found };
     if count < 2 {
         return found;
     }

@@ -7,19 +7,25 @@ use loom_core::vocabulary::Errno;
 
 /// The function in an object's operation table: `entry!(object, path.to.table => function)`.
 ///
-/// `None` if the object has no such table, or the table no such entry. `object` is a `NonNull` to an open libfabric
-/// object, which the caller of the surrounding `unsafe fn` guarantees.
+/// An error if the object has no such table, or the table no such entry (`ENOSYS`), and in a forked child of the process that opened the object
+/// ([`Errno::OTHER_PROCESS`]). `object` is a [`Raw`](super::process::Raw) pointer to an open libfabric object, which the caller of the surrounding
+/// `unsafe fn` guarantees.
 ///
 /// All entries that are looked up this way are in every version of the table. [`later_entry!`] looks the others up.
 macro_rules! entry {
     ($object:expr, $($table:ident).+ => $function:ident) => {{
-        // SAFETY: the object is open (C1), so the structure that libfabric allocated for it is valid.
-        let table = unsafe { (*$object.as_ptr()).$($table).+ };
-        if table.is_null() {
-            None
+        if $object.is_here() {
+            // SAFETY: the object is open (C1), so the structure that libfabric allocated for it is valid.
+            let table = unsafe { (*$object.as_ptr()).$($table).+ };
+            let function = if table.is_null() {
+                None
+            } else {
+                // SAFETY: an open object's operation tables stay valid until it is closed.
+                unsafe { (*table).$function }
+            };
+            function.ok_or_else($crate::ofi::call::missing)
         } else {
-            // SAFETY: an open object's operation tables stay valid until it is closed.
-            unsafe { (*table).$function }
+            Err($crate::ofi::call::other_process())
         }
     }};
 }
@@ -33,7 +39,11 @@ macro_rules! later_entry {
         let table: *const $type = unsafe { (*$object.as_ptr()).$($table).+ };
         // SAFETY: null, or an open object's operation table, which begins with its size.
         let size = if table.is_null() { 0 } else { unsafe { (&raw const (*table).size).read() } };
-        if core::mem::offset_of!($type, $function) < size { entry!($object, $($table).+ => $function) } else { None }
+        if core::mem::offset_of!($type, $function) < size {
+            entry!($object, $($table).+ => $function)
+        } else {
+            Err($crate::ofi::call::missing())
+        }
     }};
 }
 pub(super) use later_entry;
@@ -67,16 +77,24 @@ pub(super) fn errno(code: isize) -> Errno {
     Errno::from_ret(code).unwrap_or(Errno::EOTHER)
 }
 
-/// What a post is refused with where the provider has no function for it.
+/// The provider has no such function.
 #[cold]
 #[inline(never)]
-pub(super) fn missing() -> Refusal {
-    Refusal::Errno(Errno::ENOSYS)
+pub(super) const fn missing() -> Errno {
+    Errno::ENOSYS
+}
+
+/// Another process has opened the object.
+#[cold]
+#[inline(never)]
+pub(super) const fn other_process() -> Errno {
+    Errno::OTHER_PROCESS
 }
 
 #[cfg(test)]
 #[allow(unsafe_code, reason = "looks functions up in tables of its own")]
 mod tests {
+    use super::super::process::Raw;
     use super::*;
 
     #[test]
@@ -93,9 +111,9 @@ mod tests {
         let found = |size: Option<usize>| {
             let table = size.map(|size| Table { size, first: Some(|| {}), later: Some(|| {}) });
             let object = Object { ops: table.as_ref().map_or(core::ptr::null(), |table| &raw const *table) };
-            let raw = core::ptr::NonNull::from(&object);
-            let first = entry!(raw, ops => first).is_some();
-            (first, later_entry!(raw, ops: Table => later).is_some())
+            let raw = Raw::opened(core::ptr::NonNull::from(&object));
+            let first = entry!(raw, ops => first).is_ok();
+            (first, later_entry!(raw, ops: Table => later).is_ok())
         };
         assert_eq!(found(None), (false, false));
         assert_eq!(found(Some(core::mem::offset_of!(Table, later))), (true, false));

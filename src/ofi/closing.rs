@@ -1,13 +1,12 @@
 //! When an endpoint can be closed.
 
-use core::ptr::NonNull;
-
 use loom_core::transport::{Closing, InFlight};
 use loom_core::vocabulary::Errno;
 
 use super::facts::Facts;
 use super::info::RawInfo;
 use super::neighbours::Group;
+use super::process::Raw;
 use super::scalable::ScalableContext;
 use super::sys;
 use super::turn::Turn;
@@ -95,12 +94,12 @@ impl Closable {
     pub(super) fn close(
         self,
         in_flight: InFlight,
-        fid: NonNull<sys::fid>,
+        fid: Raw<sys::fid>,
         close: impl FnOnce() -> Result<(), Errno>,
     ) -> Result<Closing, Errno> {
         let hindered = self.hindered_by.hinder(in_flight);
         match self.among {
-            Among::Neighbours(group) => group.close(fid, hindered, close),
+            Among::Neighbours(group) => group.close(fid.pointer(), hindered, close),
             Among::None | Among::Vector(_) | Among::Contexts(_) if hindered => Ok(Closing::Retired),
             Among::None => close().map(|()| Closing::Closed),
             Among::Vector(turn) => turn.take(close).map(|()| Closing::Closed),
@@ -110,9 +109,9 @@ impl Closable {
 
     /// The queues of a retired endpoint are not polled any more, until it is closed again or for good. Returns whether the
     /// provider drives it all the same.
-    pub(super) fn leave(self, fid: NonNull<sys::fid>, for_good: bool) -> bool {
+    pub(super) fn leave(self, fid: Raw<sys::fid>, for_good: bool) -> bool {
         match self.among {
-            Among::Neighbours(group) => group.leave(fid, for_good),
+            Among::Neighbours(group) => group.leave(fid.pointer(), for_good),
             // The connections of a domain's endpoints, and those of a scalable endpoint's contexts, are driven together.
             Among::None | Among::Vector(_) | Among::Contexts(_) => true,
         }
@@ -122,6 +121,8 @@ impl Closable {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
+    use core::ptr::NonNull;
+
     use super::*;
 
     const INJECT: usize = 4096;
@@ -129,7 +130,7 @@ mod tests {
     /// Whether an endpoint is closed with this in flight.
     fn closes(facts: Facts, in_flight: InFlight) -> bool {
         let closable = Closable { hindered_by: Hindrances::of(facts, INJECT), among: Among::None };
-        closable.close(in_flight, NonNull::dangling(), || Ok(())).unwrap() == Closing::Closed
+        closable.close(in_flight, Raw::opened(NonNull::dangling()), || Ok(())).unwrap() == Closing::Closed
     }
 
     /// Everything that can be in flight or have been truncated, each by itself, of one byte and of more than an injected message.

@@ -20,7 +20,7 @@
 
 use core::cell::{Cell, RefCell};
 use core::ffi::c_void;
-use core::ptr::{self, NonNull};
+use core::ptr;
 
 use heapless::Vec;
 use loom_core::buffer::Lent;
@@ -38,6 +38,7 @@ use super::info::RawInfo;
 use super::level::{Handle, Level};
 use super::params::params;
 use super::post::Memory;
+use super::process::Raw;
 use super::sys;
 use super::transport::Ofi;
 
@@ -176,10 +177,10 @@ impl<L> Groups<L> {
 
 /// The set of these members.
 unsafe fn open_set<L>(
-    av: NonNull<sys::fid_av>,
+    av: Raw<sys::fid_av>,
     members: impl Iterator<Item = FabricAddr> + Clone,
 ) -> Result<Handle<sys::fid_av_set, L>, Errno> {
-    let Some(open) = later_entry!(av, ops: sys::fi_ops_av => av_set) else { return Err(Errno::ENOSYS) };
+    let open = later_entry!(av, ops: sys::fi_ops_av => av_set)?;
     let mut attr = sys::fi_av_set_attr {
         count: members.clone().count(),
         start_addr: FabricAddr::NOTAVAIL.0,
@@ -191,7 +192,7 @@ unsafe fn open_set<L>(
     let code = unsafe { open(av.as_ptr(), &raw mut attr, &raw mut raw, ptr::null_mut()) };
     let set = opened(code, raw)?;
     let inserted = members.clone().try_for_each(|member| {
-        let Some(insert) = entry!(set, ops => insert) else { return Err(Errno::ENOSYS) };
+        let insert = entry!(set, ops => insert)?;
         // SAFETY: the set is open, has room for every member, and the vector has the address.
         done(unsafe { insert(set.as_ptr(), member.0) })
     });
@@ -202,10 +203,10 @@ unsafe fn open_set<L>(
 }
 
 /// Begins to join the group of a set.
-unsafe fn join<L>(endpoint: &Endpoint<L>, set: NonNull<sys::fid_av_set>) -> Result<Handle<sys::fid_mc, L>, Errno> {
+unsafe fn join<L>(endpoint: &Endpoint<L>, set: Raw<sys::fid_av_set>) -> Result<Handle<sys::fid_mc, L>, Errno> {
     let raw = endpoint.raw();
-    let Some(join) = later_entry!(raw, cm: sys::fi_ops_cm => join) else { return Err(Errno::ENOSYS) };
-    let Some(address_of) = entry!(set, ops => addr) else { return Err(Errno::ENOSYS) };
+    let join = later_entry!(raw, cm: sys::fi_ops_cm => join)?;
+    let address_of = entry!(set, ops => addr)?;
     let mut coll_addr = 0;
     // SAFETY: the set is open; its address is written in the call.
     done(unsafe { address_of(set.as_ptr(), &raw mut coll_addr) })?;
@@ -220,10 +221,8 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, set: NonNull<sys::fid_av_set>) -> Resu
 }
 
 /// Whether the domain has an operation, and for how many members.
-unsafe fn query(domain: NonNull<sys::fid_domain>, collective: Collective) -> Result<CollectiveAttr, Errno> {
-    let Some(query) = later_entry!(domain, ops: sys::fi_ops_domain => query_collective) else {
-        return Err(Errno::ENOSYS);
-    };
+unsafe fn query(domain: Raw<sys::fid_domain>, collective: Collective) -> Result<CollectiveAttr, Errno> {
+    let query = later_entry!(domain, ops: sys::fi_ops_domain => query_collective)?;
     if collective.op() != CollectiveOp::BARRIER && collective.datatype().size().is_none() {
         return Err(Errno::EOPNOTSUPP);
     }
@@ -327,7 +326,7 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
         let joined = groups.joined.borrow();
         let Some(group) = joined.get(group.at) else { return Err(Refusal::Errno(Errno::EINVAL)) };
         // SAFETY: the group is open.
-        let address = unsafe { group.mc.raw().as_ref() }.fi_addr;
+        let address = unsafe { group.mc.raw().pointer().as_ref() }.fi_addr;
         // SAFETY: the contract of callers; what the operation needs was checked.
         unsafe { submit(endpoint.raw(), call, address, (operands, results), context.as_ptr().cast()) }
     }
@@ -338,7 +337,7 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
 /// # Safety
 /// The contract of callers; the group of this address is joined, and open.
 unsafe fn submit(
-    raw: NonNull<sys::fid_ep>,
+    raw: Raw<sys::fid_ep>,
     call: &CollectiveCall,
     address: u64,
     (operands, results): (&Lent, &Lent),
@@ -352,12 +351,12 @@ unsafe fn submit(
     // SAFETY: C1, C5, C9 to C11, C29 and C30. libfabric gets the rank of a root.
     posted(match call.collective.op() {
         CollectiveOp::BARRIER => {
-            let Some(barrier) = entry!(raw, collective => barrier) else { return Err(missing()) };
+            let barrier = entry!(raw, collective => barrier)?;
             // SAFETY: as above.
             unsafe { barrier(ep, address, context) }
         }
         CollectiveOp::BROADCAST => {
-            let Some(broadcast) = entry!(raw, collective => broadcast) else { return Err(missing()) };
+            let broadcast = entry!(raw, collective => broadcast)?;
             if send != recv && from.len > 0 {
                 // A value: its place for the result is where it is broadcast from, and to.
                 // SAFETY: C9 and C30: as long, and apart.
@@ -367,40 +366,40 @@ unsafe fn submit(
             unsafe { broadcast(ep, recv, count, recv_desc, address, root, datatype, 0, context) }
         }
         CollectiveOp::ALLREDUCE => {
-            let Some(reduce) = entry!(raw, collective => allreduce) else { return Err(missing()) };
+            let reduce = entry!(raw, collective => allreduce)?;
             // SAFETY: as above.
             unsafe { reduce(ep, send, count, send_desc, recv, recv_desc, address, datatype, op, 0, context) }
         }
         CollectiveOp::ALLGATHER => {
-            let Some(gather) = entry!(raw, collective => allgather) else { return Err(missing()) };
+            let gather = entry!(raw, collective => allgather)?;
             // SAFETY: as above.
             unsafe { gather(ep, send, count, send_desc, recv, recv_desc, address, datatype, 0, context) }
         }
         CollectiveOp::ALLTOALL => {
-            let Some(all_to_all) = entry!(raw, collective => alltoall) else { return Err(missing()) };
+            let all_to_all = entry!(raw, collective => alltoall)?;
             // SAFETY: as above.
             unsafe { all_to_all(ep, send, count, send_desc, recv, recv_desc, address, datatype, 0, context) }
         }
         CollectiveOp::REDUCE_SCATTER => {
-            let Some(reduce) = entry!(raw, collective => reduce_scatter) else { return Err(missing()) };
+            let reduce = entry!(raw, collective => reduce_scatter)?;
             // SAFETY: as above.
             unsafe { reduce(ep, send, count, send_desc, recv, recv_desc, address, datatype, op, 0, context) }
         }
         CollectiveOp::REDUCE => {
-            let Some(reduce) = entry!(raw, collective => reduce) else { return Err(missing()) };
+            let reduce = entry!(raw, collective => reduce)?;
             // SAFETY: as above.
             unsafe { reduce(ep, send, count, send_desc, recv, recv_desc, address, root, datatype, op, 0, context) }
         }
         CollectiveOp::SCATTER => {
-            let Some(scatter) = entry!(raw, collective => scatter) else { return Err(missing()) };
+            let scatter = entry!(raw, collective => scatter)?;
             // SAFETY: as above.
             unsafe { scatter(ep, send, count, send_desc, recv, recv_desc, address, root, datatype, 0, context) }
         }
         CollectiveOp::GATHER => {
-            let Some(gather) = entry!(raw, collective => gather) else { return Err(missing()) };
+            let gather = entry!(raw, collective => gather)?;
             // SAFETY: as above.
             unsafe { gather(ep, send, count, send_desc, recv, recv_desc, address, root, datatype, 0, context) }
         }
-        _ => return Err(missing()),
+        _ => return Err(missing().into()),
     })
 }

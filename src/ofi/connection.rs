@@ -6,7 +6,7 @@
 
 use core::ffi::c_void;
 use core::mem::ManuallyDrop;
-use core::ptr::{self, NonNull};
+use core::ptr;
 
 use loom_core::transport::EndpointError;
 use loom_core::transport::connected::Fid;
@@ -20,6 +20,7 @@ use super::facts::Facts;
 use super::info::RawInfo;
 use super::level::Handle;
 use super::option;
+use super::process::Raw;
 use super::sys;
 
 /// A passive endpoint, raw.
@@ -34,7 +35,7 @@ pub struct PassiveEndpoint<L> {
 }
 
 impl<L> PassiveEndpoint<L> {
-    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+    pub(super) const fn fid(&self) -> Raw<sys::fid> {
         self.fid.fid()
     }
 }
@@ -45,7 +46,7 @@ pub(super) unsafe fn listen<L>(
     eq: &Eq<L>,
 ) -> Result<PassiveEndpoint<L>, EndpointError> {
     let fabric = domain.fabric();
-    let Some(open) = entry!(fabric, ops => passive_ep) else { return Err(Errno::ENOSYS.into()) };
+    let open = entry!(fabric, ops => passive_ep)?;
     let info = info.try_clone().ok_or(Errno::ENOMEM)?;
     let mut raw = ptr::null_mut();
     // SAFETY: the fabric is open (C1); the info is read only; `raw` is where the endpoint goes.
@@ -59,7 +60,7 @@ pub(super) unsafe fn listen<L>(
     // SAFETY: just opened; the queue is open (C1).
     let listening = unsafe { bind(passive.fid.fid(), eq.fid(), 0) }.and_then(|()| {
         let raw = passive.fid.raw();
-        let Some(listen) = entry!(raw, cm => listen) else { return Err(Errno::ENOSYS) };
+        let listen = entry!(raw, cm => listen)?;
         // SAFETY: as above.
         done(unsafe { listen(raw.as_ptr()) })
     });
@@ -97,7 +98,7 @@ pub(super) fn passive_fid<L>(passive: &PassiveEndpoint<L>) -> Fid {
 
 pub(super) unsafe fn passive_address<L>(passive: &PassiveEndpoint<L>) -> Result<EndpointAddr, Errno> {
     let raw = passive.fid.raw();
-    let Some(getname) = entry!(raw, cm => getname) else { return Err(Errno::ENOSYS) };
+    let getname = entry!(raw, cm => getname)?;
     let fid = passive.fid.fid().as_ptr();
     // SAFETY: the endpoint is open (C1); there is as much room as the length says.
     read_address(passive.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
@@ -105,7 +106,7 @@ pub(super) unsafe fn passive_address<L>(passive: &PassiveEndpoint<L>) -> Result<
 
 pub(super) unsafe fn passive_cm_data_size<L>(passive: &PassiveEndpoint<L>) -> Result<usize, Errno> {
     let raw = passive.fid.raw();
-    let getopt = entry!(raw, ops => getopt);
+    let getopt = entry!(raw, ops => getopt)?;
     let option = EndpointOption::CM_DATA_SIZE.as_raw();
     // SAFETY: the contract of callers.
     match unsafe { option::get(passive.fid.fid(), getopt, option, OptionValue::Size(0)) }? {
@@ -121,7 +122,7 @@ fn lent(data: &[u8]) -> (*const c_void, usize) {
 
 pub(super) unsafe fn reject<L>(passive: &PassiveEndpoint<L>, request: &Request, data: &[u8]) -> Result<(), Errno> {
     let raw = passive.fid.raw();
-    let Some(reject) = entry!(raw, cm => reject) else { return Err(Errno::ENOSYS) };
+    let reject = entry!(raw, cm => reject)?;
     let (data, len) = lent(data);
     // SAFETY: the endpoint is open, the request was made to it and not used up (C21).
     done(unsafe { reject(raw.as_ptr(), request.0.as_ptr(), data, len) })
@@ -133,7 +134,7 @@ pub(super) unsafe fn connect<L>(endpoint: &Endpoint<L>, to: &EndpointAddr, data:
     }
     let padded = Padded::new(to);
     let raw = endpoint.raw();
-    let Some(connect) = entry!(raw, cm => connect) else { return Err(Errno::ENOSYS) };
+    let connect = entry!(raw, cm => connect)?;
     let (data, len) = lent(data);
     // SAFETY: the endpoint is open (C1); the address is in memory larger than addresses are, and copied.
     done(unsafe { connect(raw.as_ptr(), (&raw const padded).cast(), data, len) })
@@ -141,7 +142,7 @@ pub(super) unsafe fn connect<L>(endpoint: &Endpoint<L>, to: &EndpointAddr, data:
 
 pub(super) unsafe fn accept<L>(endpoint: &Endpoint<L>, data: &[u8]) -> Result<(), Errno> {
     let raw = endpoint.raw();
-    let Some(accept) = entry!(raw, cm => accept) else { return Err(Errno::ENOSYS) };
+    let accept = entry!(raw, cm => accept)?;
     let (data, len) = lent(data);
     // SAFETY: the endpoint is open and was opened for a request (C1, and the contract of this function).
     done(unsafe { accept(raw.as_ptr(), data, len) })
@@ -152,14 +153,14 @@ pub(super) unsafe fn shutdown<L>(endpoint: &Endpoint<L>) -> Result<(), Errno> {
         return Err(Errno::EOPNOTSUPP);
     }
     let raw = endpoint.raw();
-    let Some(shutdown) = entry!(raw, cm => shutdown) else { return Err(Errno::ENOSYS) };
+    let shutdown = entry!(raw, cm => shutdown)?;
     // SAFETY: the endpoint is open and was connected (C1, and the contract of this function); no flags are defined.
     done(unsafe { shutdown(raw.as_ptr(), 0) })
 }
 
 pub(super) unsafe fn peer_address<L>(endpoint: &Endpoint<L>) -> Result<EndpointAddr, Errno> {
     let raw = endpoint.raw();
-    let Some(getpeer) = entry!(raw, cm => getpeer) else { return Err(Errno::ENOSYS) };
+    let getpeer = entry!(raw, cm => getpeer)?;
     // SAFETY: the endpoint is open (C1); there is as much room as the length says.
     read_address(endpoint.addr_format(), |bytes, len| unsafe { getpeer(raw.as_ptr(), bytes, len) })
 }

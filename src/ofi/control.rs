@@ -15,6 +15,7 @@ use super::facts::Facts;
 use super::info::RawInfo;
 use super::level::Handle;
 use super::neighbours::{self, Group};
+use super::process::{self, Raw};
 use super::quirks;
 use super::sys;
 use super::text::CText;
@@ -67,18 +68,18 @@ pub struct Av<L> {
 }
 
 impl<L> Fabric<L> {
-    pub(super) const fn of(raw: NonNull<sys::fid_fabric>) -> Self {
+    pub(super) fn of(raw: Raw<sys::fid_fabric>) -> Self {
         Fabric(Handle::new(raw))
     }
 
-    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+    pub(super) const fn fid(&self) -> Raw<sys::fid> {
         self.0.fid()
     }
 }
 
 impl<L> Domain<L> {
     /// A domain of this fabric that was opened with this info.
-    pub(super) fn of(raw: NonNull<sys::fid_domain>, fabric: &Fabric<L>, info: &RawInfo) -> Self {
+    pub(super) fn of(raw: Raw<sys::fid_domain>, fabric: &Fabric<L>, info: &RawInfo) -> Self {
         let facts = Facts::of(info);
         Domain {
             fid: Handle::new(raw),
@@ -95,12 +96,12 @@ impl<L> Domain<L> {
     }
 
     #[inline]
-    pub(super) const fn raw(&self) -> NonNull<sys::fid_domain> {
+    pub(super) const fn raw(&self) -> Raw<sys::fid_domain> {
         self.fid.raw()
     }
 
     #[inline]
-    pub(super) const fn fabric(&self) -> NonNull<sys::fid_fabric> {
+    pub(super) const fn fabric(&self) -> Raw<sys::fid_fabric> {
         self.fabric.raw()
     }
 
@@ -125,7 +126,7 @@ impl<L> Domain<L> {
         self.has_devices
     }
 
-    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+    pub(super) const fn fid(&self) -> Raw<sys::fid> {
         self.fid.fid()
     }
 
@@ -140,17 +141,17 @@ impl<L> Domain<L> {
 
 impl<L> Av<L> {
     /// A vector of this domain.
-    pub(super) const fn of(domain: &Domain<L>, raw: NonNull<sys::fid_av>) -> Self {
+    pub(super) fn of(domain: &Domain<L>, raw: Raw<sys::fid_av>) -> Self {
         let Domain { addr_format, group, takes_strings_in_place, .. } = *domain;
         Av { fid: Handle::new(raw), addr_format, group, takes_strings_in_place }
     }
 
     #[inline]
-    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+    pub(super) const fn fid(&self) -> Raw<sys::fid> {
         self.fid.fid()
     }
 
-    pub(super) const fn raw(&self) -> NonNull<sys::fid_av> {
+    pub(super) const fn raw(&self) -> Raw<sys::fid_av> {
         self.fid.raw()
     }
 
@@ -168,8 +169,8 @@ impl<L> Av<L> {
 ///
 /// # Safety
 /// The contract of callers; the object is not used again, whatever this returns.
-pub(super) unsafe fn close(fid: NonNull<sys::fid>) -> Result<(), Errno> {
-    let Some(close) = entry!(fid, ops => close) else { return Err(Errno::ENOSYS) };
+pub(super) unsafe fn close(fid: Raw<sys::fid>) -> Result<(), Errno> {
+    let close = entry!(fid, ops => close)?;
     // SAFETY: an open object without open children (C2), closed once (C3).
     done(unsafe { close(fid.as_ptr()) })
 }
@@ -178,8 +179,8 @@ pub(super) unsafe fn close(fid: NonNull<sys::fid>) -> Result<(), Errno> {
 ///
 /// # Safety
 /// The contract of callers: both objects are open.
-pub(super) unsafe fn bind(fid: NonNull<sys::fid>, object: NonNull<sys::fid>, flags: u64) -> Result<(), Errno> {
-    let Some(bind) = entry!(fid, ops => bind) else { return Err(Errno::ENOSYS) };
+pub(super) unsafe fn bind(fid: Raw<sys::fid>, object: Raw<sys::fid>, flags: u64) -> Result<(), Errno> {
+    let bind = entry!(fid, ops => bind)?;
     // SAFETY: the caller's promise.
     done(unsafe { bind(fid.as_ptr(), object.as_ptr(), flags) })
 }
@@ -188,8 +189,8 @@ pub(super) unsafe fn bind(fid: NonNull<sys::fid>, object: NonNull<sys::fid>, fla
 ///
 /// # Safety
 /// The contract of callers; the object was opened with a file descriptor.
-pub(super) unsafe fn wait_fd(fid: NonNull<sys::fid>) -> Result<c_int, Errno> {
-    let Some(control) = entry!(fid, ops => control) else { return Err(Errno::ENOSYS) };
+pub(super) unsafe fn wait_fd(fid: Raw<sys::fid>) -> Result<c_int, Errno> {
+    let control = entry!(fid, ops => control)?;
     /// Room for what there is to sleep on of other kinds, if it should be that.
     #[repr(C)]
     struct Wait {
@@ -206,9 +207,9 @@ pub(super) unsafe fn wait_fd(fid: NonNull<sys::fid>) -> Result<c_int, Errno> {
 ///
 /// # Safety
 /// The contract of callers; the object is one of this domain or its fabric.
-pub(super) unsafe fn try_wait<L>(domain: &Domain<L>, fid: NonNull<sys::fid>) -> Result<bool, Errno> {
+pub(super) unsafe fn try_wait<L>(domain: &Domain<L>, fid: Raw<sys::fid>) -> Result<bool, Errno> {
     let fabric = domain.fabric();
-    let Some(try_wait) = entry!(fabric, ops => trywait) else { return Err(Errno::ENOSYS) };
+    let try_wait = entry!(fabric, ops => trywait)?;
     let mut fid = fid.as_ptr();
     // SAFETY: the fabric and the object are open (C1); there is one pointer.
     match done(unsafe { try_wait(fabric.as_ptr(), &raw mut fid, 1) }) {
@@ -219,9 +220,9 @@ pub(super) unsafe fn try_wait<L>(domain: &Domain<L>, fid: NonNull<sys::fid>) -> 
 }
 
 /// What an opening function wrote, if it says that it succeeded.
-pub(super) fn opened<F>(code: i32, raw: *mut F) -> Result<NonNull<F>, Errno> {
+pub(super) fn opened<F>(code: i32, raw: *mut F) -> Result<Raw<F>, Errno> {
     done(code)?;
-    NonNull::new(raw).ok_or(Errno::EOTHER)
+    NonNull::new(raw).map(Raw::opened).ok_or(Errno::EOTHER)
 }
 
 pub(super) unsafe fn fabric_open<L>(info: &RawInfo) -> Result<Fabric<L>, Errno> {
@@ -229,6 +230,7 @@ pub(super) unsafe fn fabric_open<L>(info: &RawInfo) -> Result<Fabric<L>, Errno> 
     if attributes.is_null() {
         return Err(Errno::EINVAL);
     }
+    process::notice_fork();
     let mut raw = ptr::null_mut();
     // SAFETY: the attributes belong to the info and are read only; `raw` is where the fabric goes.
     let code = unsafe { sys::fi_fabric(attributes, &raw mut raw, ptr::null_mut()) };
@@ -242,7 +244,7 @@ pub(super) unsafe fn fabric_close<L>(fabric: &Fabric<L>) -> Result<(), Errno> {
 
 pub(super) unsafe fn domain_open<L>(fabric: &Fabric<L>, info: &RawInfo) -> Result<Domain<L>, Errno> {
     let raw_fabric = fabric.0.raw();
-    let Some(open) = entry!(raw_fabric, ops => domain) else { return Err(Errno::ENOSYS) };
+    let open = entry!(raw_fabric, ops => domain)?;
     let mut raw = ptr::null_mut();
     // SAFETY: the fabric is open (C1); the info is read only; `raw` is where the domain goes.
     let code = unsafe { open(raw_fabric.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
@@ -256,7 +258,7 @@ pub(super) unsafe fn domain_close<L>(domain: &Domain<L>) -> Result<(), Errno> {
 
 pub(super) unsafe fn av_open<L>(domain: &Domain<L>, capacity: usize, rx_ctx_bits: u8) -> Result<Av<L>, Errno> {
     let raw_domain = domain.raw();
-    let Some(open) = entry!(raw_domain, ops => av_open) else { return Err(Errno::ENOSYS) };
+    let open = entry!(raw_domain, ops => av_open)?;
     let rx_ctx_bits = rx_ctx_bits.into();
     let mut attributes =
         sys::fi_av_attr { type_: sys::FI_AV_TABLE, count: capacity, rx_ctx_bits, ..Default::default() };
@@ -308,7 +310,7 @@ pub(super) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<
         (&raw const padded).cast()
     };
     let raw = av.fid.raw();
-    let Some(insert) = entry!(raw, ops => insert) else { return Err(Errno::ENOSYS) };
+    let insert = entry!(raw, ops => insert)?;
     let mut peer = FabricAddr::NOTAVAIL.0;
     let insert = || {
         // SAFETY: the vector is open (C1); there is one address, in memory larger than addresses are; `peer`
@@ -346,7 +348,7 @@ pub(super) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Optio
         return Err(Errno::EINVAL);
     }
     let raw = av.fid.raw();
-    let Some(insert) = entry!(raw, ops => insertsvc) else { return Err(Errno::ENOSYS) };
+    let insert = entry!(raw, ops => insertsvc)?;
     let mut peer = FabricAddr::NOTAVAIL.0;
     let mut inserted = 0;
     let insert = || {
@@ -391,7 +393,7 @@ fn is_whole(format: AddressFormat, bytes: &[u8]) -> bool {
 
 pub(super) unsafe fn av_remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
     let raw = av.fid.raw();
-    let Some(remove) = entry!(raw, ops => remove) else { return Err(Errno::ENOSYS) };
+    let remove = entry!(raw, ops => remove)?;
     let mut peer = peer.0;
     let remove = || {
         // SAFETY: the vector is open and has this address (C1, and the contract of this function); `peer` is one number.
@@ -405,7 +407,7 @@ pub(super) unsafe fn av_remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Er
 
 pub(super) unsafe fn av_lookup<L>(av: &Av<L>, peer: FabricAddr) -> Result<EndpointAddr, Errno> {
     let raw = av.fid.raw();
-    let Some(lookup) = entry!(raw, ops => lookup) else { return Err(Errno::ENOSYS) };
+    let lookup = entry!(raw, ops => lookup)?;
     // SAFETY: the vector is open and has this address (C1, and the contract of this function).
     read_address(av.addr_format, |bytes, len| unsafe { lookup(raw.as_ptr(), peer.0, bytes, len) })
 }
@@ -510,7 +512,7 @@ mod tests {
         let mut ops = sys::fi_ops_av { insert: Some(insert), ..Default::default() };
         let mut raw = sys::fid_av { ops: &raw mut ops, ..Default::default() };
         let av = Av::<Local> {
-            fid: Handle::new(NonNull::from(&mut raw)),
+            fid: Handle::new(Raw::opened(NonNull::from(&mut raw))),
             addr_format: AddressFormat::ADDR_STR,
             group: None,
             takes_strings_in_place,

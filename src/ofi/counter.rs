@@ -5,7 +5,7 @@
 #![allow(unsafe_code, reason = "calls libfabric")]
 
 use core::ffi::c_int;
-use core::ptr::{self, NonNull};
+use core::ptr;
 
 use loom_core::transport::{CounterAttr, CounterWait};
 use loom_core::vocabulary::Errno;
@@ -13,6 +13,7 @@ use loom_core::vocabulary::Errno;
 use super::call::{done, entry, later_entry};
 use super::control::{Domain, close, opened, wait_fd};
 use super::level::Handle;
+use super::process::Raw;
 use super::{quirks, sys};
 
 /// A counter, raw.
@@ -21,11 +22,11 @@ use super::{quirks, sys};
 pub struct Counter<L>(Handle<sys::fid_cntr, L>);
 
 impl<L> Counter<L> {
-    pub(super) const fn of(raw: NonNull<sys::fid_cntr>) -> Self {
+    pub(super) fn of(raw: Raw<sys::fid_cntr>) -> Self {
         Counter(Handle::new(raw))
     }
 
-    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+    pub(super) const fn fid(&self) -> Raw<sys::fid> {
         self.0.fid()
     }
 }
@@ -35,7 +36,7 @@ pub(super) unsafe fn open<L>(domain: &Domain<L>, attr: CounterAttr) -> Result<Co
         return Err(Errno::ENOSYS);
     }
     let raw_domain = domain.raw();
-    let Some(open) = entry!(raw_domain, ops => cntr_open) else { return Err(Errno::ENOSYS) };
+    let open = entry!(raw_domain, ops => cntr_open)?;
     // It counts operations. Providers that know nothing else take a wish for bytes too, and go on counting operations.
     let mut attributes =
         sys::fi_cntr_attr { events: sys::FI_CNTR_EVENTS_COMP, wait_obj: attr.wait.as_raw(), ..Default::default() };
@@ -51,18 +52,20 @@ pub(super) unsafe fn counter_close<L>(counter: &Counter<L>) -> Result<(), Errno>
     unsafe { close(counter.fid()) }
 }
 
-/// `fi_cntr_read`; zero where a provider has none, which no provider lacks that opens counters.
-pub(super) unsafe fn read<L>(counter: &Counter<L>) -> u64 {
+/// `fi_cntr_read`
+pub(super) unsafe fn read<L>(counter: &Counter<L>) -> Result<u64, Errno> {
     let raw = counter.0.raw();
+    let read = entry!(raw, ops => read)?;
     // SAFETY: the counter is open (C1).
-    entry!(raw, ops => read).map_or(0, |read| unsafe { read(raw.as_ptr()) })
+    Ok(unsafe { read(raw.as_ptr()) })
 }
 
 /// `fi_cntr_readerr`
-pub(super) unsafe fn read_error<L>(counter: &Counter<L>) -> u64 {
+pub(super) unsafe fn read_error<L>(counter: &Counter<L>) -> Result<u64, Errno> {
     let raw = counter.0.raw();
+    let read = entry!(raw, ops => readerr)?;
     // SAFETY: the counter is open (C1).
-    entry!(raw, ops => readerr).map_or(0, |read| unsafe { read(raw.as_ptr()) })
+    Ok(unsafe { read(raw.as_ptr()) })
 }
 
 /// Calls an entry that changes a counter.
@@ -71,7 +74,7 @@ macro_rules! change {
         #[doc = concat!("`fi_cntr_", $man, "`")]
         pub(super) unsafe fn $name<L>(counter: &Counter<L>, value: u64) -> Result<(), Errno> {
             let raw = counter.0.raw();
-            let Some(change) = later_entry!(raw, ops: sys::fi_ops_cntr => $name) else { return Err(Errno::ENOSYS) };
+            let change = later_entry!(raw, ops: sys::fi_ops_cntr => $name)?;
             // SAFETY: the counter is open (C1).
             done(unsafe { change(raw.as_ptr(), value) })
         }
@@ -85,7 +88,7 @@ change!(seterr, "seterr");
 /// `fi_cntr_wait`
 pub(super) unsafe fn wait<L>(counter: &Counter<L>, threshold: u64, milliseconds: c_int) -> Result<CounterWait, Errno> {
     let raw = counter.0.raw();
-    let Some(wait) = entry!(raw, ops => wait) else { return Err(Errno::ENOSYS) };
+    let wait = entry!(raw, ops => wait)?;
     // SAFETY: the counter is open, with something to wait on (C1).
     let code = unsafe { wait(raw.as_ptr(), threshold, milliseconds) };
     // `sockets` 1.17 forgets the sign, and to wait.

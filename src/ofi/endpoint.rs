@@ -9,7 +9,7 @@ use core::ptr::{self, NonNull};
 use loom_core::transport::{Bindings, Closing, Context, CounterAttr, EndpointError, InFlight};
 use loom_core::vocabulary::{AddressFormat, Counted, EndpointAddr, Errno, OptionValue};
 
-use super::call::{done, entry, errno};
+use super::call::{done, entry, errno, other_process};
 use super::closing::Closable;
 use super::collective;
 use super::control::{Domain, bind, close, opened, read_address};
@@ -21,8 +21,9 @@ use super::level::{Handle, Level};
 use super::multicast::Groups;
 use super::neighbours::Group;
 use super::option::endpoint_set_option;
+use super::process::Raw;
 use super::queue::Cq;
-use super::quirks::{TakesOptions, counts_writes, names_by_process, reads_source_as_text, takes_options};
+use super::quirks::{TakesOptions, are_named_by_processes, counts_writes, names_by_process, takes_options};
 use super::sys;
 use super::transport::Ofi;
 use super::turn::Turn;
@@ -47,7 +48,7 @@ pub struct Endpoint<L> {
 
 impl<L> Endpoint<L> {
     /// Of this domain, in no group.
-    pub(super) const fn of(domain: &Domain<L>, raw: NonNull<sys::fid_ep>, closable: Closable, selective: bool) -> Self {
+    pub(super) fn of(domain: &Domain<L>, raw: Raw<sys::fid_ep>, closable: Closable, selective: bool) -> Self {
         Endpoint {
             fid: Handle::new(raw),
             addr_format: domain.addr_format(),
@@ -61,12 +62,12 @@ impl<L> Endpoint<L> {
     }
 
     #[inline]
-    pub(super) const fn raw(&self) -> NonNull<sys::fid_ep> {
+    pub(super) const fn raw(&self) -> Raw<sys::fid_ep> {
         self.fid.raw()
     }
 
     #[inline]
-    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+    pub(super) const fn fid(&self) -> Raw<sys::fid> {
         self.fid.fid()
     }
 
@@ -94,7 +95,7 @@ impl<L> Endpoint<L> {
 /// What an endpoint is bound to, and set to, before it is enabled.
 pub(super) struct EndpointSetup<'a, L> {
     /// An address vector, an event queue, or both.
-    pub(super) to: [Option<NonNull<sys::fid>>; 2],
+    pub(super) to: [Option<Raw<sys::fid>>; 2],
     /// Of transmits and of receives; they may be one.
     pub(super) queues: (&'a Cq<L>, &'a Cq<L>),
     /// What it receives through, if not by itself.
@@ -140,8 +141,8 @@ pub(super) unsafe fn open<L>(
     bound: &EndpointSetup<'_, L>,
 ) -> Result<Endpoint<L>, EndpointError> {
     check(domain, bound)?;
-    let copy = match reads_source_as_text(info) {
-        true => Some(info.with_source_as_text()),
+    let copy = match are_named_by_processes(info) {
+        true => Some(info.named_by_this_process()),
         false => bound.selective.then(|| info.try_clone()),
     };
     let mut changed = copy.map(|copy| copy.ok_or(Errno::ENOMEM)).transpose()?;
@@ -233,8 +234,10 @@ pub(super) unsafe fn open_shared_rx<L>(
     queue: &Cq<L>,
 ) -> Result<Endpoint<L>, EndpointError> {
     let raw_domain = domain.raw();
-    let entry = entry!(raw_domain, ops => srx_ctx).filter(|_| domain.facts().contains(Facts::SHARES_RECEIVES));
-    let Some(open) = entry else { return Err(Errno::ENOSYS.into()) };
+    let open = entry!(raw_domain, ops => srx_ctx)?;
+    if !domain.facts().contains(Facts::SHARES_RECEIVES) {
+        return Err(Errno::ENOSYS.into());
+    }
     let attributes = info.fields().rx_attr;
     if attributes.is_null() {
         return Err(Errno::EINVAL.into());
@@ -271,7 +274,7 @@ unsafe fn open_bound<L>(
     bound: &EndpointSetup<'_, L>,
 ) -> Result<Endpoint<L>, EndpointError> {
     let raw_domain = domain.raw();
-    let Some(open) = entry!(raw_domain, ops => endpoint) else { return Err(Errno::ENOSYS.into()) };
+    let open = entry!(raw_domain, ops => endpoint)?;
     let mut raw = ptr::null_mut();
     // SAFETY: the domain is open (C1); the info is read only; `raw` is where the endpoint goes.
     let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
@@ -298,7 +301,7 @@ pub(super) unsafe fn adopt<L>(
     domain: &Domain<L>,
     info: &RawInfo,
     selective: bool,
-    mut open_it: impl FnMut() -> Result<NonNull<sys::fid_ep>, Errno>,
+    mut open_it: impl FnMut() -> Result<Raw<sys::fid_ep>, Errno>,
 ) -> Result<Endpoint<L>, EndpointError> {
     let open = || Ok(Endpoint::of(domain, open_it()?, Closable::of(domain.facts(), info, domain.group()), selective));
     // SAFETY: what it opens is open (C1).
@@ -313,7 +316,7 @@ unsafe fn with_name<L>(endpoint: Endpoint<L>) -> Result<(Endpoint<L>, NonNull<sy
     // SAFETY: the caller's promise.
     match unsafe { address(&endpoint) } {
         Ok(address) => {
-            let fid = endpoint.fid();
+            let fid = endpoint.fid().pointer();
             Ok((endpoint, fid, address))
         }
         Err(errno) => Err(undone(&endpoint, errno)),
@@ -321,11 +324,7 @@ unsafe fn with_name<L>(endpoint: Endpoint<L>) -> Result<(Endpoint<L>, NonNull<sy
 }
 
 /// A context of a scalable endpoint that was just opened.
-pub(super) const fn context<L>(
-    raw: NonNull<sys::fid_ep>,
-    addr_format: AddressFormat,
-    closable: Closable,
-) -> Endpoint<L> {
+pub(super) fn context<L>(raw: Raw<sys::fid_ep>, addr_format: AddressFormat, closable: Closable) -> Endpoint<L> {
     Endpoint {
         fid: Handle::new(raw),
         addr_format,
@@ -383,7 +382,7 @@ unsafe fn bind_and_enable<L>(
     if takes_options == TakesOptions::BeforeEnabled {
         set_options()?;
     }
-    let Some(control) = entry!(fid, ops => control) else { return Err(Errno::ENOSYS) };
+    let control = entry!(fid, ops => control)?;
     let enable = i32::try_from(sys::FI_ENABLE).map_err(|_| Errno::EOTHER)?;
     // SAFETY: the endpoint is open and has what it needs; the command takes no argument.
     done(unsafe { control(fid.as_ptr(), enable, ptr::null_mut()) })?;
@@ -391,6 +390,9 @@ unsafe fn bind_and_enable<L>(
 }
 
 pub(super) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, in_flight: InFlight) -> Result<Closing, Errno> {
+    if !endpoint.raw().is_here() {
+        return Err(other_process());
+    }
     // SAFETY: the contract of callers.
     if unsafe { endpoint.groups.leave_all() }.is_err() {
         // No interface leads to a group for now; its children keep the endpoint open.
@@ -419,7 +421,7 @@ pub(super) fn endpoint_leave<L>(endpoint: &Endpoint<L>, for_good: bool) -> bool 
 
 pub(super) unsafe fn address<L>(endpoint: &Endpoint<L>) -> Result<EndpointAddr, Errno> {
     let raw = endpoint.raw();
-    let Some(getname) = entry!(raw, cm => getname) else { return Err(Errno::ENOSYS) };
+    let getname = entry!(raw, cm => getname)?;
     let fid = endpoint.fid.fid().as_ptr();
     // SAFETY: the endpoint is open (C1); there is as much room as the length says.
     read_address(endpoint.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
@@ -427,7 +429,7 @@ pub(super) unsafe fn address<L>(endpoint: &Endpoint<L>) -> Result<EndpointAddr, 
 
 pub(super) unsafe fn cancel<L>(endpoint: &Endpoint<L>, context: Context) -> Result<(), Errno> {
     let raw = endpoint.raw();
-    let Some(cancel) = entry!(raw, ops => cancel) else { return Err(Errno::ENOSYS) };
+    let cancel = entry!(raw, ops => cancel)?;
     let fid = endpoint.fid.fid().as_ptr();
     // SAFETY: the endpoint is open (C1). The context is compared with those of posted operations, and
     // is followed only where the provider asks for contexts, which are then valid until their event.

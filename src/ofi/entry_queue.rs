@@ -4,7 +4,7 @@
 
 use core::ffi::c_int;
 use core::marker::PhantomData;
-use core::ptr::{self, NonNull};
+use core::ptr;
 
 use loom_core::vocabulary::{
     CqDataEntry, CqEntry, CqErrEntry, CqFormat, CqMsgEntry, CqTaggedEntry, Errno, FabricAddr, WaitObj,
@@ -13,6 +13,7 @@ use loom_core::vocabulary::{
 use super::call::{done, entry, errno};
 use super::control::{self, Domain};
 use super::level::Level;
+use super::process::Raw;
 use super::queue::{self, Cq};
 use super::sys;
 
@@ -79,7 +80,7 @@ pub struct EntryCq<E, L> {
 }
 
 impl<E, L> EntryCq<E, L> {
-    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+    pub(super) const fn fid(&self) -> Raw<sys::fid> {
         self.queue.fid()
     }
 }
@@ -100,7 +101,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     }
 
     /// Of a queue that was opened in this format.
-    pub(super) const fn of(queue: Cq<L>) -> Self {
+    pub(super) fn of(queue: Cq<L>) -> Self {
         EntryCq { queue, entry: PhantomData }
     }
 
@@ -123,7 +124,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     #[doc(alias = "fi_cq_read")]
     pub unsafe fn read(&self, entries: &mut [E]) -> Result<usize, Errno> {
         let raw = self.queue.raw();
-        let Some(read) = entry!(raw, ops => read) else { return Err(Errno::ENOSYS) };
+        let read = entry!(raw, ops => read)?;
         // SAFETY: the queue is open (C1), its format is that of the entries, and the count is that of the entries.
         counted(unsafe { read(raw.as_ptr(), entries.as_mut_ptr().cast(), entries.len()) }, entries.len())
     }
@@ -139,7 +140,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     #[doc(alias = "fi_cq_readfrom")]
     pub unsafe fn read_from(&self, entries: &mut [E], sources: &mut [FabricAddr]) -> Result<usize, Errno> {
         let raw = self.queue.raw();
-        let Some(read) = entry!(raw, ops => readfrom) else { return Err(Errno::ENOSYS) };
+        let read = entry!(raw, ops => readfrom)?;
         let (room, sources) = room_for(entries, sources);
         // SAFETY: as for `read`; there are as many sources.
         counted(unsafe { read(raw.as_ptr(), entries.as_mut_ptr().cast(), room, sources) }, room)
@@ -155,8 +156,10 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     #[doc(alias = "fi_cq_sread")]
     pub unsafe fn sread(&self, entries: &mut [E], milliseconds: c_int) -> Result<usize, Errno> {
         let raw = self.queue.raw();
-        let entry = entry!(raw, ops => sread).filter(|_| self.queue.sleeps());
-        let Some(read) = entry else { return Err(Errno::ENOSYS) };
+        let read = entry!(raw, ops => sread)?;
+        if !self.queue.sleeps() {
+            return Err(Errno::ENOSYS);
+        }
         let (to, room) = (entries.as_mut_ptr().cast(), entries.len());
         // SAFETY: as for `read`; there is something to sleep on, and no condition but that there is something.
         slept(unsafe { read(raw.as_ptr(), to, room, ptr::null(), milliseconds) }, room)
@@ -177,8 +180,10 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         milliseconds: c_int,
     ) -> Result<usize, Errno> {
         let raw = self.queue.raw();
-        let entry = entry!(raw, ops => sreadfrom).filter(|_| self.queue.sleeps());
-        let Some(read) = entry else { return Err(Errno::ENOSYS) };
+        let read = entry!(raw, ops => sreadfrom)?;
+        if !self.queue.sleeps() {
+            return Err(Errno::ENOSYS);
+        }
         let (room, sources) = room_for(entries, sources);
         let to = entries.as_mut_ptr().cast();
         // SAFETY: as for `sread`; there are as many sources.
@@ -199,7 +204,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         #[derive(Default)]
         struct WithRoom(CqErrEntry, [u64; 8]);
         let raw = self.queue.raw();
-        let Some(read) = entry!(raw, ops => readerr) else { return Err(Errno::ENOSYS) };
+        let read = entry!(raw, ops => readerr)?;
         let mut entry = WithRoom::default();
         // SAFETY: the queue is open (C1); there is room for an entry.
         match counted(unsafe { read(raw.as_ptr(), (&raw mut entry).cast(), 0) }, 1)? {
@@ -230,8 +235,10 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     #[doc(alias = "fi_cq_signal")]
     pub unsafe fn signal(&self) -> Result<(), Errno> {
         let raw = self.queue.raw();
-        let entry = entry!(raw, ops => signal).filter(|_| self.queue.sleeps());
-        let Some(signal) = entry else { return Err(Errno::ENOSYS) };
+        let signal = entry!(raw, ops => signal)?;
+        if !self.queue.sleeps() {
+            return Err(Errno::ENOSYS);
+        }
         // SAFETY: the queue is open (C1), and has something to sleep on.
         done(unsafe { signal(raw.as_ptr()) })
     }

@@ -15,6 +15,7 @@ use super::call::{entry, errno};
 use super::control::{Domain, close, opened, try_wait, wait_fd};
 use super::info::RawInfo;
 use super::level::Handle;
+use super::process::Raw;
 use super::{quirks, sys, text};
 
 /// An event queue, raw.
@@ -39,11 +40,11 @@ pub(super) enum Read {
 }
 
 impl<L> Eq<L> {
-    pub(super) const fn of(raw: NonNull<sys::fid_eq>) -> Self {
+    pub(super) const fn of(raw: Raw<sys::fid_eq>) -> Self {
         Eq(Handle::new(raw))
     }
 
-    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+    pub(super) const fn fid(&self) -> Raw<sys::fid> {
         self.0.fid()
     }
 }
@@ -58,7 +59,7 @@ pub(super) unsafe fn open<L>(domain: &Domain<L>, attr: EqAttr) -> Result<Eq<L>, 
         return Err(Errno::ENOSYS);
     }
     let fabric = domain.fabric();
-    let Some(open) = entry!(fabric, ops => eq_open) else { return Err(Errno::ENOSYS) };
+    let open = entry!(fabric, ops => eq_open)?;
     let mut attributes = sys::fi_eq_attr {
         size: attr.size,
         flags: if attr.write { u64::from(sys::FI_WRITE) } else { 0 },
@@ -91,11 +92,11 @@ pub(super) unsafe fn read<L>(eq: &Eq<L>, sleep: Option<i32>, data: &mut CmData) 
     let mut room = CmEntryBytes([0; _]);
     let (mut kind, buffer, len) = (NO_KIND, (&raw mut room).cast(), size_of::<CmEntryBytes>());
     let code = if let Some(milliseconds) = sleep {
-        let Some(read) = entry!(raw, ops => sread) else { return Err(Errno::ENOSYS) };
+        let read = entry!(raw, ops => sread)?;
         // SAFETY: the queue is open (C1); there is room for `len` bytes and the kind.
         unsafe { read(raw.as_ptr(), &raw mut kind, buffer, len, milliseconds, 0) }
     } else {
-        let Some(read) = entry!(raw, ops => read) else { return Err(Errno::ENOSYS) };
+        let read = entry!(raw, ops => read)?;
         // SAFETY: as above.
         unsafe { read(raw.as_ptr(), &raw mut kind, buffer, len, 0) }
     };
@@ -181,7 +182,7 @@ struct ErrorEntry {
 
 pub(super) unsafe fn read_error<L>(eq: &Eq<L>, data: &mut CmData) -> Result<Option<Fault>, Errno> {
     let raw = eq.0.raw();
-    let Some(read) = entry!(raw, ops => readerr) else { return Err(Errno::ENOSYS) };
+    let read = entry!(raw, ops => readerr)?;
     let mut own = [0_u8; CmData::MAX_LEN];
     let mut error = ErrorEntry::default();
     error.entry.err_data = own.as_mut_ptr().cast();
@@ -223,7 +224,7 @@ fn fault(entry: &sys::fi_eq_err_entry) -> Fault {
 
 pub(super) unsafe fn error_text<L>(eq: &Eq<L>, provider_errno: i32, data: &CmData, out: &mut [u8]) -> usize {
     let raw = eq.0.raw();
-    let Some(strerror) = entry!(raw, ops => strerror) else { return 0 };
+    let Ok(strerror) = entry!(raw, ops => strerror) else { return 0 };
     // A provider writes here, or returns a string of its own. The last byte stays zero.
     let mut own = [0 as c_char; 256];
     let data = if data.is_empty() { ptr::null() } else { data.as_ptr() };
@@ -236,7 +237,7 @@ pub(super) unsafe fn error_text<L>(eq: &Eq<L>, provider_errno: i32, data: &CmDat
 
 pub(super) unsafe fn notify<L>(eq: &Eq<L>, context: u64, data: u64) -> Result<(), Errno> {
     let raw = eq.0.raw();
-    let Some(write) = entry!(raw, ops => write) else { return Err(Errno::ENOSYS) };
+    let write = entry!(raw, ops => write)?;
     let context = usize::try_from(context).map_err(|_| Errno::EINVAL)?;
     let entry = sys::fi_eq_entry { fid: ptr::null_mut(), context: ptr::without_provenance_mut(context), data };
     // SAFETY: the queue is open for writing (C1); the entry is copied, and its pointers are not followed.

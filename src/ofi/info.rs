@@ -2,14 +2,16 @@
 
 #![allow(unsafe_code, reason = "owns memory that libfabric allocated")]
 
-use core::fmt;
+use core::fmt::{self, Write};
 use core::ptr::{self, NonNull};
 
+use heapless::Vec;
 use loom_core::transport::Name;
 use loom_core::transport::scalable::Contexts;
 use loom_core::vocabulary::{AddressFormat, Attributes, Caps, EndpointAddr, MsgOrder, Threading};
 
 use super::facts::Facts;
+use super::process::getpid;
 use super::query::{headers_version, library_version};
 use super::{decode, quirks, sys, text};
 
@@ -70,13 +72,25 @@ impl RawInfo {
         Some(unsafe { Self::adopt(copy) })
     }
 
-    /// A copy whose source address ends with a zero byte; `None` without memory.
-    pub(super) fn with_source_as_text(&self) -> Option<Self> {
+    /// A copy with a source address that ends with a zero byte. If the address named a parent process, it names this process. `None` without
+    /// memory.
+    pub(super) fn named_by_this_process(&self) -> Option<Self> {
         let Some(source) = self.source_address() else { return self.try_clone() };
-        let mut text = [0; EndpointAddr::MAX_LEN + 1];
-        let len = source.bytes().len();
-        text[..len].copy_from_slice(source.bytes());
-        let lent = sys::fi_info { src_addr: text.as_mut_ptr().cast(), src_addrlen: len + 1, ..*self.fields() };
+        // `fi_shm://123`, with or without the zero byte.
+        let source = source.bytes().split(|byte| *byte == 0).next().unwrap_or_default();
+        let begin = source.windows(3).position(|at| at == b"://").map_or(0, |at| at + 3);
+        let (prefix, name) = source.split_at(begin);
+        let mut text = Vec::<u8, { EndpointAddr::MAX_LEN + 16 }>::new();
+        let written = text.extend_from_slice(prefix).is_ok()
+            && match !name.is_empty() && name.iter().all(u8::is_ascii_digit) {
+                true => write!(text, "{}", getpid()).is_ok(),
+                false => text.extend_from_slice(name).is_ok(),
+            }
+            && text.push(0).is_ok();
+        if !written {
+            return self.try_clone();
+        }
+        let lent = sys::fi_info { src_addr: text.as_mut_ptr().cast(), src_addrlen: text.len(), ..*self.fields() };
         // SAFETY: its parts are those of this info, and a text that is there; they are read only, and copied.
         let copy = NonNull::new(unsafe { sys::fi_dupinfo(&raw const lent) })?;
         // SAFETY: just allocated for us.

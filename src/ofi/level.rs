@@ -4,10 +4,9 @@
 
 use core::fmt;
 use core::marker::PhantomData;
-use core::ptr::NonNull;
-
 use loom_core::vocabulary::Threading;
 
+use super::process::Raw;
 use super::queue::Signalled;
 use super::scalable::FidSep;
 use super::sys;
@@ -113,7 +112,7 @@ impl SharedAt<Shared> for FidSep {}
 /// Every raw object is made of handles, so this is the one place that says what crosses threads. Queues and endpoints
 /// have neither `Moves` nor `SharedAt`: they are neither `Send` nor `Sync`.
 pub(super) struct Handle<F, L> {
-    raw: NonNull<F>,
+    raw: Raw<F>,
     level: PhantomData<L>,
 }
 
@@ -125,25 +124,25 @@ unsafe impl<F: Moves, L: Level> Send for Handle<F, L> {}
 unsafe impl<F: SharedAt<L>, L: Level> Sync for Handle<F, L> {}
 
 impl<F, L> Handle<F, L> {
-    pub(super) const fn new(raw: NonNull<F>) -> Self {
+    pub(super) const fn new(raw: Raw<F>) -> Self {
         Handle { raw, level: PhantomData }
     }
 
     #[inline]
-    pub(super) const fn raw(&self) -> NonNull<F> {
+    pub(super) const fn raw(&self) -> Raw<F> {
         self.raw
     }
 
     /// The object's `struct fid`, with which every libfabric object starts.
     #[inline]
-    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+    pub(super) const fn fid(&self) -> Raw<sys::fid> {
         self.raw.cast()
     }
 }
 
 impl<F, L> fmt::Debug for Handle<F, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:p}", self.raw)
+        self.raw.fmt(f)
     }
 }
 

@@ -321,6 +321,7 @@
 //! |---|---|
 //! | `sys`, `pointers` | the generated bindings; from raw handles to C objects and back, for what is not wrapped |
 //! | `call` | calling through operation tables; return values |
+//! | `process` | pointers with the process that opened their object; forked children |
 //! | `level` | threading levels; the handle type with the only `unsafe impl Send` and `Sync` of objects |
 //! | `info`, `decode`, `nic` | one `fi_info`: ownership; reading it |
 //! | `query`, `request`, `encode`, `list` | `fi_getinfo`: hints in, infos out |
@@ -365,6 +366,7 @@ mod params;
 mod pointers;
 mod post;
 mod post_msg;
+mod process;
 mod providers;
 mod query;
 mod queue;

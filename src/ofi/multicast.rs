@@ -26,6 +26,7 @@ use super::endpoint::{self, Endpoint};
 use super::event_queue::{Eq, named};
 use super::info::RawInfo;
 use super::level::{Handle, Level};
+use super::process::Raw;
 use super::transport::Ofi;
 use super::{quirks, sys};
 
@@ -42,7 +43,7 @@ pub struct Group<L>(Handle<sys::fid_mc, L>);
 pub(super) struct Groups<L>(RefCell<Vec<(Handle<sys::fid_mc, L>, Ipv4Addr), GROUPS>>);
 
 impl<L> Group<L> {
-    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+    pub(super) const fn fid(&self) -> Raw<sys::fid> {
         self.0.fid()
     }
 }
@@ -74,7 +75,7 @@ impl<L> Groups<L> {
     ///
     /// # Safety
     /// The contract of callers: the endpoint of these groups is open.
-    unsafe fn leave(&self, group: NonNull<sys::fid>) -> Result<(), Errno> {
+    unsafe fn leave(&self, group: Raw<sys::fid>) -> Result<(), Errno> {
         let mut groups = self.0.borrow_mut();
         let place = groups.iter().position(|(other, _)| other.fid() == group).ok_or(Errno::EINVAL)?;
         // SAFETY: an open group: those that were closed are not here. `udp` leaves a group as it was if this fails.
@@ -110,7 +111,7 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) 
     }
     groups.ask(group)?;
     let raw = endpoint.raw();
-    let Some(join) = later_entry!(raw, cm: sys::fi_ops_cm => join) else { return Err(Errno::ENOSYS) };
+    let join = later_entry!(raw, cm: sys::fi_ops_cm => join)?;
     let padded = Padded::new(address);
     let mut joined = ptr::null_mut();
     // SAFETY: the endpoint is open and has an event queue (C22); the address is in memory larger than addresses
@@ -119,7 +120,7 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) 
         join(raw.as_ptr(), (&raw const padded).cast(), 0, &raw mut joined, ptr::without_provenance_mut(context))
     };
     // `udp` joins first and may then find no room for the event.
-    let opened = NonNull::new(joined);
+    let opened = NonNull::new(joined).map(Raw::opened);
     if let Some(opened) = opened {
         let _ = groups.0.borrow_mut().push((Handle::new(opened), group));
     }
@@ -167,7 +168,7 @@ unsafe impl<L: Level> Multicast for Ofi<L> {
 
     unsafe fn group_address(group: &Group<L>) -> FabricAddr {
         // SAFETY: the group is joined (C23).
-        FabricAddr(unsafe { group.0.raw().as_ref() }.fi_addr)
+        FabricAddr(unsafe { group.0.raw().pointer().as_ref() }.fi_addr)
     }
 
     unsafe fn leave(endpoint: &Endpoint<L>, group: &Group<L>) -> Result<(), Errno> {

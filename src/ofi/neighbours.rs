@@ -29,6 +29,7 @@ use loom_core::transport::Closing;
 use loom_core::vocabulary::{EndpointAddr, Errno};
 
 use super::facts::Facts;
+use super::process::getpid;
 use super::sys;
 
 /// Who is there, and with that who may open and close at the moment: an endpoint that is opened while another one is
@@ -103,10 +104,6 @@ fn name(address: &EndpointAddr) -> impl Iterator<Item = u8> {
 
 /// Whether this is a name as `shm` gives them to endpoints of this process: it begins with the number of the process.
 fn is_given(address: &EndpointAddr) -> bool {
-    unsafe extern "C" {
-        /// `man getpid`
-        safe fn getpid() -> c_int;
-    }
     let number = name(address)
         .take_while(u8::is_ascii_digit)
         .try_fold(0_i32, |number, digit| number.checked_mul(10)?.checked_add(i32::from(digit - b'0')));
@@ -177,6 +174,24 @@ impl Neighbours {
             let _ = unsafe { shm_unlink(name.as_ptr().cast()) };
         }
     }
+}
+
+/// Forgets the parent's endpoints in a forked child, which never closes them or uses their vectors. Endpoints of providers that are not tested
+/// stay open in the child: such a provider may still list the copies of the parent's endpoints.
+///
+/// # Safety
+/// This process has one thread, which does not hold the lock. Another thread of the parent may have held it at the fork: what that
+/// thread was writing is not read.
+pub(super) unsafe fn start_anew() {
+    // SAFETY: the caller's promise.
+    unsafe { NEIGHBOURS.force_unlock() };
+    let mut neighbours = NEIGHBOURS.lock();
+    neighbours.parents.clear();
+    neighbours.endpoints.clear();
+    neighbours.known.clear();
+    neighbours.gone.clear();
+    neighbours.untested = None;
+    neighbours.untested_met = true;
 }
 
 /// Calls `change`, which changes a vector of neighbours and may look into their endpoints, while none is opened or closed.

@@ -5,12 +5,12 @@
 #![allow(unsafe_code, reason = "calls libfabric")]
 
 use core::ffi::{c_int, c_void};
-use core::ptr::NonNull;
 
 use loom_core::vocabulary::{Errno, OptionValue};
 
 use super::call::{done, entry};
 use super::endpoint::Endpoint;
+use super::process::Raw;
 use super::sys;
 
 type GetOpt = unsafe extern "C" fn(sys::fid_t, c_int, c_int, *mut c_void, *mut usize) -> c_int;
@@ -47,12 +47,11 @@ impl OptionBytes {
 
 /// `fi_getopt` of an object that has it.
 pub(super) unsafe fn get(
-    fid: NonNull<sys::fid>,
-    getopt: Option<GetOpt>,
+    fid: Raw<sys::fid>,
+    getopt: GetOpt,
     option: u32,
     kind: OptionValue,
 ) -> Result<OptionValue, Errno> {
-    let Some(getopt) = getopt else { return Err(Errno::ENOSYS) };
     let (mut room, expected) = OptionBytes::of(kind);
     let mut len = expected;
     let level = sys::FI_OPT_ENDPOINT.cast_signed();
@@ -67,7 +66,7 @@ pub(super) unsafe fn endpoint_option<L>(
     kind: OptionValue,
 ) -> Result<OptionValue, Errno> {
     let raw = endpoint.raw();
-    let getopt = entry!(raw, ops => getopt);
+    let getopt = entry!(raw, ops => getopt)?;
     // SAFETY: the contract of callers.
     unsafe { get(raw.cast(), getopt, option, kind) }
 }
@@ -78,7 +77,7 @@ pub(super) unsafe fn endpoint_set_option<L>(
     value: OptionValue,
 ) -> Result<(), Errno> {
     let raw = endpoint.raw();
-    let Some(setopt) = entry!(raw, ops => setopt) else { return Err(Errno::ENOSYS) };
+    let setopt = entry!(raw, ops => setopt)?;
     let (room, len) = OptionBytes::of(value);
     let level = sys::FI_OPT_ENDPOINT.cast_signed();
     // SAFETY: the endpoint is open (C1); the value is read in the call.

@@ -19,6 +19,7 @@ use super::event_queue::{Eq, Request};
 use super::info::RawInfo;
 use super::level::Level;
 use super::multicast::Group;
+use super::process::Raw;
 use super::queue::{self, Cq};
 use super::quirks;
 use super::region::Mr;
@@ -97,8 +98,8 @@ impl<L: Level> Fabric<L> {
     /// # Safety
     /// As for all of them, see [`ofi`](super#adopting).
     #[must_use]
-    pub const unsafe fn from_ptr(raw: NonNull<sys::fid_fabric>) -> Self {
-        Self::of(raw)
+    pub unsafe fn from_ptr(raw: NonNull<sys::fid_fabric>) -> Self {
+        Self::of(Raw::opened(raw))
     }
 }
 
@@ -110,7 +111,7 @@ impl<L: Level> Domain<L> {
     /// model serves the level ([`Fabrics::serves_threading`](loom_core::transport::Fabrics::serves_threading)).
     #[must_use]
     pub unsafe fn from_ptr(fabric: &Fabric<L>, info: &RawInfo, raw: NonNull<sys::fid_domain>) -> Self {
-        Self::of(raw, fabric, info)
+        Self::of(Raw::opened(raw), fabric, info)
     }
 }
 
@@ -127,8 +128,8 @@ impl<L: Level> Av<L> {
     /// Over `shm`, and over a provider that is not tested, an address that is inserted through its own table is one of another process:
     /// loom keeps endpoints open whose address a vector of this process has, and learns of it by [`AddressVectors::av_insert`](loom_core::transport::AddressVectors::av_insert).
     #[must_use]
-    pub const unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_av>) -> Self {
-        Self::of(domain, raw)
+    pub unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_av>) -> Self {
+        Self::of(domain, Raw::opened(raw))
     }
 }
 
@@ -149,7 +150,7 @@ impl<L: Level> Cq<L> {
         wait: WaitObj,
         memory: NonNull<u8>,
     ) -> Result<Self, Errno> {
-        let cq = queue::adopt(domain, raw, wait)?;
+        let cq = queue::adopt(domain, Raw::opened(raw), wait)?;
         // SAFETY: the caller's promise.
         Ok(unsafe { queue::with_batch(cq, usize::MAX, with_source, memory) })
     }
@@ -166,7 +167,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// As for all of them, see [`ofi`](super#adopting). The queue's format is that of the entries, and there is something to
     /// sleep on if `wait` says so.
     pub unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_cq>, wait: WaitObj) -> Result<Self, Errno> {
-        queue::adopt(domain, raw, wait).map(Self::of)
+        queue::adopt(domain, Raw::opened(raw), wait).map(Self::of)
     }
 }
 
@@ -176,8 +177,8 @@ impl<L: Level> Eq<L> {
     /// # Safety
     /// As for all of them, see [`ofi`](super#adopting).
     #[must_use]
-    pub const unsafe fn from_ptr(raw: NonNull<sys::fid_eq>) -> Self {
-        Self::of(raw)
+    pub unsafe fn from_ptr(raw: NonNull<sys::fid_eq>) -> Self {
+        Self::of(Raw::opened(raw))
     }
 }
 
@@ -193,7 +194,7 @@ impl<L: Level> Mr<L> {
     #[must_use]
     pub unsafe fn from_ptr(raw: NonNull<sys::fid_mr>) -> Self {
         // SAFETY: the caller's promise.
-        unsafe { Self::of(raw) }
+        unsafe { Self::of(Raw::opened(raw)) }
     }
 }
 
@@ -203,8 +204,8 @@ impl<L: Level> Counter<L> {
     /// # Safety
     /// As for all of them, see [`ofi`](super#adopting). It is slept on only if there is something to sleep on.
     #[must_use]
-    pub const unsafe fn from_ptr(raw: NonNull<sys::fid_cntr>) -> Self {
-        Self::of(raw)
+    pub unsafe fn from_ptr(raw: NonNull<sys::fid_cntr>) -> Self {
+        Self::of(Raw::opened(raw))
     }
 }
 
@@ -220,8 +221,8 @@ impl<L: Level> Endpoint<L> {
     /// no manual progress: otherwise `sockets` uses it afterwards. Over a provider that is not tested, nothing is in flight on it when it is closed. (The contexts of
     /// [`ScalableEndpoint`](loom_core::objects::endpoint::ScalableEndpoint) see to that.)
     #[must_use]
-    pub const unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_ep>, selective: bool) -> Self {
-        Self::of(domain, raw, Closable::ALWAYS, selective)
+    pub unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_ep>, selective: bool) -> Self {
+        Self::of(domain, Raw::opened(raw), Closable::ALWAYS, selective)
     }
 
     /// Adopts the endpoint that `open` opens, and returns with everything bound that it needs and enabled. If it is open already,
@@ -249,9 +250,9 @@ impl<L: Level> Endpoint<L> {
         domain: &Domain<L>,
         info: &RawInfo,
         selective: bool,
-        open: impl FnMut() -> Result<NonNull<sys::fid_ep>, Errno>,
+        mut open: impl FnMut() -> Result<NonNull<sys::fid_ep>, Errno>,
     ) -> Result<Self, EndpointError> {
         // SAFETY: the caller's promise.
-        unsafe { endpoint::adopt(domain, info, selective, open) }
+        unsafe { endpoint::adopt(domain, info, selective, || open().map(Raw::opened)) }
     }
 }

@@ -13,7 +13,7 @@ use loom_core::buffer::Lent;
 use loom_core::transport::{Context, Refusal, RmaTarget};
 use loom_core::vocabulary::{FabricAddr, ImmediateData, Tag, TagMatch};
 
-use super::call::{entry, missing, posted};
+use super::call::{entry, posted};
 use super::endpoint::Endpoint;
 
 type Posted = Result<(), Refusal>;
@@ -49,12 +49,12 @@ pub(super) unsafe fn send<L>(
     let (raw, memory, context) = (endpoint.raw(), Memory::new(lent), context.as_ptr().cast());
     match data {
         None => {
-            let Some(send) = entry!(raw, msg => send) else { return Err(missing()) };
+            let send = entry!(raw, msg => send)?;
             // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { send(raw.as_ptr(), memory.start, memory.len, memory.descriptor, to.0, context) })
         }
         Some(data) => {
-            let Some(send) = entry!(raw, msg => senddata) else { return Err(missing()) };
+            let send = entry!(raw, msg => senddata)?;
             // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { send(raw.as_ptr(), memory.start, memory.len, memory.descriptor, data.0, to.0, context) })
         }
@@ -71,12 +71,12 @@ pub(super) unsafe fn inject<L>(
     let (raw, start) = (endpoint.raw(), bytes.as_ptr().cast());
     match data {
         None => {
-            let Some(inject) = entry!(raw, msg => inject) else { return Err(missing()) };
+            let inject = entry!(raw, msg => inject)?;
             // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), to.0) })
         }
         Some(data) => {
-            let Some(inject) = entry!(raw, msg => injectdata) else { return Err(missing()) };
+            let inject = entry!(raw, msg => injectdata)?;
             // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), data.0, to.0) })
         }
@@ -86,7 +86,7 @@ pub(super) unsafe fn inject<L>(
 #[inline]
 pub(super) unsafe fn recv<L>(endpoint: &Endpoint<L>, from: FabricAddr, lent: &Lent, context: Context) -> Posted {
     let (raw, memory) = (endpoint.raw(), Memory::new(lent));
-    let Some(recv) = entry!(raw, msg => recv) else { return Err(missing()) };
+    let recv = entry!(raw, msg => recv)?;
     let context = context.as_ptr().cast();
     // SAFETY: C1, C5 and C9 to C15.
     posted(unsafe { recv(raw.as_ptr(), memory.start, memory.len, memory.descriptor, from.0, context) })
@@ -105,12 +105,12 @@ pub(super) unsafe fn tagged_send<L>(
     let context = context.as_ptr().cast();
     match data {
         None => {
-            let Some(send) = entry!(raw, tagged => send) else { return Err(missing()) };
+            let send = entry!(raw, tagged => send)?;
             // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { send(raw.as_ptr(), start, len, descriptor, to.0, tag.0, context) })
         }
         Some(data) => {
-            let Some(send) = entry!(raw, tagged => senddata) else { return Err(missing()) };
+            let send = entry!(raw, tagged => senddata)?;
             // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { send(raw.as_ptr(), start, len, descriptor, data.0, to.0, tag.0, context) })
         }
@@ -128,12 +128,12 @@ pub(super) unsafe fn tagged_inject<L>(
     let (raw, start) = (endpoint.raw(), bytes.as_ptr().cast());
     match data {
         None => {
-            let Some(inject) = entry!(raw, tagged => inject) else { return Err(missing()) };
+            let inject = entry!(raw, tagged => inject)?;
             // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), to.0, tag.0) })
         }
         Some(data) => {
-            let Some(inject) = entry!(raw, tagged => injectdata) else { return Err(missing()) };
+            let inject = entry!(raw, tagged => injectdata)?;
             // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), data.0, to.0, tag.0) })
         }
@@ -149,7 +149,7 @@ pub(super) unsafe fn tagged_recv<L>(
     context: Context,
 ) -> Posted {
     let (raw, Memory { start, len, descriptor }) = (endpoint.raw(), Memory::new(lent));
-    let Some(recv) = entry!(raw, tagged => recv) else { return Err(missing()) };
+    let recv = entry!(raw, tagged => recv)?;
     let context = context.as_ptr().cast();
     // SAFETY: C1, C5 and C9 to C15.
     posted(unsafe { recv(raw.as_ptr(), start, len, descriptor, from.0, tag.tag.0, tag.ignore, context) })
@@ -158,7 +158,7 @@ pub(super) unsafe fn tagged_recv<L>(
 #[inline]
 pub(super) unsafe fn read<L>(endpoint: &Endpoint<L>, from: RmaTarget, lent: &Lent, context: Context) -> Posted {
     let (raw, Memory { start, len, descriptor }) = (endpoint.raw(), Memory::new(lent));
-    let Some(read) = entry!(raw, rma => read) else { return Err(missing()) };
+    let read = entry!(raw, rma => read)?;
     let context = context.as_ptr().cast();
     // SAFETY: C1, C5 and C9 to C15.
     posted(unsafe { read(raw.as_ptr(), start, len, descriptor, from.to.0, from.addr.0, from.key.0, context) })
@@ -176,12 +176,12 @@ pub(super) unsafe fn write<L>(
     let context = context.as_ptr().cast();
     match data {
         None => {
-            let Some(write) = entry!(raw, rma => write) else { return Err(missing()) };
+            let write = entry!(raw, rma => write)?;
             // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { write(raw.as_ptr(), start, len, descriptor, to.to.0, to.addr.0, to.key.0, context) })
         }
         Some(data) => {
-            let Some(write) = entry!(raw, rma => writedata) else { return Err(missing()) };
+            let write = entry!(raw, rma => writedata)?;
             // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe {
                 write(raw.as_ptr(), start, len, descriptor, data.0, to.to.0, to.addr.0, to.key.0, context)
@@ -200,12 +200,12 @@ pub(super) unsafe fn inject_write<L>(
     let (raw, start) = (endpoint.raw(), bytes.as_ptr().cast());
     match data {
         None => {
-            let Some(inject) = entry!(raw, rma => inject) else { return Err(missing()) };
+            let inject = entry!(raw, rma => inject)?;
             // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), to.to.0, to.addr.0, to.key.0) })
         }
         Some(data) => {
-            let Some(inject) = entry!(raw, rma => injectdata) else { return Err(missing()) };
+            let inject = entry!(raw, rma => injectdata)?;
             // SAFETY: C1, C5 and C9 to C15.
             posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), data.0, to.to.0, to.addr.0, to.key.0) })
         }

@@ -10,7 +10,7 @@ use loom_core::buffer::IoVecs;
 use loom_core::transport::{Msg, Refusal, RemotePart};
 use loom_core::vocabulary::{Errno, OpFlags, Tag, TagMatch};
 
-use super::call::{entry, missing, posted};
+use super::call::{entry, posted};
 use super::endpoint::Endpoint;
 use super::post::Memory;
 use super::sys;
@@ -82,7 +82,7 @@ fn tagged(msg: &Msg<'_>, iov: &mut Iov, data: u64, tag: TagMatch) -> sys::fi_msg
 
 pub(super) unsafe fn sendmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Posted {
     let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(endpoint, msg));
-    let Some(send) = entry!(raw, msg => sendmsg) else { return Err(missing()) };
+    let send = entry!(raw, msg => sendmsg)?;
     let message = message(msg, &mut iov, data);
     // SAFETY: C1, C5 and C9 to C15; the message and its arrays are read in the call.
     posted(unsafe { send(raw.as_ptr(), &raw const message, flags) })
@@ -90,7 +90,7 @@ pub(super) unsafe fn sendmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Posted
 
 pub(super) unsafe fn recvmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Posted {
     let (raw, mut iov, flags) = (endpoint.raw(), Iov::of(msg)?, reported(msg).bits());
-    let Some(recv) = entry!(raw, msg => recvmsg) else { return Err(missing()) };
+    let recv = entry!(raw, msg => recvmsg)?;
     let message = message(msg, &mut iov, 0);
     // SAFETY: as above.
     posted(unsafe { recv(raw.as_ptr(), &raw const message, flags) })
@@ -98,7 +98,7 @@ pub(super) unsafe fn recvmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Posted
 
 pub(super) unsafe fn tagged_sendmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, tag: Tag) -> Posted {
     let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(endpoint, msg));
-    let Some(send) = entry!(raw, tagged => sendmsg) else { return Err(missing()) };
+    let send = entry!(raw, tagged => sendmsg)?;
     let message = tagged(msg, &mut iov, data, tag.into());
     // SAFETY: as above.
     posted(unsafe { send(raw.as_ptr(), &raw const message, flags) })
@@ -106,7 +106,7 @@ pub(super) unsafe fn tagged_sendmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, ta
 
 pub(super) unsafe fn tagged_recvmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, tag: TagMatch) -> Posted {
     let (raw, mut iov, flags) = (endpoint.raw(), Iov::of(msg)?, reported(msg).bits());
-    let Some(recv) = entry!(raw, tagged => recvmsg) else { return Err(missing()) };
+    let recv = entry!(raw, tagged => recvmsg)?;
     let message = tagged(msg, &mut iov, 0, tag);
     // SAFETY: as above.
     posted(unsafe { recv(raw.as_ptr(), &raw const message, flags) })
@@ -139,7 +139,7 @@ fn rma(msg: &Msg<'_>, iov: &mut Iov, data: u64, parts: &[sys::fi_rma_iov], count
 
 pub(super) unsafe fn readmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, remote: &[RemotePart]) -> Posted {
     let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(endpoint, msg));
-    let Some(read) = entry!(raw, rma => readmsg) else { return Err(missing()) };
+    let read = entry!(raw, rma => readmsg)?;
     let parts = remote_iov(remote)?;
     let message = rma(msg, &mut iov, data, &parts, remote.len());
     // SAFETY: as above.
@@ -148,7 +148,7 @@ pub(super) unsafe fn readmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, remote: &
 
 pub(super) unsafe fn writemsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, remote: &[RemotePart]) -> Posted {
     let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(endpoint, msg));
-    let Some(write) = entry!(raw, rma => writemsg) else { return Err(missing()) };
+    let write = entry!(raw, rma => writemsg)?;
     let parts = remote_iov(remote)?;
     let message = rma(msg, &mut iov, data, &parts, remote.len());
     // SAFETY: as above.

@@ -14,6 +14,7 @@ use loom_core::vocabulary::{CompletionFlags, CqFormat, Errno, FabricAddr, Immedi
 use super::call::{done, entry, errno};
 use super::control::{Domain, close, opened, try_wait};
 use super::level::{Handle, Shared};
+use super::process::Raw;
 use super::{quirks, sys, text};
 
 /// Events that one call of `fi_cq_read` takes at most. With sixteen, a full queue took six in a hundred more time to read.
@@ -136,11 +137,11 @@ fn event(entry: &sys::fi_cq_tagged_entry, source: &mut sys::fi_addr_t) -> Event 
 
 impl<L> Cq<L> {
     #[inline]
-    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+    pub(super) const fn fid(&self) -> Raw<sys::fid> {
         self.fid.fid()
     }
 
-    pub(super) const fn raw(&self) -> NonNull<sys::fid_cq> {
+    pub(super) const fn raw(&self) -> Raw<sys::fid_cq> {
         self.fid.raw()
     }
 
@@ -176,7 +177,7 @@ pub(super) unsafe fn with_batch<L>(cq: Cq<L>, depth: usize, with_source: bool, m
 }
 
 /// As [`open_as`], of a queue that is open already.
-pub(super) fn adopt<L>(domain: &Domain<L>, raw: NonNull<sys::fid_cq>, wait: WaitObj) -> Result<Cq<L>, Errno> {
+pub(super) fn adopt<L>(domain: &Domain<L>, raw: Raw<sys::fid_cq>, wait: WaitObj) -> Result<Cq<L>, Errno> {
     if !quirks::can_sleep(wait, domain.sleeps()) {
         return Err(Errno::ENOSYS);
     }
@@ -184,7 +185,7 @@ pub(super) fn adopt<L>(domain: &Domain<L>, raw: NonNull<sys::fid_cq>, wait: Wait
 }
 
 /// A queue with no place for a batch.
-const fn of<L>(raw: NonNull<sys::fid_cq>, sleeps: bool) -> Cq<L> {
+const fn of<L>(raw: Raw<sys::fid_cq>, sleeps: bool) -> Cq<L> {
     let (fid, batch) = (Handle::new(raw), NonNull::dangling());
     Cq { fid, batch, room: 0, with_source: false, sleeps }
 }
@@ -229,7 +230,7 @@ pub(super) unsafe fn open_in_set<L>(
 
 unsafe fn open_with<L>(domain: &Domain<L>, mut attributes: sys::fi_cq_attr, sleeps: bool) -> Result<Cq<L>, Errno> {
     let raw_domain = domain.raw();
-    let Some(open) = entry!(raw_domain, ops => cq_open) else { return Err(Errno::ENOSYS) };
+    let open = entry!(raw_domain, ops => cq_open)?;
     let mut raw = ptr::null_mut();
     // SAFETY: the domain is open (C1); the attributes are read and not kept; `raw` is where the queue
     // goes.
@@ -285,21 +286,26 @@ unsafe fn fill<L>(cq: &Cq<L>, batch: &mut Batch) -> isize {
     let raw = cq.fid.raw();
     let entries = batch.entries.as_mut_ptr().cast();
     if cq.with_source {
-        let Some(read) = entry!(raw, ops => readfrom) else { return no_entry() };
+        let read = match entry!(raw, ops => readfrom) {
+            Ok(read) => read,
+            Err(errno) => return code_of(errno),
+        };
         // SAFETY: the queue is open (C1), its format is that of `entries`, and both arrays have room.
         unsafe { read(raw.as_ptr(), entries, cq.room, batch.sources.as_mut_ptr()) }
     } else {
-        let Some(read) = entry!(raw, ops => read) else { return no_entry() };
+        let read = match entry!(raw, ops => read) {
+            Ok(read) => read,
+            Err(errno) => return code_of(errno),
+        };
         // SAFETY: as above.
         unsafe { read(raw.as_ptr(), entries, cq.room) }
     }
 }
 
-/// What a function returns that the provider does not have.
-#[cold]
-#[inline(never)]
-const fn no_entry() -> isize {
-    -(Errno::ENOSYS.as_raw() as isize)
+/// An error as functions of C return it.
+#[inline]
+const fn code_of(errno: Errno) -> isize {
+    -(errno.as_raw() as isize)
 }
 
 /// `fi_cq_sread` or `fi_cq_sreadfrom` into the batch, which is empty.
@@ -321,13 +327,13 @@ pub(super) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno
     let raw = cq.fid.raw();
     let entries = batch.entries.as_mut_ptr().cast();
     let code = if cq.with_source {
-        let Some(read) = entry!(raw, ops => sreadfrom) else { return Err(Errno::ENOSYS) };
+        let read = entry!(raw, ops => sreadfrom)?;
         let sources = batch.sources.as_mut_ptr();
         // SAFETY: the queue is open (C1), its format is that of `entries`, and both arrays have room. There
         // is no condition but that there is something.
         unsafe { read(raw.as_ptr(), entries, cq.room, sources, ptr::null(), milliseconds) }
     } else {
-        let Some(read) = entry!(raw, ops => sread) else { return Err(Errno::ENOSYS) };
+        let read = entry!(raw, ops => sread)?;
         // SAFETY: as above.
         unsafe { read(raw.as_ptr(), entries, cq.room, ptr::null(), milliseconds) }
     };
@@ -350,14 +356,14 @@ pub struct Signal(Handle<Signalled, Shared>);
 #[repr(transparent)]
 pub(super) struct Signalled(sys::fid_cq);
 
-pub(super) const fn signal_of(cq: &Cq<Shared>) -> Signal {
+pub(super) fn signal_of(cq: &Cq<Shared>) -> Signal {
     Signal(Handle::new(cq.fid.raw().cast()))
 }
 
 /// `fi_cq_signal`
 pub(super) unsafe fn signal(signal: &Signal) -> Result<(), Errno> {
     let raw = signal.0.raw().cast::<sys::fid_cq>();
-    let Some(signal) = entry!(raw, ops => signal) else { return Err(Errno::ENOSYS) };
+    let signal = entry!(raw, ops => signal)?;
     // SAFETY: the queue is open (C1), and has something to sleep on, without which providers follow a null
     // pointer here. For the thread, see `Signalled`'s place in `level`.
     done(unsafe { signal(raw.as_ptr()) })
@@ -386,7 +392,7 @@ struct ErrorEntry {
 #[cold]
 pub(super) unsafe fn read_error<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
     let raw = cq.fid.raw();
-    let Some(read) = entry!(raw, ops => readerr) else { return Err(Errno::ENOSYS) };
+    let read = entry!(raw, ops => readerr)?;
     // SAFETY: as for `poll`.
     let batch = unsafe { &mut *cq.batch.as_ptr() };
     batch.last = Details::NONE;
@@ -439,7 +445,7 @@ pub(super) unsafe fn error_text<L>(cq: &Cq<L>, provider_errno: i32, out: &mut [u
 /// The contract of callers; `said` is null, or the data that came with an error of this number.
 pub(super) unsafe fn text_of<L>(cq: &Cq<L>, provider_errno: i32, said: *const u8, out: &mut [u8]) -> usize {
     let raw = cq.fid.raw();
-    let Some(strerror) = entry!(raw, ops => strerror) else { return 0 };
+    let Ok(strerror) = entry!(raw, ops => strerror) else { return 0 };
     // A provider writes here, or returns a string of its own. The last byte stays zero.
     let mut own = [0 as c_char; 256];
     // SAFETY: the queue is open (C1); the data is the caller's promise; there is one byte less room than there is.

@@ -19,7 +19,8 @@ fn has_layer(info: &RawInfo, name: &str) -> bool {
 }
 
 /// Whether processes meet by names of endpoints in shared memory. One that was refused another's name crashes when it sends to it
-/// (`shm-name-that-was-refused-crashes`); in 2.5 two that have one name do not reach each other, or crash.
+/// (`shm-name-that-was-refused-crashes`); in 2.5 two that have one name do not reach each other, or crash. Their infos name the process that queried
+/// them, which may be the parent of the one that opens an endpoint. `sm2` reads that name up to a zero byte, which copies of its infos lack.
 pub(super) fn are_named_by_processes(info: &RawInfo) -> bool {
     has_layer(info, "shm") || has_layer(info, "sm2")
 }
@@ -94,12 +95,6 @@ fn may_walk_messages(info: &RawInfo) -> bool {
 /// a peer that was killed without a context, and it follows that (`rxm-injected-write-to-a-killed-peer-crashes`).
 pub(super) fn counts_writes(info: &RawInfo) -> bool {
     has_layer(info, "ofi_rxm") && info.attributes().caps.contains(Caps::RMA)
-}
-
-/// Whether endpoints read their info's source address up to a zero byte: `sm2` does, and counts none in its length, so that a copy
-/// of its info has none.
-pub(super) fn reads_source_as_text(info: &RawInfo) -> bool {
-    has_layer(info, "sm2")
 }
 
 /// Whether insertions into an address vector read strings where they are given. `shm` and `sm2` do: shown in 1.17 and 2.5, and so do the sources of `shm`

@@ -20,6 +20,7 @@ use super::control::{Domain, bind, close, opened};
 use super::counter::Counter;
 use super::endpoint::Endpoint;
 use super::level::Handle;
+use super::process::Raw;
 use super::sys;
 
 /// A memory region, raw.
@@ -34,7 +35,7 @@ pub struct Mr<L> {
 }
 
 impl<L> Mr<L> {
-    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+    pub(super) const fn fid(&self) -> Raw<sys::fid> {
         self.fid.fid()
     }
 
@@ -50,9 +51,9 @@ impl<L> Mr<L> {
 
     /// # Safety
     /// The region is open.
-    pub(super) unsafe fn of(region: NonNull<sys::fid_mr>) -> Self {
+    pub(super) unsafe fn of(region: Raw<sys::fid_mr>) -> Self {
         // SAFETY: the caller's promise.
-        let fields = unsafe { region.as_ref() };
+        let fields = unsafe { region.pointer().as_ref() };
         let (key, descriptor) = (MemoryKey(fields.key), fields.mem_desc.expose_provenance());
         Mr { fid: Handle::new(region), key, descriptor }
     }
@@ -115,7 +116,7 @@ pub(super) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr)
     let flags = attr.flags.bits();
     let mut raw = ptr::null_mut();
     let code = if domain.has_devices() {
-        let Some(register) = entry!(raw_domain, mr => regattr) else { return Err(Errno::ENOSYS) };
+        let register = entry!(raw_domain, mr => regattr)?;
         let range = sys::iovec { iov_base: start, iov_len: memory.len() };
         let attributes = Attributes::new(&raw const range, memory.kind(), attr);
         #[cfg(libfabric_has_dmabuf)]
@@ -142,7 +143,7 @@ pub(super) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr)
         // the range and the buffer are read and not kept; `raw` is where the region goes.
         unsafe { register(fid, attributes.as_ptr(), flags, &raw mut raw) }
     } else if memory.kind() == HmemIface::SYSTEM && attr.dmabuf.is_none() {
-        let Some(register) = entry!(raw_domain, mr => reg) else { return Err(Errno::ENOSYS) };
+        let register = entry!(raw_domain, mr => reg)?;
         let (access, key) = (attr.access.bits(), attr.key.0);
         // SAFETY: as above; there are no attributes.
         unsafe { register(fid, start, memory.len(), access, 0, key, flags, &raw mut raw, ptr::null_mut()) }
@@ -196,7 +197,7 @@ const _: () = assert!(core::mem::offset_of!(Modify, attributes) == core::mem::of
 /// The contract of callers; the argument is what the command takes.
 unsafe fn control<L>(mr: &Mr<L>, command: u32, argument: *mut c_void) -> Result<(), Errno> {
     let fid = mr.fid.fid();
-    let Some(control) = entry!(fid, ops => control) else { return Err(Errno::ENOSYS) };
+    let control = entry!(fid, ops => control)?;
     let command = c_int::try_from(command).map_err(|_| Errno::EOTHER)?;
     // SAFETY: the caller's promise.
     done(unsafe { control(fid.as_ptr(), command, argument) })
@@ -307,7 +308,7 @@ mod tests {
         let fid = sys::fid { ops: &raw mut ops, ..Default::default() };
         let region = sys::fid_mr { fid, key: u64::MAX, ..Default::default() };
         let mut fake = Fake { region, asked: std::vec::Vec::new() };
-        let raw = NonNull::from_mut(&mut fake).cast();
+        let raw = Raw::opened(NonNull::from_mut(&mut fake).cast());
         // SAFETY: as good as open.
         let mut mr = unsafe { Mr::<Local>::of(raw) };
         assert_eq!(mr.key(), MemoryKey(u64::MAX));

@@ -18,6 +18,7 @@ use super::endpoint::{self, Endpoint};
 use super::info::RawInfo;
 use super::level::{Handle, Level};
 use super::option::endpoint_set_option;
+use super::process::Raw;
 use super::sys;
 use super::transport::Ofi;
 
@@ -139,12 +140,12 @@ impl ScalableContext {
 }
 
 impl<L> ScalableEndpoint<L> {
-    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+    pub(super) const fn fid(&self) -> Raw<sys::fid> {
         self.fid.fid()
     }
 
     /// As what it is for libfabric: an endpoint like others.
-    const fn raw(&self) -> NonNull<sys::fid_ep> {
+    const fn raw(&self) -> Raw<sys::fid_ep> {
         self.fid.raw().cast()
     }
 
@@ -160,7 +161,7 @@ unsafe fn open<L>(
     contexts: Contexts,
 ) -> Result<ScalableEndpoint<L>, EndpointError> {
     let raw_domain = domain.raw();
-    let Some(open) = entry!(raw_domain, ops => scalable_ep) else { return Err(Errno::ENOSYS.into()) };
+    let open = entry!(raw_domain, ops => scalable_ep)?;
     if !domain.has_contexts() {
         return Err(Errno::EOPNOTSUPP.into());
     }
@@ -190,8 +191,8 @@ unsafe fn open<L>(
 ///
 /// # Safety
 /// The contract of callers.
-unsafe fn enable(fid: NonNull<sys::fid>) -> Result<(), Errno> {
-    let Some(control) = entry!(fid, ops => control) else { return Err(Errno::ENOSYS) };
+unsafe fn enable(fid: Raw<sys::fid>) -> Result<(), Errno> {
+    let control = entry!(fid, ops => control)?;
     // SAFETY: the object is open (C1); the command takes no argument.
     done(unsafe { control(fid.as_ptr(), sys::FI_ENABLE.cast_signed(), ptr::null_mut()) })
 }
@@ -206,7 +207,7 @@ unsafe fn scalable_close<L>(endpoint: &ScalableEndpoint<L>) -> Result<(), Errno>
 
 unsafe fn address<L>(endpoint: &ScalableEndpoint<L>) -> Result<EndpointAddr, Errno> {
     let raw = endpoint.raw();
-    let Some(getname) = entry!(raw, cm => getname) else { return Err(Errno::ENOSYS) };
+    let getname = entry!(raw, cm => getname)?;
     let fid = endpoint.fid.fid().as_ptr();
     let _alone = endpoint.family.open.lock();
     // SAFETY: the endpoint is open (C1); there is as much room as the length says.
@@ -303,7 +304,7 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
         bind: ContextBindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
         let raw = endpoint.raw();
-        let Some(open) = entry!(raw, ops => tx_ctx) else { return Err(Errno::ENOSYS.into()) };
+        let open = entry!(raw, ops => tx_ctx)?;
         let open = |index, context| {
             // SAFETY: the endpoint is open (C1); `context` is where the context goes. No attributes are given: it
             // has the endpoint's.
@@ -319,7 +320,7 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
         bind: ContextBindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
         let raw = endpoint.raw();
-        let Some(open) = entry!(raw, ops => rx_ctx) else { return Err(Errno::ENOSYS.into()) };
+        let open = entry!(raw, ops => rx_ctx)?;
         let open = |index, context| {
             // SAFETY: the endpoint is open (C1); `context` is where the context goes. No attributes are given: it
             // has the endpoint's.

@@ -16,6 +16,7 @@ use super::counter::Counter;
 use super::entry_queue::{EntryCq, QueueEntry};
 use super::event_queue::named;
 use super::level::{Handle, Level};
+use super::process::Raw;
 use super::queue;
 use super::sys;
 
@@ -41,14 +42,14 @@ pub trait PollSetMember<L>: sealed::Sealed {
 
 impl<L> sealed::Sealed for Counter<L> {
     fn raw_fid(&self) -> NonNull<sys::fid> {
-        self.fid()
+        self.fid().pointer()
     }
 }
 impl<L> PollSetMember<L> for Counter<L> {}
 
 impl<E: QueueEntry, L: Level> sealed::Sealed for EntryCq<E, L> {
     fn raw_fid(&self) -> NonNull<sys::fid> {
-        self.fid()
+        self.fid().pointer()
     }
 }
 impl<E: QueueEntry, L: Level> PollSetMember<L> for EntryCq<E, L> {}
@@ -66,7 +67,7 @@ impl<E: QueueEntry, L: Level> PollSetMember<L> for EntryCq<E, L> {}
 pub struct PollSet<L>(Handle<sys::fid_poll, L>);
 
 impl<L> PollSet<L> {
-    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+    pub(super) const fn fid(&self) -> Raw<sys::fid> {
         self.0.fid()
     }
 }
@@ -82,7 +83,7 @@ impl<L: Level> PollSet<L> {
     #[doc(alias = "fi_poll_open")]
     pub unsafe fn open(domain: &Domain<L>) -> Result<Self, Errno> {
         let raw_domain = domain.raw();
-        let Some(open) = entry!(raw_domain, ops => poll_open) else { return Err(Errno::ENOSYS) };
+        let open = entry!(raw_domain, ops => poll_open)?;
         let mut attributes = sys::fi_poll_attr::default();
         let mut raw = ptr::null_mut();
         // SAFETY: the domain is open (C1); the attributes are read and not kept; `raw` is where the set goes.
@@ -100,7 +101,7 @@ impl<L: Level> PollSet<L> {
     #[doc(alias = "fi_poll_add")]
     pub unsafe fn add(&self, member: &impl PollSetMember<L>) -> Result<(), Errno> {
         let (raw, fid) = (self.0.raw(), member.raw_fid());
-        let Some(add) = entry!(raw, ops => poll_add) else { return Err(Errno::ENOSYS) };
+        let add = entry!(raw, ops => poll_add)?;
         // The application's own word, which a poll returns. Nothing else here uses it.
         // SAFETY: the member is open (C1), and providers do no more than to return this.
         unsafe { (*fid.as_ptr()).context = fid.as_ptr().cast() };
@@ -118,7 +119,7 @@ impl<L: Level> PollSet<L> {
     #[doc(alias = "fi_poll_del")]
     pub unsafe fn remove(&self, member: &impl PollSetMember<L>) -> Result<(), Errno> {
         let raw = self.0.raw();
-        let Some(remove) = entry!(raw, ops => poll_del) else { return Err(Errno::ENOSYS) };
+        let remove = entry!(raw, ops => poll_del)?;
         // SAFETY: the set and the member are open (C1).
         done(unsafe { remove(raw.as_ptr(), member.raw_fid().as_ptr(), 0) })
     }
@@ -136,7 +137,7 @@ impl<L: Level> PollSet<L> {
         /// How many the provider is asked for at once.
         const MOST: usize = 32;
         let raw = self.0.raw();
-        let Some(poll) = entry!(raw, ops => poll) else { return Err(Errno::ENOSYS) };
+        let poll = entry!(raw, ops => poll)?;
         let mut contexts = [ptr::null_mut::<c_void>(); MOST];
         let room = ready.len().min(MOST);
         let count = c_int::try_from(room).map_err(|_| Errno::EINVAL)?;
@@ -180,7 +181,7 @@ impl<L: Level> PollSet<L> {
 pub struct WaitSet<L>(Handle<sys::fid_wait, L>);
 
 impl<L> WaitSet<L> {
-    pub(super) const fn fid(&self) -> NonNull<sys::fid> {
+    pub(super) const fn fid(&self) -> Raw<sys::fid> {
         self.0.fid()
     }
 }
@@ -196,8 +197,10 @@ impl<L: Level> WaitSet<L> {
     #[doc(alias = "fi_wait_open")]
     pub unsafe fn open(domain: &Domain<L>, wait: WaitObj) -> Result<Self, Errno> {
         let fabric = domain.fabric();
-        let entry = entry!(fabric, ops => wait_open).filter(|_| domain.sleeps());
-        let Some(open) = entry else { return Err(Errno::ENOSYS) };
+        let open = entry!(fabric, ops => wait_open)?;
+        if !domain.sleeps() {
+            return Err(Errno::ENOSYS);
+        }
         let mut attributes = sys::fi_wait_attr { wait_obj: wait.as_raw(), ..Default::default() };
         let mut raw = ptr::null_mut();
         // SAFETY: the fabric is open as its domain is (C1); the attributes are read and not kept; `raw` is
@@ -233,7 +236,7 @@ impl<L: Level> WaitSet<L> {
     #[doc(alias = "fi_wait")]
     pub unsafe fn wait(&self, milliseconds: c_int) -> Result<bool, Errno> {
         let raw = self.0.raw();
-        let Some(wait) = entry!(raw, ops => wait) else { return Err(Errno::ENOSYS) };
+        let wait = entry!(raw, ops => wait)?;
         // SAFETY: the set and its queues are open (C1).
         let code = unsafe { wait(raw.as_ptr(), milliseconds) };
         // `sockets` returns one where an operation has failed.

@@ -28,6 +28,7 @@ use super::nic;
 use super::option;
 use super::post;
 use super::post_msg;
+use super::process;
 use super::queue::{self, Cq};
 use super::quirks;
 use super::region::{self, Mr};
@@ -107,6 +108,11 @@ unsafe impl<L: Level> Fabrics for Ofi<L> {
     unsafe fn domain_open(fabric: &Fabric<L>, info: &RawInfo) -> Result<Domain<L>, Errno> {
         // SAFETY: the contract of callers.
         unsafe { control::domain_open(fabric, info) }
+    }
+
+    fn is_here(domain: &Domain<L>) -> bool {
+        process::notice_fork();
+        domain.raw().is_here()
     }
 
     #[inline]
@@ -248,12 +254,12 @@ unsafe impl<L: Level> Counters for Ofi<L> {
         unsafe { counter::counter_close(counter) }
     }
 
-    unsafe fn counter_read(counter: &Counter<L>) -> u64 {
+    unsafe fn counter_read(counter: &Counter<L>) -> Result<u64, Errno> {
         // SAFETY: the contract of callers.
         unsafe { counter::read(counter) }
     }
 
-    unsafe fn counter_read_error(counter: &Counter<L>) -> u64 {
+    unsafe fn counter_read_error(counter: &Counter<L>) -> Result<u64, Errno> {
         // SAFETY: the contract of callers.
         unsafe { counter::read_error(counter) }
     }

@@ -6,8 +6,9 @@
 //! Vectors have their turns from a table, so that two may have the same, and wait for each other while a name is looked up or an endpoint
 //! closes; a thread never takes two. Endpoints that are neighbours, and their vectors, have the turn of [`neighbours`](super::neighbours).
 
-use core::ptr::NonNull;
+#![allow(unsafe_code, reason = "releases locks in a forked child")]
 
+use super::process::Raw;
 use super::sys;
 
 static TURNS: [spin::Mutex<()>; 64] = [const { spin::Mutex::new(()) }; 64];
@@ -16,11 +17,22 @@ static TURNS: [spin::Mutex<()>; 64] = [const { spin::Mutex::new(()) }; 64];
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn(&'static spin::Mutex<()>);
 
+/// Releases every turn, which other threads of the parent may have held when it forked.
+///
+/// # Safety
+/// This process has one thread, which has taken no turn.
+pub(super) unsafe fn release() {
+    for turn in &TURNS {
+        // SAFETY: the caller's promise.
+        unsafe { turn.force_unlock() };
+    }
+}
+
 impl Turn {
-    pub(super) fn of(av: NonNull<sys::fid_av>) -> Self {
+    pub(super) fn of(av: Raw<sys::fid_av>) -> Self {
         // Allocators align blocks of that size at least so.
         let [first, ..] = &TURNS;
-        Turn(TURNS.get(av.addr().get() / 64 % TURNS.len()).unwrap_or(first))
+        Turn(TURNS.get(av.pointer().addr().get() / 64 % TURNS.len()).unwrap_or(first))
     }
 
     pub(super) fn take<R>(self, call: impl FnOnce() -> R) -> R {

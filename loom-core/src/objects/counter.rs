@@ -176,7 +176,7 @@ impl<T: Transport> Counter<'_, T> {
     /// transport only polling does, which peers' operations do not need to be counted.
     ///
     /// Over `shm`, endpoints can stay open after their queue ([`Closing::Left`](crate::transport::Closing)). Their counters are
-    /// over then: this is what it was when it was read last.
+    /// over then: this is what it was when it was read last. So are those of the parent in a forked child.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -206,9 +206,11 @@ impl<T: Transport> Counter<'_, T> {
     #[must_use]
     pub fn read(&self) -> u64 {
         let [last, _] = &self.body.last;
-        if !self.body.is_left() {
+        if !self.body.is_left()
             // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
-            last.set(unsafe { T::counter_read(&self.body.raw) });
+            && let Ok(count) = unsafe { T::counter_read(&self.body.raw) }
+        {
+            last.set(count);
         }
         last.get()
     }
@@ -236,9 +238,11 @@ impl<T: Transport> Counter<'_, T> {
     #[must_use]
     pub fn read_error(&self) -> u64 {
         let [_, last] = &self.body.last;
-        if !self.body.is_left() {
+        if !self.body.is_left()
             // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
-            last.set(unsafe { T::counter_read_error(&self.body.raw) });
+            && let Ok(count) = unsafe { T::counter_read_error(&self.body.raw) }
+        {
+            last.set(count);
         }
         last.get()
     }
@@ -437,6 +441,10 @@ unsafe impl<T: Transport> Object for CounterInner<T> {
 
     unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
         head.cast()
+    }
+
+    fn is_here(&self) -> bool {
+        self.domain.is_here()
     }
 
     unsafe fn end(this: NonNull<Self>, left: bool) -> Ended {

@@ -305,6 +305,9 @@ impl<T: Transport> DomainInner<T> {
 
     /// [`admits`](Self::admits), of an info that is known to be of this domain.
     pub(crate) fn serves(&self, info: &Info<T>, kinds: &[EndpointType]) -> Result<(), OpenError> {
+        if !self.is_here() {
+            return Err(OpenError::OtherProcess);
+        }
         DomainInner::check(info)?;
         let (kind, of_domain) = (info.attributes().endpoint.kind, self.attributes().endpoint.kind);
         if !kinds.contains(&kind) {
@@ -402,6 +405,10 @@ unsafe impl<T: Transport> Object for DomainInner<T> {
 
     unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
         head.cast()
+    }
+
+    fn is_here(&self) -> bool {
+        T::is_here(&self.raw)
     }
 
     unsafe fn end(this: NonNull<Self>, left: bool) -> Ended {

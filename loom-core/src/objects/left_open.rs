@@ -118,7 +118,8 @@ impl LeftOpen {
 
     /// Takes the youngest of this rank off the list.
     fn pop(&self, rank: Rank) -> Option<NonNull<Node>> {
-        let mut first = self.0.lock();
+        // No thread uses the scope any more. If the lock is held, this is a forked child, and a thread of its parent held it: the rest is leaked.
+        let mut first = self.0.try_lock()?;
         let mut next = *first;
         while let Some(node) = next {
             // SAFETY: nodes on the list are there.

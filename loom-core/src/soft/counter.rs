@@ -103,12 +103,12 @@ unsafe impl Counters for Soft<'_> {
         Ok(())
     }
 
-    unsafe fn counter_read(counter: &SoftCounter) -> u64 {
-        counter.value.get().wrapping_add(counter.by_peers.get())
+    unsafe fn counter_read(counter: &SoftCounter) -> Result<u64, Errno> {
+        Ok(counter.value.get().wrapping_add(counter.by_peers.get()))
     }
 
-    unsafe fn counter_read_error(counter: &SoftCounter) -> u64 {
-        counter.errors.get()
+    unsafe fn counter_read_error(counter: &SoftCounter) -> Result<u64, Errno> {
+        Ok(counter.errors.get())
     }
 
     unsafe fn counter_add(counter: &SoftCounter, value: u64) -> Result<(), Errno> {

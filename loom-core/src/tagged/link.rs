@@ -94,6 +94,7 @@ impl LinkError {
             LinkError::Carrier(error) if error.errno == Errno::ETRUNC => Errno::EPROTO,
             LinkError::Carrier(error) => error.errno,
             LinkError::Post(PostError::Errno(errno)) => *errno,
+            LinkError::Post(PostError::OtherProcess) => Errno::OTHER_PROCESS,
             LinkError::Post(_) => Errno::EIO,
             _ => Errno::EPROTO,
         }

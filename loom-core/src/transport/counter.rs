@@ -64,12 +64,12 @@ pub unsafe trait Counters: Fabrics {
     ///
     /// # Safety
     /// The contract of callers.
-    unsafe fn counter_read(counter: &Self::Counter) -> u64;
+    unsafe fn counter_read(counter: &Self::Counter) -> Result<u64, Errno>;
     /// `fi_cntr_readerr`
     ///
     /// # Safety
     /// The contract of callers.
-    unsafe fn counter_read_error(counter: &Self::Counter) -> u64;
+    unsafe fn counter_read_error(counter: &Self::Counter) -> Result<u64, Errno>;
     /// `fi_cntr_add`
     ///
     /// # Safety

@@ -185,6 +185,11 @@ pub unsafe trait Fabrics: Sized {
     /// # Safety
     /// The contract of callers.
     unsafe fn domain_open(fabric: &Self::Fabric, info: &Self::Info) -> Result<Self::Domain, Errno>;
+    /// Returns `true` in the process that opened a domain. In its forked children, the functions of the domain's objects fail with
+    /// [`Errno::OTHER_PROCESS`], and the objects are leaked.
+    fn is_here(_domain: &Self::Domain) -> bool {
+        true
+    }
     /// `fi_close` of a domain.
     ///
     /// # Safety

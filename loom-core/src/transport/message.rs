@@ -31,6 +31,12 @@ pub enum Refusal {
     Errno(Errno),
 }
 
+impl From<Errno> for Refusal {
+    fn from(errno: Errno) -> Self {
+        Refusal::Errno(errno)
+    }
+}
+
 /// An operation with several pieces and with flags.
 ///
 /// ```

@@ -160,6 +160,11 @@
 //!   by an operation of the others afterwards.
 //! - **P19.** [`collective`](Collectives::collective) refuses what [`query_collective`](Collectives::query_collective) denies.
 //!
+//! Forked children:
+//!
+//! - **P20.** In a process where [`Fabrics::is_here`] is `false` for a domain, memory lent through the domain's objects is not touched, and each
+//!   function that can fail does so with [`Errno::OTHER_PROCESS`](crate::vocabulary::Errno::OTHER_PROCESS). C2 and C3 do not hold there: objects are leaked.
+//!
 //! Threads:
 //!
 //! - **P17.** Where [`Fabrics::Domain`] is `Sync`, a queue and the endpoints that are bound to it may be used by one thread after another.

@@ -41,6 +41,7 @@ macro_rules! errnos {
             pub const fn name(self) -> Option<&'static str> {
                 match self {
                     $(Self::$NAME => Some(stringify!($NAME)),)+
+                    Self::OTHER_PROCESS => Some("OTHER_PROCESS"),
                     _ => None,
                 }
             }
@@ -51,6 +52,7 @@ macro_rules! errnos {
             pub const fn text(self) -> &'static str {
                 match self {
                     $(Self::$NAME => $text,)+
+                    Self::OTHER_PROCESS => "Another process opened the object: open objects of its own in a forked child",
                     _ => "unknown error",
                 }
             }
@@ -122,6 +124,9 @@ errnos! {
 }
 
 impl Errno {
+    /// This process is a forked child, and its parent opened the object. A number of loom's own: libfabric is not called.
+    pub const OTHER_PROCESS: Self = Self(1 << 16);
+
     /// The same number as [`EAGAIN`](Self::EAGAIN).
     #[doc(alias = "FI_EWOULDBLOCK")]
     pub const EWOULDBLOCK: Self = Self::EAGAIN;

@@ -303,8 +303,8 @@ unsafe impl<'s> Counters for Scripted<'s> {
     answers! {
         fn counter_open(&Self::Domain, CounterAttr) -> Result<Self::Counter, Errno> = Ok(());
         fn counter_close(&Self::Counter) -> Result<(), Errno> = Ok(());
-        fn counter_read(&Self::Counter) -> u64 = 0;
-        fn counter_read_error(&Self::Counter) -> u64 = 0;
+        fn counter_read(&Self::Counter) -> Result<u64, Errno> = Ok(0);
+        fn counter_read_error(&Self::Counter) -> Result<u64, Errno> = Ok(0);
         fn counter_add(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
         fn counter_add_error(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);
         fn counter_set(&Self::Counter, u64) -> Result<(), Errno> = Err(NOT_HERE);

@@ -141,7 +141,7 @@ fn everything_that_was_opened_by_hand_is_adopted_used_and_closed() {
         assert_eq!((of_rx, received[0].len, received[0].tag, of_tx.unwrap().context), (1, 100, TAG, word(2).addr()));
         assert_eq!(room, sent);
         // SAFETY: the counter is open.
-        while unsafe { T::counter_read(&counter) } < 1 {
+        while unsafe { T::counter_read(&counter) } != Ok(1) {
             assert!(Instant::now() < end, "nothing is counted");
         }
         // SAFETY: open, and used no more; and so are those below, without children.

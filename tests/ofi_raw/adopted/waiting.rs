@@ -62,7 +62,7 @@ fn a_wait_set_sleeps_on_a_counter() {
         // SAFETY: the set and what is in it are open, and this thread is their only user.
         let woken = unsafe { set.wait(20) }.unwrap();
         // SAFETY: the counter is open.
-        assert_eq!(unsafe { T::counter_read(&counter) }, 0);
+        assert_eq!(unsafe { T::counter_read(&counter) }, Ok(0));
         let (sent, mut room) = (pattern(61, 100), vec![0; 100]);
         let (from, into) = (crate::source(&sent), crate::target(&mut room));
         // SAFETY: the queue is open, and this thread is its only user.
@@ -74,7 +74,7 @@ fn a_wait_set_sleeps_on_a_counter() {
         // SAFETY: as above; the peer is in the vector.
         retry(nothing, || unsafe { T::tagged_send(&endpoint, own, &from, None, TAG, word(2)) });
         // SAFETY: the counter is open.
-        sleep_until(&set, || unsafe { T::counter_read(&counter) } == 1);
+        sleep_until(&set, || unsafe { T::counter_read(&counter) } == Ok(1));
         println!("{provider}: slept until a message was counted (and for nothing: {woken})");
         assert_eq!(room, sent);
         opened_all.close(&endpoint, || {

@@ -9,6 +9,7 @@ use core::net::SocketAddr;
 use super::Av;
 use crate::engine::address_table::{AddressTable, Full, Inserted, SymmetricRange};
 use crate::engine::peer_table::Peer;
+use crate::error::OTHER_PROCESS;
 use crate::notes::note;
 use crate::transport::Transport;
 use crate::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
@@ -39,14 +40,23 @@ use crate::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
 pub enum InsertError {
     /// The vector has no place left, or no room for the bytes of the address ([`AvAttr`](super::AvAttr)).
     Full,
+    /// This process is a forked child, and its parent opened the vector. The child opens a vector of its own.
+    OtherProcess,
     /// The provider refused the address.
     Errno(Errno),
+}
+
+impl From<Errno> for InsertError {
+    fn from(errno: Errno) -> Self {
+        if errno == Errno::OTHER_PROCESS { InsertError::OtherProcess } else { InsertError::Errno(errno) }
+    }
 }
 
 impl fmt::Display for InsertError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             InsertError::Full => f.write_str("the address vector has no room left"),
+            InsertError::OtherProcess => f.write_str(OTHER_PROCESS),
             InsertError::Errno(errno) => write!(f, "the provider refused the address: {errno}"),
         }
     }
@@ -106,12 +116,12 @@ impl<T: Transport> Av<'_, T> {
     }
 
     fn try_insert(&self, address: &EndpointAddr) -> Result<Peer, InsertError> {
-        let mut table = self.body.addresses.lock();
+        let mut table = self.body.addresses()?;
         if let Some(peer) = table.find(address) {
             return Ok(peer);
         }
         // SAFETY: the vector is open (C1).
-        let addr = unsafe { T::av_insert(&self.body.raw, address) }.map_err(InsertError::Errno)?;
+        let addr = unsafe { T::av_insert(&self.body.raw, address) }?;
         let inserted = table.insert_at(addr, address);
         self.kept(addr, inserted, true)
     }
@@ -160,7 +170,10 @@ impl<T: Transport> Av<'_, T> {
         keep: impl Fn(&mut AddressTable<'static>, usize, FabricAddr) -> Option<Result<Inserted, Full>>,
     ) -> usize {
         let mut peers = [Err(InsertError::Full); BATCH];
-        let mut table = self.body.addresses.lock();
+        let Ok(mut table) = self.body.addresses() else {
+            addresses.iter().for_each(|_| each(Err(InsertError::OtherProcess)));
+            return 0;
+        };
         let mut begin = 0;
         while begin < addresses.len() {
             // The provider is asked for all that are new up to the next that is there.
@@ -178,7 +191,7 @@ impl<T: Transport> Av<'_, T> {
                         let kept = keep(&mut table, begin + at, addr).unwrap_or(Err(Full::Places));
                         self.kept(addr, kept, first)
                     }
-                    Err(errno) => Err(InsertError::Errno(errno)),
+                    Err(errno) => Err(errno.into()),
                 };
             }
             begin += new;
@@ -309,9 +322,9 @@ impl<T: Transport> Av<'_, T> {
     }
 
     fn try_insert_service(&self, node: &str, service: Option<&str>) -> Result<Peer, InsertError> {
-        let mut table = self.body.addresses.lock();
+        let mut table = self.body.addresses()?;
         // SAFETY: the vector is open (C1).
-        let addr = unsafe { T::av_insert_service(&self.body.raw, node, service) }.map_err(InsertError::Errno)?;
+        let addr = unsafe { T::av_insert_service(&self.body.raw, node, service) }?;
         if let Some(peer) = self.body.table.peer(addr) {
             return Ok(peer);
         }

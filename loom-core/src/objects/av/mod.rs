@@ -151,7 +151,7 @@ impl<T: Transport> Av<'_, T> {
     /// ```
     #[doc(alias = "fi_av_remove")]
     pub fn remove(&self, peer: Peer) -> bool {
-        let mut addresses = self.body.addresses.lock();
+        let Ok(mut addresses) = self.body.addresses() else { return false };
         let Some(addr) = addresses.remove(peer) else { return false };
         if !self.body.is_bound() {
             // SAFETY: the vector is open (C1); no endpoint is bound, and binding takes the same lock, so nothing in flight refers to the
@@ -193,7 +193,10 @@ impl<T: Transport> Av<'_, T> {
     /// either.
     #[doc(alias = "fi_av_lookup")]
     pub fn address(&self, peer: Peer) -> Option<Result<EndpointAddr, Errno>> {
-        let addresses = self.body.addresses.lock();
+        let addresses = match self.body.addresses() {
+            Ok(addresses) => addresses,
+            Err(errno) => return Some(Err(errno)),
+        };
         let addr = self.body.table.addr(peer)?;
         Some(match addresses.address(peer) {
             Some(address) => Ok(address),
@@ -224,7 +227,7 @@ impl<T: Transport> Av<'_, T> {
     /// ```
     #[must_use]
     pub fn find(&self, address: &EndpointAddr) -> Option<Peer> {
-        self.body.addresses.lock().find(address)
+        self.body.addresses().ok()?.find(address)
     }
 
     /// An empty set of up to `count` peers of this vector, in memory of `alloc`.
@@ -352,7 +355,7 @@ impl<T: Transport> Av<'_, T> {
     /// The fabric addresses of some peers, for `with`: the same each time that they are iterated, because no peer is removed meanwhile. `None` if
     /// one of them is not in the vector.
     pub(crate) fn with_addrs<'p, R>(&'p self, peers: &'p [Peer], with: impl FnOnce(FabricAddrs<'p>) -> R) -> Option<R> {
-        let _addresses = self.body.addresses.lock();
+        let _addresses = self.body.addresses().ok()?;
         let addrs = FabricAddrs { table: self.body.table, peers: peers.iter() };
         (addrs.clone().count() == peers.len()).then(|| with(addrs))
     }
@@ -361,6 +364,22 @@ impl<T: Transport> Av<'_, T> {
     pub(crate) fn bond(&self) -> Bond {
         let _addresses = self.body.addresses.lock();
         self.body.bond()
+    }
+}
+
+impl<T: Transport> AvInner<T> {
+    /// The addresses, under their lock.
+    ///
+    /// # Errors
+    /// `OTHER_PROCESS` if this is a forked child, and a thread of its parent held the lock.
+    pub(super) fn addresses(&self) -> Result<spin::MutexGuard<'_, AddressTable<'static>>, Errno> {
+        loop {
+            match self.addresses.try_lock() {
+                Some(addresses) => return Ok(addresses),
+                None if self.is_here() => core::hint::spin_loop(),
+                None => return Err(Errno::OTHER_PROCESS),
+            }
+        }
     }
 }
 
@@ -387,6 +406,10 @@ unsafe impl<T: Transport> Object for AvInner<T> {
 
     unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
         head.cast()
+    }
+
+    fn is_here(&self) -> bool {
+        self.domain.is_here()
     }
 
     unsafe fn end(this: NonNull<Self>, left: bool) -> Ended {

@@ -95,6 +95,9 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         let this = unsafe { HandleBlock::value(place) };
         // SAFETY: as above.
         let this = unsafe { this.as_ref() };
+        if !this.is_here() {
+            return;
+        }
         // SAFETY: the queue's own, which gives it up with this: the block stays, whatever was forgotten may refer to it.
         let domain = unsafe { core::ptr::read(&raw const this.domain) };
         // SAFETY: as above; called once.
@@ -209,6 +212,9 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     /// There is no handle of the endpoint any more.
     pub(crate) unsafe fn close_one(&self, index: u16) {
         let Some(endpoint_slot) = self.endpoint_slots().get(usize::from(index)) else { return };
+        if !self.is_here() {
+            return;
+        }
         let receives = endpoint_slot.receives();
         if endpoint_slot.consumes().get() {
             self.ops.end_used_up(index);
@@ -343,6 +349,10 @@ unsafe impl<T: Transport, B: Buffer> Object for CqInner<T, B> {
     unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
         // SAFETY: the caller's promise.
         unsafe { Self::place_of(head) }
+    }
+
+    fn is_here(&self) -> bool {
+        self.domain.is_here()
     }
 
     unsafe fn end(this: NonNull<Self>, _: bool) -> Ended {

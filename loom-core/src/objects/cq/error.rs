@@ -7,6 +7,7 @@ use core::fmt;
 use super::Cq;
 use crate::buffer::Buffer;
 use crate::engine::op_table::OpError;
+use crate::error::OTHER_PROCESS;
 use crate::transport::Transport;
 use crate::vocabulary::{CompletionFlags, Errno};
 
@@ -56,6 +57,8 @@ pub enum CqError {
     Driven,
     /// Another future waits for the operation.
     Awaited,
+    /// This process is a forked child, and its parent opened the queue. Completions go to the parent. The child opens a queue of its own.
+    OtherProcess,
     /// While waiting for a counter, an operation that it counts failed: its completion has the reason.
     CountedFailure,
 }
@@ -71,12 +74,19 @@ impl fmt::Display for CqError {
             CqError::Driven => f.write_str("the queue is polled by its driver alone"),
             CqError::Awaited => f.write_str("another future waits for the operation"),
             CqError::CountedFailure => f.write_str("an operation that the counter counts has failed"),
+            CqError::OtherProcess => f.write_str(OTHER_PROCESS),
             CqError::PeerEvents => f.write_str("peers' events have to be taken with poll before waiting on"),
         }
     }
 }
 
 impl core::error::Error for CqError {}
+
+impl From<Errno> for CqError {
+    fn from(errno: Errno) -> Self {
+        if errno == Errno::OTHER_PROCESS { CqError::OtherProcess } else { CqError::Queue(errno) }
+    }
+}
 
 /// A provider's text for an error, up to [`ErrorText::MAX_LEN`] bytes.
 ///

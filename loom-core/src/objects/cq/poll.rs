@@ -233,10 +233,10 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     #[cold]
     pub(super) fn failed(&self, queue: &T::Cq, errno: Errno) -> Result<Option<Event>, CqError> {
         if errno != Errno::EAVAIL {
-            return Err(CqError::Queue(errno));
+            return Err(errno.into());
         }
         // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
-        let event = unsafe { T::cq_read_error(queue) }.map_err(CqError::Queue)?;
+        let event = unsafe { T::cq_read_error(queue) }?;
         if let Some(event) = event.filter(|event| event.errno == Errno::ETRUNC)
             && let Some(endpoint) = self.ops.endpoint_of(event.context)
             && let Some(endpoint_slot) = self.endpoint_slots().get(usize::from(endpoint))

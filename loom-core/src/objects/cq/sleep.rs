@@ -66,7 +66,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             let now = if self.body.has_signallers.get() { left.min(SLICE) } else { left };
             // SAFETY: the queue is open until its last handle is dropped (C1), this thread is its only user (C5) but for signals
             // (P16), and the poll has just found it empty.
-            unsafe { T::cq_sleep(&self.body.tx, now) }.map_err(CqError::Queue)?;
+            unsafe { T::cq_sleep(&self.body.tx, now) }?;
             if let Some(completion) = self.poll()? {
                 return Ok(Some(completion));
             }
@@ -89,7 +89,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             return Err(CqError::NotOpenedFor);
         }
         // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
-        unsafe { T::cq_wait_fd(&self.body.tx) }.map_err(CqError::Queue)
+        Ok(unsafe { T::cq_wait_fd(&self.body.tx) }?)
     }
 
     /// Whether the program may sleep on the file descriptor now. If not, something has come: poll until nothing is left, and
@@ -138,7 +138,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             return Ok(false);
         }
         // SAFETY: as above; the queue is one of this domain (C4).
-        unsafe { T::cq_may_sleep(self.body.domain.raw(), &self.body.tx) }.map_err(CqError::Queue)
+        Ok(unsafe { T::cq_may_sleep(self.body.domain.raw(), &self.body.tx) }?)
     }
 }
 

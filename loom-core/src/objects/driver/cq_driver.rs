@@ -326,7 +326,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
     /// Does what is to be done before the next event; `false` if there will be none.
     #[cold]
     fn prepare(&self) -> bool {
-        if matches!(self.failed.get(), Some(CqError::Queue(_))) {
+        if matches!(self.failed.get(), Some(CqError::Queue(_) | CqError::OtherProcess)) {
             return false;
         }
         self.tell_of_others();

@@ -41,7 +41,7 @@ impl<'m, T: Transport, B: Buffer> Place<'m, T, B> {
                 waiter.leave();
                 return Poll::Ready(Ok(taken));
             }
-            if let Some(error @ CqError::Queue(_)) = self.driver.body.failure() {
+            if let Some(error @ (CqError::Queue(_) | CqError::OtherProcess)) = self.driver.body.failure() {
                 waiter.leave();
                 return Poll::Ready(Err(error));
             }

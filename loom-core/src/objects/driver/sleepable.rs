@@ -130,6 +130,7 @@ impl From<CqError> for SleepError {
     fn from(error: CqError) -> Self {
         match error {
             CqError::Queue(errno) => SleepError::Failed(errno),
+            CqError::OtherProcess => SleepError::Failed(Errno::OTHER_PROCESS),
             _ => SleepError::NotOpenedFor,
         }
     }

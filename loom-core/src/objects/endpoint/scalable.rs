@@ -223,6 +223,10 @@ unsafe impl<T: Scalable> Object for ScalableInner<T> {
         head.cast()
     }
 
+    fn is_here(&self) -> bool {
+        self.domain.is_here()
+    }
+
     unsafe fn end(mut this: NonNull<Self>, left: bool) -> Ended {
         // SAFETY: the caller's promise.
         let this = unsafe { this.as_mut() };
@@ -256,6 +260,9 @@ impl<'m, T: Scalable> Binding<'_, 'm, T, ScalableEndpoint<'m, T>> {
         let endpoint = &self.to.body;
         if !endpoint.domain.is(domain) {
             return Err(OpenError::OtherDomain);
+        }
+        if !domain.is_here() {
+            return Err(OpenError::OtherProcess);
         }
         self.counters.check(domain, endpoint.info.caps())?;
         let all = self.counters.raw().iter().fold(Counted::empty(), |all, (counted, _)| all | *counted);

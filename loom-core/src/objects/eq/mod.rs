@@ -441,6 +441,10 @@ unsafe impl<T: Connected> Object for EqInner<T> {
         head.cast()
     }
 
+    fn is_here(&self) -> bool {
+        self.domain.is_here()
+    }
+
     unsafe fn end(mut this: NonNull<Self>, left: bool) -> Ended {
         // SAFETY: the caller's promise.
         let this = unsafe { this.as_mut() };

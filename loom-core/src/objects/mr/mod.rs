@@ -22,7 +22,7 @@ use self::register::is_bound_to_endpoint;
 use crate::buffer::{Buffer, Descriptor};
 use crate::error::OpenError;
 use crate::exposed::Window;
-use crate::handle::{Handle, Plan, Unfilled};
+use crate::handle::{Handle, Object as _, Plan, Unfilled};
 use crate::notes::note;
 use crate::objects::domain::{Domain, DomainInner};
 use crate::objects::endpoint::{Endpoint, HasAddress, Kept};
@@ -412,6 +412,10 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
 impl<T: Transport, M: Buffer + Send, H> Drop for Mr<'_, T, M, H> {
     fn drop(&mut self) {
         let Mr { region, hold } = self;
+        if !region.domain.is_here() {
+            // Leaked in a forked child (rule 6 of `handle`).
+            return;
+        }
         let len = region.range.1;
         let fate = close_dropped(region, || {
             // SAFETY: dropped once, here.

@@ -129,6 +129,9 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         let region = unsafe { node.cast::<u8>().sub(offset_of!(Self, node)) }.cast::<Self>();
         // SAFETY: as above.
         let region = unsafe { region.as_ref() };
+        if !region.is_here() {
+            return;
+        }
         // SAFETY: the region's own, which gives it up with this: the block stays.
         let domain = unsafe { core::ptr::read(&raw const region.domain) };
         // Where closing is no fence, no endpoint is open now, and none is opened before the region is closed.
@@ -208,6 +211,10 @@ unsafe impl<T: Transport, M> Object for Region<T, M> {
 
     unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
         head.cast()
+    }
+
+    fn is_here(&self) -> bool {
+        self.domain.is_here()
     }
 
     unsafe fn end(this: NonNull<Self>, _: bool) -> Ended {
@@ -308,6 +315,9 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     ///   it.
     pub fn close(self) -> Result<M, CloseError<Self>> {
         let domain = self.region.domain.clone();
+        if !domain.is_here() {
+            return Err(CloseError::Errno(Errno::OTHER_PROCESS));
+        }
         // Where closing is no fence, no endpoint is open now, and none is opened before the region is closed.
         let standstill = (!self.region.fenced).then(|| domain.deferred_close().standstill());
         if standstill.as_ref().is_some_and(Standstill::has_endpoints) {

@@ -1,0 +1,173 @@
+//! Processes that open objects, and the copies of objects in forked children.
+//!
+//! A forked child has a copy of each object of its parent, and shares the parent's sockets and shared memory. Closing a copy shuts down sockets
+//! that the parent uses (`tcp-close-in-a-forked-child-ends-the-parents-connection` and others), and `sockets` waits for threads that the child does not have. So
+//! each [`Raw`] pointer records the process that opened its object, and [`entry!`](super::call::entry) returns no function of the object in another
+//! process: the objects are leaked there.
+//!
+//! Processes are numbered by a handler of `pthread_atfork`, which costs a post or poll one load and one comparison. A child that was made without the handlers
+//! (`clone`, `_Fork`) is found by its process id, which only opening a fabric and ending an object compare.
+//!
+//! The child has only the thread that forked. So the handler also releases the locks of this module's statics, which other threads may have held.
+
+#![allow(unsafe_code, reason = "registers a handler for forks, which releases the locks of other threads")]
+
+use core::ffi::c_int;
+use core::fmt;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use super::{neighbours, turn};
+
+unsafe extern "C" {
+    /// `man getpid`
+    pub(super) safe fn getpid() -> c_int;
+    /// `man pthread_atfork`
+    fn pthread_atfork(
+        prepare: Option<unsafe extern "C" fn()>,
+        parent: Option<unsafe extern "C" fn()>,
+        child: Option<unsafe extern "C" fn()>,
+    ) -> c_int;
+}
+
+/// Number of this process: one more in each forked child.
+static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// Process id of this process, or zero if the handler is not registered.
+static ID: AtomicI32 = AtomicI32::new(0);
+
+/// A process, by its number.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Process(u32);
+
+impl Process {
+    /// The process that runs. Registers the handler at the first call.
+    fn current() -> Self {
+        unsafe extern "C" fn in_child() {
+            notice_fork();
+            // SAFETY: a forked child has one thread, which does not hold the locks: calls that hold them do not fork.
+            unsafe { turn::release() };
+            // SAFETY: as above.
+            unsafe { neighbours::start_anew() };
+        }
+        if ID.load(Ordering::Relaxed) == 0 {
+            // SAFETY: the handler calls what a signal handler may call. Two threads may both register it, which is harmless.
+            let code = unsafe { pthread_atfork(None, None, Some(in_child)) };
+            // Without memory for the handler, the next object tries again.
+            if code == 0 {
+                ID.store(getpid(), Ordering::Relaxed);
+            }
+        }
+        Process(NUMBER.load(Ordering::Relaxed))
+    }
+}
+
+/// Gives a child that was made without the handlers its number, before it opens a fabric or ends an object. Locks stay as they are.
+pub(super) fn notice_fork() {
+    let (noted, id) = (ID.load(Ordering::Relaxed), getpid());
+    if noted != 0 && noted != id && ID.compare_exchange(noted, id, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        NUMBER.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A pointer to an object of libfabric, with the process that opened the object.
+pub(super) struct Raw<F> {
+    object: NonNull<F>,
+    opened_by: Process,
+}
+
+impl<F> Raw<F> {
+    /// An object that this process has just opened.
+    pub(super) fn opened(object: NonNull<F>) -> Self {
+        Raw { object, opened_by: Process::current() }
+    }
+
+    /// Returns `true` in the process that opened the object.
+    #[inline(always)]
+    pub(super) fn is_here(self) -> bool {
+        self.opened_by.0 == NUMBER.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(super) const fn pointer(self) -> NonNull<F> {
+        self.object
+    }
+
+    #[inline]
+    pub(super) const fn as_ptr(self) -> *mut F {
+        self.object.as_ptr()
+    }
+
+    #[inline]
+    pub(super) const fn cast<G>(self) -> Raw<G> {
+        Raw { object: self.object.cast(), opened_by: self.opened_by }
+    }
+}
+
+impl<F> Clone for Raw<F> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<F> Copy for Raw<F> {}
+
+impl<F> PartialEq for Raw<F> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.object, self.opened_by) == (other.object, other.opened_by)
+    }
+}
+
+impl<F> fmt::Debug for Raw<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.object.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::super::turn::Turn;
+    use super::*;
+
+    unsafe extern "C" {
+        safe fn fork() -> c_int;
+        safe fn alarm(seconds: u32) -> u32;
+        safe fn _exit(code: c_int) -> !;
+        fn waitpid(process: c_int, status: *mut c_int, options: c_int) -> c_int;
+    }
+
+    #[test]
+    fn locks_that_other_threads_hold_are_free_in_a_forked_child() {
+        let av = Raw::opened(NonNull::dangling());
+        let turn = Turn::of(av);
+        thread::scope(|scope| {
+            let (holds, is_held) = channel();
+            let (end, ends) = channel::<()>();
+            scope.spawn(move || {
+                turn.take(|| {
+                    neighbours::alone(|| {
+                        holds.send(()).expect("the test waits");
+                        let _ = ends.recv();
+                    });
+                });
+            });
+            is_held.recv().expect("the thread holds the locks");
+            let child = fork();
+            if child == 0 {
+                alarm(20);
+                let taken = turn.take(|| neighbours::alone(|| true));
+                _exit(i32::from(!taken || av.is_here() || !Raw::opened(av.pointer()).is_here()));
+            }
+            let mut status = -1;
+            // SAFETY: the status is written in the call.
+            let ended = unsafe { waitpid(child, &raw mut status, 0) };
+            drop(end);
+            assert!(child > 0 && ended == child && status == 0, "status of the child {child}: {status}");
+        });
+        assert!(av.is_here(), "the parent goes on");
+    }
+}
