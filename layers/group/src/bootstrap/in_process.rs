@@ -1,4 +1,11 @@
 //! [`InProcess`]: ranks that are threads of one process.
+//!
+//! # No rank waits for a lock
+//!
+//! A rank writes its gift of a round when every rank has published the round before. By then all of them have read the gift two rounds
+//! before, which lies in the same memory. Readers share a gift, so that a visitor holds up no other rank, on its own thread or another.
+//! The lock of a gift is therefore free whenever a rank tries it. If a program's reference to the board leads to different boards from
+//! call to call, the lock may be taken, and the round fails.
 
 use core::fmt;
 use core::ops::{Deref, DerefMut};
@@ -61,7 +68,7 @@ pub struct Seat<B> {
 struct Gift<B> {
     /// The number of the round, stored after the bytes: a rank that loads it finds them.
     number: AtomicU32,
-    given: spin::Mutex<Given<B>>,
+    given: spin::RwLock<Given<B>>,
 }
 
 struct Given<B> {
@@ -74,7 +81,7 @@ struct Given<B> {
 impl<B> Gift<B> {
     const fn of(memory: B) -> Self {
         let given = Given { round: Round::Barrier, len: 0, memory };
-        Gift { number: AtomicU32::new(0), given: spin::Mutex::new(given) }
+        Gift { number: AtomicU32::new(0), given: spin::RwLock::new(given) }
     }
 }
 
@@ -227,7 +234,9 @@ where
         let gifts = (0_u32..).zip(self.board.seats.iter().filter_map(|seat| seat.gifts.get(half)));
         for (_, own) in gifts.clone().filter(|&(rank, _)| rank == self.rank) {
             {
-                let mut given = own.given.lock();
+                let Some(mut given) = own.given.try_write() else {
+                    return Err(BootstrapError::OutOfStep { rank: self.rank });
+                };
                 (given.round, given.len) = (round, mine.len());
                 // The caller has checked the length.
                 if let Some(place) = given.memory.get_mut(..mine.len()) {
@@ -246,10 +255,9 @@ where
                 #[cfg(not(feature = "std"))]
                 core::hint::spin_loop();
             }
-            let given = gift.given.lock();
-            if given.round != round {
+            let Some(given) = gift.given.try_read().filter(|given| given.round == round) else {
                 return Err(BootstrapError::OutOfStep { rank });
-            }
+            };
             visit(rank, given.memory.get(..given.len).unwrap_or_default());
         }
         Ok(())

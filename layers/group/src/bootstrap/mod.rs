@@ -142,8 +142,8 @@ pub trait Bootstrap {
     fn size(&self) -> u32;
 
     /// Plays one round: gives `mine` to every rank, and calls `visit` with each rank and its bytes, in ascending order and this rank
-    /// included. `visit` should copy what it needs and return, because other ranks may wait for it. If the round fails, `visit` may
-    /// have been called for some ranks.
+    /// included. `visit` should copy the bytes and return, because other ranks may wait for this rank in the next round. It may play
+    /// rounds of other ranks of the process. If the round fails, `visit` may have been called for some ranks.
     ///
     /// # Errors
     ///

@@ -3,13 +3,15 @@
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use loom_core::Spins;
 use loom_core::allocator_api2::alloc::{AllocError, Allocator, Global};
-use loom_group::bootstrap::{Board, Bootstrap, BootstrapError, InProcess, JoinError, MAX_SIZE, Seat, Slots};
+use loom_group::bootstrap::{Board, Bootstrap, BootstrapError, InProcess, JoinError, MAX_SIZE, Round, Seat, Slots};
 
-use super::{LIMIT, SIZES, Story, another_round_is_out_of_step, each, idle_rank_is_named};
+use super::{LIMIT, SIZES, Story, another_round_is_out_of_step, each, gift, idle_rank_is_named, shortly, soon};
 
 #[test]
 fn ranks_exchange_over_an_allocated_board() {
@@ -27,6 +29,63 @@ fn ranks_exchange_over_memory_of_the_caller() {
     assert_eq!((board.size(), board.limit()), (8, LIMIT));
     let story = Story::new(8);
     each(0..8, |rank| story.play(&mut InProcess::join(&board, rank).unwrap()));
+}
+
+#[test]
+fn ranks_of_one_thread_play_inside_each_others_visitors() {
+    let board = Board::open(3, LIMIT).unwrap();
+    let mut ranks = [0, 1, 2].map(|rank| InProcess::join(&board, rank).unwrap());
+    let [first, second, third] = &mut ranks;
+    for turn in 0..4 {
+        // Each rank begins its round while the visitor of the rank before looks at the first gift.
+        let mut seen = Vec::new();
+        let inner = &mut |_, _: &[u8]| ();
+        let mut nested = |rank, bytes: &[u8]| {
+            seen.push((rank, bytes.to_vec()));
+            if rank == 0 {
+                let mut most_nested = |rank, bytes: &[u8]| {
+                    assert_eq!(bytes, gift(rank, turn));
+                    if rank == 0 {
+                        third.round(Round::AllGather, &gift(2, turn), inner, &mut shortly()).unwrap();
+                    }
+                };
+                second.round(Round::AllGather, &gift(1, turn), &mut most_nested, &mut shortly()).unwrap();
+            }
+        };
+        first.round(Round::AllGather, &gift(0, turn), &mut nested, &mut shortly()).unwrap();
+        assert_eq!(seen, [0, 1, 2].map(|rank| (rank, gift(rank, turn))));
+    }
+}
+
+#[test]
+fn a_rank_keeps_its_deadline_while_the_visitor_of_another_takes_its_time() {
+    let board = Board::open(2, LIMIT).unwrap();
+    let (visiting, is_visiting) = mpsc::channel();
+    let (over, is_over) = mpsc::channel::<()>();
+    thread::scope(|threads| {
+        let board = &board;
+        threads.spawn(move || {
+            let mut slow = |rank, bytes: &[u8]| {
+                assert_eq!(bytes, gift(rank, 1));
+                visiting.send(()).unwrap();
+                let _: Result<(), _> = is_over.recv();
+            };
+            let mut ranks = InProcess::join(board, 0).unwrap();
+            ranks.round(Round::AllGather, &gift(0, 1), &mut slow, &mut soon()).unwrap();
+        });
+        let mut ranks = InProcess::join(board, 1).unwrap();
+        is_visiting.recv().unwrap();
+        // The visitor of rank 0 holds the gift of rank 0 now.
+        let mut memory = [0; Slots::memory_len(2, LIMIT)];
+        let mut all = Slots::new(&mut memory, 2);
+        ranks.all_gather(&gift(1, 1), &mut all, &mut shortly()).unwrap();
+        assert_eq!((all.get(0), all.get(1)), (Some(&gift(0, 1)[..]), Some(&gift(1, 1)[..])));
+        let begin = Instant::now();
+        let until = &mut (begin + Duration::from_millis(10));
+        assert_eq!(ranks.barrier(until), Err(BootstrapError::Missing { rank: 0 }));
+        assert!(begin.elapsed() < Duration::from_millis(500), "{:?}", begin.elapsed());
+        drop(over);
+    });
 }
 
 #[test]
