@@ -5,18 +5,26 @@
 use support::shared_memory;
 
 use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use log::{LevelFilter, Log, Metadata, Record};
+use loom_fabric::loom_core::allocator_api2::alloc::Global;
+use loom_fabric::loom_core::vocabulary::{EndpointAttributes, EndpointType};
 use loom_fabric::ofi::{Level, Local, Ofi, Shared, library_version};
-use loom_fabric::{Av, Caps, Cq, Domain, Hints, Info, Source};
+use loom_fabric::{Av, Caps, Cq, Domain, EndpointAddr, Hints, Info, Source, Spins};
+use loom_group::{Connections, PeerError, PeerIndex};
 
 /// Keeps the lines of each thread.
 struct Collector;
 
 thread_local! {
     static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    /// Used in the middle of the next line.
+    static CONNECTOR: RefCell<Option<Rc<Connector>>> = const { RefCell::new(None) };
 }
+
+type Connector = Connections<'static, Ofi<Local>, Vec<u8>, Global>;
 
 impl Log for Collector {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
@@ -25,6 +33,12 @@ impl Log for Collector {
 
     fn log(&self, record: &Record<'_>) {
         LINES.with_borrow_mut(|lines| lines.push(format!("{} {} {}", record.level(), record.target(), record.args())));
+        if let Some(connector) = CONNECTOR.take() {
+            // Without members. The call first forgets the attempt that has written the line.
+            let members: [EndpointAddr; 0] = [];
+            let Err(error) = connector.join(PeerIndex(0), members, Spins(0)) else { panic!("a group of nobody") };
+            assert_eq!(error.error, PeerError::NoSuchPlace);
+        }
     }
 
     fn flush(&self) {}
@@ -74,6 +88,28 @@ fn exchange<L: Level + 'static>(info: &Info<Ofi<L>>) -> [Vec<String>; 2] {
     assert_eq!(LINES.take(), [""; 0], "operations have lines");
     drop((alice, bob, cq, av, domain));
     [opened, LINES.take()]
+}
+
+#[test]
+fn logger_may_use_the_connections_of_a_group_that_are_being_made() {
+    collect();
+    let hints = Hints {
+        endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
+        provider: Some("sockets"),
+        node: Some("127.0.0.1"),
+        listen: true,
+        ..Hints::default()
+    };
+    let domain = Domain::open(&Ofi::<Local>::query(&hints).unwrap().next().unwrap()).unwrap();
+    let connector = Rc::new(Connector::open(&domain, 2, 16).unwrap());
+    // The other member is at the same address, and does not answer.
+    let members = [(); 2].map(|()| connector.address().unwrap());
+    LINES.take();
+    CONNECTOR.set(Some(Rc::clone(&connector)));
+    let Err(error) = connector.join(PeerIndex(0), members, Spins(100)) else { panic!("no member is there") };
+    assert_eq!(error.peer, PeerIndex(1));
+    has(&LINES.take(), "DEBUG loom::open endpoint ", "");
+    assert!(CONNECTOR.take().is_none(), "the logger has used it");
 }
 
 #[test]

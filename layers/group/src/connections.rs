@@ -44,8 +44,10 @@ fn greeted(bytes: &[u8]) -> Option<PeerIndex> {
 }
 
 /// What is to become of a member's connection.
+#[derive(Default)]
 enum Pending<'m, T: Connected, B: Buffer> {
     /// Nothing: it is there, or is not asked for.
+    #[default]
     Nothing,
     /// The member has to ask for it.
     Awaits,
@@ -53,14 +55,15 @@ enum Pending<'m, T: Connected, B: Buffer> {
     Connects(MsgEndpoint<'m, T, B, Connecting>),
 }
 
+/// No endpoint is opened or dropped while a cell of a place is borrowed: that runs loggers, and destructors of the program's memory.
 struct Place<'m, T: Connected, B: Buffer> {
-    pending: Pending<'m, T, B>,
+    pending: RefCell<Pending<'m, T, B>>,
     /// Where this side connects to.
-    address: Option<EndpointAddr>,
+    address: RefCell<Option<EndpointAddr>>,
     /// Why there is no connection yet.
-    error: PeerError,
+    error: Cell<PeerError>,
     /// The connection has ended, which the program does not know yet.
-    ended: bool,
+    ended: Cell<bool>,
 }
 
 /// Makes the connections of a [`Group`] whose members have one each: over providers that have only connected endpoints (`FI_EP_MSG`).
@@ -83,7 +86,7 @@ struct Place<'m, T: Connected, B: Buffer> {
 /// [`Group::recv`] needs no directed receives. [`Group::recv_any`] is refused. Where the provider's connections have no tagged messages, they are
 /// refused, and a group has [one team](crate::collective#tags): of the providers that the tests know, `sockets` alone has them.
 pub struct Connections<'m, T: Connected, B: Buffer, A: Allocator> {
-    places: Array<RefCell<Place<'m, T, B>>, A>,
+    places: Array<Place<'m, T, B>, A>,
     rank: Cell<PeerIndex>,
     /// The number of the last connection.
     serial: Cell<u64>,
@@ -122,8 +125,11 @@ impl<'m, T: Connected, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Connect
         let eq = Eq::open_in(domain, EqAttr::default(), alloc.clone())?;
         let listener = eq.listen(domain.info())?;
         let cq = Cq::open_in(domain, queue.into().endpoints(endpoints), alloc.clone())?;
-        let place = |_| {
-            RefCell::new(Place { pending: Pending::Nothing, address: None, error: PeerError::Missing, ended: false })
+        let place = |_| Place {
+            pending: RefCell::default(),
+            address: RefCell::default(),
+            error: Cell::new(PeerError::Missing),
+            ended: Cell::new(false),
         };
         let places = Array::new_in(places, alloc.clone(), place)?;
         let (rank, serial, domain) = (Cell::new(PeerIndex(0)), Cell::new(0), domain.clone());
@@ -225,9 +231,8 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     /// Nothing is left of an attempt: the next may be for another rank.
     fn forget_all(&self) {
         for place in self.places.iter() {
-            let pending = place.borrow_mut().pending.take();
-            drop(pending);
-            place.borrow_mut().ended = false;
+            drop(place.pending.take());
+            place.ended.set(false);
         }
     }
 
@@ -259,7 +264,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         self.want(peer, place, address);
         let connected = self.connect(group, || core::iter::once(peer), &mut until);
         connected.map_err(|(_, error)| {
-            drop(place.borrow_mut().pending.take());
+            drop(place.pending.take());
             error
         })
     }
@@ -271,8 +276,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     /// The event queue has failed; or [`PeerError::HasConnections`] if the group is another's.
     pub fn ended(&self, group: &Group<'m, T, B, A>) -> Result<Option<PeerIndex>, PeerError> {
         self.is_of(group)?;
-        let is_new = |place: &RefCell<Place<'m, T, B>>| core::mem::take(&mut place.borrow_mut().ended);
-        if let Some((peer, _)) = (0..).map(PeerIndex).zip(self.places.iter()).find(|(_, place)| is_new(place)) {
+        if let Some((peer, _)) = (0..).map(PeerIndex).zip(self.places.iter()).find(|(_, place)| place.ended.take()) {
             return Ok(Some(peer));
         }
         for _ in 0..MOST_EVENTS {
@@ -289,27 +293,26 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     }
 
     /// Asks for a connection, or awaits that the peer does.
-    fn want(&self, peer: PeerIndex, place: &RefCell<Place<'m, T, B>>, address: &EndpointAddr) {
-        let mut place = place.borrow_mut();
-        place.address = Some(address.clone());
-        place.error = PeerError::Missing;
-        place.pending = Pending::Awaits;
-        place.ended = false;
+    fn want(&self, peer: PeerIndex, place: &Place<'m, T, B>, address: &EndpointAddr) {
+        place.address.replace(Some(address.clone()));
+        place.error.set(PeerError::Missing);
+        place.ended.set(false);
+        drop(place.pending.replace(Pending::Awaits));
         if self.rank.get() < peer {
-            self.ask(&mut place);
+            self.ask(place);
         }
     }
 
-    fn ask(&self, place: &mut Place<'m, T, B>) {
-        let Some(address) = &place.address else { return };
+    fn ask(&self, place: &Place<'m, T, B>) {
+        let Some(address) = place.address.borrow().clone() else { return };
         let idle = self.cq.msg_endpoint(&self.eq, self.domain.info()).map_err(PeerError::Open);
         let asked = idle.and_then(|idle| {
-            let asked = idle.connect(address, &greeting(self.rank.get()));
+            let asked = idle.connect(&address, &greeting(self.rank.get()));
             asked.map_err(|refused| PeerError::Connect(refused.error))
         });
         match asked {
-            Ok(connecting) => place.pending = Pending::Connects(connecting),
-            Err(error) => place.error = error,
+            Ok(connecting) => drop(place.pending.replace(Pending::Connects(connecting))),
+            Err(error) => place.error.set(error),
         }
     }
 
@@ -335,14 +338,13 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
             }
             self.cq.progress().map_err(|error| (peer, PeerError::Queue(error)))?;
             if until.passed() && group.links.to(peer).is_none() {
-                let error = self.places.get(peer.place()).map_or(PeerError::NoSuchPlace, |place| place.borrow().error);
+                let error = self.places.get(peer.place()).map_or(PeerError::NoSuchPlace, |place| place.error.get());
                 return Err((peer, error));
             }
             // What was refused on this side is tried again.
             for place in wanted().filter(|peer| self.rank.get() < *peer).filter_map(|it| self.places.get(it.place())) {
-                let mut place = place.borrow_mut();
-                if matches!(place.pending, Pending::Awaits) {
-                    self.ask(&mut place);
+                if matches!(*place.pending.borrow(), Pending::Awaits) {
+                    self.ask(place);
                 }
             }
         }
@@ -354,9 +356,9 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         let Some(place) = self.places.get(peer.place()) else { return };
         if wanted {
             group.remove(peer);
-            place.borrow_mut().pending = Pending::Awaits;
+            drop(place.pending.replace(Pending::Awaits));
         } else {
-            place.borrow_mut().ended = true;
+            place.ended.set(true);
         }
     }
 
@@ -366,21 +368,21 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
             EqEvent::Request(request) => self.request(request),
             EqEvent::Connected(event) => {
                 let (peer, place) = self.connecting(|id| event.is_of(id))?;
-                let mut place = place.borrow_mut();
                 let Pending::Connects(connecting) = place.pending.take() else { return None };
                 if self.rank.get() < peer && greeted(connecting.answer(&event)) != Some(peer) {
-                    (place.pending, place.error) = (Pending::Awaits, PeerError::Stranger);
+                    place.error.set(PeerError::Stranger);
+                    drop(place.pending.replace(Pending::Awaits));
                     return None;
                 }
                 match connecting.established(&event) {
-                    Err(connecting) => place.pending = Pending::Connects(connecting),
+                    Err(connecting) => drop(place.pending.replace(Pending::Connects(connecting))),
                     Ok(endpoint) => {
                         self.serial.set(self.serial.get() + 1);
                         let connection = Connection { endpoint, serial: self.serial.get() };
                         if let Links::Each(links) = &group.links
                             && let Some(link) = links.get(peer.place())
                         {
-                            link.replace(Some(connection));
+                            drop(link.replace(Some(connection)));
                         }
                     }
                 }
@@ -395,8 +397,8 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     /// Accepts the request of a peer that is awaited; any other is rejected by being dropped.
     fn request(&self, request: ConnectionRequest<'m, T>) -> Option<PeerIndex> {
         let peer = greeted(request.data()).filter(|peer| *peer < self.rank.get())?;
-        let mut place = self.places.get(peer.place())?.borrow_mut();
-        if !matches!(place.pending, Pending::Awaits) {
+        let place = self.places.get(peer.place())?;
+        if !matches!(*place.pending.borrow(), Pending::Awaits) {
             return None;
         }
         let requested = request.endpoint(&self.cq, &self.eq).map_err(PeerError::Open);
@@ -405,16 +407,16 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
             accepted.map_err(|refused| PeerError::Connect(refused.error))
         });
         match accepted {
-            Ok(connecting) => place.pending = Pending::Connects(connecting),
+            Ok(connecting) => drop(place.pending.replace(Pending::Connects(connecting))),
             // The peer may ask again.
-            Err(error) => place.error = error,
+            Err(error) => place.error.set(error),
         }
         None
     }
 
     /// The place whose connection is being made by the endpoint for which this holds.
-    fn connecting(&self, is_it: impl Fn(EndpointId) -> bool) -> Option<(PeerIndex, &RefCell<Place<'m, T, B>>)> {
-        let is = |place: &RefCell<Place<'m, T, B>>| match &RefCell::borrow(place).pending {
+    fn connecting(&self, is_it: impl Fn(EndpointId) -> bool) -> Option<(PeerIndex, &Place<'m, T, B>)> {
+        let is = |place: &Place<'m, T, B>| match &*RefCell::borrow(&place.pending) {
             Pending::Connects(connecting) => is_it(connecting.id()),
             Pending::Nothing | Pending::Awaits => false,
         };
@@ -424,8 +426,8 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     /// The connection of the endpoint for which this holds was not made, and may be tried again; or it has ended, and is that of a member.
     fn ends(&self, group: &Group<'m, T, B, A>, is_it: impl Fn(EndpointId) -> bool, errno: Errno) -> Option<PeerIndex> {
         let Some((_, place)) = self.connecting(&is_it) else { return member(group, is_it) };
-        let mut place = place.borrow_mut();
-        (place.pending, place.error) = (Pending::Awaits, PeerError::Failed(errno));
+        place.error.set(PeerError::Failed(errno));
+        drop(place.pending.replace(Pending::Awaits));
         None
     }
 }
@@ -440,12 +442,6 @@ fn member<T: Connected, B: Buffer, A: Allocator>(
         RefCell::borrow(link).as_ref().is_some_and(|connection| is_it(connection.endpoint.id()))
     };
     (0..).map(PeerIndex).zip(links.iter()).find(|(_, link)| is(link)).map(|(peer, _)| peer)
-}
-
-impl<T: Connected, B: Buffer> Pending<'_, T, B> {
-    const fn take(&mut self) -> Self {
-        core::mem::replace(self, Pending::Nothing)
-    }
 }
 
 impl<T: Connected, B: Buffer, A: Allocator> fmt::Debug for Connections<'_, T, B, A> {
