@@ -108,7 +108,7 @@ impl Error for TooSmall {}
 
 /// Sees that there is room for all parts, before any is opened.
 fn check(arena: &Locked<Arena<'_>>, parts: &[Part]) -> Result<(), TooSmall> {
-    let (mut end, capacity) = arena.with(|arena| (arena.used(), arena.capacity()));
+    let (mut end, capacity) = (arena.used(), arena.capacity());
     let mut missing = None;
     for part in parts {
         let left = capacity.saturating_sub(end);
@@ -205,7 +205,7 @@ fn deploy<T: Transport>(info: &Info<T>, arena: &Locked<Arena<'_>>, ledger: &Ledg
             let cq = Cq::open_in(&s.domain(&domain), QUEUE, ledger.account(QUEUE_NAME, arena)?)?;
             let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
             let to_bob = av.insert(&bob.address()?)?;
-            let opened = arena.with(Arena::used);
+            let opened = arena.used();
             for round in 0..10_000_u64 {
                 let mut message = slab.lease().ok_or("all buffers are out")?;
                 message.append(&round.to_le_bytes())?;
@@ -234,7 +234,7 @@ fn deploy<T: Transport>(info: &Info<T>, arena: &Locked<Arena<'_>>, ledger: &Ledg
                 }
                 cq.wait(sent.map_err(PostError::from)?, deadline)?.ok_or("a send does not end")?.into_parts().1?;
             }
-            if arena.with(Arena::used) != opened {
+            if arena.used() != opened {
                 return Err("something has taken memory after it was opened".into());
             }
             print(arena, ledger, &parts)
@@ -244,7 +244,7 @@ fn deploy<T: Transport>(info: &Info<T>, arena: &Locked<Arena<'_>>, ledger: &Ledg
 
 /// Where each byte went, beside what the objects said beforehand.
 fn print(arena: &Locked<Arena<'_>>, ledger: &Ledger<8>, parts: &[Part]) -> Result<(), Box<dyn Error>> {
-    let (used, capacity) = arena.with(|arena| (arena.used(), arena.capacity()));
+    let (used, capacity) = (arena.used(), arena.capacity());
     let mut booked = 0;
     println!("{:>12}  {:>6}  what", "bytes", "blocks");
     for entry in ledger.entries() {

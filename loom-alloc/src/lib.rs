@@ -57,14 +57,14 @@
 //!     let cq = Cq::open_in(&domain, CqAttr::new(8).endpoints(2), &arena)?;
 //!     let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
 //!     let to_bob = av.insert(&bob.address()?)?;
-//!     let opened = arena.with(Arena::used);
+//!     let opened = arena.used();
 //!
 //!     let received = bob.tagged_recv(Source::Any, Tag(7), inbox).map_err(PostError::from)?;
 //!     cq.post(outbox, Forever, |outbox| alice.tagged_send(to_bob, Tag(7), outbox)).map_err(PostError::from)?;
 //!     let done = cq.finish(received, Forever)?;
 //!     assert_eq!(&done.into_buf()[..], b"hello");
 //!
-//!     assert_eq!(arena.with(Arena::used), opened, "what is open takes no more memory");
+//!     assert_eq!(arena.used(), opened, "what is open takes no more memory");
 //!     Ok::<_, Box<dyn core::error::Error>>(())
 //! })?;
 //! # Ok::<_, Box<dyn core::error::Error>>(())

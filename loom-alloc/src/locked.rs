@@ -8,11 +8,12 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
+use crate::arena::BumpArena;
 use crate::owns::Owns;
 
 /// An [`Arena`](crate::Arena) or a [`Pool`](crate::Pool) for several threads: a spin lock around it.
 ///
-/// `&Locked` is the allocator. It is for what is opened and closed now and then: memory regions, for one, ask for an allocator
+/// `&Locked` is the allocator. The allocator inside runs under the lock, and no other code. It is for what is opened and closed now and then: memory regions, for one, ask for an allocator
 /// that any thread can give memory back to. A program that takes blocks all the time is better served by a
 /// [`SharedPool`](crate::SharedPool), where no thread waits.
 ///
@@ -32,6 +33,7 @@ use crate::owns::Owns;
 ///     let sum: Result<u64, _> = threads.into_iter().map(|thread| thread.join().expect("no panic")).sum();
 ///     assert_eq!(sum.expect("there is room"), 6);
 /// });
+/// assert_eq!(arena.used(), arena.high_water());
 /// arena.get_mut().reset();
 /// ```
 pub struct Locked<A>(spin::Mutex<A>);
@@ -47,10 +49,28 @@ impl<A> Locked<A> {
     pub fn get_mut(&mut self) -> &mut A {
         self.0.get_mut()
     }
+}
 
-    /// Asks the allocator, as for how much is used. It is locked meanwhile: `f` takes nothing from it, and gives nothing back.
-    pub fn with<R>(&self, f: impl FnOnce(&A) -> R) -> R {
-        f(&self.0.lock())
+/// Sizes of an arena. Other threads may change them meanwhile.
+impl<M> Locked<BumpArena<M>> {
+    /// Number of bytes in all: [`BumpArena::capacity`].
+    pub fn capacity(&self) -> usize {
+        self.0.lock().capacity()
+    }
+
+    /// Number of bytes that are taken: [`BumpArena::used`].
+    pub fn used(&self) -> usize {
+        self.0.lock().used()
+    }
+
+    /// Number of bytes that are left: [`BumpArena::remaining`].
+    pub fn remaining(&self) -> usize {
+        self.0.lock().remaining()
+    }
+
+    /// Most bytes that were ever taken: [`BumpArena::high_water`].
+    pub fn high_water(&self) -> usize {
+        self.0.lock().high_water()
     }
 }
 
@@ -93,11 +113,11 @@ unsafe impl<A: Owns> Owns for Locked<A> {
     }
 
     fn owns(&self, block: NonNull<u8>, layout: Layout) -> bool {
-        self.with(|alloc| alloc.owns(block, layout))
+        self.0.lock().owns(block, layout)
     }
 }
 
-/// Not the allocator inside, which [`with`](Locked::with) shows: the text may be written to memory that is taken from it.
+/// Without the allocator inside: the text may be written to memory that is taken from it.
 impl<A> fmt::Debug for Locked<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Locked").finish_non_exhaustive()
@@ -154,6 +174,6 @@ mod tests {
         assert!(numbers.iter().zip(0..).all(|(number, expected)| **number == expected));
         assert!(numbers.iter().all(|number| arena.owns(NonNull::from(&**number).cast(), Layout::new::<u64>())));
         assert!(Box::try_new_in([0_u64; 2], &arena).is_err(), "and there is no more");
-        assert_eq!(arena.with(Arena::used), arena.with(Arena::high_water));
+        assert_eq!(arena.used(), arena.high_water());
     }
 }

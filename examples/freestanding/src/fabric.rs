@@ -55,12 +55,12 @@ pub fn run(out: &mut Output) -> Result<(), Failure> {
         let executor = LocalExecutor::<Task<'_>>::new_in(2, arena)?;
         executor.spawn(asks.as_mut()).map_err(Error::from)?;
         executor.spawn(answers.as_mut()).map_err(Error::from)?;
-        let opened = arena.with(Arena::used);
+        let opened = arena.used();
         writeln!(out, "{}", network.info())?;
-        writeln!(out, "{opened} of {} bytes are used", arena.with(Arena::capacity))?;
+        writeln!(out, "{opened} of {} bytes are used", arena.capacity())?;
         trips.times_out()?;
         operations::run(out, &mut pair, &mut buffers, |buffers| trips.trip(&executor, buffers))?;
-        if (arena.with(Arena::used), arena.with(Arena::high_water)) != (opened, opened) {
+        if (arena.used(), arena.high_water()) != (opened, opened) {
             return Err(Failure::Memory("operations have taken memory"));
         }
         writeln!(out, "every byte arrived, and no operation took memory")?;

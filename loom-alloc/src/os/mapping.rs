@@ -105,7 +105,7 @@ impl Default for MappingAttr<'static> {
 /// let mut memory = Mapping::new(8 << 20, MappingAttr { pages, touched: true, ..MappingAttr::DEFAULT })?;
 /// let arena = Locked::new(Arena::new(memory.as_uninit_mut()));
 /// let network = Network::new_in(NetworkAttr::DEFAULT, &arena)?;
-/// assert!(arena.with(Arena::used) >= network.attr().layout::<&Locked<Arena<'_>>>()?.size());
+/// assert!(arena.used() >= network.attr().layout::<&Locked<Arena<'_>>>()?.size());
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
