@@ -13,7 +13,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 
-use super::{Notices, Read};
+use super::{NOTICE, Notices, Read};
 
 /// Whether a look-up might find the region of a range, when its notice was to come: nothing has happened, or all that has happened
 /// was read, and it was not the range.
@@ -112,7 +112,7 @@ fn model_a_reader_that_is_overtaken_is_told() {
         if let Read::UpTo(version) = notices.read(0, |start, end| ranges.push((start, end))) {
             let whole = (1..4).map(|number| (number, number + 10));
             assert_eq!(ranges, whole.take(ranges.len()).collect::<Vec<_>>());
-            assert_eq!(ranges.len() as u64 * 2, version);
+            assert_eq!(ranges.len() as u64 * NOTICE, version);
         }
         giver.join().expect("the giver");
     });

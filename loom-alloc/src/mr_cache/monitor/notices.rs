@@ -1,16 +1,19 @@
 //! [`Notices`]: which memory goes away, told by any thread to any number of caches.
 //!
-//! A ring of ranges and one number, the version: twice as many notices as there ever were, and one more while a notice is
-//! being given. Each cache remembers the version that it has seen; that nothing has happened since is one load.
+//! A ring of ranges and one number, the version. The version counts the notices that were given ([`NOTICE`]) and the calls of
+//! [`give_what`](Notices::give_what) that run ([`HAPPENING`]), and has a bit for a range that is being written ([`WRITING`]). Each cache
+//! remembers the version that it has seen. One load shows that no notice has come since.
 //!
 //! # Memory orders
 //!
 //! It is a sequence lock whose data are a ring:
 //!
-//! - The giver of a notice makes the version odd (which keeps others out: they take turns), and then, behind a release fence, writes the
-//!   range; a reader of a part of that range therefore sees, behind an acquire fence, that the version has moved on, and
+//! - The giver of a notice sets [`WRITING`] (which keeps others out: they take turns, for two stores each), and then, behind a release
+//!   fence, writes the range. A reader of a part of that range therefore sees, behind an acquire fence, that the version has moved on, and
 //!   how far: ranges that may have been written over are known.
-//! - The version is made even by a release store, so that a reader that loads it by acquire sees the range.
+//! - [`WRITING`] becomes one more notice by a release operation, so that a reader that loads the version by acquire sees the range. All
+//!   later changes of the version read and write it in one operation, and so belong to the release sequence.
+//! - A call of `give_what` counts as [`HAPPENING`] from before its closure runs until its notice is given. It keeps no giver out.
 //! - A thread that gets memory anew learns of it from the thread that gave the notice, or from somebody who did; what it
 //!   looks up then comes after the notice, so that its load of the version sees that one, or a later one, whatever its order.
 
@@ -26,6 +29,13 @@ use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 /// How many notices a cache can be behind; beyond that it forgets everything.
 const RING: usize = if cfg!(loom_model) { 2 } else { 64 };
+
+/// A range is being written.
+const WRITING: u64 = 1;
+/// One call of `give_what` that runs. The bits from here to [`NOTICE`] count 32767 of them.
+const HAPPENING: u64 = 2;
+/// One notice that was given.
+const NOTICE: u64 = 1 << 16;
 
 /// How often a look-up looks again while a notice is being given.
 const PATIENCE: u32 = if cfg!(loom_model) { 1 } else { 1000 };
@@ -76,7 +86,11 @@ impl Notices {
 
     /// Says that `len` bytes of memory from `start` on go away.
     pub fn give(&self, start: usize, len: usize) {
-        self.begin().give(start, len);
+        let slot = self.slot(self.begin());
+        slot.start.store(start, Ordering::Relaxed);
+        slot.end.store(start.saturating_add(len), Ordering::Relaxed);
+        // Release: a reader that sees the version sees the range.
+        self.version.fetch_add(NOTICE - WRITING, Ordering::Release);
     }
 
     /// Says that all memory goes away.
@@ -84,31 +98,41 @@ impl Notices {
         self.give(0, usize::MAX);
     }
 
-    /// Gives a notice whose range is not known before it has happened: `happen` lets it happen, and returns begin and length, or nothing
-    /// if there was nothing. Look-ups meanwhile wait a little, and then find nothing; those that come after what happens know of
-    /// it. In `happen`, no notice is given here.
+    /// Gives a notice of an event with a range that is not known before: `happen` lets the event happen, and returns begin and length of
+    /// the range, or `None` without an event. Look-ups meanwhile wait a little, and then find no region. Look-ups after the event take its
+    /// notice into account. Other notices may be given meanwhile, by `happen` and by other threads.
     pub fn give_what(&self, happen: impl FnOnce() -> Option<(usize, usize)>) {
-        let giver = self.begin();
+        /// Ends the call, also if what happens unwinds.
+        struct Happening<'n>(&'n AtomicU64);
+        impl Drop for Happening<'_> {
+            fn drop(&mut self) {
+                // Release: the notice goes before.
+                self.0.fetch_sub(HAPPENING, Ordering::Release);
+            }
+        }
+        self.version.fetch_add(HAPPENING, Ordering::Relaxed);
+        let _happening = Happening(&self.version);
+        // Sequentially consistent: a kernel that is called next, and lets another thread go on, comes after the count.
+        fence(Ordering::SeqCst);
         if let Some((start, len)) = happen() {
-            giver.give(start, len);
+            self.give(start, len);
         }
     }
 
-    fn begin(&self) -> Giver<'_> {
+    /// Keeps other givers out, and returns the number of notices before this one.
+    fn begin(&self) -> u64 {
         loop {
-            let version = self.version.load(Ordering::Relaxed);
+            let version = self.version.load(Ordering::Relaxed) & !WRITING;
             // Relaxed: the fence behind it is an acquire fence, too.
-            if version.is_multiple_of(2)
-                && self
-                    .version
-                    .compare_exchange_weak(version, version + 1, Ordering::Relaxed, Ordering::Relaxed)
-                    .is_ok()
+            if self
+                .version
+                .compare_exchange_weak(version, version | WRITING, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
             {
                 // Acquire: what the giver before has written comes before what this one writes. Release: see the module's
-                // documentation. (Sequentially consistent, so that a kernel that is called next, and lets another thread go on,
-                // comes after it.)
+                // documentation.
                 fence(Ordering::SeqCst);
-                return Giver { notices: self, version };
+                return version / NOTICE;
             }
             spin_loop();
         }
@@ -117,7 +141,7 @@ impl Notices {
     /// Where a cache without regions begins to read.
     pub(crate) fn now(&self) -> u64 {
         // Relaxed: no range is read that was given before.
-        self.version.load(Ordering::Relaxed) & !1
+        self.version.load(Ordering::Relaxed) / NOTICE * NOTICE
     }
 
     /// Whether there was nothing after this version.
@@ -133,7 +157,7 @@ impl Notices {
         let mut patience = PATIENCE;
         let now = loop {
             let version = self.version.load(Ordering::Acquire);
-            if version.is_multiple_of(2) {
+            if version.is_multiple_of(NOTICE) {
                 break version;
             }
             if patience == 0 {
@@ -142,7 +166,7 @@ impl Notices {
             patience -= 1;
             spin_loop();
         };
-        let (first, end) = (seen / 2, now / 2);
+        let (first, end) = (seen / NOTICE, now / NOTICE);
         if end - first > RING as u64 {
             return Read::Lost(now);
         }
@@ -152,7 +176,8 @@ impl Notices {
         }
         // Acquire: if a range was written over, so is this version seen to have moved on.
         fence(Ordering::Acquire);
-        let begun = self.version.load(Ordering::Relaxed).div_ceil(2);
+        let version = self.version.load(Ordering::Relaxed);
+        let begun = version / NOTICE + version % HAPPENING;
         if begun - first > RING as u64 { Read::Lost(now) } else { Read::UpTo(now) }
     }
 
@@ -164,29 +189,6 @@ impl Notices {
 impl Default for Notices {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// Gives a notice, or none: also if what happens unwinds.
-struct Giver<'n> {
-    notices: &'n Notices,
-    /// Before.
-    version: u64,
-}
-
-impl Giver<'_> {
-    fn give(mut self, start: usize, len: usize) {
-        let slot = self.notices.slot(self.version / 2);
-        slot.start.store(start, Ordering::Relaxed);
-        slot.end.store(start.saturating_add(len), Ordering::Relaxed);
-        self.version += 2;
-    }
-}
-
-impl Drop for Giver<'_> {
-    fn drop(&mut self) {
-        // Release: a reader that sees the version sees the range. Without a range it is the one before.
-        self.notices.version.store(self.version, Ordering::Release);
     }
 }
 
@@ -216,11 +218,12 @@ mod tests {
         notices.give(4096, 4096);
         notices.give_all();
         for _ in 0..2 {
-            assert_eq!(read(&notices, 0), (Read::UpTo(4), [(4096, 8192), (0, usize::MAX)].into()));
-            assert_eq!(read(&notices, 2), (Read::UpTo(4), [(0, usize::MAX)].into()));
-            assert_eq!(read(&notices, 4), (Read::UpTo(4), [].into()));
+            let two = Read::UpTo(2 * NOTICE);
+            assert_eq!(read(&notices, 0), (two, [(4096, 8192), (0, usize::MAX)].into()));
+            assert_eq!(read(&notices, NOTICE), (two, [(0, usize::MAX)].into()));
+            assert_eq!(read(&notices, 2 * NOTICE), (two, [].into()));
         }
-        assert!(notices.is_at(4) && !notices.is_at(2));
+        assert!(notices.is_at(2 * NOTICE) && !notices.is_at(NOTICE));
     }
 
     #[test]
@@ -229,10 +232,10 @@ mod tests {
         for at in 0..64 {
             notices.give(at, 1);
         }
-        assert_eq!(read(&notices, 0).0, Read::UpTo(128));
+        assert_eq!(read(&notices, 0).0, Read::UpTo(64 * NOTICE));
         notices.give(64, 1);
-        assert_eq!(read(&notices, 0), (Read::Lost(130), [].into()));
-        assert_eq!(read(&notices, 2).1.len(), 64);
+        assert_eq!(read(&notices, 0), (Read::Lost(65 * NOTICE), [].into()));
+        assert_eq!(read(&notices, NOTICE).1.len(), 64);
     }
 
     #[test]
@@ -245,7 +248,26 @@ mod tests {
         });
         assert!(notices.is_at(0), "there was none");
         notices.give_what(|| Some((usize::MAX, 2)));
-        assert_eq!(read(&notices, 0), (Read::UpTo(2), [(usize::MAX, usize::MAX)].into()));
+        assert_eq!(read(&notices, 0), (Read::UpTo(NOTICE), [(usize::MAX, usize::MAX)].into()));
+    }
+
+    #[test]
+    fn notices_are_given_while_another_one_happens() {
+        let notices = Notices::new();
+        notices.give_what(|| {
+            notices.give(1, 10);
+            notices.give_what(|| {
+                thread::scope(|threads| threads.spawn(|| notices.give(2, 10)).join()).unwrap();
+                assert_eq!(read(&notices, 0), (Read::Busy, [].into()));
+                Some((3, 10))
+            });
+            assert_eq!(read(&notices, 0), (Read::Busy, [].into()));
+            Some((4, 10))
+        });
+        assert_eq!(read(&notices, 0), (Read::UpTo(4 * NOTICE), [(1, 11), (2, 12), (3, 13), (4, 14)].into()));
+        let unwinds =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| notices.give_what(|| panic!("happens"))));
+        assert!(unwinds.is_err() && notices.is_at(4 * NOTICE));
     }
 
     /// Givers number their notices; a reader gets each giver's in order, whole, and all of them unless the version says otherwise.
@@ -261,7 +283,7 @@ mod tests {
                     let mut ranges = Vec::new();
                     match notices.read(seen, |start, end| ranges.push((start, end))) {
                         Read::UpTo(version) => {
-                            assert_eq!(ranges.len() as u64, (version - seen) / 2);
+                            assert_eq!(ranges.len() as u64, (version - seen) / NOTICE);
                             for (start, end) in ranges {
                                 assert_eq!(end, start + 7, "a range is that of one notice");
                                 let (giver, number) = (start % 2, start / 2);
@@ -291,7 +313,7 @@ mod tests {
             }
             over.store(true, Ordering::Release);
             let (seen, got, lost) = reader.join().unwrap();
-            assert_eq!(seen, 4 * EACH as u64);
+            assert_eq!(seen, 2 * EACH as u64 * NOTICE);
             assert!(got == 2 * EACH || lost > 0, "{got} notices and {lost} times lost");
         });
     }
