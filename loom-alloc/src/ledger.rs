@@ -122,7 +122,7 @@ pub struct LedgerEntry {
     pub name: &'static str,
     /// How many bytes it has.
     pub bytes: usize,
-    /// How many blocks these are.
+    /// Number of blocks that have these bytes. Blocks of no bytes do not count.
     pub blocks: usize,
     /// The most bytes that it ever had: where several threads use it, as [`Budget::high_water`](crate::Budget::high_water).
     pub high_water: usize,
@@ -237,6 +237,38 @@ mod tests {
         assert!(ledger.entries().eq([entry("queue", 11, 1, 111), entry("vector", 4, 1, 40)]));
         drop((two, numbers));
         assert!(ledger.entries().eq([entry("queue", 0, 0, 111), entry("vector", 0, 0, 40)]));
+    }
+
+    #[test]
+    fn blocks_without_bytes_are_not_counted() {
+        let ledger = Ledger::<1>::new();
+        let account = ledger.account("list", System).unwrap();
+        let booked = || ledger.entries().next().map(|entry| (entry.bytes, entry.blocks)).unwrap();
+        for _ in 0..3 {
+            let mut list = VecIn::new_in(account);
+            list.push(7_u64);
+            assert_eq!(booked().1, 1);
+            list.clear();
+            // The list shrinks its block to no bytes, and forgets it.
+            list.shrink_to_fit();
+            assert_eq!(booked(), (0, 0));
+            list.push(8_u64);
+            assert_eq!(booked().1, 1);
+            drop(list);
+            assert_eq!(booked(), (0, 0));
+        }
+        let nothing = Box::try_new_in([0_u8; 0], account).unwrap();
+        assert_eq!(booked(), (0, 0));
+        drop(nothing);
+        // A block of no bytes grows to one that has some.
+        let empty = account.allocate(Layout::new::<()>()).unwrap().cast();
+        let (none, some) = (Layout::new::<()>(), Layout::new::<u8>());
+        // SAFETY: the block has the layout of no bytes.
+        let grown = unsafe { account.grow(empty, none, some) }.unwrap().cast();
+        assert_eq!(booked(), (1, 1));
+        // SAFETY: the block has the layout of one byte.
+        unsafe { account.deallocate(grown, some) };
+        assert_eq!(booked(), (0, 0));
     }
 
     #[test]

@@ -12,7 +12,8 @@ use allocator_api2::alloc::{AllocError, Allocator};
 /// How many bytes and blocks are handed out, and how many bytes there were at most.
 ///
 /// Blocks are handed out with the size that was asked for, whatever the allocator gives: so they come back with that size,
-/// and what is taken off is what was added.
+/// and what is taken off is what was added. Blocks of 0 bytes do not count: `Vec` of allocator-api2 shrinks a block to 0 bytes and never
+/// returns it.
 ///
 /// All orders are `Relaxed`: these are numbers, by which no thread learns of anything else.
 #[derive(Debug)]
@@ -82,7 +83,7 @@ impl Tally {
         take: impl FnOnce() -> Result<NonNull<[u8]>, AllocError>,
     ) -> Result<NonNull<[u8]>, Refused> {
         let block = self.add(layout.size(), limit, layout, take)?;
-        self.blocks.fetch_add(1, Ordering::Relaxed);
+        self.change_blocks(0, layout.size());
         Ok(block)
     }
 
@@ -93,7 +94,18 @@ impl Tally {
         new: Layout,
         take: impl FnOnce() -> Result<NonNull<[u8]>, AllocError>,
     ) -> Result<NonNull<[u8]>, Refused> {
-        self.add(new.size().saturating_sub(old.size()), limit, new, take)
+        let block = self.add(new.size().saturating_sub(old.size()), limit, new, take)?;
+        self.change_blocks(old.size(), new.size());
+        Ok(block)
+    }
+
+    /// Counts a block of a new size, if it begins or ceases to have bytes.
+    fn change_blocks(&self, old: usize, new: usize) {
+        match (old, new) {
+            (0, 1..) => self.blocks.fetch_add(1, Ordering::Relaxed),
+            (1.., 0) => self.blocks.fetch_sub(1, Ordering::Relaxed),
+            _ => return,
+        };
     }
 
     /// # Safety
@@ -108,6 +120,7 @@ impl Tally {
         // SAFETY: the caller's promise.
         let shrunk = unsafe { alloc.shrink(block, old, new) }?;
         self.bytes.fetch_sub(old.size().saturating_sub(new.size()), Ordering::Relaxed);
+        self.change_blocks(old.size(), new.size());
         Ok(exactly(shrunk, new))
     }
 
@@ -117,7 +130,7 @@ impl Tally {
         // SAFETY: the caller's promise.
         unsafe { alloc.deallocate(block, layout) };
         self.bytes.fetch_sub(layout.size(), Ordering::Relaxed);
-        self.blocks.fetch_sub(1, Ordering::Relaxed);
+        self.change_blocks(layout.size(), 0);
     }
 }
 

@@ -152,7 +152,7 @@ impl Model for Stack {
         let place = self.take(layout)?;
         if let Some(budget) = &mut self.budget {
             budget.add(layout.size());
-            budget.blocks += 1;
+            budget.blocks += usize::from(layout.size() > 0);
         }
         Some(place)
     }
@@ -161,7 +161,7 @@ impl Model for Stack {
         self.give(place, layout);
         if let Some(budget) = &mut self.budget {
             budget.used -= layout.size();
-            budget.blocks -= 1;
+            budget.blocks -= usize::from(layout.size() > 0);
         }
     }
 
@@ -173,6 +173,7 @@ impl Model for Stack {
         let to = self.change(place, old, new)?;
         if let Some(budget) = &mut self.budget {
             budget.add(more);
+            budget.blocks += usize::from(old.size() == 0 && new.size() > 0);
         }
         Some(to)
     }
@@ -181,6 +182,7 @@ impl Model for Stack {
         let to = self.change(place, old, new)?;
         if let Some(budget) = &mut self.budget {
             budget.used -= old.size() - new.size();
+            budget.blocks -= usize::from(old.size() > 0 && new.size() == 0);
         }
         Some(to)
     }
