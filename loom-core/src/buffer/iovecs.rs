@@ -62,8 +62,8 @@ impl IoVecs {
     }
 }
 
-/// One message out of, or into, several buffers: for the calls whose names end in `msg`. The others refuse it, unless it is
-/// of one buffer.
+/// One message from, or into, several buffers: for the calls whose names end in `with`
+/// ([`send_with`](crate::objects::endpoint::Endpoint::send_with), for example). All other calls refuse an array, unless it has one buffer.
 // SAFETY: as for the buffers, which stay in the array.
 unsafe impl<B: Buffer, const N: usize> Buffer for [B; N] {
     #[inline]
