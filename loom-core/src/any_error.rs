@@ -115,7 +115,8 @@ impl Error {
     const fn advice(&self) -> Option<&'static str> {
         Some(match self {
             Error::Post(PostError::Again) => "the deadline of `Cq::post` has passed, or it was not posted by that",
-            Error::Post(PostError::Full) => "take completions: those that are kept hold their places in the queue",
+            Error::Post(PostError::Full) => "poll the queue, or open it for more operations",
+            Error::Post(PostError::Kept) => "take completions with `Cq::poll`, fetch claimed messages, and drop pieces",
             Error::Post(PostError::UnknownPeer) => {
                 "insert its address into the vector that the endpoint was opened with"
             }

@@ -32,6 +32,11 @@ use crate::vocabulary::{Caps, Errno};
 pub enum PostError {
     /// As many operations are in flight as the queue was opened for: poll it and post again.
     Full,
+    /// Slots of the queue that have no operation in flight are held by completions that the queue keeps for
+    /// [`poll`](crate::objects::cq::Cq::poll) and [`wait`](crate::objects::cq::Cq::wait), by claimed messages, or by ended multi-receives with
+    /// pieces out. Progress alone does not free them: take completions, and post again. [`Cq::post`](crate::objects::cq::Cq::post) returns
+    /// this at once.
+    Kept,
     /// The transport is full for the moment: poll the queue and post again.
     #[doc(alias = "FI_EAGAIN")]
     Again,
@@ -115,10 +120,10 @@ pub enum PostError {
 }
 
 impl PostError {
-    /// Whether the same post may succeed after the queue was polled.
+    /// Returns `true` if the same post may succeed after the queue was polled and its completions were taken.
     #[must_use]
     pub const fn is_transient(self) -> bool {
-        matches!(self, PostError::Full | PostError::Again)
+        matches!(self, PostError::Full | PostError::Kept | PostError::Again)
     }
 
     /// The error itself, out of line: a post that is taken puts no error together before a check that may fail.
@@ -165,6 +170,9 @@ impl fmt::Display for PostError {
                 f.write_str("the provider may touch more memory than it is lent: there is an unsafe form")
             }
             PostError::Full => f.write_str("as many operations are in flight as the queue was opened for"),
+            PostError::Kept => f.write_str(
+                "completions that the queue keeps, claims or pieces hold its slots: take them with poll, and post again",
+            ),
             PostError::Again => f.write_str("the transport is full for the moment, poll and post again"),
             PostError::UnknownPeer => f.write_str("the peer is not in the endpoint's address vector"),
             PostError::BeyondContexts { limit } => {

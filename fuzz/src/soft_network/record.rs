@@ -218,7 +218,7 @@ impl Record {
     pub fn assert_refused(&self, error: PostError, life: usize, direction: Direction, places: usize) {
         let queue = self.lives[life].queue;
         match error {
-            PostError::Full => {
+            PostError::Full | PostError::Kept => {
                 let in_flight = self.ops.iter().filter(|op| op.queue == queue).count() + self.claims.len();
                 // Late events of a closed endpoint may take room in the queue's table.
                 let closed = self.lives.iter().any(|life| life.queue == queue && !life.open);

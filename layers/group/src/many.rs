@@ -168,7 +168,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         B: SourceBuffer + TargetBuffer,
     {
         // Never one place for two requests.
-        let room = self.cq().capacity().saturating_sub(self.cq().in_flight() + 1);
+        let room = self.cq().free_slots().saturating_sub(1);
         let pairs = (places.len() / 2).min(room);
         let places = places.get_mut(..pairs * 2).unwrap_or_default();
         self.each(work, places, until, |scope, (peer, message, room)| {

@@ -492,7 +492,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
                         self.waiting += 1;
                         queue.refused_in.set(round);
                     }
-                    if error == PostError::Full {
+                    if matches!(error, PostError::Full | PostError::Kept) {
                         // The queue has no room for any peer.
                         break;
                     }

@@ -335,7 +335,8 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
             if let Err(rejected) = carrier.recv(packet) {
                 let _ = self.idle.push(rejected.buf);
                 // A queue that has no room for them at first never has: the peer would wait for ever.
-                let later = rejected.error.is_transient() && (self.greeted || rejected.error != PostError::Full);
+                let full = matches!(rejected.error, PostError::Full | PostError::Kept);
+                let later = rejected.error.is_transient() && (self.greeted || !full);
                 if later {
                     break;
                 }

@@ -265,6 +265,13 @@ impl<B> OpTable<B> {
         self.capacity() - (self.room.get() + transmits.get() + receives.get()) as usize
     }
 
+    /// Number of operations that can be posted now. Linear in the capacity.
+    #[must_use]
+    pub fn free_slots(&self) -> usize {
+        let free = self.slots.iter().filter(|slot| slot.phase.get() == Phase::Free).count();
+        free.min(self.room.get() as usize)
+    }
+
     /// Whether no operation is admitted before one of those in flight is over, by rule 5.
     pub(crate) fn is_full(&self) -> bool {
         self.room.get() == 0 && !self.has_ghosts()

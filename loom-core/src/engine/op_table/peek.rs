@@ -148,7 +148,7 @@ impl<B> OpTable<B> {
         claims: bool,
         submit: impl FnOnce(Context) -> Result<(), PostError>,
     ) -> Result<OpKey, PostError> {
-        let (key, slot) = self.reserve().ok_or(PostError::Full)?;
+        let (key, slot) = self.reserve().ok_or_else(|| self.no_slot())?;
         slot.endpoint.set(endpoint);
         slot.kind.set(if claims { Kind::PeekClaim } else { Kind::Peek });
         slot.phase.set(Phase::Peeking);

@@ -24,7 +24,7 @@ impl<B> OpTable<B> {
     /// Moves `buf` into a slot, lends it, and hands what it lends to `submit`.
     ///
     /// # Errors
-    /// [`PostError::Full`] when no slot is free, or what `submit` returned; the buffer comes back.
+    /// [`PostError::Full`] or [`PostError::Kept`] when no slot is free, or what `submit` returned; the buffer comes back.
     #[inline]
     pub fn post(
         &self,
@@ -119,7 +119,7 @@ impl<B> OpTable<B> {
         (lend, begin): (impl FnOnce(&mut B) -> L, impl FnOnce(&Slot<B>, &L)),
     ) -> Result<Lending<'_, B, L>, Rejected<B>> {
         let Some((key, slot)) = self.reserve() else {
-            return Err(Rejected { buf, error: PostError::Full });
+            return Err(Rejected { buf, error: self.no_slot() });
         };
         let held = Held { table: self, index: key.index() };
         // SAFETY: rule 2: `reserve` gave the slot to this call. `lend` is user code; `held` cleans up after it.
@@ -180,6 +180,14 @@ impl<B> OpTable<B> {
             })?,
         };
         Some((slot.hold(), slot))
+    }
+
+    /// The reason why [`reserve`](Self::reserve) found no slot: further events may free one, or the user alone can.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn no_slot(&self) -> PostError {
+        let events_may_free_one = self.room.get() == 0 || self.orphans.first().is_some();
+        if events_may_free_one { PostError::Full } else { PostError::Kept }
     }
 
     /// An operation is over: rule 5 admits another one.

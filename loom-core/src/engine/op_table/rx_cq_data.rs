@@ -21,7 +21,7 @@ impl<B> OpTable<B> {
         endpoint: u16,
         submit: impl FnOnce(Context) -> Result<(), PostError>,
     ) -> Result<(), PostError> {
-        let (key, slot) = self.reserve().ok_or(PostError::Full)?;
+        let (key, slot) = self.reserve().ok_or_else(|| self.no_slot())?;
         slot.endpoint.set(endpoint);
         slot.kind.set(Kind::Spare);
         slot.phase.set(Phase::Spare);

@@ -120,13 +120,14 @@ impl<B> OpTable<B> {
         fetches: bool,
         submit: impl FnOnce(&LentValues, Context) -> Result<(), PostError>,
     ) -> Result<OpKey, PostError> {
-        let (key, slot) = self.reserve().ok_or(PostError::Full)?;
+        let (key, slot) = self.reserve().ok_or_else(|| self.no_slot())?;
         let holder = match self.kind {
             ContextKind::Word => slot,
             ContextKind::Space => {
                 let Some((second, holder)) = self.reserve() else {
+                    let error = self.no_slot();
                     self.give_up(key.index(), slot);
-                    return Err(PostError::Full);
+                    return Err(error);
                 };
                 holder.phase.set(Phase::Holds);
                 slot.pieces.set(second.index().into());

@@ -123,13 +123,14 @@ pub(crate) struct CqInner<T: Transport, B: Buffer, S: ?Sized = [Slot<B>]> {
 }
 
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
-    /// How many operations are in flight, and receives that are kept for peers' writes
-    /// ([`Binding::remote_writes`](crate::objects::endpoint::Binding::remote_writes), where the provider asks for them).
+    /// Number of operations in flight, and of receives that are kept for peers' writes
+    /// ([`Binding::remote_writes`](crate::objects::endpoint::Binding::remote_writes), where the provider requires them).
     ///
-    /// A peek counts until it is answered, and the fetch or discard of a claimed message until it has ended. A
-    /// [`Claim`](crate::completion::Claim) that is held in between does not count, but keeps its place in the queue: with claims held,
-    /// posts are refused as [`Full`](crate::error::PostError::Full) before `in_flight` has come to
-    /// [`capacity`](Self::capacity).
+    /// A peek counts until it is answered, and the fetch or discard of a claimed message until it has ended. Three things hold a slot and
+    /// do not count: a completion that the queue keeps for [`poll`](Self::poll) and [`wait`](Self::wait), a
+    /// [`Claim`](crate::completion::Claim), and a multi-receive that has ended with [pieces](Piece) out. They make posts fail
+    /// as [`Kept`](crate::error::PostError::Kept) before `in_flight` has reached [`capacity`](Self::capacity), and
+    /// [`free_slots`](Self::free_slots) leaves them out.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -155,10 +156,43 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         self.body.ops.in_flight()
     }
 
-    /// How many operations can be in flight.
+    /// Number of slots: the most operations that can be in flight.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.body.ops.capacity()
+    }
+
+    /// Number of operations that can be posted now: the slots without operation in flight, completion, claim or piece. Takes time linear in
+    /// the [capacity](Self::capacity).
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::error::PostError;
+    /// use loom_core::{Av, Cq, Domain, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 1)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// bob.recv(Source::Any, vec![0; 5])?;
+    /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    /// while cq.in_flight() > 0 {
+    ///     cq.progress()?;
+    /// }
+    /// // The receive is not in flight any more, and its completion holds the slot.
+    /// assert_eq!(cq.free_slots(), 0);
+    /// let refused = cq.post(vec![0; 5], Forever, |room| bob.recv(Source::Any, room)).unwrap_err();
+    /// assert_eq!(refused.error, PostError::Kept);
+    /// assert!(cq.poll()?.is_some());
+    /// assert_eq!(cq.free_slots(), 1);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn free_slots(&self) -> usize {
+        self.body.ops.free_slots()
     }
 
     /// How many of the provider's events belonged to no operation in flight: late ones of endpoints already closed.

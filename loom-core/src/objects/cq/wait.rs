@@ -263,8 +263,9 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
     }
 
-    /// Drives progress and keeps what completes for later: for the loop around a post that is refused for the moment
-    /// ([`PostError::is_transient`](crate::error::PostError::is_transient)). Says whether anything happened.
+    /// Drives progress and keeps what completes for later: for the loop around a post that is refused as
+    /// [`PostError::Again`](crate::error::PostError::Again). Completions that are kept hold their slots: after
+    /// [`PostError::Kept`](crate::error::PostError::Kept), take them. Returns `true` if anything happened.
     ///
     /// # Errors
     /// - [`CqError::PeerEvents`] if events of peers have to be taken first
@@ -431,9 +432,9 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 }
 
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
-    /// Posts a buffer until it is taken: as long as that is refused for the moment
-    /// ([`PostError::is_transient`]), this drives progress and posts again. What completes meanwhile is kept for
-    /// [`poll`](Self::poll) and [`wait`](Self::wait).
+    /// Posts a buffer until it is taken: as long as that is refused for the moment, this drives progress and posts again. What
+    /// completes meanwhile is kept for [`poll`](Self::poll) and [`wait`](Self::wait), and holds its slot until it is taken. If that
+    /// leaves no slot, this returns [`PostError::Kept`] at once: take completions, and call again.
     ///
     /// Over a fabric a first message may be refused thousands of times, until a connection is there.
     ///
@@ -454,7 +455,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// ```
     ///
     /// # Errors
-    /// The last refusal, with the buffer: one that is not for the moment, or when the deadline has passed, or when the queue cannot go
+    /// The last refusal, with the buffer: one that progress does not end, or when the deadline has passed, or when the queue cannot go
     /// on ([`progress`](Self::progress) says why).
     #[inline]
     pub fn post(
@@ -488,8 +489,8 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// Whether to post again.
     #[cold]
     fn goes_on(&self, error: PostError, until: &mut impl Deadline) -> bool {
-        // Progress first: the deadline may count looks.
-        error.is_transient() && self.progress().is_ok() && !until.passed()
+        // Progress keeps completions, and frees no slot. It comes first: the deadline may count looks.
+        error.is_transient() && error != PostError::Kept && self.progress().is_ok() && !until.passed()
     }
 
     /// As [`wait`](Self::wait), where a deadline that has passed is an error.

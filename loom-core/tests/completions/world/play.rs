@@ -194,7 +194,9 @@ impl World<'_, '_, '_> {
         match (error, note) {
             (PostError::Again, Some(Err(Refusal::Again))) => {}
             (PostError::Errno(errno), Some(Err(Refusal::Errno(refused)))) => assert_eq!(errno, refused),
-            (PostError::Full, None) => assert!(in_table + kept >= DEPTH || self.closed, "{in_table} and {kept} fit"),
+            (PostError::Full | PostError::Kept, None) => {
+                assert!(in_table + kept >= DEPTH || self.closed, "{in_table} and {kept} fit");
+            }
             (PostError::NotGranted(caps), None) => {
                 assert!(caps == Caps::MULTI_RECV && what == Posting::MultiReceive);
                 assert!(self.setting.prefixes || self.setting.consumes);

@@ -99,7 +99,7 @@ fn a_claim_is_fetched_under_its_peeks_context() {
         let (claim, context) = claim(&table);
         assert_eq!(table.in_flight(), 0, "the peek is over");
         let full = table.put(0, TX, ledger.buffer(1)).unwrap_err();
-        assert_eq!(full.error, PostError::Full, "the slot is the claim's");
+        assert_eq!(full.error, PostError::Kept, "the slot is the claim's");
         drop(full);
         // Refused, it stands.
         let rejected = table.post_claim(0, claim, ledger.buffer(4), |_, _| Err(PostError::Again)).unwrap_err();

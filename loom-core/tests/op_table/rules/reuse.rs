@@ -42,7 +42,7 @@ fn pointers_of_a_closed_endpoint_keep_their_slot_until_their_event() {
     let ledger = Ledger::new();
     let (key, context) = table.put(1, TX, ledger.buffer(1)).unwrap();
     table.close_endpoint(1);
-    assert_eq!(table.put(2, TX, ledger.buffer(1)).unwrap_err().error, PostError::Full, "the completion is kept");
+    assert_eq!(table.put(2, TX, ledger.buffer(1)).unwrap_err().error, PostError::Kept, "the completion is kept");
     assert_cancelled(&taken(table.take(key)));
     assert_eq!(table.put(2, TX, ledger.buffer(1)).unwrap_err().error, PostError::Full, "the event may still come");
     assert!(matches!(complete(&table, &success(context, 1)), Resolution::Stale));

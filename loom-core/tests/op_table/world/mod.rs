@@ -228,6 +228,18 @@ impl<const N: usize> World<N> {
         }
     }
 
+    /// Number of empty slots that rule 5 admits.
+    fn free_slots(&self) -> usize {
+        let in_flight = self.those_in_flight().count();
+        (N - in_flight).saturating_sub((self.parked_count() + self.orphans.len()).max(self.ghosts))
+    }
+
+    /// Error of a post that finds no slot.
+    fn no_slot(&self) -> PostError {
+        let by_events = self.those_in_flight().count() + self.ghosts >= N || !self.orphans.is_empty();
+        if by_events { PostError::Full } else { PostError::Kept }
+    }
+
     pub(crate) fn apply(&mut self, action: Action) {
         match action {
             Action::Post { direction, endpoint } => self.post(direction, endpoint),
@@ -312,7 +324,7 @@ impl<const N: usize> World<N> {
         });
         if !self.expect_slot() {
             let rejected = result.expect_err("no slot is free");
-            assert_eq!((rejected.buf.id, rejected.error, context), (buffer, PostError::Full, None));
+            assert_eq!((rejected.buf.id, rejected.error, context), (buffer, self.no_slot(), None));
             return;
         }
         let key = result.expect("a slot is free");
@@ -348,7 +360,7 @@ impl<const N: usize> World<N> {
         // An orphan that was taken for it is a free slot from now on.
         let expected = self.expect_slot();
         assert_eq!(asked, expected);
-        assert_eq!(rejected.error, if expected { PostError::Again } else { PostError::Full });
+        assert_eq!(rejected.error, if expected { PostError::Again } else { self.no_slot() });
     }
 
     fn event(&mut self, op: usize, said: Said) -> Event {
@@ -460,6 +472,7 @@ impl<const N: usize> World<N> {
         const LAST: usize = 8;
         assert_eq!(self.table.in_flight(), self.those_in_flight().count());
         assert!(self.table.in_flight() + self.ghosts <= N, "rule 5");
+        assert_eq!(self.table.free_slots(), self.free_slots());
         assert_eq!(self.table.strays(), self.strays);
         assert_eq!(self.table.capacity(), N);
         let last = self.ops.len().saturating_sub(LAST);
