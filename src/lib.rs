@@ -78,9 +78,9 @@ pub use loom_core::Yielding;
 pub use loom_core::soft::{Network, NetworkAttr, Soft};
 pub use loom_core::{
     Access, Av, AvAttr, Binding, Buffer, Caps, Completion, Counted, Counter, CounterAttr, Cq, CqAttr, Deadline, Domain,
-    Done, Endpoint, EndpointAddr, Eq, EqAttr, EqEvent, Errno, Error, Forever, Hints, ImmediateData, Info, Mr, MrAttr,
-    MsgEndpoint, OpKey, Peer, Piece, PostError, RemoteRegion, Scope, Source, SourceBuffer, Spins, Tag, TagMatch,
-    TargetBuffer, ThePeer, Transfer, Transport, scope,
+    Done, Driving, Endpoint, EndpointAddr, Eq, EqAttr, EqEvent, Errno, Error, Forever, Hints, ImmediateData, Info, Mr,
+    MrAttr, MsgEndpoint, OpKey, Peer, Piece, PostError, RemoteRegion, Scope, Source, SourceBuffer, Spins, Tag,
+    TagMatch, TargetBuffer, ThePeer, Transfer, Transport, scope,
 };
 
 #[cfg(feature = "libfabric")]

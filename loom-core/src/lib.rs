@@ -184,7 +184,7 @@ pub use objects::counter::{Counter, CounterAttr};
 pub use objects::cq::{Cq, CqAttr, Piece};
 #[cfg(feature = "std")]
 pub use objects::deadline::Yielding;
-pub use objects::deadline::{Deadline, Forever, Spins};
+pub use objects::deadline::{Deadline, Driving, Forever, Spins};
 pub use objects::domain::Domain;
 pub use objects::endpoint::{Binding, Endpoint, MsgEndpoint, Source, ThePeer};
 pub use objects::eq::{Eq, EqAttr, EqEvent};

@@ -86,13 +86,9 @@ impl Node {
     /// Sleeps until there is a completion.
     fn next(&self) -> Completion<'static, Bytes> {
         let begin = Instant::now();
-        loop {
-            let completion = self.cq.poll_for(LIMIT).unwrap();
-            assert!(begin.elapsed() < LIMIT / 2, "the sleeper was not woken up");
-            if let Some(completion) = completion {
-                return completion;
-            }
-        }
+        let completion = self.cq.poll_until(begin + LIMIT).unwrap();
+        assert!(begin.elapsed() < LIMIT / 2, "the sleeper was not woken up");
+        completion.expect("no signaller wakes it")
     }
 
     /// Sleeps until an operation has ended: how many bytes, and its buffer.

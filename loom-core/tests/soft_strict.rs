@@ -8,7 +8,7 @@ use loom_core::completion::{Completion, Done, RemoteEvent};
 use loom_core::error::{OpenError, PostError};
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr};
+use loom_core::objects::cq::{Cq, CqAttr, CqError};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Binding, Source};
 use loom_core::objects::info::{Hints, Info};
@@ -17,7 +17,7 @@ use loom_core::objects::options::{CompletionLevel, SendOptions};
 use loom_core::objects::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, ImmediateData, MemoryKey, MsgOrder, RemoteAddr, Tag};
-use loom_core::{Endpoint, OpKey, Peer};
+use loom_core::{Driving, Endpoint, OpKey, Peer, Spins};
 
 type Bytes = Box<[u8]>;
 type Side = Endpoint<'static, Soft<'static>, Bytes>;
@@ -79,7 +79,7 @@ impl World {
     fn ends(&self, side: &Side, key: OpKey) -> Option<Done<Bytes>> {
         (0..50).find_map(|_| {
             self.poll_both();
-            side.cq().wait(key, loom_core::Spins(1)).unwrap()
+            side.cq().wait(key, Spins(1)).unwrap()
         })
     }
 
@@ -234,6 +234,38 @@ fn the_first_post_to_a_peer_waits_until_both_have_polled() {
             assert_eq!(post(world, &region.remote()), Ok(()), "one meets a peer once");
         });
     }
+}
+
+#[test]
+fn calls_on_one_queue_need_the_other_queue_of_the_thread() {
+    over_both(|strict, world| {
+        let (here, there) = (world.a.cq(), world.b.cq());
+        let (looks, region) = (|| Spins(1000), world.region(PEERS));
+        let again = if strict { Err(PostError::Again) } else { Ok(()) };
+        assert_eq!(here.retry(looks(), || world.a.inject(world.to_b, &[1])), again);
+        let posted = here.post(bytes(8), looks(), |buf| world.a.send(world.to_b, buf));
+        assert_eq!(posted.map(drop).map_err(|rejected| rejected.error), again);
+        here.retry(Driving::new(looks(), || there.progress()), || world.a.inject(world.to_b, &[1])).unwrap();
+        let read = |buf| world.a.read(world.to_b, &region.remote(), 0, buf);
+        let key = here.post(bytes(8), Driving::new(looks(), || there.progress()), read).unwrap();
+        let waited = here.wait(key, looks()).unwrap();
+        assert_eq!(waited.is_none(), strict);
+        let done = waited.unwrap_or_else(|| here.finish(key, Driving::new(looks(), || there.progress())).unwrap());
+        assert_eq!(*done.into_buf(), [0; 8]);
+    });
+}
+
+#[test]
+fn driving_a_queue_that_cannot_go_on_ends_a_wait_with_its_error() {
+    let world = World::open(&network(true).info());
+    let key = world.a.recv(Source::Any, bytes(8)).unwrap();
+    let mut calls = 0;
+    let mut until = Driving::new(Spins(1000), || {
+        calls += 1;
+        if calls < 3 { Ok(true) } else { Err(CqError::PeerEvents) }
+    });
+    assert!(world.a.cq().wait(key, &mut until).unwrap().is_none());
+    assert_eq!((until.result(), calls), (Err(CqError::PeerEvents), 3));
 }
 
 #[test]

@@ -52,7 +52,8 @@
 //! Much of that is more than libfabric's providers give. A strict network ([`NetworkAttr::strict`]; with the feature `std` the
 //! environment variable `LOOM_STRICT=1` makes all networks of a program strict) behaves like the least of the providers that the
 //! tests run over: `shm`, `tcp;ofi_rxm`, `net`/`tcp`, `sockets` and `udp;ofi_rxd`, of libfabric 1.17 and 2.5. A program that runs over
-//! it asks for what it needs ([`Network::query`]), posts again what is refused for the moment, and polls both sides.
+//! it asks for what it needs ([`Network::query`]), posts again what is refused for the moment, and polls both sides. If these have queues
+//! of their own on one thread, a post or wait on one queue drives the other by [`Driving`](crate::Driving).
 //!
 //! ```
 //! # #[cfg(feature = "std")] {

@@ -9,6 +9,7 @@ use core::time::Duration;
 
 use super::{Completion, Cq, CqError};
 use crate::buffer::Buffer;
+use crate::objects::deadline::Deadline;
 use crate::transport::{Signals, Transport};
 use crate::vocabulary::{Errno, WaitObj};
 
@@ -61,7 +62,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         if let Some(completion) = self.poll()? {
             return Ok(Some(completion));
         }
-        let mut left = i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
+        let mut left = milliseconds(time);
         while !self.body.signalled.take() && left > 0 {
             let now = if self.body.has_signallers.get() { left.min(SLICE) } else { left };
             // SAFETY: the queue is open until its last handle is dropped (C1), this thread is its only user (C5) but for signals
@@ -73,6 +74,59 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             left -= now;
         }
         Ok(None)
+    }
+
+    /// The next completion, for which it sleeps until the deadline at most. `Ok(None)` means that the deadline has passed, or that a
+    /// [`Signaller`] has woken the thread: a wake-up of the system or of the provider without a completion ends no sleep here.
+    ///
+    /// A sleep takes the time that is left until the deadline ([`Deadline::left`]). A deadline without such a time, as
+    /// [`Driving`](crate::Driving) and [`Spins`](crate::Spins), is looked at every 20 milliseconds.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use std::time::{Duration, Instant};
+    ///
+    /// use loom_core::allocator_api2::alloc::Global;
+    /// use loom_core::{Av, Completion, Cq, CqAttr, Domain, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let av = Av::open(&domain, 2)?;
+    /// // Some transports have nothing to sleep on.
+    /// if let Ok(cq) = Cq::open_in(&domain, CqAttr::new(16).with_fd(), Global) {
+    ///     # let bob = cq.endpoint(&av)?;
+    ///     # let to_bob = av.insert(&bob.address()?)?;
+    ///     bob.recv(Source::Any, vec![0; 5])?;
+    ///     let soon = Instant::now() + Duration::from_millis(1);
+    ///     assert!(cq.poll_until(soon)?.is_none() && Instant::now() >= soon);
+    ///     cq.retry(Forever, || bob.inject(to_bob, b"hello"))?;
+    ///     let Some(Completion::Op(done)) = cq.poll_until(Forever)? else { panic!("no message") };
+    ///     assert_eq!(done.into_buf(), b"hello");
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`poll_for`](Self::poll_for).
+    #[doc(alias = "fi_cq_sread")]
+    pub fn poll_until(&self, mut until: impl Deadline) -> Result<Option<Completion<'m, B>>, CqError> {
+        if self.body.wait == WaitObj::NONE {
+            return Err(CqError::NotOpenedFor);
+        }
+        loop {
+            if let Some(completion) = self.poll()? {
+                return Ok(Some(completion));
+            }
+            if self.body.signalled.take() || until.passed() {
+                return Ok(None);
+            }
+            let left = until.left().map_or(SLICE, milliseconds);
+            let now = if self.body.has_signallers.get() { left.min(SLICE) } else { left };
+            // SAFETY: as in `poll_for`.
+            unsafe { T::cq_sleep(&self.body.tx, now) }.map_err(CqError::Queue)?;
+        }
     }
 
     /// The file descriptor that becomes readable when the queue may have something, for a program that sleeps on many.
@@ -142,6 +196,11 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     }
 }
 
+/// A time in whole milliseconds, rounded up.
+fn milliseconds(time: Duration) -> i32 {
+    i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+}
+
 /// Whether a [`Signaller`] has signalled, and no sleeper was told of it yet.
 #[derive(Debug)]
 pub(super) struct Signalled(AtomicBool);
@@ -197,8 +256,8 @@ pub struct Signaller<'q, T: Signals> {
 }
 
 impl<T: Signals> Signaller<'_, T> {
-    /// Ends [`Cq::poll_for`](super::Cq::poll_for), which returns `Ok(None)`; if no thread sleeps, it is the next one that
-    /// does not sleep. Signals that come meanwhile are one. What this thread did before, the sleeper sees afterwards.
+    /// Ends [`Cq::poll_for`](super::Cq::poll_for) and [`Cq::poll_until`](super::Cq::poll_until), which return `Ok(None)`; if no thread
+    /// sleeps, it is the next one that does not sleep. Signals that come meanwhile are one. What this thread did before, the sleeper sees afterwards.
     ///
     /// The queue's file descriptor becomes readable, too, and [`Cq::may_sleep`](super::Cq::may_sleep) says once that the
     /// program may not sleep.

@@ -2,14 +2,14 @@
 
 #![allow(unsafe_code, reason = "sleeps on a file descriptor by the system's own call")]
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use loom_core::completion::Completion;
 use loom_core::error::OpenError;
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr, CqError};
-use loom_core::objects::deadline::Deadline;
+use loom_core::objects::deadline::{Deadline, Spins};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
@@ -27,6 +27,7 @@ use crate::posting::{one_sleep, or_less};
 pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![
         ("sleeping_ends_when_the_time_is_over", MSG, sleeping_ends_when_the_time_is_over),
+        ("sleeping_ends_at_the_deadline_whatever_wakes_it", MSG, sleeping_ends_at_the_deadline_whatever_wakes_it),
         ("sleeping_ends_with_a_completion", MSG, sleeping_ends_with_a_completion),
         ("a_program_may_sleep_on_the_descriptor_of_an_idle_queue", MSG, a_program_may_sleep_on_an_idle_queue),
         ("what_was_not_opened_for_it_is_not_slept_on", MSG, what_was_not_opened_for_it_is_not_slept_on),
@@ -99,6 +100,42 @@ fn sleeping_ends_when_the_time_is_over<T: Transport + 'static>(info: &Info<T>) {
         }
         assert!(begin.elapsed() < LIMIT);
         assert!(pair.cq.poll_for(Duration::ZERO).or_cut("the queue works").is_none());
+    });
+}
+
+/// Interrupts the calling thread by signals of the system while `sleep` runs.
+fn interrupted<R>(sleep: impl FnOnce() -> R) -> R {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: a handler of no flags and an empty mask, in memory of zeros, is one.
+    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+    action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
+    // SAFETY: the handler does nothing, so any thread may run it at any time.
+    assert_eq!(unsafe { libc::sigaction(libc::SIGUSR2, &raw const action, core::ptr::null_mut()) }, 0);
+    // SAFETY: takes no argument.
+    let sleeper = unsafe { libc::pthread_self() };
+    let (over, is_over) = channel::<()>();
+    std::thread::scope(|threads| {
+        threads.spawn(move || {
+            while is_over.recv_timeout(Duration::from_millis(2)) == Err(RecvTimeoutError::Timeout) {
+                // SAFETY: the sleeper outlives the scope, which waits for this thread.
+                assert_eq!(unsafe { libc::pthread_kill(sleeper, libc::SIGUSR2) }, 0);
+            }
+        });
+        let slept = sleep();
+        drop(over);
+        slept
+    })
+}
+
+fn sleeping_ends_at_the_deadline_whatever_wakes_it<T: Transport + 'static>(info: &Info<T>) {
+    on_sleepy_pair(info, |pair| {
+        let deadline = Instant::now() + Duration::from_millis(60);
+        let slept = interrupted(|| pair.cq.poll_until(deadline)).or_cut("the queue works");
+        assert!(slept.is_none() && Instant::now() >= deadline);
+        assert!(deadline.elapsed() < LIMIT / 2, "{:?} late", deadline.elapsed());
+        assert!(pair.cq.poll_until(deadline).or_cut("the queue works").is_none(), "it has passed");
+        // A deadline without a known time is looked at after each of some short sleeps.
+        assert!(pair.cq.poll_until(Spins(2)).or_cut("the queue works").is_none());
     });
 }
 

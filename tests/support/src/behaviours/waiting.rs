@@ -4,16 +4,20 @@ use std::time::{Duration, Instant};
 
 use loom_core::completion::Completion;
 use loom_core::error::PostError;
-use loom_core::objects::cq::{CqAttr, CqError};
-use loom_core::objects::deadline::Deadline;
-use loom_core::objects::deadline::Spins;
+use loom_core::objects::av::Av;
+use loom_core::objects::cq::{Cq, CqAttr, CqError};
+use loom_core::objects::deadline::{Deadline, Driving, Spins};
+use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Errno, Tag};
 
 use crate::behaviours::needs::{Behaviour, MSG, tags};
-use crate::behaviours::pair::{OrCut, Pair, is_strict, is_tested, limit, on_pair, on_pair_with, pattern, room};
+use crate::behaviours::pair::{
+    Bytes, LIMIT, OrCut, Pair, is_strict, is_tested, limit, most, on_pair, on_pair_with, pattern, retry, room,
+};
+use crate::memory::allocator;
 use crate::posting::or_less;
 
 pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
@@ -29,6 +33,8 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         ("cancel_leaves_other_receives_alone", MSG, cancel_leaves_other_receives_alone),
         ("cancelled_sends_make_room_for_others", MSG, cancelled_sends_make_room_for_others),
         ("full_queue_gives_the_buffer_back", MSG, full_queue_gives_the_buffer_back),
+        ("completions_that_hold_all_slots_end_a_post", MSG, completions_that_hold_all_slots_end_a_post),
+        ("two_queues_of_one_thread_are_driven_together", MSG, two_queues_of_one_thread_are_driven_together),
         ("each_direction_has_a_queue_of_its_own", MSG, each_direction_has_a_queue_of_its_own),
         ("one_queue_can_be_polled_by_direction", MSG, one_queue_can_be_polled_by_direction),
         ("many_endpoints_share_a_queue", MSG, many_endpoints_share_a_queue),
@@ -213,6 +219,77 @@ fn full_queue_gives_the_buffer_back<T: Transport + 'static>(info: &Info<T>) {
         assert_eq!(pair.finish(keys[1]).0, pattern(8, 1));
         pair.finish(sent);
     });
+}
+
+fn completions_that_hold_all_slots_end_a_post<T: Transport + 'static>(info: &Info<T>) {
+    const DEPTH: usize = 4;
+    on_pair_with(info, CqAttr::new(DEPTH), |pair| {
+        pair.warm_up();
+        for round in 0..3 {
+            for _ in 0..DEPTH {
+                pair.b.recv(Source::Any, room(8)).expect("there is a slot");
+            }
+            assert_eq!((pair.cq.in_flight(), pair.cq.free_slots()), (DEPTH, 0));
+            retry(pair.cq, || pair.a.inject(pair.to_b, &pattern(8, round)));
+            // All slots have operations in flight. One completes, and its completion holds the slot.
+            let rejected = pair.cq.post(pattern(8, 9), limit(), |buf| pair.b.recv(Source::Any, buf)).expect_err("full");
+            assert_eq!((rejected.error, &*rejected.buf), (PostError::Kept, &*pattern(8, 9)));
+            for message in 1..DEPTH {
+                retry(pair.cq, || pair.a.inject(pair.to_b, &pattern(8, round + message)));
+            }
+            let mut deadline = limit();
+            while pair.cq.in_flight() > 0 {
+                assert!(!deadline.passed(), "the messages arrive");
+                pair.cq.progress().or_cut("the queue works");
+            }
+            assert_eq!(pair.cq.free_slots(), 0, "completions hold the slots");
+            let begin = Instant::now();
+            let rejected = pair.cq.post(pattern(8, 9), limit(), |buf| pair.b.recv(Source::Any, buf)).expect_err("full");
+            assert_eq!((rejected.error, &*rejected.buf), (PostError::Kept, &*pattern(8, 9)));
+            assert!(begin.elapsed() < LIMIT / 2, "{:?}", begin.elapsed());
+            // Each completion that is taken makes room for one operation.
+            for message in 0..DEPTH {
+                let Some(Completion::Op(done)) = pair.cq.poll().or_cut("the queue works") else { panic!("it is kept") };
+                done.result().or_cut("the message arrives");
+                assert_eq!(done.into_buf(), pattern(8, round + message), "in their order");
+                assert_eq!(pair.cq.free_slots(), message + 1);
+            }
+        }
+        pair.warm_up();
+    });
+}
+
+fn two_queues_of_one_thread_are_driven_together<T: Transport + 'static>(info: &Info<T>) {
+    let domain = Domain::open(info).expect("domain");
+    let av = Av::open_in(&domain, 8, allocator()).expect("address vector");
+    let queues: [Cq<'_, T, Bytes>; 2] = [0; 2].map(|_| Cq::open_in(&domain, 16, allocator()).expect("queue"));
+    let sides = queues.each_ref().map(|cq| cq.endpoint(&av).expect("endpoint"));
+    let peers = sides.each_ref().map(|side| av.insert(&side.address().expect("address")).expect("in the vector"));
+    let progress = |at: usize| queues[at].progress();
+    // The first post of each direction needs a connection, and a long message needs both sides until it has ended.
+    for (round, len) in [8, LONG, 8].into_iter().enumerate() {
+        for (from, to) in [(0, 1), (1, 0)] {
+            let (here, there) = (&queues[from], &queues[to]);
+            let len = most(info, len);
+            let until = Driving::new(limit(), || progress(from));
+            let received = there.post(room(len), until, |buf| sides[to].recv(Source::Any, buf));
+            let received = received.map_err(|rejected| rejected.error).or_cut("the receive is posted");
+            let until = Driving::new(limit(), || progress(to));
+            let sent = here.post(pattern(len, round), until, |buf| sides[from].send(peers[to], buf));
+            let sent = sent.map_err(|rejected| rejected.error).or_cut("the send is posted");
+            let mut until = Driving::new(limit(), || progress(to));
+            here.finish(sent, &mut until).or_cut("the send ends").result().or_cut("the message is sent");
+            assert_eq!(until.result(), Ok(()));
+            let done = there.finish(received, Driving::new(limit(), || progress(from))).or_cut("the receive ends");
+            assert!(done.into_buf() == pattern(len, round), "the message arrives");
+            let until = Driving::new(limit(), || progress(to));
+            let injected = here.retry(until, || sides[from].inject(peers[to], b"short"));
+            injected.or_cut("the message is injected");
+            let received = sides[to].recv(Source::Any, room(5)).expect("there is room");
+            let done = there.finish(received, Driving::new(limit(), || progress(from))).or_cut("the receive ends");
+            assert_eq!(*done.into_buf(), *b"short");
+        }
+    }
 }
 
 fn each_direction_has_a_queue_of_its_own<T: Transport + 'static>(info: &Info<T>) {
