@@ -43,10 +43,23 @@ packages() {
 
 libfabric() { packages gcc libfabric-dev libclang-dev pkg-config; }
 
+# Runs a command that may print nothing for minutes: prints a line every 30 s.
+patiently() {
+    local what=$1 begin=$SECONDS ticker status=0
+    shift
+    # The sleeping process does not hold the output open. The loop ends with the script.
+    while sleep 30 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do echo "... $what: $((SECONDS - begin)) s"; done &
+    ticker=$!
+    "$@" || status=$?
+    kill "$ticker" 2>/dev/null || true
+    wait "$ticker" 2>/dev/null || true
+    return "$status"
+}
+
 # Examples and the command as the step `test` builds them: what they do is looked at, not how fast.
 EXAMPLES=target/debug/examples
 COMMAND=target/debug/loom
-examples_and_command() { cargo build --locked --quiet --workspace --features "$FEATURES" --examples --bins; }
+examples_and_command() { patiently "building examples and the command" cargo build --locked --quiet --workspace --features "$FEATURES" --examples --bins; }
 
 # The day of the year: among all steps, what takes too long for each time has its turn by it.
 DAY=$((10#$(date +%j)))

@@ -9,7 +9,7 @@ step_test() { # the tests, over the software transport and every software provid
     tested cargo test --locked --workspace --features "$FEATURES" --doc >"$log" 2>&1 &
     docs=$!
     (programs cargo test --locked --workspace --features "$FEATURES") || failed="the test programs"
-    wait "$docs" || failed+=" the programs of the documentation"
+    patiently "the programs of the documentation" wait "$docs" || failed+=" the programs of the documentation"
     cat "$log"
     rm "$log"
     [ -z "$failed" ] || die "$failed"
