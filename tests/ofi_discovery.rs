@@ -6,6 +6,7 @@
 use std::net::SocketAddr;
 use std::process::Command;
 
+use loom_core::Error;
 use loom_core::error::OpenError;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::info::{Hints, Info};
@@ -18,7 +19,7 @@ use loom_fabric::ofi::{Local, Ofi, QueryError, Shared, headers_version, library_
 fn all(hints: &Hints<'_>) -> Vec<Info<Ofi<Local>>> {
     match Ofi::<Local>::query(hints) {
         Ok(infos) => infos.collect(),
-        Err(QueryError::NoMatch) => Vec::new(),
+        Err(error) if error.is_no_match() => Vec::new(),
         Err(error) => panic!("{error}"),
     }
 }
@@ -325,4 +326,38 @@ fn parameters_say_what_they_are_for_and_what_they_are_set_to() {
     let said = String::from_utf8_lossy(&child.stdout);
     assert!(child.status.success() && said.contains("value: Some(Some(\"warn\"))"), "{said}");
     println!("libfabric {}: {} parameters", library_version(), found.iter().len());
+}
+
+/// An error repeats the name, and lists those that exist.
+#[test]
+fn unknown_names_are_repeated_beside_those_that_exist() {
+    let refused = |hints: &Hints<'_>| Ofi::<Local>::query(hints).map(drop).unwrap_err();
+    for name in ["tpc;ofi_rxm", "tcp;rxm"] {
+        let error = refused(&Hints { provider: Some(name), ..Hints::default() });
+        let text = error.to_string();
+        assert!(matches!(error, QueryError::UnknownProvider(_)) && error.is_no_match(), "{error:?}");
+        assert!(text.contains(name) && text.contains("tcp") && text.contains("shm"), "{text}");
+        let text = Error::from(error).to_string();
+        assert!(text.contains(name), "{text}");
+    }
+    let long = "x".repeat(200);
+    let text = refused(&Hints { provider: Some(&long), ..Hints::default() }).to_string();
+    assert!(text.contains("xxx…`") && text.len() < 1000, "{text}");
+    for provider in ["tcp;ofi_rxm", "sockets", "udp;ofi_rxd", "net", "tcp"] {
+        if all(&of(provider)).is_empty() {
+            continue;
+        }
+        for (node, listen) in [("no-such-host.invalid", false), ("no-such-host.invalid", true)] {
+            let hints = Hints { node: Some(node), service: Some("4711"), listen, ..of(provider) };
+            let error = refused(&hints);
+            let text = error.to_string();
+            println!("{provider} {listen}: {text}");
+            assert!(matches!(error, QueryError::UnknownNode { .. }) && error.is_no_match(), "{provider}: {error:?}");
+            assert!(text.contains(node) && (!listen || text.contains("127.0.0.1")), "{provider}: {text}");
+            assert!(Error::from(error).to_string().contains(node));
+        }
+        // The provider exists: more is asked of it than it has.
+        let caps = Hints { caps: Caps::MSG | Caps::from_bits_retain(1 << 62), ..of(provider) };
+        assert_eq!(refused(&caps), QueryError::NoMatch, "{provider}");
+    }
 }

@@ -17,12 +17,12 @@ use loom_core::profiles::{
 };
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::{AtomicOp, Caps, Datatype, EndpointType, MsgOrder, Progress, TxAttributes, Version};
-use loom_fabric::ofi::{Local, Ofi, QueryError, library_version};
+use loom_fabric::ofi::{Local, Ofi, library_version};
 
 fn all(hints: &Hints<'_>) -> Vec<Info<Ofi<Local>>> {
     match Ofi::<Local>::query(hints) {
         Ok(infos) => infos.collect(),
-        Err(QueryError::NoMatch) => Vec::new(),
+        Err(error) if error.is_no_match() => Vec::new(),
         Err(error) => panic!("{error}"),
     }
 }

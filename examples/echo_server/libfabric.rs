@@ -17,7 +17,7 @@ use loom_core::objects::eq::{ConnectionRequest, EndpointId, Eq, EqAttr, EqEvent}
 use loom_core::objects::info::{Hints, Info};
 use loom_core::transport::connected::Fid;
 use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointType, WaitObj};
-use loom_fabric::ofi::{Local, Ofi, QueryError};
+use loom_fabric::ofi::{Local, Ofi};
 use tokio::net::TcpListener;
 use tokio::select;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -130,7 +130,7 @@ fn hints() -> Hints<'static> {
 fn find(hints: &Hints<'_>) -> Result<Info<Tcp>, Failure> {
     match Tcp::query(hints) {
         Ok(mut infos) => infos.next(),
-        Err(QueryError::NoMatch) => None,
+        Err(error) if error.is_no_match() => None,
         Err(error) => return Err(error.into()),
     }
     .ok_or_else(|| Failure::Failed("libfabric has no connections over `tcp` at this address".into()))

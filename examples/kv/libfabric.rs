@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use loom_async::tokio::run;
 use loom_core::vocabulary::{AddressFormat, EndpointAttributes, EndpointType};
 use loom_core::{Domain, Hints, Info};
-use loom_fabric::ofi::{Local, Ofi, QueryError};
+use loom_fabric::ofi::{Local, Ofi};
 use tokio::net::TcpListener;
 use tokio::select;
 use tokio::sync::oneshot;
@@ -108,7 +108,7 @@ fn find(provider: &str, here: IpAddr) -> Result<Info<Fabric>, Failure> {
 fn first(hints: &Hints<'_>) -> Result<Info<Fabric>, Failure> {
     match Fabric::query(hints) {
         Ok(mut infos) => infos.next(),
-        Err(QueryError::NoMatch) => None,
+        Err(error) if error.is_no_match() => None,
         Err(error) => return Err(error.into()),
     }
     .ok_or_else(|| {

@@ -23,7 +23,7 @@ use crate::tagged::wire::WireError;
 use crate::tagged::{AddLinkError, CreditError, LinkError, SequenceError};
 use crate::transport::{EndpointError, Transport};
 use crate::updates::UpdateError;
-use crate::vocabulary::{AddressError, Errno};
+use crate::vocabulary::{AddressError, Errno, Excerpt};
 
 /// Any error of loom's: every other one turns into it by `?`.
 ///
@@ -93,7 +93,7 @@ pub enum Error {
     Profile(ProfileError),
     /// A network of the software transport does not offer what the hints ask for.
     Offer(NotOffered),
-    /// The provider said no to something else.
+    /// The transport refused something else.
     Provider(Errno),
     /// Bytes of a peer that are no packet of tagged messages.
     Wire(WireError),
@@ -101,6 +101,13 @@ pub enum Error {
     Full(&'static str),
     /// Something was asked for that cannot be: the text says why.
     Invalid(&'static str),
+    /// A name in the hints is unknown.
+    Unknown {
+        /// Kind of the name: provider, host.
+        what: &'static str,
+        /// The name.
+        name: Excerpt,
+    },
     /// A call of the operating system failed.
     System {
         /// Its name.
@@ -125,6 +132,7 @@ impl Error {
             }
             Error::Post(PostError::NotRegistered) => "wrap the buffer in `Registered`",
             Error::Open(OpenError::OutOfMemory) => "`layout` says how much each object takes",
+            Error::Queue(CqError::UnknownKey) => "take a completion from `Cq::poll` or by `Cq::finish`, not by both",
             Error::Open(OpenError::TooManyEndpoints) => "`CqAttr::endpoints` says how many a queue has places for",
             Error::Queue(CqError::PeerEvents | CqError::PiecesOut) => "call `Cq::poll`",
             Error::Queue(CqError::Driven) => "wait for a future of its driver",
@@ -134,6 +142,7 @@ impl Error {
                 "`Hints::of_profile` asks for what the profile says; an info that differs needs another profile"
             }
             Error::Arrivals(ArrivalsError::Full) => "`Arrivals::open` says how many can wait",
+            Error::Unknown { .. } => "`loom info` lists the providers and the addresses of this host",
             Error::StillReached => "close the domain's endpoints first, or use `close_finished`",
             _ => return None,
         })
@@ -161,10 +170,11 @@ impl fmt::Display for Error {
             Error::Layout(error) => error.fmt(f),
             Error::Profile(error) => error.fmt(f),
             Error::Offer(error) => error.fmt(f),
-            Error::Provider(errno) => write!(f, "the provider refused: {errno}"),
+            Error::Provider(errno) => write!(f, "the transport refused: {errno}"),
             Error::Wire(error) => error.fmt(f),
             Error::Full(what) => write!(f, "full: {what}"),
             Error::Invalid(why) => f.write_str(why),
+            Error::Unknown { what, name } => write!(f, "the {what} `{name}` is unknown here"),
             Error::System { call, errno } => write!(f, "{call} failed: {errno}"),
         }?;
         self.advice().map_or(Ok(()), |advice| write!(f, " ({advice})"))
@@ -340,6 +350,7 @@ mod tests {
     use std::string::ToString;
 
     use super::*;
+    use crate::vocabulary::EndpointType;
 
     fn passes_on(result: Result<(), Rejected<[u8; 3]>>) -> Result<(), Error> {
         Ok(result?)
@@ -355,7 +366,35 @@ mod tests {
         );
         assert_eq!(
             Error::from(OpenError::Errno(Errno::ENOSYS)).to_string(),
-            "not opened: the provider refused: ".to_string() + &Errno::ENOSYS.to_string()
+            "not opened: the transport refused: ".to_string() + &Errno::ENOSYS.to_string()
         );
+    }
+
+    #[test]
+    fn text_names_what_opens_a_connected_endpoint() {
+        let text = Error::from(OpenError::EndpointType(EndpointType::MSG)).to_string();
+        assert!(["EP_MSG", "`MsgEndpoint`", "`tcp;ofi_rxm`", "`net`"].iter().all(|name| text.contains(name)), "{text}");
+    }
+
+    #[cfg(feature = "std")]
+    #[test]
+    fn the_limit_of_a_network_is_named() -> Result<(), Error> {
+        use crate::soft::{Network, NetworkAttr};
+        use crate::{Access, Av, Cq, Domain, Mr};
+
+        let network = Network::new(NetworkAttr { regions: 1, ..NetworkAttr::DEFAULT })?;
+        let domain = Domain::open(&network.info())?;
+        let (av, cq) = (Av::open(&domain, 16)?, Cq::<_, std::vec::Vec<u8>>::open(&domain, 64)?);
+        let open = || cq.endpoint(&av);
+        let _open = [open()?, open()?, open()?, open()?, open()?, open()?, open()?, open()?];
+        let region = || Mr::open(&domain, std::vec![0; 8], Access::REMOTE_WRITE);
+        let _region = region()?;
+        for (refused, limit) in [(open().err(), "endpoints"), (region().err(), "regions")] {
+            let text = refused.map(Error::from).expect("as many are open").to_string();
+            assert!(text.contains(limit) && text.contains("NetworkAttr::") && !text.contains("provider"), "{text}");
+        }
+        let empty = Network::new(NetworkAttr { rx_depth: 0, ..NetworkAttr::DEFAULT }).map(drop);
+        assert_eq!(empty, Err(OpenError::OutOfRange("NetworkAttr::rx_depth")));
+        Ok(())
     }
 }

@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use crate::transport::Refusal;
-use crate::vocabulary::{Caps, Errno};
+use crate::transport::{Refusal, Transport};
+use crate::vocabulary::{Caps, EndpointType, Errno};
 
 /// Why an operation was not posted.
 ///
@@ -115,7 +115,7 @@ pub enum PostError {
     ForeignObject,
     /// This process is a forked child, and its parent opened the endpoint. The child opens objects of its own.
     OtherProcess,
-    /// The provider refused.
+    /// The transport refused.
     Errno(Errno),
 }
 
@@ -190,7 +190,7 @@ impl fmt::Display for PostError {
             ),
             PostError::DataWidth { limit } => write!(f, "immediate data is limited to {limit} bytes"),
             PostError::NotGranted(caps) => write!(f, "the provider does not grant {caps}"),
-            PostError::Errno(errno) => write!(f, "the provider refused: {errno}"),
+            PostError::Errno(errno) => write!(f, "the transport refused: {errno}"),
         }
     }
 }
@@ -271,7 +271,7 @@ impl<B> From<Rejected<B>> for PostError {
 ///     Err(OpenError::TooManyEndpoints) => {} // The program opens another queue.
 ///     other => panic!("the queue has one place: {other:?}"),
 /// }
-/// assert_eq!(Cq::<_, Vec<u8>>::open(&domain, 0).unwrap_err(), OpenError::Size);
+/// assert_eq!(Cq::<_, Vec<u8>>::open(&domain, 0).unwrap_err(), OpenError::OutOfRange("CqAttr::depth"));
 /// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
@@ -282,6 +282,8 @@ pub enum OpenError {
     OutOfMemory,
     /// A size or count that cannot be: zero, or more than fits.
     Size,
+    /// This attribute of a [`Cq`](crate::CqAttr) or of a [`Network`](crate::soft::NetworkAttr) is zero or too large.
+    OutOfRange(&'static str),
     /// The provider serialises access in another way than the transport type promises.
     #[doc(alias = "FI_THREAD_SAFE")]
     Threading,
@@ -311,6 +313,9 @@ pub enum OpenError {
     },
     /// The queue has as many endpoints as it was opened for.
     TooManyEndpoints,
+    /// As many endpoints, regions or groups of the software transport are open as this attribute of the network allows:
+    /// [`NetworkAttr::endpoints`](crate::soft::NetworkAttr::endpoints), for example.
+    Limit(&'static str),
     /// The provider's endpoints have not as many transmit or receive contexts; most have one of each.
     #[doc(alias = "max_ep_tx_ctx")]
     #[doc(alias = "max_ep_rx_ctx")]
@@ -337,8 +342,15 @@ pub enum OpenError {
     KeyNotAvailable,
     /// This process is a forked child, and its parent opened the domain, queue or vector. The child opens objects of its own.
     OtherProcess,
-    /// The provider refused.
+    /// The transport refused.
     Errno(Errno),
+}
+
+impl OpenError {
+    /// The error of a transport that refused to open an object with this number.
+    pub(crate) fn refused<T: Transport>(errno: Errno) -> Self {
+        T::exhausted(errno).map_or_else(|| errno.into(), OpenError::Limit)
+    }
 }
 
 impl From<Errno> for OpenError {
@@ -351,6 +363,7 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             OpenError::OutOfMemory => f.write_str("the allocator has no room for the object"),
+            OpenError::OutOfRange(attribute) => write!(f, "`{attribute}` is zero or too large"),
             OpenError::Size => f.write_str("a size is zero or out of range"),
             OpenError::Threading => f.write_str("the provider grants another threading level than the transport needs"),
             OpenError::Mode(mode) => write!(f, "the info asks for a mode that is not served: {mode}"),
@@ -365,11 +378,18 @@ impl fmt::Display for OpenError {
             OpenError::NotGranted(caps) => write!(f, "the info, or its domain's, does not grant {caps}"),
             OpenError::InjectSize { limit } => write!(f, "the query asks to inject more than {limit} bytes"),
             OpenError::TooManyEndpoints => f.write_str("the queue has as many endpoints as it was opened for"),
+            OpenError::Limit(attribute) => {
+                write!(f, "as many are open as `{attribute}` allows: raise it, or close one")
+            }
             OpenError::TooManyContexts { limit } => {
                 write!(f, "the provider's endpoints have {limit} such contexts at most")
             }
+            OpenError::EndpointType(EndpointType::MSG) => f.write_str(
+                "the info describes connected endpoints (EP_MSG): open a `MsgEndpoint`, or query for `EndpointType::RDM`, \
+                 which `tcp;ofi_rxm` and `net` offer over TCP",
+            ),
             OpenError::EndpointType(kind) => {
-                write!(f, "the info, or its domain's, describes an endpoint of another kind: {kind}")
+                write!(f, "the info describes endpoints of type {kind}: query for the type that is to be opened")
             }
             OpenError::Access => f.write_str("the memory may not be accessed as the region asks for"),
             OpenError::NeedsEndpoint => f.write_str("the domain binds regions that peers reach to an endpoint"),
@@ -380,7 +400,7 @@ impl fmt::Display for OpenError {
             OpenError::NoFence => f.write_str(
                 "the end of the scope would not end what peers do with the memory, through endpoints that stay open",
             ),
-            OpenError::Errno(errno) => write!(f, "the provider refused: {errno}"),
+            OpenError::Errno(errno) => write!(f, "the transport refused: {errno}"),
         }
     }
 }

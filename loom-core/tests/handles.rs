@@ -198,7 +198,7 @@ impl World {
                 match Mr::open_in(domain, vec![0; 8], Access::REMOTE_WRITE, alloc) {
                     Ok(region) => self.opened(Thing::Region(region), vec![parent]),
                     // There are four places.
-                    Err(error) => assert!(matches!(error, OpenError::Errno(_)), "{error}"),
+                    Err(error) => assert!(matches!(error, OpenError::Limit(_)), "{error}"),
                 }
             }
             Step::Endpoint { queue, vector, counter } => self.open_endpoint(queue, vector, counter),
@@ -244,7 +244,9 @@ impl World {
                 self.objects.values_mut().last().unwrap().counted = counted;
             }
             // Of another domain, or there are four endpoints.
-            Err(error) => assert!(matches!(error, OpenError::OtherDomain | OpenError::Errno(_)), "{error}"),
+            Err(error) => {
+                assert!(matches!(error, OpenError::OtherDomain | OpenError::Errno(_) | OpenError::Limit(_)), "{error}")
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
 use loom_core::allocator_api2::alloc::{AllocError, Allocator, Global};
+use loom_core::error::OpenError;
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
 use loom_core::objects::cq::{Cq, CqAttr};
@@ -20,7 +21,7 @@ use loom_core::objects::endpoint::{Binding, Endpoint, Source};
 use loom_core::objects::mr::Mr;
 use loom_core::objects::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::vocabulary::{Access, Counted, Errno};
+use loom_core::vocabulary::{Access, Counted};
 
 /// The global allocator, with something that is dropped with it.
 struct With<V>(V);
@@ -64,7 +65,7 @@ fn a_region_that_the_allocator_of_its_domain_holds_is_not_used_after_its_scope()
     let domain = Domain::open(&network.info()).unwrap();
     let open = || Mr::open(&domain, vec![0_u8; 8], Access::REMOTE_WRITE);
     let all: Vec<_> = (0..network.attr().regions).map(|_| open().unwrap()).collect();
-    assert_eq!(open().map(drop).unwrap_err(), Errno::ENOMR.into());
+    assert_eq!(open().map(drop).unwrap_err(), OpenError::Limit("NetworkAttr::regions"));
     drop(all);
 }
 
@@ -84,7 +85,7 @@ fn a_queue_that_the_allocator_of_its_domain_holds_is_closed_once() {
     let domain = Domain::open(&network.info()).unwrap();
     let (av, cq) = (Av::open(&domain, 1).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 4).unwrap());
     let all: Vec<_> = (0..network.attr().endpoints).map(|_| cq.endpoint(&av).unwrap()).collect();
-    assert_eq!(cq.endpoint(&av).map(drop).unwrap_err(), Errno::EMFILE.into());
+    assert_eq!(cq.endpoint(&av).map(drop).unwrap_err(), OpenError::Limit("NetworkAttr::endpoints"));
     drop(all);
 }
 

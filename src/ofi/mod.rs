@@ -359,6 +359,7 @@ mod info;
 mod level;
 mod list;
 mod multicast;
+mod names;
 mod neighbours;
 mod nic;
 mod option;

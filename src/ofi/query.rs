@@ -7,7 +7,7 @@ use core::ptr;
 
 use loom_core::Error;
 use loom_core::objects::info::Hints;
-use loom_core::vocabulary::{DomainAttributes, Errno, Version};
+use loom_core::vocabulary::{DomainAttributes, Errno, Excerpt, Version};
 
 use super::call::errno;
 use super::info::RawInfo;
@@ -16,7 +16,7 @@ use super::list::{InfoList, RawList};
 use super::request::{Names, Request, addresses_are_sound, pointer};
 use super::text::{CText, TextError};
 use super::transport::Ofi;
-use super::{encode, quirks, sys};
+use super::{encode, names, quirks, sys};
 
 /// The version of the headers that the bindings were made from; also the API version that is asked for.
 pub(super) const HEADERS: Version = {
@@ -83,6 +83,16 @@ impl fmt::Display for TextField {
 pub enum QueryError {
     /// No provider offers what the hints ask for.
     NoMatch,
+    /// This libfabric has no provider of the name in [`Hints::provider`].
+    UnknownProvider(Excerpt),
+    /// No provider has an address for [`Hints::node`] and [`Hints::service`]: the name is unknown, or, with [`Hints::listen`], that of another
+    /// host. Without the node, the hints are met.
+    UnknownNode {
+        /// The node.
+        node: Excerpt,
+        /// [`Hints::listen`]
+        listen: bool,
+    },
     /// The libfabric that is running is older than the headers at build time, so structures may differ.
     LibraryTooOld {
         /// Version of the headers.
@@ -122,10 +132,44 @@ pub enum QueryError {
 
 const CHOSEN_NAME: &str = "endpoints of shared memory choose their names themselves: leave out `listen` and `source`";
 
+impl QueryError {
+    /// Returns `true` if libfabric has been asked, and no provider fits.
+    ///
+    /// ```
+    /// use loom_fabric::Hints;
+    /// use loom_fabric::ofi::{Local, Ofi};
+    ///
+    /// let shm = Hints { provider: Some("shm"), ..Hints::default() };
+    /// let info = match Ofi::<Local>::query(&shm) {
+    ///     Ok(mut infos) => infos.next(),
+    ///     // The program goes on without.
+    ///     Err(error) if error.is_no_match() => None,
+    ///     Err(error) => return Err(error.into()),
+    /// };
+    /// # let _ = info;
+    /// # Ok::<_, loom_fabric::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn is_no_match(self) -> bool {
+        matches!(self, QueryError::NoMatch | QueryError::UnknownProvider(_) | QueryError::UnknownNode { .. })
+    }
+}
+
 impl fmt::Display for QueryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             QueryError::NoMatch => f.write_str("no provider offers what is asked for"),
+            QueryError::UnknownProvider(name) => {
+                write!(f, "libfabric has no provider `{name}`: it has ")?;
+                names::write_providers(f)
+            }
+            QueryError::UnknownNode { node, listen: false } => {
+                write!(f, "the host `{node}` is unknown, or not reached")
+            }
+            QueryError::UnknownNode { node, listen: true } => {
+                write!(f, "the host `{node}` is unknown, or not this host, which has the addresses ")?;
+                names::write_addresses(f)
+            }
             QueryError::LibraryTooOld { headers, library } => {
                 write!(f, "libfabric {library} is running, older than {headers}, which this program was built with")
             }
@@ -160,6 +204,8 @@ impl From<QueryError> for Error {
             QueryError::TooLong { .. } => "a text of the hints is too long",
             QueryError::NothingToListenOn => "listening needs a node or a service",
             QueryError::ChosenName => CHOSEN_NAME,
+            QueryError::UnknownProvider(name) => return Self::Unknown { what: "provider", name },
+            QueryError::UnknownNode { node, .. } => return Self::Unknown { what: "host", name: node },
             QueryError::Errno(errno) => return Self::Provider(errno),
         })
     }
@@ -177,7 +223,9 @@ impl<L: Level> Ofi<L> {
     /// assert!(info.caps().contains(Caps::TAGGED));
     ///
     /// let hints = Hints { provider: Some("no such provider"), ..Hints::default() };
-    /// assert_eq!(Ofi::<Local>::query(&hints).map(drop), Err(QueryError::NoMatch));
+    /// let error = Ofi::<Local>::query(&hints).map(drop).unwrap_err();
+    /// assert!(matches!(error, QueryError::UnknownProvider(_)));
+    /// assert!(error.to_string().starts_with("libfabric has no provider `no such provider`: it has "));
     /// # Ok::<_, loom_fabric::Error>(())
     /// ```
     ///
@@ -194,7 +242,7 @@ impl<L: Level> Ofi<L> {
     /// libfabric's `^provider` for exclusion matches nothing.
     ///
     /// # Errors
-    /// - [`QueryError::NoMatch`] if nothing fits.
+    /// - [`QueryError::NoMatch`] if nothing fits; [`QueryError::UnknownProvider`] or [`QueryError::UnknownNode`] if a name is the reason.
     /// - [`QueryError::LibraryTooOld`] if a library older than the headers was loaded.
     /// - [`QueryError::ChosenName`] if only providers fit whose endpoints the hints would name.
     /// - The others if the hints cannot be handed to libfabric, or for what else it reports.
@@ -203,6 +251,14 @@ impl<L: Level> Ofi<L> {
     /// - `man fi_getinfo`
     #[doc(alias = "fi_getinfo")]
     pub fn query(hints: &Hints<'_>) -> Result<InfoList<L>, QueryError> {
+        match Self::ask(hints) {
+            Err(QueryError::NoMatch) => Err(names::unknown::<L>(hints).unwrap_or(QueryError::NoMatch)),
+            answer => answer,
+        }
+    }
+
+    /// [`query`](Self::query), which does not look for the reason of [`QueryError::NoMatch`].
+    pub(super) fn ask(hints: &Hints<'_>) -> Result<InfoList<L>, QueryError> {
         check_library()?;
         if hints.listen && hints.node.is_none() && hints.service.is_none() {
             return Err(QueryError::NothingToListenOn);

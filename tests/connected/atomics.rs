@@ -6,7 +6,7 @@ use loom_core::objects::endpoint::ThePeer;
 use loom_core::objects::info::{Hints, Info};
 use loom_core::objects::mr::Mr;
 use loom_core::vocabulary::{Access, Caps, EndpointAttributes, EndpointType, Errno};
-use loom_fabric::ofi::{Ofi, QueryError};
+use loom_fabric::ofi::Ofi;
 
 use super::Case;
 use super::sides::{Bytes, LIMIT, Sides, T, pattern, with_sides};
@@ -27,7 +27,7 @@ fn with_atomics(info: &Info<T>) -> Option<Info<T>> {
     };
     match Ofi::query(&hints) {
         Ok(mut infos) => infos.next(),
-        Err(QueryError::NoMatch) => None,
+        Err(error) if error.is_no_match() => None,
         Err(error) => panic!("{error}"),
     }
 }

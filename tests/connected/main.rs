@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use libtest_mimic::{Arguments, Failed, Trial};
 use loom_core::objects::info::{Hints, Info};
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
-use loom_fabric::ofi::{Level, Ofi, QueryError, library_version};
+use loom_fabric::ofi::{Level, Ofi, library_version};
 
 /// What is looked at: every provider of connections grants the first two.
 const INTERESTING: Caps = Caps::MSG.union(Caps::RMA).union(Caps::TAGGED);
@@ -28,7 +28,7 @@ fn info<L: Level>(provider: &str) -> Result<Info<Ofi<L>>, Failed> {
         };
         match Ofi::<L>::query(&hints) {
             Ok(mut infos) => Ok(infos.next()),
-            Err(QueryError::NoMatch) => Ok(None),
+            Err(error) if error.is_no_match() => Ok(None),
             Err(error) => Err(error.to_string()),
         }
     };

@@ -273,7 +273,7 @@ fn arrivals(tally: &mut Tally) {
 #[cfg(feature = "libfabric")]
 mod libfabric {
     use loom_core::vocabulary::{EndpointAttributes, EndpointType};
-    use loom_fabric::ofi::{self, Ofi, QueryError, library_version};
+    use loom_fabric::ofi::{self, Ofi, library_version};
 
     use super::{Caps, Facts, Hints, Kind, ROUNDS, Run, Seal, Tally, c_heap, connected, run, scaled, shared_memory};
 
@@ -396,10 +396,8 @@ mod libfabric {
                         let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::ATOMIC, ..hints };
                         match Ofi::<ofi::Local>::query(&hints).map(|mut infos| infos.next()) {
                             Ok(Some(info)) => tally.atomics(name, &info, rounds),
-                            Ok(None) | Err(QueryError::NoMatch) => {
-                                tally.skipped.push(format!("{name}, atomic operations: it has none that loom grants"));
-                            }
-                            Err(error) => tally.judge(false, &format!("{name}: {error}")),
+                            Err(error) if !error.is_no_match() => tally.judge(false, &format!("{name}: {error}")),
+                            _ => tally.skipped.push(format!("{name}, atomic operations: it has none that loom grants")),
                         }
                     }
                     if provider == "tcp;ofi_rxm" && library_version().major >= 2 {
@@ -414,11 +412,11 @@ mod libfabric {
                     // Messages, injected ones and the empty poll are for everybody; the rest are controls.
                     tally.judge(tally.passed > before + 6, &format!("{name}: more than controls has been run"));
                 }
-                Ok(None) | Err(QueryError::NoMatch) if library_version().major < since => {
+                Err(error) if !error.is_no_match() => tally.judge(false, &format!("{name}: {error}")),
+                _ if library_version().major < since => {
                     tally.skipped.push(format!("{name}: not in libfabric {}", library_version()));
                 }
-                Ok(None) => tally.judge(false, &format!("{name}: not on this machine")),
-                Err(error) => tally.judge(false, &format!("{name}: {error}")),
+                _ => tally.judge(false, &format!("{name}: not on this machine")),
             }
         }
     }

@@ -7,7 +7,7 @@ use loom_core::transport::{AddressVectors, Bindings, Closing, Endpoints, Fabrics
 use loom_core::vocabulary::{
     Caps, Counted, EndpointAttributes, EndpointType, FabricAddr, ImmediateData, Tag, TagMatch, Version,
 };
-use loom_fabric::ofi::{Av, Counter, Cq, Endpoint, Local, Ofi, QueryError, library_version};
+use loom_fabric::ofi::{Av, Counter, Cq, Endpoint, Local, Ofi, library_version};
 
 use super::{LIMIT, PROVIDERS, shared_memory, source, target, word};
 
@@ -42,7 +42,7 @@ pub(crate) fn infos() -> Vec<Info<T>> {
             };
             match Ofi::<Local>::query(&hints) {
                 Ok(mut infos) => infos.next(),
-                Err(QueryError::NoMatch) => None,
+                Err(error) if error.is_no_match() => None,
                 Err(error) => panic!("{provider}: {error}"),
             }
         })

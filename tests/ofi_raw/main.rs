@@ -402,7 +402,7 @@ fn exercise<L: Level>(provider: &str, node: Option<&str>, more: Caps) -> bool {
     };
     let mut infos = match Ofi::<L>::query(&hints) {
         Ok(infos) => infos,
-        Err(QueryError::NoMatch) => {
+        Err(error) if error.is_no_match() => {
             println!("{provider} with {more}: none");
             return false;
         }
@@ -478,7 +478,7 @@ fn names_are_exact() {
         }
     }
     for wrong in ["no such provider", "sh", "^shm", "ofi_rxm"] {
-        assert_eq!(query(wrong).unwrap_err(), QueryError::NoMatch, "{wrong}");
+        assert!(query(wrong).unwrap_err().is_no_match(), "{wrong}");
     }
     for info in Ofi::<Local>::query(&Hints::default()).unwrap() {
         let hints = Hints {

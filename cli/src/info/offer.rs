@@ -98,7 +98,7 @@ fn libfabric(hints: &Hints<'_>, offers: &mut Vec<Offer>) -> Result<Result<String
 
     match Ofi::<Local>::query(hints) {
         Ok(infos) => offers.extend(infos.map(|info| Offer::of(&info, info.raw().to_string(), info.raw().is_tested()))),
-        Err(QueryError::NoMatch) => {}
+        Err(error) if error.is_no_match() => {}
         Err(QueryError::ChosenName) => return Err(crate::play::NO_ADDRESS.to_owned()),
         Err(error) => return Err(error.to_string()),
     }

@@ -183,7 +183,7 @@ fn is_socket(format: AddressFormat) -> bool {
 fn query(hints: &Hints<'_>) -> Result<Option<Info<Fabric>>, Failure> {
     match Fabric::query(hints) {
         Ok(mut infos) => Ok(infos.next()),
-        Err(QueryError::NoMatch) => Ok(None),
+        Err(error) if error.is_no_match() => Ok(None),
         Err(QueryError::ChosenName) => Err(Failure::Unavailable(NO_ADDRESS.into())),
         Err(error) => Err(Failure::doing("asking libfabric what there is", error)),
     }

@@ -188,7 +188,8 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
             // this buffer is there already. They stay, because the buffer does.
             match unsafe { LocalMr::open(&self.domain, &memory, 0) } {
                 Ok(region) => return Ok(self.entries.open(range, region)),
-                Err(OpenError::Errno(Errno::ENOMEM | Errno::ENOSPC | Errno::ENOMR)) if self.entries.evict() => {}
+                Err(OpenError::Errno(Errno::ENOMEM | Errno::ENOSPC | Errno::ENOMR) | OpenError::Limit(_))
+                    if self.entries.evict() => {}
                 Err(error) => return Err(CacheError::Open(error)),
             }
         }

@@ -25,8 +25,8 @@
 //!    once if it has no users, or with its last.
 //! 7. **Limits.** There are no more regions than [the capacity](MrCacheAttr::new), and no more bytes than [`MrCacheAttr::bytes`], those
 //!    counted that are not found any more and have users. Where there would be, regions without users are closed, beginning
-//!    with that whose last user left longest ago. The same if the provider says that it has no room (`ENOMEM`, `ENOSPC`, `ENOMR`). If there are
-//!    none, the buffer is refused and comes back. Where closing all of them would leave too many bytes, none is closed.
+//!    with that whose last user left longest ago. The same if the provider says that it has no room (`ENOMEM`, `ENOSPC`, `ENOMR`,
+//!    [`OpenError::Limit`](loom_core::error::OpenError::Limit)). If there are none, the buffer is refused and comes back. Where closing all of them would leave too many bytes, none is closed.
 //! 8. **Unmapped memory.** Before each look-up, what the [monitor](MemoryMonitor) has given notice of is not found any more. So a region
 //!    that is found never names pages that have gone. While a notice is being given, and for memory that the monitor cannot watch, a buffer gets a
 //!    region for itself, which is closed with it.

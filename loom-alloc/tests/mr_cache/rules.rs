@@ -311,7 +311,7 @@ fn rule_7_regions_make_room_when_the_provider_has_none() {
         assert_eq!((cache.stats().evictions, cache.stats().found), (4, 2));
         let held = [0, 1].map(|page| cache.register(pages(memory, page, 1)).unwrap());
         let (error, buf) = refused(cache.register(pages(memory, 8, 1)));
-        assert_eq!(error, CacheError::Open(OpenError::Errno(loom_core::vocabulary::Errno::ENOMR)));
+        assert_eq!(error, CacheError::Open(OpenError::Limit("NetworkAttr::regions")));
         assert_eq!(buf.addr(), memory.addr(8 * PAGE));
         drop(held);
     });

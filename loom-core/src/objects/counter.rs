@@ -125,7 +125,7 @@ impl fmt::Display for CounterError {
         match self {
             CounterError::OperationFailed => f.write_str("an operation that the counter counts has failed"),
             CounterError::NotOpenedFor => f.write_str("the counter was not opened for this"),
-            CounterError::Errno(errno) => write!(f, "the provider refused: {errno}"),
+            CounterError::Errno(errno) => write!(f, "the transport refused: {errno}"),
         }
     }
 }

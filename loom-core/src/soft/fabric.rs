@@ -105,6 +105,16 @@ unsafe impl<'n> Fabrics for Soft<'n> {
         if info.plan.strict.is_some() { QUIRKS } else { ProviderQuirks::GOOD }
     }
 
+    /// The places of objects are numbered, and each kind is refused with a number of its own.
+    fn exhausted(refused: Errno) -> Option<&'static str> {
+        match refused {
+            Errno::EMFILE => Some("NetworkAttr::endpoints"),
+            Errno::ENOMR => Some("NetworkAttr::regions"),
+            Errno::ENOSPC => Some("NetworkAttr::groups"),
+            _ => None,
+        }
+    }
+
     unsafe fn fabric_open(info: &Self::Info) -> Result<Self::Fabric, Errno> {
         Ok(SoftFabric { net: info.network() })
     }

@@ -44,8 +44,8 @@ use crate::vocabulary::{Errno, MemoryKey, WaitObj};
 /// let domain = Domain::open(&network.info())?;
 /// let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
 /// let [_alice, _bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// assert!(cq.endpoint(&av).is_err(), "the network has places for two endpoints");
-/// assert_eq!(Network::new(NetworkAttr { endpoints: 0, ..attr }).err(), Some(OpenError::Size));
+/// assert_eq!(cq.endpoint(&av).err(), Some(OpenError::Limit("NetworkAttr::endpoints")));
+/// assert_eq!(Network::new(NetworkAttr { endpoints: 0, ..attr }).err(), Some(OpenError::OutOfRange("NetworkAttr::endpoints")));
 /// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
@@ -109,7 +109,8 @@ impl NetworkAttr {
     /// `LOOM_STRICT` makes all networks so.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if a number is zero (regions, groups and the eager size may be), or if it is more than an address space holds.
+    /// [`OpenError::OutOfRange`] if a number is zero (regions, groups and the eager size may be) or too large, and [`OpenError::Size`] if it is
+    /// more than an address space holds.
     pub fn layout<A: Allocator>(&self) -> Result<Layout, OpenError> {
         Ok(self.in_environment().places::<A>()?.plan.layout())
     }
@@ -120,15 +121,17 @@ impl NetworkAttr {
     }
 
     fn places<A: Allocator>(&self) -> Result<Places, OpenError> {
-        if self.endpoints == 0
-            || self.endpoints == NO_PORT
-            || self.regions == u16::MAX
-            || self.tx_depth == 0
-            || self.rx_depth == 0
-        {
-            return Err(OpenError::Size);
+        let in_range = [
+            ("NetworkAttr::endpoints", self.endpoints != 0 && self.endpoints != NO_PORT),
+            ("NetworkAttr::tx_depth", self.tx_depth != 0),
+            ("NetworkAttr::rx_depth", self.rx_depth != 0),
+            ("NetworkAttr::regions", self.regions != u16::MAX),
+        ];
+        if let Some((attribute, _)) = in_range.iter().find(|(_, good)| !good) {
+            return Err(OpenError::OutOfRange(attribute));
         }
-        let tx_depth = self.tx_depth.checked_next_power_of_two().ok_or(OpenError::Size)?;
+        let tx_depth = self.tx_depth.checked_next_power_of_two();
+        let tx_depth = tx_depth.ok_or(OpenError::OutOfRange("NetworkAttr::tx_depth"))?;
         let cells = u32::from(self.endpoints).checked_mul(tx_depth).filter(|cells| *cells < NIL - 1);
         let cells = cells.ok_or(OpenError::Size)?;
         // One for each peer is as many as are ever used, and a strict network grants none.
@@ -542,7 +545,8 @@ impl<'n> Network<'n> {
     /// kept objects want one that lives as long as the program: `&'static`, or an allocator that is shared by value.
     ///
     /// # Errors
-    /// - [`OpenError::Size`] if a number is zero (regions, groups and the eager size may be), or all of it more than an address space holds
+    /// - [`OpenError::OutOfRange`] if a number is zero (regions, groups and the eager size may be) or too large
+    /// - [`OpenError::Size`] if all of it is more than an address space holds
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     pub fn new_in<A: Allocator + Send + 'n>(attr: NetworkAttr, alloc: A) -> Result<Self, OpenError> {
         static IDENTITIES: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(1);

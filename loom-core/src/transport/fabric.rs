@@ -169,6 +169,22 @@ pub unsafe trait Fabrics: Sized {
         core::iter::empty()
     }
 
+    /// Attribute to raise when opening an object is refused with this number, because as many are open as the attribute allows.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::Errno;
+    /// use loom_core::soft::Soft;
+    /// use loom_core::transport::Fabrics;
+    ///
+    /// assert_eq!(Soft::exhausted(Errno::EMFILE), Some("NetworkAttr::endpoints"));
+    /// assert_eq!(Soft::exhausted(Errno::EINVAL), None);
+    /// # }
+    /// ```
+    fn exhausted(_refused: Errno) -> Option<&'static str> {
+        None
+    }
+
     /// `fi_fabric`
     ///
     /// # Safety

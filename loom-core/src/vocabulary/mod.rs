@@ -49,6 +49,7 @@ mod endpoint_option;
 mod entries;
 mod enumerations;
 mod errno;
+mod excerpt;
 mod flags;
 mod values;
 mod version;
@@ -65,6 +66,7 @@ pub use enumerations::{
     Protocol, ResourceMgmt, Threading, TrafficClass, WaitObj,
 };
 pub use errno::Errno;
+pub use excerpt::Excerpt;
 pub use flags::{Access, Caps, CompOrder, CompletionFlags, Counted, Mode, MrFlags, MrMode, MsgOrder, OpFlags};
 pub use values::{FabricAddr, ImmediateData, MemoryKey, RemoteAddr, Tag, TagMatch};
 pub use version::Version;

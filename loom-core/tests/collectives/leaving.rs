@@ -168,7 +168,7 @@ fn the_places_of_groups_that_all_members_have_left_are_used_again() {
     for _ in 0..5 {
         let (first, second) = (members.join(), members.join());
         let full = members.endpoints[0].join_collective(&members.set());
-        assert_eq!(full.map(|_| ()), Err(OpenError::Errno(Errno::ENOSPC)));
+        assert_eq!(full.map(|_| ()), Err(OpenError::Limit("NetworkAttr::groups")));
         for groups in [&second, &first] {
             members.all(post_sums(&members, groups));
         }

@@ -120,7 +120,7 @@ fn a_buffer_that_cannot_be_registered_comes_back() {
     let domain = Domain::open(&network.info()).unwrap();
     let first = Registered::new(&domain, bytes(8)).unwrap();
     let refused = Registered::new(&domain, bytes(9)).unwrap_err();
-    assert_eq!((refused.error, refused.buf), (OpenError::Errno(Errno::ENOMR), bytes(9)));
+    assert_eq!((refused.error, refused.buf), (OpenError::Limit("NetworkAttr::regions"), bytes(9)));
     drop(first);
     assert_eq!(Registered::new(&domain, bytes(9)).unwrap().into_inner(), bytes(9));
 }

@@ -20,7 +20,7 @@ use loom_core::transport::TaggedMessages;
 use loom_core::vocabulary::{
     Caps, CqTaggedEntry, EndpointAddr, EndpointAttributes, EndpointType, Errno, FabricAddr, TagMatch, WaitObj,
 };
-use loom_fabric::ofi::{Av, Domain, Endpoint, EntryCq, Local, Ofi, QueryError, library_version, sys};
+use loom_fabric::ofi::{Av, Domain, Endpoint, EntryCq, Local, Ofi, library_version, sys};
 
 use super::loopback::{DATA, Opened, T, TAG, are_tested, infos, retry};
 use super::{LIMIT, PROVIDERS, pattern, shared_memory, word};
@@ -116,7 +116,7 @@ fn infos_with(caps: Caps) -> Vec<Info<T>> {
         };
         match Ofi::<Local>::query(&hints) {
             Ok(mut infos) => infos.next(),
-            Err(QueryError::NoMatch) => {
+            Err(error) if error.is_no_match() => {
                 println!("{provider}: none with {caps}");
                 None
             }

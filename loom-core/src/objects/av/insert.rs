@@ -57,7 +57,7 @@ impl fmt::Display for InsertError {
         match self {
             InsertError::Full => f.write_str("the address vector has no room left"),
             InsertError::OtherProcess => f.write_str(OTHER_PROCESS),
-            InsertError::Errno(errno) => write!(f, "the provider refused the address: {errno}"),
+            InsertError::Errno(errno) => write!(f, "the transport refused the address: {errno}"),
         }
     }
 }

@@ -133,15 +133,17 @@ impl CqAttr {
     /// what the transport asks for.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if the depth is zero, or it is more than an address space holds.
+    /// [`OpenError::OutOfRange`] if the depth is zero, or a number is too large, and [`OpenError::Size`] if it is more than an address space
+    /// holds.
     pub fn layout<T: Transport, B: Buffer, A: Allocator>(&self) -> Result<Layout, OpenError> {
         Ok(self.parts::<T, B, A>()?.plan.layout())
     }
 
     pub(super) fn parts<T: Transport, B: Buffer, A: Allocator>(&self) -> Result<Parts, OpenError> {
-        let depth = u32::try_from(self.depth).map_err(|_| OpenError::Size)?;
-        if self.endpoints == u16::MAX || depth == 0 || depth == u32::MAX {
-            return Err(OpenError::Size);
+        let depth = u32::try_from(self.depth).ok().filter(|depth| (1..u32::MAX).contains(depth));
+        let depth = depth.ok_or(OpenError::OutOfRange("CqAttr::depth"))?;
+        if self.endpoints == u16::MAX {
+            return Err(OpenError::OutOfRange("CqAttr::endpoints"));
         }
         let mut plan = Plan::of_place::<A>(CqInner::<T, B>::place_layout(self.depth)?)?;
         let endpoint_slots = plan.add(array::<EndpointSlot<T>>(self.endpoints.into())?)?;

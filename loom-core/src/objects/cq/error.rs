@@ -40,7 +40,7 @@ pub enum CqError {
     /// keep their buffers until the queue is closed.
     #[doc(alias = "FI_EOVERRUN")]
     Queue(Errno),
-    /// The key is not, or no more, one of this queue.
+    /// The completion of the key was taken already, by [`poll`](super::Cq::poll) or an earlier wait, or the key is of another queue.
     UnknownKey,
     /// While waiting for one operation, as many events of peers came as are kept: take them with
     /// [`poll`](super::Cq::poll) and wait again.
@@ -67,7 +67,9 @@ impl fmt::Display for CqError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CqError::Queue(errno) => write!(f, "the completion queue failed: {errno}"),
-            CqError::UnknownKey => f.write_str("the key is of another queue, or its completion was taken already"),
+            CqError::UnknownKey => f.write_str(
+                "the completion of this key was taken already, by `poll` or an earlier wait, or the key is of another queue",
+            ),
             CqError::PiecesOut => f.write_str("the operation's pieces have to be taken and dropped before waiting on"),
             CqError::TimedOut => f.write_str("the deadline has passed, and the operation is still in flight"),
             CqError::NotOpenedFor => f.write_str("the queue was not opened for sleeping on it"),

@@ -72,7 +72,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     ///
     /// # Errors
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
-    /// - [`OpenError::Size`] if the depth is zero, or the sizes do not fit into memory
+    /// - [`OpenError::OutOfRange`] if the depth is zero, or a number is too large
+    /// - [`OpenError::Size`] if the sizes do not fit into memory
     /// - [`OpenError::Errno`] if the provider refuses
     #[doc(alias = "fi_cq_open")]
     pub fn open_in<A: Allocator + Send + 'm>(

@@ -51,8 +51,10 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
     /// - [`OpenError::NotGranted`] without [`Caps::COLLECTIVE`]
     /// - [`OpenError::UnknownPeer`] if a member is not in the endpoint's address vector any more
     /// - [`OpenError::NotMember`] if the set does not have this endpoint
-    /// - [`OpenError::Errno`] with `EHOSTUNREACH` if a member is known to be gone, `ENOSPC` if there is no room for another group
-    ///   ([`NetworkAttr::groups`](crate::soft::NetworkAttr::groups)), or another number of the provider's
+    /// - [`OpenError::Errno`] with `EHOSTUNREACH` if a member is known to be gone, or another number of the provider's; over
+    ///   `tcp;ofi_rxm`, `ENOSPC` if there is no room for another group
+    /// - [`OpenError::Limit`] if the software network has no room for another group
+    ///   ([`NetworkAttr::groups`](crate::soft::NetworkAttr::groups))
     ///
     /// # References
     /// - `man fi_collective`, section *Join Collective*
@@ -67,7 +69,7 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
             // each once, because a set has a peer once, and the same each time.
             unsafe { T::join_collective(self.raw(), members) }
         });
-        let raw = joined.ok_or(OpenError::UnknownPeer)??;
+        let raw = joined.ok_or(OpenError::UnknownPeer)?.map_err(OpenError::refused::<T>)?;
         Ok(CollectiveGroup { endpoint: self.clone(), raw, rank, size: set.len() })
     }
 }

@@ -113,9 +113,9 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// - [`OpenError::Counters`] if two counters count the same
     /// - [`OpenError::TooManyEndpoints`] if the queue has no place for another endpoint
     /// - [`OpenError::Size`] if it has too few for operations for [`remote_writes`](Binding::remote_writes)
-    /// - [`OpenError::Errno`] if the provider refuses (with `EMFILE` if a software network has as many endpoints as
-    ///   [`NetworkAttr::endpoints`](crate::soft::NetworkAttr::endpoints)), and with `EINVAL` if an option can only be read or not be set to that, or
-    ///   there are more than eight
+    /// - [`OpenError::Limit`] if a software network has as many endpoints as [`NetworkAttr::endpoints`](crate::soft::NetworkAttr::endpoints)
+    /// - [`OpenError::Errno`] if the provider refuses, with `EINVAL` if an option can only be read or not be set to that, or there are more
+    ///   than eight
     #[doc(alias = "fi_endpoint")]
     #[doc(alias = "fi_ep_bind")]
     #[doc(alias = "fi_enable")]

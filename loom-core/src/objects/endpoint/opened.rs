@@ -91,7 +91,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
                     domain.deferred_close().endpoint_closed();
                     domain.release();
                 }
-                Err(error.errno.into())
+                Err(OpenError::refused::<T>(error.errno))
             }
         }
     }

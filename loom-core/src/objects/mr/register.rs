@@ -41,7 +41,7 @@ pub(super) unsafe fn register<T: Transport>(
         return open(key).map_err(|errno| match errno {
             Errno::ENOKEY => OpenError::KeyTaken,
             Errno::EKEYREJECTED => OpenError::KeyNotAvailable,
-            errno => OpenError::Errno(errno),
+            errno => OpenError::refused::<T>(errno),
         });
     }
     let mut tries = 0;
@@ -49,7 +49,7 @@ pub(super) unsafe fn register<T: Transport>(
         tries += 1;
         match open(domain.next_key()) {
             Err(Errno::ENOKEY) if tries < TRIES => {}
-            result => return Ok(result?),
+            result => return result.map_err(OpenError::refused::<T>),
         }
     }
 }

@@ -1,0 +1,57 @@
+//! Unknown names in hints, and the names that exist: for errors.
+
+use core::fmt;
+use core::net::{IpAddr, SocketAddr};
+
+use heapless::Vec;
+use loom_core::objects::info::Hints;
+use loom_core::vocabulary::Excerpt;
+
+use super::level::{Level, Local};
+use super::providers::providers;
+use super::query::QueryError;
+use super::transport::Ofi;
+
+/// Most addresses that an error lists.
+const ADDRESSES: usize = 8;
+
+/// The name that is the reason if hints have no match.
+pub(super) fn unknown<L: Level>(hints: &Hints<'_>) -> Option<QueryError> {
+    if let Some(provider) = hints.provider
+        && !provider.split(';').all(is_provider)
+    {
+        return Some(QueryError::UnknownProvider(Excerpt::of(provider)));
+    }
+    let node = hints.node?;
+    let anywhere = Hints { node: None, service: None, listen: false, numeric_host: false, ..hints.clone() };
+    let is_reason = Ofi::<L>::ask(&anywhere).is_ok();
+    is_reason.then(|| QueryError::UnknownNode { node: Excerpt::of(node), listen: hints.listen })
+}
+
+/// Returns `true` if this libfabric has the provider, or the layer of one (`ofi_rxm`).
+fn is_provider(name: &str) -> bool {
+    providers().is_ok_and(|mut all| all.any(|provider| provider.name().eq_ignore_ascii_case(name)))
+}
+
+/// The providers of this libfabric, between commas, without its hooks.
+pub(super) fn write_providers(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let mut names = providers().into_iter().flatten().filter(|provider| !provider.name().starts_with("ofi_hook"));
+    let Some(first) = names.next() else { return f.write_str("none") };
+    f.write_str(first.name())?;
+    names.try_for_each(|provider| write!(f, ", {}", provider.name()))
+}
+
+/// The first addresses of this host that libfabric reports, between commas.
+pub(super) fn write_addresses(f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let infos = Ofi::<Local>::ask(&Hints::default()).into_iter().flatten();
+    let sockets = infos.filter_map(|info| SocketAddr::try_from(&info.source_address()?).ok());
+    let mut found = Vec::<IpAddr, ADDRESSES>::new();
+    for address in sockets.map(|socket| socket.ip()) {
+        if !found.contains(&address) && found.push(address).is_err() {
+            break;
+        }
+    }
+    let Some((first, rest)) = found.split_first() else { return f.write_str("none") };
+    write!(f, "{first}")?;
+    rest.iter().try_for_each(|address| write!(f, ", {address}"))
+}
