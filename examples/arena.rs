@@ -18,16 +18,10 @@ use std::time::{Duration, Instant};
 use lexopt::{Arg, Parser, ValueExt};
 use loom_alloc::registered::{Lease, Slab, SlabAttr};
 use loom_alloc::{Account, Arena, Ledger, Locked};
-use loom_core::error::{OpenError, PostError};
-use loom_core::objects::av::{Av, AvAttr};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Info;
-use loom_core::objects::scope::scope;
-use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::transport::Transport;
-use loom_core::vocabulary::Tag;
+use loom_fabric::{
+    Av, AvAttr, Cq, CqAttr, Domain, Info, Network, NetworkAttr, OpenError, PostError, Soft, Source, Tag, Transport,
+    scope,
+};
 
 const HELP: &str = "\
 Opens a deployment in one block of memory, and prints where each byte went.
@@ -173,9 +167,7 @@ fn run(mut arguments: Parser) -> Result<(), Box<dyn Error>> {
 
 #[cfg(feature = "libfabric")]
 fn libfabric(provider: &str, arena: &Locked<Arena<'_>>, ledger: &Ledger<8>) -> Result<(), Box<dyn Error>> {
-    use loom_core::objects::info::Hints;
-    use loom_core::vocabulary::Caps;
-    use loom_fabric::ofi::{Local, Ofi};
+    use loom_fabric::{Caps, Hints, Local, Ofi};
     // On this machine: both sides are in one process.
     let node = (provider != "shm").then_some("127.0.0.1");
     let hints = Hints { provider: Some(provider), node, caps: Caps::MSG | Caps::TAGGED, ..Hints::default() };

@@ -20,10 +20,11 @@ use std::time::{Duration, Instant};
 
 use loom_async::tokio::Mode;
 use loom_async::{LocalExecutor, tokio as runtime};
-use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+use loom_core::objects::driver::Drive;
 use loom_fabric::{
     Av, Cq, CqAttr, Domain, Endpoint, Error, Info, Network, NetworkAttr, Peer, Source, Transport, loom_core,
 };
+use loom_fabric::{CqDriver, Unclaimed};
 
 const HELP: &str = "\
 Ping-pong between two sides on one thread.

@@ -19,8 +19,9 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use loom_core::objects::deadline::Deadline;
-use loom_fabric::{Caps, Domain, EndpointAddr, Error, Hints, Network, NetworkAttr, Tag, Transport, loom_core};
+use loom_fabric::{
+    Caps, Deadline, Domain, EndpointAddr, Error, Hints, Network, NetworkAttr, Tag, Transport, loom_core,
+};
 use loom_group::{Outcome, PeerIndex, Place, Prepared, Summary};
 
 const HELP: &str = "\

@@ -18,8 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use loom_core::allocator_api2::alloc::Global;
-use loom_fabric::loom_core::objects::deadline::Deadline;
-use loom_fabric::{Domain, Error, Network, NetworkAttr, Transport, loom_core};
+use loom_fabric::{Deadline, Domain, Error, Network, NetworkAttr, Transport, loom_core};
 use loom_group::bootstrap::{Board, Bootstrap, InProcess, Slots};
 use loom_group::collective::{CollectiveError, Combine, Element, Running, Sum, Team, TeamAttr};
 use loom_group::exchange::Record;

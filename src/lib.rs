@@ -75,12 +75,14 @@ pub use loom_core;
 #[cfg(feature = "std")]
 pub use loom_core::Yielding;
 // What a program of any transport needs.
-pub use loom_core::soft::{Network, NetworkAttr, Soft};
+pub use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 pub use loom_core::{
-    Access, Av, AvAttr, Binding, Buffer, Caps, Completion, Counted, Counter, CounterAttr, Cq, CqAttr, Deadline, Domain,
-    Done, Driving, Endpoint, EndpointAddr, Eq, EqAttr, EqEvent, Errno, Error, Forever, Hints, ImmediateData, Info, Mr,
-    MrAttr, MsgEndpoint, OpKey, Peer, Piece, PostError, RemoteRegion, Scope, Source, SourceBuffer, Spins, Tag,
-    TagMatch, TargetBuffer, ThePeer, Transfer, Transport, scope,
+    Access, Arrivals, Av, AvAttr, Binding, Buffer, Caps, Completion, CompletionLevel, Counted, Counter, CounterAttr,
+    Cq, CqAttr, CqDriver, CqError, Deadline, Domain, Done, Driving, Endpoint, EndpointAddr, EndpointAttributes,
+    EndpointType, Eq, EqAttr, EqEvent, Errno, Error, Forever, Hints, ImmediateData, Info, InsertError, Mr, MrAttr,
+    MsgEndpoint, MsgOrder, OpError, OpKey, OpenError, Peer, Piece, PostError, Rejected, RemoteEvent, RemoteRegion,
+    RunError, Scope, SendOptions, Source, SourceBuffer, Spins, Tag, TagMatch, TargetBuffer, ThePeer, Transfer,
+    Transport, Unclaimed, WaitObj, scope,
 };
 
 #[cfg(feature = "libfabric")]

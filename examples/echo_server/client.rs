@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use loom_core::transport::Transport;
+use loom_fabric::Transport;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;

@@ -3,12 +3,9 @@
 use std::any::Any;
 use std::time::Duration;
 
-use loom_core::Error;
-use loom_core::objects::driver::CqDriver;
-use loom_core::objects::endpoint::{Endpoint, Has, Receives, Transmits};
+use loom_core::objects::endpoint::{Has, Receives, Transmits};
 use loom_core::objects::query::Messages;
-use loom_core::transport::Transport;
-use loom_core::vocabulary::Errno;
+use loom_fabric::{CqDriver, Endpoint, Errno, Error, Transport};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 

@@ -9,15 +9,14 @@ use std::process::Command;
 use std::rc::Rc;
 
 use loom_async::tokio::{Mode, run};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::driver::{CqDriver, EqDriver, Unclaimed};
-use loom_core::objects::endpoint::{Established, Msg, ThePeer};
-use loom_core::objects::eq::{ConnectionRequest, EndpointId, Eq, EqAttr, EqEvent};
-use loom_core::objects::info::{Hints, Info};
+use loom_core::objects::driver::EqDriver;
+use loom_core::objects::endpoint::{Established, Msg};
+use loom_core::objects::eq::{ConnectionRequest, EndpointId};
 use loom_core::transport::connected::Fid;
-use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointType, WaitObj};
-use loom_fabric::ofi::{Local, Ofi};
+use loom_fabric::{
+    Caps, Cq, CqAttr, CqDriver, Domain, EndpointAddr, EndpointAttributes, EndpointType, Eq, EqAttr, EqEvent, Hints,
+    Info, Local, Ofi, ThePeer, Unclaimed, WaitObj,
+};
 use tokio::net::TcpListener;
 use tokio::select;
 use tokio::sync::{mpsc, oneshot, watch};

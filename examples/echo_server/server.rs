@@ -5,8 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Duration;
 
-use loom_core::Error;
-use loom_core::transport::Transport;
+use loom_fabric::{Error, Transport};
 use tokio::select;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};

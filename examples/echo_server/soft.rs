@@ -7,15 +7,9 @@ use std::future::pending;
 use std::rc::Rc;
 
 use loom_async::tokio::{Mode, run};
-use loom_core::Peer;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::driver::{CqDriver, Unclaimed};
-use loom_core::objects::endpoint::{Connectionless, Endpoint};
-use loom_core::objects::info::Info;
+use loom_core::objects::endpoint::Connectionless;
 use loom_core::soft::{self, Network, NetworkAttr};
-use loom_core::vocabulary::EndpointAddr;
+use loom_fabric::{Av, Cq, CqAttr, CqDriver, Domain, Endpoint, EndpointAddr, Info, Peer, Unclaimed};
 use tokio::select;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;

@@ -3,8 +3,7 @@
 use std::time::{Duration, Instant};
 
 use heapless::Vec;
-use loom_core::engine::peer_table::Peer;
-use loom_core::transport::Transport;
+use loom_fabric::{Peer, Transport};
 
 use crate::fabric::{Back, Buffer, DEPTH, Fabric, RECEIVES, buffer};
 use crate::runtime::{Failure, Task};

@@ -2,15 +2,10 @@
 
 use std::error::Error;
 
-use loom_core::completion::Completion;
-use loom_core::engine::peer_table::Peer;
-use loom_core::error::{PostError, Rejected};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Source};
-use loom_core::transport::Transport;
-use loom_core::vocabulary::{CompletionFlags, EndpointAddr};
+use loom_core::vocabulary::CompletionFlags;
+use loom_fabric::{
+    Av, Completion, Cq, CqAttr, Domain, Endpoint, EndpointAddr, Peer, PostError, Rejected, Source, Transport,
+};
 
 use crate::runtime::Failure;
 

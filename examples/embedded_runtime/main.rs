@@ -35,11 +35,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use loom_core::objects::av::Av;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::info::Info;
-use loom_core::soft::{Network, NetworkAttr};
-use loom_core::transport::Transport;
+use loom_fabric::{Av, Domain, Info, Network, NetworkAttr, Transport};
 
 use client::Client;
 use fabric::Fabric;
@@ -74,9 +70,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 
 #[cfg(feature = "libfabric")]
 fn libfabric(provider: &str, options: &Options) -> Result<(), Box<dyn Error>> {
-    use loom_core::objects::info::Hints;
-    use loom_core::vocabulary::MsgOrder;
-    use loom_fabric::ofi::{Local, Ofi};
+    use loom_fabric::{Hints, Local, MsgOrder, Ofi};
     // On this machine: both sides are in one process.
     let node = (provider != "shm").then_some("127.0.0.1");
     let hints = Hints { provider: Some(provider), node, ..Hints::default() };

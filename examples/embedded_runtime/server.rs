@@ -3,8 +3,7 @@
 use std::time::Instant;
 
 use heapless::Deque;
-use loom_core::engine::peer_table::Peer;
-use loom_core::transport::Transport;
+use loom_fabric::{Peer, Transport};
 
 use crate::fabric::{Back, Buffer, Fabric, RECEIVES};
 use crate::runtime::{Failure, Task};

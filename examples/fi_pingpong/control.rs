@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use loom_core::vocabulary::EndpointAddr;
+use loom_fabric::EndpointAddr;
 
 use crate::items;
 

@@ -2,17 +2,12 @@
 
 use std::time::Instant;
 
-use loom_core::engine::op_table::OpKey;
-use loom_core::engine::peer_table::Peer;
-use loom_core::error::{PostError, Rejected};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::endpoint::MsgEndpoint;
-use loom_core::objects::endpoint::{Endpoint, Source, ThePeer};
-use loom_core::objects::eq::{ConnectedEvent, ConnectionRequest, Eq, EqEvent};
-use loom_core::objects::info::Info;
+use loom_core::objects::eq::{ConnectedEvent, ConnectionRequest};
 use loom_core::transport::Connected;
-use loom_core::vocabulary::{EndpointAddr, Tag};
+use loom_fabric::{
+    Av, Cq, Endpoint, EndpointAddr, Eq, EqEvent, Info, MsgEndpoint, OpKey, Peer, PostError, Rejected, Source, Tag,
+    ThePeer,
+};
 
 use crate::control::{Control, LIMIT};
 use crate::play::Outcome;

@@ -18,13 +18,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use control::{Control, LIMIT};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::eq::{Eq, EqAttr};
-use loom_core::objects::info::{Hints, Info};
-use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr, EndpointAttributes, EndpointType};
-use loom_fabric::ofi::{Local, Ofi};
+use loom_core::vocabulary::AddressFormat;
+use loom_fabric::{
+    Av, Caps, Cq, CqAttr, Domain, EndpointAddr, EndpointAttributes, EndpointType, Eq, EqAttr, Hints, Info, Local, Ofi,
+};
 use options::{HELP, LONGEST, Options};
 use play::{Outcome, Player, Rules};
 

@@ -2,7 +2,7 @@
 
 use lexopt::Arg::{Long, Short, Value};
 use lexopt::{Parser, ValueExt};
-use loom_core::vocabulary::EndpointType;
+use loom_fabric::EndpointType;
 
 pub(crate) const HELP: &str = "\
 Plays ping-pong with libfabric's own fi_pingpong, as its server or its client.

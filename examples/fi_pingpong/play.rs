@@ -2,11 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use loom_core::completion::Completion;
-use loom_core::engine::op_table::OpKey;
-use loom_core::error::{PostError, Rejected};
-use loom_core::objects::cq::Cq;
 use loom_core::transport::Connected;
+use loom_fabric::{Completion, Cq, OpKey, PostError, Rejected};
 
 use crate::control::LIMIT;
 use crate::line::Line;

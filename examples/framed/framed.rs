@@ -3,12 +3,11 @@
 use std::error::Error;
 use std::fmt;
 
-use loom_fabric::loom_core::error::Rejected;
-use loom_fabric::loom_core::objects::cq::CqError;
 use loom_fabric::loom_core::protocol::{
     Completes, Inject, MsgRecv, MsgSend, Outcome, PostFailure, Posted, Receiver, TaggedRecv, TaggedSend, Transmitter,
     Waited,
 };
+use loom_fabric::{CqError, Rejected};
 use loom_fabric::{Deadline, ImmediateData, Tag, TagMatch};
 
 use super::frame::{self, FrameError, TRAILER};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use loom_core::objects::mr::EndpointMr;
-use loom_core::{Access, Error, Mr, Peer, Source, Transport};
+use loom_fabric::{Access, Error, Mr, Peer, Source, Transport};
 use tokio::time::timeout;
 
 use crate::node::{Bytes, Node, PATIENCE};

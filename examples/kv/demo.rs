@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::try_join_all;
 use loom_async::tokio::run;
-use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::{Domain, Error, Hints};
+use loom_fabric::{Domain, Error, Hints, Network, NetworkAttr, Soft};
 use tokio::select;
 
 use crate::client::{Client, KvError};

@@ -4,9 +4,8 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
 
 use loom_async::tokio::run;
-use loom_core::vocabulary::{AddressFormat, EndpointAttributes, EndpointType};
-use loom_core::{Domain, Hints, Info};
-use loom_fabric::ofi::{Local, Ofi};
+use loom_core::vocabulary::AddressFormat;
+use loom_fabric::{Domain, EndpointAttributes, EndpointType, Hints, Info, Local, Ofi};
 use tokio::net::TcpListener;
 use tokio::select;
 use tokio::sync::oneshot;

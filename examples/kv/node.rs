@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use loom_async::tokio::Mode;
-use loom_core::objects::driver::{CqDriver, Unclaimed};
-use loom_core::{Av, Caps, Cq, CqAttr, Domain, Endpoint, EndpointAddr, Error, Transport};
+use loom_fabric::{Av, Caps, Cq, CqAttr, CqDriver, Domain, Endpoint, EndpointAddr, Error, Transport, Unclaimed};
 
 pub(crate) type Bytes = Vec<u8>;
 

@@ -4,9 +4,7 @@ use std::cell::RefCell;
 use std::convert::Infallible;
 
 use futures_util::future::try_join_all;
-use loom_core::objects::driver::RunError;
-use loom_core::objects::options::{CompletionLevel, SendOptions};
-use loom_core::{Done, Errno, Error, Peer, Source, Transport};
+use loom_fabric::{CompletionLevel, Done, Errno, Error, Peer, RunError, SendOptions, Source, Transport};
 use tokio::time::timeout;
 
 use crate::node::{Bytes, Node, PATIENCE};

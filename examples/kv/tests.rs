@@ -1,7 +1,7 @@
 //! Server and clients together, over the software transport.
 
-use loom_core::RemoteRegion;
 use loom_core::vocabulary::{MemoryKey, RemoteAddr};
+use loom_fabric::RemoteRegion;
 
 use crate::client::KvError;
 use crate::demo::{self, Demo};

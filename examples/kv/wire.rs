@@ -12,7 +12,7 @@
 //!
 //! A long value does not travel in messages: the server reads it from the client's region (put), or writes it there before it replies (get).
 
-use loom_core::RemoteRegion;
+use loom_fabric::RemoteRegion;
 
 /// The first byte of every message.
 pub(crate) const VERSION: u8 = 1;

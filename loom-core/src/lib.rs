@@ -175,24 +175,30 @@ pub use allocator_api2;
 // What a program of any transport needs, without the way to it.
 pub use any_error::Error;
 pub use buffer::{Buffer, SourceBuffer, TargetBuffer};
-pub use completion::{Completion, Done, Transfer};
-pub use engine::op_table::OpKey;
+pub use completion::{Completion, Done, RemoteEvent, Transfer};
+pub use engine::arrivals::Arrivals;
+pub use engine::op_table::{OpError, OpKey};
 pub use engine::peer_table::Peer;
-pub use error::PostError;
-pub use objects::av::{Av, AvAttr};
+pub use error::{OpenError, PostError, Rejected};
+pub use objects::av::{Av, AvAttr, InsertError};
 pub use objects::counter::{Counter, CounterAttr};
-pub use objects::cq::{Cq, CqAttr, Piece};
+pub use objects::cq::{Cq, CqAttr, CqError, Piece};
 #[cfg(feature = "std")]
 pub use objects::deadline::Yielding;
 pub use objects::deadline::{Deadline, Driving, Forever, Spins};
 pub use objects::domain::Domain;
+pub use objects::driver::{CqDriver, RunError, Unclaimed};
 pub use objects::endpoint::{Binding, Endpoint, MsgEndpoint, Source, ThePeer};
 pub use objects::eq::{Eq, EqAttr, EqEvent};
 pub use objects::info::{Hints, Info};
 pub use objects::mr::{Mr, MrAttr, RemoteRegion};
+pub use objects::options::{CompletionLevel, SendOptions};
 pub use objects::scope::{Scope, scope};
 pub use transport::Transport;
-pub use vocabulary::{Access, Caps, Counted, EndpointAddr, Errno, ImmediateData, Tag, TagMatch};
+pub use vocabulary::{
+    Access, Caps, Counted, EndpointAddr, EndpointAttributes, EndpointType, Errno, ImmediateData, MsgOrder, Tag,
+    TagMatch, WaitObj,
+};
 
 mod abort;
 mod any_error;

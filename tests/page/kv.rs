@@ -5,12 +5,11 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 
 use loom_async::tokio::{Mode, run};
-use loom_fabric::loom_core::objects::driver::{CqDriver, Unclaimed};
-use loom_fabric::loom_core::objects::options::{CompletionLevel, SendOptions};
 use loom_fabric::{
     Access, Av, Caps, Cq, Domain, Endpoint, Error, Hints, Mr, Network, NetworkAttr, Peer, RemoteRegion, Source,
     Transport,
 };
+use loom_fabric::{CompletionLevel, CqDriver, SendOptions, Unclaimed};
 
 /// The longest message.
 const LONGEST: usize = 256;

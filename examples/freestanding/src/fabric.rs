@@ -5,14 +5,8 @@ use core::pin::pin;
 
 use loom_alloc::{Arena, StaticArena};
 use loom_async::LocalExecutor;
-use loom_core::Error;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::driver::{CqDriver, Unclaimed};
-use loom_core::objects::mr::Mr;
-use loom_core::objects::scope::scope;
 use loom_core::soft::{Network, NetworkAttr};
-use loom_core::vocabulary::Access;
+use loom_core::{Access, Av, Cq, CqAttr, CqDriver, Error, Mr, Unclaimed, scope};
 
 use crate::buffers::Buffers;
 use crate::failure::Failure;

@@ -2,13 +2,8 @@
 
 use core::fmt;
 
-use loom_core::Error;
-use loom_core::completion::OpError;
-use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::exposed::OutOfWindow;
-use loom_core::objects::av::InsertError;
-use loom_core::objects::cq::CqError;
-use loom_core::vocabulary::Errno;
+use loom_core::{CqError, Errno, Error, InsertError, OpError, OpenError, PostError, Rejected};
 
 /// Why the program fails.
 pub enum Failure {

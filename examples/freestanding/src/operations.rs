@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 
-use loom_core::transport::Transport;
+use loom_core::Transport;
 
 use crate::buffers::Buffers;
 use crate::failure::Failure;

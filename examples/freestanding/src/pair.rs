@@ -1,14 +1,6 @@
 //! Two endpoints on one queue, and each operation between them: the safe objects alone.
 
-use loom_core::completion::{Completion, Done};
-use loom_core::engine::op_table::OpKey;
-use loom_core::engine::peer_table::Peer;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::endpoint::{Endpoint, Source};
-use loom_core::objects::mr::Mr;
-use loom_core::transport::Transport;
-use loom_core::vocabulary::{ImmediateData, Tag};
+use loom_core::{Av, Completion, Cq, Done, Endpoint, ImmediateData, Mr, OpKey, Peer, Source, Tag, Transport};
 
 use crate::buffers::{Buffer, Buffers};
 use crate::failure::Failure;

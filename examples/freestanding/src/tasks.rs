@@ -9,12 +9,7 @@ use core::time::Duration;
 use loom_async::clock::Clock;
 use loom_async::timers::Timers;
 use loom_async::{LocalExecutor, block_on};
-use loom_core::Error;
-use loom_core::objects::av::Av;
-use loom_core::objects::driver::CqDriver;
-use loom_core::objects::endpoint::{Endpoint, Source};
-use loom_core::transport::Transport;
-use loom_core::vocabulary::Tag;
+use loom_core::{Av, CqDriver, Endpoint, Error, Source, Tag, Transport};
 
 use crate::buffers::{Buffer, Buffers};
 use crate::failure::Failure;

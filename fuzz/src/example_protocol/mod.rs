@@ -5,12 +5,9 @@
 mod protocol;
 
 use arbitrary::{Arbitrary, Unstructured};
-use loom_core::completion::Completion;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::FabricAddr;
+use loom_core::{Av, Completion, Cq, CqAttr, Domain};
 
 use crate::memory::{self, Memory};
 use protocol::{HEADER, LONGEST, Link, MOST_CHUNK, Refused};

@@ -4,13 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use loom_core::completion::Done;
-use loom_core::engine::op_table::OpKey;
-use loom_core::engine::peer_table::Peer;
-use loom_core::error::{PostError, Rejected};
-use loom_core::objects::endpoint::{Endpoint, Source};
-use loom_core::transport::Transport;
-use loom_core::vocabulary::{Errno, FabricAddr};
+use loom_core::vocabulary::FabricAddr;
+use loom_core::{Done, Endpoint, Errno, OpKey, Peer, PostError, Rejected, Source, Transport};
 
 use crate::memory::Memory;
 
