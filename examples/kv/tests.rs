@@ -1,7 +1,7 @@
 //! Server and clients together, over the software transport.
 
 use loom_core::vocabulary::{MemoryKey, RemoteAddr};
-use loom_fabric::RemoteRegion;
+use loom_fabric::{Access, RemoteRegion};
 
 use crate::client::KvError;
 use crate::demo::{self, Demo};
@@ -78,9 +78,14 @@ fn requests_without_sense_are_answered() {
             }
             // Regions that are none.
             client.put(b"long", &[3; 5000]).await?;
-            let region = RemoteRegion::new(RemoteAddr(0), 1 << 40, MemoryKey(0x1234_5678));
+            let region = RemoteRegion::new(
+                RemoteAddr(0),
+                1 << 40,
+                MemoryKey(0x1234_5678),
+                Access::REMOTE_READ | Access::REMOTE_WRITE,
+            );
             let put = Request { op: Op::Put, id: 1, region, key: b"long", len: 5000, value: &[] };
-            let short = RemoteRegion::new(RemoteAddr(0), 4999, MemoryKey(0));
+            let short = RemoteRegion::new(RemoteAddr(0), 4999, MemoryKey(0), Access::REMOTE_WRITE);
             for (request, status) in [
                 (Request { len: u64::MAX, ..put }, Status::Full),
                 (Request { region: short, op: Op::Get, len: 0, ..put }, Status::TooLong),

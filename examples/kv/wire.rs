@@ -7,15 +7,15 @@
 //! | 2 | length of the key, 2 bytes | 2 | zero, 2 bytes |
 //! | 4 | number of the request, 4 bytes | 4 | number of the request, 4 bytes |
 //! | 8 | length of the value (put), or zero, 8 bytes | 8 | length of the value, 8 bytes |
-//! | 16 | the client's region: address, length, key of 8 bytes each | 16 | the value, if it is [short](INLINE) |
-//! | 40 | the key, then the value, if it is [short](INLINE) | | |
+//! | 16 | the client's region: address, length, key and access of 8 bytes each | 16 | the value, if it is [short](INLINE) |
+//! | 48 | the key, then the value, if it is [short](INLINE) | | |
 //!
 //! A long value does not travel in messages: the server reads it from the client's region (put), or writes it there before it replies (get).
 
 use loom_fabric::RemoteRegion;
 
 /// The first byte of every message.
-pub(crate) const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 2;
 
 /// The longest value that travels in a message.
 pub(crate) const INLINE: usize = 4096;
@@ -151,11 +151,11 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
 
 #[cfg(test)]
 mod tests {
-    use loom_core::vocabulary::{MemoryKey, RemoteAddr};
+    use loom_core::vocabulary::{Access, MemoryKey, RemoteAddr};
 
     use super::*;
 
-    const REGION: RemoteRegion = RemoteRegion::new(RemoteAddr(0x0102_0304), 5000, MemoryKey(7));
+    const REGION: RemoteRegion = RemoteRegion::new(RemoteAddr(0x0102_0304), 5000, MemoryKey(7), Access::REMOTE_READ);
 
     fn put(len: u64, value: &[u8]) -> Request<'_> {
         Request { op: Op::Put, id: 0xa1b2_c3d4, region: REGION, key: b"key", len, value }
@@ -164,9 +164,9 @@ mod tests {
     #[test]
     fn requests_have_the_documented_bytes() {
         let bytes = put(2, b"ab").encode().unwrap_or_default();
-        assert_eq!(bytes[..8], [1, 2, 3, 0, 0xd4, 0xc3, 0xb2, 0xa1]);
+        assert_eq!(bytes[..8], [2, 2, 3, 0, 0xd4, 0xc3, 0xb2, 0xa1]);
         assert_eq!(bytes[8..24], [2, 0, 0, 0, 0, 0, 0, 0, 4, 3, 2, 1, 0, 0, 0, 0]);
-        assert_eq!(bytes[40..], *b"keyab");
+        assert_eq!(bytes[48..], *b"keyab");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use arbitrary::Arbitrary;
 use loom_core::objects::mr::RemoteRegion;
-use loom_core::vocabulary::{AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};
+use loom_core::vocabulary::{Access, AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};
 use loom_group::exchange::{DecodeError, EncodeError, Record};
 
 /// Length of what stands before the address.
@@ -40,7 +40,7 @@ pub fn exchange(data: &[u8]) -> usize {
 
 fn play(step: Step) {
     match step {
-        Step::Behind(bytes) => judge(&[b"lmxr\x01\0", &bytes[..]].concat()),
+        Step::Behind(bytes) => judge(&[b"lmxr\x02\0", &bytes[..]].concat()),
         Step::Whole(parts, room) => parts.write(room.into()),
         Step::Changed { parts, at, to } => {
             let mut bytes = parts.bytes();
@@ -65,15 +65,20 @@ impl Parts {
     }
 
     fn regions(&self) -> Vec<RemoteRegion> {
-        self.regions.iter().map(|&(base, len, key)| RemoteRegion::new(RemoteAddr(base), len, MemoryKey(key))).collect()
+        self.words().map(|[base, len, key, access]| region(base, len, key, access)).collect()
+    }
+
+    /// The words of each region. The access is made of the key: the language of stories has three words.
+    fn words(&self) -> impl Iterator<Item = [u64; 4]> {
+        self.regions.iter().map(|&(base, len, key)| [base, len, key, key.rotate_left(9)])
     }
 
     /// The record of the parts, written by the table of the format.
     fn bytes(&self) -> Vec<u8> {
         let address = self.address();
         let address = address.bytes();
-        let len = HEADER_LEN + address.len() + self.regions.len() * 24;
-        let mut bytes = b"lmxr\x01\0".to_vec();
+        let len = HEADER_LEN + address.len() + self.regions.len() * 32;
+        let mut bytes = b"lmxr\x02\0".to_vec();
         bytes.extend((address.len() as u16).to_le_bytes());
         bytes.extend((len as u32).to_le_bytes());
         bytes.extend(self.format.to_le_bytes());
@@ -81,7 +86,7 @@ impl Parts {
         bytes.extend((self.regions.len() as u16).to_le_bytes());
         bytes.push(self.width);
         bytes.extend(address);
-        bytes.extend(self.regions.iter().flat_map(|&(base, len, key)| [base, len, key]).flat_map(u64::to_le_bytes));
+        bytes.extend(self.words().flatten().flat_map(u64::to_le_bytes));
         bytes
     }
 
@@ -105,14 +110,18 @@ impl Parts {
     }
 }
 
+fn region(base: u64, len: u64, key: u64, access: u64) -> RemoteRegion {
+    RemoteRegion::new(RemoteAddr(base), len, MemoryKey(key), Access::from_bits_retain(access))
+}
+
 /// Reads bytes as a record and by the table of the format: both refuse them, or find the same in them.
 fn judge(bytes: &[u8]) {
     let number =
         |at: usize, len: usize| (0..len).fold(0_u64, |sum, byte| sum | u64::from(bytes[at + byte]) << (8 * byte));
-    let known = bytes.len() >= HEADER_LEN && bytes.starts_with(b"lmxr\x01\0");
+    let known = bytes.len() >= HEADER_LEN && bytes.starts_with(b"lmxr\x02\0");
     let fits = || {
         let (address, regions) = (number(6, 2), number(24, 2));
-        let len = HEADER_LEN as u64 + address + regions * 24;
+        let len = HEADER_LEN as u64 + address + regions * 32;
         address <= EndpointAddr::MAX_LEN as u64 && number(8, 4) == len && bytes.len() as u64 == len
     };
     let decoded = Record::decode(bytes);
@@ -123,7 +132,7 @@ fn judge(bytes: &[u8]) {
             let holds = match error {
                 DecodeError::Truncated { needed } => bytes.len() < needed,
                 DecodeError::Magic => !bytes.starts_with(b"lmxr"),
-                DecodeError::Version(version) => version != 1 && number(4, 2) == u64::from(version),
+                DecodeError::Version(version) => version != 2 && number(4, 2) == u64::from(version),
                 DecodeError::AddressTooLong { len } => len > 512 && number(6, 2) == len as u64,
                 DecodeError::LengthMismatch { stated, parts } => stated != parts && number(8, 4) == stated as u64,
                 DecodeError::TrailingBytes { count } => bytes.len() as u64 == number(8, 4) + count as u64,
@@ -138,8 +147,8 @@ fn judge(bytes: &[u8]) {
     assert_eq!(record.address().bytes(), &bytes[HEADER_LEN..address_end]);
     assert_eq!((record.layout(), record.cq_data_size()), (number(16, 8), bytes[26]));
     let regions = (address_end..bytes.len())
-        .step_by(24)
-        .map(|at| RemoteRegion::new(RemoteAddr(number(at, 8)), number(at + 8, 8), MemoryKey(number(at + 16, 8))));
+        .step_by(32)
+        .map(|at| region(number(at, 8), number(at + 8, 8), number(at + 16, 8), number(at + 24, 8)));
     assert!(record.regions().eq(regions), "{record:?}");
     let mut again = vec![0; bytes.len()];
     assert_eq!((record.encode(&mut again), again.as_slice()), (Ok(bytes.len()), bytes), "it is the only way");

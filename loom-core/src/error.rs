@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::transport::{Refusal, Transport};
-use crate::vocabulary::{Caps, EndpointType, Errno};
+use crate::vocabulary::{Access, Caps, EndpointType, Errno};
 
 /// Why an operation was not posted.
 ///
@@ -56,6 +56,9 @@ pub enum PostError {
     },
     /// The range does not lie within the remote region, or the parts of it are not as long together as the buffer.
     OutOfBounds,
+    /// The remote region does not grant this access: its owner must register it with the access, and send the
+    /// [`RemoteRegion`](crate::RemoteRegion) again.
+    RemoteAccess(Access),
     /// More ranges, in this side's or the peer's memory, than one operation takes; or none of the peer's.
     TooManyPieces {
         /// The most that it takes.
@@ -189,6 +192,9 @@ impl fmt::Display for PostError {
                 "the buffer is in the memory of a device: the info does not grant that, or loom would have to read it",
             ),
             PostError::DataWidth { limit } => write!(f, "immediate data is limited to {limit} bytes"),
+            PostError::RemoteAccess(missing) => {
+                write!(f, "the remote region does not grant {missing}: its owner must register it with this access")
+            }
             PostError::NotGranted(caps) => write!(f, "the provider does not grant {caps}"),
             PostError::Errno(errno) => write!(f, "the transport refused: {errno}"),
         }

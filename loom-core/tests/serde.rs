@@ -105,26 +105,40 @@ fn what_is_no_address_is_refused() {
 }
 
 #[test]
-fn regions_have_names_for_people_and_24_bytes_for_machines() {
-    let region = RemoteRegion::new(RemoteAddr(16), 4096, MemoryKey(u64::MAX));
-    let bytes = [&[24], &region.to_bytes()[..]].concat();
-    is_written(region, r#"{"base":"0x10","len":4096,"key":"0xffffffffffffffff"}"#, &bytes);
+fn regions_have_names_for_people_and_32_bytes_for_machines() {
+    let region =
+        RemoteRegion::new(RemoteAddr(16), 4096, MemoryKey(u64::MAX), Access::REMOTE_READ | Access::REMOTE_WRITE);
+    let bytes = [&[32], &region.to_bytes()[..]].concat();
+    is_written(
+        region,
+        r#"{"base":"0x10","len":4096,"key":"0xffffffffffffffff","access":"REMOTE_READ | REMOTE_WRITE"}"#,
+        &bytes,
+    );
     // Numbers, where the format has them.
-    let read: RemoteRegion = serde_json::from_str(r#"{"key":18446744073709551615,"len":4096,"base":16}"#).unwrap();
+    let read: RemoteRegion = serde_json::from_str(
+        r#"{"access":"REMOTE_READ | REMOTE_WRITE","key":18446744073709551615,"len":4096,"base":16}"#,
+    )
+    .unwrap();
     assert_eq!(read, region);
 }
 
 #[test]
 fn what_is_no_region_is_refused() {
-    assert!(refused::<RemoteRegion>(r#"{"base":0,"len":1}"#).starts_with("missing field `key`"));
+    assert!(refused::<RemoteRegion>(r#"{"base":0,"len":1,"access":""}"#).starts_with("missing field `key`"));
+    assert!(refused::<RemoteRegion>(r#"{"base":0,"len":1,"key":0}"#).starts_with("missing field `access`"));
+    assert!(
+        refused::<RemoteRegion>(r#"{"base":0,"len":1,"key":0,"access":"REMOTE"}"#).contains("unrecognized named flag")
+    );
     assert!(refused::<RemoteRegion>(r#"{"base":0,"len":-1,"key":0}"#).starts_with("invalid value"));
     assert!(refused::<RemoteRegion>(r#"{"base":"0xg","len":1,"key":0}"#).starts_with("invalid value"));
-    assert!(refused::<RemoteRegion>(r#"{"base":0,"len":1,"key":0,"rights":1}"#).starts_with("unknown field"));
-    for len in [0_u8, 23, 25, 48] {
+    assert!(
+        refused::<RemoteRegion>(r#"{"base":0,"len":1,"key":0,"access":"","rights":1}"#).starts_with("unknown field")
+    );
+    for len in [0_u8, 24, 31, 33, 64] {
         let bytes = [&[len][..], &vec![0; len.into()]].concat();
         assert!(postcard::from_bytes::<RemoteRegion>(&bytes).is_err(), "{len}");
     }
-    assert!(postcard::from_bytes::<RemoteRegion>(&[24, 0, 0]).is_err());
+    assert!(postcard::from_bytes::<RemoteRegion>(&[32, 0, 0]).is_err());
 }
 
 #[test]
@@ -269,11 +283,11 @@ proptest! {
     fn any_address_and_region_comes_back(
         format in any::<u32>(),
         bytes in proptest::collection::vec(any::<u8>(), 0..=EndpointAddr::MAX_LEN),
-        words in any::<[u64; 3]>(),
+        words in any::<[u64; 4]>(),
     ) {
         comes_back(EndpointAddr::new(AddressFormat::from_raw(format % 20), &bytes).unwrap());
         comes_back(EndpointAddr::new(AddressFormat::from_raw(format), &bytes).unwrap());
-        comes_back(RemoteRegion::new(RemoteAddr(words[0]), words[1], MemoryKey(words[2])));
+        comes_back(RemoteRegion::new(RemoteAddr(words[0]), words[1], MemoryKey(words[2]), Access::from_bits_retain(words[3])));
     }
 
     #[test]

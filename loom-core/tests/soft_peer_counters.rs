@@ -131,7 +131,9 @@ fn each_operation_of_a_peer_counts_once() {
 
     // What is forbidden, or goes elsewhere.
     let only_read = Mr::open(&world.domain, words(1), Access::REMOTE_READ).unwrap();
-    let key = a.write(to_b, &only_read.remote(), 0, words(1)).unwrap();
+    let told = only_read.remote();
+    let claimed = RemoteRegion::new(told.base(), told.len(), told.key(), Access::REMOTE_WRITE);
+    let key = a.write(to_b, &claimed, 0, words(1)).unwrap();
     let done = world.cq.finish(key, Instant::now() + LIMIT).unwrap();
     assert_eq!(done.result().unwrap_err().errno, Errno::EACCES);
     counts([0, 0, 0], "a write that is forbidden");

@@ -447,9 +447,11 @@ fn a_writer_is_not_told_what_its_target_forbids() {
     over_both(|strict, world| {
         world.meet();
         let region = world.region(Access::REMOTE_READ);
+        // As a peer describes it that claims more access than its owner grants.
         let remote = region.remote();
-        let forged = RemoteRegion::new(remote.base(), LONG as u64, MemoryKey(remote.key().0 ^ 0x5555));
-        let beyond = RemoteRegion::new(RemoteAddr(1), LONG as u64, remote.key());
+        let remote = RemoteRegion::new(remote.base(), remote.len(), remote.key(), PEERS);
+        let forged = RemoteRegion::new(remote.base(), LONG as u64, MemoryKey(remote.key().0 ^ 0x5555), remote.access());
+        let beyond = RemoteRegion::new(RemoteAddr(1), LONG as u64, remote.key(), remote.access());
         for (target, errno) in [(remote, Errno::EACCES), (forged, Errno::ENOKEY), (beyond, Errno::EACCES)] {
             for len in [8, LONG].into_iter().filter(|len| *len as u64 <= target.len()) {
                 let written = world.a.write(world.to_b, &target, 0, bytes(len)).unwrap();
@@ -491,7 +493,7 @@ fn regions_are_reached_by_their_addresses() {
         let region = world.region(PEERS);
         let start = region.window().as_ptr().addr() as u64;
         assert_eq!(region.remote().base(), RemoteAddr(if strict { start } else { 0 }));
-        let guessed = RemoteRegion::new(RemoteAddr(0), 64, region.key());
+        let guessed = RemoteRegion::new(RemoteAddr(0), 64, region.key(), region.remote().access());
         let read = world.a.read(world.to_b, &guessed, 0, bytes(8)).unwrap();
         assert_eq!(world.end(&world.a, read).result().is_err(), strict, "by an offset");
         let parts = [region.remote().part(0, 4).unwrap(), region.remote().part(8, 4).unwrap()];

@@ -309,6 +309,23 @@ static int write_not_allowed_never_ends(void)
 	return rma(FI_REMOTE_READ, 1, 16);
 }
 
+/* With the order that makes shm look at keys. */
+static int read_not_allowed_is_not_refused(void)
+{
+	struct fi_cq_tagged_entry entry;
+	struct fid_mr *mr;
+
+	order = FI_ORDER_WAW;
+	open_all("shm", FI_MSG | FI_RMA, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	NEED(fi_mr_reg(domain, from, sizeof(from), FI_REMOTE_WRITE, 0, 1, 0, &mr, NULL));
+	POST(fi_read(ep[0], into, 8, NULL, addr[1],
+		     (info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) ? (uint64_t) (uintptr_t) from : 0, fi_mr_key(mr),
+		     &contexts[2]));
+	/* In 2.5 it succeeds, in 1.17 it never ends. */
+	return next(&entry, 3) < 0 ? GONE : THERE;
+}
+
 static int truncated_message_is_whole(const char *provider)
 {
 	struct fi_cq_tagged_entry entry = { 0 };
@@ -2304,6 +2321,7 @@ static const struct {
 	{ "net-stranger-of-a-closed-endpoint-crashes", net_stranger_of_a_closed_endpoint_crashes },
 	{ "tcp-stranger-of-a-closed-endpoint-crashes", tcp_stranger_of_a_closed_endpoint_crashes },
 	{ "sockets-second-range-of-a-region-is-not-reached", second_range_of_a_region_is_not_reached },
+	{ "shm-read-not-allowed-is-not-refused", read_not_allowed_is_not_refused },
 	{ "rxm-empty-set-of-addresses-is-refused", empty_set_of_addresses_is_refused },
 	{ "sockets-deferred-work-is-not-cancelled", deferred_work_is_not_cancelled },
 	{ "sockets-deferred-work-is-not-flushed", deferred_work_is_not_flushed },

@@ -10,7 +10,6 @@ use loom_core::objects::endpoint::{Endpoint, Source, ThePeer};
 use loom_core::objects::endpoint::{Established, MsgEndpoint};
 use loom_core::objects::mr::RemoteRegion;
 use loom_core::objects::options::{ReadOptions, RecvOptions, SendOptions};
-use loom_core::transport::RemotePart;
 use loom_core::vocabulary::{ImmediateData, Tag};
 use loom_fabric::ofi::{Local, Ofi};
 
@@ -134,14 +133,14 @@ impl Link<'_> {
         }
     }
 
-    pub(crate) fn write_with(&self, part: RemotePart, buf: Halves) -> Posted {
+    pub(crate) fn write_with(&self, part: RemoteRegion, buf: Halves) -> Posted {
         match self {
             Link::Peer(endpoint, peer) => endpoint.write_with(*peer, &[part], SendOptions::new(), buf),
             Link::Connection(endpoint) => endpoint.write_with(ThePeer, &[part], SendOptions::new(), buf),
         }
     }
 
-    pub(crate) fn read_with(&self, part: RemotePart, buf: Halves) -> Posted {
+    pub(crate) fn read_with(&self, part: RemoteRegion, buf: Halves) -> Posted {
         match self {
             Link::Peer(endpoint, peer) => endpoint.read_with(*peer, &[part], ReadOptions::new(), buf),
             Link::Connection(endpoint) => endpoint.read_with(ThePeer, &[part], ReadOptions::new(), buf),

@@ -56,7 +56,7 @@ async fn serve<T: Transport>(node: &Node<T>, values: &RefCell<HashMap<Vec<u8>, V
         let received = driver.run(vec![0; LONGEST], |room| endpoint.recv(Source::Any, room)).await?;
         let (request, transfer) = received.into_result()?;
         let Some(client) = transfer.source().and_then(|source| av.peer(source)) else { continue };
-        // The client's region in 24 bytes, then the key.
+        // The client's region in 32 bytes, then the key.
         let Some((region, key)) = request[..transfer.len()].split_first_chunk() else { continue };
         let value = values.borrow().get(key).cloned().unwrap_or_default();
         let len = value.len() as u64;

@@ -126,6 +126,7 @@ const FEATURES: &[Feature] = &[
             "regions of one domain have keys of their own",
             "unknown key loses no buffer",
             "region that forbids writing is not written",
+            "access that a region lacks is refused by the post",
             "read only memory cannot be exposed for writing",
             "windows check their bounds",
             "region for an endpoint is reached through it",
@@ -158,6 +159,7 @@ const FEATURES: &[Feature] = &[
             "injected atomic is done",
             "atomic of parts takes them in order",
             "what is no atomic is refused",
+            "atomics need the access of the manual",
             "closed endpoint gives atomics back",
         ],
     },
@@ -307,17 +309,17 @@ const EXCEPTIONS: &[Exception] = &[
     Exception {
         about: "RMA",
         note: "the write is reported as a success, though nothing was written",
-        sentence: "A write that the region forbids changes nothing, but completes as a success",
+        sentence: "A write through a forged `RemoteRegion` that claims access changes nothing, but completes as a success",
     },
     Exception {
         about: "RMA",
         note: "the connection breaks, and neither side gets an error for the write that is not allowed",
-        sentence: "A write that the region forbids breaks the connection, and no error reports it",
+        sentence: "A write through a forged `RemoteRegion` that claims access breaks the connection, and no error reports it",
     },
     Exception {
         about: "RMA",
         note: "a write that the peer does not allow never ends (`rxd-write-not-allowed-never-ends`)",
-        sentence: "A write that the region forbids never ends",
+        sentence: "A write through a forged `RemoteRegion` that claims access never ends",
     },
     Exception {
         about: "completion levels",

@@ -12,7 +12,7 @@ use loom_core::objects::endpoint::Endpoint;
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::objects::scope::scope;
-use loom_core::transport::{Context, Refusal, RemotePart, RmaTarget, Transport};
+use loom_core::transport::{Context, Refusal, RmaTarget, Transport};
 use loom_core::vocabulary::{Access, Caps, FabricAddr, ImmediateData, Mode, MrMode, Tag, TagMatch};
 
 use super::{FULL, LONGEST, Operation, Side, WORD, drain, timed, work};
@@ -79,8 +79,8 @@ impl<T: Transport> Raw<'_, T> {
     }
 
     fn target(&self, len: usize) -> RmaTarget {
-        let RemotePart { addr, key, .. } = self.region.part(0, len).expect("the region is longer");
-        RmaTarget { to: self.to_b, addr, key }
+        assert!(len as u64 <= self.region.len(), "the region is longer");
+        RmaTarget { to: self.to_b, addr: self.region.base(), key: self.region.key() }
     }
 
     #[inline(never)]

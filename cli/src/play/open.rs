@@ -117,7 +117,7 @@ impl<T: Transport> Opened<T> {
         let address = self.endpoint.address().map_err(Failure::when("asking for the endpoint's address"))?;
         let len = address.encode(&mut card).map_err(Failure::when("encoding the endpoint's address"))?;
         card.truncate(len);
-        let nothing = RemoteRegion::new(RemoteAddr(0), 0, MemoryKey(0));
+        let nothing = RemoteRegion::new(RemoteAddr(0), 0, MemoryKey(0), Access::empty());
         card.extend_from_slice(&self.exposed.as_ref().map_or(nothing, Mr::remote).to_bytes());
         Ok(card)
     }

@@ -7,7 +7,6 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::objects::options::{ReadOptions, SendOptions};
 use loom_core::soft::Soft;
-use loom_core::transport::RemotePart;
 use loom_core::vocabulary::{self, Errno, ImmediateData};
 
 use super::late::Late;
@@ -112,7 +111,7 @@ impl World<'_> {
         }
         // In parts: the second one first.
         let cut = |cut: u8| usize::from(cut) % (len + 1);
-        let parts = |cut: usize| -> [RemotePart; 2] {
+        let parts = |cut: usize| -> [RemoteRegion; 2] {
             let part = |offset: usize, len| told.part(offset as u64, len).expect("it lies within");
             [part(offset + cut, len - cut), part(offset, cut)]
         };

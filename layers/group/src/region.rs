@@ -46,9 +46,9 @@ impl PeerRegion {
     ///
     /// ```
     /// # use loom_core::RemoteRegion;
-    /// # use loom_core::vocabulary::{MemoryKey, RemoteAddr};
+    /// # use loom_core::vocabulary::{Access, MemoryKey, RemoteAddr};
     /// # use loom_group::{PeerIndex, PeerRegion};
-    /// let whole = PeerRegion::new(PeerIndex(3), RemoteRegion::new(RemoteAddr(4096), 100, MemoryKey(7)));
+    /// let whole = PeerRegion::new(PeerIndex(3), RemoteRegion::new(RemoteAddr(4096), 100, MemoryKey(7), Access::REMOTE_READ));
     /// let part = whole.slice(10..30).expect("it lies within");
     /// assert_eq!((part.len(), part.region().base()), (20, RemoteAddr(4106)));
     /// assert!(part.slice(..21).is_none());
@@ -71,6 +71,7 @@ impl PeerRegion {
         }
         let len = end.checked_sub(begin)?;
         let base = self.region.base().checked_add(begin)?;
-        Some(PeerRegion { peer: self.peer, region: RemoteRegion::new(base, len, self.region.key()) })
+        let region = RemoteRegion::new(base, len, self.region.key(), self.region.access());
+        Some(PeerRegion { peer: self.peer, region })
     }
 }

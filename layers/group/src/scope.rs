@@ -7,7 +7,7 @@ use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use loom_core::error::{PostError, Rejected};
 use loom_core::objects::cq::CqError;
 use loom_core::objects::endpoint::Source;
-use loom_core::vocabulary::{ImmediateData, MemoryKey, RemoteAddr};
+use loom_core::vocabulary::{Access, ImmediateData, MemoryKey, RemoteAddr};
 use loom_core::{Deadline, RemoteRegion, Spins, Tag, Transport};
 
 use crate::group::Queue;
@@ -23,7 +23,7 @@ const LOOKS: u64 = 10_000;
 const BUSY: u32 = 256;
 
 /// Of requests without a region.
-pub(crate) const NOWHERE: RemoteRegion = RemoteRegion::new(RemoteAddr(0), 0, MemoryKey(0));
+pub(crate) const NOWHERE: RemoteRegion = RemoteRegion::new(RemoteAddr(0), 0, MemoryKey(0), Access::empty());
 
 /// Which request of a scope, or of an operation on many peers: the number of its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

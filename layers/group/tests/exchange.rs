@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
-use loom_core::vocabulary::{AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};
+use loom_core::vocabulary::{Access, AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};
 use loom_core::{Error, RemoteRegion};
 use loom_group::exchange::{DecodeError, EncodeError, Record};
 use proptest::collection::vec;
@@ -20,11 +20,15 @@ fn sample(regions: &[RemoteRegion]) -> Record<'_> {
     Record::new(EndpointAddr::new(AddressFormat::ADDR_STR, b"fi_shm://1\0").unwrap(), 8, 77, regions)
 }
 
-const REGIONS: [RemoteRegion; 2] =
-    [RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(1)), RemoteRegion::new(RemoteAddr(1 << 40), 4096, MemoryKey(2))];
+const REGIONS: [RemoteRegion; 2] = [
+    RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(1), Access::REMOTE_READ),
+    RemoteRegion::new(RemoteAddr(1 << 40), 4096, MemoryKey(2), Access::REMOTE_WRITE),
+];
 
 fn region() -> impl Strategy<Value = RemoteRegion> {
-    any::<(u64, u64, u64)>().prop_map(|(base, len, key)| RemoteRegion::new(RemoteAddr(base), len, MemoryKey(key)))
+    any::<[u64; 4]>().prop_map(|[base, len, key, access]| {
+        RemoteRegion::new(RemoteAddr(base), len, MemoryKey(key), Access::from_bits_retain(access))
+    })
 }
 
 fn address() -> impl Strategy<Value = EndpointAddr> {
@@ -106,17 +110,20 @@ fn each_defect_has_its_error() {
     };
     let refused = |bytes: Vec<u8>, error: DecodeError| assert_eq!(Record::decode(&bytes), Err(error));
     refused(with(0, b"L"), DecodeError::Magic);
-    refused(with(4, &[2, 0]), DecodeError::Version(2));
+    // Versions before and after.
+    for version in [1, 3] {
+        refused(with(4, &[version, 0]), DecodeError::Version(version.into()));
+    }
     refused(with(6, &513_u16.to_le_bytes()), DecodeError::AddressTooLong { len: 513 });
     refused(with(6, &[12, 0]), DecodeError::LengthMismatch { stated: total, parts: total + 1 });
     refused(with(8, &u32::MAX.to_le_bytes()), DecodeError::LengthMismatch { stated: 0xffff_ffff, parts: total });
-    refused(with(24, &[1, 0]), DecodeError::LengthMismatch { stated: total, parts: total - 24 });
-    for count in [1, 24, 100] {
+    refused(with(24, &[1, 0]), DecodeError::LengthMismatch { stated: total, parts: total - RemoteRegion::WIRE_LEN });
+    for count in [1, RemoteRegion::WIRE_LEN, 100] {
         refused([&bytes[..], &vec![0; count]].concat(), DecodeError::TrailingBytes { count });
     }
     // Both lengths agree, and the bytes end before them.
     let mut short = with(24, &[0xff, 0xff]);
-    let needed = HEADER_LEN + 11 + 65535 * 24;
+    let needed = HEADER_LEN + 11 + 65535 * RemoteRegion::WIRE_LEN;
     short[8..12].copy_from_slice(&u32::try_from(needed).unwrap().to_le_bytes());
     refused(short, DecodeError::Truncated { needed });
 }

@@ -16,7 +16,7 @@ use loom_core::buffer::{Descriptor, Lent};
 use loom_core::error::OpenError;
 use loom_core::exposed::Window;
 use loom_core::objects::mr::RemoteRegion;
-use loom_core::vocabulary::{HmemIface, RemoteAddr};
+use loom_core::vocabulary::HmemIface;
 
 use super::attr::SlabAttr;
 use super::parts::Parts;
@@ -111,8 +111,7 @@ impl<L: Sharing> Buffers<L> {
         let skipped = self.base.addr().get().wrapping_sub(window.as_ptr().addr());
         let len = window.len().checked_sub(skipped).ok_or(OpenError::Size)?;
         let window = window.slice(skipped, len).map_err(|_| OpenError::Size)?;
-        let part = remote.part(skipped as u64, len).ok_or(OpenError::Size)?;
-        let remote = RemoteRegion::new(part.addr, len as u64, part.key);
+        let remote = remote.part(skipped as u64, len).ok_or(OpenError::Size)?;
         self.exposed = Some(Exposed { window, remote });
         Ok(self)
     }
@@ -156,7 +155,7 @@ impl<L: Sharing> Buffers<L> {
         let whole = self.exposed?;
         let place = self.place(number, offset);
         let window = whole.window.slice(place, len as usize).ok()?;
-        let part = whole.remote.part(place as u64, len as usize)?;
-        Some(Exposed { window, remote: RemoteRegion::new(RemoteAddr(part.addr.0), len.into(), part.key) })
+        let remote = whole.remote.part(place as u64, len as usize)?;
+        Some(Exposed { window, remote })
     }
 }

@@ -1,21 +1,30 @@
-//! [`RemoteRegion`]: what peers need for a region.
+//! [`RemoteRegion`]: address, length, key and access of a peer's region.
 
-use crate::transport::RemotePart;
-use crate::vocabulary::{MemoryKey, RemoteAddr};
+use crate::vocabulary::{Access, MemoryKey, RemoteAddr};
 
-/// What a peer needs to reach a region: plain data, to be sent to it.
+/// Address, length, key and access of a memory region: plain data that its owner sends to peers.
 ///
-/// Whether the provider counts from the region's begin or by virtual address (`FI_MR_VIRT_ADDR`) is settled here.
+/// The base is an offset or a virtual address (`FI_MR_VIRT_ADDR`), as the owner's domain requires.
+///
+/// The access is the owner's [`REMOTE_READ`](Access::REMOTE_READ) and [`REMOTE_WRITE`](Access::REMOTE_WRITE). A post that needs more
+/// is refused before the provider sees it ([`PostError::RemoteAccess`](crate::error::PostError::RemoteAccess)), because not every
+/// provider reports such an operation as failed:
+///
+/// | operation | needs |
+/// |---|---|
+/// | RMA read, atomic read | `REMOTE_READ` |
+/// | RMA write, atomic without a result | `REMOTE_WRITE` |
+/// | other fetching and comparing atomics | both |
 ///
 /// ```
 /// use loom_core::RemoteRegion;
-/// use loom_core::vocabulary::{MemoryKey, RemoteAddr};
+/// use loom_core::vocabulary::{Access, MemoryKey, RemoteAddr};
 ///
-/// let region = RemoteRegion::new(RemoteAddr(0), 4096, MemoryKey(7));
-/// // To the peer, by any way: 24 bytes.
+/// let region = RemoteRegion::new(RemoteAddr(0), 4096, MemoryKey(7), Access::REMOTE_READ);
+/// // To the peer, by any way: 32 bytes.
 /// let told = region.to_bytes();
 /// assert_eq!(RemoteRegion::from_bytes(&told), region);
-/// assert!(region.part(4000, 96).is_some());
+/// assert!(region.part(4000, 96).is_some_and(|part| part.base() == RemoteAddr(4000)));
 /// assert!(region.part(4000, 97).is_none(), "that is behind its end");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,16 +33,17 @@ pub struct RemoteRegion {
     base: RemoteAddr,
     len: u64,
     key: MemoryKey,
+    access: Access,
 }
 
 impl RemoteRegion {
-    /// How many bytes [`to_bytes`](Self::to_bytes) makes.
-    pub const WIRE_LEN: usize = 24;
+    /// Length of the array that [`to_bytes`](Self::to_bytes) returns.
+    pub const WIRE_LEN: usize = 32;
 
-    /// From the parts that a peer told in another way.
+    /// Region of these parts, as its owner reports them.
     #[must_use]
-    pub const fn new(base: RemoteAddr, len: u64, key: MemoryKey) -> Self {
-        RemoteRegion { base, len, key }
+    pub const fn new(base: RemoteAddr, len: u64, key: MemoryKey, access: Access) -> Self {
+        RemoteRegion { base, len, key, access }
     }
 
     /// The address of the region's first byte, as the peer's domain counts.
@@ -55,44 +65,50 @@ impl RemoteRegion {
         self.key
     }
 
+    /// Access that the region grants to peers.
+    #[must_use]
+    pub const fn access(&self) -> Access {
+        self.access
+    }
+
     /// The remote address of a range, if it lies within the region.
     #[inline]
-    pub(crate) fn range(&self, offset: u64, len: usize) -> Option<RemoteAddr> {
-        let end = offset.checked_add(u64::try_from(len).ok()?)?;
-        if end > self.len {
+    pub(crate) fn range(&self, offset: u64, len: u64) -> Option<RemoteAddr> {
+        if offset.checked_add(len)? > self.len {
             return None;
         }
         self.base.checked_add(offset)
     }
 
-    /// A part of the region, for operations that take several; `None` if it does not lie within.
+    /// Part of the region from `offset` bytes into it, with the key and access of the region. Returns `None` if it does not lie within.
     #[must_use]
-    pub fn part(&self, offset: u64, len: usize) -> Option<RemotePart> {
-        Some(RemotePart { addr: self.range(offset, len)?, len, key: self.key })
+    pub fn part(&self, offset: u64, len: usize) -> Option<Self> {
+        let len = u64::try_from(len).ok()?;
+        Some(RemoteRegion { base: self.range(offset, len)?, len, ..*self })
     }
 
-    /// Base, length and key, each as eight little-endian bytes.
+    /// Base, length, key and access, each as eight little-endian bytes.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; Self::WIRE_LEN] {
         let mut out = [0; Self::WIRE_LEN];
-        let words = [self.base.0, self.len, self.key.0];
+        let words = [self.base.0, self.len, self.key.0, self.access.bits()];
         for (chunk, word) in out.chunks_exact_mut(8).zip(words) {
             chunk.copy_from_slice(&word.to_le_bytes());
         }
         out
     }
 
-    /// What [`to_bytes`](Self::to_bytes) made. Any bytes are a region; whether it exists, its owner decides.
+    /// Region in the form of [`to_bytes`](Self::to_bytes). Any bytes are a region. The provider of the owner validates the key.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; Self::WIRE_LEN]) -> Self {
-        let mut words = [0; 3];
+        let mut words = [0; 4];
         for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
             let mut le = [0; 8];
             le.copy_from_slice(chunk);
             *word = u64::from_le_bytes(le);
         }
-        let [base, len, key] = words;
-        RemoteRegion { base: RemoteAddr(base), len, key: MemoryKey(key) }
+        let [base, len, key, access] = words;
+        RemoteRegion::new(RemoteAddr(base), len, MemoryKey(key), Access::from_bits_retain(access))
     }
 }
 
@@ -104,14 +120,15 @@ struct Parts {
     base: RemoteAddr,
     len: u64,
     key: MemoryKey,
+    access: Access,
 }
 
 #[cfg(feature = "serde")]
 impl serde::Serialize for RemoteRegion {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
-            let RemoteRegion { base, len, key } = *self;
-            Parts { base, len, key }.serialize(serializer)
+            let RemoteRegion { base, len, key, access } = *self;
+            Parts { base, len, key, access }.serialize(serializer)
         } else {
             serializer.serialize_bytes(&self.to_bytes())
         }
@@ -122,10 +139,10 @@ impl serde::Serialize for RemoteRegion {
 impl<'de> serde::Deserialize<'de> for RemoteRegion {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if deserializer.is_human_readable() {
-            let Parts { base, len, key } = Parts::deserialize(deserializer)?;
-            return Ok(RemoteRegion { base, len, key });
+            let Parts { base, len, key, access } = Parts::deserialize(deserializer)?;
+            return Ok(RemoteRegion { base, len, key, access });
         }
-        let expected = "the 24 bytes of a region";
+        let expected = "the 32 bytes of a region";
         let (bytes, len) = crate::serial::bytes::<{ Self::WIRE_LEN }, D>(deserializer, expected)?;
         if len == Self::WIRE_LEN {
             Ok(Self::from_bytes(&bytes))

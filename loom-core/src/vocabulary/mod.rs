@@ -21,7 +21,7 @@
 //! | value | text | binary |
 //! |---|---|---|
 //! | [`EndpointAddr`] | `"fi_sockaddr_in://127.0.0.1:4242"`, its [`Display`](core::fmt::Display) | the bytes of [`encode`](EndpointAddr::encode) |
-//! | [`RemoteRegion`](crate::RemoteRegion) | `{"base": "0x0", "len": 4096, "key": "0x7"}` | the bytes of [`to_bytes`](crate::RemoteRegion::to_bytes) |
+//! | [`RemoteRegion`](crate::RemoteRegion) | `{"base": "0x0", "len": 4096, "key": "0x7", "access": "REMOTE_READ"}` | the bytes of [`to_bytes`](crate::RemoteRegion::to_bytes) |
 //! | [`Tag`], [`ImmediateData`], [`MemoryKey`], [`RemoteAddr`], seeds | `"0x2a"`; numbers are read, too | the number |
 //! | flags ([`Caps`], [`Access`], ...) | `"MSG \| TAGGED"`, what has no name as `0x...`, and `""` for none | the number |
 //! | enumerations ([`EndpointType`], [`WaitObj`], ...) | `"EP_RDM"`, or the number | the number |

@@ -11,8 +11,8 @@ use loom_core::objects::options::{ReadOptions, RecvOptions, SendOptions};
 use loom_core::objects::scope::scope;
 use loom_core::transport::{Claims, Closing, Event, InFlight, ProviderQuirks};
 use loom_core::vocabulary::{
-    AddressFormat, Caps, CompletionFlags, EndpointAddr, EndpointOption, Errno, FabricAddr, MemoryKey, Mode, OpFlags,
-    RemoteAddr, Tag,
+    Access, AddressFormat, Caps, CompletionFlags, EndpointAddr, EndpointOption, Errno, FabricAddr, MemoryKey, Mode,
+    OpFlags, RemoteAddr, Tag,
 };
 
 use super::infos::asking_for;
@@ -106,7 +106,7 @@ fn an_endpoint_is_closed_with_what_is_in_flight_on_it() {
         let (queue, av) = (scene.queue(8), scene.vector());
         let [endpoint, other] = [(); 2].map(|()| queue.endpoint(&av).unwrap());
         let peer = av.insert(&EndpointAddr::new(AddressFormat::ADDR_STR, b"peer").unwrap()).unwrap();
-        let region = RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(1));
+        let region = RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(1), Access::REMOTE_READ | Access::REMOTE_WRITE);
         endpoint.recv(Source::Any, vec![0; 8]).unwrap();
         endpoint.tagged_recv(Source::Any, Tag(1), vec![0; 8]).unwrap();
         endpoint.send(peer, vec![0; 40]).unwrap();
@@ -157,7 +157,7 @@ fn posts_name_their_peer_and_ask_for_what_they_were_told() {
         .map(|name| av.insert(&EndpointAddr::new(AddressFormat::ADDR_STR, name.as_bytes()).unwrap()).unwrap());
     let (its, any, none) = (av.fabric_addr(peer).unwrap(), FabricAddr::UNSPEC, OpFlags::empty());
     assert_ne!(its, FabricAddr(0));
-    let region = RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(1));
+    let region = RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(1), Access::REMOTE_READ | Access::REMOTE_WRITE);
     let (buf, part) = (|| vec![0; 8], [region.part(0, 8).unwrap()]);
     endpoint.send(peer, buf()).unwrap();
     endpoint.recv(Source::Any, buf()).unwrap();

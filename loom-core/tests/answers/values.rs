@@ -13,7 +13,9 @@ use loom_core::objects::deadline::Spins;
 use loom_core::objects::endpoint::Endpoint;
 use loom_core::objects::mr::RemoteRegion;
 use loom_core::transport::Event;
-use loom_core::vocabulary::{AddressFormat, Caps, CompletionFlags, EndpointAddr, Errno, MemoryKey, Mode, RemoteAddr};
+use loom_core::vocabulary::{
+    Access, AddressFormat, Caps, CompletionFlags, EndpointAddr, Errno, MemoryKey, Mode, RemoteAddr,
+};
 
 use super::queues::Passed;
 use super::scripted::Said;
@@ -46,7 +48,7 @@ fn values(spaces: bool) -> Values {
 
 impl Values {
     fn post(&self) -> (OpKey, u64) {
-        let remote = RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(1));
+        let remote = RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(1), Access::REMOTE_READ | Access::REMOTE_WRITE);
         let key = self.endpoint.fetch_value(self.peer, &remote, 8, self.add, 1).unwrap();
         (key, self.scene.last_context())
     }

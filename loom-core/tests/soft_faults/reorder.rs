@@ -86,7 +86,9 @@ fn an_injected_write_is_late_and_its_bytes_may_be_reused_at_once() {
             assert!(injected == [1; 4] && world.a.cq().in_flight() == 0);
             // What is not allowed is refused before it is late: later nobody would be told.
             let closed = Mr::open(&world.domain, bytes(0, 64), Access::REMOTE_READ).unwrap();
-            let refused = world.a.inject_write(world.to_b, &closed.remote(), 0, &[1]);
+            let told = closed.remote();
+            let claimed = RemoteRegion::new(told.base(), told.len(), told.key(), BOTH);
+            let refused = world.a.inject_write(world.to_b, &claimed, 0, &[1]);
             assert_eq!(refused, Err(PostError::Errno(Errno::EACCES)));
         });
     }

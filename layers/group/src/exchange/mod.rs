@@ -8,12 +8,12 @@
 //! the address and the regions into them: both are values of `serde` with that feature of `loom-fabric-core`.
 //!
 //! ```
-//! use loom_core::vocabulary::{AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};
+//! use loom_core::vocabulary::{Access, AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};
 //! use loom_core::RemoteRegion;
 //! use loom_group::exchange::Record;
 //!
 //! let address = EndpointAddr::new(AddressFormat::ADDR_STR, b"fi_shm://1\0").unwrap();
-//! let regions = [RemoteRegion::new(RemoteAddr(0), 4096, MemoryKey(7))];
+//! let regions = [RemoteRegion::new(RemoteAddr(0), 4096, MemoryKey(7), Access::REMOTE_READ)];
 //! let record = Record::new(address, 4, 0x5eed, &regions);
 //!
 //! let mut bytes = [0; Record::max_len(1)];

@@ -8,7 +8,7 @@ use super::{DecodeError, EncodeError, Regions};
 /// The first bytes of each record.
 const MAGIC: [u8; 4] = *b"lmxr";
 /// The version that this library writes and reads.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 /// Length of what stands before the address.
 const HEADER_LEN: usize = 27;
 
@@ -19,24 +19,24 @@ const HEADER_LEN: usize = 27;
 /// | at | length | |
 /// |---|---|---|
 /// | 0 | 4 | `lmxr` |
-/// | 4 | 2 | version, 1 |
+/// | 4 | 2 | version, 2 |
 /// | 6 | 2 | length of the address |
 /// | 8 | 4 | length of the whole record |
 /// | 12 | 4 | format of the address |
 /// | 16 | 8 | layout number |
 /// | 24 | 2 | number of regions |
 /// | 26 | 1 | width of immediate data in bytes |
-/// | 27 | | the address, then for each region base, length and key, eight bytes each |
+/// | 27 | | the address, then for each region base, length, key and access, eight bytes each |
 ///
 /// There is one way to write a record, and [`decode`](Self::decode) reads no other: bytes that decode encode to the same bytes.
 ///
 /// ```
 /// use loom_core::RemoteRegion;
-/// use loom_core::vocabulary::{AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};
+/// use loom_core::vocabulary::{Access, AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};
 /// use loom_group::exchange::Record;
 ///
 /// let address = EndpointAddr::new(AddressFormat::ADDR_STR, b"fi_shm://1\0").expect("it is short");
-/// let regions = [7, 9].map(|key| RemoteRegion::new(RemoteAddr(0), 4096, MemoryKey(key)));
+/// let regions = [7, 9].map(|key| RemoteRegion::new(RemoteAddr(0), 4096, MemoryKey(key), Access::REMOTE_READ));
 /// let record = Record::new(address, 4, 0x5eed, &regions);
 /// let mut bytes = vec![0; record.encoded_len()];
 /// record.encode(&mut bytes)?;
@@ -118,7 +118,7 @@ impl<'r> Record<'r> {
         let needed = self.encoded_len();
         let mut out = Writer(out.get_mut(..needed).ok_or(EncodeError::BufferTooShort { needed })?);
         let address = self.address.bytes();
-        // Neither fails: addresses have at most 512 bytes, and 65535 regions take 1.5 MiB.
+        // Neither fails: addresses have at most 512 bytes, and 65535 regions take 2 MiB.
         let address_len = u16::try_from(address.len()).unwrap_or(u16::MAX);
         let total = u32::try_from(needed).map_err(|_| too_many)?;
         out.put(&MAGIC);
@@ -214,23 +214,23 @@ impl Reader<'_> {
 mod tests {
     use std::vec::Vec;
 
-    use loom_core::vocabulary::{MemoryKey, RemoteAddr};
+    use loom_core::vocabulary::{Access, MemoryKey, RemoteAddr};
 
     use super::*;
 
     #[test]
     fn the_encoded_form_is_fixed() {
         let address = EndpointAddr::new(AddressFormat::ADDR_STR, b"a\0").expect("it is short");
-        let regions = [RemoteRegion::new(RemoteAddr(1), 2, MemoryKey(3))];
+        let regions = [RemoteRegion::new(RemoteAddr(1), 2, MemoryKey(3), Access::REMOTE_WRITE)];
         let record = Record::new(address, 4, 5, &regions);
-        let mut bytes = [0xff; 54];
-        assert_eq!(record.encode(&mut bytes), Ok(53));
+        let mut bytes = [0xff; 62];
+        assert_eq!(record.encode(&mut bytes), Ok(61));
         let expected = [
-            &b"lmxr\x01\0\x02\0\x35\0\0\0\x09\0\0\0\x05\0\0\0\0\0\0\0\x01\0\x04a\0"[..],
-            b"\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\xff",
+            &b"lmxr\x02\0\x02\0\x3d\0\0\0\x09\0\0\0\x05\0\0\0\0\0\0\0\x01\0\x04a\0"[..],
+            b"\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\0\x20\0\0\0\0\0\0\xff",
         ];
         assert_eq!(bytes[..], expected.concat());
-        let read = Record::decode(&bytes[..53]).expect("it is a record");
+        let read = Record::decode(&bytes[..61]).expect("it is a record");
         assert_eq!((&read, read.regions().collect::<Vec<_>>()), (&record, regions.to_vec()));
     }
 }

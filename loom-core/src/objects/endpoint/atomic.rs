@@ -38,8 +38,8 @@ use crate::objects::atomic::Granted;
 use crate::objects::options::AtomicOptions;
 use crate::objects::query::{AtomicOps, Injects};
 use crate::objects::remote_region::RemoteRegion;
-use crate::transport::{AtomicRanges, Context, Msg, RemotePart, RmaTarget, Transport};
-use crate::vocabulary::{AtomicOp, Caps, Errno, FabricAddr, OpFlags};
+use crate::transport::{AtomicRanges, Context, Msg, RmaTarget, Transport};
+use crate::vocabulary::{Access, AtomicOp, Caps, Errno, FabricAddr, OpFlags};
 
 /// The lists that the buffer of an operation holds: how many, and whether the first are operands.
 const fn lists(Atomic { form, op, .. }: Atomic) -> usize {
@@ -55,6 +55,15 @@ const fn caps(Atomic { form, op, .. }: Atomic) -> Caps {
         (Form::Base, _) => required_caps::ATOMIC,
         (Form::Fetch, AtomicOp::READ) => required_caps::ATOMIC_READ,
         (Form::Fetch | Form::Compare, _) => required_caps::ATOMIC_FETCH,
+    }
+}
+
+/// Access to the peer's memory.
+const fn access(Atomic { form, op, .. }: Atomic) -> Access {
+    match (form, op) {
+        (Form::Base, _) => Access::REMOTE_WRITE,
+        (Form::Fetch, AtomicOp::READ) => Access::REMOTE_READ,
+        (Form::Fetch | Form::Compare, _) => Access::REMOTE_READ.union(Access::REMOTE_WRITE),
     }
 }
 
@@ -99,6 +108,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ///
     /// # Errors
     /// - [`PostError::ForeignOperation`] if another domain has granted the operation;
+    /// - [`PostError::RemoteAccess`] if the region does not grant the access;
     /// - [`PostError::NotElements`], [`PostError::TooManyElements`], [`PostError::Misaligned`];
     /// - any other [`PostError`] of an RMA write. The buffer comes back. What the peer refuses is an error completion.
     #[doc(alias = "fi_atomic")]
@@ -214,7 +224,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     pub fn atomic_with<E: Element>(
         &self,
         peer: impl Into<K::To>,
-        remote: &[RemotePart],
+        remote: &[RemoteRegion],
         op: Granted<BaseOp<E>>,
         options: AtomicOptions,
         buf: B,
@@ -236,7 +246,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     pub fn fetch_atomic_with<E: Element>(
         &self,
         peer: impl Into<K::To>,
-        remote: &[RemotePart],
+        remote: &[RemoteRegion],
         op: Granted<FetchOp<E>>,
         options: AtomicOptions,
         buf: B,
@@ -256,7 +266,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     pub fn atomic_read_with<E: Element>(
         &self,
         peer: impl Into<K::To>,
-        remote: &[RemotePart],
+        remote: &[RemoteRegion],
         op: Granted<ReadOp<E>>,
         options: AtomicOptions,
         buf: B,
@@ -278,7 +288,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     pub fn compare_atomic_with<E: Element>(
         &self,
         peer: impl Into<K::To>,
-        remote: &[RemotePart],
+        remote: &[RemoteRegion],
         op: Granted<CompareOp<E>>,
         options: AtomicOptions,
         buf: B,
@@ -541,7 +551,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     fn post_atomic_msg<O: Operation>(
         &self,
         peer: K::To,
-        remote: &[RemotePart],
+        remote: &[RemoteRegion],
         op: Granted<O>,
         options: AtomicOptions,
         buf: B,
@@ -565,7 +575,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             let lists = lists(atomic);
             let not_elements = PostError::NotElements { size: size_of::<O::Element>() };
             let bytes = if total.is_multiple_of(lists) { total / lists } else { return Err(not_elements) };
-            let parts = self.opened.parts(remote, bytes)?;
+            let parts = self.opened.parts(remote, bytes, access(atomic))?;
             op.checked(self.opened.domain_identity(), 0, bytes)?;
             for part in &parts {
                 op.checked(self.opened.domain_identity(), part.addr.0, part.len)?;
@@ -621,11 +631,11 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     fn target<O: Operation>(
         &self,
         to: FabricAddr,
-        (region, offset): (&RemoteRegion, u64),
+        place: (&RemoteRegion, u64),
         op: &Granted<O>,
         bytes: usize,
     ) -> Result<(RmaTarget, Atomic), PostError> {
-        let target = remote(to, region, offset, bytes)?;
+        let target = remote(to, place, bytes, access(op.op().atomic()))?;
         let atomic = op.checked(self.domain_identity(), target.addr.0, bytes)?;
         Ok((target, atomic))
     }

@@ -12,7 +12,7 @@ use crate::objects::info::{Info, Prefixes};
 use crate::objects::options::CompletionLevel;
 use crate::objects::remote_region::RemoteRegion;
 use crate::transport::{Context, Msg, ProviderQuirks, Refusal, RemotePart, RmaTarget, Transport};
-use crate::vocabulary::{Caps, FabricAddr, HmemIface, ImmediateData, MrMode, OpFlags};
+use crate::vocabulary::{Access, Caps, FabricAddr, HmemIface, ImmediateData, MrMode, OpFlags};
 
 /// What a provider has to grant for each group of operations.
 pub(super) mod required_caps {
@@ -258,11 +258,24 @@ pub(super) struct Posting<'t, T: Transport, B> {
     slot: &'t Slot<B>,
 }
 
-/// Where an RMA operation of `len` bytes goes.
+/// Target of an operation on `len` bytes of a region that needs this access to it.
 #[inline]
-pub(super) fn remote(to: FabricAddr, region: &RemoteRegion, offset: u64, len: usize) -> Result<RmaTarget, PostError> {
-    let addr = region.range(offset, len).ok_or_else(|| PostError::OutOfBounds.cold())?;
+pub(super) fn remote(
+    to: FabricAddr,
+    (region, offset): (&RemoteRegion, u64),
+    len: usize,
+    needed: Access,
+) -> Result<RmaTarget, PostError> {
+    granted_by(region, needed)?;
+    let addr = region.range(offset, len as u64).ok_or_else(|| PostError::OutOfBounds.cold())?;
     Ok(RmaTarget { to, addr, key: region.key() })
+}
+
+/// Checks that a region grants this access.
+#[inline]
+fn granted_by(region: &RemoteRegion, needed: Access) -> Result<(), PostError> {
+    let missing = needed.difference(region.access());
+    if missing.is_empty() { Ok(()) } else { Err(PostError::RemoteAccess(missing).cold()) }
 }
 
 /// The answer of a transport.
@@ -325,13 +338,23 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         })
     }
 
-    /// The parts of a peer's memory: at most `rma_iov_limit`, and together as long as the buffer.
-    pub(super) fn parts(&self, remote: &[RemotePart], total: usize) -> Result<Parts, PostError> {
+    /// The parts of a peer's memory: at most `rma_iov_limit`, together as long as the buffer, and each with the access that the
+    /// operation needs.
+    pub(super) fn parts(&self, remote: &[RemoteRegion], total: usize, needed: Access) -> Result<Parts, PostError> {
         let limit = self.limits.rma_iov_limit.min(IoVecs::MOST);
-        let parts = Parts::from_slice(remote).ok().filter(|parts| parts.len() <= limit && !parts.is_empty());
-        let parts = parts.ok_or(PostError::TooManyPieces { limit })?;
-        let sum = parts.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.len));
-        if sum == Some(total) { Ok(parts) } else { Err(PostError::OutOfBounds) }
+        let too_many = PostError::TooManyPieces { limit };
+        if remote.is_empty() || remote.len() > limit {
+            return Err(too_many);
+        }
+        let (mut parts, mut left) = (Parts::new(), total);
+        for region in remote {
+            granted_by(region, needed)?;
+            let len = usize::try_from(region.len()).map_err(|_| PostError::OutOfBounds)?;
+            left = left.checked_sub(len).ok_or(PostError::OutOfBounds)?;
+            let part = RemotePart { addr: region.base(), len, key: region.key() };
+            parts.push(part).map_err(|_| too_many)?;
+        }
+        if left == 0 { Ok(parts) } else { Err(PostError::OutOfBounds) }
     }
 }
 

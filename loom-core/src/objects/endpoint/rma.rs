@@ -13,8 +13,8 @@ use crate::error::{PostError, Rejected};
 use crate::objects::options::{ReadOptions, SendOptions};
 use crate::objects::query::{Injects, Reads, Writes};
 use crate::objects::remote_region::RemoteRegion;
-use crate::transport::{RemotePart, Transport};
-use crate::vocabulary::{Errno, ImmediateData, OpFlags};
+use crate::transport::Transport;
+use crate::vocabulary::{Access, Errno, ImmediateData, OpFlags};
 
 impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Reads from a peer's region, from `offset` bytes into it, as many bytes as the buffer has.
@@ -38,8 +38,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// ```
     ///
     /// # Errors
-    /// [`PostError::OutOfBounds`] if the region is shorter, or any other [`PostError`]; the buffer comes back. What the
-    /// peer refuses is an error completion.
+    /// [`PostError::RemoteAccess`] if the region does not grant the access, [`PostError::OutOfBounds`] if it is shorter, or any other
+    /// [`PostError`]; the buffer comes back. What the peer refuses is an error completion.
     #[doc(alias = "fi_read")]
     #[inline]
     pub fn read(&self, peer: impl Into<K::To>, region: &RemoteRegion, offset: u64, buf: B) -> Result<OpKey, Rejected<B>>
@@ -49,7 +49,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     {
         let (peer, how) = (peer.into(), (required_caps::READ, OpKind::Read));
         let posting = self.opened.lend(how, || self.destination(peer), None, buf)?;
-        let submitted = match remote(posting.address, region, offset, posting.lent.len()) {
+        let submitted = match remote(posting.address, (region, offset), posting.lent.len(), Access::REMOTE_READ) {
             // SAFETY: see `Posting`.
             Ok(target) => map_refusal(unsafe { T::read(posting.raw, target, &posting.lent, posting.context) }),
             Err(error) => Err(error),
@@ -67,7 +67,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     pub fn read_with(
         &self,
         peer: impl Into<K::To>,
-        remote: &[RemotePart],
+        remote: &[RemoteRegion],
         options: ReadOptions,
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
@@ -84,7 +84,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             (None, flags),
             buf,
             |raw, msg, total| {
-                let parts = self.opened.parts(remote, total)?;
+                let parts = self.opened.parts(remote, total, Access::REMOTE_READ)?;
                 // SAFETY: see `post_msg`.
                 map_refusal(unsafe { T::readmsg(raw, msg, &parts) })
             },
@@ -170,7 +170,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<OpKey, Rejected<B>> {
         let how = (required_caps::WRITE, OpKind::Write);
         let posting = self.opened.lend(how, || self.destination(peer), data, buf)?;
-        let submitted = match remote(posting.address, region, offset, posting.lent.len()) {
+        let submitted = match remote(posting.address, (region, offset), posting.lent.len(), Access::REMOTE_WRITE) {
             // SAFETY: see `Posting`.
             Ok(target) => map_refusal(unsafe { T::write(posting.raw, target, &posting.lent, data, posting.context) }),
             Err(error) => Err(error),
@@ -187,7 +187,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     pub fn write_with(
         &self,
         peer: impl Into<K::To>,
-        remote: &[RemotePart],
+        remote: &[RemoteRegion],
         options: SendOptions,
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
@@ -204,7 +204,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             asked,
             buf,
             |raw, msg, total| {
-                let parts = self.opened.parts(remote, total)?;
+                let parts = self.opened.parts(remote, total, Access::REMOTE_WRITE)?;
                 // SAFETY: see `post_msg`.
                 map_refusal(unsafe { T::writemsg(raw, msg, &parts) })
             },
@@ -265,7 +265,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             return Err(PostError::Errno(Errno::EOPNOTSUPP));
         }
         let peer = self.opened.injectable(required_caps::WRITE, || self.destination(peer), data, bytes)?;
-        let target = remote(peer, region, offset, bytes.len())?;
+        let target = remote(peer, (region, offset), bytes.len(), Access::REMOTE_WRITE)?;
         // SAFETY: the endpoint is open (C1), on this thread (C5), the address one that it may write to (C13), and the length checked.
         map_refusal(unsafe { T::inject_write(self.raw(), target, bytes, data) })
     }

@@ -12,7 +12,7 @@ use crate::objects::options::{ReadOptions, SendOptions};
 use crate::objects::query::{Messages, Reads, Tagged, Writes};
 use crate::objects::remote_region::RemoteRegion;
 use crate::transport::{Context, Msg, RemotePart, Transport};
-use crate::vocabulary::{Caps, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
+use crate::vocabulary::{Access, Caps, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
 
 impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Sends a message, and reports nothing if that succeeds: no completion, and nothing that keeps the memory.
@@ -125,7 +125,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Writes into a peer's region, from `offset` bytes into it, as [`send_unsignaled`](Self::send_unsignaled).
     ///
     /// # Errors
-    /// As [`send_unsignaled`](Self::send_unsignaled), and [`PostError::OutOfBounds`].
+    /// As [`send_unsignaled`](Self::send_unsignaled), [`PostError::RemoteAccess`] and [`PostError::OutOfBounds`].
     ///
     /// # Safety
     /// As [`send_unsignaled`](Self::send_unsignaled).
@@ -149,7 +149,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             how,
             lent,
             |raw, msg| {
-                let part = part(msg.address, region, offset, lent.len())?;
+                let part = part(msg.address, (region, offset), lent.len(), Access::REMOTE_WRITE)?;
                 // SAFETY: see `post_unsignaled`.
                 map_refusal(unsafe { T::writemsg(raw, msg, &[part]) })
             },
@@ -159,7 +159,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Reads from a peer's region, from `offset` bytes into it, as [`send_unsignaled`](Self::send_unsignaled).
     ///
     /// # Errors
-    /// As [`send_unsignaled`](Self::send_unsignaled), and [`PostError::OutOfBounds`].
+    /// As [`send_unsignaled`](Self::send_unsignaled), [`PostError::RemoteAccess`] and [`PostError::OutOfBounds`].
     ///
     /// # Safety
     /// As [`send_unsignaled`](Self::send_unsignaled), but it is memory that may be written, and the caller does not read from it or refer
@@ -184,7 +184,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             how,
             lent,
             |raw, msg| {
-                let part = part(msg.address, region, offset, lent.len())?;
+                let part = part(msg.address, (region, offset), lent.len(), Access::REMOTE_READ)?;
                 // SAFETY: see `post_unsignaled`.
                 map_refusal(unsafe { T::readmsg(raw, msg, &[part]) })
             },
@@ -221,7 +221,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
 }
 
 /// The one part of the peer's memory.
-fn part(to: FabricAddr, region: &RemoteRegion, offset: u64, len: usize) -> Result<RemotePart, PostError> {
-    let target = remote(to, region, offset, len)?;
+fn part(to: FabricAddr, place: (&RemoteRegion, u64), len: usize, needed: Access) -> Result<RemotePart, PostError> {
+    let target = remote(to, place, len, needed)?;
     Ok(RemotePart { addr: target.addr, len, key: target.key })
 }

@@ -316,11 +316,11 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// # let to_bob = av.insert(&bob.address()?)?;
     /// let region = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
     /// // Bob tells his region in a message, and alice reads it.
-    /// let told = alice.recv(Source::Any, vec![0; 24])?;
+    /// let told = alice.recv(Source::Any, vec![0; RemoteRegion::WIRE_LEN])?;
     /// let to_alice = av.insert(&alice.address()?)?;
     /// cq.post(region.remote().to_bytes().to_vec(), Forever, |message| bob.send(to_alice, message))?;
     /// let bytes = cq.finish(told, Forever)?.into_buf();
-    /// let remote = RemoteRegion::from_bytes(bytes.as_slice().try_into().expect("24 bytes"));
+    /// let remote = RemoteRegion::from_bytes(bytes.as_slice().try_into().expect("32 bytes"));
     /// let read = cq.post(vec![0; 64], Forever, |room| alice.read(to_bob, &remote, 0, room))?;
     /// assert_eq!(cq.finish(read, Forever)?.into_buf(), [7; 64]);
     /// # }
@@ -331,7 +331,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
         let (start, len) = self.region.range;
         let mode = self.region.domain.attributes().domain.mr_mode;
         let base = if mode.intersects(MrMode::VIRT_ADDR | MrMode::BASIC) { start } else { 0 };
-        RemoteRegion::new(RemoteAddr(base), len, self.key())
+        RemoteRegion::new(RemoteAddr(base), len, self.key(), self.region.access & REMOTE)
     }
 
     /// The raw handle, for calls that loom does not wrap.
@@ -439,9 +439,12 @@ impl<T: Transport, M: Buffer + Send, H> Drop for Mr<'_, T, M, H> {
     }
 }
 
+/// Access of peers.
+const REMOTE: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
+
 /// Whether peers reach a region with this access.
-fn is_remote(access: Access) -> bool {
-    access.intersects(Access::REMOTE_READ | Access::REMOTE_WRITE)
+const fn is_remote(access: Access) -> bool {
+    access.intersects(REMOTE)
 }
 
 impl<T: Transport, M: Buffer + Send, H> fmt::Debug for Mr<'_, T, M, H> {

@@ -16,7 +16,7 @@ use crate::objects::deferred_close::{Link, Standstill};
 use crate::objects::domain::DomainInner;
 use crate::objects::left_open::{Closing, Node, Rank, ScopeRef};
 use crate::transport::Transport;
-use crate::vocabulary::{Errno, MrMode};
+use crate::vocabulary::{Access, Errno, MrMode};
 
 /// A region and the memory that it registers.
 #[repr(C)]
@@ -32,6 +32,7 @@ pub(crate) struct Region<T: Transport, M> {
     pub(super) window: Window<'static>,
     /// First byte and length, also of memory that no window shows.
     pub(super) range: (u64, u64),
+    pub(super) access: Access,
     /// Peers do not use the memory any more when closing the region returns.
     pub(super) fenced: bool,
     /// Of what counts peers' writes: for as long as they may reach the memory.
@@ -68,6 +69,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
             // SAFETY: of nothing.
             window: unsafe { Window::new(NonNull::dangling(), 0, false) },
             range: (0, 0),
+            access: Access::empty(),
             fenced,
             counter: Cell::new(None),
             memory: UnsafeCell::new(ManuallyDrop::new(memory)),
@@ -80,10 +82,11 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
     }
 
     /// Notes that the region is open.
-    pub(super) fn opened(&mut self, raw: T::Mr, window: Window<'static>, range: (u64, u64)) {
+    pub(super) fn opened(&mut self, raw: T::Mr, window: Window<'static>, range: (u64, u64), access: Access) {
         self.raw.get_mut().write(raw);
         self.window = window;
         self.range = range;
+        self.access = access;
         self.state.set(State::Open);
     }
 

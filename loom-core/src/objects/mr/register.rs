@@ -89,7 +89,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         };
         // SAFETY: as above.
         let window = unsafe { Window::new(ptr, len, lent.is_writable()) };
-        self.opened(raw, window, range);
+        self.opened(raw, window, range, attr.access);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use loom_core::objects::deadline::Spins;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::mr::RemoteRegion;
 use loom_core::objects::options::{ReadOptions, RecvOptions, SendOptions};
-use loom_core::vocabulary::{FabricAddr, MemoryKey, RemoteAddr, TagMatch};
+use loom_core::vocabulary::{Access, FabricAddr, MemoryKey, RemoteAddr, TagMatch};
 
 use super::story::{Failed, Flags, Len, Number, Of, Place, Says, Side};
 use super::*;
@@ -111,7 +111,10 @@ impl World<'_, '_, '_> {
     fn post(&mut self, endpoint: bool, what: Posting, len: usize) {
         let Some((life, endpoint)) = &self.endpoints[usize::from(endpoint)] else { return };
         let life = *life;
-        let (peer, region) = (self.peer, RemoteRegion::new(RemoteAddr(0), LONGEST as u64, MemoryKey(1)));
+        let (peer, region) = (
+            self.peer,
+            RemoteRegion::new(RemoteAddr(0), LONGEST as u64, MemoryKey(1), Access::REMOTE_READ | Access::REMOTE_WRITE),
+        );
         let any = Source::Any;
         let buf = || match what {
             Posting::Gather | Posting::Scatter => Memory::in_two(&[0xee; LONGEST][..len], len / 2),

@@ -5,7 +5,7 @@ use loom_core::error::PostError;
 use loom_core::objects::atomic::Granted;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
+use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::objects::options::AtomicOptions;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, AtomicOp, Errno};
@@ -21,6 +21,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         ("injected_atomic_is_done", ATOMIC, injected_atomic_is_done),
         ("atomic_of_parts_takes_them_in_order", ATOMIC, atomic_of_parts_takes_them_in_order),
         ("what_is_no_atomic_is_refused", ATOMIC, what_is_no_atomic_is_refused),
+        ("atomics_need_the_access_of_the_manual", ATOMIC, atomics_need_the_access_of_the_manual),
         ("closed_endpoint_gives_atomics_back", ATOMIC, closed_endpoint_gives_atomics_back),
     ]
 }
@@ -508,6 +509,53 @@ fn atomic_of_parts_takes_them_in_order<T: Transport + 'static>(info: &Info<T>) {
         let key = pair.post(bytes::<u64>(&[&of([7, 8])]), |buf| a.atomic_with(to_b, parts, set, options(), buf));
         pair.finish(key);
         target.become_(&[if several { 8 } else { 1 }, 2, 7, 4], "parts are written");
+    });
+}
+
+fn atomics_need_the_access_of_the_manual<T: Transport + 'static>(info: &Info<T>) {
+    const READ: Access = Access::REMOTE_READ;
+    const WRITE: Access = Access::REMOTE_WRITE;
+    on_atomic_pair(info, |pair| {
+        let target = Numbers::new(pair, &[1_u64, 2]);
+        let (a, to_b, all) = (&pair.a, pair.to_b, target.mr.remote());
+        let with = |access| RemoteRegion::new(all.base(), all.len(), all.key(), access);
+        let set = pair.domain.query_atomic(BaseOp::<u64>::WRITE).expect("write");
+        let add = pair.domain.query_atomic(FetchOp::<u64>::SUM).expect("fetch and add");
+        let swap = pair.domain.query_atomic(CompareOp::<u64>::CSWAP).expect("compare and swap");
+        for (region, both) in [(with(READ), WRITE), (with(WRITE), READ), (with(Access::empty()), READ | WRITE)] {
+            let refused = |missing| Err(PostError::RemoteAccess(missing));
+            let rejected = a.fetch_atomic(to_b, &region, 8, add, pattern(16, 1)).expect_err("it is refused");
+            assert_eq!((Err(rejected.error), rejected.buf), (refused(both), pattern(16, 1)));
+            let part = [region.part(8, 8).expect("the first")];
+            let rejected = a.compare_atomic_with(to_b, &part, swap, AtomicOptions::new(), pattern(24, 1));
+            assert_eq!(rejected.map(drop).map_err(|rejected| rejected.error), refused(both));
+            assert_eq!(a.compare_value(to_b, &region, 8, swap, 1, 3).map(drop), refused(both));
+            if both.contains(WRITE) {
+                assert_eq!(a.atomic_value(to_b, &region, 8, set, 3).map(drop), refused(WRITE));
+                assert_eq!(a.inject_atomic(to_b, &region, 8, set, &[3]), refused(WRITE));
+            }
+            if let Ok(look) = pair.domain.query_atomic(ReadOp::<u64>::READ)
+                && both.contains(READ)
+            {
+                assert_eq!(a.read_value(to_b, &region, 8, look).map(drop), refused(READ));
+            }
+        }
+        // As much as is needed, and no more.
+        let key = retry(pair.cq, || a.atomic_value(to_b, &with(WRITE), 8, set, 3));
+        let mut deadline = limit();
+        pair.cq
+            .wait_value(key, &mut deadline)
+            .or_cut("the queue works")
+            .expect("in time")
+            .result()
+            .or_cut("it succeeds");
+        target.become_(&[3, 2], "set");
+        if let Some(look) = look(pair) {
+            let key = retry(pair.cq, || a.read_value(to_b, &with(READ), 8, look));
+            let mut deadline = limit();
+            let fetched = pair.cq.wait_value(key, &mut deadline).or_cut("the queue works").expect("in time");
+            assert_eq!(fetched.value::<u64>().or_cut("it succeeds"), Some(3));
+        }
     });
 }
 

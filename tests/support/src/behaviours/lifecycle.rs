@@ -15,10 +15,10 @@ use loom_core::objects::deadline::Deadline;
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Binding, Source};
 use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
+use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::objects::scope::scope;
 use loom_core::transport::Transport;
-use loom_core::vocabulary::{Access, EndpointAddr, Errno, ImmediateData, Tag};
+use loom_core::vocabulary::{Access, EndpointAddr, Errno, ImmediateData, MemoryKey, RemoteAddr, Tag};
 
 use crate::behaviours::needs::{Behaviour, MSG, RMA, tags};
 use crate::behaviours::pair::{
@@ -310,7 +310,8 @@ fn every_buffer_is_dropped_once<T: Transport + 'static>(info: &Info<T>) {
             assert_eq!(drops.get(), 1);
         }
         let before = drops.get();
-        drop(b.write(to_b, &loom_core::objects::mr::RemoteRegion::new(0.into(), 1, 0.into()), 0, counted(16)));
+        let missing = RemoteRegion::new(RemoteAddr(0), 1, MemoryKey(0), Access::REMOTE_WRITE);
+        drop(b.write(to_b, &missing, 0, counted(16)));
         assert_eq!(drops.get(), before + 1, "a rejected buffer comes back, and is dropped with the error");
     });
     assert_eq!(drops.get(), 8, "the end of the scope drops what is left, once each");

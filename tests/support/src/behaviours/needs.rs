@@ -6,7 +6,7 @@ use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::RemoteRegion;
 use loom_core::transport::Transport;
-use loom_core::vocabulary::{Caps, Errno, MemoryKey, RemoteAddr, Tag};
+use loom_core::vocabulary::{Access, Caps, Errno, MemoryKey, RemoteAddr, Tag};
 
 use crate::behaviours::pair::{Bytes, Pair, on_pair, pattern, room};
 
@@ -75,7 +75,7 @@ fn tags_are_refused<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
 }
 
 fn reads_and_writes_are_refused<T: Transport + 'static>(pair: &Pair<'_, '_, T>) {
-    let remote = RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(1));
+    let remote = RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(1), Access::REMOTE_READ | Access::REMOTE_WRITE);
     // Where there are atomics, they have the modifiers of reads and writes, too.
     let granted =
         if pair.domain.info().caps().contains(Caps::ATOMIC) { Caps::READ | Caps::WRITE } else { Caps::empty() };

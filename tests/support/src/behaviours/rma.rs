@@ -14,6 +14,7 @@ use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Source;
 use loom_core::objects::info::Info;
 use loom_core::objects::mr::{self, Mr, RemoteRegion};
+use loom_core::objects::options::{ReadOptions, SendOptions};
 use loom_core::objects::scope::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Errno, ImmediateData, MemoryKey, RemoteAddr};
@@ -53,6 +54,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         ("regions_of_one_domain_have_keys_of_their_own", RMA, regions_of_one_domain_have_keys_of_their_own),
         ("unknown_key_loses_no_buffer", RMA, unknown_key_loses_no_buffer),
         ("region_that_forbids_writing_is_not_written", RMA, region_that_forbids_writing_is_not_written),
+        ("access_that_a_region_lacks_is_refused_by_the_post", RMA, access_that_a_region_lacks_is_refused_by_the_post),
         ("read_only_memory_cannot_be_exposed_for_writing", RMA, read_only_memory_cannot_be_exposed_for_writing),
         ("windows_check_their_bounds", RMA, windows_check_their_bounds),
     ]
@@ -399,12 +401,12 @@ fn unknown_key_loses_no_buffer<T: Transport + 'static>(info: &Info<T>) {
         pair.warm_up();
         let mr = Mr::open_in(pair.domain, room(64), PEER_ACCESS, allocator()).expect("region");
         let real = mr.remote();
-        let forged = RemoteRegion::new(real.base(), real.len(), MemoryKey(real.key().0 ^ 0x5555));
+        let forged = RemoteRegion::new(real.base(), real.len(), MemoryKey(real.key().0 ^ 0x5555), real.access());
         let c = pair.cq.endpoint(pair.av).expect("endpoint c");
         let key = pair.post(pattern(16, 1), |buf| c.write(pair.to_b, &forged, 0, buf));
         if info.provider() == "soft" && !is_strict(info) {
             assert_eq!(pair.fail(key, Errno::ENOKEY).0, pattern(16, 1));
-            let beyond = RemoteRegion::new(RemoteAddr(0), u64::MAX, real.key());
+            let beyond = RemoteRegion::new(RemoteAddr(0), u64::MAX, real.key(), real.access());
             for offset in [49, 64, 1 << 40] {
                 let written = pair.post(pattern(16, 1), |buf| c.write(pair.to_b, &beyond, offset, buf));
                 // The peer checks the bounds, too.
@@ -424,10 +426,53 @@ fn unknown_key_loses_no_buffer<T: Transport + 'static>(info: &Info<T>) {
     });
 }
 
+/// The region as a peer describes it that claims more access than its owner grants.
+fn with_all_access(region: &RemoteRegion) -> RemoteRegion {
+    RemoteRegion::new(region.base(), region.len(), region.key(), PEER_ACCESS)
+}
+
+/// Over some providers, the operation would succeed without data, or never end and block the posts behind it.
+fn access_that_a_region_lacks_is_refused_by_the_post<T: Transport + 'static>(info: &Info<T>) {
+    on_pair(info, |pair| {
+        pair.warm_up();
+        let open = |access| Mr::open_in(pair.domain, pattern(64, 1), access, allocator()).expect("region");
+        let (for_reads, for_writes) = (open(Access::REMOTE_READ), open(Access::REMOTE_WRITE));
+        let told = |mr: &Mr<'_, T, Bytes>| RemoteRegion::from_bytes(&mr.remote().to_bytes());
+        let (readable, writable) = (told(&for_reads), told(&for_writes));
+        assert_eq!((readable.access(), writable.access()), (Access::REMOTE_READ, Access::REMOTE_WRITE));
+        let (a, to_b) = (&pair.a, pair.to_b);
+        let lacks = |access| PostError::RemoteAccess(access);
+        let part = |region: &RemoteRegion| [region.part(8, 16).expect("a part of it")];
+        let refused = [
+            (a.read(to_b, &writable, 0, pattern(16, 2)), Access::REMOTE_READ),
+            (a.read_with(to_b, &part(&writable), ReadOptions::new(), pattern(16, 2)), Access::REMOTE_READ),
+            (a.write(to_b, &readable, 0, pattern(16, 2)), Access::REMOTE_WRITE),
+            (a.write_data(to_b, &readable, 0, ImmediateData(1), pattern(16, 2)), Access::REMOTE_WRITE),
+            (a.write_with(to_b, &part(&readable), SendOptions::new(), pattern(16, 2)), Access::REMOTE_WRITE),
+        ];
+        for (posted, access) in refused {
+            let rejected = posted.expect_err("it is refused");
+            let expected =
+                if rejected.error == (PostError::DataWidth { limit: 0 }) { rejected.error } else { lacks(access) };
+            assert_eq!((rejected.error, rejected.buf), (expected, pattern(16, 2)), "the buffer comes back");
+        }
+        assert_eq!(a.inject_write(to_b, &readable, 0, &[1]), Err(lacks(Access::REMOTE_WRITE)));
+        assert_eq!(pair.cq.in_flight(), 0);
+        // Later operations are not blocked.
+        let read = pair.post(room(64), |buf| a.read(to_b, &readable, 0, buf));
+        assert_eq!(pair.finish(read).0, pattern(64, 1));
+        let written = pair.post(pattern(64, 3), |buf| a.write(to_b, &writable, 0, buf));
+        pair.finish(written);
+        settle(pair, &for_writes, &pattern(64, 3));
+        assert_eq!(contents(&for_reads), pattern(64, 1), "nothing was written");
+    });
+}
+
 fn region_that_forbids_writing_is_not_written<T: Transport + 'static>(info: &Info<T>) {
     on_pair(info, |pair| {
         pair.warm_up();
         let mr = Mr::open_in(pair.domain, pattern(64, 1), Access::REMOTE_READ, allocator()).expect("region");
+        let claimed = with_all_access(&mr.remote());
         if info.provider().starts_with("tcp") {
             crate::report::partly(
                 "the connection breaks, and neither side gets an error for the write that is not allowed",
@@ -437,7 +482,7 @@ fn region_that_forbids_writing_is_not_written<T: Transport + 'static>(info: &Inf
             let written = pair.post(pattern(16, 2), |buf| c.write(pair.to_b, &open.remote(), 0, buf));
             pair.finish(written);
             settle(pair, &open, &pattern(16, 2));
-            let written = pair.post(pattern(16, 2), |buf| c.write(pair.to_b, &mr.remote(), 0, buf));
+            let written = pair.post(pattern(16, 2), |buf| c.write(pair.to_b, &claimed, 0, buf));
             for _ in 0..1000 {
                 pair.cq.progress().or_cut("the queue works");
             }
@@ -446,7 +491,7 @@ fn region_that_forbids_writing_is_not_written<T: Transport + 'static>(info: &Inf
             assert_eq!(pair.end(written).0, pattern(16, 2), "the buffer comes back");
             return;
         }
-        let written = pair.post(pattern(16, 2), |buf| pair.a.write(pair.to_b, &mr.remote(), 0, buf));
+        let written = pair.post(pattern(16, 2), |buf| pair.a.write(pair.to_b, &claimed, 0, buf));
         let (buf, result) = pair.end(written);
         assert_eq!(buf, pattern(16, 2), "the buffer comes back");
         for _ in 0..1000 {
@@ -460,7 +505,7 @@ fn region_that_forbids_writing_is_not_written<T: Transport + 'static>(info: &Inf
             return;
         }
         fails_with(result, Errno::EACCES);
-        let refused = iter::repeat_with(|| pair.a.inject_write(pair.to_b, &mr.remote(), 0, &[1, 2, 3]))
+        let refused = iter::repeat_with(|| pair.a.inject_write(pair.to_b, &claimed, 0, &[1, 2, 3]))
             .take(100)
             .find(|injected| *injected != Err(PostError::Again));
         // Nothing reports the end of an injected write, so it is refused.
@@ -469,7 +514,8 @@ fn region_that_forbids_writing_is_not_written<T: Transport + 'static>(info: &Inf
         let read = pair.post(room(64), |buf| pair.a.read(pair.to_b, &mr.remote(), 0, buf));
         assert_eq!(pair.finish(read).0, pattern(64, 1));
         let write_only = Mr::open_in(pair.domain, pattern(64, 1), Access::REMOTE_WRITE, allocator()).expect("region");
-        let read = pair.post(room(8), |buf| pair.a.read(pair.to_b, &write_only.remote(), 0, buf));
+        let claimed = with_all_access(&write_only.remote());
+        let read = pair.post(room(8), |buf| pair.a.read(pair.to_b, &claimed, 0, buf));
         pair.fail(read, Errno::EACCES);
     });
 }
