@@ -89,6 +89,9 @@ pub enum PostError {
     NotGranted(Caps),
     /// The provider grants it, and is known not to keep to memory that it is lent for it: there is an `unsafe` form.
     NotSafe,
+    /// Tagged receive with ignored bits over a provider that would miss messages that have arrived: receive exact tags, or use
+    /// [`tagged`](crate::tagged).
+    MaskedTag,
     /// The endpoint was not opened for operations that do not report their success
     /// ([`selective`](crate::objects::endpoint::Binding::selective)).
     NotSelective,
@@ -172,6 +175,9 @@ impl fmt::Display for PostError {
             PostError::NotSafe => {
                 f.write_str("the provider may touch more memory than it is lent: there is an unsafe form")
             }
+            PostError::MaskedTag => f.write_str(
+                "the provider does not match ignored bits of tags with messages that have arrived: receive exact tags, or use `loom_core::tagged`",
+            ),
             PostError::Full => f.write_str("as many operations are in flight as the queue was opened for"),
             PostError::Kept => f.write_str(
                 "completions that the queue keeps, claims or pieces hold its slots: take them with poll, and post again",
@@ -186,15 +192,15 @@ impl fmt::Display for PostError {
             PostError::OutOfBounds => {
                 f.write_str("the range is not within the remote region, or not as long as the buffer")
             }
+            PostError::RemoteAccess(missing) => {
+                write!(f, "the remote region does not grant {missing}: its owner must register it with this access")
+            }
             PostError::Access => f.write_str("the buffer does not allow the access that the operation needs"),
             PostError::ForeignDescriptor => f.write_str("the buffer is registered in another domain"),
             PostError::DeviceMemory => f.write_str(
                 "the buffer is in the memory of a device: the info does not grant that, or loom would have to read it",
             ),
             PostError::DataWidth { limit } => write!(f, "immediate data is limited to {limit} bytes"),
-            PostError::RemoteAccess(missing) => {
-                write!(f, "the remote region does not grant {missing}: its owner must register it with this access")
-            }
             PostError::NotGranted(caps) => write!(f, "the provider does not grant {caps}"),
             PostError::Errno(errno) => write!(f, "the transport refused: {errno}"),
         }

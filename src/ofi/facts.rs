@@ -163,6 +163,12 @@ bitflags! {
         ///
         /// Shown by: `tests/ofi_collectives.rs`.
         const COLLECTIVES = 1 << 27;
+        /// Tagged receives of `shm` and `sm2` with ignored bits take messages that have arrived before. `shm` 1.17 compares the bits
+        /// of these (`shm-masked-receive-misses-what-has-arrived`). Afterwards, a receive of one tag may take a message with another
+        /// (`shm-receive-after-a-masked-one-takes-another-tag`). Neither endangers memory, so other providers need no fact for it.
+        ///
+        /// Shown by: `ignored bits of a tag match anything`.
+        const MASKED_RECV = 1 << 28;
     }
 }
 
@@ -232,6 +238,7 @@ const SHOWN: [(Provider, Facts); 14] = [
         .union(Facts::SELECTIVE)
         .union(Facts::OPTIONS_AFTER)),
     (of_2_5_1("shm"), CLOSES_ALONE
+        .union(Facts::MASKED_RECV)
         .union(Facts::PEEK)
         .union(Facts::CLAIMS_IN_CONTEXTS)
         .union(Facts::DISCARD)
@@ -240,6 +247,7 @@ const SHOWN: [(Provider, Facts); 14] = [
     (of_2_5_1("sm2"), CLOSES
         .difference(WITH_READS)
         .union(Facts::CLOSES_AFTER_SHORT_TRUNCATED)
+        .union(Facts::MASKED_RECV)
         .union(Facts::PEEK)
         .union(Facts::CLAIMS_IN_CONTEXTS)
         .union(Facts::SELECTIVE)

@@ -820,6 +820,53 @@ static int peek_receives(void)
 	return next(&entry, 1) == 0 ? THERE : GONE;
 }
 
+/* Messages of these tags, which arrive before their receives. */
+static void let_tags_arrive(const uint64_t *tags, int count)
+{
+	struct fi_cq_tagged_entry entry;
+	int i;
+
+	for (i = 0; i < count; i++) {
+		from[0] = (char) tags[i];
+		POST(fi_tinject(ep[0], from, 8, addr[1], tags[i]));
+	}
+	NEED(next(&entry, 0.2));
+}
+
+/* The tag of the message that a receive takes, or 0. */
+static uint64_t tag_taken(uint64_t tag, uint64_t ignore)
+{
+	struct fi_cq_tagged_entry entry;
+
+	POST(fi_trecv(ep[1], into, sizeof(into), NULL, FI_ADDR_UNSPEC, tag, ignore, &contexts[2]));
+	return next(&entry, 2) == 1 ? (uint64_t) (unsigned char) into[0] : 0;
+}
+
+static int masked_receive_misses_what_has_arrived(void)
+{
+	static const uint64_t tag = 0x11;
+
+	open_all("shm", FI_MSG | FI_TAGGED, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	let_tags_arrive(&tag, 1);
+	return tag_taken(0x10, 0xf) == 0x11 ? GONE : THERE;
+}
+
+static int receive_after_a_masked_one_takes_another_tag(void)
+{
+	static const uint64_t tags[2] = { 0x11, 0x12 };
+	struct fi_cq_tagged_entry entry;
+
+	open_all("shm", FI_MSG | FI_TAGGED, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	/* One that is posted in time. */
+	POST(fi_trecv(ep[1], into, sizeof(into), NULL, FI_ADDR_UNSPEC, 0x10, 0xf, &contexts[2]));
+	POST(fi_tinject(ep[0], from, 8, addr[1], 0x11));
+	NEED(next(&entry, 3) != 1);
+	let_tags_arrive(tags, 2);
+	return tag_taken(0x12, 0) == 0x12 ? GONE : THERE;
+}
+
 static int send_of_a_discarded_message_never_ends(const char *provider)
 {
 	struct fi_cq_tagged_entry entry;
@@ -2274,6 +2321,7 @@ static const struct {
 	{ "tcp-write-of-a-peer-is-not-counted", tcp_write_of_a_peer_is_not_counted },
 	{ "sockets-fetching-atomic-of-a-peer-is-not-counted", fetching_atomic_of_a_peer_is_not_counted },
 	{ "rxd-write-not-allowed-never-ends", write_not_allowed_never_ends },
+	{ "shm-read-not-allowed-is-not-refused", read_not_allowed_is_not_refused },
 	{ "rxd-truncated-message-is-whole", rxd_truncated_message_is_whole },
 	{ "udp-truncated-message-is-whole", udp_truncated_message_is_whole },
 	{ "sockets-address-inserted-again-is-another", address_inserted_again_is_another },
@@ -2297,6 +2345,8 @@ static const struct {
 	{ "net-multi-receive-is-written-after-it-was-cancelled", multi_receive_is_written_after_it_was_cancelled },
 	{ "rxd-closing-after-claims-crashes", closing_after_claims_crashes },
 	{ "shm-peek-receives", peek_receives },
+	{ "shm-masked-receive-misses-what-has-arrived", masked_receive_misses_what_has_arrived },
+	{ "shm-receive-after-a-masked-one-takes-another-tag", receive_after_a_masked_one_takes_another_tag },
 	{ "rxm-send-of-a-discarded-message-never-ends", rxm_send_of_a_discarded_message_never_ends },
 	{ "sm2-send-of-a-discarded-message-never-ends", sm2_send_of_a_discarded_message_never_ends },
 	{ "sockets-immediate-data-is-not-told", sockets_immediate_data_is_not_told },
@@ -2321,7 +2371,6 @@ static const struct {
 	{ "net-stranger-of-a-closed-endpoint-crashes", net_stranger_of_a_closed_endpoint_crashes },
 	{ "tcp-stranger-of-a-closed-endpoint-crashes", tcp_stranger_of_a_closed_endpoint_crashes },
 	{ "sockets-second-range-of-a-region-is-not-reached", second_range_of_a_region_is_not_reached },
-	{ "shm-read-not-allowed-is-not-refused", read_not_allowed_is_not_refused },
 	{ "rxm-empty-set-of-addresses-is-refused", empty_set_of_addresses_is_refused },
 	{ "sockets-deferred-work-is-not-cancelled", deferred_work_is_not_cancelled },
 	{ "sockets-deferred-work-is-not-flushed", deferred_work_is_not_flushed },

@@ -103,6 +103,7 @@
 //! | reads and writes of several ranges | done when the post returns | done when the peer has polled (`tcp;ofi_rxm`) |
 //! | atomic operations | done when the post returns | done when the peer has polled (`shm`, `tcp;ofi_rxm`) |
 //! | collective operations | nine, of any length | five, of up to 16 KiB (`tcp;ofi_rxm` of libfabric 2); none (all others) |
+//! | receives with ignored bits of tags | taken | refused (`shm` of libfabric 1) |
 //! | a read that its target forbids | fails | never ends (`shm` of libfabric 1, `udp;ofi_rxd`) |
 //! | sends to a peer that closes | fail | end with their endpoint (`tcp;ofi_rxm`, `udp;ofi_rxd`), or the peer is tried for ever |
 //! | closing an endpoint | gives every buffer back | may have to wait for other endpoints of the process (`shm`) |

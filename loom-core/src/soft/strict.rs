@@ -33,6 +33,8 @@ pub(super) const QUIRKS: ProviderQuirks = ProviderQuirks {
     tagged_multi_recv: false,
     // `net`, `tcp`, and `shm` and `tcp;ofi_rxm` of libfabric 2.
     directed_recv: false,
+    // A fault of `shm` of libfabric 1 alone.
+    masked_recv: true,
     // `shm` of libfabric 1 peeks by receiving; `udp;ofi_rxd` can do no more than peek.
     peek: false,
     claims: Claims::Not,

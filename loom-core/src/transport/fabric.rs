@@ -53,6 +53,8 @@ pub struct ProviderQuirks {
     pub tagged_multi_recv: bool,
     /// Directed receives of messages without tag take those of one peer only, and do not harm the others.
     pub directed_recv: bool,
+    /// Tagged receives with ignored bits take messages that have arrived before, and leave later receives their tags.
+    pub masked_recv: bool,
     /// Peeks look at messages, and receive none.
     pub peek: bool,
     /// How messages are claimed.
@@ -86,6 +88,7 @@ impl ProviderQuirks {
         multi_recv: true,
         tagged_multi_recv: true,
         directed_recv: true,
+        masked_recv: true,
         peek: true,
         claims: Claims::ByContext,
         discard: true,
@@ -107,6 +110,7 @@ impl ProviderQuirks {
             (self.multi_recv, "multi-receives are refused, but for the unsafe form"),
             (self.tagged_multi_recv, "multi-receives of tagged messages are refused, but for the unsafe form"),
             (self.directed_recv, "directed receives of messages without tag are refused"),
+            (self.masked_recv, "tagged receives with ignored bits are refused"),
             (self.peek, "peeks are refused"),
             (self.claims != Claims::Not, "claims are refused"),
             (self.discard, "discards are refused"),

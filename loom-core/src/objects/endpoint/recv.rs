@@ -20,6 +20,15 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         self.limits().directs(self.source(from)?)
     }
 
+    /// Address that tagged messages come from, if the provider matches the tag as it should.
+    #[inline]
+    fn tagged_source(&self, from: K::From, tag: TagMatch) -> Result<FabricAddr, PostError> {
+        if tag.ignore != 0 && !self.limits().quirks.masked_recv {
+            return Err(PostError::MaskedTag.cold());
+        }
+        self.source(from)
+    }
+
     /// Receives a message.
     ///
     /// A message that is longer than the buffer completes with `ETRUNC`: what fits is there, and the error says how
@@ -71,7 +80,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// Receives a tagged message: the oldest one that `tag` accepts.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv).
+    /// As [`recv`](Self::recv), and [`PostError::MaskedTag`] over a provider that fails at ignored bits.
     #[doc(alias = "fi_trecv")]
     #[inline]
     pub fn tagged_recv(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>, buf: B) -> Result<OpKey, Rejected<B>>
@@ -80,7 +89,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         B: TargetBuffer,
     {
         let (from, tag, how) = (from.into(), tag.into(), (required_caps::TAGGED_RECV, OpKind::TaggedReceive));
-        let posting = self.opened.lend(how, || self.source(from), None, buf)?;
+        let posting = self.opened.lend(how, || self.tagged_source(from, tag), None, buf)?;
         // SAFETY: see `Posting`.
         let submitted = unsafe { T::tagged_recv(posting.raw, posting.address, &posting.lent, tag, posting.context) };
         self.opened.settle(posting, map_refusal(submitted))
@@ -107,7 +116,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         let how = (required_caps::TAGGED_RECV, OpKind::TaggedReceive, self.limits().rx_iov_limit);
         self.opened.post_msg(
             how,
-            || self.source(from),
+            || self.tagged_source(from, tag),
             (None, options.flags),
             buf,
             |raw, msg, _| {
@@ -285,7 +294,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         let (from, tag) = (from.into(), tag.into());
         self.multi(
             required_caps::TAGGED_MULTI_RECV,
-            || self.source(from),
+            || self.tagged_source(from, tag),
             buf,
             |raw, msg| {
                 // SAFETY: see `multi`.
@@ -436,7 +445,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     fn peek(&self, from: K::From, tag: TagMatch, flags: OpFlags) -> Result<OpKey, PostError> {
         self.limits().granted(required_caps::TAGGED_RECV)?;
         self.peeks(flags)?;
-        let (cq, index, address) = (self.cq(), self.opened.index(), self.source(from)?);
+        let (cq, index, address) = (self.cq(), self.opened.index(), self.tagged_source(from, tag)?);
         cq.ops().post_peek(index, flags.contains(OpFlags::CLAIM), |context| {
             self.ask(address, tag, flags | OpFlags::PEEK, context)
         })

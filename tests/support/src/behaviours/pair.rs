@@ -48,6 +48,11 @@ pub fn fences<T: Transport + 'static>(info: &Info<T>) -> bool {
     T::MR_CLOSE_FENCES && T::quirks(info.raw()).mr_close
 }
 
+/// Returns `true` if tagged receives may ignore bits.
+pub fn masks<T: Transport + 'static>(info: &Info<T>) -> bool {
+    T::quirks(info.raw()).masked_recv
+}
+
 /// Whether the provider is one that the tests are known to have run over; if not, less may be asked of it.
 pub fn is_tested<T: Transport + 'static>(info: &Info<T>) -> bool {
     T::quirks(info.raw()).close_with_sends
