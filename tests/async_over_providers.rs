@@ -1,25 +1,30 @@
 //! Async programs over libfabric's providers as over the software transport: streams of events and of connections, transfers in many parts,
 //! counters and deferred work. Tasks are polled only if they were woken.
 
-#![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
+#![allow(missing_docs, unsafe_code, clippy::unwrap_used, reason = "tests: they count turns, and fail by panicking")]
 
 use support::posting::{LIMIT, pattern};
+use support::report::is_untested;
 use support::shared_memory;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::ffi::c_int;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::task::Poll;
-use std::time::Instant;
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use libtest_mimic::{Arguments, Trial};
 use loom_async::LocalExecutor;
 use loom_async::stream::{connections, events};
+use loom_async::tokio::Mode;
 use loom_async::window::{Window, ranges, transfer, transfer_each};
-use loom_core::error::PostError;
+use loom_core::error::{OpenError, PostError};
 use loom_core::objects::deferred::{Deferred, Work};
-use loom_core::objects::driver::{CounterDriver, CqDriver, DeferredDriver, Drive, EqDriver, Unclaimed, WorkError};
+use loom_core::objects::driver::{
+    CounterDriver, CqDriver, DeferredDriver, Drive, EqDriver, SleepError, Sleepable, Unclaimed, WorkError,
+};
 use loom_core::objects::eq::{Eq, EqAttr, EqEvent};
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::{EndpointAttributes, EndpointType};
@@ -301,6 +306,89 @@ fn requests_and_ends_of_connections_are_a_stream() {
     run((driver, &serving, &asking), [Box::pin(serves) as Task<'_>].into_iter().chain(asks));
 }
 
+/// A driver that counts its turns.
+struct Turns<'a, D>(&'a D, Cell<usize>);
+
+impl<D: Drive> Drive for Turns<'_, D> {
+    fn turn(&self, budget: usize) -> usize {
+        self.1.set(self.1.get() + 1);
+        self.0.turn(budget)
+    }
+}
+
+// SAFETY: the descriptors of the driver behind it, which is borrowed.
+unsafe impl<D: Sleepable> Sleepable for Turns<'_, D> {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+        self.0.wait_fds(each)
+    }
+
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+        self.0.may_sleep(waker)
+    }
+
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+        self.0.sleeps_for(waker)
+    }
+}
+
+/// Clients of one queue end one after the other, while the thread sleeps between their messages.
+fn clients_of_one_queue_end_while_others_sleep<T: Transport + 'static>(info: &Info<T>) {
+    // An endpoint of `tcp;ofi_rxm` takes 17 MiB.
+    const CLIENTS: usize = 8;
+    const ROUNDS: usize = 3;
+    let domain = Domain::open(info).unwrap();
+    let av = Av::open(&domain, CLIENTS + 1).unwrap();
+    let cq = match Cq::open(&domain, CqAttr::new(256).with_fd().endpoints(16)) {
+        Ok(cq) => cq,
+        Err(error) => {
+            assert!(is_untested() && error == OpenError::Errno(Errno::ENOSYS), "{error}");
+            return;
+        }
+    };
+    let server = cq.endpoint(&av).unwrap();
+    let to_server = av.insert(&server.address().unwrap()).unwrap();
+    let driver = &CqDriver::open(&cq, Unclaimed::Drop).unwrap();
+    let serves = async {
+        // Each client sends one message more than the one before it.
+        for _ in 0..(0..CLIENTS).map(|number| number % ROUNDS + 1).sum() {
+            let (bytes, _) = driver.run(vec![0; 64], |room| server.recv(Source::Any, room)).await.unwrap().into_parts();
+            let number = usize::from(bytes[0]);
+            assert!(bytes[1..] == pattern(64, number)[1..], "of client {number}");
+        }
+    };
+    let clients = (0..CLIENTS).map(|number| {
+        let endpoint = cq.endpoint(&av).unwrap();
+        async move {
+            for _ in 0..number % ROUNDS + 1 {
+                let mut bytes = pattern(64, number);
+                bytes[0] = number.try_into().unwrap();
+                driver.run(bytes, |bytes| endpoint.send(to_server, bytes)).await.unwrap().result().unwrap();
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+            drop(endpoint);
+        }
+    });
+    let turns = Turns(driver, Cell::new(0));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let all = async {
+        tokio::join!(serves, futures_util::future::join_all(clients));
+        let (begin, before) = (Instant::now(), turns.1.get());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let idle = turns.1.get() - before;
+        // One that spins takes some 100,000.
+        assert!(idle < 2000, "{idle} turns in {:?}", begin.elapsed());
+        // The queue goes on.
+        let another = cq.endpoint(&av).unwrap();
+        let received = driver.run(vec![0; 8], |room| server.recv(Source::Any, room));
+        let sent = driver.run(pattern(8, 1), |bytes| another.send(to_server, bytes));
+        let (received, sent) = tokio::join!(received, sent);
+        sent.unwrap().result().unwrap();
+        assert_eq!(received.unwrap().into_buf(), pattern(8, 1));
+    };
+    let driven = async { loom_async::tokio::run(&turns, Mode::Sleep, tokio::time::timeout(LIMIT, all)).await };
+    runtime.block_on(driven).unwrap().expect("it ends in time");
+}
+
 /// What every libfabric has.
 fn info(hints: Hints<'_>) -> Info<Ofi<Local>> {
     let mut infos = Ofi::query(&hints).unwrap();
@@ -356,6 +444,16 @@ fn main() {
             let run = move || run(&connectionless(provider, CAPS, EndpointType::RDM));
             add(format!("{provider}::{case}"), Box::new(run));
         }
+    }
+    for provider in ["soft", "tcp;ofi_rxm", "sockets"] {
+        let run = move || match provider {
+            "soft" => {
+                let attr = NetworkAttr { endpoints: 16, ..NetworkAttr::DEFAULT };
+                clients_of_one_queue_end_while_others_sleep(&Network::new(attr).unwrap().info());
+            }
+            _ => clients_of_one_queue_end_while_others_sleep(&connectionless(provider, Caps::MSG, EndpointType::RDM)),
+        };
+        add(format!("{provider}::clients_of_one_queue_end_while_others_sleep"), Box::new(run));
     }
     let (case, run) = messages();
     let over_udp = move || {

@@ -101,6 +101,14 @@ step_valgrind() { # closing and forgetting under valgrind, over every provider o
     tested under_valgrind "${programs[ofi_scalable]}" forgotten
     wait "$others" || die "under valgrind"
     fails_with "Invalid read" under_valgrind "$controls" --ignored plants_a_use_after_free
+    # In a provider, which is not instrumented, as the tests of closing orders would.
+    local faults fault
+    faults=$(mktemp)
+    gcc -O1 -o "$faults" tests/faults/faults.c -lfabric
+    for fault in rxm rxd; do
+        fails_with "Invalid read" timeout 600 valgrind --quiet "$faults" "$fault-sleep-after-an-endpoint-was-closed-crashes"
+    done
+    rm -f "$faults"
 }
 
 step_tsan() { # ThreadSanitizer over the threaded tests of the software transport, with a planted race as control

@@ -14,6 +14,7 @@ use super::call::{done, entry, errno};
 use super::facts::Facts;
 use super::info::RawInfo;
 use super::level::Handle;
+use super::nap;
 use super::neighbours::{self, Group};
 use super::process::{self, Raw};
 use super::quirks;
@@ -44,6 +45,8 @@ pub struct Domain<L> {
     group: Option<Group>,
     /// Whether its queues and counters can be slept on.
     sleeps: bool,
+    /// `true` if descriptors of its queues stay readable until a sleep of the provider's own.
+    leaves_readable: bool,
     /// Whether memory of devices is granted.
     has_devices: bool,
     /// Whether scalable endpoints can have contexts.
@@ -88,6 +91,7 @@ impl<L> Domain<L> {
             facts,
             group: quirks::may_share_memory(facts, info).then(|| Group::of(facts)),
             sleeps: quirks::sleeps(facts, info),
+            leaves_readable: quirks::leaves_readable(info),
             has_devices: info.attributes().caps.contains(Caps::HMEM),
             has_contexts: quirks::has_contexts(facts, info),
             reads_atomically: quirks::reads_atomically(info),
@@ -120,6 +124,16 @@ impl<L> Domain<L> {
 
     pub(super) const fn sleeps(&self) -> bool {
         self.sleeps
+    }
+
+    /// Returns `true` if the descriptor of a queue or counter is readable, and may stay so until a sleep of the provider's own, which
+    /// then ends at once.
+    ///
+    /// # Safety
+    /// The contract of callers. The object was opened with a file descriptor.
+    pub(super) unsafe fn is_left_readable(&self, fid: Raw<sys::fid>) -> bool {
+        // SAFETY: the caller's promise.
+        self.leaves_readable && unsafe { wait_fd(fid) }.is_ok_and(nap::is_readable)
     }
 
     pub(super) const fn has_devices(&self) -> bool {

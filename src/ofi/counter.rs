@@ -14,7 +14,7 @@ use super::call::{done, entry, later_entry};
 use super::control::{Domain, close, opened, wait_fd};
 use super::level::Handle;
 use super::process::Raw;
-use super::{quirks, sys};
+use super::{control, nap, quirks, sys};
 
 /// A counter, raw.
 #[doc(alias = "fid_cntr")]
@@ -88,16 +88,59 @@ change!(seterr, "seterr");
 /// `fi_cntr_wait`
 pub(super) unsafe fn wait<L>(counter: &Counter<L>, threshold: u64, milliseconds: c_int) -> Result<CounterWait, Errno> {
     let raw = counter.0.raw();
+    // SAFETY: the counter is open (C1).
+    if unsafe { nap::is_deserted(counter.fid()) } {
+        // SAFETY: the counter is open (C1).
+        return unsafe { poll_for(counter, threshold, milliseconds) };
+    }
     let wait = entry!(raw, ops => wait)?;
     // SAFETY: the counter is open, with something to wait on (C1).
     let code = unsafe { wait(raw.as_ptr(), threshold, milliseconds) };
     // `sockets` 1.17 forgets the sign, and to wait.
     match done(code.saturating_abs().saturating_neg()) {
+        // `sockets` compares thresholds as signed numbers.
+        // SAFETY: the counter is open (C1).
+        Ok(()) if unsafe { read(counter) }? < threshold => Ok(CounterWait::TimeIsOver),
         Ok(()) => Ok(CounterWait::Reached),
         Err(Errno::ETIMEDOUT | Errno::EAGAIN | Errno::EINTR) => Ok(CounterWait::TimeIsOver),
         Err(Errno::EAVAIL) => Ok(CounterWait::OperationFailed),
         Err(errno) => Err(errno),
     }
+}
+
+/// [`wait`] without the provider's.
+///
+/// # Safety
+/// The contract of callers.
+unsafe fn poll_for<L>(counter: &Counter<L>, threshold: u64, milliseconds: c_int) -> Result<CounterWait, Errno> {
+    // SAFETY: the counter is open (C1).
+    let failures = || unsafe { read_error(counter) };
+    let before = failures()?;
+    let look = || {
+        // SAFETY: the counter is open (C1).
+        if unsafe { read(counter) }? >= threshold {
+            return Ok(Some(CounterWait::Reached));
+        }
+        Ok((failures()? != before).then_some(CounterWait::OperationFailed))
+    };
+    nap::look_for(milliseconds, || look().transpose()).unwrap_or(Ok(CounterWait::TimeIsOver))
+}
+
+/// `fi_trywait`
+pub(super) unsafe fn may_sleep<L>(domain: &Domain<L>, counter: &Counter<L>) -> Result<bool, Errno> {
+    // SAFETY: the counter is open (C1).
+    if unsafe { nap::is_deserted(counter.fid()) } {
+        nap::look_for(1, || None::<()>);
+        return Ok(false);
+    }
+    // SAFETY: the counter is open (C1).
+    if unsafe { domain.is_left_readable(counter.fid()) } {
+        // SAFETY: the contract of callers. No count is as high.
+        unsafe { wait(counter, u64::MAX / 2, 1) }?;
+        return Ok(false);
+    }
+    // SAFETY: the contract of callers.
+    unsafe { control::try_wait(domain, counter.fid()) }
 }
 
 pub(super) unsafe fn counter_wait_fd<L>(counter: &Counter<L>) -> Result<c_int, Errno> {

@@ -19,6 +19,7 @@ use super::facts::Facts;
 use super::info::RawInfo;
 use super::level::{Handle, Level};
 use super::multicast::Groups;
+use super::nap::Deserts;
 use super::neighbours::Group;
 use super::option::endpoint_set_option;
 use super::process::Raw;
@@ -44,6 +45,8 @@ pub struct Endpoint<L> {
     writes: Option<Counter<L>>,
     /// For its collective groups, if it can have any: closed after it.
     collectives: Option<collective::Groups<L>>,
+    /// Queues and counters that closing it leaves unsafe to sleep on.
+    deserts: Deserts,
 }
 
 impl<L> Endpoint<L> {
@@ -58,6 +61,7 @@ impl<L> Endpoint<L> {
             selective,
             writes: None,
             collectives: None,
+            deserts: Deserts::none(),
         }
     }
 
@@ -255,6 +259,7 @@ pub(super) unsafe fn open_shared_rx<L>(
         selective: false,
         writes: None,
         collectives: None,
+        deserts: Deserts::none(),
     };
     // The man page does not ask for a queue. But that is where `tcp` and `net` report what was cancelled, and they crash
     // without.
@@ -283,6 +288,11 @@ unsafe fn open_bound<L>(
     opened_it();
     let counted = bound.counters.iter().any(|(counted, _)| counted.contains(Counted::WRITE));
     let enabled = (|| {
+        if domain.sleeps() && !domain.facts().contains(Facts::SLEEPS_AFTER_CLOSE) {
+            let (tx, rx) = bound.queues;
+            endpoint.deserts.add([tx, rx].map(Cq::fid))?;
+            endpoint.deserts.add(bound.counters.iter().map(|(_, counter)| counter.fid()))?;
+        }
         if counts_writes(info) && !counted {
             // SAFETY: the domain is open (C1).
             endpoint.writes = Some(unsafe { counter::open(domain, CounterAttr::default()) }?);
@@ -334,6 +344,7 @@ pub(super) fn context<L>(raw: Raw<sys::fid_ep>, addr_format: AddressFormat, clos
         selective: false,
         writes: None,
         collectives: None,
+        deserts: Deserts::none(),
     }
 }
 
@@ -407,6 +418,8 @@ pub(super) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, in_flight: InFlig
 /// # Safety
 /// The contract of callers.
 unsafe fn close_counted<L>(endpoint: &Endpoint<L>) -> Result<(), Errno> {
+    // SAFETY: the queues and counters of an open endpoint are open (C2).
+    unsafe { endpoint.deserts.mark() };
     // SAFETY: the contract of callers.
     unsafe { close(endpoint.fid.fid()) }?;
     // SAFETY: as above; nothing else is bound to it.

@@ -15,7 +15,7 @@ use super::control::{self, Domain};
 use super::level::Level;
 use super::process::Raw;
 use super::queue::{self, Cq};
-use super::sys;
+use super::{nap, sys};
 
 mod sealed {
     #[expect(unnameable_types, reason = "what seals `QueueEntry`")]
@@ -160,6 +160,11 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         if !self.queue.sleeps() {
             return Err(Errno::ENOSYS);
         }
+        // SAFETY: the queue is open (C1).
+        if unsafe { queue::naps(&self.queue) } {
+            // SAFETY: the contract of callers.
+            return look_for(milliseconds, || unsafe { self.read(entries) });
+        }
         let (to, room) = (entries.as_mut_ptr().cast(), entries.len());
         // SAFETY: as for `read`; there is something to sleep on, and no condition but that there is something.
         slept(unsafe { read(raw.as_ptr(), to, room, ptr::null(), milliseconds) }, room)
@@ -183,6 +188,11 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         let read = entry!(raw, ops => sreadfrom)?;
         if !self.queue.sleeps() {
             return Err(Errno::ENOSYS);
+        }
+        // SAFETY: the queue is open (C1).
+        if unsafe { queue::naps(&self.queue) } {
+            // SAFETY: the contract of callers.
+            return look_for(milliseconds, || unsafe { self.read_from(entries, sources) });
         }
         let (room, sources) = room_for(entries, sources);
         let to = entries.as_mut_ptr().cast();
@@ -265,6 +275,11 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// As for [`wait_fd`](Self::wait_fd); the queue is one of this domain.
     #[doc(alias = "fi_trywait")]
     pub unsafe fn may_sleep(&self, domain: &Domain<L>) -> Result<bool, Errno> {
+        // SAFETY: the queue is open (C1).
+        if unsafe { queue::naps(&self.queue) } {
+            nap::look_for(1, || None::<()>);
+            return Ok(false);
+        }
         // SAFETY: the caller's promise.
         unsafe { control::try_wait(domain, self.queue.fid()) }
     }
@@ -281,6 +296,11 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         // SAFETY: the caller's promise.
         unsafe { control::close(self.queue.fid()) }
     }
+}
+
+/// Reads once a millisecond, until an entry arrives or the time has passed.
+fn look_for(milliseconds: c_int, mut read: impl FnMut() -> Result<usize, Errno>) -> Result<usize, Errno> {
+    nap::look_for(milliseconds, || Some(read()).filter(|read| *read != Ok(0))).unwrap_or(Ok(0))
 }
 
 /// How many entries there is room for with their sources, and where these go.

@@ -127,6 +127,12 @@ bitflags! {
         ///
         /// Shown by: `a sleeper is woken by another thread`.
         const SLEEPS_SHARED = 1 << 20;
+        /// Queues and counters can be slept on after an endpoint of theirs was closed. Wait objects of `ofi_rxm` and `ofi_rxd` keep
+        /// pointers to the endpoint and its parts (`…-sleep-after-an-endpoint-was-closed-crashes`).
+        ///
+        /// Shown by: `queue is slept on after each of its endpoints was closed`,
+        /// `closed connections leave their queues to be slept on`.
+        const SLEEPS_AFTER_CLOSE = 1 << 28;
         /// Connected endpoints have the tagged messages that they grant. Those of `net` and `tcp` have them with shared receives
         /// only, and follow a null pointer when one arrives that no receive takes (`…-tagged-message-to-shared-receives-crashes`).
         ///
@@ -207,8 +213,11 @@ const CLOSES_ALONE: Facts = CLOSES
 /// Sleeping, in domains of one thread and of several.
 const SLEEPS: Facts = Facts::SLEEPS.union(Facts::SLEEPS_SHARED);
 
+/// And after an endpoint was closed.
+const SLEEPS_ON: Facts = SLEEPS.union(Facts::SLEEPS_AFTER_CLOSE);
+
 const SOCKETS: Facts = TRUNCATES
-    .union(SLEEPS)
+    .union(SLEEPS_ON)
     .union(Facts::DIRECTED_RECV)
     .union(Facts::PEEK)
     .union(Facts::CLAIMS_BY_CONTEXT)
@@ -219,7 +228,7 @@ const SOCKETS: Facts = TRUNCATES
     .union(Facts::CLOSES_LISTENERS)
     .union(Facts::SCALABLE);
 
-const UDP: Facts = CLOSES.difference(WITH_READS).union(SLEEPS).union(Facts::MULTICAST);
+const UDP: Facts = CLOSES.difference(WITH_READS).union(SLEEPS_ON).union(Facts::MULTICAST);
 
 const UDP_RXD: Facts = CLOSES
     .union(SLEEPS)
@@ -271,12 +280,13 @@ const SHOWN: [(Provider, Facts); 14] = [
         .union(Facts::COLLECTIVES)),
     (of_1_17_0("tcp"), TRUNCATES
         .difference(WITH_READS)
-        .union(SLEEPS)
+        .union(SLEEPS_ON)
         .union(Facts::CLOSES_REGIONS)
         .union(Facts::SHARES_RECEIVES)
         .union(Facts::CLOSES_LISTENERS)),
     (of_2_5_1("tcp"), TRUNCATES
         .union(Facts::SLEEPS)
+        .union(Facts::SLEEPS_AFTER_CLOSE)
         .union(Facts::CLOSES_REGIONS)
         .union(Facts::MULTI_RECV)
         .union(Facts::PEEK)
@@ -289,7 +299,7 @@ const SHOWN: [(Provider, Facts); 14] = [
         .union(Facts::SHUTS_DOWN)),
     (of_1_17_0("net"), TRUNCATES
         .difference(WITH_READS)
-        .union(SLEEPS)
+        .union(SLEEPS_ON)
         .union(Facts::CLOSES_REGIONS)
         .union(Facts::PEEK)
         .union(Facts::CLAIMS_BY_CONTEXT)

@@ -330,6 +330,7 @@
 //! | `turn` | one at a time: who inserts into an address vector, and who opens or closes its endpoints |
 //! | `control`, `region` | fabric, domain, address vector; memory regions |
 //! | `queue`, `counter` | completion queues; counters |
+//! | `nap` | polling once a millisecond, where the provider's wait calls are not safe any more |
 //! | `entry_queue` | completion queues whose entries the user reads, in any format |
 //! | `sets` | poll sets and wait sets, where the headers have them |
 //! | `endpoint`, `post`, `post_msg` | endpoints; posting operations |
@@ -360,6 +361,7 @@ mod level;
 mod list;
 mod multicast;
 mod names;
+mod nap;
 mod neighbours;
 mod nic;
 mod option;

@@ -241,6 +241,9 @@ impl<L: Level> Endpoint<L> {
     /// As for all of them, see [`ofi`](super#adopting). What `open` returns was opened with this info, and is bound to objects
     /// of this domain and its fabric, which count as those of [`Bindings`](loom_core::transport::Bindings).
     ///
+    /// Over `tcp;ofi_rxm` and `udp;ofi_rxd`, queues and counters that it is bound to are not slept on after it was closed: libfabric follows
+    /// a pointer to it then.
+    ///
     /// Over `shm`, and over a provider that is not tested, endpoints of a process open and close one after the other, and `open` runs while the others wait: it opens and
     /// closes no endpoint and no domain through loom, and inserts no address, which would wait for ever. One that was open before
     /// is not opened or closed around by another thread meanwhile.

@@ -15,7 +15,7 @@ use super::call::{done, entry, errno};
 use super::control::{Domain, close, opened, try_wait};
 use super::level::{Handle, Shared};
 use super::process::Raw;
-use super::{quirks, sys, text};
+use super::{nap, quirks, sys, text};
 
 /// Events that one call of `fi_cq_read` takes at most. With sixteen, a full queue took six in a hundred more time to read.
 const BATCH: usize = 64;
@@ -311,11 +311,6 @@ const fn code_of(errno: Errno) -> isize {
 /// `fi_cq_sread` or `fi_cq_sreadfrom` into the batch, which is empty.
 #[cold]
 pub(super) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno> {
-    const INTERRUPTED: isize = -(Errno::EINTR.as_raw() as isize);
-    const OVER: isize = -(Errno::ETIMEDOUT.as_raw() as isize);
-    const AVAILABLE: isize = -(Errno::EAVAIL.as_raw() as isize);
-    // What a signal makes of a sleep in libfabric 1.
-    const SIGNALLED: isize = -(Errno::ECANCELED.as_raw() as isize);
     if !cq.sleeps {
         return Err(Errno::ENOSYS);
     }
@@ -323,6 +318,13 @@ pub(super) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno
     let batch = unsafe { &mut *cq.batch.as_ptr() };
     if batch.next != batch.end {
         return Ok(());
+    }
+    // SAFETY: the queue is open (C1).
+    if unsafe { nap::is_deserted(cq.fid()) } {
+        // SAFETY: the contract of callers.
+        let look = || Some(unsafe { fill(cq, batch) }).filter(|code| ![0, AGAIN].contains(code));
+        let code = nap::look_for(milliseconds, look).unwrap_or(AGAIN);
+        return slept(cq, batch, code);
     }
     let raw = cq.fid.raw();
     let entries = batch.entries.as_mut_ptr().cast();
@@ -337,6 +339,16 @@ pub(super) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno
         // SAFETY: as above.
         unsafe { read(raw.as_ptr(), entries, cq.room, ptr::null(), milliseconds) }
     };
+    slept(cq, batch, code)
+}
+
+/// Keeps the entries of a read into the empty batch, which may have slept and returned `code`.
+fn slept<L>(cq: &Cq<L>, batch: &mut Batch, code: isize) -> Result<(), Errno> {
+    const INTERRUPTED: isize = -(Errno::EINTR.as_raw() as isize);
+    const OVER: isize = -(Errno::ETIMEDOUT.as_raw() as isize);
+    const AVAILABLE: isize = -(Errno::EAVAIL.as_raw() as isize);
+    // The result of a sleep in libfabric 1 that a signal has ended.
+    const SIGNALLED: isize = -(Errno::ECANCELED.as_raw() as isize);
     match entries_read(code, cq.room) {
         Some(count) => {
             batch.was_read(count, 0);
@@ -377,7 +389,21 @@ pub(super) unsafe fn may_sleep<L>(domain: &Domain<L>, cq: &Cq<L>) -> Result<bool
         return Ok(false);
     }
     // SAFETY: the contract of callers.
+    let naps = unsafe { naps(cq) };
+    // SAFETY: the contract of callers.
+    if naps || unsafe { domain.is_left_readable(cq.fid()) } {
+        // SAFETY: the contract of callers. The batch is empty.
+        unsafe { sleep(cq, 1) }?;
+        return Ok(false);
+    }
+    // SAFETY: the contract of callers.
     unsafe { try_wait(domain, cq.fid()) }
+}
+
+/// Returns `true` if the queue is polled once a millisecond instead of slept on.
+pub(super) unsafe fn naps<L>(cq: &Cq<L>) -> bool {
+    // SAFETY: the queue is open (C1).
+    unsafe { nap::is_deserted(cq.fid()) }
 }
 
 /// `fi_cq_err_entry` with room behind it, in case that a newer library writes fields which the headers do not have.

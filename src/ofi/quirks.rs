@@ -198,6 +198,11 @@ pub(super) fn workarounds(info: &RawInfo) -> impl Iterator<Item = &'static str> 
         (counts_writes(info), "endpoints count writes: an injected write to a peer that was killed would crash"),
         (may_share_memory(facts, info), "endpoints that have met in this process are not closed beside each other"),
         (!sleeps(facts, info), "queues are polled: sleeping on them is refused"),
+        (
+            sleeps(facts, info) && !facts.contains(Facts::SLEEPS_AFTER_CLOSE),
+            "after an endpoint was closed, its queues and counters are polled once a millisecond: the provider's sleep would crash",
+        ),
+        (leaves_readable(info), "descriptors of queues that stay readable are drained before a sleep"),
     ]
     .into_iter()
     .filter_map(|(applies, decision)| applies.then_some(decision))
@@ -207,6 +212,12 @@ pub(super) fn workarounds(info: &RawInfo) -> impl Iterator<Item = &'static str> 
 pub(super) fn sleeps(facts: Facts, info: &RawInfo) -> bool {
     let one_thread = info.attributes().domain.threading == Threading::DOMAIN;
     facts.contains(if one_thread { Facts::SLEEPS } else { Facts::SLEEPS_SHARED })
+}
+
+/// Returns `true` if a message leaves descriptors of queues readable, and only a sleep of the provider's own ends that: `net`
+/// (`net-idle-descriptor-is-readable`).
+pub(super) fn leaves_readable(info: &RawInfo) -> bool {
+    has_layer(info, "net")
 }
 
 /// Whether a queue can be slept on with this object, in a domain whose queues can. Wait sets are not here to be named.

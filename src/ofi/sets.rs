@@ -16,6 +16,7 @@ use super::counter::Counter;
 use super::entry_queue::{EntryCq, QueueEntry};
 use super::event_queue::named;
 use super::level::{Handle, Level};
+use super::nap;
 use super::process::Raw;
 use super::queue;
 use super::sys;
@@ -102,9 +103,8 @@ impl<L: Level> PollSet<L> {
     pub unsafe fn add(&self, member: &impl PollSetMember<L>) -> Result<(), Errno> {
         let (raw, fid) = (self.0.raw(), member.raw_fid());
         let add = entry!(raw, ops => poll_add)?;
-        // The application's own word, which a poll returns. Nothing else here uses it.
-        // SAFETY: the member is open (C1), and providers do no more than to return this.
-        unsafe { (*fid.as_ptr()).context = fid.as_ptr().cast() };
+        // SAFETY: the member is open (C1).
+        unsafe { nap::set_name(fid) };
         // SAFETY: the set and the member are open (C1).
         done(unsafe { add(raw.as_ptr(), fid.as_ptr(), 0) })
     }
@@ -149,7 +149,7 @@ impl<L: Level> PollSet<L> {
             _ => return Err(errno(code as isize)),
         };
         for (place, context) in ready.iter_mut().zip(contexts.iter().take(found)) {
-            *place = Some(named(context.cast_const().cast()));
+            *place = Some(named(nap::name(*context)));
         }
         Ok(found)
     }
@@ -172,7 +172,8 @@ impl<L: Level> PollSet<L> {
 ///
 /// Every `unsafe fn` here relies on its caller for this: the domain that it was opened with, and each of its queues' domains,
 /// are of one fabric, which is closed after the set; the set is closed once, after its queues, and after the first of them is
-/// closed it is used for nothing else; and one thread at a time uses the set and its queues, with their endpoints.
+/// closed it is used for nothing else; and one thread at a time uses the set and its queues, with their endpoints. Over `tcp;ofi_rxm` and `udp;ofi_rxd`,
+/// [`wait`](Self::wait) and [`may_sleep`](Self::may_sleep) are not called after an endpoint of one of its queues was closed.
 ///
 /// # References
 /// - `man fi_poll`

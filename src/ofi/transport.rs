@@ -217,6 +217,11 @@ unsafe impl<L: Level> CompletionQueues for Ofi<L> {
         unsafe { queue::may_sleep(domain, cq) }
     }
 
+    unsafe fn cq_naps(cq: &Cq<L>) -> bool {
+        // SAFETY: the contract of callers.
+        unsafe { queue::naps(cq) }
+    }
+
     #[inline(always)]
     unsafe fn cq_poll(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
         // SAFETY: the contract of callers.
@@ -296,7 +301,7 @@ unsafe impl<L: Level> Counters for Ofi<L> {
 
     unsafe fn counter_may_sleep(domain: &Domain<L>, counter: &Counter<L>) -> Result<bool, Errno> {
         // SAFETY: the contract of callers.
-        unsafe { control::try_wait(domain, counter.fid()) }
+        unsafe { counter::may_sleep(domain, counter) }
     }
 }
 

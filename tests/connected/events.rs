@@ -24,6 +24,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
         ("a_descriptor_tells_of_a_request", a_descriptor_tells_of_a_request),
         ("a_sleeper_is_woken_by_a_request", a_sleeper_is_woken_by_a_request),
         ("a_queue_of_connections_sleeps_until_something_completes", a_queue_of_connections_sleeps),
+        ("closed_connections_leave_their_queues_to_be_slept_on", closed_connections_leave_their_queues),
     ]
 }
 
@@ -204,4 +205,56 @@ fn a_queue_of_connections_sleeps(info: &Info<T>) {
             }
         }
     });
+}
+
+/// Endpoints, connections and listeners are closed in several orders, and every call that waits is made after each.
+fn closed_connections_leave_their_queues(info: &Info<T>) {
+    /// Objects that are closed.
+    const CLOSINGS: usize = 5;
+    let time = Duration::from_millis(1);
+    for first in 0..CLOSINGS {
+        let domain = Domain::open(info).expect("domain");
+        let attr = EqAttr { wait: WaitObj::FD, ..EqAttr::default() };
+        let eq = Eq::open(&domain, attr).expect("event queue");
+        let sleepy = Cq::<T, Bytes>::open(&domain, CqAttr::new(16).with_fd());
+        let cq = sleepy.unwrap_or_else(|_| Cq::open(&domain, CqAttr::new(16)).expect("queue"));
+        let call = || {
+            eq.wait_fd().expect("a descriptor");
+            eq.may_sleep().expect("works");
+            while let Some(event) = eq.poll_for(time).expect("works") {
+                assert!(matches!(event, EqEvent::Shutdown(_)), "the end of a connection, not {event:?}");
+            }
+            assert!(eq.poll().expect("works").is_none());
+            if cq.wait_fd().is_ok() {
+                cq.may_sleep().expect("works");
+                assert!(cq.poll_for(time).expect("the queue works").is_none());
+            }
+            assert!(cq.poll().expect("the queue works").is_none());
+        };
+        let mut listener = Some(eq.listen(info).expect("listens"));
+        let address = listener.as_ref().and_then(|listener| listener.address().ok()).expect("its address");
+        let of_client = super::sides::client_info(info, &address);
+        let mut ends = [(); 2].map(|()| {
+            let idle = cq.msg_endpoint(&eq, &of_client).expect("an endpoint");
+            let connecting = idle.connect(&address, b"closes").expect("asks");
+            let (server, client) = meet(&eq, connecting, |request| request.endpoint(&cq, &eq));
+            let received = post(&cq, room(30), |buf| server.recv(ThePeer, buf));
+            let sent = post(&cq, pattern(30, first), |buf| client.send(ThePeer, buf));
+            for (key, is_received) in [(received, true), (sent, false)] {
+                let done = cq.wait(key, Instant::now() + LIMIT).expect("the queue works").expect("it ends");
+                done.result().expect("it succeeds");
+                assert!(!is_received || done.into_buf() == pattern(30, first));
+            }
+            [Some(server), Some(client)]
+        });
+        call();
+        for step in 0..CLOSINGS {
+            let step = if first % 2 == 0 { step } else { CLOSINGS - step };
+            match (first + step) % CLOSINGS {
+                4 => drop(listener.take()),
+                number => drop(ends[number / 2][number % 2].take()),
+            }
+            call();
+        }
+    }
 }

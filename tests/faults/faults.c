@@ -522,6 +522,32 @@ static int insertion_beside_what_was_not_enabled_crashes(void)
 	return GONE;
 }
 
+/* Memory that the process has freed reads as another value, so that what follows a pointer there crashes. */
+static int sleep_after_an_endpoint_was_closed_crashes(const char *provider)
+{
+	struct fid *fid;
+	int i;
+
+	mallopt(M_PERTURB, 0x5a);
+	open_all(provider, FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_FD);
+	fid = &cq->fid;
+	for (i = 0; i < 10; i++)
+		fi_trywait(fabric, &fid, 1);
+	NEED(fi_close(&ep[0]->fid));
+	fi_trywait(fabric, &fid, 1);
+	return GONE;
+}
+
+static int rxm_sleep_after_an_endpoint_was_closed_crashes(void)
+{
+	return sleep_after_an_endpoint_was_closed_crashes("tcp;ofi_rxm");
+}
+
+static int rxd_sleep_after_an_endpoint_was_closed_crashes(void)
+{
+	return sleep_after_an_endpoint_was_closed_crashes("udp;ofi_rxd");
+}
+
 static int queue_for_sleeping_crashes(void)
 {
 	open_all("tcp", FI_MSG | FI_TAGGED | FI_RMA, FI_THREAD_COMPLETION, FI_WAIT_FD);
@@ -2332,6 +2358,8 @@ static const struct {
 	{ "rxm-close-after-a-truncated-long-message-crashes", close_after_a_truncated_long_message_crashes },
 	{ "rxd-endpoint-at-a-used-address-crashes-its-peer", endpoint_at_a_used_address_crashes_its_peer },
 	{ "rxm-close-in-the-middle-of-segments-crashes", rxm_close_in_the_middle_of_segments_crashes },
+	{ "rxm-sleep-after-an-endpoint-was-closed-crashes", rxm_sleep_after_an_endpoint_was_closed_crashes },
+	{ "rxd-sleep-after-an-endpoint-was-closed-crashes", rxd_sleep_after_an_endpoint_was_closed_crashes },
 	{ "tcp-queue-for-sleeping-crashes", queue_for_sleeping_crashes },
 	{ "sm2-option-of-an-endpoint-that-is-not-enabled-crashes", option_of_an_endpoint_that_is_not_enabled_crashes },
 	{ "sm2-insertion-beside-what-was-not-enabled-crashes", insertion_beside_what_was_not_enabled_crashes },

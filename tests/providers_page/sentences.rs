@@ -203,8 +203,13 @@ const FEATURES: &[Feature] = &[
     },
     Feature {
         name: "sleeping on queues",
-        refused: &["sleeping ends when the time is over", "sleeping ends with a completion"],
+        refused: &[
+            "sleeping ends when the time is over",
+            "sleeping ends with a completion",
+            "queue is slept on after each of its endpoints was closed",
+        ],
     },
+    Feature { name: "sleeping on counters", refused: &["counter is waited for after one of its endpoints was closed"] },
     Feature {
         name: "sleeping in shared domains, and signals",
         refused: &[
@@ -212,9 +217,16 @@ const FEATURES: &[Feature] = &[
             "a signal wakes the sleeper up",
             "a signal without a sleeper ends one sleep",
             "signals lose no completion",
+            "queue is signalled after an endpoint was closed",
         ],
     },
-    Feature { name: "descriptors of queues", refused: &["a program may sleep on the descriptor of an idle queue"] },
+    Feature {
+        name: "descriptors of queues",
+        refused: &[
+            "a program may sleep on the descriptor of an idle queue",
+            "idle queue with a closed endpoint costs little",
+        ],
+    },
     Feature {
         name: "descriptors in shared domains",
         refused: &["a descriptor tells of another threads message", "a signal makes the descriptor readable"],
@@ -397,9 +409,9 @@ const EXCEPTIONS: &[Exception] = &[
         sentence: "A group receives answers from any peer, because receives have no source",
     },
     Exception {
-        about: "descriptors of queues",
-        note: "the descriptor is readable nearly always (`net-idle-descriptor-is-readable`)",
-        sentence: "The descriptor of an idle queue is readable nearly always, so a sleep on it ends at once",
+        about: "sleeping on queues",
+        note: "after a close it is polled once a millisecond (`…-sleep-after-an-endpoint-was-closed-crashes`)",
+        sentence: "After an endpoint was closed, its queues and counters are polled once a millisecond, because a sleep would read freed memory",
     },
     Exception {
         about: "addresses",

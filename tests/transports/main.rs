@@ -53,6 +53,7 @@ fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
         groups::cases(),
         sleeping::cases(),
         lifecycle::cases(),
+        closing_orders::cases(),
         owned::cases(),
         addresses::cases(),
         tags::cases(),

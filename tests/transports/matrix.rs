@@ -24,7 +24,7 @@ const DIRECTED_FIRST: &str =
     "it goes before older ones of anybody's messages (`…-directed-receive-goes-before-older-ones`)";
 
 /// Not run: they would fail, or never end. In brackets, the name under which `tests/faults/faults.c` shows the same in C.
-const FAULTS: [Fault; 17] = [
+const FAULTS: [Fault; 16] = [
     Fault { provider: "shm", behaviour: LINE, since: 2, what: DIRECTED_FIRST },
     Fault { provider: "sm2", behaviour: LINE, since: 2, what: DIRECTED_FIRST },
     Fault { provider: "tcp;ofi_rxm", behaviour: LINE, since: 2, what: DIRECTED_FIRST },
@@ -33,12 +33,6 @@ const FAULTS: [Fault; 17] = [
         behaviour: VERY_LONG,
         since: 2,
         what: "a poll never ends (`sm2-long-message-for-a-short-buffer-never-ends`)",
-    },
-    Fault {
-        provider: "net",
-        behaviour: "a_program_may_sleep_on_the_descriptor_of_an_idle_queue",
-        since: 1,
-        what: "the descriptor is readable nearly always (`net-idle-descriptor-is-readable`)",
     },
     Fault {
         provider: "net",

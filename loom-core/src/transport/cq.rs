@@ -76,6 +76,16 @@ pub unsafe trait CompletionQueues: Fabrics {
     /// # Safety
     /// The contract of callers; the domain of the queue is `domain`.
     unsafe fn cq_may_sleep(domain: &Self::Domain, cq: &Self::Cq) -> Result<bool, Errno>;
+    /// Returns `true` if the queue cannot be slept on any more, because one of its endpoints was closed. Then the file descriptor does
+    /// not report every event, [`cq_sleep`](Self::cq_sleep) polls once a millisecond, and [`cq_may_sleep`](Self::cq_may_sleep)
+    /// waits a millisecond and returns `false`.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn cq_naps(cq: &Self::Cq) -> bool {
+        let _ = cq;
+        false
+    }
     /// `fi_cq_readerr`: the event of an operation that failed, after [`cq_poll`](Self::cq_poll) said so.
     ///
     /// # Errors

@@ -56,12 +56,14 @@ use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 use core::time::Duration;
+use std::boxed::Box;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Instant;
 use std::vec::Vec;
 
 use ::tokio::io::Interest;
 use ::tokio::io::unix::AsyncFd;
+use ::tokio::time::{Sleep, sleep};
 use loom_core::objects::driver::{SleepError, Sleepable};
 
 pub use self::remote::{Gone, Remote, Request, Requests, remote};
@@ -217,6 +219,8 @@ pub struct Driving<D> {
     mode: Mode,
     /// When the last event came.
     busy: Option<Instant>,
+    /// Ends a sleep that descriptors may not end, in modes that sleep.
+    nap: Option<Pin<Box<Sleep>>>,
 }
 
 /// Drives, until it is dropped or cannot go on. Other tasks of the runtime have their turns in between.
@@ -232,7 +236,7 @@ pub struct Driving<D> {
 /// [`DriveError::Sleep`] if the mode sleeps and there is no descriptor, [`DriveError::Runtime`] if the runtime does not take it.
 ///
 /// # Panics
-/// If the mode sleeps, and this is not called in a runtime with `enable_io`.
+/// If the mode sleeps, and this is not called in a runtime with `enable_io` and `enable_time`.
 pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<Driving<D>, DriveError> {
     let mut descriptors = Vec::new();
     if mode != Mode::Busy {
@@ -246,7 +250,8 @@ pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<Driving<D>, DriveErro
         })?;
         added.map_err(DriveError::Runtime)?;
     }
-    Ok(Driving { descriptors, drive, mode, busy: None })
+    let nap = (mode != Mode::Busy).then(|| Box::pin(sleep(Duration::ZERO)));
+    Ok(Driving { descriptors, drive, mode, busy: None, nap })
 }
 
 /// Drives for as long as a future takes, and returns what it does. The future and the fabric are one task of the runtime.
@@ -329,7 +334,14 @@ impl<D: Sleepable> Driving<D> {
                 }
             }
         }
-        Ok(!self.drive.may_sleep(cx.waker())?)
+        let Some(time) = self.drive.sleeps_for(cx.waker())? else { return Ok(true) };
+        match &mut self.nap {
+            Some(nap) if time < Duration::MAX => {
+                nap.as_mut().reset(::tokio::time::Instant::now() + time);
+                Ok(nap.as_mut().poll(cx).is_ready())
+            }
+            _ => Ok(false),
+        }
     }
 
     /// Whether the thread spins a while longer.

@@ -225,6 +225,11 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         self.sleeps(|| self.body.ops.has_used_up())
     }
 
+    /// [`may_sleep_driven`](Self::may_sleep_driven) of a queue that [naps](Self::naps): the driver has just polled it.
+    pub(crate) fn has_nothing_driven(&self) -> Result<bool, CqError> {
+        Ok(!self.has_to_wake(|| self.body.ops.has_used_up())?)
+    }
+
     /// Leaves the answer to a peek, if it is kept, to who takes events. Says whether it is.
     pub(crate) fn give_up_answer(&self, key: OpKey) -> bool {
         let mut unmatched = self.body.unmatched.borrow_mut();

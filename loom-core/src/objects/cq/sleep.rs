@@ -132,8 +132,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// The file descriptor that becomes readable when the queue may have something, for a program that sleeps on many.
     /// Before sleeping on it, ask [`may_sleep`](Self::may_sleep). It is the queue's, which closes it.
     ///
-    /// Some providers have queues that can be slept on but no descriptor (`udp;ofi_rxd`), and one has a descriptor that is
-    /// readable nearly always (`net` 1.17).
+    /// Some providers have queues that can be slept on but no descriptor (`udp;ofi_rxd`).
     ///
     /// # Errors
     /// [`CqError::NotOpenedFor`] if the queue was not opened with one, [`CqError::Queue`] if the provider has none.
@@ -148,6 +147,10 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
 
     /// Whether the program may sleep on the file descriptor now. If not, something has come: poll until nothing is left, and
     /// ask again. A program that uses the queue or its endpoints in between asks again, too: what it has begun may be over already. (Of a [signal](super::Signaller::signal) it tells once.)
+    ///
+    /// Over `tcp;ofi_rxm` and `udp;ofi_rxd` it is `false` for good after an endpoint of the queue was closed, because libfabric's sleep crashes
+    /// then. The call waits up to a millisecond for a completion instead, so that a program which polls and asks in turn uses little processor
+    /// time. [`poll_for`](Self::poll_for) polls once a millisecond there.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -183,12 +186,23 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         self.sleeps(|| self.body.keeps_something())
     }
 
-    /// Whether the program may sleep, if nothing is to be done of which no descriptor tells.
-    pub(super) fn sleeps(&self, has_to_do: impl FnOnce() -> bool) -> Result<bool, CqError> {
+    /// Returns `true` if the queue cannot be slept on any more, and is polled once a millisecond.
+    pub(crate) fn naps(&self) -> bool {
+        // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
+        unsafe { T::cq_naps(&self.body.tx) }
+    }
+
+    /// Returns `true` if a signal has come, or something is to be done that no descriptor reports.
+    pub(super) fn has_to_wake(&self, has_to_do: impl FnOnce() -> bool) -> Result<bool, CqError> {
         if self.body.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
         }
-        if self.body.signalled.take() || has_to_do() {
+        Ok(self.body.signalled.take() || has_to_do())
+    }
+
+    /// Whether the program may sleep, if nothing is to be done of which no descriptor tells.
+    pub(super) fn sleeps(&self, has_to_do: impl FnOnce() -> bool) -> Result<bool, CqError> {
+        if self.has_to_wake(has_to_do)? {
             return Ok(false);
         }
         // SAFETY: as above; the queue is one of this domain (C4).

@@ -5,6 +5,7 @@
 use core::ffi::c_int;
 use core::fmt;
 use core::task::Waker;
+use core::time::Duration;
 
 use super::wait_list::store;
 use super::{CounterDriver, CqDriver, Drive, EqDriver};
@@ -78,6 +79,27 @@ pub unsafe trait Sleepable: Drive {
     /// [`SleepError`]
     #[doc(alias = "fi_trywait")]
     fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError>;
+
+    /// Returns the time for which the executor may sleep now: [`may_sleep`](Self::may_sleep) for executors with a timer. `None` if it may
+    /// not sleep, [`Duration::MAX`] if it may until a descriptor is readable or the waker is woken.
+    ///
+    /// The time is 1 ms if a queue of libfabric cannot be slept on any more, because one of its endpoints was closed and the provider's
+    /// sleep is not safe after that (`tcp;ofi_rxm`, `udp;ofi_rxd`). For such a queue `may_sleep` blocks the thread for that millisecond and returns
+    /// `false`. This function does not block.
+    ///
+    /// # Errors
+    /// As [`may_sleep`](Self::may_sleep).
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+        Ok(self.may_sleep(waker)?.then_some(Duration::MAX))
+    }
+}
+
+/// Time between two polls of a queue that cannot be slept on.
+const NAP: Duration = Duration::from_millis(1);
+
+/// The time for which both drivers may sleep.
+fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    Some(one?.min(other?))
 }
 
 /// Why an executor cannot sleep.
@@ -154,6 +176,23 @@ impl From<CounterError> for SleepError {
     }
 }
 
+impl<T: Transport, B: Buffer> CqDriver<'_, T, B> {
+    /// Returns `true` if the executor may sleep and `false` if not, or `None` if that depends on the queue.
+    fn idles(&self, waker: &Waker) -> Result<Option<bool>, SleepError> {
+        let inner = &*self.body;
+        store(inner.ops().wanted(), waker);
+        match inner.failure() {
+            // Until somebody takes them.
+            Some(CqError::PeerEvents) => Ok(Some(true)),
+            Some(error) => Err(error.into()),
+            None if inner.is_behind() || !inner.has_room_by_events_alone() || inner.draining.get() > 0 => {
+                Ok(Some(false))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
 // SAFETY: the driver is a handle of what has the descriptor, which closes it with its last handle.
 unsafe impl<T: Transport, B: Buffer> Sleepable for CqDriver<'_, T, B> {
     fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
@@ -162,15 +201,20 @@ unsafe impl<T: Transport, B: Buffer> Sleepable for CqDriver<'_, T, B> {
     }
 
     fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
-        let inner = &*self.body;
-        store(inner.ops().wanted(), waker);
-        match inner.failure() {
-            // Until somebody takes them.
-            Some(CqError::PeerEvents) => Ok(true),
-            Some(error) => Err(error.into()),
-            None if inner.is_behind() || !inner.has_room_by_events_alone() || inner.draining.get() > 0 => Ok(false),
-            None => Ok(inner.cq().may_sleep_driven()?),
+        match self.idles(waker)? {
+            Some(idles) => Ok(idles),
+            None => Ok(self.cq().may_sleep_driven()?),
         }
+    }
+
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+        let time = if self.cq().naps() { NAP } else { Duration::MAX };
+        let may = match self.idles(waker)? {
+            Some(idles) => idles,
+            None if time == NAP => self.cq().has_nothing_driven()?,
+            None => self.cq().may_sleep_driven()?,
+        };
+        Ok(may.then_some(time))
     }
 }
 
@@ -214,6 +258,10 @@ unsafe impl<D: Sleepable + ?Sized> Sleepable for &D {
     fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
         (**self).may_sleep(waker)
     }
+
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+        (**self).sleeps_for(waker)
+    }
 }
 
 // SAFETY: those of the drivers in it.
@@ -226,6 +274,10 @@ unsafe impl<D: Sleepable> Sleepable for [D] {
         // All of them, each of which stores the waker.
         self.iter().try_fold(true, |may, driver| Ok(driver.may_sleep(waker)? && may))
     }
+
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+        self.iter().try_fold(Some(Duration::MAX), |time, driver| Ok(shorter(driver.sleeps_for(waker)?, time)))
+    }
 }
 
 // SAFETY: those of the drivers in it.
@@ -236,6 +288,10 @@ unsafe impl<D: Sleepable, const N: usize> Sleepable for [D; N] {
 
     fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
         self.as_slice().may_sleep(waker)
+    }
+
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+        self.as_slice().sleeps_for(waker)
     }
 }
 
@@ -256,6 +312,14 @@ macro_rules! sleepable_tuples {
                 let ($($name,)*) = self;
                 // All of them, each of which stores the waker.
                 Ok(true $(& $name.may_sleep(waker)?)*)
+            }
+
+            #[allow(non_snake_case, reason = "values are named like their types")]
+            fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+                let ($($name,)*) = self;
+                let mut time = Some(Duration::MAX);
+                $(time = shorter($name.sleeps_for(waker)?, time);)*
+                Ok(time)
             }
         }
     )*};

@@ -5,6 +5,7 @@ pub mod addresses;
 pub mod arrivals;
 pub mod atomics;
 pub mod cached;
+pub mod closing_orders;
 pub mod counters;
 pub mod deferred;
 pub mod futures;

@@ -21,6 +21,7 @@ pub fn cases<T: Signals + 'static>() -> Vec<Behaviour<T>> {
         ("a_signal_wakes_the_sleeper_up", MSG, a_signal_wakes_the_sleeper_up),
         ("a_signal_without_a_sleeper_ends_one_sleep", MSG, a_signal_without_a_sleeper_ends_one_sleep),
         ("a_signal_makes_the_descriptor_readable", MSG, a_signal_makes_the_descriptor_readable),
+        ("queue_is_signalled_after_an_endpoint_was_closed", MSG, queue_is_signalled_after_an_endpoint_was_closed),
         ("signals_lose_no_completion", MSG, signals_lose_no_completion),
         ("what_cannot_be_slept_on_cannot_be_signalled", MSG, what_cannot_be_slept_on_cannot_be_signalled),
     ]
@@ -109,6 +110,23 @@ fn a_signal_makes_the_descriptor_readable<T: Signals + 'static>(info: &Info<T>) 
                 assert!(!sleeps_on(pair.cq, LIMIT), "not woken up");
             });
             assert!(!pair.cq.may_sleep().expect("the queue works"), "it tells of the signal");
+        }
+    });
+}
+
+fn queue_is_signalled_after_an_endpoint_was_closed<T: Signals + 'static>(info: &Info<T>) {
+    on_sleepy_pair(info, |pair| {
+        pair.warm_up();
+        let signaller = pair.cq.signaller().expect("a signaller");
+        drop(pair.cq.endpoint(pair.av).expect("a third endpoint"));
+        for _ in 0..3 {
+            std::thread::scope(|scope| {
+                scope.spawn(|| signaller.signal().expect("signals"));
+                let begin = Instant::now();
+                assert!(pair.cq.poll_for(LIMIT).expect("the queue works").is_none());
+                assert!(begin.elapsed() < LIMIT / 2, "not woken up");
+            });
+            pair.warm_up();
         }
     });
 }

@@ -1,0 +1,179 @@
+//! Waiting without the provider: for queues and counters on which its wait calls are not safe.
+//!
+//! `ofi_rxm` and `ofi_rxd` list each endpoint in the wait object of every queue and counter that the endpoint is bound to, and leave it
+//! there when it is closed. `fi_trywait`, `fi_cq_sread` and `fi_cntr_wait` follow the list into freed memory
+//! (`…-sleep-after-an-endpoint-was-closed-crashes`). The descriptor misses events afterwards, too: an endpoint that has the address or
+//! the file descriptor of a closed one is not added to the list.
+//!
+//! So closing such an endpoint marks its queues and counters as [deserted](is_deserted). From then on they are polled once a millisecond
+//! instead of slept on.
+
+#![allow(unsafe_code, reason = "calls the C library, and marks the context of an open object")]
+
+use core::ffi::{c_int, c_short, c_ulong, c_void};
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use loom_core::vocabulary::Errno;
+
+use super::process::Raw;
+use super::sys;
+
+/// Bit of an object's context word that marks it as deserted. The other bits are those of [`PollSet`](super::sets::PollSet), which
+/// stores addresses there.
+const DESERTED: usize = 1;
+
+/// The word of an open object that libfabric stores for the application. Loom opens objects with zero.
+///
+/// # Safety
+/// The object is open.
+unsafe fn context<'a>(fid: NonNull<sys::fid>) -> &'a AtomicPtr<c_void> {
+    // SAFETY: the object is open (the caller's promise), so the pointer to its word is valid and aligned.
+    let word = unsafe { &raw mut (*fid.as_ptr()).context };
+    // SAFETY: providers read the word to return it from calls of the thread that uses the object, and do not write it.
+    unsafe { AtomicPtr::from_ptr(word) }
+}
+
+/// Returns `true` if an endpoint of a queue or counter was closed, and the provider's wait calls are not safe after that.
+///
+/// # Safety
+/// The object is open.
+pub(super) unsafe fn is_deserted(fid: Raw<sys::fid>) -> bool {
+    // SAFETY: the caller's promise. One thread at a time uses the object and its endpoints.
+    unsafe { context(fid.pointer()) }.load(Ordering::Relaxed).addr() & DESERTED != 0
+}
+
+/// Stores the address by which a poll set names an object.
+///
+/// # Safety
+/// The object is open.
+pub(super) unsafe fn set_name(fid: NonNull<sys::fid>) {
+    // SAFETY: the caller's promise.
+    let word = unsafe { context(fid) };
+    let mark = word.load(Ordering::Relaxed).addr() & DESERTED;
+    word.store(fid.as_ptr().cast::<c_void>().map_addr(|name| name | mark), Ordering::Relaxed);
+}
+
+/// The address by which a poll set names an object, of the word that `fi_poll` has returned.
+pub(super) fn name(context: *const c_void) -> *const sys::fid {
+    context.map_addr(|name| name & !DESERTED).cast()
+}
+
+/// The queues and counters that an endpoint is bound to, if they are deserted when it is closed.
+#[derive(Debug)]
+pub(super) struct Deserts(heapless::Vec<Raw<sys::fid>, { Self::MOST }>);
+
+impl Deserts {
+    /// Two queues, and a counter of each kind of operation.
+    const MOST: usize = 8;
+
+    pub(super) const fn none() -> Self {
+        Deserts(heapless::Vec::new())
+    }
+
+    /// Adds objects.
+    ///
+    /// # Errors
+    /// `EINVAL` if there are more than an endpoint can be bound to.
+    pub(super) fn add(&mut self, fids: impl IntoIterator<Item = Raw<sys::fid>>) -> Result<(), Errno> {
+        fids.into_iter().try_for_each(|fid| self.0.push(fid)).map_err(|_| Errno::EINVAL)
+    }
+
+    /// Marks the objects.
+    ///
+    /// # Safety
+    /// They are open.
+    pub(super) unsafe fn mark(&self) {
+        for fid in &self.0 {
+            // SAFETY: the caller's promise.
+            let word = unsafe { context(fid.pointer()) };
+            word.store(word.load(Ordering::Relaxed).map_addr(|name| name | DESERTED), Ordering::Relaxed);
+        }
+    }
+}
+
+/// `struct pollfd`
+#[repr(C)]
+struct PollFd {
+    fd: c_int,
+    events: c_short,
+    revents: c_short,
+}
+
+/// `POLLIN`, on every system that libfabric is for.
+const POLLIN: c_short = 1;
+
+unsafe extern "C" {
+    /// The C library's, which libfabric is linked with.
+    fn poll(fds: *mut PollFd, count: c_ulong, milliseconds: c_int) -> c_int;
+}
+
+/// Returns `true` if a descriptor is readable now.
+pub(super) fn is_readable(fd: c_int) -> bool {
+    let mut fd = PollFd { fd, events: POLLIN, revents: 0 };
+    // SAFETY: one entry. A descriptor that is not open is reported, and does no harm.
+    unsafe { poll(&raw mut fd, 1, 0) > 0 }
+}
+
+/// Looks once a millisecond, until `look` finds something or the time has passed. A negative number of milliseconds is no limit.
+pub(super) fn look_for<R>(milliseconds: c_int, mut look: impl FnMut() -> Option<R>) -> Option<R> {
+    let mut left = milliseconds;
+    loop {
+        if let Some(found) = look() {
+            return Some(found);
+        }
+        if left == 0 {
+            return None;
+        }
+        // SAFETY: no entries. A signal ends it early.
+        unsafe { poll(ptr::null_mut(), 0, 1) };
+        left -= c_int::from(left > 0);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mark_and_name_share_a_word() {
+        let mut object = sys::fid { fclass: 0, context: ptr::null_mut(), ops: ptr::null_mut() };
+        let (fid, raw) = (NonNull::from(&mut object), Raw::opened(NonNull::from(&mut object)));
+        let mut deserts = Deserts::none();
+        deserts.add([raw]).unwrap();
+        // SAFETY: an object of the test's own.
+        let (before, named) = unsafe {
+            set_name(fid);
+            (is_deserted(raw), (*fid.as_ptr()).context)
+        };
+        assert!(!before);
+        assert_eq!(name(named), fid.as_ptr().cast_const());
+        // SAFETY: as above.
+        let (after, marked) = unsafe {
+            deserts.mark();
+            set_name(fid);
+            (is_deserted(raw), (*fid.as_ptr()).context)
+        };
+        assert!(after, "a name leaves the mark");
+        assert_eq!(name(marked), fid.as_ptr().cast_const(), "a mark leaves the name");
+        assert_eq!(deserts.add([raw; 8]), Err(Errno::EINVAL));
+    }
+
+    #[test]
+    fn looks_until_something_is_found_or_the_time_has_passed() {
+        let looks = |milliseconds, found_at: u32| {
+            let mut looks = 0;
+            let found = look_for(milliseconds, || {
+                looks += 1;
+                (looks == found_at).then_some(())
+            });
+            (looks, found.is_some())
+        };
+        assert_eq!(
+            [looks(0, 1), looks(0, 2), looks(5, 9), looks(5, 3)],
+            [(1, true), (1, false), (6, false), (3, true)]
+        );
+        assert_eq!(looks(-1, 4), (4, true));
+    }
+}
