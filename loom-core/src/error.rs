@@ -335,6 +335,11 @@ pub enum OpenError {
         /// The most of the kind that was asked for in excess.
         limit: usize,
     },
+    /// The provider's address vectors take fewer addresses than the capacity ([`AvAttr::capacity`](crate::AvAttr::capacity)).
+    TooManyPeers {
+        /// Maximum number of addresses in the lifetime of a vector.
+        limit: usize,
+    },
     /// The memory may not be accessed as the region asks for.
     Access,
     /// Memory is to be exposed in a scope whose end does not end what peers do with it: the provider is none that is known to close its
@@ -396,6 +401,10 @@ impl fmt::Display for OpenError {
             OpenError::TooManyContexts { limit } => {
                 write!(f, "the provider's endpoints have {limit} such contexts at most")
             }
+            OpenError::TooManyPeers { limit } => write!(
+                f,
+                "the provider's address vectors take {limit} addresses at most: open the vector with a smaller AvAttr::capacity"
+            ),
             OpenError::EndpointType(EndpointType::MSG) => f.write_str(
                 "the info describes connected endpoints (EP_MSG): open a `MsgEndpoint`, or query for `EndpointType::RDM`, \
                  which `tcp;ofi_rxm` and `net` offer over TCP",

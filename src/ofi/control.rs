@@ -18,6 +18,7 @@ use super::nap;
 use super::neighbours::{self, Group};
 use super::process::{self, Raw};
 use super::quirks;
+use super::removal::{self, Removal};
 use super::sys;
 use super::text::CText;
 use super::turn::Turn;
@@ -55,6 +56,8 @@ pub struct Domain<L> {
     reads_atomically: bool,
     /// Whether insertions read strings where they are given, and not pointers to them.
     takes_strings_in_place: bool,
+    /// The handling of removed peers.
+    removal: Removal,
 }
 
 /// An address vector, raw.
@@ -68,6 +71,7 @@ pub struct Av<L> {
     group: Option<Group>,
     /// As the domain's.
     takes_strings_in_place: bool,
+    removal: Removal,
 }
 
 impl<L> Fabric<L> {
@@ -84,10 +88,12 @@ impl<L> Domain<L> {
     /// A domain of this fabric that was opened with this info.
     pub(super) fn of(raw: Raw<sys::fid_domain>, fabric: &Fabric<L>, info: &RawInfo) -> Self {
         let facts = Facts::of(info);
+        let addr_format = AddressFormat::from_raw(info.fields().addr_format);
         Domain {
             fid: Handle::new(raw),
             fabric: Handle::new(fabric.0.raw()),
-            addr_format: AddressFormat::from_raw(info.fields().addr_format),
+            addr_format,
+            removal: Removal::of(facts, info, addr_format),
             facts,
             group: quirks::may_share_memory(facts, info).then(|| Group::of(facts)),
             sleeps: quirks::sleeps(facts, info),
@@ -116,6 +122,10 @@ impl<L> Domain<L> {
 
     pub(super) const fn group(&self) -> Option<Group> {
         self.group
+    }
+
+    pub(super) const fn removal(&self) -> Removal {
+        self.removal
     }
 
     pub(super) const fn facts(&self) -> Facts {
@@ -156,8 +166,8 @@ impl<L> Domain<L> {
 impl<L> Av<L> {
     /// A vector of this domain.
     pub(super) fn of(domain: &Domain<L>, raw: Raw<sys::fid_av>) -> Self {
-        let Domain { addr_format, group, takes_strings_in_place, .. } = *domain;
-        Av { fid: Handle::new(raw), addr_format, group, takes_strings_in_place }
+        let Domain { addr_format, group, takes_strings_in_place, removal, .. } = *domain;
+        Av { fid: Handle::new(raw), addr_format, group, takes_strings_in_place, removal }
     }
 
     #[inline]
@@ -171,6 +181,10 @@ impl<L> Av<L> {
 
     pub(super) const fn addr_format(&self) -> AddressFormat {
         self.addr_format
+    }
+
+    pub(super) const fn removal(&self) -> Removal {
+        self.removal
     }
 
     /// The turn of who changes it, and of who opens or closes an endpoint of it.
@@ -274,13 +288,20 @@ pub(super) unsafe fn av_open<L>(domain: &Domain<L>, capacity: usize, rx_ctx_bits
     let raw_domain = domain.raw();
     let open = entry!(raw_domain, ops => av_open)?;
     let rx_ctx_bits = rx_ctx_bits.into();
-    let mut attributes =
-        sys::fi_av_attr { type_: sys::FI_AV_TABLE, count: capacity, rx_ctx_bits, ..Default::default() };
+    let count = domain.removal.count(capacity);
+    let mut attributes = sys::fi_av_attr { type_: sys::FI_AV_TABLE, count, rx_ctx_bits, ..Default::default() };
     let mut raw = ptr::null_mut();
     // SAFETY: the domain is open (C1); the attributes are read and not kept; `raw` is where the vector
     // goes.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
-    Ok(Av::of(domain, opened(code, raw)?))
+    let av = Av::of(domain, opened(code, raw)?);
+    // SAFETY: the vector is open, and no one else's yet.
+    if let Err(errno) = unsafe { removal::reserve(&av) } {
+        // SAFETY: the vector is open, and has no endpoint.
+        let _ = unsafe { av_close(&av) };
+        return Err(errno);
+    }
+    Ok(av)
 }
 
 pub(super) unsafe fn av_close<L>(av: &Av<L>) -> Result<(), Errno> {
@@ -335,6 +356,10 @@ pub(super) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<
         Some(group) => group.meets(address, insert)?,
         None => av.turn().take(insert),
     };
+    // `shm` inserts no address after its last, and does not say why.
+    if inserted == 0 && av.removal.room(1).limit.is_some() {
+        return Err(Errno::ENOSPC);
+    }
     found(inserted, peer)
 }
 
@@ -406,24 +431,14 @@ fn is_whole(format: AddressFormat, bytes: &[u8]) -> bool {
 }
 
 pub(super) unsafe fn av_remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
-    let raw = av.fid.raw();
-    let remove = entry!(raw, ops => remove)?;
-    let mut peer = peer.0;
     let remove = || {
-        // SAFETY: the vector is open and has this address (C1, and the contract of this function); `peer` is one number.
-        done(unsafe { remove(raw.as_ptr(), &raw mut peer, 1, 0) })
+        // SAFETY: the contract of callers; other threads wait for the turn.
+        unsafe { removal::remove(av, peer) }
     };
     match av.group {
         Some(_) => neighbours::alone(remove),
         None => av.turn().take(remove),
     }
-}
-
-pub(super) unsafe fn av_lookup<L>(av: &Av<L>, peer: FabricAddr) -> Result<EndpointAddr, Errno> {
-    let raw = av.fid.raw();
-    let lookup = entry!(raw, ops => lookup)?;
-    // SAFETY: the vector is open and has this address (C1, and the contract of this function).
-    read_address(av.addr_format, |bytes, len| unsafe { lookup(raw.as_ptr(), peer.0, bytes, len) })
 }
 
 /// The address that a function of libfabric writes to memory of a length, when it gives that memory's length back as
@@ -530,6 +545,7 @@ mod tests {
             addr_format: AddressFormat::ADDR_STR,
             group: None,
             takes_strings_in_place,
+            removal: Removal::NOT,
         };
         let address = EndpointAddr::new(AddressFormat::ADDR_STR, address.as_bytes()).unwrap();
         // SAFETY: the vector has what the call uses.

@@ -174,7 +174,13 @@ bitflags! {
         /// (`shm-receive-after-a-masked-one-takes-another-tag`). Neither endangers memory, so other providers need no fact for it.
         ///
         /// Shown by: `ignored bits of a tag match anything`.
-        const MASKED_RECV = 1 << 28;
+        const MASKED_RECV = 1 << 29;
+        /// An address can be removed from a vector while endpoints are bound to it, also with operations to the peer in flight; the next
+        /// insertion gets the lowest free index. `shm` 1.17 unmaps the peer's region, which it uses when the peer sends another message
+        /// (`shm-message-of-a-removed-peer-crashes`).
+        ///
+        /// Shown by: `places of removed peers return`, `operations in flight outlive their peer's place`.
+        const REMOVES_PEERS = 1 << 30;
     }
 }
 
@@ -218,6 +224,7 @@ const SLEEPS_ON: Facts = SLEEPS.union(Facts::SLEEPS_AFTER_CLOSE);
 
 const SOCKETS: Facts = TRUNCATES
     .union(SLEEPS_ON)
+    .union(Facts::REMOVES_PEERS)
     .union(Facts::DIRECTED_RECV)
     .union(Facts::PEEK)
     .union(Facts::CLAIMS_BY_CONTEXT)
@@ -228,10 +235,11 @@ const SOCKETS: Facts = TRUNCATES
     .union(Facts::CLOSES_LISTENERS)
     .union(Facts::SCALABLE);
 
-const UDP: Facts = CLOSES.difference(WITH_READS).union(SLEEPS_ON).union(Facts::MULTICAST);
+const UDP: Facts = CLOSES.difference(WITH_READS).union(SLEEPS_ON).union(Facts::MULTICAST).union(Facts::REMOVES_PEERS);
 
 const UDP_RXD: Facts = CLOSES
     .union(SLEEPS)
+    .union(Facts::REMOVES_PEERS)
     .union(Facts::CLOSES_REGIONS)
     .union(Facts::DIRECTED_RECV)
     .union(Facts::PEEK)
@@ -260,7 +268,8 @@ const SHOWN: [(Provider, Facts); 14] = [
         .union(Facts::PEEK)
         .union(Facts::CLAIMS_IN_CONTEXTS)
         .union(Facts::SELECTIVE)
-        .union(Facts::OPTIONS_AFTER)),
+        .union(Facts::OPTIONS_AFTER)
+        .union(Facts::REMOVES_PEERS)),
     (of_1_17_0("tcp;ofi_rxm"), TRUNCATES
         .difference(Facts::CLOSES_WITH_RECEIVES.union(WITH_READS))
         .union(SLEEPS)
@@ -269,7 +278,8 @@ const SHOWN: [(Provider, Facts); 14] = [
         .union(Facts::PEEK)
         .union(Facts::CLAIMS_IN_CONTEXTS)
         .union(Facts::SELECTIVE)
-        .union(Facts::OPTIONS_BEFORE)),
+        .union(Facts::OPTIONS_BEFORE)
+        .union(Facts::REMOVES_PEERS)),
     (of_2_5_1("tcp;ofi_rxm"), TRUNCATES
         .difference(Facts::CLOSES_WITH_RECEIVES.union(Facts::CLOSES_AFTER_LONG_TRUNCATED))
         .union(SLEEPS)
@@ -277,7 +287,8 @@ const SHOWN: [(Provider, Facts); 14] = [
         .union(Facts::PEEK)
         .union(Facts::SELECTIVE)
         .union(Facts::OPTIONS_BEFORE)
-        .union(Facts::COLLECTIVES)),
+        .union(Facts::COLLECTIVES)
+        .union(Facts::REMOVES_PEERS)),
     (of_1_17_0("tcp"), TRUNCATES
         .difference(WITH_READS)
         .union(SLEEPS_ON)
@@ -296,7 +307,8 @@ const SHOWN: [(Provider, Facts); 14] = [
         .union(Facts::OPTIONS_BEFORE)
         .union(Facts::SHARES_RECEIVES)
         .union(Facts::CLOSES_LISTENERS)
-        .union(Facts::SHUTS_DOWN)),
+        .union(Facts::SHUTS_DOWN)
+        .union(Facts::REMOVES_PEERS)),
     (of_1_17_0("net"), TRUNCATES
         .difference(WITH_READS)
         .union(SLEEPS_ON)
@@ -305,7 +317,8 @@ const SHOWN: [(Provider, Facts); 14] = [
         .union(Facts::CLAIMS_BY_CONTEXT)
         .union(Facts::DISCARD)
         .union(Facts::OPTIONS_BEFORE)
-        .union(Facts::SHARES_RECEIVES)),
+        .union(Facts::SHARES_RECEIVES)
+        .union(Facts::REMOVES_PEERS)),
     (of_1_17_0("sockets"), SOCKETS),
     (of_2_5_1("sockets"), SOCKETS),
     (of_1_17_0("udp"), UDP),

@@ -375,6 +375,7 @@ mod query;
 mod queue;
 mod quirks;
 mod region;
+mod removal;
 mod request;
 mod scalable;
 #[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]

@@ -104,6 +104,18 @@ pub(super) fn takes_strings_in_place(info: &RawInfo) -> bool {
     has_layer(info, "shm") || has_layer(info, "sm2")
 }
 
+/// Returns `true` if messages of a removed peer name the index that it had: connections of `ofi_rxm`, `net` and `tcp` keep it, and `ofi_rxd`
+/// names index 0 for each peer that has none.
+pub(super) fn keeps_index_of_removed(info: &RawInfo) -> bool {
+    ["ofi_rxm", "net", "tcp", "ofi_rxd"].into_iter().any(|layer| has_layer(info, layer))
+}
+
+/// Maximum number of addresses that a vector takes in its lifetime. `shm` has an array of them, and a peer that was removed may still send
+/// messages, which the provider answers through the peer's entry: so addresses are not removed while endpoints are open.
+pub(super) fn addresses_limit(info: &RawInfo) -> Option<usize> {
+    has_layer(info, "shm").then_some(256)
+}
+
 /// Whether endpoints of an info can be in multicast groups. An endpoint of `udp` that only sends cannot: it joins no group of the
 /// system's, so that leaving fails, and with it closing (`udp-endpoint-that-only-sends-cannot-leave`).
 pub(super) fn multicasts(facts: Facts, info: &RawInfo) -> bool {

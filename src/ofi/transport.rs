@@ -10,9 +10,9 @@ use core::ptr::NonNull;
 use loom_core::buffer::Lent;
 use loom_core::objects::info::Nic;
 use loom_core::transport::{
-    AddressVectors, Bindings, Closing, CompletionQueues, Context, CounterAttr, CounterWait, Counters, EndpointError,
-    Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages, MrAttr, Msg, Name, ProviderQuirks, Refusal,
-    RemotePart, Rma, RmaTarget, TaggedMessages, Transport,
+    AddressVectors, AvRoom, Bindings, Closing, CompletionQueues, Context, CounterAttr, CounterWait, Counters,
+    EndpointError, Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages, MrAttr, Msg, Name, ProviderQuirks,
+    Refusal, RemotePart, Rma, RmaTarget, TaggedMessages, Transport,
 };
 use loom_core::vocabulary::{
     Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag, TagMatch, WaitObj,
@@ -32,6 +32,7 @@ use super::process;
 use super::queue::{self, Cq};
 use super::quirks;
 use super::region::{self, Mr};
+use super::removal;
 
 /// The libfabric transport at a threading level: `Ofi<Local>` or `Ofi<Shared>`.
 ///
@@ -126,9 +127,9 @@ unsafe impl<L: Level> Fabrics for Ofi<L> {
 unsafe impl<L: Level> AddressVectors for Ofi<L> {
     type Av = Av<L>;
 
-    unsafe fn av_places(_domain: &Domain<L>, capacity: usize) -> usize {
+    unsafe fn av_room(domain: &Domain<L>, capacity: usize) -> AvRoom {
         // Vectors are tables (`FI_AV_TABLE`): providers hand out the lowest index that is free.
-        capacity
+        domain.removal().room(capacity)
     }
 
     #[inline]
@@ -168,7 +169,7 @@ unsafe impl<L: Level> AddressVectors for Ofi<L> {
     #[inline]
     unsafe fn av_lookup(av: &Av<L>, peer: FabricAddr) -> Result<EndpointAddr, Errno> {
         // SAFETY: the contract of callers.
-        unsafe { control::av_lookup(av, peer) }
+        unsafe { removal::lookup(av, peer) }
     }
 }
 

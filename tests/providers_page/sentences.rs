@@ -420,8 +420,8 @@ const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         about: "addresses",
-        note: "an address that is inserted again is another peer (`sockets-address-inserted-again-is-another`)",
-        sentence: "An address that is removed and inserted again is another peer",
+        note: "a vector takes 256 addresses in its lifetime, whatever its capacity",
+        sentence: "An address vector takes 256 addresses in its lifetime, those of removed peers included",
     },
     Exception {
         about: "addresses",

@@ -17,14 +17,13 @@ const NO_BYTES: &str = "a read of no bytes never ends (`rxd-read-of-no-bytes-nev
 const CUT: &str = "a message that is too long is cut, and reported as whole (`rxd-truncated-message-is-whole`)";
 const UDP_CUT: &str = "a message that is too long is cut, and reported as whole (`udp-truncated-message-is-whole`)";
 const VERY_LONG: &str = "very_long_message_is_truncated_with_an_error";
-const ANOTHER: &str = "an address that is inserted again is another peer (`sockets-address-inserted-again-is-another`)";
 const LINE: &str = "directed_receives_stand_in_line_with_the_others";
 /// The programs in C have the provider's name before it.
 const DIRECTED_FIRST: &str =
     "it goes before older ones of anybody's messages (`…-directed-receive-goes-before-older-ones`)";
 
 /// Not run: they would fail, or never end. In brackets, the name under which `tests/faults/faults.c` shows the same in C.
-const FAULTS: [Fault; 16] = [
+const FAULTS: [Fault; 14] = [
     Fault { provider: "shm", behaviour: LINE, since: 2, what: DIRECTED_FIRST },
     Fault { provider: "sm2", behaviour: LINE, since: 2, what: DIRECTED_FIRST },
     Fault { provider: "tcp;ofi_rxm", behaviour: LINE, since: 2, what: DIRECTED_FIRST },
@@ -40,8 +39,6 @@ const FAULTS: [Fault; 16] = [
         since: 1,
         what: "one that is closed when a peer has just connected to it is used afterwards (`net-close-while-a-peer-connects-crashes`)",
     },
-    Fault { provider: "sockets", behaviour: "removed_peer_is_refused", since: 1, what: ANOTHER },
-    Fault { provider: "sockets, datagrams", behaviour: "removed_peer_is_refused", since: 1, what: ANOTHER },
     Fault { provider: "udp;ofi_rxd", behaviour: "read_fetches_from_the_peers_region", since: 1, what: NO_BYTES },
     Fault { provider: "udp;ofi_rxd", behaviour: "operations_end_at_every_level", since: 1, what: NO_BYTES },
     Fault { provider: "udp;ofi_rxd", behaviour: "long_message_is_truncated_with_an_error", since: 1, what: CUT },

@@ -340,8 +340,16 @@ impl<'s> PeerTable<'s> {
     /// Takes a peer out of the table; returns its address unless the handle was stale.
     pub fn remove(&mut self, peer: Peer) -> Option<FabricAddr> {
         let addr = self.addr(peer)?;
-        self.entries.get(peer.index as usize)?.store(peer.generation.wrapping_add(1), 0);
+        // The rest stays, for `last_addr`.
+        let (rest, _) = Peers::split(addr);
+        self.entries.get(peer.index as usize)?.store(peer.generation.wrapping_add(1), rest);
         Some(addr)
+    }
+
+    /// The fabric address of the peer that a free place had last, if it had one.
+    pub(crate) fn last_addr(&self, place: u32) -> Option<FabricAddr> {
+        let (generation, rest) = self.entries.get(place as usize)?.load();
+        (generation > 0 && generation % 2 == 0).then_some(Peers::join(rest, place))
     }
 }
 

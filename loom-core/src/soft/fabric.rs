@@ -12,7 +12,7 @@ use super::required_modes::RequiredModes;
 use super::strict::{QUIRKS, Strict};
 use super::transport::Soft;
 use crate::objects::info::{Hints, Info, Nic};
-use crate::transport::{AddressVectors, Fabrics, Name, ProviderQuirks};
+use crate::transport::{AddressVectors, AvRoom, Fabrics, Name, ProviderQuirks};
 use crate::vocabulary::{Attributes, EndpointAddr, Errno, FabricAddr};
 
 impl<'n> Network<'n> {
@@ -141,8 +141,8 @@ unsafe impl<'n> Fabrics for Soft<'n> {
 unsafe impl<'n> AddressVectors for Soft<'n> {
     type Av = SoftAv<'n>;
 
-    unsafe fn av_places(domain: &Self::Domain, _: usize) -> usize {
-        domain.net.attr.endpoints.into()
+    unsafe fn av_room(domain: &Self::Domain, _: usize) -> AvRoom {
+        AvRoom::new(domain.net.attr.endpoints.into())
     }
 
     unsafe fn av_open(domain: &Self::Domain, _: usize) -> Result<Self::Av, Errno> {

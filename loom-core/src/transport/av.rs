@@ -3,6 +3,33 @@
 use super::Fabrics;
 use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 
+/// Room of an address vector, and the fate of removed addresses: [`AddressVectors::av_room`].
+///
+/// ```
+/// use loom_core::transport::AvRoom;
+///
+/// // A provider from which addresses cannot be removed while endpoints are open.
+/// assert_eq!(AvRoom::new(64), AvRoom { places: 64, reused: None, limit: None });
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AvRoom {
+    /// Number of places of the table: fabric addresses of the vector have smaller indices.
+    pub places: usize,
+    /// If addresses may be removed while endpoints are bound to the vector, and while operations in flight refer to them: the maximum
+    /// number of addresses that the raw vector holds at a time. The lowest free index is that of the next insertion.
+    pub reused: Option<usize>,
+    /// Maximum number of addresses that the provider takes in the lifetime of a vector; `None` if unlimited.
+    pub limit: Option<usize>,
+}
+
+impl AvRoom {
+    /// Room for this number of addresses, none of which is removed while an endpoint is bound to the vector.
+    #[must_use]
+    pub const fn new(places: usize) -> Self {
+        AvRoom { places, reused: None, limit: None }
+    }
+}
+
 /// The addresses of peers, as numbers.
 ///
 /// # Safety
@@ -11,11 +38,11 @@ pub unsafe trait AddressVectors: Fabrics {
     /// `fid_av`
     type Av;
 
-    /// How many places a table needs for `capacity` peers: fabric addresses of the domain have smaller indices.
+    /// Room that a vector for `capacity` peers needs.
     ///
     /// # Safety
     /// The contract of callers.
-    unsafe fn av_places(domain: &Self::Domain, capacity: usize) -> usize;
+    unsafe fn av_room(domain: &Self::Domain, capacity: usize) -> AvRoom;
     /// `fi_av_open` for about `capacity` peers, as a table (`FI_AV_TABLE`): the low 32 bits of the fabric addresses
     /// that it hands out are small numbers, one for each peer.
     ///
@@ -27,7 +54,7 @@ pub unsafe trait AddressVectors: Fabrics {
     /// # Safety
     /// The contract of callers.
     unsafe fn av_close(av: &Self::Av) -> Result<(), Errno>;
-    /// `fi_av_insert` of one address.
+    /// `fi_av_insert` of one address. `ENOSPC` if the vector has taken as many as [`AvRoom::limit`].
     ///
     /// # Safety
     /// The contract of callers.

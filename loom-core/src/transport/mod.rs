@@ -56,7 +56,7 @@
 //!   the endpoint's vector and not removed since, with the number of a receive context in its upper bits where the vector was opened
 //!   for contexts; or is `UNSPEC` where a receive means any source, and in every post of a connected endpoint; or is the address of a
 //!   group ([`Multicast`]). An address that is given to [`av_remove`](AddressVectors::av_remove) was returned by an insertion into that
-//!   vector and not removed since, and no operation in flight refers to it.
+//!   vector and not removed since. No operation in flight refers to it, unless the vector's [`AvRoom::reused`] is given.
 //! - **C14.** Where an info asks for [`Mode::ASYNC_IOV`](crate::vocabulary::Mode::ASYNC_IOV), no operation has more than one piece or part.
 //! - **C15.** What the [`ProviderQuirks`] of the endpoint's info deny is not asked for, but for multi-receives of callers that keep to P6
 //!   themselves (`multi_recv_unchecked`, `tagged_multi_recv_unchecked`). A claim is fetched or discarded once, if it was made.
@@ -206,7 +206,7 @@ pub mod scalable;
 mod collectives;
 
 pub use self::atomics::{AtomicAttr, AtomicRanges, Atomics};
-pub use self::av::AddressVectors;
+pub use self::av::{AddressVectors, AvRoom};
 pub use self::collectives::{CollectiveAttr, CollectiveCall, Collectives};
 pub use self::connected::Connected;
 pub use self::counter::{CounterAttr, CounterWait, Counters};

@@ -13,9 +13,9 @@ use loom_core::atomic::Atomic;
 use loom_core::buffer::Lent;
 use loom_core::objects::info::{Info, Nic, NicLink};
 use loom_core::transport::{
-    AddressVectors, AtomicAttr, AtomicRanges, Atomics, Bindings, Closing, CompletionQueues, Context, CounterAttr,
-    CounterWait, Counters, EndpointError, Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages, MrAttr, Msg,
-    Name, ProviderQuirks, Refusal, RemotePart, Rma, RmaTarget, TaggedMessages, Transport,
+    AddressVectors, AtomicAttr, AtomicRanges, Atomics, AvRoom, Bindings, Closing, CompletionQueues, Context,
+    CounterAttr, CounterWait, Counters, EndpointError, Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages,
+    MrAttr, Msg, Name, ProviderQuirks, Refusal, RemotePart, Rma, RmaTarget, TaggedMessages, Transport,
 };
 use loom_core::vocabulary::{
     Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OpFlags, OptionValue, Tag, TagMatch, WaitObj,
@@ -233,8 +233,8 @@ unsafe impl<'s> Fabrics for Scripted<'s> {
 unsafe impl<'s> AddressVectors for Scripted<'s> {
     type Av = &'s Script;
 
-    unsafe fn av_places(_: &Self::Domain, capacity: usize) -> usize {
-        capacity
+    unsafe fn av_room(_: &Self::Domain, capacity: usize) -> AvRoom {
+        AvRoom::new(capacity)
     }
     unsafe fn av_open(domain: &Self::Domain, _: usize) -> Result<Self::Av, Errno> {
         Ok(domain)

@@ -11,9 +11,9 @@ use loom_core::atomic::Atomic;
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::objects::info::{Info, Nic};
 use loom_core::transport::{
-    AddressVectors, AtomicAttr, AtomicRanges, Atomics, Bindings, Closing, CompletionQueues, Context, CounterAttr,
-    CounterWait, Counters, EndpointError, Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages, MrAttr, Msg,
-    Name, ProviderQuirks, Refusal, RemotePart, Rma, RmaTarget, TaggedMessages, Transport,
+    AddressVectors, AtomicAttr, AtomicRanges, Atomics, AvRoom, Bindings, Closing, CompletionQueues, Context,
+    CounterAttr, CounterWait, Counters, EndpointError, Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages,
+    MrAttr, Msg, Name, ProviderQuirks, Refusal, RemotePart, Rma, RmaTarget, TaggedMessages, Transport,
 };
 use loom_core::vocabulary::{
     Attributes, Caps, EndpointAddr, EndpointType, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag,
@@ -275,7 +275,7 @@ unsafe impl AddressVectors for Watched {
     }
 
     answers! {
-        fn av_places(&Self::Domain, usize) -> usize = 1;
+        fn av_room(&Self::Domain, usize) -> AvRoom = AvRoom::new(1);
         fn av_insert(&Self::Av, &EndpointAddr) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
         fn av_insert_service(&Self::Av, &str, Option<&str>) -> Result<FabricAddr, Errno> = Err(NOT_HERE);
         fn av_remove(&Self::Av, FabricAddr) -> Result<(), Errno> = Ok(());

@@ -185,7 +185,7 @@ impl Plan {
 ///
 /// # Safety
 /// There is room for `len` values, aligned for them, which are the array's for `'s`.
-unsafe fn fill<'s, V>(at: NonNull<u8>, len: usize, value: impl Fn() -> V) -> &'s mut [V] {
+pub(crate) unsafe fn fill<'s, V>(at: NonNull<u8>, len: usize, value: impl Fn() -> V) -> &'s mut [V] {
     let first = at.cast::<V>();
     for index in 0..len {
         // SAFETY: the caller's promise.

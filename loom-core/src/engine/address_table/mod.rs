@@ -75,6 +75,7 @@ mod table;
 use core::fmt;
 
 pub use self::key::AddressRef;
+pub(crate) use self::memory::fill;
 pub use self::memory::{AddressTableAttr, AddressTableMemory};
 pub use self::set::{AddressSet, SetFull};
 pub use self::symmetric::{RangePeer, SymmetricRange};

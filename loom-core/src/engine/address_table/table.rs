@@ -57,6 +57,7 @@ pub struct AddressTable<'s> {
     av_type: AvType,
     seed: u64,
     len: usize,
+    retired: usize,
 }
 
 impl<'s> AddressTable<'s> {
@@ -72,6 +73,7 @@ impl<'s> AddressTable<'s> {
             av_type: attr.av_type,
             seed: attr.seed,
             len: 0,
+            retired: 0,
         }
     }
 
@@ -366,10 +368,65 @@ impl<'s> AddressTable<'s> {
         Some(addr)
     }
 
-    /// Takes out who is in a place, if anybody is.
+    /// Removes a peer and keeps its address in the place, so that neither another address nor the provider's next insertion gets
+    /// the place, until it is [revived](Self::revive) or [reclaimed](Self::reclaim). Returns the place. `None` if the handle was
+    /// stale, or if the peer is a member of a range, which has no address of its own to keep.
+    pub(crate) fn retire(&mut self, peer: Peer) -> Option<u32> {
+        let place = peer.place();
+        if self.peers.addr(peer).is_none() || self.index.held(place) == Held::Nothing {
+            return None;
+        }
+        self.peers.remove(peer);
+        self.len -= 1;
+        self.retired += 1;
+        Some(place)
+    }
+
+    /// Number of retired addresses.
+    pub(crate) const fn retired(&self) -> usize {
+        self.retired
+    }
+
+    /// Returns `true` if a place keeps the address of a removed peer.
+    pub(crate) fn is_retired(&self, place: u32) -> bool {
+        self.peers.last_addr(place).is_some() && self.index.held(place) != Held::Nothing
+    }
+
+    /// Makes a new peer of a retired address.
+    pub(crate) fn revive<'k>(&mut self, address: impl Into<AddressRef<'k>>) -> Option<Peer> {
+        if self.retired == 0 {
+            return None;
+        }
+        let place = self.index.find(&self.store, &self.way(address.into()))?;
+        self.revive_at(place)
+    }
+
+    /// Makes a new peer of the retired address in a place.
+    pub(crate) fn revive_at(&mut self, place: u32) -> Option<Peer> {
+        if !self.is_retired(place) {
+            return None;
+        }
+        let addr = self.peers.last_addr(place)?;
+        let peer = self.take(addr).ok()?.peer();
+        self.retired -= 1;
+        Some(peer)
+    }
+
+    /// Forgets the retired address in a place; returns the fabric address that its peer had.
+    pub(crate) fn reclaim(&mut self, place: u32) -> Option<FabricAddr> {
+        if !self.is_retired(place) {
+            return None;
+        }
+        let addr = self.peers.last_addr(place)?;
+        self.vacate(place);
+        Some(addr)
+    }
+
+    /// Takes out who is in a place, if anybody is, and the address that is kept there.
     fn vacate(&mut self, place: u32) {
-        let Some(peer) = self.peers.at(place) else { return };
+        let peer = self.peers.at(place);
         match self.index.held(place) {
+            Held::Nothing if peer.is_none() => return,
             Held::Nothing => self.segments.remove(place),
             Held::Unnamed => self.index.put(place, Held::Nothing),
             Held::V4 { ip, port } => self.index.remove(&Way::new(self.seed, Key::V4 { ip, port }), place),
@@ -379,11 +436,15 @@ impl<'s> AddressTable<'s> {
                 self.store.give_back(cell);
             }
         }
-        self.peers.remove(peer);
+        if let Some(peer) = peer {
+            self.peers.remove(peer);
+            self.len -= 1;
+        } else {
+            self.retired -= 1;
+        }
         if self.peers.is_fresh(place) {
             self.free.set(place as usize);
         }
-        self.len -= 1;
     }
 }
 

@@ -11,7 +11,8 @@ use crate::engine::address_table::AddressTableAttr;
 use crate::error::OpenError;
 use crate::handle::Plan;
 use crate::objects::domain::Domain;
-use crate::transport::Transport;
+use crate::storage::array;
+use crate::transport::{AvRoom, Transport};
 use crate::vocabulary::{AddressFormat, EndpointAddr};
 
 /// How large an [`Av`](super::Av) is. All of its memory is taken when it is opened.
@@ -38,7 +39,16 @@ use crate::vocabulary::{AddressFormat, EndpointAddr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(from = "Parts", into = "Parts"))]
 pub struct AvAttr {
-    /// How many peers there is room for at least: a transport may need more places ([`Av::places`](super::Av::places)).
+    /// Number of peers that the vector has room for at a time, at least: a transport may need more places
+    /// ([`Av::places`](super::Av::places)).
+    ///
+    /// A [removed](super::Av::remove) peer's place returns, with two exceptions, where the provider keeps removed addresses as long as an
+    /// endpoint is bound to the vector:
+    /// - `shm` takes 256 addresses, whatever the capacity is, in the lifetime of a vector. Endpoints of the process and
+    ///   peers that were not inserted and have sent a message may count. A capacity above 256 is refused with
+    ///   [`OpenError::TooManyPeers`], an address after the last with
+    ///   [`InsertError::TooManyPeers`](super::InsertError::TooManyPeers): close the vector and its endpoints, and open others.
+    /// - Providers and versions that are not tested take as many addresses in the lifetime of a vector as the capacity says.
     pub capacity: usize,
     /// How many bytes there are for addresses other than IPv4 sockets, as
     /// [`AddressTableAttr::bytes`] has it; `None` for what addresses of the domain's format are likely to need: 32 for
@@ -71,19 +81,37 @@ impl AvAttr {
     /// [`OpenError::Size`] if the capacity is zero or more than an address has room for, or all of it more than an address space
     /// holds.
     pub fn layout<T: Transport, A: Allocator>(&self, domain: &Domain<'_, T>) -> Result<Layout, OpenError> {
+        let room = self.room(domain)?;
         let mut plan = Plan::of::<AvInner<T>, A>()?;
-        plan.add(self.table(domain)?.layout()?)?;
+        plan.add(self.table(domain, room)?.layout()?)?;
+        plan.add(array::<u32>(Self::links(room))?)?;
         Ok(plan.layout())
     }
 
-    /// The attributes of the table of a vector of this domain.
-    pub(super) fn table<T: Transport>(&self, domain: &Domain<'_, T>) -> Result<AddressTableAttr, OpenError> {
+    /// The room that a vector of this domain needs.
+    pub(super) fn room<T: Transport>(&self, domain: &Domain<'_, T>) -> Result<AvRoom, OpenError> {
         if self.capacity == 0 || u32::try_from(self.capacity).is_err() {
             return Err(OpenError::Size);
         }
         // SAFETY: the domain is open (C1).
-        let places = unsafe { T::av_places(domain.raw(), self.capacity) };
-        self.of_places(places, domain.attributes().addr_format)
+        Ok(unsafe { T::av_room(domain.raw(), self.capacity) })
+    }
+
+    /// Number of places that can be those of removed peers.
+    pub(super) const fn links(room: AvRoom) -> usize {
+        if room.reused.is_some() { room.places } else { 0 }
+    }
+
+    /// The attributes of the table of a vector of this domain.
+    pub(super) fn table<T: Transport>(
+        &self,
+        domain: &Domain<'_, T>,
+        room: AvRoom,
+    ) -> Result<AddressTableAttr, OpenError> {
+        // Those of removed peers have an address of their own, too.
+        let removed = if room.reused.is_some() { room.places.saturating_sub(self.capacity) } else { 0 };
+        let attr = AvAttr { singles: self.singles.saturating_add(removed), ..*self };
+        attr.of_places(room.places, domain.attributes().addr_format)
     }
 
     /// The attributes of the table, of which the transport has said how many places it needs.

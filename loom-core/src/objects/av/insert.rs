@@ -7,6 +7,7 @@ use core::fmt;
 use core::net::SocketAddr;
 
 use super::Av;
+use super::removed::Addresses;
 use crate::engine::address_table::{AddressTable, Full, Inserted, SymmetricRange};
 use crate::engine::peer_table::Peer;
 use crate::error::OTHER_PROCESS;
@@ -42,6 +43,12 @@ pub enum InsertError {
     Full,
     /// This process is a forked child, and its parent opened the vector. The child opens a vector of its own.
     OtherProcess,
+    /// The provider has taken as many addresses as it takes in the lifetime of a vector, removed ones included
+    /// ([`AvAttr::capacity`](super::AvAttr::capacity)).
+    TooManyPeers {
+        /// Maximum number of addresses in the lifetime of a vector.
+        limit: usize,
+    },
     /// The provider refused the address.
     Errno(Errno),
 }
@@ -57,6 +64,11 @@ impl fmt::Display for InsertError {
         match self {
             InsertError::Full => f.write_str("the address vector has no room left"),
             InsertError::OtherProcess => f.write_str(OTHER_PROCESS),
+            InsertError::TooManyPeers { limit } => write!(
+                f,
+                "the provider has taken its {limit} addresses of this address vector (AvAttr::capacity), removed ones included: \
+                 open another vector and endpoint"
+            ),
             InsertError::Errno(errno) => write!(f, "the transport refused the address: {errno}"),
         }
     }
@@ -101,6 +113,7 @@ impl<T: Transport> Av<'_, T> {
     ///
     /// # Errors
     /// - [`InsertError::Full`] if no place is left
+    /// - [`InsertError::TooManyPeers`] if the provider takes no more addresses in the lifetime of a vector (`shm`)
     /// - [`InsertError::Errno`] if the provider refuses: a foreign format, or an address that means nothing to it
     ///
     /// # References
@@ -116,14 +129,41 @@ impl<T: Transport> Av<'_, T> {
     }
 
     fn try_insert(&self, address: &EndpointAddr) -> Result<Peer, InsertError> {
-        let mut table = self.body.addresses()?;
-        if let Some(peer) = table.find(address) {
+        let mut addresses = self.body.addresses()?;
+        if let Some(peer) = addresses.find(address) {
             return Ok(peer);
         }
+        if self.make_room(&mut addresses, 1) == 0 {
+            return Err(InsertError::Full);
+        }
         // SAFETY: the vector is open (C1).
-        let addr = unsafe { T::av_insert(&self.body.raw, address) }?;
-        let inserted = table.insert_at(addr, address);
-        self.kept(addr, inserted, true)
+        let addr = unsafe { T::av_insert(&self.body.raw, address) }.map_err(|errno| self.refused(errno))?;
+        self.keep(&mut addresses, addr, true, |table| table.insert_at(addr, address))
+    }
+
+    /// The reason of an insertion that the provider has refused.
+    fn refused(&self, errno: Errno) -> InsertError {
+        match self.body.limit {
+            Some(limit) if errno == Errno::ENOSPC => InsertError::TooManyPeers { limit },
+            _ => errno.into(),
+        }
+    }
+
+    /// Removes addresses of removed peers from the provider's vector, the oldest first, until `count` others have room. Returns the
+    /// number of addresses that have room, up to `count`.
+    fn make_room(&self, addresses: &mut Addresses, count: usize) -> usize {
+        let count = addresses.room().min(count);
+        while addresses.is_beyond(count) && self.reclaim(addresses) {}
+        count
+    }
+
+    /// Removes the address that was retired first from the provider's vector. Returns `false` if there is none.
+    fn reclaim(&self, addresses: &mut Addresses) -> bool {
+        let Some(addr) = addresses.oldest() else { return false };
+        // SAFETY: the vector is open (C1); the address was inserted and not removed since; only a transport that admits it at any time
+        // retires addresses (C13).
+        let _ = unsafe { T::av_remove(&self.body.raw, addr) };
+        true
     }
 
     /// Puts the addresses of many peers into the vector, as [`insert`](Self::insert) does with each, and tells `each`, in their
@@ -170,14 +210,21 @@ impl<T: Transport> Av<'_, T> {
         keep: impl Fn(&mut AddressTable<'static>, usize, FabricAddr) -> Option<Result<Inserted, Full>>,
     ) -> usize {
         let mut peers = [Err(InsertError::Full); BATCH];
-        let Ok(mut table) = self.body.addresses() else {
+        let Ok(mut kept) = self.body.addresses() else {
             addresses.iter().for_each(|_| each(Err(InsertError::OtherProcess)));
             return 0;
         };
         let mut begin = 0;
         while begin < addresses.len() {
             // The provider is asked for all that are new up to the next that is there.
-            let new = addresses.iter().skip(begin).take_while(|address| table.find(*address).is_none()).count();
+            let new = addresses.iter().skip(begin).take_while(|address| kept.find(address).is_none()).count();
+            let room = self.make_room(&mut kept, new);
+            if new > 0 && room == 0 {
+                // This one is refused.
+                begin += 1;
+                continue;
+            }
+            let new = room;
             let (Some(run), Some(peers)) = (addresses.get(begin..begin + new), peers.get_mut(begin..)) else { break };
             let mut found = [Err(Errno::ECANCELED); BATCH];
             let found = found.get_mut(..new).unwrap_or_default();
@@ -188,21 +235,22 @@ impl<T: Transport> Av<'_, T> {
                     Ok(addr) => {
                         // An address that was there twice is taken out once.
                         let first = !found.iter().take(at).any(|before| before == result);
-                        let kept = keep(&mut table, begin + at, addr).unwrap_or(Err(Full::Places));
-                        self.kept(addr, kept, first)
+                        self.keep(&mut kept, addr, first, |table| {
+                            keep(table, begin + at, addr).unwrap_or(Err(Full::Places))
+                        })
                     }
-                    Err(errno) => Err(errno.into()),
+                    Err(errno) => Err(self.refused(errno)),
                 };
             }
             begin += new;
             // This one is there; or was, and the provider has given its place to one of the new ones.
-            let there = addresses.get(begin).and_then(|address| table.find(address));
+            let there = addresses.get(begin).and_then(|address| kept.find(address));
             if let (Some(there), Some(peer)) = (there, peers.get_mut(new)) {
                 *peer = Ok(there);
                 begin += 1;
             }
         }
-        drop(table);
+        drop(kept);
         let mut inserted = 0;
         for (peer, address) in peers.into_iter().zip(addresses) {
             match peer {
@@ -272,7 +320,7 @@ impl<T: Transport> Av<'_, T> {
         };
         let range = SymmetricRange::new(first, nodes, services).filter(|_| is_family);
         let range = range.ok_or(InsertError::Errno(Errno::EINVAL))?;
-        if range.len() > self.body.table.places() as u64 {
+        if range.len() > self.body.addresses.lock().most() as u64 {
             return Err(InsertError::Full);
         }
         let mut rest = range.members();
@@ -322,37 +370,65 @@ impl<T: Transport> Av<'_, T> {
     }
 
     fn try_insert_service(&self, node: &str, service: Option<&str>) -> Result<Peer, InsertError> {
-        let mut table = self.body.addresses()?;
+        let mut addresses = self.body.addresses()?;
+        // The address may be that of a peer, or of a removed one, so that it needs no room; the provider has some that is not counted.
+        let has_room = self.make_room(&mut addresses, 1) > 0;
         // SAFETY: the vector is open (C1).
-        let addr = unsafe { T::av_insert_service(&self.body.raw, node, service) }?;
-        if let Some(peer) = self.body.table.peer(addr) {
+        let addr =
+            unsafe { T::av_insert_service(&self.body.raw, node, service) }.map_err(|errno| self.refused(errno))?;
+        // SAFETY: the vector is open (C1), and the address was inserted just now.
+        let address = unsafe { T::av_lookup(&self.body.raw, addr) };
+        let peer = match &address {
+            Ok(address) => addresses.find(address),
+            Err(_) => self.body.table.peer(addr),
+        };
+        if let Some(peer) = peer {
+            // Providers count how often an address was inserted. Others have given it another place.
+            if addresses.are_removed() {
+                self.take_back(&addresses, addr);
+            }
             return Ok(peer);
         }
-        // SAFETY: the vector is open (C1), and the address was inserted just now.
-        let inserted = match unsafe { T::av_lookup(&self.body.raw, addr) } {
-            Ok(address) => table.insert_at(addr, &address),
+        if !has_room {
+            self.take_back(&addresses, addr);
+            return Err(InsertError::Full);
+        }
+        self.keep(&mut addresses, addr, true, |table| match &address {
+            Ok(address) => table.insert_at(addr, address),
             Err(_) => table.insert_unnamed_at(addr),
-        };
-        self.kept(addr, inserted, true)
+        })
     }
 
-    /// What has become of an address to which the provider gave a fabric address, while no other thread changes the vector. If
-    /// no peer has that, the provider need not keep it: it is taken back when it is inserted the `first` time.
-    fn kept(&self, addr: FabricAddr, inserted: Result<Inserted, Full>, first: bool) -> Result<Peer, InsertError> {
+    /// Keeps an address to which the provider gave a fabric address, while no other thread changes the vector, as `insert` does. If
+    /// no peer has the fabric address then, the provider need not keep it: it is taken back when it is inserted the `first` time.
+    fn keep(
+        &self,
+        addresses: &mut Addresses,
+        addr: FabricAddr,
+        first: bool,
+        insert: impl Fn(&mut AddressTable<'static>) -> Result<Inserted, Full>,
+    ) -> Result<Peer, InsertError> {
+        let inserted = loop {
+            match insert(&mut addresses.table) {
+                // Removed peers' addresses take room, too.
+                Err(Full::Bytes) if self.reclaim(addresses) => {}
+                inserted => break inserted,
+            }
+        };
         let peer = inserted.map(Inserted::peer).map_err(|_| InsertError::Full);
         let is_its = peer.is_ok_and(|peer| self.body.table.addr(peer) == Some(addr));
         if first && !is_its && self.body.table.peer(addr).is_none() {
-            self.take_back(addr);
+            self.take_back(addresses, addr);
         }
         peer
     }
 
     /// Removes an address that no peer has, while no other thread changes the vector. Where one has had it, operations in flight may
-    /// still refer to it: then it stays until the vector closes.
-    fn take_back(&self, addr: FabricAddr) {
-        if !self.body.is_bound() || !self.body.table.was_used(addr) {
-            // SAFETY: the vector is open (C1); no endpoint is bound, or no peer ever had the address, so that nothing can have been
-            // posted to it (C13).
+    /// still refer to it: then it stays until the vector closes, unless the transport removes addresses at any time.
+    fn take_back(&self, addresses: &Addresses, addr: FabricAddr) {
+        if addresses.are_removed() || !self.body.is_bound() || !self.body.table.was_used(addr) {
+            // SAFETY: the vector is open (C1); the transport admits it, no endpoint is bound, or no peer ever had the address, so that
+            // nothing can have been posted to it (C13).
             let _ = unsafe { T::av_remove(&self.body.raw, addr) };
         }
     }

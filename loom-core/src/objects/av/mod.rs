@@ -4,6 +4,7 @@
 
 mod attr;
 mod insert;
+mod removed;
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -12,13 +13,15 @@ use allocator_api2::alloc::Allocator;
 
 pub use self::attr::AvAttr;
 pub use self::insert::InsertError;
-use crate::engine::address_table::{AddressSet, AddressTable};
+use self::removed::{Addresses, Removed, Room};
+use crate::engine::address_table::{AddressSet, AddressTable, fill};
 use crate::engine::peer_table::RxPeer;
 use crate::engine::peer_table::{Peer, Peers};
 use crate::error::{OpenError, PostError};
 use crate::handle::{Bond, CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::notes::note;
 use crate::objects::domain::{Domain, DomainInner};
+use crate::storage::array;
 use crate::transport::{Scalable, Transport};
 use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 
@@ -62,16 +65,22 @@ pub(crate) struct AvInner<T: Transport> {
     domain: Handle<'static, DomainInner<T>>,
     table: Peers<'static>,
     /// The addresses, with the same peers. In the vector's own block: the lifetime is shorter than it says.
-    addresses: spin::Mutex<AddressTable<'static>>,
+    addresses: spin::Mutex<Addresses>,
     /// Of each address, for the number of a receive context.
     rx_ctx_bits: u8,
+    /// Maximum number of addresses in the lifetime of the vector.
+    limit: Option<usize>,
 }
 
 impl<'m, T: Transport> Av<'m, T> {
-    /// Opens a vector with places for `capacity` peers, in memory of `alloc`.
+    /// Opens a vector for [`AvAttr::capacity`] peers at a time, in memory of `alloc`.
+    ///
+    /// The places of [removed](Self::remove) peers return. Over providers that cannot remove an address while endpoints are open, the
+    /// capacity, or the provider's bound if it has one, counts for the lifetime of the vector ([`AvAttr::capacity`]).
     ///
     /// # Errors
-    /// - [`OpenError::Size`] if `capacity` is zero or does not fit into memory
+    /// - [`OpenError::Size`] if the capacity is zero or does not fit into memory
+    /// - [`OpenError::TooManyPeers`] if the provider's vectors have fewer places than the capacity
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     /// - [`OpenError::Errno`] if the provider refuses
     #[doc(alias = "fi_av_open")]
@@ -95,22 +104,34 @@ impl<'m, T: Transport> Av<'m, T> {
         rx_ctx_bits: u8,
         open: impl FnOnce(&T::Domain) -> Result<T::Av, Errno>,
     ) -> Result<Self, OpenError> {
-        let table = attr.table(domain)?.plan()?;
+        let room = attr.room(domain)?;
+        let table = attr.table(domain, room)?.plan()?;
         let mut plan = Plan::of::<AvInner<T>, A>()?;
         let table_at = plan.add(table.layout)?;
+        let links = AvAttr::links(room);
+        let links_at = plan.add(array::<u32>(links)?)?;
         let block = Unfilled::new(plan, alloc)?;
         // SAFETY: the place of the table in the block.
         let memory = unsafe { block.at(table_at) };
         // SAFETY: there is room for it. It is given back after the vector, by which alone the table is reached: the lifetime never
         // leaves this file.
         let addresses: AddressTable<'static> = unsafe { table.table(memory) };
-        let raw = open(domain.raw())?;
+        // SAFETY: the place of the links in the block.
+        let memory = unsafe { block.at(links_at) };
+        // SAFETY: there is room for that many links, which are the vector's as the table is.
+        let removed = Removed::new(unsafe { fill(memory, links, || Removed::LINK) });
+        let raw = open(domain.raw()).map_err(|errno| match room.limit {
+            Some(limit) if attr.capacity > limit => OpenError::TooManyPeers { limit },
+            _ => OpenError::refused::<T>(errno),
+        })?;
         // SAFETY: the vector's handles live for 'm.
         let domain = unsafe { domain.body.for_child() };
         let table = addresses.peers();
         let places = table.places();
         note!(debug, "open", "address vector for {} peers is open on {}: {places} places", attr.capacity, *domain);
-        let body = AvInner { raw, domain, table, addresses: spin::Mutex::new(addresses), rx_ctx_bits };
+        let reused = room.reused.map(|addresses| Room { peers: attr.capacity, addresses });
+        let addresses = spin::Mutex::new(Addresses::new(addresses, removed, reused));
+        let body = AvInner { raw, domain, table, addresses, rx_ctx_bits, limit: room.limit };
         Ok(Av { body: block.fill(body) })
     }
 
@@ -125,10 +146,16 @@ impl<'m, T: Transport> Av<'m, T> {
 }
 
 impl<T: Transport> Av<'_, T> {
-    /// Takes a peer out of the vector: from now on posts to it are refused. Returns whether it was there.
+    /// Removes a peer from the vector: from now on posts to it are refused. Returns `true` if it was in the vector.
     ///
-    /// What the provider keeps for the address is given back at once if no endpoint is bound to the vector, else
-    /// when the vector closes: libfabric leaves it undefined what happens to operations in flight.
+    /// The peer's place returns to the vector. Places return in the order of the removals, and no earlier than the vector needs
+    /// them: it has up to 16 places more than its capacity for this. Until then a message of the removed peer has a
+    /// [source](crate::objects::cq::Transfer::source) that is no peer, whether it came before the removal or comes later. Later, messages that
+    /// the provider delivers still name no other peer. Two things must not wait so long: a completion whose source is not
+    /// looked up yet, and a receive for the removed peer alone, which takes a later peer's messages. Cancel such receives.
+    ///
+    /// Where a provider cannot remove an address while an endpoint is bound to the vector, the place returns only if no
+    /// endpoint is bound ([`AvAttr::capacity`]).
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -152,10 +179,15 @@ impl<T: Transport> Av<'_, T> {
     #[doc(alias = "fi_av_remove")]
     pub fn remove(&self, peer: Peer) -> bool {
         let Ok(mut addresses) = self.body.addresses() else { return false };
-        let Some(addr) = addresses.remove(peer) else { return false };
-        if !self.body.is_bound() {
-            // SAFETY: the vector is open (C1); no endpoint is bound, and binding takes the same lock, so nothing in flight refers to the
-            // address (C13).
+        let are_removed = addresses.are_removed();
+        if are_removed && let Some(place) = addresses.table.retire(peer) {
+            addresses.push(place);
+            return true;
+        }
+        let Some(addr) = addresses.table.remove(peer) else { return false };
+        if are_removed || !self.body.is_bound() {
+            // SAFETY: the vector is open (C1); the transport admits it, or no endpoint is bound, and binding takes the same lock, so
+            // that no operation in flight refers to the address (C13).
             let _ = unsafe { T::av_remove(&self.body.raw, addr) };
         }
         true
@@ -198,7 +230,7 @@ impl<T: Transport> Av<'_, T> {
             Err(errno) => return Some(Err(errno)),
         };
         let addr = self.body.table.addr(peer)?;
-        Some(match addresses.address(peer) {
+        Some(match addresses.table.address(peer) {
             Some(address) => Ok(address),
             // SAFETY: the vector is open (C1); the address is in it, and removing takes the same lock.
             None => unsafe { T::av_lookup(&self.body.raw, addr) },
@@ -227,7 +259,7 @@ impl<T: Transport> Av<'_, T> {
     /// ```
     #[must_use]
     pub fn find(&self, address: &EndpointAddr) -> Option<Peer> {
-        self.body.addresses().ok()?.find(address)
+        self.body.addresses().ok()?.table.find(address)
     }
 
     /// An empty set of up to `count` peers of this vector, in memory of `alloc`.
@@ -372,7 +404,7 @@ impl<T: Transport> AvInner<T> {
     ///
     /// # Errors
     /// `OTHER_PROCESS` if this is a forked child, and a thread of its parent held the lock.
-    pub(super) fn addresses(&self) -> Result<spin::MutexGuard<'_, AddressTable<'static>>, Errno> {
+    pub(super) fn addresses(&self) -> Result<spin::MutexGuard<'_, Addresses>, Errno> {
         loop {
             match self.addresses.try_lock() {
                 Some(addresses) => return Ok(addresses),

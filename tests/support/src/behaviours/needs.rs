@@ -19,6 +19,7 @@ pub type Behaviour<T> = (&'static str, Caps, Case<T>);
 
 pub const MSG: Caps = Caps::MSG;
 pub const TAGGED: Caps = MSG.union(Caps::TAGGED);
+pub const SOURCE: Caps = MSG.union(Caps::SOURCE);
 pub const RMA: Caps = MSG.union(Caps::RMA);
 pub const ATOMIC: Caps = MSG.union(Caps::ATOMIC);
 pub const TAGGED_MULTI: Caps = TAGGED.union(Caps::TAGGED_MULTI_RECV);

@@ -1,0 +1,141 @@
+//! [`Addresses`]: the addresses of a vector, and those of removed peers that the provider still holds.
+//!
+//! Where the provider can remove an address beside open endpoints, a removed peer's address is retired: it stays in the provider's vector and in
+//! the table, so that its place is not the next insertion's, and messages which come late name a place without a peer. The oldest one is
+//! removed from the provider when the room is used up and another address is inserted.
+
+use crate::engine::address_table::AddressTable;
+use crate::engine::peer_table::Peer;
+use crate::vocabulary::{EndpointAddr, FabricAddr};
+
+/// Not in the list.
+const FREE: u32 = u32::MAX;
+/// In the list, and the last.
+const END: u32 = u32::MAX - 1;
+
+/// Places of removed peers, the oldest first. A place whose address was inserted again stays in the list until its turn.
+#[derive(Debug)]
+pub(super) struct Removed {
+    /// The next one of each place.
+    next: &'static mut [u32],
+    ends: Option<(u32, u32)>,
+}
+
+impl Removed {
+    /// The link of a place that is not in the list.
+    pub(super) const LINK: u32 = FREE;
+
+    /// An empty list, over a link for each place that can be in it.
+    pub(super) fn new(next: &'static mut [u32]) -> Self {
+        Removed { next, ends: None }
+    }
+
+    fn push(&mut self, place: u32) {
+        let Some(link) = self.next.get_mut(place as usize).filter(|link| **link == FREE) else { return };
+        *link = END;
+        self.ends = match self.ends {
+            None => Some((place, place)),
+            Some((first, last)) => {
+                if let Some(link) = self.next.get_mut(last as usize) {
+                    *link = place;
+                }
+                Some((first, place))
+            }
+        };
+    }
+
+    fn pop(&mut self) -> Option<u32> {
+        let (first, last) = self.ends?;
+        let next = core::mem::replace(self.next.get_mut(first as usize)?, FREE);
+        self.ends = (next != END).then_some((next, last));
+        Some(first)
+    }
+}
+
+/// Room of a vector whose removed addresses are retired.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Maximum number of peers.
+    pub(super) peers: usize,
+    /// Maximum number of addresses that the provider holds, for peers and for removed ones.
+    pub(super) addresses: usize,
+}
+
+/// The addresses of a vector.
+#[derive(Debug)]
+pub(super) struct Addresses {
+    pub(super) table: AddressTable<'static>,
+    removed: Removed,
+    room: Option<Room>,
+}
+
+impl Addresses {
+    pub(super) fn new(table: AddressTable<'static>, removed: Removed, room: Option<Room>) -> Self {
+        Addresses { table, removed, room }
+    }
+
+    /// Returns `true` if addresses may be removed from the provider's vector at any time.
+    pub(super) const fn are_removed(&self) -> bool {
+        self.room.is_some()
+    }
+
+    /// Maximum number of peers.
+    pub(super) fn most(&self) -> usize {
+        self.room.map_or(self.table.peers().places(), |room| room.peers)
+    }
+
+    /// Number of peers that have room, if some removed addresses are removed from the provider.
+    pub(super) fn room(&self) -> usize {
+        self.room.map_or(usize::MAX, |room| room.peers.saturating_sub(self.table.len()))
+    }
+
+    /// Returns `true` if the provider holds too many addresses to take this number of others.
+    pub(super) fn is_beyond(&self, count: usize) -> bool {
+        let used = self.table.len() + self.table.retired();
+        self.room.is_some_and(|room| room.addresses.saturating_sub(used) < count)
+    }
+
+    /// The peer that has an address: one that is in the vector, or a new one at the place of a removed one that had the address.
+    pub(super) fn find(&mut self, address: &EndpointAddr) -> Option<Peer> {
+        let found = self.table.find(address);
+        found.or_else(|| if self.room() > 0 { self.table.revive(address) } else { None })
+    }
+
+    /// Retires the address in a place.
+    pub(super) fn push(&mut self, place: u32) {
+        self.removed.push(place);
+    }
+
+    /// Forgets the address that was retired first, and returns its fabric address: the provider is to remove it.
+    pub(super) fn oldest(&mut self) -> Option<FabricAddr> {
+        while let Some(place) = self.removed.pop() {
+            // The address may have been inserted again.
+            if let Some(addr) = self.table.reclaim(place) {
+                return Some(addr);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::boxed::Box;
+
+    use super::*;
+
+    #[test]
+    fn the_oldest_place_comes_first_and_each_place_once() {
+        let mut removed = Removed::new(Box::leak(Box::new([FREE; 4])));
+        assert_eq!(removed.pop(), None);
+        for place in [2, 0, 2, 3, 4] {
+            removed.push(place);
+        }
+        assert_eq!([removed.pop(), removed.pop()], [Some(2), Some(0)]);
+        removed.push(2);
+        removed.push(1);
+        assert_eq!([(); 4].map(|()| removed.pop()), [Some(3), Some(2), Some(1), None]);
+        removed.push(1);
+        assert_eq!([removed.pop(), removed.pop()], [Some(1), None]);
+    }
+}
