@@ -179,7 +179,7 @@ bitflags! {
         /// insertion gets the lowest free index. `shm` 1.17 unmaps the peer's region, which it uses when the peer sends another message
         /// (`shm-message-of-a-removed-peer-crashes`).
         ///
-        /// Shown by: `places of removed peers return`, `operations in flight outlive their peer's place`.
+        /// Shown by: `places of removed peers return`, `operations in flight outlive their peers place`.
         const REMOVES_PEERS = 1 << 30;
     }
 }

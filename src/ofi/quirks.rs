@@ -105,7 +105,7 @@ pub(super) fn takes_strings_in_place(info: &RawInfo) -> bool {
 }
 
 /// Returns `true` if messages of a removed peer name the index that it had: connections of `ofi_rxm`, `net` and `tcp` keep it, and `ofi_rxd`
-/// names index 0 for each peer that has none.
+/// names index 0 for each peer without an index.
 pub(super) fn keeps_index_of_removed(info: &RawInfo) -> bool {
     ["ofi_rxm", "net", "tcp", "ofi_rxd"].into_iter().any(|layer| has_layer(info, layer))
 }

@@ -367,6 +367,59 @@ static int address_inserted_again_is_another(void)
 	return again == addr[1] ? GONE : THERE;
 }
 
+/* The source of the next message that the first endpoint receives. */
+static fi_addr_t source_of_message(struct fid_ep *from_ep)
+{
+	struct fi_cq_tagged_entry entry;
+	fi_addr_t source = FI_ADDR_UNSPEC;
+	double end = now() + 5;
+	int said = 0;
+
+	POST(fi_recv(ep[0], into, 8, NULL, FI_ADDR_UNSPEC, &contexts[0]));
+	while (now() < end) {
+		if (!said)
+			said = fi_inject(from_ep, from, 8, addr[0]) == 0;
+		if (fi_cq_readfrom(cq, &entry, 1, &source) == 1 && entry.op_context == &contexts[0])
+			return source;
+	}
+	exit(BROKEN);
+}
+
+/* A message of a removed peer after another address was inserted. */
+static int removed_peer_has_the_next_ones_index(const char *provider)
+{
+	fi_addr_t there;
+	struct fid_ep *later;
+	size_t len = sizeof(name);
+
+	open_all(provider, FI_MSG | FI_SOURCE, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	NEED(source_of_message(ep[1]) != addr[1]);
+	NEED(fi_endpoint(domain, info, &later, NULL));
+	NEED(fi_ep_bind(later, &av->fid, 0));
+	NEED(fi_ep_bind(later, &cq->fid, FI_TRANSMIT | FI_RECV));
+	NEED(fi_enable(later));
+	NEED(fi_getname(&later->fid, name, &len));
+	NEED(fi_av_remove(av, &addr[1], 1, 0));
+	NEED(fi_av_insert(av, name, 1, &there, 0, NULL) != 1);
+	NEED(there != addr[1]);
+	return source_of_message(ep[1]) == there ? THERE : GONE;
+}
+
+static int rxm_removed_peer_has_the_next_ones_index(void)
+{
+	return removed_peer_has_the_next_ones_index("tcp;ofi_rxm");
+}
+
+static int net_removed_peer_has_the_next_ones_index(void)
+{
+	return removed_peer_has_the_next_ones_index("net");
+}
+
+static int tcp_removed_peer_has_the_next_ones_index(void)
+{
+	return removed_peer_has_the_next_ones_index("tcp");
+}
+
 static int idle_descriptor_is_readable(void)
 {
 	struct fi_cq_tagged_entry entry;
@@ -1218,6 +1271,40 @@ static int shm_close_in_a_forked_child_removes_the_parents_name(void)
 static int shm_signal_to_a_forked_child_removes_the_parents_names(void)
 {
 	return name_is_removed_by_a_forked_child(0);
+}
+
+/* A process removes the address of another one, which sends a long message then. */
+static int message_of_a_removed_peer_crashes(void)
+{
+	struct fi_cq_tagged_entry entry;
+	char here[512], there[512];
+	int pair[2];
+	pid_t peer;
+
+	NEED(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+	peer = fork();
+	NEED(peer < 0);
+	if (peer == 0)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+	open_all("shm", FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	memcpy(here, name, sizeof(name));
+	NEED(write(pair[peer == 0], here, sizeof(here)) != sizeof(here));
+	NEED(read(pair[peer == 0], there, sizeof(there)) != sizeof(there));
+	NEED(fi_av_insert(av, there, 1, &addr[0], 0, NULL) != 1);
+	if (peer == 0) {
+		POST(fi_send(ep[1], from, 8, NULL, addr[0], &contexts[0]));
+		NEED(next(&entry, 20) != 1);
+		NEED(read(pair[1], there, 1) != 1);
+		POST(fi_send(ep[1], from, sizeof(from), NULL, addr[0], &contexts[1]));
+		for (;;)
+			fi_cq_read(cq, &entry, 1);
+	}
+	POST(fi_recv(ep[1], into, 8, NULL, FI_ADDR_UNSPEC, &contexts[0]));
+	NEED(next(&entry, 20) != 1);
+	NEED(fi_av_remove(av, &addr[0], 1, 0));
+	POST(fi_recv(ep[1], from, sizeof(from), NULL, FI_ADDR_UNSPEC, &contexts[1]));
+	NEED(write(pair[0], here, 1) != 1);
+	return next(&entry, 5) == 0 ? THERE : GONE;
 }
 
 static void child_ended(int number)
@@ -2351,6 +2438,10 @@ static const struct {
 	{ "rxd-truncated-message-is-whole", rxd_truncated_message_is_whole },
 	{ "udp-truncated-message-is-whole", udp_truncated_message_is_whole },
 	{ "sockets-address-inserted-again-is-another", address_inserted_again_is_another },
+	{ "rxm-removed-peer-has-the-next-ones-index", rxm_removed_peer_has_the_next_ones_index },
+	{ "net-removed-peer-has-the-next-ones-index", net_removed_peer_has_the_next_ones_index },
+	{ "tcp-removed-peer-has-the-next-ones-index", tcp_removed_peer_has_the_next_ones_index },
+	{ "shm-message-of-a-removed-peer-crashes", message_of_a_removed_peer_crashes },
 	{ "net-idle-descriptor-is-readable", idle_descriptor_is_readable },
 	{ "shm-delivery-of-nothing-is-not-reported", delivery_of_nothing_is_not_reported },
 	{ "shm-long-message-for-a-short-buffer-never-ends", shm_long_message_for_a_short_buffer_never_ends },

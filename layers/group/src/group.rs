@@ -32,13 +32,14 @@ pub(crate) struct Queue {
 pub struct GroupAttr {
     /// The most members that it has at a time.
     pub capacity: usize,
-    /// How often a new address can take the place of another while the group is open. Over libfabric an address keeps its room in the vector as
-    /// long as an endpoint is bound to it, also when it is no member's any more.
+    /// Number of new addresses that can take the place of others while the group is open, over providers that keep removed addresses as long
+    /// as an endpoint is open: those that are not tested ([`AvAttr::capacity`](loom_core::AvAttr::capacity)). One at least. Over others, members are
+    /// replaced without limit.
     pub replacements: usize,
 }
 
 impl GroupAttr {
-    /// A group of `capacity` members, of which none is replaced by a new address.
+    /// A group of `capacity` members.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
         GroupAttr { capacity, replacements: 0 }
@@ -258,7 +259,8 @@ impl<'m, T: Transport, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Prepare
         alloc: A,
     ) -> Result<Self, OpenError> {
         let GroupAttr { capacity, replacements } = attr.into();
-        let addresses = capacity.checked_add(replacements).ok_or(OpenError::Size)?;
+        // A member's address is removed when its successor's was inserted.
+        let addresses = capacity.checked_add(replacements.max(1)).ok_or(OpenError::Size)?;
         let av = Av::open_in(domain, addresses, alloc.clone())?;
         let cq = Cq::open_in(domain, queue, alloc.clone())?;
         let endpoint = cq.endpoint(&av)?;
@@ -347,11 +349,11 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     }
 
     /// Puts a peer into a place: a new one, or instead of the one that was there, to which posts are refused from now on, if it has no other
-    /// place. The others do not notice. An address that was never in the group takes one of its [`replacements`](GroupAttr::replacements), once
-    /// there were as many as it has members.
+    /// place. The others do not notice. Members are replaced without limit, except over providers that keep removed addresses
+    /// ([`replacements`](GroupAttr::replacements)).
     ///
     /// # Errors
-    /// [`PeerError`], of which [`InsertError::Full`] says that there are no replacements left; the one that was there stays. Members that have connections
+    /// [`PeerError`]; with [`InsertError::Full`] no replacements are left, and the former member stays. Members that have connections
     /// are set by [`Connections::set`](crate::Connections::set).
     ///
     /// ```

@@ -15,15 +15,16 @@ use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 pub struct AvRoom {
     /// Number of places of the table: fabric addresses of the vector have smaller indices.
     pub places: usize,
-    /// If addresses may be removed while endpoints are bound to the vector, and while operations in flight refer to them: the maximum
-    /// number of addresses that the raw vector holds at a time. The lowest free index is that of the next insertion.
+    /// Maximum number of addresses that the raw vector holds at a time, where addresses may be removed while endpoints are bound to the
+    /// vector and while operations in flight refer to them. The next insertion gets the lowest free index. `None` where addresses may not
+    /// be removed so.
     pub reused: Option<usize>,
-    /// Maximum number of addresses that the provider takes in the lifetime of a vector; `None` if unlimited.
+    /// Maximum number of addresses that the provider takes in the lifetime of a vector, or `None` if unlimited.
     pub limit: Option<usize>,
 }
 
 impl AvRoom {
-    /// Room for this number of addresses, none of which is removed while an endpoint is bound to the vector.
+    /// Room for this number of addresses, which stay in the vector while an endpoint is bound to it.
     #[must_use]
     pub const fn new(places: usize) -> Self {
         AvRoom { places, reused: None, limit: None }

@@ -422,7 +422,7 @@ impl<'s> AddressTable<'s> {
         Some(addr)
     }
 
-    /// Takes out who is in a place, if anybody is, and the address that is kept there.
+    /// Removes the peer of a place, and the address that the place keeps.
     fn vacate(&mut self, place: u32) {
         let peer = self.peers.at(place);
         match self.index.held(place) {

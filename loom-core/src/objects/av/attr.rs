@@ -48,7 +48,7 @@ pub struct AvAttr {
     ///   peers that were not inserted and have sent a message may count. A capacity above 256 is refused with
     ///   [`OpenError::TooManyPeers`], an address after the last with
     ///   [`InsertError::TooManyPeers`](super::InsertError::TooManyPeers): close the vector and its endpoints, and open others.
-    /// - Providers and versions that are not tested take as many addresses in the lifetime of a vector as the capacity says.
+    /// - Over providers and versions that are not tested, the capacity counts for the lifetime of a vector.
     pub capacity: usize,
     /// How many bytes there are for addresses other than IPv4 sockets, as
     /// [`AddressTableAttr::bytes`] has it; `None` for what addresses of the domain's format are likely to need: 32 for

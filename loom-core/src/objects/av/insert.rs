@@ -157,7 +157,7 @@ impl<T: Transport> Av<'_, T> {
         count
     }
 
-    /// Removes the address that was retired first from the provider's vector. Returns `false` if there is none.
+    /// Removes the address that was retired first from the provider's vector. Returns `false` if no address is retired.
     fn reclaim(&self, addresses: &mut Addresses) -> bool {
         let Some(addr) = addresses.oldest() else { return false };
         // SAFETY: the vector is open (C1); the address was inserted and not removed since; only a transport that admits it at any time
@@ -371,7 +371,7 @@ impl<T: Transport> Av<'_, T> {
 
     fn try_insert_service(&self, node: &str, service: Option<&str>) -> Result<Peer, InsertError> {
         let mut addresses = self.body.addresses()?;
-        // The address may be that of a peer, or of a removed one, so that it needs no room; the provider has some that is not counted.
+        // The address of a peer needs no room. The provider has room for one address more than the vector counts.
         let has_room = self.make_room(&mut addresses, 1) > 0;
         // SAFETY: the vector is open (C1).
         let addr =

@@ -13,7 +13,7 @@ const FREE: u32 = u32::MAX;
 /// In the list, and the last.
 const END: u32 = u32::MAX - 1;
 
-/// Places of removed peers, the oldest first. A place whose address was inserted again stays in the list until its turn.
+/// Places of removed peers, the oldest first. If its address is inserted again, a place stays in the list until its turn.
 #[derive(Debug)]
 pub(super) struct Removed {
     /// The next one of each place.
@@ -52,7 +52,7 @@ impl Removed {
     }
 }
 
-/// Room of a vector whose removed addresses are retired.
+/// Room of a vector that retires removed addresses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     /// Maximum number of peers.
@@ -119,10 +119,54 @@ impl Addresses {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use std::boxed::Box;
+    use std::net::SocketAddr;
 
     use super::*;
+    use crate::engine::address_table::{AddressTableAttr, AddressTableMemory};
+
+    fn address(port: u16) -> EndpointAddr {
+        SocketAddr::from(([10, 0, 0, 1], port)).into()
+    }
+
+    #[test]
+    fn retired_address_keeps_its_place_until_it_is_the_oldest() {
+        const PLACES: usize = 6;
+        let memory = Box::leak(Box::new(AddressTableMemory::new(AddressTableAttr::new(PLACES)).unwrap()));
+        let removed = Removed::new(Box::leak(Box::new([FREE; PLACES])));
+        let mut addresses = Addresses::new(memory.table(), removed, Some(Room { peers: 2, addresses: 4 }));
+        let insert = |addresses: &mut Addresses, place: u16| {
+            addresses.table.insert_at(FabricAddr(place.into()), &address(place + 1)).unwrap().peer()
+        };
+        let retire = |addresses: &mut Addresses, peer| {
+            let place = addresses.table.retire(peer).unwrap();
+            addresses.push(place);
+            assert_eq!(
+                (addresses.table.retire(peer), addresses.table.find(&address(peer.place() as u16 + 1))),
+                (None, None)
+            );
+        };
+        let [first, second] = [0, 1].map(|place| insert(&mut addresses, place));
+        assert_eq!((addresses.room(), addresses.is_beyond(2), addresses.is_beyond(3)), (0, false, true));
+        retire(&mut addresses, first);
+        retire(&mut addresses, second);
+        assert_eq!((addresses.room(), addresses.table.len(), addresses.table.retired()), (2, 0, 2));
+        // An address that is inserted again is a new peer at its place.
+        let again = addresses.find(&address(1)).unwrap();
+        assert!(again != first && again.index() == first.index());
+        assert_eq!(addresses.table.address(again), Some(address(1)));
+        assert_eq!((addresses.table.address(first), addresses.find(&address(9))), (None, None));
+        insert(&mut addresses, 2);
+        assert_eq!(addresses.find(&address(2)), None, "as many peers as there is room for");
+        assert_eq!((addresses.oldest(), addresses.oldest()), (Some(FabricAddr(1)), None));
+        assert_eq!((addresses.table.len(), addresses.table.retired()), (2, 0));
+        // The place of the forgotten address is another's.
+        assert!(addresses.table.remove(again).is_some());
+        let other = addresses.table.insert_at(FabricAddr(1), &address(7)).unwrap().peer();
+        assert_eq!((addresses.find(&address(7)), addresses.find(&address(2))), (Some(other), None));
+    }
 
     #[test]
     fn the_oldest_place_comes_first_and_each_place_once() {
