@@ -300,6 +300,35 @@ fn infos_know_their_cards_if_their_providers_do() {
     }
 }
 
+#[test]
+fn segments_longer_than_receives_have_room_for_are_refused() {
+    const CHILD: &str = "LOOM_TEST_ASKS_FOR_SEGMENTS";
+    if std::env::var_os(CHILD).is_some() {
+        let of = |provider| Ofi::<Local>::query(&Hints { provider, ..Hints::default() });
+        println!("result: {:?}", of(Some("tcp;ofi_rxm")).map(drop));
+        assert!(
+            of(None).unwrap().all(|info| !info.provider().ends_with("ofi_rxm")) == of(Some("tcp;ofi_rxm")).is_err()
+        );
+        return;
+    }
+    for (limit, result) in [
+        ("1048577", "Err(SegmentLimit)"),
+        ("-1", "Err(SegmentLimit)"),
+        ("0x7fffffff", "Err(SegmentLimit)"),
+        ("1048576", "Ok(())"),
+        ("0", "Ok(())"),
+    ] {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "segments_longer_than_receives_have_room_for_are_refused", "--nocapture"])
+            .env(CHILD, "1")
+            .env("FI_OFI_RXM_SAR_LIMIT", limit)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&child.stdout);
+        assert!(child.status.success() && said.contains(&format!("result: {result}")), "{limit}: {said}");
+    }
+}
+
 const CHILD: &str = "LOOM_TEST_PRINTS_PARAMS";
 
 #[test]

@@ -200,7 +200,9 @@ fn whatever_is_sent_arrives_once_and_in_order() {
                                 let Some((number, len)) = sent.front().copied() else { return false };
                                 match result {
                                     Ok(_) => *piece.bytes() == *message(sender, number, len),
-                                    Err(error) => error.len + error.overflow == len,
+                                    Err(error) => {
+                                        error.len.zip(error.overflow).is_some_and(|(fits, rest)| fits + rest == len)
+                                    }
                                 }
                             });
                             let whose = whose.unwrap_or_else(|| panic!("seed {seed}, step {step}: {piece:?}"));

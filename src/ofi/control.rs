@@ -58,6 +58,8 @@ pub struct Domain<L> {
     takes_strings_in_place: bool,
     /// The handling of removed peers.
     removal: Removal,
+    /// Whether receives have a last piece for the rest of messages that are too long.
+    overruns: bool,
 }
 
 /// An address vector, raw.
@@ -102,6 +104,7 @@ impl<L> Domain<L> {
             has_contexts: quirks::has_contexts(facts, info),
             reads_atomically: quirks::reads_atomically(info),
             takes_strings_in_place: quirks::takes_strings_in_place(info),
+            overruns: quirks::overruns(info),
         }
     }
 
@@ -118,6 +121,11 @@ impl<L> Domain<L> {
     #[inline]
     pub(super) const fn addr_format(&self) -> AddressFormat {
         self.addr_format
+    }
+
+    /// Whether receives have a last piece for the rest of messages that are too long.
+    pub(super) const fn overruns(&self) -> bool {
+        self.overruns
     }
 
     pub(super) const fn group(&self) -> Option<Group> {

@@ -41,6 +41,8 @@ pub struct Endpoint<L> {
     groups: Groups<L>,
     /// Whether sends, reads and writes report their success only where flags or the default ask for it.
     selective: bool,
+    /// Whether its receives have a last piece for the rest of messages that are too long.
+    overruns: bool,
     /// What counts its writes, where it needs that and the program does not: closed after it.
     writes: Option<Counter<L>>,
     /// For its collective groups, if it can have any: closed after it.
@@ -59,6 +61,7 @@ impl<L> Endpoint<L> {
             shuts_down: domain.facts().contains(Facts::SHUTS_DOWN),
             groups: Groups::none(),
             selective,
+            overruns: domain.overruns(),
             writes: None,
             collectives: None,
             deserts: Deserts::none(),
@@ -81,6 +84,11 @@ impl<L> Endpoint<L> {
 
     pub(super) const fn is_selective(&self) -> bool {
         self.selective
+    }
+
+    #[inline]
+    pub(super) const fn overruns(&self) -> bool {
+        self.overruns
     }
 
     pub(super) const fn shuts_down(&self) -> bool {
@@ -257,6 +265,7 @@ pub(super) unsafe fn open_shared_rx<L>(
         shuts_down: false,
         groups: Groups::none(),
         selective: false,
+        overruns: domain.overruns(),
         writes: None,
         collectives: None,
         deserts: Deserts::none(),
@@ -342,6 +351,7 @@ pub(super) fn context<L>(raw: Raw<sys::fid_ep>, addr_format: AddressFormat, clos
         shuts_down: false,
         groups: Groups::none(),
         selective: false,
+        overruns: false,
         writes: None,
         collectives: None,
         deserts: Deserts::none(),

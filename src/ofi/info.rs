@@ -246,6 +246,10 @@ impl RawInfo {
         attributes.caps.remove(untrue);
         attributes.tx.caps.remove(untrue);
         attributes.rx.caps.remove(untrue);
+        // The last piece is not the program's.
+        if quirks::overruns(self) {
+            attributes.rx.iov_limit -= 1;
+        }
         attributes
     }
 

@@ -365,6 +365,7 @@ mod nap;
 mod neighbours;
 mod nic;
 mod option;
+mod overrun;
 mod params;
 mod pointers;
 mod post;

@@ -15,6 +15,7 @@ use loom_core::vocabulary::{FabricAddr, ImmediateData, Tag, TagMatch};
 
 use super::call::{entry, posted};
 use super::endpoint::Endpoint;
+use super::overrun::Longer;
 
 type Posted = Result<(), Refusal>;
 
@@ -86,8 +87,15 @@ pub(super) unsafe fn inject<L>(
 #[inline]
 pub(super) unsafe fn recv<L>(endpoint: &Endpoint<L>, from: FabricAddr, lent: &Lent, context: Context) -> Posted {
     let (raw, memory) = (endpoint.raw(), Memory::new(lent));
-    let recv = entry!(raw, msg => recv)?;
     let context = context.as_ptr().cast();
+    if endpoint.overruns() {
+        let longer = Longer::new(lent);
+        let recvv = entry!(raw, msg => recvv)?;
+        let (pieces, mut descriptors) = (longer.pieces.as_ptr(), longer.descriptors);
+        // SAFETY: C1, C5 and C9 to C15; the arrays are read in the call.
+        return posted(unsafe { recvv(raw.as_ptr(), pieces, descriptors.as_mut_ptr(), longer.count, from.0, context) });
+    }
+    let recv = entry!(raw, msg => recv)?;
     // SAFETY: C1, C5 and C9 to C15.
     posted(unsafe { recv(raw.as_ptr(), memory.start, memory.len, memory.descriptor, from.0, context) })
 }
@@ -149,8 +157,18 @@ pub(super) unsafe fn tagged_recv<L>(
     context: Context,
 ) -> Posted {
     let (raw, Memory { start, len, descriptor }) = (endpoint.raw(), Memory::new(lent));
-    let recv = entry!(raw, tagged => recv)?;
     let context = context.as_ptr().cast();
+    if endpoint.overruns() {
+        let longer = Longer::new(lent);
+        let recvv = entry!(raw, tagged => recvv)?;
+        let (pieces, mut descriptors) = (longer.pieces.as_ptr(), longer.descriptors);
+        let descriptors = descriptors.as_mut_ptr();
+        // SAFETY: as in `recv`.
+        return posted(unsafe {
+            recvv(raw.as_ptr(), pieces, descriptors, longer.count, from.0, tag.tag.0, tag.ignore, context)
+        });
+    }
+    let recv = entry!(raw, tagged => recv)?;
     // SAFETY: C1, C5 and C9 to C15.
     posted(unsafe { recv(raw.as_ptr(), start, len, descriptor, from.0, tag.tag.0, tag.ignore, context) })
 }

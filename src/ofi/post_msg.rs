@@ -12,6 +12,7 @@ use loom_core::vocabulary::{Errno, OpFlags, Tag, TagMatch};
 
 use super::call::{entry, posted};
 use super::endpoint::Endpoint;
+use super::overrun;
 use super::post::Memory;
 use super::sys;
 
@@ -36,6 +37,27 @@ impl Iov {
             let memory = Memory::new(lent);
             *piece = sys::iovec { iov_base: memory.start, iov_len: memory.len };
             *descriptor = memory.descriptor;
+        }
+        Ok(iov)
+    }
+
+    /// The pieces of a receive, with the [rest](overrun) behind them if the endpoint needs it. Pieces of no bytes are left out then.
+    fn of_receive<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Result<Self, Refusal> {
+        let mut iov = Iov::of(msg)?;
+        if !endpoint.overruns() || !overrun::extends(msg) {
+            return Ok(iov);
+        }
+        let mut count = 0;
+        for at in 0..iov.count {
+            if iov.pieces.get(at).is_some_and(|piece| piece.iov_len > 0) {
+                iov.pieces.swap(at, count);
+                iov.descriptors.swap(at, count);
+                count += 1;
+            }
+        }
+        if let (Some(piece), Some(descriptor)) = (iov.pieces.get_mut(count), iov.descriptors.get_mut(count)) {
+            (*piece, *descriptor) = (overrun::rest(), ptr::null_mut());
+            iov.count = count + 1;
         }
         Ok(iov)
     }
@@ -89,7 +111,7 @@ pub(super) unsafe fn sendmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Posted
 }
 
 pub(super) unsafe fn recvmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Posted {
-    let (raw, mut iov, flags) = (endpoint.raw(), Iov::of(msg)?, reported(msg).bits());
+    let (raw, mut iov, flags) = (endpoint.raw(), Iov::of_receive(endpoint, msg)?, reported(msg).bits());
     let recv = entry!(raw, msg => recvmsg)?;
     let message = message(msg, &mut iov, 0);
     // SAFETY: as above.
@@ -105,7 +127,7 @@ pub(super) unsafe fn tagged_sendmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, ta
 }
 
 pub(super) unsafe fn tagged_recvmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, tag: TagMatch) -> Posted {
-    let (raw, mut iov, flags) = (endpoint.raw(), Iov::of(msg)?, reported(msg).bits());
+    let (raw, mut iov, flags) = (endpoint.raw(), Iov::of_receive(endpoint, msg)?, reported(msg).bits());
     let recv = entry!(raw, tagged => recvmsg)?;
     let message = tagged(msg, &mut iov, 0, tag);
     // SAFETY: as above.

@@ -2,6 +2,7 @@
 
 #![allow(unsafe_code, reason = "calls `fi_getinfo` and owns the list that it returns")]
 
+use core::cell::LazyCell;
 use core::fmt;
 use core::ptr;
 
@@ -16,7 +17,7 @@ use super::list::{InfoList, RawList};
 use super::request::{Names, Request, addresses_are_sound, pointer};
 use super::text::{CText, TextError};
 use super::transport::Ofi;
-use super::{encode, names, quirks, sys};
+use super::{encode, names, overrun, quirks, sys};
 
 /// The version of the headers that the bindings were made from; also the API version that is asked for.
 pub(super) const HEADERS: Version = {
@@ -126,11 +127,17 @@ pub enum QueryError {
     /// [`Hints::listen`] or [`Hints::source`] would name endpoints of shared memory (`shm`, `sm2`), and nothing else fits. Two processes that
     /// choose one name crash, or do not reach each other. Without both hints, each endpoint gets a name of its own.
     ChosenName,
+    /// `FI_OFI_RXM_SAR_LIMIT` is longer than 1 MiB, or no decimal number, and only `ofi_rxm` fits. A receiver has room for the rest of a truncated
+    /// message up to this length: the segments of a longer one would take the receives of later messages.
+    SegmentLimit,
     /// Something else that libfabric reports.
     Errno(Errno),
 }
 
 const CHOSEN_NAME: &str = "endpoints of shared memory choose their names themselves: leave out `listen` and `source`";
+
+const SEGMENT_LIMIT: &str =
+    "messages are divided that a receiver may not have room for: set FI_OFI_RXM_SAR_LIMIT to 1048576 at most";
 
 impl QueryError {
     /// Returns `true` if libfabric has been asked, and no provider fits.
@@ -183,6 +190,7 @@ impl fmt::Display for QueryError {
             QueryError::TooLong { field, max } => write!(f, "the {field} is longer than {max} bytes"),
             QueryError::NothingToListenOn => f.write_str("listening needs a node or a service"),
             QueryError::ChosenName => f.write_str(CHOSEN_NAME),
+            QueryError::SegmentLimit => f.write_str(SEGMENT_LIMIT),
             QueryError::Errno(errno) => write!(f, "fi_getinfo: {errno}"),
         }
     }
@@ -206,6 +214,7 @@ impl From<QueryError> for Error {
             QueryError::ChosenName => CHOSEN_NAME,
             QueryError::UnknownProvider(name) => return Self::Unknown { what: "provider", name },
             QueryError::UnknownNode { node, .. } => return Self::Unknown { what: "host", name: node },
+            QueryError::SegmentLimit => SEGMENT_LIMIT,
             QueryError::Errno(errno) => return Self::Provider(errno),
         })
     }
@@ -307,7 +316,12 @@ impl<L: Level> Ofi<L> {
                 && !quirks::untrue_caps(info).intersects(asked)
                 && has_keys_and_groups(info, &hints.domain_attr)
         });
-        if list.is_empty() { Err(QueryError::NoMatch) } else { Ok(InfoList::new(list)) }
+        if list.is_empty() {
+            return Err(QueryError::NoMatch);
+        }
+        let divides_longer = LazyCell::new(overrun::divides_longer);
+        list.retain(|info| !(quirks::divides(info) && *divides_longer));
+        if list.is_empty() { Err(QueryError::SegmentLimit) } else { Ok(InfoList::new(list)) }
     }
 }
 

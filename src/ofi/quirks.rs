@@ -3,7 +3,7 @@
 //! Needs are known by a provider's name and hold in every version: to see to one that is not there does no harm.
 
 use loom_core::transport::{Claims, Name, ProviderQuirks};
-use loom_core::vocabulary::{AddressFormat, Caps, EndpointType, MsgOrder, Progress, Threading, WaitObj};
+use loom_core::vocabulary::{AddressFormat, Caps, EndpointType, MrMode, MsgOrder, Progress, Threading, WaitObj};
 
 use super::decode;
 use super::facts::Facts;
@@ -95,6 +95,20 @@ fn may_walk_messages(info: &RawInfo) -> bool {
 /// a peer that was killed without a context, and it follows that (`rxm-injected-write-to-a-killed-peer-crashes`).
 pub(super) fn counts_writes(info: &RawInfo) -> bool {
     has_layer(info, "ofi_rxm") && info.attributes().caps.contains(Caps::RMA)
+}
+
+/// Returns `true` if receives have a [last piece](super::overrun) for the rest of messages that are too long. Where memory has to be registered, that piece
+/// would have to be, too.
+pub(super) fn overruns(info: &RawInfo) -> bool {
+    const LAYERS: [&str; 7] = ["ofi_rxm", "ofi_rxd", "net", "shm", "sm2", "tcp", "udp"];
+    let all = decode::attributes(info);
+    let registers = all.domain.mr_mode.contains(MrMode::LOCAL);
+    all.rx.iov_limit > 1 && !registers && LAYERS.iter().any(|layer| has_layer(info, layer))
+}
+
+/// Returns `true` if messages are divided into segments, which a receive must have room for.
+pub(super) fn divides(info: &RawInfo) -> bool {
+    has_layer(info, "ofi_rxm")
 }
 
 /// Whether insertions into an address vector read strings where they are given. `shm` and `sm2` do: shown in 1.17 and 2.5, and so do the sources of `shm`
@@ -208,6 +222,7 @@ pub(super) fn workarounds(info: &RawInfo) -> impl Iterator<Item = &'static str> 
         (untrue.contains(Caps::ATOMIC), "FI_ATOMIC is not granted: the provider's atomic operations fail"),
         (has_untrue_tags(info) || untrue.contains(Caps::TAGGED), "FI_TAGGED is not granted: tags are not safe here"),
         (counts_writes(info), "endpoints count writes: an injected write to a peer that was killed would crash"),
+        (overruns(info), "receives have room behind them for the rest of messages that are too long"),
         (may_share_memory(facts, info), "endpoints that have met in this process are not closed beside each other"),
         (!sleeps(facts, info), "queues are polled: sleeping on them is refused"),
         (

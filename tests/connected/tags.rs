@@ -201,7 +201,7 @@ fn tags_over_plain_messages_match(info: &Info<T>) {
             let received = b.tagged_recv(Source::Any, Tag(1), room(fits)).expect("posts");
             let (bytes, result) = end(&mut [b, a], received);
             let error = result.expect_err("it is too long");
-            assert_eq!((error.errno, error.len, error.overflow), (Errno::ETRUNC, fits, len - fits));
+            assert_eq!((error.errno, error.len, error.overflow), (Errno::ETRUNC, Some(fits), Some(len - fits)));
             assert!(bytes[..] == pattern(len, 3)[..fits]);
             end(&mut [a, b], sent).1.expect("the sender is not told");
         }

@@ -32,6 +32,7 @@ static ALLOCATIONS: tally::Counting = tally::Counting;
 fn cases() -> Vec<Behaviour<Soft<'static>>> {
     [
         messages::cases(),
+        truncated::cases(),
         futures::cases(),
         groups::cases(),
         rma::cases(),

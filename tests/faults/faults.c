@@ -358,6 +358,67 @@ static int udp_truncated_message_is_whole(void)
 	return truncated_message_is_whole("udp");
 }
 
+/* Returns 1 if the operation ends before the queue is silent for this number of seconds, with an error or not. */
+static int ends(void *context, double seconds)
+{
+	struct fi_cq_err_entry error;
+	struct fi_cq_tagged_entry entry;
+	int ret;
+
+	while ((ret = next(&entry, seconds)) != 0) {
+		memset(&error, 0, sizeof(error));
+		if (ret < 0)
+			NEED(fi_cq_readerr(cq, &error, 0) != 1);
+		if ((ret < 0 ? error.op_context : entry.op_context) == context)
+			return 1;
+	}
+	return 0;
+}
+
+/* Two segments, and two receives: the second segment is matched as a message of its own. */
+static int segments_of_a_truncated_message_use_up_receives(void)
+{
+	open_all("tcp;ofi_rxm", FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	POST(fi_recv(ep[1], into, 4, NULL, FI_ADDR_UNSPEC, &contexts[2]));
+	POST(fi_recv(ep[1], into, 16, NULL, FI_ADDR_UNSPEC, &contexts[0]));
+	POST(fi_send(ep[0], from, 20000, NULL, addr[1], &contexts[3]));
+	return ends(&contexts[0], 3) ? THERE : GONE;
+}
+
+static int nothing_arrives_after_a_truncated_message(void)
+{
+	open_all("tcp;ofi_rxm", FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	POST(fi_recv(ep[1], into, 16, NULL, FI_ADDR_UNSPEC, &contexts[2]));
+	POST(fi_send(ep[0], from, 64, NULL, addr[1], &contexts[3]));
+	NEED(!ends(&contexts[2], 5));
+	POST(fi_recv(ep[1], into, 16, NULL, FI_ADDR_UNSPEC, &contexts[0]));
+	POST(fi_send(ep[0], from, 16, NULL, addr[1], &contexts[1]));
+	return ends(&contexts[0], 3) ? GONE : THERE;
+}
+
+static int message_for_a_receive_of_no_bytes_never_ends(void)
+{
+	open_all("tcp", FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	POST(fi_recv(ep[1], into, 0, NULL, FI_ADDR_UNSPEC, &contexts[2]));
+	POST(fi_send(ep[0], from, 8, NULL, addr[1], &contexts[3]));
+	return ends(&contexts[2], 3) ? GONE : THERE;
+}
+
+/* The connection is shut down, with what was sent through it. */
+static int message_behind_a_truncated_one_is_lost(void)
+{
+	open_all("net", FI_MSG, FI_THREAD_DOMAIN, FI_WAIT_NONE);
+	warm_up();
+	POST(fi_recv(ep[1], into, 4, NULL, FI_ADDR_UNSPEC, &contexts[2]));
+	POST(fi_recv(ep[1], into, 16, NULL, FI_ADDR_UNSPEC, &contexts[0]));
+	POST(fi_inject(ep[0], from, 8, addr[1]));
+	POST(fi_inject(ep[0], from, 8, addr[1]));
+	return ends(&contexts[0], 3) ? GONE : THERE;
+}
+
 static int address_inserted_again_is_another(void)
 {
 	fi_addr_t again;
@@ -2437,6 +2498,10 @@ static const struct {
 	{ "shm-read-not-allowed-is-not-refused", read_not_allowed_is_not_refused },
 	{ "rxd-truncated-message-is-whole", rxd_truncated_message_is_whole },
 	{ "udp-truncated-message-is-whole", udp_truncated_message_is_whole },
+	{ "rxm-segments-of-a-truncated-message-use-up-receives", segments_of_a_truncated_message_use_up_receives },
+	{ "rxm-nothing-arrives-after-a-truncated-message", nothing_arrives_after_a_truncated_message },
+	{ "tcp-message-for-a-receive-of-no-bytes-never-ends", message_for_a_receive_of_no_bytes_never_ends },
+	{ "net-message-behind-a-truncated-one-is-lost", message_behind_a_truncated_one_is_lost },
 	{ "sockets-address-inserted-again-is-another", address_inserted_again_is_another },
 	{ "rxm-removed-peer-has-the-next-ones-index", rxm_removed_peer_has_the_next_ones_index },
 	{ "net-removed-peer-has-the-next-ones-index", net_removed_peer_has_the_next_ones_index },

@@ -232,8 +232,14 @@ impl<'r, 'q, 'd, 'b, T: Transport + 'static, V: Verbs<'b>> Round<'r, 'q, 'd, 'b,
         let whole_half = payload.is_in(half);
         buffers.half = Some(half);
         match result {
-            Err(error) if error.errno == Errno::ETRUNC && error.len <= room && error.overflow <= sent - room => {
-                if error.len < room || whole_half { Ok(()) } else { Err(Failure::Wrong("the part that fits")) }
+            Err(error)
+                if error.errno == Errno::ETRUNC && error.overflow.is_none_or(|overflow| overflow == sent - room) =>
+            {
+                if error.len != Some(room) || whole_half {
+                    Ok(())
+                } else {
+                    Err(Failure::Wrong("the part that fits"))
+                }
             }
             Err(error) => Err(error.into()),
             Ok(_) => Err(Failure::Wrong("a truncated message is no error")),

@@ -270,33 +270,28 @@ const EXCEPTIONS: &[Exception] = &[
     },
     Exception {
         about: "messages",
-        note: "nothing more arrives from a peer whose message was truncated",
-        sentence: "After a truncated message, nothing more arrives from its sender",
+        note: "the length of the message is unknown",
+        sentence: "If a message is more than 1 MiB longer than its buffer, its length is unknown",
     },
     Exception {
         about: "messages",
-        note: "a message that is too long is cut, and reported as whole (`rxd-truncated-message-is-whole`)",
-        sentence: "A message longer than its buffer is cut and reported as whole",
-    },
-    Exception {
-        about: "messages",
-        note: "a message that is too long is cut, and reported as whole (`udp-truncated-message-is-whole`)",
-        sentence: "A message longer than its buffer is cut and reported as whole",
+        note: "the error has no more than 1 MiB of what did not fit (`rxd-truncated-message-is-whole`)",
+        sentence: "If a message is more than 1 MiB longer than its buffer, its length is unknown",
     },
     Exception {
         about: "messages",
         note: "the receive does not end, nor with libfabric 1.17 the poll (`shm-long-message-for-a-short-buffer-never-ends`)",
-        sentence: "If a long message meets a shorter buffer, the receive never ends; with 1.17, neither does the poll",
+        sentence: "If a message is more than 1 MiB longer than its buffer, the receive never ends; with 1.17, neither does the poll",
     },
     Exception {
         about: "messages",
         note: "a poll never ends (`sm2-long-message-for-a-short-buffer-never-ends`)",
-        sentence: "If a long message meets a shorter buffer, a poll never ends",
+        sentence: "If a message is more than 1 MiB longer than its buffer, a poll never ends",
     },
     Exception {
         about: "closing",
-        note: "closing after it crashes if it is between 16 and 128 KiB long (`rxm-close-after-a-truncated-long-message-crashes`)",
-        sentence: "After a message between 16 and 128 KiB was truncated, closing the endpoint would crash; loom leaves it open",
+        note: "the endpoint stays open after it, because closing crashes if it was divided into segments (`rxm-close-after-a-truncated-long-message-crashes`)",
+        sentence: "After a message that was more than 1 MiB too long, loom leaves the endpoint open, because closing it can crash",
     },
     Exception {
         about: "ignored bits of tags",

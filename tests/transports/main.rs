@@ -36,6 +36,7 @@ use support::behaviours::*;
 fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     [
         messages::cases(),
+        truncated::cases(),
         rma::cases(),
         regions::cases(),
         registered::cases(),

@@ -14,8 +14,6 @@ struct Fault {
 
 const NO_BYTES: &str = "a read of no bytes never ends (`rxd-read-of-no-bytes-never-ends`)";
 
-const CUT: &str = "a message that is too long is cut, and reported as whole (`rxd-truncated-message-is-whole`)";
-const UDP_CUT: &str = "a message that is too long is cut, and reported as whole (`udp-truncated-message-is-whole`)";
 const VERY_LONG: &str = "very_long_message_is_truncated_with_an_error";
 const LINE: &str = "directed_receives_stand_in_line_with_the_others";
 /// The programs in C have the provider's name before it.
@@ -41,10 +39,12 @@ const FAULTS: [Fault; 14] = [
     },
     Fault { provider: "udp;ofi_rxd", behaviour: "read_fetches_from_the_peers_region", since: 1, what: NO_BYTES },
     Fault { provider: "udp;ofi_rxd", behaviour: "operations_end_at_every_level", since: 1, what: NO_BYTES },
-    Fault { provider: "udp;ofi_rxd", behaviour: "long_message_is_truncated_with_an_error", since: 1, what: CUT },
-    Fault { provider: "udp;ofi_rxd", behaviour: VERY_LONG, since: 1, what: CUT },
-    Fault { provider: "udp", behaviour: "long_message_is_truncated_with_an_error", since: 1, what: UDP_CUT },
-    Fault { provider: "udp", behaviour: VERY_LONG, since: 1, what: UDP_CUT },
+    Fault {
+        provider: "udp;ofi_rxd",
+        behaviour: VERY_LONG,
+        since: 1,
+        what: "the error has no more than 1 MiB of what did not fit (`rxd-truncated-message-is-whole`)",
+    },
     Fault {
         provider: "udp;ofi_rxd",
         behaviour: "endpoints_come_and_go",

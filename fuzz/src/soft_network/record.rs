@@ -305,7 +305,7 @@ impl Record {
                 }
                 (Err(error), Ok(bytes)) if error.errno == Errno::EIO => {
                     assert!(self.faults.fails());
-                    assert_eq!((error.len, buf.bytes()), (bytes.len(), &bytes[..]));
+                    assert_eq!((error.len.unwrap_or(0), buf.bytes()), (bytes.len(), &bytes[..]));
                 }
                 (Err(error), Err(errno)) => {
                     assert_eq!(error.errno, *errno);
@@ -419,8 +419,9 @@ impl Record {
                 assert!(bytes.iter().all(|byte| *byte == 0xee), "written although it was cancelled");
             }
             Err(error) => {
-                assert!(error.errno == Errno::EIO && self.faults.fails() || error.len == receive.len);
-                assert!(bytes[error.len..].iter().all(|byte| *byte == 0xee), "written beyond its length");
+                let len = error.len.unwrap_or(0);
+                assert!(error.errno == Errno::EIO && self.faults.fails() || len == receive.len);
+                assert!(bytes[len..].iter().all(|byte| *byte == 0xee), "written beyond its length");
                 receive.got.push(Got::not_whole(error, bytes));
             }
         }

@@ -452,7 +452,7 @@ pub(super) fn received(message: &TaggedFound, len: usize) -> Result<Transfer, Op
 pub(super) fn failed(state: &State, errno: Errno) -> OpError {
     let mut error = OpError::of(&Event::failure(0, state.flags(), errno));
     if let State::Arriving { message, got, .. } = state {
-        (error.len, error.tag) = (*got, message.tag);
+        (error.len, error.tag) = (Some(*got), message.tag);
     }
     error
 }

@@ -83,11 +83,12 @@ pub struct Event {
     pub context: u64,
     /// What kind of operation completed, and which of the other fields mean something.
     pub flags: CompletionFlags,
-    /// Bytes transferred.
+    /// Bytes transferred, or, of a failed operation, zero if that is unknown. A receive of more bytes than were lent is one of a truncated
+    /// message.
     pub len: usize,
     /// The tag, if `flags` has `TAGGED` and `RECV`; else anything.
     pub tag: Tag,
-    /// Of a failed receive, bytes of the message that did not fit into the buffer; of a message in a multi-receive buffer, the
+    /// Of a failed receive, bytes of the message that did not fit into the buffer, or zero if that is unknown; of a message in a multi-receive buffer, the
     /// address of its first byte; else anything.
     #[doc(alias = "olen")]
     #[doc(alias = "buf")]

@@ -120,8 +120,8 @@
 //! - **P4.** Where an info asks for [`Mode::RX_CQ_DATA`](crate::vocabulary::Mode::RX_CQ_DATA), the event of a peer's write with immediate
 //!   data has `REMOTE_WRITE` and the context of the receive that it has used up, which is over then: nothing of what it was
 //!   lent is touched any more.
-//! - **P5.** A successful receive or read of `len` bytes has initialised the first `len` bytes of what was lent, and `len`
-//!   never exceeds what was lent.
+//! - **P5.** A successful receive or read of `len` bytes has initialised the first `len` bytes of what was lent. A receive whose `len` exceeds
+//!   what was lent is one of a truncated message, and nothing beyond what was lent was written.
 //! - **P6.** A receive that was posted with [`OpFlags::MULTI_RECV`](crate::vocabulary::OpFlags::MULTI_RECV) is reported once for each
 //!   message, whose bytes have been initialised where the event says, and are not touched again; with the event that has
 //!   [`CompletionFlags::MULTI_RECV`](crate::vocabulary::CompletionFlags::MULTI_RECV) nothing of what was lent is touched any

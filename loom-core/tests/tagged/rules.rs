@@ -142,7 +142,7 @@ fn a_message_that_is_too_long_is_cut_and_the_rest_is_not_sent() {
             nodes.nodes[1].layer.tagged_recv(Source::Any, Tag(3), room(fits)).unwrap();
             let (bytes, result) = nodes.done(1).into_parts();
             let error = result.unwrap_err();
-            assert_eq!((error.errno, error.len, error.overflow), (Errno::ETRUNC, fits, len - fits));
+            assert_eq!((error.errno, error.len, error.overflow), (Errno::ETRUNC, Some(fits), Some(len - fits)));
             assert_eq!((error.tag, error.data), (Tag(3), ImmediateData(4)));
             assert_eq!(error.provider_errno, Errno::ETRUNC.as_raw());
             assert_eq!(bytes, pattern(len, 1)[..fits]);

@@ -119,7 +119,7 @@ impl fmt::Debug for Transfer {
 /// let received = bob.recv(Source::Any, vec![0; 3])?;
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// let error = cq.finish(received, Forever)?.result().unwrap_err();
-/// assert_eq!((error.errno, error.len, error.overflow), (Errno::ETRUNC, 3, 2));
+/// assert_eq!((error.errno, error.len, error.overflow), (Errno::ETRUNC, Some(3), Some(2)));
 /// // A cancelled operation completes, too.
 /// let received = bob.recv(Source::Any, vec![0; 3])?;
 /// bob.cancel(received)?;
@@ -139,11 +139,12 @@ pub struct OpError {
     pub errno: Errno,
     /// The provider's own number; [`Cq::error_text`](crate::objects::cq::Cq::error_text) has its text.
     pub provider_errno: i32,
-    /// Bytes that were transferred all the same; never more than the buffer holds.
-    pub len: usize,
-    /// Bytes of the message that did not fit into the buffer (`olen`).
+    /// Bytes that were transferred all the same, at most the length of the buffer; `None` if the provider does not report them.
+    pub len: Option<usize>,
+    /// Bytes of a truncated message that did not fit into the buffer (`olen`); `None` if the provider does not report them, and for
+    /// other errors.
     #[doc(alias = "olen")]
-    pub overflow: usize,
+    pub overflow: Option<usize>,
     /// What kind of operation it was, as the provider reports it.
     pub flags: CompletionFlags,
     /// The message's tag, for a tagged receive; else zero.
@@ -155,8 +156,8 @@ pub struct OpError {
 impl fmt::Display for OpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.errno)?;
-        if self.overflow > 0 {
-            write!(f, ", {} bytes did not fit", self.overflow)?;
+        if let Some(overflow) = self.overflow {
+            write!(f, ", {overflow} bytes did not fit")?;
         }
         if self.provider_errno != 0 && self.provider_errno != self.errno.as_raw() {
             write!(f, " (provider error {})", self.provider_errno)?;
@@ -171,11 +172,13 @@ impl OpError {
     pub(crate) fn of(event: &Event) -> Self {
         let tagged = event.flags.contains(CompletionFlags::TAGGED | CompletionFlags::RECV);
         let has_data = event.flags.contains(CompletionFlags::REMOTE_CQ_DATA);
+        // Providers that report no length leave both at zero.
+        let overflow = (event.overflow_or_place > 0).then_some(event.overflow_or_place);
         OpError {
             errno: event.errno,
             provider_errno: event.provider_errno,
-            len: event.len,
-            overflow: event.overflow_or_place,
+            len: (event.len > 0 || overflow.is_some()).then_some(event.len),
+            overflow,
             flags: event.flags,
             tag: if tagged { event.tag } else { Tag(0) },
             data: if has_data { event.data } else { ImmediateData(0) },

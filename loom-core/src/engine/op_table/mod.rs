@@ -727,12 +727,16 @@ impl<B> OpTable<B> {
 
 /// An event, with its length made good.
 ///
-/// Providers set `len` for receives only (`man fi_cq`); for everything else a success moved all that was lent. A
-/// receive that claims more than was lent is not believed.
+/// Providers set `len` for receives only (`man fi_cq`); for everything else a success moved all that was lent. A receive of more than was lent is
+/// one of a truncated message (P5).
 #[inline(always)]
 fn checked(event: &Event, kind: Kind, lent: usize) -> Event {
     let mut event = *event;
     if event.is_error() {
+        if event.errno == Errno::ETRUNC && event.len > lent && kind.direction() == Direction::Receive {
+            // The length of the message: no more is in the buffer than was lent.
+            event.overflow_or_place = event.len - lent;
+        }
         event.len = event.len.min(lent);
         // Transports add it where they do not know what was cancelled.
         event.flags.remove(CompletionFlags::MULTI_RECV);
@@ -740,8 +744,9 @@ fn checked(event: &Event, kind: Kind, lent: usize) -> Event {
         event.len = lent;
     } else if event.len > lent {
         event.overflow_or_place = event.len - lent;
-        event.len = 0;
-        event.errno = Errno::EOTHER;
+        event.len = lent;
+        event.errno = Errno::ETRUNC;
+        event.provider_errno = Errno::ETRUNC.as_raw();
     }
     event
 }

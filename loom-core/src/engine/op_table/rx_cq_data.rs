@@ -224,7 +224,7 @@ impl<B> OpTable<B> {
             // A message of no bytes.
             error.errno = Errno::ENOBUFS;
         }
-        (error.len, error.overflow) = (0, if event.is_error() { error.overflow } else { 0 });
+        (error.len, error.overflow) = (Some(0), error.overflow.filter(|_| event.is_error()));
         Some(Some(error))
     }
 }

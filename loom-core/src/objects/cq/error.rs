@@ -180,7 +180,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// let received = bob.recv(Source::Any, vec![0; 3])?;
     /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
     /// let error = cq.finish(received, Forever)?.result().unwrap_err();
-    /// assert_eq!((error.errno, error.len, error.overflow), (Errno::ETRUNC, 3, 2));
+    /// assert_eq!((error.errno, error.len, error.overflow), (Errno::ETRUNC, Some(3), Some(2)));
     /// println!("{error}: {}", cq.error_text(&error));
     /// # }
     /// # Ok::<_, loom_core::Error>(())

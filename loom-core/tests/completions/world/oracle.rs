@@ -107,8 +107,8 @@ pub fn error(event: &Event, errno: Errno, len: usize, overflow: usize) -> OpErro
     OpError {
         errno,
         provider_errno: event.provider_errno,
-        len,
-        overflow,
+        len: (len > 0 || overflow > 0).then_some(len),
+        overflow: (overflow > 0).then_some(overflow),
         flags: event.flags,
         tag: told.tag.unwrap_or(Tag(0)),
         data: data(event).unwrap_or(ImmediateData(0)),
@@ -122,13 +122,18 @@ pub fn ending(event: &Event, what: Posting, lent: usize, prefix: usize) -> Endin
     if event.is_error() {
         let mut event = *event;
         event.flags.remove(CompletionFlags::MULTI_RECV);
-        return Err(error(&event, event.errno, len.min(lent), event.overflow_or_place));
+        let is_whole = event.errno == Errno::ETRUNC && len > lent && what.is_receive();
+        let overflow = if is_whole { len - lent } else { event.overflow_or_place };
+        return Err(error(&event, event.errno, len.min(lent), overflow));
     }
     match len.checked_sub(lent) {
         // Only receives tell lengths.
         _ if !what.is_receive() => Ok(transfer(event, lent)),
         None | Some(0) => Ok(transfer(event, len)),
-        Some(beyond) => Err(error(event, Errno::EOTHER, 0, beyond)),
+        Some(beyond) => {
+            let truncated = Event { provider_errno: Errno::ETRUNC.as_raw(), ..*event };
+            Err(error(&truncated, Errno::ETRUNC, lent, beyond))
+        }
     }
 }
 

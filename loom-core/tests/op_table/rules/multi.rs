@@ -202,7 +202,7 @@ fn what_does_not_lie_in_the_buffer_is_not_believed() {
         (failed.len, failed.overflow_or_place) = (100, 84);
         let piece = piece(complete(&table, &failed));
         let error = piece.result().unwrap_err();
-        assert_eq!((error.errno, error.len, error.overflow), (Errno::ETRUNC, 16, 84));
+        assert_eq!((error.errno, error.len, error.overflow), (Errno::ETRUNC, Some(16), Some(84)));
         assert_eq!(table.in_flight(), 1, "only the message has failed");
         drop(piece);
         table.close_endpoint(0);

@@ -135,7 +135,7 @@ fn what_cannot_be_posted_again_is_over() {
         let table = table::<Counted, 4>(kind, 8);
         let ends = |key: OpKey, errno: Errno| {
             let error = taken(table.take(key)).result().unwrap_err();
-            assert_eq!((error.errno, error.len), (errno, 0));
+            assert_eq!((error.errno, error.len), (errno, None));
             assert_eq!(table.in_flight(), 0);
         };
         // A tagged one.
@@ -219,7 +219,7 @@ fn receives_of_the_tables_own_are_told_to_nobody() {
         let mut event = Event::failure(two, CompletionFlags::RECV, Errno::ETRUNC);
         event.overflow_or_place = 9;
         let Resolution::Unwanted(error) = complete(&table, &event) else { panic!("told") };
-        assert_eq!((error.errno, error.overflow), (Errno::ETRUNC, 9));
+        assert_eq!((error.errno, error.overflow), (Errno::ETRUNC, Some(9)));
         // Cancelled, refused, and closed.
         let cancelled = Event::failure(one, CompletionFlags::RECV, Errno::ECANCELED);
         assert!(matches!(complete(&table, &cancelled), Resolution::NotOver));

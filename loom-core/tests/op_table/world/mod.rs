@@ -81,7 +81,7 @@ pub(crate) enum Action {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Ending {
     Success(usize),
-    Failure { errno: Errno, len: usize, overflow: usize },
+    Failure { errno: Errno, len: Option<usize>, overflow: Option<usize> },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -384,10 +384,12 @@ impl<const N: usize> World<N> {
         match said {
             Said::Success { .. } if direction == Direction::Transmit => Ending::Success(lent),
             Said::Success { beyond: overflow @ 1.. } => {
-                Ending::Failure { errno: Errno::EOTHER, len: 0, overflow: overflow.unsigned_abs() }
+                Ending::Failure { errno: Errno::ETRUNC, len: Some(lent), overflow: Some(overflow.unsigned_abs()) }
             }
             Said::Success { beyond } => Ending::Success(lent.checked_add_signed(beyond).unwrap_or(0)),
-            Said::Failure { len } => Ending::Failure { errno: Errno::EIO, len: len.min(lent), overflow: 0 },
+            Said::Failure { len } => {
+                Ending::Failure { errno: Errno::EIO, len: Some(len.min(lent)).filter(|len| *len > 0), overflow: None }
+            }
         }
     }
 
@@ -446,7 +448,7 @@ impl<const N: usize> World<N> {
         if self.kind == ContextKind::Word {
             self.ghosts += ended.len();
         }
-        let ending = Ending::Failure { errno: Errno::ECANCELED, len: 0, overflow: 0 };
+        let ending = Ending::Failure { errno: Errno::ECANCELED, len: None, overflow: None };
         self.batch += 1;
         for op in ended {
             self.ops[op].owed = true;

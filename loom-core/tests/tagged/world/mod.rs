@@ -175,7 +175,12 @@ impl World<'_, '_> {
                             Ok(transfer) => (transfer.len(), transfer.tag().unwrap(), transfer.data(), 0),
                             Err(error) => {
                                 assert_eq!(error.errno, Errno::ETRUNC);
-                                (error.len, error.tag, message.data.map(|_| error.data), error.overflow)
+                                (
+                                    error.len.unwrap(),
+                                    error.tag,
+                                    message.data.map(|_| error.data),
+                                    error.overflow.unwrap(),
+                                )
                             }
                         };
                         assert_eq!((len, overflow), (fits, message.len - fits));

@@ -5,7 +5,7 @@ use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::objects::info::Info;
 use loom_core::objects::options::RecvOptions;
 use loom_core::transport::Transport;
-use loom_core::vocabulary::{Caps, CompletionFlags, Errno, ImmediateData, Tag, TagMatch};
+use loom_core::vocabulary::{Caps, CompletionFlags, ImmediateData, Tag, TagMatch};
 
 use crate::behaviours::needs::{Behaviour, MSG, TAGGED, tags};
 use crate::behaviours::pair::{Bytes, OrCut, SIZES, carries_data, masks, most, on_pair, pattern, retry, room};
@@ -33,8 +33,6 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
             plain_directed_receives_stand_in_line_with_the_others,
         ),
         ("source_is_the_sender_where_granted", MSG, source_is_the_sender_where_granted),
-        ("long_message_is_truncated_with_an_error", MSG, long_message_is_truncated_with_an_error),
-        ("very_long_message_is_truncated_with_an_error", MSG, very_long_message_is_truncated_with_an_error),
         (
             "longest_message_arrives_and_a_longer_one_is_refused",
             MSG,
@@ -438,45 +436,5 @@ fn longest_message_arrives_and_a_longer_one_is_refused<T: Transport + 'static>(i
         let (buf, transfer) = pair.finish(received);
         assert!(transfer.len() == limit && buf == pattern(limit, 2));
         pair.finish(sent);
-    });
-}
-
-fn long_message_is_truncated_with_an_error<T: Transport + 'static>(info: &Info<T>) {
-    is_truncated_with_an_error(info, 48);
-}
-
-/// Of those lengths that providers move in several parts, or by asking the sender for the rest.
-fn very_long_message_is_truncated_with_an_error<T: Transport + 'static>(info: &Info<T>) {
-    let segments = info.provider() == "tcp;ofi_rxm" && !crate::behaviours::pair::is_old(info, info.provider());
-    if segments {
-        crate::report::partly(
-            "closing after it crashes if it is between 16 and 128 KiB long \
-             (`rxm-close-after-a-truncated-long-message-crashes`)",
-        );
-    }
-    let lens: &[usize] = if segments { &[1 << 20] } else { &[17_000, 1 << 17, 1 << 20] };
-    for &len in lens {
-        is_truncated_with_an_error(info, most(info, len));
-    }
-}
-
-fn is_truncated_with_an_error<T: Transport + 'static>(info: &Info<T>, len: usize) {
-    on_pair(info, |pair| {
-        pair.warm_up();
-        let received = pair.receive(3, 16);
-        let sent = pair.send(3, pattern(len, 1));
-        let (buf, error) = pair.fail(received, Errno::ETRUNC);
-        assert_eq!(buf.len(), 16, "the buffer comes back");
-        assert!(!pair.cq.error_text(&error).as_str().is_empty(), "the provider has a text for it");
-        assert!(
-            error.overflow == len - 16 || error.overflow == 0,
-            "what did not fit, where the provider says: {error:?}"
-        );
-        let _ = pair.end(sent);
-        if crate::behaviours::pair::is_old(info, "tcp;ofi_rxm") {
-            crate::report::partly("nothing more arrives from a peer whose message was truncated");
-        } else {
-            pair.warm_up();
-        }
     });
 }

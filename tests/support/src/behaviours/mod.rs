@@ -27,5 +27,6 @@ pub mod sleeping;
 pub mod tagged_multi;
 pub mod tags;
 pub mod threads;
+pub mod truncated;
 pub mod unsignaled;
 pub mod waiting;

@@ -1,0 +1,87 @@
+//! Room behind receives, for messages that are longer.
+//!
+//! Providers differ in what they do with a message that is longer than its receive:
+//!
+//! - `ofi_rxm` of libfabric 2 divides messages between 16 KiB and `FI_OFI_RXM_SAR_LIMIT` (128 KiB) into segments. A segment that does not fit completes
+//!   the receive, and the later segments match receives of later messages
+//!   (`rxm-segments-of-a-truncated-message-use-up-receives`) and corrupt its lists (`rxm-close-after-a-truncated-long-message-crashes`).
+//! - `ofi_rxm` and `net` of libfabric 1 end the connection (`rxm-nothing-arrives-after-a-truncated-message`,
+//!   `net-message-behind-a-truncated-one-is-lost`). A receive of no bytes of `tcp` never ends (`tcp-message-for-a-receive-of-no-bytes-never-ends`).
+//! - A poll of `shm` and `sm2` spins for ever (`shm-long-message-for-a-short-buffer-never-ends`).
+//! - `ofi_rxd` and `udp` report a whole message (`rxd-truncated-message-is-whole`).
+//!
+//! Therefore each receive over these providers has a last piece, to which they write the rest of such a message. The event has the length of the message,
+//! which exceeds that of the buffer: the op table makes `ETRUNC` of it (P5). A message that does not fit into the last piece either is left to the provider.
+
+#![allow(unsafe_code, reason = "shares memory that only providers write")]
+
+use core::cell::UnsafeCell;
+use core::ffi::c_void;
+use core::ptr;
+
+use loom_core::buffer::Lent;
+use loom_core::transport::Msg;
+use loom_core::vocabulary::{HmemIface, OpFlags};
+
+use super::params::params;
+use super::post::Memory;
+use super::sys;
+
+/// Bytes of the last piece.
+const LEN: usize = 1 << 20;
+
+/// Memory that providers write, several of them at a time, and nothing reads. A page of it exists from its first write on.
+struct Rest(UnsafeCell<[u8; LEN]>);
+
+// SAFETY: Rust code accesses no byte of it.
+unsafe impl Sync for Rest {}
+
+static REST: Rest = Rest(UnsafeCell::new([0; LEN]));
+
+/// Returns the last piece of a receive.
+pub(super) const fn rest() -> sys::iovec {
+    sys::iovec { iov_base: REST.0.get().cast::<c_void>(), iov_len: LEN }
+}
+
+/// A receive of one piece, and the rest.
+pub(super) struct Longer {
+    pub(super) pieces: [sys::iovec; 2],
+    pub(super) descriptors: [*mut c_void; 2],
+    pub(super) count: usize,
+}
+
+impl Longer {
+    #[inline]
+    pub(super) fn new(lent: &Lent) -> Self {
+        let Memory { start, len, descriptor } = Memory::new(lent);
+        let piece = sys::iovec { iov_base: start, iov_len: len };
+        if !takes_rest(lent) {
+            return Longer { pieces: [piece; 2], descriptors: [descriptor; 2], count: 1 };
+        }
+        if len == 0 {
+            // A piece of no bytes in front would end a message of `tcp`.
+            return Longer { pieces: [rest(); 2], descriptors: [ptr::null_mut(); 2], count: 1 };
+        }
+        Longer { pieces: [piece, rest()], descriptors: [descriptor, ptr::null_mut()], count: 2 }
+    }
+}
+
+/// Returns `true` if a last piece can follow this one: providers copy to all pieces as to the first, which must not be memory of a device.
+fn takes_rest(lent: &Lent) -> bool {
+    lent.kind() == HmemIface::SYSTEM
+}
+
+/// Returns `true` if this message gets a last piece: not a multi-receive, whose buffer it would extend, and not a peek.
+pub(super) fn extends(msg: &Msg<'_>) -> bool {
+    let others = OpFlags::MULTI_RECV | OpFlags::PEEK | OpFlags::DISCARD;
+    !msg.flags.intersects(others) && msg.pieces.iter().all(takes_rest)
+}
+
+/// The variable with the length of the longest message that `ofi_rxm` divides into segments. It holds for messages that this process sends.
+pub(super) const SEGMENTED: &str = "FI_OFI_RXM_SAR_LIMIT";
+
+/// Returns `true` if messages are divided that may not fit into the last piece.
+pub(super) fn divides_longer() -> bool {
+    let exceeds = |value: &str| value.parse::<usize>().map_or(true, |longest| longest > LEN);
+    params().is_ok_and(|all| all.iter().any(|param| param.name == SEGMENTED && param.value.is_some_and(exceeds)))
+}
