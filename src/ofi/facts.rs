@@ -61,10 +61,12 @@ bitflags! {
         ///
         /// Shown by: `reads in flight come back with their endpoint`, `reads in flight come back with the endpoint`.
         const CLOSES_WITH_LONG_READS = 1 << 6;
-        /// An endpoint can be closed that was sent a message longer than its buffer (`ofi_rxm` 2.5:
-        /// `rxm-close-after-a-truncated-long-message-crashes`), if the message was no longer than an injected one.
+        /// An endpoint can be closed that was sent a message which the provider has truncated (`ofi_rxm` 2.5:
+        /// `rxm-close-after-a-truncated-long-message-crashes`), if the message was no longer than an injected one. Most receives have
+        /// [room](super::overrun) for more.
         ///
-        /// Shown by: `long message is truncated with an error`, `a message that is too long is cut and told`.
+        /// Shown by: `short message is truncated with an error`, `very long message is truncated with an error`,
+        /// `a message that is too long is cut and told`.
         const CLOSES_AFTER_SHORT_TRUNCATED = 1 << 7;
         /// The same after longer messages.
         ///
@@ -211,10 +213,8 @@ const WITH_READS: Facts = Facts::CLOSES_WITH_SHORT_READS.union(Facts::CLOSES_WIT
 const TRUNCATES: Facts = CLOSES.union(Facts::CLOSES_AFTER_SHORT_TRUNCATED).union(Facts::CLOSES_AFTER_LONG_TRUNCATED);
 
 /// Closing an endpoint of `shm`, if no neighbour is open.
-const CLOSES_ALONE: Facts = CLOSES
-    .difference(Facts::CLOSES_BESIDE_OTHERS.union(Facts::CLOSES_WITH_LONG_READS))
-    .union(Facts::CLOSES_AFTER_SHORT_TRUNCATED)
-    .union(Facts::LEFT_IN_PEACE);
+const CLOSES_ALONE: Facts =
+    CLOSES.difference(Facts::CLOSES_BESIDE_OTHERS.union(Facts::CLOSES_WITH_LONG_READS)).union(Facts::LEFT_IN_PEACE);
 
 /// Sleeping, in domains of one thread and of several.
 const SLEEPS: Facts = Facts::SLEEPS.union(Facts::SLEEPS_SHARED);
@@ -263,7 +263,6 @@ const SHOWN: [(Provider, Facts); 14] = [
         .union(Facts::OPTIONS_BEFORE)),
     (of_2_5_1("sm2"), CLOSES
         .difference(WITH_READS)
-        .union(Facts::CLOSES_AFTER_SHORT_TRUNCATED)
         .union(Facts::MASKED_RECV)
         .union(Facts::PEEK)
         .union(Facts::CLAIMS_IN_CONTEXTS)

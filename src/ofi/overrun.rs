@@ -1,6 +1,6 @@
 //! Room behind receives, for messages that are longer.
 //!
-//! Providers differ in what they do with a message that is longer than its receive:
+//! Providers treat a message that is longer than its receive differently:
 //!
 //! - `ofi_rxm` of libfabric 2 divides messages between 16 KiB and `FI_OFI_RXM_SAR_LIMIT` (128 KiB) into segments. A segment that does not fit completes
 //!   the receive, and the later segments match receives of later messages
@@ -30,7 +30,7 @@ use super::sys;
 /// Bytes of the last piece.
 const LEN: usize = 1 << 20;
 
-/// Memory that providers write, several of them at a time, and nothing reads. A page of it exists from its first write on.
+/// Memory that providers write, several of them at a time, and that is never read. A page of it exists from its first write on.
 struct Rest(UnsafeCell<[u8; LEN]>);
 
 // SAFETY: Rust code accesses no byte of it.
@@ -71,7 +71,7 @@ fn takes_rest(lent: &Lent) -> bool {
     lent.kind() == HmemIface::SYSTEM
 }
 
-/// Returns `true` if this message gets a last piece: not a multi-receive, whose buffer it would extend, and not a peek.
+/// Returns `true` if this message gets a last piece: not a multi-receive or a peek.
 pub(super) fn extends(msg: &Msg<'_>) -> bool {
     let others = OpFlags::MULTI_RECV | OpFlags::PEEK | OpFlags::DISCARD;
     !msg.flags.intersects(others) && msg.pieces.iter().all(takes_rest)

@@ -20,27 +20,27 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     ]
 }
 
-/// Of those that are injected, or could be.
+/// Lengths that can be injected.
 fn short_message_is_truncated_with_an_error<T: Transport + 'static>(info: &Info<T>) {
     are_truncated(info, &[1, 8, 200]);
 }
 
-/// Of those that most providers copy into one packet.
+/// Lengths that most providers copy into one packet.
 fn long_message_is_truncated_with_an_error<T: Transport + 'static>(info: &Info<T>) {
     are_truncated(info, &[8 << 10]);
 }
 
-/// Of those that `ofi_rxm` divides into segments.
+/// Lengths that `ofi_rxm` divides into segments.
 fn message_of_segments_is_truncated_with_an_error<T: Transport + 'static>(info: &Info<T>) {
     are_truncated(info, &[17_000, 40_000, 1 << 17]);
 }
 
-/// Of those that most providers fetch from their sender.
+/// Lengths that most providers fetch from their sender.
 fn fetched_message_is_truncated_with_an_error<T: Transport + 'static>(info: &Info<T>) {
     are_truncated(info, &[200 << 10, 1 << 20]);
 }
 
-/// Of those that exceed their receive by more than the room that there is behind receives of some providers.
+/// Messages that exceed their receive by more than the 1 MiB of room behind it.
 fn very_long_message_is_truncated_with_an_error<T: Transport + 'static>(info: &Info<T>) {
     if info.provider() == "tcp;ofi_rxm" && !is_old(info, info.provider()) {
         crate::report::partly(
@@ -139,7 +139,7 @@ impl<T: Transport + 'static> Walk<'_, '_, '_, T> {
     }
 }
 
-/// The lengths in the error are those of the message, where the provider reports them; otherwise they are unknown, and not zero.
+/// The lengths in the error are those of the message, where the provider reports them, or else unknown.
 fn reports(error: &OpError, buf: &[u8], len: usize) {
     let fits = buf.len();
     match (error.len, error.overflow) {
