@@ -168,9 +168,7 @@ fn run(mut arguments: Parser) -> Result<(), Box<dyn Error>> {
 #[cfg(feature = "libfabric")]
 fn libfabric(provider: &str, arena: &Locked<Arena<'_>>, ledger: &Ledger<8>) -> Result<(), Box<dyn Error>> {
     use loom_fabric::{Caps, Hints, Local, Ofi};
-    // On this machine: both sides are in one process.
-    let node = (provider != "shm").then_some("127.0.0.1");
-    let hints = Hints { provider: Some(provider), node, caps: Caps::MSG | Caps::TAGGED, ..Hints::default() };
+    let hints = Hints { caps: Caps::MSG | Caps::TAGGED, ..Hints::local(provider) };
     let info = Ofi::<Local>::query(&hints)?.next().ok_or_else(|| format!("there is no {provider} here"))?;
     deploy(&info, arena, ledger)
 }

@@ -187,9 +187,7 @@ fn as_tasks(drive: &impl Drive, sides: [Playing<'_>; 2]) -> Result<(), Error> {
 fn over_libfabric(options: &Options) -> Result<Duration, Box<dyn std::error::Error>> {
     use loom_fabric::{Caps, Hints, Local, Ofi};
 
-    let provider = options.provider.as_str();
-    let node = (provider != "shm").then_some("127.0.0.1");
-    let hints = Hints { provider: Some(provider), node, listen: node.is_some(), caps: Caps::MSG, ..Hints::default() };
+    let hints = Hints { caps: Caps::MSG, ..Hints::local(&options.provider) };
     let info = Ofi::<Local>::query(&hints)?.next().ok_or("there is no such provider here")?;
     play(&info, options)
 }

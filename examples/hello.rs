@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --example hello                                       the software transport
 //! cargo run --example hello --features libfabric -- shm           a provider of libfabric
-//! cargo run --example hello --features libfabric -- 'tcp;ofi_rxm' 127.0.0.1
+//! cargo run --example hello --features libfabric -- 'tcp;ofi_rxm'
 //! ```
 
 use std::time::{Duration, Instant};
@@ -28,26 +28,28 @@ fn hello<T: Transport + 'static>(info: &Info<T>) -> Result<Vec<u8>, Error> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let bytes = match arguments.next() {
+    let bytes = match std::env::args().nth(1) {
         None => hello(&Network::new(NetworkAttr::default())?.info())?,
-        Some(provider) => over(&provider, arguments.next().as_deref())?,
+        Some(provider) => over(&provider)?,
     };
     println!("{}", String::from_utf8_lossy(&bytes));
     Ok(())
 }
 
 #[cfg(feature = "libfabric")]
-fn over(provider: &str, node: Option<&str>) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+fn over(provider: &str) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     use loom_fabric::{Caps, Hints, Local, Ofi};
 
-    let hints = Hints { provider: Some(provider), node, listen: node.is_some(), caps: Caps::MSG, ..Hints::default() };
-    let info = Ofi::<Local>::query(&hints)?.next().ok_or("there is no such provider here")?;
+    let hints = Hints { caps: Caps::MSG, ..Hints::local(provider) };
+    let info = Ofi::<Local>::query(&hints)
+        .map_err(|error| error.to_string())?
+        .next()
+        .ok_or("there is no such provider here")?;
     Ok(hello(&info)?)
 }
 
 #[cfg(not(feature = "libfabric"))]
-fn over(provider: &str, _: Option<&str>) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+fn over(provider: &str) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     Err(format!("{provider} is a provider of libfabric: --features libfabric").into())
 }
 

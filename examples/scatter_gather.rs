@@ -19,9 +19,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use loom_fabric::{
-    Caps, Deadline, Domain, EndpointAddr, Error, Hints, Network, NetworkAttr, Tag, Transport, loom_core,
-};
+use loom_fabric::{Caps, Deadline, Domain, EndpointAddr, Error, Hints, Network, NetworkAttr, Tag, Transport};
 use loom_group::{Outcome, PeerIndex, Place, Prepared, Summary};
 
 const HELP: &str = "\
@@ -337,8 +335,7 @@ mod processes {
     }
 
     fn domain(provider: &str) -> Result<Domain<'static, Ofi<Local>>, Failure> {
-        let node = (provider != "shm").then_some("127.0.0.1");
-        let hints = Hints { provider: Some(provider), node, listen: node.is_some(), caps: CAPS, ..Hints::default() };
+        let hints = Hints { caps: CAPS, ..Hints::local(provider) };
         let info = Ofi::<Local>::query(&hints)?.next().ok_or("there is no such provider here")?;
         Ok(Domain::open(&info)?)
     }

@@ -327,14 +327,7 @@ mod processes {
                 Tcp::host(listener, &attr, &mut soon())?
             }
         };
-        let node = (!options.provider.starts_with("shm")).then_some(&*options.node);
-        let hints = Hints {
-            provider: Some(&options.provider),
-            node,
-            listen: node.is_some(),
-            caps: Caps::MSG | Caps::TAGGED,
-            ..Hints::default()
-        };
+        let hints = Hints { caps: Caps::MSG | Caps::TAGGED, ..Hints::at(&options.provider, &options.node) };
         let info = Ofi::<Local>::query(&hints)?.next().ok_or("there is no such provider here")?;
         let text = member(&Domain::open(&info)?, &mut bootstrap, options)?;
         for process in &mut processes {

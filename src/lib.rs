@@ -37,7 +37,7 @@
 //! // With the feature `libfabric`:
 //! use loom_fabric::{Caps, Hints, Local, Ofi};
 //!
-//! let hints = Hints { provider: Some("shm"), caps: Caps::TAGGED, ..Hints::default() };
+//! let hints = Hints { caps: Caps::TAGGED, ..Hints::local("shm") };
 //! let info = Ofi::<Local>::query(&hints)?.next().expect("a list of infos is not empty");
 //! assert_eq!(hello(&info)?, b"hello");
 //! # }

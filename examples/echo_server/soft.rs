@@ -9,7 +9,7 @@ use std::rc::Rc;
 use loom_async::tokio::{Mode, run};
 use loom_core::objects::endpoint::Connectionless;
 use loom_core::soft::{self, Network, NetworkAttr};
-use loom_fabric::{Av, Cq, CqAttr, CqDriver, Domain, Endpoint, EndpointAddr, Info, Peer, Unclaimed};
+use loom_fabric::{Av, Cq, CqAttr, CqDriver, Domain, Endpoint, EndpointAddr, Info, Peer, Unclaimed, WaitObj};
 use tokio::select;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -126,11 +126,9 @@ impl Side {
     fn open(info: &Info<Soft>, peers: u16) -> Result<Self, loom_core::Error> {
         let domain = Domain::open(info)?;
         let attr = CqAttr::new(connection::depth(peers)).endpoints(peers);
-        let (cq, mode) = match Cq::open(&domain, attr.with_fd()) {
-            Ok(cq) => (cq, Mode::Sleep),
-            // A strict network (`LOOM_STRICT`) has nothing to sleep on.
-            Err(_) => (Cq::open(&domain, attr)?, Mode::Busy),
-        };
+        let cq = Cq::open_waitable(&domain, attr)?;
+        // A strict network (`LOOM_STRICT`) has nothing to sleep on.
+        let mode = if cq.wait_obj() == WaitObj::FD { Mode::Sleep } else { Mode::Busy };
         Ok(Side { av: Av::open(&domain, usize::from(peers))?, driver: CqDriver::open(&cq, Unclaimed::Drop)?, mode })
     }
 

@@ -71,11 +71,8 @@ fn run() -> Result<(), Box<dyn Error>> {
 #[cfg(feature = "libfabric")]
 fn libfabric(provider: &str, options: &Options) -> Result<(), Box<dyn Error>> {
     use loom_fabric::{Hints, Local, MsgOrder, Ofi};
-    // On this machine: both sides are in one process.
-    let node = (provider != "shm").then_some("127.0.0.1");
-    let hints = Hints { provider: Some(provider), node, ..Hints::default() };
     // Answers are told apart by their order.
-    let hints = hints.with_msg_order(MsgOrder::SAS);
+    let hints = Hints::local(provider).with_msg_order(MsgOrder::SAS);
     let info = Ofi::<Local>::query(&hints)?.next().ok_or_else(|| format!("there is no {provider} here"))?;
     serve(&info, options)
 }

@@ -4,7 +4,7 @@
 //! ```text
 //! cargo run --example framed                                       the software transport
 //! cargo run --example framed --features libfabric -- shm           a provider of libfabric
-//! cargo run --example framed --features libfabric -- 'tcp;ofi_rxm' 127.0.0.1
+//! cargo run --example framed --features libfabric -- 'tcp;ofi_rxm'
 //! ```
 
 #![forbid(unsafe_code)]
@@ -95,25 +95,24 @@ pub(crate) fn run<T: Transport + 'static>(info: &Info<T>) -> Result<Vec<String>,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let lines = match arguments.next() {
+    let lines = match std::env::args().nth(1) {
         None => run(&Network::new(NetworkAttr::default())?.info())?,
-        Some(provider) => over(&provider, arguments.next().as_deref())?,
+        Some(provider) => over(&provider)?,
     };
     println!("{}", lines.join("\n"));
     Ok(())
 }
 
 #[cfg(feature = "libfabric")]
-fn over(provider: &str, node: Option<&str>) -> Result<Vec<String>, Box<dyn Error>> {
+fn over(provider: &str) -> Result<Vec<String>, Box<dyn Error>> {
     use loom_fabric::{Caps, Hints, Local, Ofi};
 
-    let hints = Hints { provider: Some(provider), node, listen: node.is_some(), caps: Caps::MSG, ..Hints::default() };
+    let hints = Hints { caps: Caps::MSG, ..Hints::local(provider) };
     let info = Ofi::<Local>::query(&hints)?.next().ok_or("there is no such provider here")?;
     run(&info)
 }
 
 #[cfg(not(feature = "libfabric"))]
-fn over(provider: &str, _: Option<&str>) -> Result<Vec<String>, Box<dyn Error>> {
+fn over(provider: &str) -> Result<Vec<String>, Box<dyn Error>> {
     Err(format!("{provider} is a provider of libfabric: --features libfabric").into())
 }

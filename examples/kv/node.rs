@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use loom_async::tokio::Mode;
-use loom_fabric::{Av, Caps, Cq, CqAttr, CqDriver, Domain, Endpoint, EndpointAddr, Error, Transport, Unclaimed};
+use loom_fabric::{Av, Caps, Cq, CqDriver, Domain, Endpoint, EndpointAddr, Error, Transport, Unclaimed, WaitObj};
 
 pub(crate) type Bytes = Vec<u8>;
 
@@ -30,10 +30,8 @@ impl<T: Transport + 'static> Node<T> {
     /// Opens an endpoint that talks with up to `peers` others.
     pub(crate) fn open(domain: &Domain<'static, T>, peers: usize) -> Result<Self, Error> {
         let av = Av::open(domain, peers)?;
-        let (cq, mode) = match Cq::open(domain, CqAttr::new(DEPTH).with_fd()) {
-            Ok(cq) => (cq, Mode::Sleep),
-            Err(_) => (Cq::open(domain, CqAttr::new(DEPTH))?, Mode::Busy),
-        };
+        let cq = Cq::open_waitable(domain, DEPTH)?;
+        let mode = if cq.wait_obj() == WaitObj::FD { Mode::Sleep } else { Mode::Busy };
         let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
         Ok(Node { endpoint: cq.endpoint(&av)?, domain: domain.clone(), av, driver, mode })
     }

@@ -188,6 +188,61 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         Ok(Cq { body, lives: PhantomData })
     }
 
+    /// [`Cq::open_in`] with a file descriptor to sleep on, where the transport has one for such a queue; otherwise the queue is polled.
+    /// [`wait_obj`](Self::wait_obj) reports which. With [`CqAttr::separate`] there is no descriptor.
+    ///
+    /// # Errors
+    /// As [`Cq::open_in`].
+    pub fn open_waitable_in<A: Allocator + Clone + Send + 'm>(
+        domain: &Domain<'m, T>,
+        attr: impl Into<CqAttr>,
+        alloc: A,
+    ) -> Result<Self, OpenError>
+    where
+        B: 'm,
+    {
+        let attr = attr.into();
+        match Self::open_in(domain, attr.with_fd(), alloc.clone()) {
+            // Providers without wait objects refuse by one of these. If it is for another reason, they refuse again.
+            Err(OpenError::Errno(Errno::ENOSYS | Errno::EOPNOTSUPP | Errno::EINVAL)) => {
+                Self::open_in(domain, CqAttr { wait: WaitObj::NONE, ..attr }, alloc)
+            }
+            opened => opened,
+        }
+    }
+
+    /// [`Cq::open_waitable_in`] with the global allocator.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::{Cq, Domain};
+    ///
+    /// let network = Network::new(NetworkAttr::default())?;
+    /// let domain = Domain::open(&network.info())?;
+    /// let cq = Cq::<_, Vec<u8>>::open_waitable(&domain, 64)?;
+    /// // Sleeps. Over `shm`, for example, it polls.
+    /// assert!(cq.poll_until(Instant::now() + Duration::from_millis(1))?.is_none());
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Cq::open_in`].
+    #[cfg(feature = "std")]
+    pub fn open_waitable(domain: &Domain<'m, T>, attr: impl Into<CqAttr>) -> Result<Self, OpenError>
+    where
+        B: 'm,
+    {
+        Self::open_waitable_in(domain, attr, allocator_api2::alloc::Global)
+    }
+
+    /// Wait object of the queue: [`WaitObj::FD`] if it can be slept on by a descriptor, [`WaitObj::NONE`] if it is polled.
+    #[must_use]
+    pub fn wait_obj(&self) -> WaitObj {
+        self.body.wait
+    }
+
     /// [`Cq::open_in`] with the global allocator.
     ///
     /// # Errors

@@ -80,41 +80,36 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// [`Signaller`] has woken the thread: a wake-up of the system or of the provider without a completion ends no sleep here.
     ///
     /// A sleep takes the time that is left until the deadline ([`Deadline::left`]). A deadline without such a time, as
-    /// [`Driving`](crate::Driving) and [`Spins`](crate::Spins), is looked at every 20 milliseconds.
+    /// [`Driving`](crate::Driving) and [`Spins`](crate::Spins), is looked at every 20 milliseconds. A queue without a wait object
+    /// ([`Cq::wait_obj`]) is polled without sleeping.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
     /// use std::time::{Duration, Instant};
     ///
-    /// use loom_core::allocator_api2::alloc::Global;
-    /// use loom_core::{Av, Completion, Cq, CqAttr, Domain, Forever, Source};
+    /// use loom_core::{Av, Completion, Cq, Domain, Forever, Source};
     ///
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let domain = Domain::open(&network.info())?;
     /// # let av = Av::open(&domain, 2)?;
-    /// // Some transports have nothing to sleep on.
-    /// if let Ok(cq) = Cq::open_in(&domain, CqAttr::new(16).with_fd(), Global) {
-    ///     # let bob = cq.endpoint(&av)?;
-    ///     # let to_bob = av.insert(&bob.address()?)?;
-    ///     bob.recv(Source::Any, vec![0; 5])?;
-    ///     let soon = Instant::now() + Duration::from_millis(1);
-    ///     assert!(cq.poll_until(soon)?.is_none() && Instant::now() >= soon);
-    ///     cq.retry(Forever, || bob.inject(to_bob, b"hello"))?;
-    ///     let Some(Completion::Op(done)) = cq.poll_until(Forever)? else { panic!("no message") };
-    ///     assert_eq!(done.into_buf(), b"hello");
-    /// }
+    /// let cq = Cq::open_waitable(&domain, 16)?;
+    /// # let bob = cq.endpoint(&av)?;
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// bob.recv(Source::Any, vec![0; 5])?;
+    /// let soon = Instant::now() + Duration::from_millis(1);
+    /// assert!(cq.poll_until(soon)?.is_none() && Instant::now() >= soon);
+    /// cq.retry(Forever, || bob.inject(to_bob, b"hello"))?;
+    /// let Some(Completion::Op(done)) = cq.poll_until(Forever)? else { panic!("no message") };
+    /// assert_eq!(done.into_buf(), b"hello");
     /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
     /// # Errors
-    /// As [`poll_for`](Self::poll_for).
+    /// As [`Cq::poll`](Self::poll).
     #[doc(alias = "fi_cq_sread")]
     pub fn poll_until(&self, mut until: impl Deadline) -> Result<Option<Completion<'m, B>>, CqError> {
-        if self.body.wait == WaitObj::NONE {
-            return Err(CqError::NotOpenedFor);
-        }
         loop {
             if let Some(completion) = self.poll()? {
                 return Ok(Some(completion));
@@ -122,10 +117,15 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             if self.body.signalled.take() || until.passed() {
                 return Ok(None);
             }
+            if self.body.wait == WaitObj::NONE {
+                core::hint::spin_loop();
+                continue;
+            }
             let left = until.left().map_or(SLICE, milliseconds);
             let now = if self.body.has_signallers.get() { left.min(SLICE) } else { left };
-            // SAFETY: as in `poll_for`.
-            unsafe { T::cq_sleep(&self.body.tx, now) }.map_err(CqError::Queue)?;
+            // SAFETY: the queue is open until its last handle is dropped (C1), this thread is its only user (C5) but for signals
+            // (P16), and the poll has just found it empty.
+            unsafe { T::cq_sleep(&self.body.tx, now) }?;
         }
     }
 

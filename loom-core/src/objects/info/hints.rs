@@ -133,6 +133,42 @@ impl Hints<'static> {
     }
 }
 
+impl<'a> Hints<'a> {
+    /// Asks for a provider by name, with endpoints for peers on this host.
+    ///
+    /// Providers over sockets (`tcp`, `net`, `sockets`, `udp`, and what is layered on them, such as `tcp;ofi_rxm`) take the first interface of the
+    /// host unless they are given an address: these hints give them `127.0.0.1`. Endpoints of the others (`shm`, `sm2`, and those of network cards)
+    /// choose their addresses themselves.
+    ///
+    /// ```
+    /// use loom_core::{Caps, Hints};
+    ///
+    /// let hints = Hints { caps: Caps::MSG, ..Hints::local("tcp;ofi_rxm") };
+    /// assert_eq!((hints.provider, hints.node, hints.listen), (Some("tcp;ofi_rxm"), Some("127.0.0.1"), true));
+    /// let hints = Hints::local("shm");
+    /// assert_eq!((hints.provider, hints.node, hints.listen), (Some("shm"), None, false));
+    /// ```
+    #[must_use]
+    pub fn local(provider: &'a str) -> Self {
+        Self::at(provider, "127.0.0.1")
+    }
+
+    /// [`local`](Self::local), with another address of this host: for peers on other hosts.
+    ///
+    /// ```
+    /// use loom_core::Hints;
+    ///
+    /// assert_eq!(Hints::at("net", "10.0.0.1").node, Some("10.0.0.1"));
+    /// assert_eq!(Hints::at("shm", "10.0.0.1").node, None);
+    /// ```
+    #[must_use]
+    pub fn at(provider: &'a str, node: &'a str) -> Self {
+        let lowest = provider.split(';').next().unwrap_or(provider);
+        let listen = ["tcp", "net", "sockets", "udp"].iter().any(|sockets| lowest.eq_ignore_ascii_case(sockets));
+        Hints { provider: Some(provider), node: listen.then_some(node), listen, ..Hints::default() }
+    }
+}
+
 impl Hints<'_> {
     /// No preference: what [`Default`] makes, for constants.
     pub const UNSPEC: Hints<'static> = Hints {

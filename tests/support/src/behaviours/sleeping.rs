@@ -48,9 +48,12 @@ where
 
 /// Whether there is something to sleep on; where there is not, opening a queue with it says so.
 pub fn sleeps<T: Transport + 'static>(domain: &Domain<'_, T>) -> bool {
-    let Err(error) = Cq::<T, Bytes>::open_in(domain, CqAttr::new(64).with_fd(), allocator()).map(drop) else {
-        return true;
-    };
+    let opened = Cq::<T, Bytes>::open_in(domain, CqAttr::new(64).with_fd(), allocator()).map(drop);
+    // A waitable queue opens over every transport.
+    let waitable = Cq::<T, Bytes>::open_waitable_in(domain, 64, allocator()).expect("queue");
+    let wait = if opened.is_ok() { WaitObj::FD } else { WaitObj::NONE };
+    assert_eq!((waitable.wait_obj(), waitable.poll_for(Duration::ZERO).is_ok()), (wait, opened.is_ok()));
+    let Err(error) = opened else { return true };
     crate::report::not_granted();
     assert!(matches!(error, OpenError::Errno(Errno::ENOSYS)), "{error:?}");
     assert!(domain.info().provider() != "tcp;ofi_rxm" || !is_tested(domain.info()));
