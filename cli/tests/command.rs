@@ -43,6 +43,17 @@ fn scratch(name: &str) -> PathBuf {
 fn info_has_the_software_transport() {
     let offers = json(&["info", "--json"])["offers"].clone();
     assert!(offers.as_array().unwrap().iter().any(|offer| offer["provider"] == "soft"), "{offers}");
+    let table = said(0, &["info"]).0;
+    assert!(table.contains("ON REQUEST"), "{table}");
+    // Sources cost a provider something: it grants them if they are requested.
+    #[cfg(feature = "libfabric")]
+    {
+        let offers = json(&["info", "--json", "--provider", "tcp;ofi_rxm"])["offers"].clone();
+        for (caps, has) in [("caps", false), ("caps_on_request", true)] {
+            let caps = offers[0][caps].as_array().unwrap().iter().any(|name| name == "SOURCE");
+            assert_eq!(caps, has, "{offers}");
+        }
+    }
     assert!(said(0, &["info", "--type", "rdm", "--caps", "tagged,FI_RMA"]).0.contains("soft"));
     assert!(said(1, &["info", "--provider", "no-such-provider"]).1.contains("nothing here fits"));
     assert!(said(2, &["info", "--caps", "magic"]).1.contains("there is no capability `MAGIC`"));

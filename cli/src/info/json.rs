@@ -31,6 +31,7 @@ fn offer(offer: &Offer) -> Value {
         "address": offer.address,
         "addr_format": all.addr_format.to_string(),
         "caps": names(&all.caps),
+        "caps_on_request": names(&offer.on_request),
         "mode": names(&all.mode),
         "endpoint": {
             "type": all.endpoint.kind.to_string(),

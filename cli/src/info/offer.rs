@@ -3,7 +3,11 @@
 use loom_core::objects::info::{Hints, Info, Nic};
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::transport::Transport;
-use loom_core::vocabulary::{Attributes, LinkState};
+use loom_core::vocabulary::{Attributes, Caps, LinkState};
+#[cfg(feature = "libfabric")]
+use loom_core::vocabulary::{EndpointAttributes, EndpointType};
+#[cfg(feature = "libfabric")]
+use loom_fabric::ofi::{Local, Ofi, QueryError, library_version};
 
 /// One offer.
 #[derive(Debug)]
@@ -13,6 +17,8 @@ pub(crate) struct Offer {
     pub(crate) domain: String,
     pub(crate) address: Option<String>,
     pub(crate) attributes: Attributes,
+    /// Capabilities that the provider grants to this type of endpoint only if hints request them.
+    pub(crate) on_request: Caps,
     pub(crate) card: Option<Card>,
     pub(crate) words: String,
     /// Whether loom's tests have run over this version of the provider.
@@ -46,6 +52,7 @@ impl Offer {
             domain: info.domain().to_owned(),
             address: info.source_address().map(|address| address.to_string()),
             attributes: *info.attributes(),
+            on_request: Caps::empty(),
             card: info.nic().map(|nic| Card::of(&nic)),
             words,
             tested,
@@ -94,13 +101,35 @@ fn libfabric(_: &Hints<'_>, _: &mut Vec<Offer>) -> Result<Result<String, &'stati
 
 #[cfg(feature = "libfabric")]
 fn libfabric(hints: &Hints<'_>, offers: &mut Vec<Offer>) -> Result<Result<String, &'static str>, String> {
-    use loom_fabric::ofi::{Local, Ofi, QueryError, library_version};
-
     match Ofi::<Local>::query(hints) {
-        Ok(infos) => offers.extend(infos.map(|info| Offer::of(&info, info.raw().to_string(), info.raw().is_tested()))),
+        Ok(infos) => {
+            let first = offers.len();
+            offers.extend(infos.map(|info| Offer::of(&info, info.raw().to_string(), info.raw().is_tested())));
+            let mut asked: Vec<(String, EndpointType, Caps)> = Vec::new();
+            for offer in offers.iter_mut().skip(first) {
+                let (provider, kind) = (&offer.provider, offer.attributes.endpoint.kind);
+                let known = asked.iter().find(|known| (&known.0, known.1) == (provider, kind)).map(|known| known.2);
+                let caps = known.unwrap_or_else(|| on_request(hints, provider, kind));
+                if known.is_none() {
+                    asked.push((provider.clone(), kind, caps));
+                }
+                offer.on_request = caps.difference(offer.attributes.caps);
+            }
+        }
         Err(error) if error.is_no_match() => {}
         Err(QueryError::ChosenName) => return Err(crate::play::NO_ADDRESS.to_owned()),
         Err(error) => return Err(error.to_string()),
     }
     Ok(Ok(format!("libfabric {}", library_version())))
+}
+
+/// Capabilities of which the provider grants each if it is requested.
+#[cfg(feature = "libfabric")]
+fn on_request(hints: &Hints<'_>, provider: &str, kind: EndpointType) -> Caps {
+    let is_granted = |caps: &Caps| {
+        let endpoint_attr = EndpointAttributes::of(kind);
+        let hints = Hints { caps: hints.caps | *caps, provider: Some(provider), endpoint_attr, ..hints.clone() };
+        Ofi::<Local>::query(&hints).is_ok_and(|mut infos| infos.any(|info| info.caps().contains(*caps)))
+    };
+    Caps::all().iter().filter(is_granted).fold(Caps::empty(), Caps::union)
 }

@@ -108,10 +108,24 @@ impl<'f> Group<'f> {
 
     /// What any of the offers grants, without the directions, which say nothing where all of them are granted.
     fn grants(&self) -> String {
-        let all = self.offers.iter().fold(Caps::empty(), |caps, offer| caps | offer.attributes.caps);
-        let directions = Caps::SEND | Caps::RECV | Caps::READ | Caps::WRITE | Caps::REMOTE_READ | Caps::REMOTE_WRITE;
-        all.difference(directions).to_string().replace(" | ", " ").to_lowercase()
+        names(self.granted())
     }
+
+    fn granted(&self) -> Caps {
+        self.offers.iter().fold(Caps::empty(), |caps, offer| caps | offer.attributes.caps)
+    }
+
+    /// Capabilities that the offers grant only if hints request them.
+    fn on_request(&self) -> String {
+        let caps = self.offers.iter().fold(Caps::empty(), |caps, offer| caps | offer.on_request);
+        let caps = caps.difference(self.granted());
+        if caps.is_empty() { "-".to_owned() } else { names(caps) }
+    }
+}
+
+fn names(caps: Caps) -> String {
+    let directions = Caps::SEND | Caps::RECV | Caps::READ | Caps::WRITE | Caps::REMOTE_READ | Caps::REMOTE_WRITE;
+    caps.difference(directions).to_string().replace(" | ", " ").to_lowercase()
 }
 
 /// Where the endpoints of an offer are, without the name of the format.
@@ -131,7 +145,7 @@ pub(crate) fn text(found: &Found) -> String {
     let groups = Group::all(&found.offers);
     let mut kinds =
         Columns::new(&["PROVIDER", "TYPE", "OFFERS", "DOMAINS", "INJECT", "LONGEST MESSAGE", "TESTED", "WANTS"]);
-    let mut grants = Columns::new(&["PROVIDER", "TYPE", "GRANTS"]);
+    let mut grants = Columns::new(&["PROVIDER", "TYPE", "GRANTS", "ON REQUEST"]);
     for group in &groups {
         kinds.rows.push(vec![
             group.provider.to_owned(),
@@ -143,7 +157,7 @@ pub(crate) fn text(found: &Found) -> String {
             group.each(|offer| if offer.tested { "yes" } else { "no" }.to_owned()),
             group.each(wants),
         ]);
-        grants.rows.push(vec![group.provider.to_owned(), group.kind.clone(), group.grants()]);
+        grants.rows.push(vec![group.provider.to_owned(), group.kind.clone(), group.grants(), group.on_request()]);
     }
     let mut places: Vec<(&str, String)> = Vec::new();
     for offer in found.offers.iter().filter(|offer| offer.address.is_some()) {
