@@ -59,6 +59,7 @@ patiently() {
 # Examples and the command as the step `test` builds them: what they do is looked at, not how fast.
 EXAMPLES=target/debug/examples
 COMMAND=target/debug/loom
+PINGPONG=target/debug/pingpong
 examples_and_command() { patiently "building examples and the command" cargo build --locked --quiet --workspace --features "$FEATURES" --examples --bins; }
 
 # The day of the year: among all steps, what takes too long for each time has its turn by it.

@@ -61,7 +61,7 @@ step_packages() { # every package is complete, and is documented without a libfa
     rm -rf "$folder/package"
     # Among all steps, features has seen that each builds by itself.
     [ -z "$EVERYTHING" ] || verified=(--no-verify)
-    cargo package --workspace --exclude loom-fabric-test-support --no-verify --locked --allow-dirty --target-dir "$folder"
+    cargo package --workspace --exclude loom-fabric-test-support --exclude pingpong --no-verify --locked --allow-dirty --target-dir "$folder"
     cargo publish --workspace --dry-run "${verified[@]}" --locked --allow-dirty --target-dir "$folder/publish"
     .ci/packages "$folder/package"
     fails_with "loom-fabric-core: PLANTED is not in the package" .ci/packages --plant "$folder/package"

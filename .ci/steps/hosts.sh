@@ -28,9 +28,9 @@ step_hosts() { # the examples, and one transfer of each kind, between two networ
     local few=(--sizes 1,64,65536,1M --iterations 5)
     while read -r provider; do
         fi_info -p "$provider" >/dev/null 2>&1 || { skip "$provider: not in this libfabric"; continue; }
-        timeout 300 "${at_a[@]}" "$EXAMPLES/pingpong" "${few[@]}" --provider "$provider" --node 10.77.0.1 --listen 10.77.0.1:47601 &
+        timeout 300 "${at_a[@]}" "$COMMAND" pingpong "${few[@]}" --provider "$provider" --node 10.77.0.1 --listen 10.77.0.1:47601 &
         server=$!
-        timeout 300 "${at_b[@]}" "$EXAMPLES/pingpong" "${few[@]}" --provider "$provider" --node 10.77.0.2 --connect 10.77.0.1:47601 ||
+        timeout 300 "${at_b[@]}" "$COMMAND" pingpong "${few[@]}" --provider "$provider" --node 10.77.0.2 --connect 10.77.0.1:47601 ||
             die "between two hosts over $provider"
         wait "$server" || die "the listening host over $provider"
         played=$((played + 1))
@@ -70,7 +70,7 @@ PAIRS
     fails_with "else arrives than was sent: $kind" env LOOM_FLIPS="$kind" timeout 300 "${kinds[@]}peers::tcp"
     # Without the cable nothing arrives.
     ip -n "$name-b" link set "veth-b$BASHPID" down
-    fails_with "cannot connect to 10.77.0.1:47602" timeout 30 "${at_b[@]}" "$EXAMPLES/pingpong" \
+    fails_with "cannot connect to 10.77.0.1:47602" timeout 30 "${at_b[@]}" "$COMMAND" pingpong \
         --provider 'tcp;ofi_rxm' --node 10.77.0.2 --connect 10.77.0.1:47602 --timeout 1
 }
 

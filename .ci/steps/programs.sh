@@ -98,23 +98,29 @@ PAIRS
     wait "$careless" || true
 }
 
-step_pingpong() { # the example, in one process and between two
+step_pingpong() { # the example, and `loom pingpong`, in one process and between two
     libfabric
     packages python3
     examples_and_command
-    local program=$EXAMPLES/pingpong provider server
+    local program=("$COMMAND" pingpong) provider server built
     local few=(--sizes 1,64,65536 --iterations 200)
-    "$program" "${few[@]}" --json | python3 -m json.tool >/dev/null
-    "$program" "${few[@]}" --threads 1
+    for provider in '' shm 'tcp;ofi_rxm'; do
+        timeout 120 "$PINGPONG" ${provider:+"$provider"}
+    done
+    # The first program of the README is built from few packages.
+    built=$(cargo tree --locked -p pingpong -e normal,build --prefix none --no-dedupe | sort -u | wc -l)
+    [ "$built" -le 20 ] || die "pingpong is built from $built packages"
+    "${program[@]}" "${few[@]}" --json | python3 -m json.tool >/dev/null
+    "${program[@]}" "${few[@]}" --threads 1
     for provider in shm 'tcp;ofi_rxm'; do
-        "$program" "${few[@]}" --provider "$provider"
-        timeout 60 "$program" "${few[@]}" --provider "$provider" --listen 127.0.0.1:47601 &
+        "${program[@]}" "${few[@]}" --provider "$provider"
+        timeout 60 "${program[@]}" "${few[@]}" --provider "$provider" --listen 127.0.0.1:47601 &
         server=$!
-        timeout 60 "$program" "${few[@]}" --provider "$provider" --connect 127.0.0.1:47601
+        timeout 60 "${program[@]}" "${few[@]}" --provider "$provider" --connect 127.0.0.1:47601
         wait "$server" || die "the listening side over $provider"
     done
-    fails_with "unexpected argument '--no-such-option'" "$program" --no-such-option
-    fails_with "cannot connect to 127.0.0.1:47602" timeout 30 "$program" --provider shm --connect 127.0.0.1:47602 --timeout 1
+    fails_with "unexpected argument '--no-such-option'" "${program[@]}" --no-such-option
+    fails_with "cannot connect to 127.0.0.1:47602" timeout 30 "${program[@]}" --provider shm --connect 127.0.0.1:47602 --timeout 1
 }
 
 # Waits until a program listens at a port.
@@ -134,7 +140,7 @@ step_examples() { # the deployment in one block, the busy-polled runtime, frames
     "$EXAMPLES/embedded_runtime" --seconds 1
     "$EXAMPLES/framed"
     timeout 60 "$EXAMPLES/framed" shm
-    timeout 60 "$EXAMPLES/framed" 'tcp;ofi_rxm' 127.0.0.1
+    timeout 60 "$EXAMPLES/framed" 'tcp;ofi_rxm'
     for provider in shm 'tcp;ofi_rxm'; do
         timeout 60 "$EXAMPLES/arena" --provider "$provider"
         timeout 60 "$EXAMPLES/embedded_runtime" --seconds 1 --provider "$provider"

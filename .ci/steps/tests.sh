@@ -60,8 +60,9 @@ step_strict() { # the examples and the programs of the documentation over a stri
         "$EXAMPLES/framed"
         "$EXAMPLES/arena"
         "$EXAMPLES/embedded_runtime" --seconds 1
-        "$EXAMPLES/pingpong" --sizes 1,64,65536 --iterations 200
-        "$EXAMPLES/pingpong" --sizes 1,64,65536 --iterations 200 --threads 1
+        timeout 120 "$PINGPONG"
+        "$COMMAND" pingpong --sizes 1,64,65536 --iterations 200
+        "$COMMAND" pingpong --sizes 1,64,65536 --iterations 200 --threads 1
         timeout 120 "$EXAMPLES/echo_server" --self-test --transport soft --peers 50
         timeout 60 "$EXAMPLES/kv" demo
     )

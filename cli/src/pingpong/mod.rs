@@ -137,7 +137,10 @@ impl Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let setup = arguments.setup()?;
     let interrupted = signals::watch()?;
-    let mut table = Table::new(arguments.json);
+    if setup.place == Place::TwoThreads && setup.cores().is_none() {
+        eprintln!("loom: warning: both threads run on one processor: the times are those of its scheduler");
+    }
+    let mut table = Table::new(arguments.json, setup.cores());
     let played = match arguments.transport()? {
         Transport::Soft => play::over_soft(&setup, &interrupted, &mut table),
         Transport::Libfabric => play::over_libfabric(&setup, &interrupted, &mut table),

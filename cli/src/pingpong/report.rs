@@ -15,15 +15,17 @@ pub(crate) struct Table {
     transport: String,
     provider: String,
     place: &'static str,
+    /// The processors of two threads.
+    cores: Option<[usize; 2]>,
     progress: Progress,
     last: Option<Op>,
     rows: Vec<Row>,
 }
 
 impl Table {
-    pub(crate) fn new(json: bool) -> Self {
+    pub(crate) fn new(json: bool, cores: Option<[usize; 2]>) -> Self {
         let (transport, provider) = (String::new(), String::new());
-        Table { json, transport, provider, place: "", progress: Progress::new(), last: None, rows: Vec::new() }
+        Table { json, transport, provider, place: "", cores, progress: Progress::new(), last: None, rows: Vec::new() }
     }
 
     pub(crate) fn clear_progress(&self) {
@@ -53,6 +55,7 @@ impl Table {
             "transport": self.transport,
             "provider": self.provider,
             "place": self.place,
+            "processors": self.cores,
             "interrupted": interrupted,
             "warning": warning,
             "results": results,
@@ -88,7 +91,11 @@ impl Report for Table {
         if !self.json {
             let mut out = io::stdout().lock();
             if self.rows.is_empty() {
-                writeln!(out, "loom pingpong: {}, provider {}, {}", self.transport, self.provider, self.place)?;
+                write!(out, "loom pingpong: {}, provider {}, {}", self.transport, self.provider, self.place)?;
+                match self.cores {
+                    Some([one, other]) => writeln!(out, " on the processors {one} and {other}")?,
+                    None => writeln!(out)?,
+                }
                 writeln!(
                     out,
                     "Half round trips; bandwidth is the size by the median. In `verified` rounds every byte was checked."

@@ -8,12 +8,14 @@
 //! | `side`, `hold` | one side of a ping-pong: what it posts, and what it does with completions; where its buffers are |
 //! | `flow` | one side of messages that follow each other |
 //! | `game`, `bout`, `row` | verification, warm-up, measurement; what both sides know of them; what came out |
+//! | `cores` | two processors for two threads |
 //! | `payload` | buffers, and the pattern in them |
 //! | `session`, `link`, `bootstrap`, `frame` | waiting; talking to the other side through a channel or TCP |
 
 #[cfg_attr(not(feature = "libfabric"), allow(dead_code, reason = "two processes need libfabric"))]
 pub(crate) mod bootstrap;
 mod bout;
+mod cores;
 mod flow;
 mod frame;
 mod game;

@@ -18,7 +18,7 @@ use crate::play::payload::{Buffer, Buffers, Memory, Role};
 use crate::play::session::Session;
 use crate::play::setup::{Op, Report, Setup};
 use crate::play::side::{Exposed, Side};
-use crate::play::{flow, game};
+use crate::play::{cores, flow, game};
 
 /// One send or write and one receive of a round are in flight at a time, and a window of messages that follow each other; the
 /// rest is room.
@@ -66,6 +66,8 @@ fn play_across<T: Transport>(
     let opened = Opened::open(domain, &av, role, setup)?;
     session.begin("exchanging addresses".into());
     let card = session.swap(&opened.card()?, || opened.progress())?;
+    // Threads that the provider has started may use all processors.
+    let _bound = session.core().and_then(cores::bind);
     game::play(&mut [opened.meet(&card)?], setup, session, report)
 }
 
@@ -77,9 +79,11 @@ pub(crate) fn in_two_threads(
     responder: impl FnOnce(Session) -> Result<(), Failure> + Send,
 ) -> Result<(), Failure> {
     let (link, other_link) = Link::between_threads();
+    let [core, other_core] = setup.cores().map_or([None; 2], |cores| cores.map(Some));
     thread::scope(|scope| {
-        let other = scope.spawn(move || responder(Session::new(other_link, setup.timeout, interrupted)));
-        let one = initiator(Session::new(link, setup.timeout, interrupted));
+        let other =
+            scope.spawn(move || responder(Session::new(other_link, setup.timeout, interrupted).on_core(other_core)));
+        let one = initiator(Session::new(link, setup.timeout, interrupted).on_core(core));
         let other = other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         Failure::of_both(one, other)
     })

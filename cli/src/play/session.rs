@@ -24,6 +24,8 @@ pub(crate) struct Session {
     link: Link,
     timeout: Duration,
     interrupted: Arc<AtomicBool>,
+    /// Processor that the thread is bound to.
+    core: Option<usize>,
     spins: u64,
     /// Polls since something happened.
     idle: u64,
@@ -42,12 +44,22 @@ impl Session {
             link,
             timeout,
             interrupted: Arc::clone(interrupted),
+            core: None,
             spins: if processors > 1 { SPINS } else { 0 },
             idle: 0,
             since: Instant::now(),
             doing: String::new(),
             beats: Arc::default(),
         }
+    }
+
+    /// On a processor of its own.
+    pub(crate) fn on_core(self, core: Option<usize>) -> Self {
+        Session { core, ..self }
+    }
+
+    pub(crate) fn core(&self) -> Option<usize> {
+        self.core
     }
 
     /// Ends the process if this session's thread does not come back from a call.

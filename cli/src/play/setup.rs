@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use loom_core::vocabulary::Caps;
 
 use crate::failure::Failure;
+use crate::play::cores;
 
 pub(crate) const DEFAULT_LISTEN: &str = "127.0.0.1:47593";
 pub(crate) const MAX_ROUNDS: u64 = 10_000_000;
@@ -94,6 +95,11 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
+    /// The processors of two threads.
+    pub(crate) fn cores(&self) -> Option<[usize; 2]> {
+        if self.place == Place::TwoThreads { cores::two() } else { None }
+    }
+
     pub(crate) fn caps(&self) -> Caps {
         self.ops.iter().map(|op| op.caps()).fold(Caps::empty(), Caps::union)
     }

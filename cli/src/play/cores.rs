@@ -1,0 +1,85 @@
+//! Two processors, for two threads that answer each other.
+//!
+//! A scheduler may run both on one processor: half a round trip is then a change of threads, and not a message.
+
+#[cfg(target_os = "linux")]
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// The processors that this thread was allowed to use before it was bound to one. Dropping it allows them again.
+#[cfg(target_os = "linux")]
+pub(crate) struct Bound(CpuSet);
+
+/// Two processors that this process may use: of two cores, if possible.
+#[cfg(target_os = "linux")]
+pub(crate) fn two() -> Option<[usize; 2]> {
+    let allowed = sched_getaffinity(None).ok()?;
+    let mut all = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core));
+    let (first, rest) = (all.next()?, all.collect::<Vec<_>>());
+    let siblings = format!("/sys/devices/system/cpu/cpu{first}/topology/thread_siblings_list");
+    let siblings = std::fs::read_to_string(siblings).unwrap_or_default();
+    let other_core = rest.iter().find(|core| !contains(&siblings, **core));
+    Some([first, *other_core.or(rest.first())?])
+}
+
+/// Binds the calling thread to a processor.
+#[cfg(target_os = "linux")]
+pub(crate) fn bind(core: usize) -> Option<Bound> {
+    let before = sched_getaffinity(None).ok()?;
+    let mut one = CpuSet::new();
+    one.set(core);
+    sched_setaffinity(None, &one).ok()?;
+    Some(Bound(before))
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Bound {
+    fn drop(&mut self) {
+        // The thread stays where it is if that fails.
+        let _ = sched_setaffinity(None, &self.0);
+    }
+}
+
+/// Returns `true` if a list of the kernel has the number: `0-3,8`.
+#[cfg(target_os = "linux")]
+fn contains(list: &str, number: usize) -> bool {
+    list.trim().split(',').any(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        matches!((first.parse(), last.parse()), (Ok(first), Ok(last)) if (first..=last).contains(&number))
+    })
+}
+
+/// Not on this system.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn two() -> Option<[usize; 2]> {
+    None
+}
+
+/// Not on this system.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn bind(_: usize) -> Option<()> {
+    None
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_the_kernel_are_read() {
+        assert!([0, 2, 3, 8].iter().all(|number| contains("0,2-3,8\n", *number)));
+        assert!([1, 4, 7, 9].iter().all(|number| !contains("0,2-3,8\n", *number)));
+        assert!(!contains("", 0));
+    }
+
+    #[test]
+    fn thread_is_bound_until_the_guard_is_dropped() {
+        let Some([first, second]) = two() else { return };
+        assert_ne!(first, second);
+        let before = sched_getaffinity(None).unwrap();
+        let bound = bind(second).unwrap();
+        let allowed = sched_getaffinity(None).unwrap();
+        assert_eq!((allowed.count(), allowed.is_set(second)), (1, true));
+        drop(bound);
+        assert_eq!(sched_getaffinity(None).unwrap(), before);
+    }
+}
