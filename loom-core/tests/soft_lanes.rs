@@ -282,19 +282,58 @@ fn one_is_heard_who_talks_to_more_peers_than_it_has_lanes() {
 #[test]
 fn sends_by_a_lane_fail_when_the_receiver_has_closed() {
     let network = Network::new(ATTR).unwrap();
-    let sender = Node::open(&network);
+    let senders = [0; 3].map(|_| Node::open(&network));
     for round in 0..20 {
         let receiver = Node::open(&network);
-        let to = sender.talk(&receiver);
-        // Of these nobody learns.
-        for number in 0..round % 8 {
-            sender.endpoint.tagged_inject(to, Tag(number), &[1]).unwrap();
+        let peers = senders.each_ref().map(|sender| sender.talk(&receiver));
+        for (sender, to) in senders.iter().zip(peers) {
+            // Of these nobody learns.
+            for number in 0..round % 8 {
+                sender.endpoint.tagged_inject(to, Tag(number), &[1]).unwrap();
+            }
         }
         drop(receiver);
-        assert_eq!(sender.endpoint.tagged_inject(to, Tag(1), &[1]), Err(PostError::Errno(Errno::EHOSTUNREACH)));
-        let key = sender.endpoint.tagged_send(to, Tag(1), vec![1].into()).unwrap();
-        let done = sender.cq.finish(key, Spins(10)).unwrap();
-        assert_eq!(done.result().unwrap_err().errno, Errno::EHOSTUNREACH);
+        for (sender, to) in senders.iter().zip(peers) {
+            assert_eq!(sender.endpoint.tagged_inject(to, Tag(1), &[1]), Err(PostError::Errno(Errno::EHOSTUNREACH)));
+            let key = sender.endpoint.tagged_send(to, Tag(1), vec![1].into()).unwrap();
+            let done = sender.cq.finish(key, Spins(10)).unwrap();
+            assert_eq!(done.result().unwrap_err().errno, Errno::EHOSTUNREACH);
+        }
+    }
+}
+
+/// Each sender has sent a different number of messages. Messages of 120 bytes travel by the inbox.
+#[test]
+fn lanes_keep_their_messages_when_the_lane_of_another_sender_ends() {
+    for leaves in 0..3 {
+        let network = Network::new(ATTR).unwrap();
+        let receiver = Node::open(&network);
+        let mut senders = Vec::new();
+        for number in 0..3 {
+            let sender = Node::open(&network);
+            let to = sender.talk(&receiver);
+            for _ in 0..number {
+                sender.tell(to, 0, &[1], &receiver);
+                assert_eq!(receiver.hear(Tag(0).into()), (vec![1], 0));
+            }
+            senders.push((sender, to));
+        }
+        drop(senders.remove(leaves));
+        receiver.cq.progress().unwrap();
+        let lens = || [8, 30, 120, 8, 120, 8].into_iter().zip(0..);
+        for ((sender, to), tag) in senders.iter().zip(1..) {
+            lens().for_each(|(len, number)| sender.tell(*to, tag, &message(number, len), &receiver));
+        }
+        for ((sender, _), tag) in senders.iter().zip(1..) {
+            let from = receiver.knows(sender);
+            for (len, number) in lens() {
+                let key = receiver.endpoint.tagged_recv(Source::Any, Tag(tag), vec![0; 128].into()).unwrap();
+                let done = receiver.cq.finish(key, Spins(1000)).expect("no message is lost");
+                let transfer = done.result().unwrap();
+                assert_eq!(transfer.source().and_then(|source| receiver.av.peer(source)), Some(from));
+                assert_eq!(done.buf()[..transfer.len()], message(number, len));
+            }
+        }
     }
 }
 

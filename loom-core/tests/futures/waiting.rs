@@ -204,6 +204,26 @@ fn future_of_events_that_is_held_and_not_polled_does_not_hold_up_the_others_for_
     });
 }
 
+/// More often than a future may leave them untaken in a row.
+#[test]
+fn turns_that_find_no_room_for_events_fail_nothing_if_events_are_taken_in_between() {
+    let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
+    let Pair { driver, alice, bob, to_bob, domain, .. } = &pair;
+    let region = Mr::open(domain, vec![0; 8], Access::REMOTE_WRITE).unwrap();
+    let remote = region.remote();
+    let mut received = driver.finish(bob.recv(Source::Any, vec![0; 1]).unwrap());
+    let mut held = pin!(driver.next_event());
+    assert!(poll_once(&mut received).is_pending() && poll_once(&mut held.as_mut()).is_pending());
+    for number in 0..3000 {
+        alice.inject_write_data(*to_bob, &remote, 0, ImmediateData(number), &[1]).unwrap();
+        driver.turn(8);
+        assert!(poll_once(&mut received).is_pending(), "after {number} events");
+        let Some(oldest) = number.checked_sub(PEER_EVENTS as u64) else { continue };
+        let Some(Completion::Remote(event)) = driver.take_event() else { panic!("{oldest} is lost") };
+        assert_eq!(event.data(), Some(ImmediateData(oldest)));
+    }
+}
+
 #[test]
 fn each_event_of_a_peer_goes_to_one_of_those_who_wait() {
     const EVENTS: u64 = 300;

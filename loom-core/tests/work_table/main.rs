@@ -18,6 +18,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..8_usize).prop_map(Step::Cancel),
         1 => proptest::option::of(0..3_usize).prop_map(Step::Flush),
         2 => Just(Step::TakeReturned),
+        2 => (0..8_usize).prop_map(Step::TakeReturnedOf),
     ]
 }
 

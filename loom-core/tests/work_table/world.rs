@@ -26,6 +26,8 @@ pub enum Step {
     Cancel(usize),
     Flush(Option<usize>),
     TakeReturned,
+    /// Of the work that was added so many before.
+    TakeReturnedOf(usize),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -175,6 +177,12 @@ pub fn play(steps: &[Step]) {
                 let expected = (!model.returned.is_empty()).then(|| model.returned.remove(0));
                 assert_eq!(table.take_returned(), expected.map(|number| (keys[number], number)));
                 model.pieces.retain(|piece| Some(piece.number) != expected);
+            }
+            Step::TakeReturnedOf(count) => {
+                let Some((number, key)) = back(count) else { continue };
+                let at = model.returned.iter().position(|returned| *returned == number);
+                assert_eq!(table.take_returned_of(key), at.map(|at| model.returned.remove(at)));
+                model.pieces.retain(|piece| at.is_none() || piece.number != number);
             }
         }
         assert_eq!((table.len(), table.is_empty()), (model.pieces.len(), model.pieces.is_empty()));
