@@ -5,15 +5,15 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use loom_core::atomic::{BaseOp, CompareOp, FetchOp};
+use loom_core::atomic::{BaseOp, CompareOp, Complex, Element, FetchOp, ReadOp};
 use loom_core::objects::av::Av;
 use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::Endpoint;
 use loom_core::objects::mr::{Mr, RemoteRegion};
 use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::vocabulary::{Access, Caps, EndpointAddr};
-use loom_core::{Hints, Peer};
+use loom_core::vocabulary::{Access, Caps, EndpointAddr, Errno};
+use loom_core::{Hints, Peer, Spins};
 
 /// Threads beside the owner's, each with two endpoints.
 const THREADS: u16 = 3;
@@ -133,4 +133,68 @@ fn a_million_compare_swaps_of_threads_endpoints_and_the_owner_lose_none() {
     assert_eq!(usize::try_from(tried), Ok(ALL));
     assert_eq!(swapped, results.iter().sum::<u64>(), "each success has counted once");
     assert!(results.iter().all(|successes| *successes > 0), "everybody takes part: {results:?}");
+}
+
+/// Two endpoints of a queue, of which the first reaches the second.
+fn pair(test: impl FnOnce(&Domain<'static, Soft<'static>>, Ports<'_>)) {
+    let network = Network::new(ATTR).unwrap();
+    let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::ATOMIC, ..Hints::default() };
+    let domain = Domain::open(&network.query(&hints).unwrap()).unwrap();
+    let av = Av::open(&domain, 1).unwrap();
+    let cq = Cq::<_, ()>::open(&domain, CqAttr::new(8)).unwrap();
+    let owner = cq.endpoint(&av).unwrap();
+    let peer = av.insert(&owner.address().unwrap()).unwrap();
+    test(&domain, (&cq, &[(cq.endpoint(&av).unwrap(), peer)]));
+}
+
+/// Memory of the program that begins this number of bytes behind a multiple of 16.
+fn memory(begin: usize) -> &'static mut [u8] {
+    let memory = vec![0; 64].leak();
+    let aligned = memory.as_ptr().align_offset(16);
+    &mut memory[aligned + begin..aligned + begin + 32]
+}
+
+#[test]
+fn atomic_needs_an_aligned_address_wherever_its_region_begins() {
+    pair(|domain, (cq, ends)| {
+        let (endpoint, peer) = &ends[0];
+        let add = domain.query_atomic(FetchOp::<u64>::SUM).unwrap();
+        for begin in 0..16 {
+            let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
+            let region = Mr::open(domain, memory(begin), access).unwrap();
+            // An offset that is not aligned is refused at once.
+            for offset in [0, 8] {
+                let key = endpoint.fetch_value(*peer, &region.remote(), offset, add, 3).unwrap();
+                let value = cq.wait_value(key, Spins(10)).unwrap().unwrap().value::<u64>();
+                let expected = if begin % 8 == 0 { Ok(()) } else { Err(Errno::EINVAL) };
+                assert_eq!(value.map(|_| ()).map_err(|error| error.errno), expected, "{offset} behind {begin}");
+            }
+        }
+    });
+}
+
+/// The processor reads 16 bytes in one step only by an instruction that writes.
+#[test]
+fn memory_that_may_only_be_read_is_read_in_elements_below_16_bytes() {
+    fn read<E: Element>(
+        domain: &Domain<'static, Soft<'static>>,
+        (cq, ends): Ports<'_>,
+        access: Access,
+    ) -> Option<Errno> {
+        let (endpoint, peer) = &ends[0];
+        let region = Mr::open(domain, memory(0), access).unwrap();
+        let op = domain.query_atomic(ReadOp::<E>::READ).unwrap();
+        let key = endpoint.read_value(*peer, &region.remote(), 0, op).unwrap();
+        cq.wait_value(key, Spins(10)).unwrap().unwrap().value::<E>().err().map(|error| error.errno)
+    }
+    pair(|domain, ports| {
+        for access in [Access::REMOTE_READ, Access::REMOTE_READ | Access::REMOTE_WRITE] {
+            let refused = (!access.contains(Access::REMOTE_WRITE)).then_some(Errno::EACCES);
+            assert_eq!(read::<u64>(domain, ports, access), None);
+            assert_eq!(read::<Complex<f32>>(domain, ports, access), None);
+            assert_eq!(read::<u128>(domain, ports, access), refused);
+            assert_eq!(read::<Complex<f64>>(domain, ports, access), refused);
+        }
+        assert_eq!(read::<u64>(domain, ports, Access::REMOTE_WRITE), Some(Errno::EACCES));
+    });
 }

@@ -13,6 +13,9 @@
 #[path = "common/memory.rs"]
 mod memory;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 use loom_core::completion::Completion;
 use loom_core::objects::av::Av;
 use loom_core::objects::counter::{Counter, CounterAttr};
@@ -22,7 +25,7 @@ use loom_core::objects::deferred::{Deferred, DeferredEvent, Work};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Binding, Source};
 use loom_core::soft::{Every, Network, NetworkAttr, Plan};
-use loom_core::vocabulary::Counted;
+use loom_core::vocabulary::{Counted, Errno};
 use memory::Memory;
 
 const STEPS: usize = 1000;
@@ -218,5 +221,39 @@ fn each_completion_is_told_as_that_of_its_work() {
     let third = start();
     assert_eq!(next(), Some(second));
     assert_eq!(next(), Some(third));
+    assert!(deferred.is_empty());
+}
+
+/// A buffer whose post panics, if it is `true`.
+#[derive(Debug)]
+struct Panics(bool);
+
+// SAFETY: no bytes.
+unsafe impl Buffer for Panics {
+    fn lend(&mut self) -> Lent {
+        assert!(!self.0, "as planned");
+        ().lend()
+    }
+}
+impl SourceBuffer for Panics {}
+impl TargetBuffer for Panics {}
+
+#[test]
+fn work_whose_post_panics_is_over_and_the_next_of_its_counter_is_done() {
+    let network = Network::new(NetworkAttr::DEFAULT).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let av = Av::open(&domain, 2).unwrap();
+    let cq = Cq::<_, Panics>::open(&domain, CqAttr::new(8)).unwrap();
+    let count = Counter::open(&domain, CounterAttr::default()).unwrap();
+    let [a, b] = [(); 2].map(|()| cq.endpoint(&av).unwrap());
+    let to_b = av.insert(&b.address().unwrap()).unwrap();
+    let deferred = Deferred::open(&cq, 2).unwrap();
+    let [first, second] =
+        [true, false].map(|panics| deferred.post((&count, 1), &a, Work::send(to_b), Panics(panics)).unwrap());
+    count.add(1).unwrap();
+    catch_unwind(AssertUnwindSafe(|| deferred.poll())).unwrap_err();
+    assert_eq!((deferred.len(), deferred.cancel(first)), (1, Err(Errno::ENOENT)));
+    let mut polls = (0..100).filter_map(|_| deferred.poll().unwrap());
+    assert!(matches!(polls.next(), Some(DeferredEvent::Done(done, _)) if done == second));
     assert!(deferred.is_empty());
 }

@@ -8,9 +8,9 @@ use loom_core::atomic::{CompareOp, Complex, Element, FetchOp};
 use loom_core::error::PostError;
 use loom_core::exposed::Window;
 use loom_core::protocol::{MsgRecv, MsgSend};
-use loom_core::soft::{Every, Network, NetworkAttr, Plan};
+use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 use loom_core::updates::{MESSAGE_LEN, UpdateError, UpdateKey, UpdateServer, Updates};
-use loom_core::{Av, Cq, Deadline, Domain, Errno, OpKey, Spins};
+use loom_core::{Av, Cq, Deadline, Domain, Errno, OpKey, Source, Spins};
 use loom_fabric::loom_core;
 
 use crate::generic::Bytes;
@@ -290,4 +290,113 @@ fn a_client_is_told_when_its_server_is_closed() {
         Err(error) => Err(error),
     };
     assert!(matches!(lost, Err(UpdateError::Lost | UpdateError::Post(PostError::Errno(_)))), "{lost:?}");
+}
+
+/// The bytes of a message that a client or a server has sent, received by an endpoint of the program.
+fn caught(cq: &Cq<'static, Soft<'static>, Bytes>, key: OpKey) -> Bytes {
+    let done = cq.finish(key, LIMIT_SPINS).unwrap();
+    assert_eq!(done.result().unwrap().len(), MESSAGE_LEN);
+    done.into_buf()
+}
+
+#[test]
+fn requests_in_part_and_of_another_form_than_their_operation_change_nothing() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let (cq, (client, to_server), (server, to_client)) = endpoints!(&network.info());
+    // What two clients ask for.
+    let mut updates = Updates::open_in(client.clone(), 0, buffers(), 2, Global).unwrap();
+    let mut requests = Vec::new();
+    for swaps in [false, true] {
+        let key = server.recv(Source::Any, vec![0; MESSAGE_LEN]).unwrap();
+        match swaps {
+            false => updates.fetch(to_server, 0, FetchOp::<u64>::SUM, 1).unwrap(),
+            true => updates.compare(to_server, 0, CompareOp::<u64>::CSWAP, 5, 6).unwrap(),
+        };
+        requests.push(caught(&cq, key));
+    }
+    let memory = words::<2>(5);
+    let mut server = UpdateServer::open_in(server, [to_client], buffers(), 1, Global).unwrap();
+    let mut play = |message: &[u8]| {
+        let answered = client.recv(Source::Any, vec![0; MESSAGE_LEN]).unwrap();
+        let sent = cq.post(message.to_vec(), LIMIT_SPINS, |message| client.send(to_server, message)).unwrap();
+        let (refused, mut done) = (server.refused(), 0);
+        for _ in 0..10 {
+            done += server.progress(&memory[..]).unwrap();
+        }
+        cq.finish(sent, LIMIT_SPINS).unwrap().result().unwrap();
+        client.cancel(answered).unwrap();
+        let answer = cq.finish(answered, LIMIT_SPINS).unwrap();
+        let errno = answer.result().is_ok().then(|| i32::from_ne_bytes(answer.buf()[4..8].try_into().unwrap()));
+        (done, server.refused() - refused, errno)
+    };
+    for request in &requests {
+        for len in [8, 63] {
+            assert_eq!(play(&request[..len]), (0, 1, None), "{len} bytes");
+        }
+        let mut other = request.clone();
+        other[4] ^= 1;
+        assert_eq!(play(&other), (1, 0, Some(Errno::EOPNOTSUPP.as_raw())));
+        // Of a client that there is not.
+        let mut other = request.clone();
+        other[8] = 1;
+        assert_eq!(play(&other), (0, 1, None));
+    }
+    assert!(memory.iter().all(|word| word.load(Ordering::Relaxed) == 5));
+    assert_eq!(requests.iter().map(|request| play(request)).collect::<Vec<_>>(), [(1, 0, Some(0)); 2]);
+    assert_eq!(memory[0].load(Ordering::Relaxed), 6, "the request itself is done: 5 + 1, which is not 5");
+}
+
+#[test]
+fn answers_in_part_and_of_other_clients_and_requests_are_nobodys() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let (cq, (client, to_server), (server, to_client)) = endpoints!(&network.info());
+    let request = server.recv(Source::Any, vec![0; MESSAGE_LEN]).unwrap();
+    let mut updates = Updates::open_in(client, 7, buffers(), 2, Global).unwrap();
+    let key = updates.fetch(to_server, 0, FetchOp::<u64>::SUM, 1).unwrap();
+    // An answer is the request, but for its first word and what was there before.
+    let mut answer = caught(&cq, request);
+    answer[..4].copy_from_slice(&0x4c55_4101_u32.to_ne_bytes());
+    answer[4..8].fill(0);
+    answer[32..40].copy_from_slice(&9_u64.to_ne_bytes());
+    let changed = |at: usize| {
+        let mut other = answer.clone();
+        other[at] ^= 1;
+        other
+    };
+    let mut play = |message: &[u8]| {
+        updates.progress().unwrap();
+        let sent = cq.post(message.to_vec(), LIMIT_SPINS, |message| server.send(to_client, message)).unwrap();
+        let before = updates.wait(key, Spins(20)).unwrap();
+        cq.finish(sent, LIMIT_SPINS).unwrap().result().unwrap();
+        before
+    };
+    for message in [&answer[..8], &answer[..MESSAGE_LEN - 1], &changed(0), &changed(8), &changed(16), &changed(20)] {
+        assert_eq!(play(message), None);
+    }
+    assert_eq!(play(&answer), Some(9));
+}
+
+/// The message waits in the client's buffer until the server receives it.
+#[test]
+fn a_request_that_fails_after_it_was_given_up_leaves_its_place() {
+    let network = Network::new(NetworkAttr { eager_size: 8, ..NetworkAttr::default() }).unwrap();
+    let (_, (client, to_server), (server, _)) = endpoints!(&network.info());
+    let mut updates = Updates::open_in(client, 0, buffers(), 1, Global).unwrap();
+    let first = updates.fetch(to_server, 0, FetchOp::<u64>::SUM, 1).unwrap();
+    assert!(updates.give_up(first));
+    drop(server);
+    updates.progress().unwrap();
+    let second = match updates.fetch(to_server, 0, FetchOp::<u64>::SUM, 1) {
+        Ok(key) => updates.wait(key, LIMIT_SPINS).map(|_| ()),
+        Err(error) => Err(error),
+    };
+    assert!(matches!(second, Err(UpdateError::Lost | UpdateError::Post(PostError::Errno(_)))), "{second:?}");
+    // A request that nobody gives up is lost with its server.
+    let network = Network::new(NetworkAttr { eager_size: 8, ..NetworkAttr::default() }).unwrap();
+    let (_, (client, to_server), (server, _)) = endpoints!(&network.info());
+    let mut updates = Updates::open_in(client, 0, buffers(), 1, Global).unwrap();
+    let key = updates.fetch(to_server, 0, FetchOp::<u64>::SUM, 1).unwrap();
+    assert_eq!(updates.wait(key, Spins(10)), Ok(None), "it is under way");
+    drop(server);
+    assert_eq!(updates.wait(key, LIMIT_SPINS), Err(UpdateError::Lost));
 }

@@ -9,6 +9,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::task::Poll;
 
 use common::{Boxed, Idle, Pair, bounded, next_round, waker};
 use loom_async::clock::ManualClock;
@@ -368,6 +369,23 @@ fn calls_within_tasks_run_the_others_and_lose_no_wake_up() {
     });
     assert_eq!((outer, executor.len()), ('o', 0));
     assert_eq!(*said.borrow(), "aa!a?a");
+}
+
+/// The round within its poll takes the wake-up, and cannot poll the task.
+#[test]
+fn task_that_is_woken_and_runs_a_round_within_its_poll_is_polled_again() {
+    let executor = Rc::new(LocalExecutor::<Boxed<'_>>::new(1).unwrap());
+    let (inner, mut polled) = (executor.clone(), false);
+    let task = std::future::poll_fn(move |cx| {
+        if std::mem::replace(&mut polled, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        assert_eq!(inner.round(&Idle::default()).polled, 0);
+        Poll::Pending
+    });
+    executor.spawn(Box::pin(task)).unwrap();
+    executor.run(&Idle::default());
 }
 
 #[test]

@@ -179,3 +179,33 @@ impl Word for u128 {
         unsafe { Self::update(at, |_| Some(new)) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Word;
+
+    /// Adds 1, and has another one write 9 between the first look and the change.
+    fn interrupted<W: Word + From<u8>>(add: impl Fn(W) -> W) -> (W, W) {
+        let mut word = W::from(5);
+        let at = &raw mut word;
+        let change = |old| {
+            if old == W::from(5) {
+                // SAFETY: a local word, which is reached by this pointer alone.
+                unsafe { W::swap(at, W::from(9)) };
+            }
+            Some(add(old))
+        };
+        // SAFETY: as above.
+        let before = unsafe { W::update(at, change) };
+        (before, word)
+    }
+
+    #[test]
+    fn update_begins_anew_with_the_value_that_was_written_meanwhile() {
+        assert_eq!(interrupted(|word: u8| word + 1), (9, 10));
+        assert_eq!(interrupted(|word: u64| word + 1), (9, 10));
+        if u128::is_atomic() {
+            assert_eq!(interrupted(|word: u128| word + 1), (9, 10));
+        }
+    }
+}

@@ -101,6 +101,23 @@ fn groups_have_their_own_order_also_where_they_have_the_same_members() {
     }
 }
 
+/// The network has the newer group in a place before that of the older one.
+#[test]
+fn members_that_join_two_groups_of_the_same_peers_mean_the_same_by_the_first() {
+    let members = Members::new(2);
+    let set = members.set();
+    let join = |at: usize| members.endpoints[at].join_collective(&set).unwrap();
+    let before = members.join();
+    let first = join(0);
+    drop(before);
+    let second = join(0);
+    let (others_first, others_second) = (join(1), join(1));
+    let sums = [(&first, 1_u8), (&second, 10), (&others_first, 2), (&others_second, 20)];
+    let keys = sums.map(|(group, value)| group.all_reduce_value(ReduceOp::SUM, value).unwrap());
+    let value = |key| members.cq.wait_value(key, LIMIT).unwrap().unwrap().value::<u8>().unwrap();
+    assert_eq!(keys.map(value), [Some(3), Some(30), Some(3), Some(30)]);
+}
+
 #[test]
 fn ranks_are_those_of_the_set_which_need_not_have_every_peer() {
     let members = Members::new(4);
