@@ -324,7 +324,8 @@ fn requests_in_part_and_of_another_form_than_their_operation_change_nothing() {
             done += server.progress(&memory[..]).unwrap();
         }
         cq.finish(sent, LIMIT_SPINS).unwrap().result().unwrap();
-        client.cancel(answered).unwrap();
+        // The answer may be there.
+        let _ = client.cancel(answered);
         let answer = cq.finish(answered, LIMIT_SPINS).unwrap();
         let errno = answer.result().is_ok().then(|| i32::from_ne_bytes(answer.buf()[4..8].try_into().unwrap()));
         (done, server.refused() - refused, errno)

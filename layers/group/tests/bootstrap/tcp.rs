@@ -1,6 +1,6 @@
 //! Ranks over TCP.
 
-use std::io::Write;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
@@ -147,6 +147,25 @@ fn strangers_that_stay_in_large_numbers_do_not_keep_ranks_out() {
         // More than are kept: the oldest are closed. The meeting may end before.
         let strangers: Vec<_> = (0..200).map_while(|_| TcpStream::connect(meeting.attr.rendezvous).ok()).collect();
         drop(strangers);
+    });
+}
+
+/// Rank 0 keeps 128 connections that have not introduced themselves.
+#[test]
+fn oldest_of_the_strangers_are_closed_when_there_are_too_many() {
+    let meeting = Meeting::new(2);
+    let story = Story::new(2);
+    each(0..2, |rank| {
+        let mut strangers: Vec<_> = (0..130 * rank).map(|_| meeting.stranger()).collect();
+        let (oldest, others) = strangers.split_at_mut(2.min(rank as usize * 2));
+        for stranger in oldest {
+            assert_eq!(stranger.read(&mut [0]).unwrap(), 0, "it is closed");
+        }
+        for stranger in others {
+            stranger.set_nonblocking(true).unwrap();
+            assert_eq!(stranger.read(&mut [0]).unwrap_err().kind(), ErrorKind::WouldBlock);
+        }
+        story.play(&mut meeting.join(rank, soon()).unwrap());
     });
 }
 

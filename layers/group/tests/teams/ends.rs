@@ -84,6 +84,32 @@ fn member_that_runs_ahead_waits_for_the_others() {
     });
 }
 
+/// One collective waits for the other member, while this side begins and ends others.
+#[test]
+fn collective_is_not_begun_whose_number_is_far_from_one_under_way() {
+    pair(ATTR.with_at_once(2), |teams| {
+        let (mut first, mut second) = ([0_u64], [7_u64]);
+        let waits = teams[0].broadcast(1, &mut first).unwrap();
+        let alone = (0..300).take_while(|_| match teams[0].broadcast(0, &mut [3_u64]) {
+            Ok(mut run) => run.wait(Spins(50)).is_ok(),
+            Err(error) => {
+                assert_eq!(error, CollectiveError::Busy);
+                false
+            }
+        });
+        assert_eq!(alone.count(), 62);
+        assert!(!teams[0].is_over());
+        finish(vec![waits, teams[1].broadcast(1, &mut second).unwrap()]);
+        for _ in 0..62 {
+            let mut word = [0_u64];
+            finish(vec![teams[1].broadcast(0, &mut word).unwrap()]);
+            assert_eq!(word, [3]);
+        }
+        finish(teams.iter().map(|team| team.barrier().unwrap()).collect());
+        assert_eq!(first, [7]);
+    });
+}
+
 /// Receives that fill the queue would keep sends out.
 #[test]
 fn queue_without_a_place_for_each_packet_is_refused() {
