@@ -10,14 +10,17 @@ import re
 import subprocess
 import sys
 
-# The folders and files of each name of the page.
+# The folders and files of each name of the page. Of two names that fit, a file belongs to the first.
 FOLDERS = {
     "engine": ("loom-core/src/engine/",),
     "objects": ("loom-core/src/objects/", "loom-core/src/handle.rs", "loom-core/src/count.rs"),
     "tagged": ("loom-core/src/tagged/",),
+    "lanes": ("loom-core/src/soft/lane",),
     "soft": ("loom-core/src/soft/",),
+    "updates": ("loom-core/src/updates/",),
     "alloc": ("loom-alloc/src/",),
     "async": ("layers/async/src/",),
+    "group": ("layers/group/src/",),
 }
 REASONS = pathlib.Path(".ci/mutants.reasons")
 PAGE = pathlib.Path("docs/mutants.md")
@@ -29,6 +32,11 @@ def name(mutant, diff):
     # The whole body goes: it is named by its function.
     line = "" if mutant["genre"] == "FnValue" or not lines else lines[0]
     return f"{mutant['file']}: {change}" + (f"\n| {line}" if line else "")
+
+
+def folder_of(key):
+    """The name on the page of a mutant."""
+    return next(folder for folder, places in FOLDERS.items() if key.startswith(places))
 
 
 def outcomes(folder, there):
@@ -70,7 +78,7 @@ def reasons(file=REASONS):
 
 def all_names():
     """The names of all mutants of the tree."""
-    files = [f"--file={place}**" if place.endswith("/") else f"--file={place}" for places in FOLDERS.values() for place in places]
+    files = [f"--file={place}" if place.endswith(".rs") else f"--file={place}**" for places in FOLDERS.values() for place in places]
     listed = subprocess.run(
         ["cargo", "mutants", "--workspace", "--list", "--json", *files],
         check=True,
@@ -130,8 +138,8 @@ def page(found, known):
         share = 100 * cells[2] / cells[1] if cells[1] else 100
         lines.append(f"| {' | '.join([*key, *map(str, cells)])} | {share:.1f} |")
     lines += ["", "## Survivors", "", "No test can see them, or none that is worth its time:"]
-    for folder, places in FOLDERS.items():
-        mine = sorted(key for key in known if key.startswith(places))
+    for folder in FOLDERS:
+        mine = sorted(key for key in known if folder_of(key) == folder)
         if not mine:
             continue
         lines += ["", f"### {folder}", ""]

@@ -287,7 +287,7 @@ fn sends_by_a_lane_fail_when_the_receiver_has_closed() {
         let receiver = Node::open(&network);
         let peers = senders.each_ref().map(|sender| sender.talk(&receiver));
         for (sender, to) in senders.iter().zip(peers) {
-            // Of these nobody learns.
+            // The receiver closes before it receives these.
             for number in 0..round % 8 {
                 sender.endpoint.tagged_inject(to, Tag(number), &[1]).unwrap();
             }

@@ -292,7 +292,7 @@ fn a_client_is_told_when_its_server_is_closed() {
     assert!(matches!(lost, Err(UpdateError::Lost | UpdateError::Post(PostError::Errno(_)))), "{lost:?}");
 }
 
-/// The bytes of a message that a client or a server has sent, received by an endpoint of the program.
+/// Bytes of a message of a client, received by an endpoint of the test.
 fn caught(cq: &Cq<'static, Soft<'static>, Bytes>, key: OpKey) -> Bytes {
     let done = cq.finish(key, LIMIT_SPINS).unwrap();
     assert_eq!(done.result().unwrap().len(), MESSAGE_LEN);
@@ -303,7 +303,7 @@ fn caught(cq: &Cq<'static, Soft<'static>, Bytes>, key: OpKey) -> Bytes {
 fn requests_in_part_and_of_another_form_than_their_operation_change_nothing() {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let (cq, (client, to_server), (server, to_client)) = endpoints!(&network.info());
-    // What two clients ask for.
+    // Two requests as the client encodes them.
     let mut updates = Updates::open_in(client.clone(), 0, buffers(), 2, Global).unwrap();
     let mut requests = Vec::new();
     for swaps in [false, true] {
@@ -324,7 +324,7 @@ fn requests_in_part_and_of_another_form_than_their_operation_change_nothing() {
             done += server.progress(&memory[..]).unwrap();
         }
         cq.finish(sent, LIMIT_SPINS).unwrap().result().unwrap();
-        // The answer may be there.
+        // Fails if the answer has arrived.
         let _ = client.cancel(answered);
         let answer = cq.finish(answered, LIMIT_SPINS).unwrap();
         let errno = answer.result().is_ok().then(|| i32::from_ne_bytes(answer.buf()[4..8].try_into().unwrap()));
@@ -337,7 +337,7 @@ fn requests_in_part_and_of_another_form_than_their_operation_change_nothing() {
         let mut other = request.clone();
         other[4] ^= 1;
         assert_eq!(play(&other), (1, 0, Some(Errno::EOPNOTSUPP.as_raw())));
-        // Of a client that there is not.
+        // The server has no client with number 1.
         let mut other = request.clone();
         other[8] = 1;
         assert_eq!(play(&other), (0, 1, None));
@@ -354,7 +354,7 @@ fn answers_in_part_and_of_other_clients_and_requests_are_nobodys() {
     let request = server.recv(Source::Any, vec![0; MESSAGE_LEN]).unwrap();
     let mut updates = Updates::open_in(client, 7, buffers(), 2, Global).unwrap();
     let key = updates.fetch(to_server, 0, FetchOp::<u64>::SUM, 1).unwrap();
-    // An answer is the request, but for its first word and what was there before.
+    // An answer differs from its request in the first word and the value.
     let mut answer = caught(&cq, request);
     answer[..4].copy_from_slice(&0x4c55_4101_u32.to_ne_bytes());
     answer[4..8].fill(0);
@@ -392,7 +392,7 @@ fn a_request_that_fails_after_it_was_given_up_leaves_its_place() {
         Err(error) => Err(error),
     };
     assert!(matches!(second, Err(UpdateError::Lost | UpdateError::Post(PostError::Errno(_)))), "{second:?}");
-    // A request that nobody gives up is lost with its server.
+    // A request that was not given up is lost with its server.
     let network = Network::new(NetworkAttr { eager_size: 8, ..NetworkAttr::default() }).unwrap();
     let (_, (client, to_server), (server, _)) = endpoints!(&network.info());
     let mut updates = Updates::open_in(client, 0, buffers(), 1, Global).unwrap();

@@ -371,7 +371,7 @@ fn calls_within_tasks_run_the_others_and_lose_no_wake_up() {
     assert_eq!(*said.borrow(), "aa!a?a");
 }
 
-/// The round within its poll takes the wake-up, and cannot poll the task.
+/// The inner round takes the wake-up and cannot poll the task.
 #[test]
 fn task_that_is_woken_and_runs_a_round_within_its_poll_is_polled_again() {
     let executor = Rc::new(LocalExecutor::<Boxed<'_>>::new(1).unwrap());

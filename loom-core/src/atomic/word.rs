@@ -184,7 +184,7 @@ impl Word for u128 {
 mod tests {
     use super::Word;
 
-    /// Adds 1, and has another one write 9 between the first look and the change.
+    /// Updates a word that holds 5. Between the load and the exchange, another writer stores 9.
     fn interrupted<W: Word + From<u8>>(add: impl Fn(W) -> W) -> (W, W) {
         let mut word = W::from(5);
         let at = &raw mut word;
@@ -195,7 +195,7 @@ mod tests {
             }
             Some(add(old))
         };
-        // SAFETY: as above.
+        // SAFETY: a local word, which is reached by this pointer alone.
         let before = unsafe { W::update(at, change) };
         (before, word)
     }

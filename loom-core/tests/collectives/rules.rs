@@ -101,7 +101,7 @@ fn groups_have_their_own_order_also_where_they_have_the_same_members() {
     }
 }
 
-/// The network has the newer group in a place before that of the older one.
+/// The newer group has a slot of the network before the slot of the older group.
 #[test]
 fn members_that_join_two_groups_of_the_same_peers_mean_the_same_by_the_first() {
     let members = Members::new(2);

@@ -82,7 +82,7 @@ fn operation_that_was_given_up_can_be_waited_for_again_by_its_key() {
             alice.inject(*to_bob, &[number]).unwrap();
         }
         while driver.turn(8) > 0 {}
-        // The first, the second or the last is claimed by its key; its slot is used again and given up again.
+        // The first, the second or the last is claimed by its key. Its slot is used and given up again.
         let done = block_on(driver, driver.finish(keys[usize::from(claimed)])).unwrap();
         assert_eq!(done.into_buf(), [claimed]);
         drop(driver.finish(bob.recv(Source::Any, vec![0]).unwrap()));

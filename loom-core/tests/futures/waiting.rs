@@ -204,7 +204,7 @@ fn future_of_events_that_is_held_and_not_polled_does_not_hold_up_the_others_for_
     });
 }
 
-/// More often than a future may leave them untaken in a row.
+/// More turns than a future may leave events untaken in a row.
 #[test]
 fn turns_that_find_no_room_for_events_fail_nothing_if_events_are_taken_in_between() {
     let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);

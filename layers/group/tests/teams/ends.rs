@@ -84,7 +84,7 @@ fn member_that_runs_ahead_waits_for_the_others() {
     });
 }
 
-/// One collective waits for the other member, while this side begins and ends others.
+/// One collective waits for the other member while this side completes 62 others.
 #[test]
 fn collective_is_not_begun_whose_number_is_far_from_one_under_way() {
     pair(ATTR.with_at_once(2), |teams| {
