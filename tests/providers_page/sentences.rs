@@ -65,7 +65,10 @@ const FEATURES: &[Feature] = &[
     Feature { name: "ignored bits of tags", refused: &["ignored bits of a tag match anything"] },
     Feature { name: "tags over plain messages", refused: &["tags over plain messages of one peer each"] },
     Feature { name: "immediate data of messages", refused: &["immediate data arrives with the message"] },
-    Feature { name: "sources of messages", refused: &["source is the sender where granted"] },
+    Feature {
+        name: "sources of messages",
+        refused: &["source is the sender where granted", "late messages of a removed peer name no later one"],
+    },
     Feature {
         name: "directed receives",
         refused: &["directed receive takes one peer or is refused", "directed receives stand in line with the others"],
