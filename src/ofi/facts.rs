@@ -186,6 +186,9 @@ bitflags! {
     }
 }
 
+// Each fact has a bit of its own.
+const _: () = assert!(Facts::all().bits().count_ones() as usize == <Facts as bitflags::Flags>::FLAGS.len());
+
 /// A provider in one version: its name, as infos have it, and the version of the library and of the provider, as
 /// `fi_version` and infos (`fabric_attr->prov_version`) say it. A provider that was loaded from elsewhere has a version of its
 /// own; of a layered one (`tcp;ofi_rxm`) the upper layer's is said, so that a lower one from elsewhere is not noticed.

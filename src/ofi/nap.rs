@@ -139,24 +139,24 @@ mod tests {
     #[test]
     fn mark_and_name_share_a_word() {
         let mut object = sys::fid { fclass: 0, context: ptr::null_mut(), ops: ptr::null_mut() };
-        let (fid, raw) = (NonNull::from(&mut object), Raw::opened(NonNull::from(&mut object)));
+        let fid = NonNull::from(&mut object);
+        let raw = Raw::opened(fid);
+        // SAFETY: an object of the test's own, which nothing else uses.
+        let named = || name(unsafe { (*fid.as_ptr()).context });
+        // SAFETY: an object of the test's own.
+        let is_marked = || unsafe { is_deserted(raw) };
         let mut deserts = Deserts::none();
         deserts.add([raw]).unwrap();
         // SAFETY: an object of the test's own.
-        let (before, named) = unsafe {
-            set_name(fid);
-            (is_deserted(raw), (*fid.as_ptr()).context)
-        };
-        assert!(!before);
-        assert_eq!(name(named), fid.as_ptr().cast_const());
-        // SAFETY: as above.
-        let (after, marked) = unsafe {
-            deserts.mark();
-            set_name(fid);
-            (is_deserted(raw), (*fid.as_ptr()).context)
-        };
-        assert!(after, "a name leaves the mark");
-        assert_eq!(name(marked), fid.as_ptr().cast_const(), "a mark leaves the name");
+        unsafe { set_name(fid) };
+        assert!(!is_marked());
+        assert_eq!(named(), fid.as_ptr().cast_const());
+        // SAFETY: an object of the test's own.
+        unsafe { deserts.mark() };
+        // SAFETY: an object of the test's own.
+        unsafe { set_name(fid) };
+        assert!(is_marked(), "a name leaves the mark");
+        assert_eq!(named(), fid.as_ptr().cast_const(), "a mark leaves the name");
         assert_eq!(deserts.add([raw; 8]), Err(Errno::EINVAL));
     }
 

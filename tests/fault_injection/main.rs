@@ -22,7 +22,7 @@ use loom_core::soft::Soft;
 use support::behaviours::needs::{self, Behaviour};
 use support::behaviours::{
     addresses, atomics, cached, counters, futures, groups, leases, lifecycle, messages, multi, peek, pieces, regions,
-    registered, rma, sleeping, tagged_multi, tags, threads, unsignaled, waiting,
+    registered, rma, sleeping, tagged_multi, tags, threads, truncated, unsignaled, waiting,
 };
 
 #[global_allocator]

@@ -21,7 +21,7 @@ const DIRECTED_FIRST: &str =
     "it goes before older ones of anybody's messages (`…-directed-receive-goes-before-older-ones`)";
 
 /// Not run: they would fail, or never end. In brackets, the name under which `tests/faults/faults.c` shows the same in C.
-const FAULTS: [Fault; 14] = [
+const FAULTS: [Fault; 11] = [
     Fault { provider: "shm", behaviour: LINE, since: 2, what: DIRECTED_FIRST },
     Fault { provider: "sm2", behaviour: LINE, since: 2, what: DIRECTED_FIRST },
     Fault { provider: "tcp;ofi_rxm", behaviour: LINE, since: 2, what: DIRECTED_FIRST },

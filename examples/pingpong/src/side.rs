@@ -169,7 +169,8 @@ impl<T: Transport + 'static> Side<T> {
 
 /// Bytes that depend on the round and on the sender.
 fn fill(bytes: &mut [u8], round: usize, begins: bool) {
-    let mut next = round as u8 ^ if begins { 0x5a } else { 0 };
+    let [low, ..] = round.to_le_bytes();
+    let mut next = low ^ if begins { 0x5a } else { 0 };
     for byte in bytes {
         *byte = next;
         next = next.wrapping_mul(5).wrapping_add(17);

@@ -63,7 +63,7 @@ pub(super) struct Room {
 
 /// The addresses of a vector.
 #[derive(Debug)]
-pub(super) struct Addresses {
+pub(in crate::objects) struct Addresses {
     pub(super) table: AddressTable<'static>,
     removed: Removed,
     room: Option<Room>,
@@ -121,8 +121,8 @@ impl Addresses {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
+    use core::net::SocketAddr;
     use std::boxed::Box;
-    use std::net::SocketAddr;
 
     use super::*;
     use crate::engine::address_table::{AddressTableAttr, AddressTableMemory};
