@@ -266,7 +266,7 @@ mod tests {
         });
         assert_eq!(read(&notices, 0), (Read::UpTo(4 * NOTICE), [(1, 11), (2, 12), (3, 13), (4, 14)].into()));
         let unwinds =
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| notices.give_what(|| panic!("happens"))));
+            std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| notices.give_what(|| panic!("happens"))));
         assert!(unwinds.is_err() && notices.is_at(4 * NOTICE));
     }
 
