@@ -4,6 +4,7 @@
 
 use support::report;
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Arguments;
@@ -16,7 +17,7 @@ use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::objects::domain::Domain;
 use loom_core::objects::endpoint::{Binding, CollectiveGroup, Endpoint};
 use loom_core::objects::info::{Hints, Info};
-use loom_core::vocabulary::{Caps, Errno};
+use loom_core::vocabulary::{Caps, EndpointAddr, Errno};
 use loom_core::{Done, OpKey};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi, library_version};
@@ -147,6 +148,26 @@ fn barriers_end() {
             assert!(members.cq.wait_value(key, until()).unwrap().unwrap().result().is_ok());
         }
     });
+}
+
+fn a_removed_member_stays_in_its_groups() {
+    let members = Members::new(2);
+    let groups = members.join();
+    let removed = members.av.find(&members.endpoints[1].address().unwrap()).unwrap();
+    assert!(members.av.remove(removed));
+    // Addresses of no endpoint: more than a vector gives places of removed peers to.
+    for port in 1..100 {
+        let address: EndpointAddr = SocketAddr::from(([127, 0, 0, 2], port)).into();
+        if let Ok(peer) = members.av.insert(&address) {
+            assert!(members.av.remove(peer));
+        }
+    }
+    for _ in 0..3 {
+        let keys: Vec<_> = groups.iter().map(|group| members.cq.retry(until(), || group.barrier()).unwrap()).collect();
+        for key in keys {
+            members.cq.finish_value(key, until()).unwrap().result().unwrap();
+        }
+    }
 }
 
 fn every_member_has_what_is_broadcast() {
@@ -498,6 +519,7 @@ fn cases() -> report::Cases {
             an_endpoint_asks_for_no_collectives_that_its_domain_lacks,
         ),
         ("barriers_end", barriers_end),
+        ("a_removed_member_stays_in_its_groups", a_removed_member_stays_in_its_groups),
         ("every_member_has_what_is_broadcast", every_member_has_what_is_broadcast),
         ("all_members_have_the_sum", all_members_have_the_sum),
         ("all_members_have_the_greatest_value", all_members_have_the_greatest_value),

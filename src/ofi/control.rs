@@ -13,7 +13,7 @@ use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr, Errno, FabricAddr
 use super::call::{done, entry, errno};
 use super::facts::Facts;
 use super::info::RawInfo;
-use super::level::Handle;
+use super::level::{Handle, Level};
 use super::nap;
 use super::neighbours::{self, Group};
 use super::process::{self, Raw};
@@ -58,7 +58,7 @@ pub struct Domain<L> {
     takes_strings_in_place: bool,
     /// The handling of removed peers.
     removal: Removal,
-    /// Whether receives have a last piece for the rest of messages that are too long.
+    /// Whether receives of its adopted endpoints have a last piece for the rest of messages that are too long.
     overruns: bool,
 }
 
@@ -88,14 +88,18 @@ impl<L> Fabric<L> {
 
 impl<L> Domain<L> {
     /// A domain of this fabric that was opened with this info.
-    pub(super) fn of(raw: Raw<sys::fid_domain>, fabric: &Fabric<L>, info: &RawInfo) -> Self {
+    pub(super) fn of(raw: Raw<sys::fid_domain>, fabric: &Fabric<L>, info: &RawInfo) -> Self
+    where
+        L: Level,
+    {
         let facts = Facts::of(info);
         let addr_format = AddressFormat::from_raw(info.fields().addr_format);
         Domain {
             fid: Handle::new(raw),
             fabric: Handle::new(fabric.0.raw()),
             addr_format,
-            removal: Removal::of(facts, info, addr_format),
+            removal: Removal::of::<L>(facts, info, addr_format),
+            overruns: quirks::overruns(info),
             facts,
             group: quirks::may_share_memory(facts, info).then(|| Group::of(facts)),
             sleeps: quirks::sleeps(facts, info),
@@ -104,7 +108,6 @@ impl<L> Domain<L> {
             has_contexts: quirks::has_contexts(facts, info),
             reads_atomically: quirks::reads_atomically(info),
             takes_strings_in_place: quirks::takes_strings_in_place(info),
-            overruns: quirks::overruns(info),
         }
     }
 
@@ -123,7 +126,6 @@ impl<L> Domain<L> {
         self.addr_format
     }
 
-    /// Whether receives have a last piece for the rest of messages that are too long.
     pub(super) const fn overruns(&self) -> bool {
         self.overruns
     }
@@ -278,7 +280,7 @@ pub(super) unsafe fn fabric_close<L>(fabric: &Fabric<L>) -> Result<(), Errno> {
     unsafe { close(fabric.0.fid()) }
 }
 
-pub(super) unsafe fn domain_open<L>(fabric: &Fabric<L>, info: &RawInfo) -> Result<Domain<L>, Errno> {
+pub(super) unsafe fn domain_open<L: Level>(fabric: &Fabric<L>, info: &RawInfo) -> Result<Domain<L>, Errno> {
     let raw_fabric = fabric.0.raw();
     let open = entry!(raw_fabric, ops => domain)?;
     let mut raw = ptr::null_mut();

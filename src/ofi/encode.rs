@@ -64,7 +64,7 @@ pub(super) fn rx(raw: &mut sys::fi_rx_attr, hints: &RxAttributes) {
         raw.total_buffered_recv = hints.total_buffered_recv;
     }
     raw.size = hints.size;
-    raw.iov_limit = hints.iov_limit;
+    // `iov_limit` is compared afterwards: providers grant no more than the hint, of which the last piece would be one.
 }
 
 pub(super) fn domain(raw: &mut sys::fi_domain_attr, hints: &DomainAttributes, threading: Threading) {

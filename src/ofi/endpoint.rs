@@ -24,7 +24,7 @@ use super::neighbours::Group;
 use super::option::endpoint_set_option;
 use super::process::Raw;
 use super::queue::Cq;
-use super::quirks::{TakesOptions, are_named_by_processes, counts_writes, names_by_process, takes_options};
+use super::quirks::{TakesOptions, are_named_by_processes, counts_writes, names_by_process, overruns, takes_options};
 use super::sys;
 use super::transport::Ofi;
 use super::turn::Turn;
@@ -53,7 +53,13 @@ pub struct Endpoint<L> {
 
 impl<L> Endpoint<L> {
     /// Of this domain, in no group.
-    pub(super) fn of(domain: &Domain<L>, raw: Raw<sys::fid_ep>, closable: Closable, selective: bool) -> Self {
+    pub(super) fn of(
+        domain: &Domain<L>,
+        overruns: bool,
+        raw: Raw<sys::fid_ep>,
+        closable: Closable,
+        selective: bool,
+    ) -> Self {
         Endpoint {
             fid: Handle::new(raw),
             addr_format: domain.addr_format(),
@@ -61,7 +67,7 @@ impl<L> Endpoint<L> {
             shuts_down: domain.facts().contains(Facts::SHUTS_DOWN),
             groups: Groups::none(),
             selective,
-            overruns: domain.overruns(),
+            overruns,
             writes: None,
             collectives: None,
             deserts: Deserts::none(),
@@ -265,7 +271,7 @@ pub(super) unsafe fn open_shared_rx<L>(
         shuts_down: false,
         groups: Groups::none(),
         selective: false,
-        overruns: domain.overruns(),
+        overruns: overruns(info),
         writes: None,
         collectives: None,
         deserts: Deserts::none(),
@@ -293,18 +299,18 @@ unsafe fn open_bound<L>(
     // SAFETY: the domain is open (C1); the info is read only; `raw` is where the endpoint goes.
     let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let closable = Closable::of(domain.facts(), info, group);
-    let mut endpoint = Endpoint::of(domain, opened(code, raw)?, closable, bound.selective);
+    let mut endpoint = Endpoint::of(domain, overruns(info), opened(code, raw)?, closable, bound.selective);
     opened_it();
     let counted = bound.counters.iter().any(|(counted, _)| counted.contains(Counted::WRITE));
     let enabled = (|| {
+        if counts_writes(info) && !counted {
+            // SAFETY: the domain is open (C1).
+            endpoint.writes = Some(unsafe { counter::open(domain, CounterAttr::default()) }?);
+        }
         if domain.sleeps() && !domain.facts().contains(Facts::SLEEPS_AFTER_CLOSE) {
             let (tx, rx) = bound.queues;
             endpoint.deserts.add([tx, rx].map(Cq::fid))?;
             endpoint.deserts.add(bound.counters.iter().map(|(_, counter)| counter.fid()))?;
-        }
-        if counts_writes(info) && !counted {
-            // SAFETY: the domain is open (C1).
-            endpoint.writes = Some(unsafe { counter::open(domain, CounterAttr::default()) }?);
         }
         // SAFETY: just opened; the others are open (C1).
         unsafe { bind_and_enable(&endpoint, takes_options(domain.facts()), bound) }
@@ -322,7 +328,15 @@ pub(super) unsafe fn adopt<L>(
     selective: bool,
     mut open_it: impl FnMut() -> Result<Raw<sys::fid_ep>, Errno>,
 ) -> Result<Endpoint<L>, EndpointError> {
-    let open = || Ok(Endpoint::of(domain, open_it()?, Closable::of(domain.facts(), info, domain.group()), selective));
+    let open = || {
+        Ok(Endpoint::of(
+            domain,
+            overruns(info),
+            open_it()?,
+            Closable::of(domain.facts(), info, domain.group()),
+            selective,
+        ))
+    };
     // SAFETY: what it opens is open (C1).
     unsafe { in_group(domain, info, open) }
 }

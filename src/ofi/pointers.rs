@@ -222,7 +222,7 @@ impl<L: Level> Endpoint<L> {
     /// [`ScalableEndpoint`](loom_core::objects::endpoint::ScalableEndpoint) see to that.)
     #[must_use]
     pub unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_ep>, selective: bool) -> Self {
-        Self::of(domain, Raw::opened(raw), Closable::ALWAYS, selective)
+        Self::of(domain, domain.overruns(), Raw::opened(raw), Closable::ALWAYS, selective)
     }
 
     /// Adopts the endpoint that `open` opens, and returns with everything bound that it needs and enabled. If it is open already,

@@ -44,7 +44,9 @@ impl Process {
     /// The process that runs. Registers the handler at the first call.
     fn current() -> Self {
         unsafe extern "C" fn in_child() {
-            notice_fork();
+            // Whatever its process id: a child in a namespace of its own may have that of its parent.
+            NUMBER.fetch_add(1, Ordering::Relaxed);
+            ID.store(getpid(), Ordering::Relaxed);
             // SAFETY: a forked child has one thread, which does not hold the locks: calls that hold them do not fork.
             unsafe { turn::release() };
             // SAFETY: as above.

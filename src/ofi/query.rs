@@ -314,6 +314,7 @@ impl<L: Level> Ofi<L> {
         list.retain(|info| {
             info.is_named(hints.provider, hints.fabric, hints.domain)
                 && !quirks::untrue_caps(info).intersects(asked)
+                && info.attributes().rx.iov_limit >= hints.rx_attr.iov_limit
                 && has_keys_and_groups(info, &hints.domain_attr)
         });
         if list.is_empty() {

@@ -130,6 +130,11 @@ pub(super) fn addresses_limit(info: &RawInfo) -> Option<usize> {
     has_layer(info, "shm").then_some(256)
 }
 
+/// Maximum number of addresses that a vector has room for at a time: `sm2` opens no larger one.
+pub(super) fn addresses_at_a_time(info: &RawInfo) -> usize {
+    if has_layer(info, "sm2") { 256 } else { usize::MAX }
+}
+
 /// Whether endpoints of an info can be in multicast groups. An endpoint of `udp` that only sends cannot: it joins no group of the
 /// system's, so that leaving fails, and with it closing (`udp-endpoint-that-only-sends-cannot-leave`).
 pub(super) fn multicasts(facts: Facts, info: &RawInfo) -> bool {

@@ -13,12 +13,13 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use core::ptr;
 
 use loom_core::transport::AvRoom;
-use loom_core::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
+use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr, Errno, FabricAddr, Threading};
 
 use super::call::{done, entry};
 use super::control::{Av, Padded, read_address};
 use super::facts::Facts;
 use super::info::RawInfo;
+use super::level::Level;
 use super::quirks;
 
 /// Maximum number of removed addresses that a vector holds beside those of its capacity, so that their indices do not return at once.
@@ -31,6 +32,8 @@ const RESERVED: FabricAddr = FabricAddr(0);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Removal {
     at_any_time: bool,
+    /// Maximum number of addresses of a vector at a time.
+    most: usize,
     /// The address of the reserved index. It is no host's: 240.0.0.0/4 and 100::/64 are reserved and discarded.
     reserved: Option<SocketAddr>,
     /// Maximum number of addresses in the lifetime of a vector.
@@ -40,18 +43,22 @@ pub(super) struct Removal {
 impl Removal {
     /// No address is removed while an endpoint is open.
     #[cfg(test)]
-    pub(super) const NOT: Self = Removal { at_any_time: false, reserved: None, limit: None };
+    pub(super) const NOT: Self = Removal { at_any_time: false, most: usize::MAX, reserved: None, limit: None };
 
-    pub(super) fn of(facts: Facts, info: &RawInfo, format: AddressFormat) -> Self {
+    /// Addresses are removed beside open endpoints only if one thread has the domain: other threads may have looked up an address that they are about to
+    /// post to. Collective groups send to the addresses that their members had when they joined (`rxm-collective-with-a-removed-member-crashes`).
+    pub(super) fn of<L: Level>(facts: Facts, info: &RawInfo, format: AddressFormat) -> Self {
         let keeps_index = quirks::keeps_index_of_removed(info);
         let reserved = match format {
             AddressFormat::SOCKADDR_IN => Some(IpAddr::V4(Ipv4Addr::new(240, 0, 0, 1))),
             AddressFormat::SOCKADDR_IN6 => Some(IpAddr::V6(Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 1))),
             _ => None,
         };
-        let at_any_time = facts.contains(Facts::REMOVES_PEERS) && (!keeps_index || reserved.is_some());
+        let is_safe = L::THREADING == Threading::DOMAIN && !info.attributes().caps.contains(Caps::COLLECTIVE);
+        let at_any_time = facts.contains(Facts::REMOVES_PEERS) && is_safe && (!keeps_index || reserved.is_some());
         Removal {
             at_any_time,
+            most: quirks::addresses_at_a_time(info),
             reserved: reserved.filter(|_| at_any_time && keeps_index).map(|ip| SocketAddr::new(ip, 1)),
             limit: quirks::addresses_limit(info),
         }
@@ -61,12 +68,17 @@ impl Removal {
         if let Some(limit) = self.limit {
             return AvRoom { places: limit.max(capacity), reused: None, limit: Some(limit) };
         }
-        if !self.at_any_time {
-            return AvRoom::new(capacity);
+        if capacity > self.most {
+            return AvRoom { limit: Some(self.most), ..AvRoom::new(capacity) };
         }
         let reused = capacity.saturating_add(capacity.min(SPARE));
-        // The reserved index, and one for `sockets`, which does not give an index again while its peer's connection is open.
-        AvRoom { places: reused.saturating_add(2), reused: Some(reused), limit: None }
+        // The reserved index, and one for an address that is inserted by its name, and is counted afterwards.
+        let places = reused.saturating_add(2);
+        if self.at_any_time && places <= self.most {
+            AvRoom { places, reused: Some(reused), limit: None }
+        } else {
+            AvRoom::new(capacity)
+        }
     }
 
     /// The number of addresses that a raw vector is opened for.

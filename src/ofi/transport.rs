@@ -24,6 +24,7 @@ use super::counter::{self, Counter};
 use super::endpoint::{self, Endpoint};
 use super::info::RawInfo;
 use super::level::Level;
+use super::nap;
 use super::nic;
 use super::option;
 use super::post;
@@ -303,6 +304,11 @@ unsafe impl<L: Level> Counters for Ofi<L> {
     unsafe fn counter_may_sleep(domain: &Domain<L>, counter: &Counter<L>) -> Result<bool, Errno> {
         // SAFETY: the contract of callers.
         unsafe { counter::may_sleep(domain, counter) }
+    }
+
+    unsafe fn counter_naps(counter: &Counter<L>) -> bool {
+        // SAFETY: the counter is open (C1).
+        unsafe { nap::is_deserted(counter.fid()) }
     }
 }
 

@@ -2282,6 +2282,23 @@ static int collectives_keep_memory(void)
 	return mallinfo2().uordblks - before > 10000 ? THERE : GONE;
 }
 
+/* A member's address is removed after the members have joined. */
+static int collective_with_a_removed_member_crashes(void)
+{
+	struct fi_cq_tagged_entry entry;
+	fi_addr_t group[2];
+	int i;
+
+	join_all(group);
+	NEED(fi_av_remove(av, &addr[1], 1, 0));
+	for (i = 0; i < 2; i++)
+		POST(fi_barrier(ep[i], group[i], &contexts[i]));
+	for (i = 0; i < 2; i++)
+		if (next(&entry, 5) != 1)
+			return THERE;
+	return GONE;
+}
+
 /* Three bytes for two members: chunks of two, and so four. */
 static int broadcast_writes_behind_its_buffer(void)
 {
@@ -2560,6 +2577,7 @@ static const struct {
 	{ "sockets-deferred-work-is-not-flushed", deferred_work_is_not_flushed },
 	{ "rxm-tag-beside-collectives-crashes", tag_beside_collectives_crashes },
 	{ "rxm-collectives-keep-memory", collectives_keep_memory },
+	{ "rxm-collective-with-a-removed-member-crashes", collective_with_a_removed_member_crashes },
 	{ "rxm-broadcast-writes-behind-its-buffer", broadcast_writes_behind_its_buffer },
 	{ "rxm-collective-of-more-than-16-kib-never-ends", collective_of_more_than_16_kib_never_ends },
 	{ "rxm-claim-of-a-buffered-message-never-ends", claim_of_a_buffered_message_never_ends },

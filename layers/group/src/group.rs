@@ -32,9 +32,8 @@ pub(crate) struct Queue {
 pub struct GroupAttr {
     /// The most members that it has at a time.
     pub capacity: usize,
-    /// Number of new addresses that can take the place of others while the group is open, over providers that keep removed addresses as long
-    /// as an endpoint is open: those that are not tested ([`AvAttr::capacity`](loom_core::AvAttr::capacity)). One at least. Over others, members are
-    /// replaced without limit.
+    /// Number of new addresses that can take the place of others while the group is open, if the provider keeps removed addresses as long
+    /// as an endpoint is open ([`AvAttr::capacity`](loom_core::AvAttr::capacity)): one at least. Otherwise members are replaced without limit.
     pub replacements: usize,
 }
 

@@ -154,7 +154,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// into. It takes two places for each peer: that of the receive, then that of the send.
     ///
     /// The queue has to have room for all receives and for one send more, or peers may wait for each other: work beyond that is left in the
-    /// iterator. So has the endpoint, by its number of receives (`rx_attr.size`), which is up to the caller.
+    /// iterator. If completions hold all slots, the summary is empty. So has the endpoint, by its number of receives (`rx_attr.size`), which is up to the caller.
     ///
     /// # Errors
     /// As [`Scope::finish`].

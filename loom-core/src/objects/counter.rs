@@ -395,6 +395,12 @@ impl<T: Transport> Counter<'_, T> {
         unsafe { T::counter_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CounterError::Errno)
     }
 
+    /// Returns `true` if the counter cannot be slept on any more, and is polled once a millisecond.
+    pub(crate) fn naps(&self) -> bool {
+        // SAFETY: the counter is open until its last handle is dropped (C1).
+        unsafe { T::counter_naps(&self.body.raw) }
+    }
+
     /// Whether it was opened on this domain.
     pub(crate) fn is_of(&self, domain: &Handle<'_, DomainInner<T>>) -> bool {
         self.body.domain.is(domain)

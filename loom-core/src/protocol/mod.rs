@@ -136,14 +136,15 @@ impl<B, E: fmt::Debug> fmt::Debug for Outcome<B, E> {
 /// }
 /// ```
 pub trait PostFailure: Error {
-    /// Whether the same post may succeed after [`Completes::progress`].
+    /// Returns `true` if the same post may succeed after [`Completes::progress`].
     fn is_transient(&self) -> bool;
 }
 
 impl PostFailure for PostError {
     #[inline]
     fn is_transient(&self) -> bool {
-        PostError::is_transient(*self)
+        // Progress keeps completions, and frees no slot.
+        PostError::is_transient(*self) && *self != PostError::Kept
     }
 }
 

@@ -108,4 +108,14 @@ pub unsafe trait Counters: Fabrics {
     /// # Safety
     /// The contract of callers; the counter was opened with one, on `domain`.
     unsafe fn counter_may_sleep(domain: &Self::Domain, counter: &Self::Counter) -> Result<bool, Errno>;
+    /// Returns `true` if the counter cannot be slept on any more, because one of its endpoints was closed. Then
+    /// [`counter_wait`](Self::counter_wait) polls once a millisecond, and [`counter_may_sleep`](Self::counter_may_sleep) waits a
+    /// millisecond and returns `false`.
+    ///
+    /// # Safety
+    /// The contract of callers.
+    unsafe fn counter_naps(counter: &Self::Counter) -> bool {
+        let _ = counter;
+        false
+    }
 }

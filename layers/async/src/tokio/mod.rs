@@ -250,8 +250,7 @@ pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<Driving<D>, DriveErro
         })?;
         added.map_err(DriveError::Runtime)?;
     }
-    let nap = (mode != Mode::Busy).then(|| Box::pin(sleep(Duration::ZERO)));
-    Ok(Driving { descriptors, drive, mode, busy: None, nap })
+    Ok(Driving { descriptors, drive, mode, busy: None, nap: None })
 }
 
 /// Drives for as long as a future takes, and returns what it does. The future and the fabric are one task of the runtime.
@@ -335,13 +334,13 @@ impl<D: Sleepable> Driving<D> {
             }
         }
         let Some(time) = self.drive.sleeps_for(cx.waker())? else { return Ok(true) };
-        match &mut self.nap {
-            Some(nap) if time < Duration::MAX => {
-                nap.as_mut().reset(::tokio::time::Instant::now() + time);
-                Ok(nap.as_mut().poll(cx).is_ready())
-            }
-            _ => Ok(false),
+        if time == Duration::MAX {
+            return Ok(false);
         }
+        // Here, so that a runtime needs a timer only for queues that need one.
+        let nap = self.nap.get_or_insert_with(|| Box::pin(sleep(time)));
+        nap.as_mut().reset(::tokio::time::Instant::now() + time);
+        Ok(nap.as_mut().poll(cx).is_ready())
     }
 
     /// Whether the thread spins a while longer.

@@ -42,13 +42,14 @@ pub struct AvAttr {
     /// Number of peers that the vector has room for at a time, at least: a transport may need more places
     /// ([`Av::places`](super::Av::places)).
     ///
-    /// A [removed](super::Av::remove) peer's place returns, with two exceptions, where the provider keeps removed addresses as long as an
+    /// A [removed](super::Av::remove) peer's place returns, with these exceptions, where the provider keeps removed addresses as long as an
     /// endpoint is bound to the vector:
     /// - `shm` takes 256 addresses, whatever the capacity is, in the lifetime of a vector. Endpoints of the process and
     ///   peers that were not inserted and have sent a message may count. A capacity above 256 is refused with
     ///   [`OpenError::TooManyPeers`], an address after the last with
     ///   [`InsertError::TooManyPeers`](super::InsertError::TooManyPeers): close the vector and its endpoints, and open others.
-    /// - Over providers and versions that are not tested, the capacity counts for the lifetime of a vector.
+    /// - Over libfabric, the capacity counts for the lifetime of a vector if threads share the domain (`Ofi<Shared>`), if its info grants
+    ///   [`Caps::COLLECTIVE`](crate::Caps::COLLECTIVE), and over providers and versions that are not tested.
     pub capacity: usize,
     /// How many bytes there are for addresses other than IPv4 sockets, as
     /// [`AddressTableAttr::bytes`] has it; `None` for what addresses of the domain's format are likely to need: 32 for

@@ -320,7 +320,7 @@ impl<T: Transport> Av<'_, T> {
         };
         let range = SymmetricRange::new(first, nodes, services).filter(|_| is_family);
         let range = range.ok_or(InsertError::Errno(Errno::EINVAL))?;
-        if range.len() > self.body.addresses.lock().most() as u64 {
+        if range.len() > self.body.addresses()?.most() as u64 {
             return Err(InsertError::Full);
         }
         let mut rest = range.members();

@@ -155,7 +155,7 @@ impl<T: Transport> Av<'_, T> {
     /// cancelling a receive for the removed peer alone, which would take a later peer's messages.
     ///
     /// Where a provider cannot remove an address while an endpoint is bound to the vector, the place returns only if no
-    /// endpoint is bound ([`AvAttr::capacity`]).
+    /// endpoint is bound ([`AvAttr::capacity`]). The place of a member of a [range](Self::insert_symmetric) returns at once.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {

@@ -247,6 +247,17 @@ unsafe impl<T: Transport> Sleepable for CounterDriver<'_, T> {
         self.will_be_told(waker);
         Ok(self.turn(1) == 0 && self.counter().may_sleep()?)
     }
+
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+        self.will_be_told(waker);
+        if self.turn(1) != 0 {
+            return Ok(None);
+        }
+        if self.counter().naps() {
+            return Ok(Some(NAP));
+        }
+        Ok(self.counter().may_sleep()?.then_some(Duration::MAX))
+    }
 }
 
 // SAFETY: those of the driver behind it, which is borrowed.

@@ -564,12 +564,13 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         // Rule 7 of the op table. The buffer is not to be copied: there may be more than can be injected.
         let flags = flags.difference(OpFlags::INJECT) | OpFlags::COMPLETION;
         let caps = Opened::<T, B>::with_fence(caps(atomic), flags);
-        let address = match self.opened.check(caps, || self.destination(peer), None) {
-            Ok(address) => address,
-            Err(error) => return Err(Rejected { buf, error }),
-        };
+        if let Err(error) = self.opened.granted(caps, None) {
+            return Err(Rejected { buf, error });
+        }
         let (index, kind) = (self.opened.index(), kind(atomic.form).kind());
         self.opened.cq().ops().post_pieces(index, kind, buf, |pieces, context| {
+            // After the buffer's own code (rule 6 of the op table), which may remove the peer.
+            let address = self.destination(peer)?;
             let limit = limits.tx_iov_limit.min(IoVecs::MOST);
             let (all, total) = pieces.get().zip(pieces.total()).ok_or(PostError::TooManyPieces { limit })?;
             let lists = lists(atomic);

@@ -189,7 +189,14 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         Ok(lent.with_range_of(&self.apply_modes(*lent, purpose, Some((context, address)))?))
     }
 
-    /// Checks what can be checked before a buffer is in its slot.
+    /// Checks the capabilities that an operation needs, and its immediate data.
+    #[inline(always)]
+    pub(super) fn granted(&self, caps: Caps, data: Option<ImmediateData>) -> Result<(), PostError> {
+        self.limits.granted(caps)?;
+        self.limits.check_data_width(data)
+    }
+
+    /// Checks an operation without a buffer of the program, and returns the address.
     #[inline(always)]
     pub(super) fn check(
         &self,
@@ -197,8 +204,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         address: impl FnOnce() -> Result<FabricAddr, PostError>,
         data: Option<ImmediateData>,
     ) -> Result<FabricAddr, PostError> {
-        self.limits.granted(caps)?;
-        self.limits.check_data_width(data)?;
+        self.granted(caps, data)?;
         address()
     }
 
@@ -213,13 +219,19 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         data: Option<ImmediateData>,
         buf: B,
     ) -> Result<Posting<'_, T, B>, Rejected<B>> {
-        let address = match self.check(caps, address, data) {
-            Ok(address) => address,
-            Err(error) => return Err(Rejected { buf, error }),
-        };
+        if let Err(error) = self.granted(caps, data) {
+            return Err(Rejected { buf, error });
+        }
         let lending = self.cq().ops().lend(self.index(), purpose.kind(), buf)?;
-        match self.checked(&lending.lent, purpose, (lending.context, address)) {
-            Ok(lent) => Ok(Posting { raw: self.raw(), address, lent, context: lending.context, slot: lending.slot }),
+        // After the buffer's own code (rule 6 of the op table), which may remove the peer.
+        let checked = address().and_then(|address| {
+            let lent = self.checked(&lending.lent, purpose, (lending.context, address))?;
+            Ok((address, lent))
+        });
+        match checked {
+            Ok((address, lent)) => {
+                Ok(Posting { raw: self.raw(), address, lent, context: lending.context, slot: lending.slot })
+            }
             Err(error) => Err(Rejected { buf: self.take_back(lending.slot), error }),
         }
     }
@@ -305,11 +317,12 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         let caps = Self::with_fence(caps, flags);
         // Rule 7 of the op table.
         let flags = flags | OpFlags::COMPLETION;
-        let address = match self.check(caps, address, data) {
-            Ok(address) => address,
-            Err(error) => return Err(Rejected { buf, error }),
-        };
+        if let Err(error) = self.granted(caps, data) {
+            return Err(Rejected { buf, error });
+        }
         self.cq().ops().post_pieces(self.index(), purpose.kind(), buf, |pieces, context| {
+            // After the buffer's own code (rule 6 of the op table), which may remove the peer.
+            let address = address()?;
             let too_many = PostError::TooManyPieces { limit: iov_limit.min(IoVecs::MOST) };
             let pieces_of = pieces.get().ok_or(too_many)?;
             let nothing = [().lend()];

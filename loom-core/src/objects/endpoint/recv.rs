@@ -314,11 +314,12 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         post: impl FnOnce(&T::Endpoint, &Msg<'_>) -> Result<(), Refusal>,
     ) -> Result<OpKey, Rejected<B>> {
         let opened = &self.opened;
-        let address = match opened.check(caps, address, None) {
-            Ok(address) => address,
-            Err(error) => return Err(Rejected { buf, error }),
-        };
+        if let Err(error) = opened.granted(caps, None) {
+            return Err(Rejected { buf, error });
+        }
         opened.cq().ops().post_multi(opened.index(), buf, |lent, context| {
+            // After the buffer's own code (rule 6 of the op table), which may remove the peer.
+            let address = address()?;
             // Its messages are shown where they lie.
             if lent.kind() != HmemIface::SYSTEM {
                 return Err(PostError::DeviceMemory);
