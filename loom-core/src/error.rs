@@ -187,7 +187,7 @@ impl fmt::Display for PostError {
             PostError::BeyondContexts { limit } => {
                 write!(f, "the address vector can tell {limit} receive contexts of a peer apart")
             }
-            PostError::TooLong { limit } => write!(f, "longer than the {limit} bytes that can be transferred"),
+            PostError::TooLong { limit } => write!(f, "longer than the {limit} bytes of one such operation: divide it, or send instead of injecting"),
             PostError::TooManyPieces { limit } => write!(f, "an operation takes one to {limit} ranges of memory"),
             PostError::OutOfBounds => {
                 f.write_str("the range is not within the remote region, or not as long as the buffer")
@@ -394,7 +394,7 @@ impl fmt::Display for OpenError {
             OpenError::OpFlags(flags) => write!(f, "the info asks for default flags that are not served: {flags}"),
             OpenError::NotGranted(caps) => write!(f, "the info, or its domain's, does not grant {caps}"),
             OpenError::InjectSize { limit } => write!(f, "the query asks to inject more than {limit} bytes"),
-            OpenError::TooManyEndpoints => f.write_str("the queue has as many endpoints as it was opened for"),
+            OpenError::TooManyEndpoints => f.write_str("the queue has as many endpoints as it was opened for: raise `CqAttr::endpoints` (over `shm`, closed endpoints count)"),
             OpenError::Limit(attribute) => {
                 write!(f, "as many are open as `{attribute}` allows: raise it, or close one")
             }

@@ -165,10 +165,11 @@ impl QueryError {
 impl fmt::Display for QueryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            QueryError::NoMatch => f.write_str("no provider offers what is asked for"),
+            QueryError::NoMatch => f.write_str("no provider offers what is asked for: `loom info` lists the offers, `FI_LOG_LEVEL=warn` gives the reason"),
             QueryError::UnknownProvider(name) => {
                 write!(f, "libfabric has no provider `{name}`: it has ")?;
-                names::write_providers(f)
+                names::write_providers(f)?;
+                f.write_str(" (a layered one has both names, as in `tcp;ofi_rxm`)")
             }
             QueryError::UnknownNode { node, listen: false } => {
                 write!(f, "the host `{node}` is unknown, or not reached")

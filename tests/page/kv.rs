@@ -76,10 +76,11 @@ async fn get<T: Transport>(
     key: &[u8],
 ) -> Result<Vec<u8>, Error> {
     let Node { driver, endpoint, .. } = node;
-    let reply = driver.post(vec![0; 8], |room| endpoint.recv(Source::Any, room)).await?;
+    // Dropped early, this future gives up the receive.
+    let reply = driver.finish(driver.post(vec![0; 8], |room| endpoint.recv(Source::Any, room)).await?);
     let request = [&region.remote().to_bytes()[..], key].concat();
     driver.run(request, |request| endpoint.send(server, request)).await?.result()?;
-    let (len, transfer) = driver.finish(reply).await?.into_result()?;
+    let (len, transfer) = reply.await?.into_result()?;
     // The server's word, which may be any number.
     let len: [u8; 8] = len[..transfer.len()].try_into().map_err(|_| Error::Invalid("the reply is a length"))?;
     let len = usize::try_from(u64::from_le_bytes(len)).ok().filter(|len| *len <= region.window().len());

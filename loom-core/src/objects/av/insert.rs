@@ -62,12 +62,14 @@ impl From<Errno> for InsertError {
 impl fmt::Display for InsertError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            InsertError::Full => f.write_str("the address vector has no room left"),
+            InsertError::Full => {
+                f.write_str("the address vector has no room left: raise `AvAttr::capacity`, or remove peers")
+            }
             InsertError::OtherProcess => f.write_str(OTHER_PROCESS),
             InsertError::TooManyPeers { limit } => write!(
                 f,
-                "the provider has taken its {limit} addresses of this address vector (AvAttr::capacity), removed ones included: \
-                 open another vector and endpoint"
+                "the provider takes no more addresses into this vector ({limit} in its lifetime), or not this one: open another vector and \
+                 endpoint, or check the address"
             ),
             InsertError::Errno(errno) => write!(f, "the transport refused the address: {errno}"),
         }

@@ -73,7 +73,7 @@ impl fmt::Display for CqError {
             CqError::PiecesOut => f.write_str("the operation's pieces have to be taken and dropped before waiting on"),
             CqError::TimedOut => f.write_str("the deadline has passed, and the operation is still in flight"),
             CqError::NotOpenedFor => f.write_str("the queue was not opened for sleeping on it"),
-            CqError::Driven => f.write_str("the queue is polled by its driver alone"),
+            CqError::Driven => f.write_str("the queue is polled by its driver alone: use the futures of the driver"),
             CqError::Awaited => f.write_str("another future waits for the operation"),
             CqError::CountedFailure => f.write_str("an operation that the counter counts has failed"),
             CqError::OtherProcess => f.write_str(OTHER_PROCESS),
