@@ -208,6 +208,7 @@ const FEATURES: &[Feature] = &[
         name: "sleeping on queues",
         refused: &[
             "sleeping ends when the time is over",
+            "sleeping ends at the deadline whatever wakes it",
             "sleeping ends with a completion",
             "queue is slept on after each of its endpoints was closed",
         ],
