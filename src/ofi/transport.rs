@@ -45,7 +45,7 @@ pub struct Ofi<L: Level>(PhantomData<L>);
 // - P1, P2: closing an endpoint or a region is where the provider stops touching memory (man fi_endpoint, fi_mr);
 // - P3, P4, P6: contexts come from the provider as they were posted; an error entry is reported as an error, whatever it says, and
 //   nothing is reported for a read that gave no entry (`queue`);
-// - P5: lengths are the provider's, which knows what was lent; the rest of a longer message is written to memory that nobody reads (`overrun`);
+// - P5: lengths are the provider's, which knows what was lent; the rest of a longer message goes to memory that is never read (`overrun`);
 // - P7: pointers are kept for posts and for the batch in the memory of `cq_open` only: attributes, addresses and names are
 //   passed in memory of the call;
 // - P8: nothing here panics, and C does not call back;
