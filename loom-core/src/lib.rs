@@ -182,10 +182,10 @@ pub use engine::peer_table::Peer;
 pub use error::{OpenError, PostError, Rejected};
 pub use objects::av::{Av, AvAttr, InsertError};
 pub use objects::counter::{Counter, CounterAttr};
-pub use objects::cq::{Cq, CqAttr, CqError, Piece};
+pub use objects::cq::{Cq, CqAttr, CqError, Driving, Piece};
 #[cfg(feature = "std")]
 pub use objects::deadline::Yielding;
-pub use objects::deadline::{Deadline, Driving, Forever, Spins};
+pub use objects::deadline::{Deadline, Forever, Spins};
 pub use objects::domain::Domain;
 pub use objects::driver::{CqDriver, RunError, Unclaimed};
 pub use objects::endpoint::{Binding, Endpoint, MsgEndpoint, Source, ThePeer};
