@@ -154,7 +154,7 @@ step_examples() { # the deployment in one block, the busy-polled runtime, frames
         timeout 120 "$EXAMPLES/scatter_gather" --rounds 20 --provider "$provider"
         fails_with "has other bytes" timeout 120 "$EXAMPLES/scatter_gather" --rounds 1 --garble --provider "$provider"
     done
-    fails_with "scatter_gather: no provider offers" timeout 60 "$EXAMPLES/scatter_gather" --provider no-such-provider
+    fails_with 'provider `no-such-provider`' timeout 60 "$EXAMPLES/scatter_gather" --provider no-such-provider
     for provider in soft shm 'tcp;ofi_rxm'; do
         timeout 120 "$EXAMPLES/tune_collectives" --longest 4096 --provider "$provider" | grep 'Table {'
     done
@@ -183,7 +183,7 @@ step_examples() { # the deployment in one block, the busy-polled runtime, frames
     done
     rm target/long-value
     fails_with "the block is too small" "$EXAMPLES/arena" --mib 20
-    fails_with "no provider offers what is asked for" "$EXAMPLES/embedded_runtime" --provider no-such-provider
+    fails_with 'provider `no-such-provider`' "$EXAMPLES/embedded_runtime" --provider no-such-provider
 }
 
 step_launchers() { # ranks that the launchers of MPICH 4.0 and 5.0 start exchange bytes through them

@@ -133,10 +133,7 @@ impl Error {
             Error::Post(PostError::NotRegistered) => "wrap the buffer in `Registered`",
             Error::Open(OpenError::OutOfMemory) => "`layout` says how much each object takes",
             Error::Queue(CqError::UnknownKey) => "take a completion from `Cq::poll` or by `Cq::finish`, not by both",
-            Error::Open(OpenError::TooManyEndpoints) => "`CqAttr::endpoints` says how many a queue has places for",
             Error::Queue(CqError::PeerEvents | CqError::PiecesOut) => "call `Cq::poll`",
-            Error::Queue(CqError::Driven) => "wait for a future of its driver",
-            Error::Insert(InsertError::Full) => "`AvAttr` says how many peers there is room for",
             Error::Layout(LayoutError::TooWide { .. }) => "`Info::carries` says so before anything is opened",
             Error::Profile(_) => {
                 "`Hints::of_profile` asks for what the profile says; an info that differs needs another profile"
