@@ -3,8 +3,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 
-use loom_core::vocabulary::AddressFormat;
-use loom_fabric::EndpointAddr;
+use loom_core::vocabulary::{AddressFormat, EndpointAddr};
 
 /// The longest name that either side takes, in bytes.
 const LONGEST_NAME: u32 = 1024;

@@ -33,7 +33,7 @@ use crate::owns::Owns;
 ///     let sum: Result<u64, _> = threads.into_iter().map(|thread| thread.join().expect("no panic")).sum();
 ///     assert_eq!(sum.expect("there is room"), 6);
 /// });
-/// assert_eq!(arena.used(), arena.high_water());
+/// assert!(arena.used() <= arena.high_water());
 /// arena.get_mut().reset();
 /// ```
 pub struct Locked<A>(spin::Mutex<A>);
@@ -174,6 +174,6 @@ mod tests {
         assert!(numbers.iter().zip(0..).all(|(number, expected)| **number == expected));
         assert!(numbers.iter().all(|number| arena.owns(NonNull::from(&**number).cast(), Layout::new::<u64>())));
         assert!(Box::try_new_in([0_u64; 2], &arena).is_err(), "and there is no more");
-        assert_eq!(arena.used(), arena.high_water());
+        assert!(arena.used() <= arena.high_water());
     }
 }

@@ -148,9 +148,17 @@ impl From<Refusal> for PostError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Again => PostError::Again,
-            Refusal::Errno(Errno::OTHER_PROCESS) => PostError::OtherProcess,
-            Refusal::Errno(errno) => PostError::Errno(errno),
+            Refusal::Errno(errno) => PostError::of(errno),
         }
+    }
+}
+
+impl PostError {
+    /// The error of a transport that refused an operation with this number.
+    #[cold]
+    #[inline(never)]
+    const fn of(errno: Errno) -> Self {
+        if errno.as_raw() == Errno::OTHER_PROCESS.as_raw() { PostError::OtherProcess } else { PostError::Errno(errno) }
     }
 }
 

@@ -351,10 +351,10 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// # let network = Network::new(NetworkAttr::default())?;
     /// # let domain = Domain::open(&network.info())?;
     /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ)?;
-    /// // A peer gets three numbers, and makes what it reads from of them.
+    /// // A peer gets these, and makes the region that it reads from of them.
     /// let remote = region.remote();
-    /// let (RemoteAddr(base), len, key) = (remote.base(), remote.len(), region.key());
-    /// assert_eq!(RemoteRegion::new(RemoteAddr(base), len, key), remote);
+    /// let (RemoteAddr(base), len, key, access) = (remote.base(), remote.len(), region.key(), remote.access());
+    /// assert_eq!(RemoteRegion::new(RemoteAddr(base), len, key, access), remote);
     /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
