@@ -3,7 +3,7 @@
 use core::fmt::Write;
 use core::pin::pin;
 
-use loom_alloc::{Arena, StaticArena};
+use loom_alloc::StaticArena;
 use loom_async::LocalExecutor;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::{Access, Av, Cq, CqAttr, CqDriver, Error, Mr, Unclaimed, scope};
