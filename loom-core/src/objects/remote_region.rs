@@ -66,6 +66,14 @@ impl RemoteRegion {
     }
 
     /// Access that the region grants to peers.
+    ///
+    /// ```
+    /// use loom_core::vocabulary::{MemoryKey, RemoteAddr};
+    /// use loom_core::{Access, RemoteRegion};
+    ///
+    /// let region = RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(7), Access::REMOTE_READ);
+    /// assert_eq!(region.access(), Access::REMOTE_READ);
+    /// ```
     #[must_use]
     pub const fn access(&self) -> Access {
         self.access

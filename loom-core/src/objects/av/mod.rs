@@ -150,7 +150,7 @@ impl<T: Transport> Av<'_, T> {
     ///
     /// The peer's place returns to the vector. Places return in the order of the removals, and no earlier than the vector needs
     /// them: it has up to 16 places more than its capacity for this. Until then a message of the removed peer has a
-    /// [source](crate::objects::cq::Transfer::source) that is no peer, whether it came before the removal or comes later. A
+    /// [source](crate::Transfer::source) that is no peer, whether it came before the removal or comes later. A
     /// message that comes after that names no other peer either. Two things must not wait so long: looking up the source of a completion, and
     /// cancelling a receive for the removed peer alone, which would take a later peer's messages.
     ///

@@ -238,6 +238,18 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     }
 
     /// Wait object of the queue: [`WaitObj::FD`] if it can be slept on by a descriptor, [`WaitObj::NONE`] if it is polled.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Cq, Domain, WaitObj};
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
+    /// assert_eq!(cq.wait_obj(), WaitObj::NONE);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub fn wait_obj(&self) -> WaitObj {
         self.body.wait

@@ -264,8 +264,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     }
 
     /// Drives progress and keeps what completes for later: for the loop around a post that is refused as
-    /// [`PostError::Again`](crate::error::PostError::Again). Completions that are kept hold their slots: after
-    /// [`PostError::Kept`](crate::error::PostError::Kept), take them. Returns `true` if anything happened.
+    /// [`PostError::Again`]. Completions that are kept hold their slots: after
+    /// [`PostError::Kept`], take them. Returns `true` if anything happened.
     ///
     /// # Errors
     /// - [`CqError::PeerEvents`] if events of peers have to be taken first
