@@ -159,6 +159,19 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     }
 
     /// Number of slots: the most operations that can be in flight.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Cq, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
+    /// assert_eq!((cq.capacity(), cq.free_slots()), (16, 16));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.body.ops.capacity()
@@ -198,6 +211,19 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     }
 
     /// How many of the provider's events belonged to no operation in flight: late ones of endpoints already closed.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Cq, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
+    /// assert_eq!(cq.strays(), 0, "no endpoint was closed");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[must_use]
     pub fn strays(&self) -> u64 {
         self.body.ops.strays()
