@@ -118,7 +118,7 @@ impl Addresses {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "std"))]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use core::net::SocketAddr;
