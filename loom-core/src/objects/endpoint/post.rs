@@ -224,16 +224,17 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         }
         let lending = self.cq().ops().lend(self.index(), purpose.kind(), buf)?;
         // After the buffer's own code (rule 6 of the op table), which may remove the peer.
-        let checked = address().and_then(|address| {
-            let lent = self.checked(&lending.lent, purpose, (lending.context, address))?;
-            Ok((address, lent))
-        });
-        match checked {
-            Ok((address, lent)) => {
-                Ok(Posting { raw: self.raw(), address, lent, context: lending.context, slot: lending.slot })
-            }
-            Err(error) => Err(Rejected { buf: self.take_back(lending.slot), error }),
-        }
+        let error = match address() {
+            Ok(address) => match self.checked(&lending.lent, purpose, (lending.context, address)) {
+                Ok(lent) => {
+                    let (context, slot) = (lending.context, lending.slot);
+                    return Ok(Posting { raw: self.raw(), address, lent, context, slot });
+                }
+                Err(error) => error,
+            },
+            Err(error) => error,
+        };
+        Err(Rejected { buf: self.take_back(lending.slot), error })
     }
 
     /// The operation is under way, or was refused.
