@@ -289,7 +289,7 @@
 //! - Maps (`FI_AV_MAP`): tables are what every provider has, and what handles of peers are checked by. Libfabric hands out the same
 //!   numbers for both.
 //! - Insertion through event queues (`FI_EVENT`): in 1.17 the events are written inside of the call, by `shm` never; 2 refuses to
-//!   bind vectors but for `sockets`. [`Av::insert_all`](loom_core::objects::av::Av::insert_all) has a result for each address.
+//!   bind vectors but for `sockets`.
 //! - Address vectors that are shared by name: `sockets` alone, whose readers do not notice when the vector grows.
 //! - User ids (`FI_AV_USER_ID`): 2 alone, over `shm`, `tcp;ofi_rxm` and `tcp`; an id stands in completions where the address stood,
 //!   which other calls then take for one. Where there are none, `sockets` and `shm` of 1.17 take the flag all the same.
@@ -342,7 +342,6 @@
 //! | `transport`, `connected`, `signals` | the implementations of the traits, which name all of the above |
 
 mod atomic;
-mod batch;
 mod call;
 mod closing;
 mod collective;

@@ -18,7 +18,6 @@ use loom_core::vocabulary::{
     Attributes, EndpointAddr, Errno, FabricAddr, ImmediateData, MemoryKey, OptionValue, Tag, TagMatch, WaitObj,
 };
 
-use super::batch;
 use super::control::{self, Av, Domain, Fabric};
 use super::counter::{self, Counter};
 use super::endpoint::{self, Endpoint};
@@ -149,11 +148,6 @@ unsafe impl<L: Level> AddressVectors for Ofi<L> {
     unsafe fn av_insert(av: &Av<L>, address: &EndpointAddr) -> Result<FabricAddr, Errno> {
         // SAFETY: the contract of callers.
         unsafe { control::av_insert(av, address) }
-    }
-
-    unsafe fn av_insert_all(av: &Av<L>, addresses: &[EndpointAddr], results: &mut [Result<FabricAddr, Errno>]) {
-        // SAFETY: the contract of callers.
-        unsafe { batch::av_insert_all(av, addresses, results) };
     }
 
     unsafe fn av_insert_service(av: &Av<L>, node: &str, service: Option<&str>) -> Result<FabricAddr, Errno> {

@@ -60,17 +60,6 @@ pub unsafe trait AddressVectors: Fabrics {
     /// # Safety
     /// The contract of callers.
     unsafe fn av_insert(av: &Self::Av, address: &EndpointAddr) -> Result<FabricAddr, Errno>;
-    /// `fi_av_insert` of many addresses: each result is what [`av_insert`](Self::av_insert) says of the address at its place. An
-    /// address that is there twice is the same in both places, and one `av_remove` takes it out.
-    ///
-    /// # Safety
-    /// The contract of callers; there are as many results as addresses.
-    unsafe fn av_insert_all(av: &Self::Av, addresses: &[EndpointAddr], results: &mut [Result<FabricAddr, Errno>]) {
-        for (address, result) in addresses.iter().zip(results) {
-            // SAFETY: the caller's promise.
-            *result = unsafe { Self::av_insert(av, address) };
-        }
-    }
     /// `fi_av_insertsvc`: an address by the name of its node and service, or by its own text.
     ///
     /// # Safety

@@ -2,13 +2,12 @@
 
 #![allow(unsafe_code, reason = "inserts into raw handles")]
 
-use core::array;
 use core::fmt;
 use core::net::SocketAddr;
 
 use super::Av;
 use super::removed::Addresses;
-use crate::engine::address_table::{AddressTable, Full, Inserted, SymmetricRange};
+use crate::engine::address_table::{AddressTable, Full, Inserted, RangePeer, SymmetricRange};
 use crate::engine::peer_table::Peer;
 use crate::error::OTHER_PROCESS;
 use crate::notes::note;
@@ -78,12 +77,6 @@ impl fmt::Display for InsertError {
 
 impl core::error::Error for InsertError {}
 
-/// How many addresses are inserted under one lock, and told of from the stack.
-const BATCH: usize = 32;
-
-/// How many addresses of a range are on the stack at a time: each takes half a KiB.
-const WRITTEN: usize = 8;
-
 impl<T: Transport> Av<'_, T> {
     /// Puts a peer's address into the vector. The same address again is the same peer, however it is written
     /// ([which addresses are the same](crate::engine::address_table)), and the provider is not asked.
@@ -122,7 +115,16 @@ impl<T: Transport> Av<'_, T> {
     /// - `man fi_av`
     #[doc(alias = "fi_av_insert")]
     pub fn insert(&self, address: &EndpointAddr) -> Result<Peer, InsertError> {
-        self.try_insert(address).inspect_err(|error| self.note_refused(address, *error))
+        self.insert_by(address, |table, addr| table.insert_at(addr, address))
+    }
+
+    /// Inserts an address: `insert` puts it into the table at its fabric address.
+    fn insert_by(
+        &self,
+        address: &EndpointAddr,
+        insert: impl Fn(&mut AddressTable<'static>, FabricAddr) -> Result<Inserted, Full>,
+    ) -> Result<Peer, InsertError> {
+        self.try_insert(address, insert).inspect_err(|error| self.note_refused(address, *error))
     }
 
     /// The provider's reasons are its own, and those of loom ([`ProviderQuirks`](crate::transport::ProviderQuirks)): for the log.
@@ -130,17 +132,21 @@ impl<T: Transport> Av<'_, T> {
         note!(debug, "quirk", "address {address} is not inserted on {}: {error}", *self.body.domain);
     }
 
-    fn try_insert(&self, address: &EndpointAddr) -> Result<Peer, InsertError> {
+    fn try_insert(
+        &self,
+        address: &EndpointAddr,
+        insert: impl Fn(&mut AddressTable<'static>, FabricAddr) -> Result<Inserted, Full>,
+    ) -> Result<Peer, InsertError> {
         let mut addresses = self.body.addresses()?;
         if let Some(peer) = addresses.find(address) {
             return Ok(peer);
         }
-        if self.make_room(&mut addresses, 1) == 0 {
+        if !self.make_room(&mut addresses) {
             return Err(InsertError::Full);
         }
         // SAFETY: the vector is open (C1).
         let addr = unsafe { T::av_insert(&self.body.raw, address) }.map_err(|errno| self.refused(errno))?;
-        self.keep(&mut addresses, addr, true, |table| table.insert_at(addr, address))
+        self.keep(&mut addresses, addr, |table| insert(table, addr))
     }
 
     /// The reason of an insertion that the provider has refused.
@@ -151,12 +157,12 @@ impl<T: Transport> Av<'_, T> {
         }
     }
 
-    /// Removes addresses of removed peers from the provider's vector, the oldest first, until `count` others have room. Returns the
-    /// number of addresses that have room, up to `count`.
-    fn make_room(&self, addresses: &mut Addresses, count: usize) -> usize {
-        let count = addresses.room().min(count);
-        while addresses.is_beyond(count) && self.reclaim(addresses) {}
-        count
+    /// Removes addresses of removed peers from the provider's vector, the oldest first, until another address has room. Returns `false`
+    /// if the vector has as many peers as it has room for.
+    fn make_room(&self, addresses: &mut Addresses) -> bool {
+        let has_room = addresses.has_room();
+        while has_room && addresses.is_full() && self.reclaim(addresses) {}
+        has_room
     }
 
     /// Removes the address that was retired first from the provider's vector. Returns `false` if no address is retired.
@@ -168,12 +174,8 @@ impl<T: Transport> Av<'_, T> {
         true
     }
 
-    /// Puts the addresses of many peers into the vector, as [`insert`](Self::insert) does with each, and tells `each`, in their
-    /// order, what has become of them. Returns how many are in.
-    ///
-    /// An address that is refused does not keep the others out. It takes fewer calls of the provider than one for each address,
-    /// where that reads socket addresses. `each` may use the vector. If it panics, some of the addresses that it was not
-    /// told of yet are in the vector, and the rest is not.
+    /// Puts the addresses of many peers into the vector, as [`insert`](Self::insert) does with each. `each` gets the results in the
+    /// order of the addresses, and may use the vector. Returns the number of those that are in.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -197,71 +199,7 @@ impl<T: Transport> Av<'_, T> {
     /// - `man fi_av`
     #[doc(alias = "fi_av_insert")]
     pub fn insert_all(&self, addresses: &[EndpointAddr], mut each: impl FnMut(Result<Peer, InsertError>)) -> usize {
-        let keep_in = |some: &[EndpointAddr]| {
-            self.insert_some(some, &mut each, |table, at, addr| Some(table.insert_at(addr, some.get(at)?)))
-        };
-        addresses.chunks(BATCH).map(keep_in).sum()
-    }
-
-    /// As [`insert_all`](Self::insert_all), of no more than `BATCH`. `keep` puts one of them into the table, by its number and its
-    /// fabric address.
-    fn insert_some(
-        &self,
-        addresses: &[EndpointAddr],
-        each: &mut impl FnMut(Result<Peer, InsertError>),
-        keep: impl Fn(&mut AddressTable<'static>, usize, FabricAddr) -> Option<Result<Inserted, Full>>,
-    ) -> usize {
-        let mut peers = [Err(InsertError::Full); BATCH];
-        let Ok(mut kept) = self.body.addresses() else {
-            addresses.iter().for_each(|_| each(Err(InsertError::OtherProcess)));
-            return 0;
-        };
-        let mut begin = 0;
-        while begin < addresses.len() {
-            // The provider is asked for all that are new up to the next that is there.
-            let new = addresses.iter().skip(begin).take_while(|address| kept.find(address).is_none()).count();
-            let room = self.make_room(&mut kept, new);
-            if new > 0 && room == 0 {
-                // This one is refused.
-                begin += 1;
-                continue;
-            }
-            let new = room;
-            let (Some(run), Some(peers)) = (addresses.get(begin..begin + new), peers.get_mut(begin..)) else { break };
-            let mut found = [Err(Errno::ECANCELED); BATCH];
-            let found = found.get_mut(..new).unwrap_or_default();
-            // SAFETY: the vector is open (C1), and there are as many results as addresses.
-            unsafe { T::av_insert_all(&self.body.raw, run, found) };
-            for (at, (peer, result)) in peers.iter_mut().zip(&*found).enumerate() {
-                *peer = match *result {
-                    Ok(addr) => {
-                        // An address that was there twice is taken out once.
-                        let first = !found.iter().take(at).any(|before| before == result);
-                        self.keep(&mut kept, addr, first, |table| {
-                            keep(table, begin + at, addr).unwrap_or(Err(Full::Places))
-                        })
-                    }
-                    Err(errno) => Err(self.refused(errno)),
-                };
-            }
-            begin += new;
-            // This one is there; or was, and the provider has given its place to one of the new ones.
-            let there = addresses.get(begin).and_then(|address| kept.find(address));
-            if let (Some(there), Some(peer)) = (there, peers.get_mut(new)) {
-                *peer = Ok(there);
-                begin += 1;
-            }
-        }
-        drop(kept);
-        let mut inserted = 0;
-        for (peer, address) in peers.into_iter().zip(addresses) {
-            match peer {
-                Ok(_) => inserted += 1,
-                Err(error) => self.note_refused(address, error),
-            }
-            each(peer);
-        }
-        inserted
+        count_inserted(addresses.iter().map(|address| self.insert(address)), &mut each)
     }
 
     /// Puts peers at consecutive addresses into the vector: `services` ports from that of `first` on, at each of `nodes`
@@ -325,20 +263,10 @@ impl<T: Transport> Av<'_, T> {
         if range.len() > self.body.addresses()?.most() as u64 {
             return Err(InsertError::Full);
         }
-        let mut rest = range.members();
-        let mut inserted = 0;
-        loop {
-            let members: [_; WRITTEN] = array::from_fn(|_| rest.next());
-            let written = members.iter().flatten().count();
-            let some = members.map(|member| EndpointAddr::from(member.map_or(first, |member| member.socket())));
-            let some = some.get(..written).unwrap_or_default();
-            inserted += self.insert_some(some, &mut each, |table, at, addr| {
-                Some(table.insert_member_at(addr, members.get(at)?.as_ref()?))
-            });
-            if written < WRITTEN {
-                return Ok(inserted);
-            }
-        }
+        let insert = |member: RangePeer| {
+            self.insert_by(&member.socket().into(), |table, addr| table.insert_member_at(addr, &member))
+        };
+        Ok(count_inserted(range.members().map(insert), &mut each))
     }
 
     /// Puts a peer into the vector by the name of its node and service, as `10.0.0.1` and `7471`, or by the text of its
@@ -374,7 +302,7 @@ impl<T: Transport> Av<'_, T> {
     fn try_insert_service(&self, node: &str, service: Option<&str>) -> Result<Peer, InsertError> {
         let mut addresses = self.body.addresses()?;
         // The address of a peer needs no room. The provider has room for one address more than the vector counts.
-        let has_room = self.make_room(&mut addresses, 1) > 0;
+        let has_room = self.make_room(&mut addresses);
         // SAFETY: the vector is open (C1).
         let addr =
             unsafe { T::av_insert_service(&self.body.raw, node, service) }.map_err(|errno| self.refused(errno))?;
@@ -395,19 +323,18 @@ impl<T: Transport> Av<'_, T> {
             self.take_back(&addresses, addr);
             return Err(InsertError::Full);
         }
-        self.keep(&mut addresses, addr, true, |table| match &address {
+        self.keep(&mut addresses, addr, |table| match &address {
             Ok(address) => table.insert_at(addr, address),
             Err(_) => table.insert_unnamed_at(addr),
         })
     }
 
     /// Keeps an address to which the provider gave a fabric address, while no other thread changes the vector, as `insert` does. If
-    /// no peer has the fabric address then, the provider need not keep it: it is taken back when it is inserted the `first` time.
+    /// no peer has the fabric address then, it is taken back.
     fn keep(
         &self,
         addresses: &mut Addresses,
         addr: FabricAddr,
-        first: bool,
         insert: impl Fn(&mut AddressTable<'static>) -> Result<Inserted, Full>,
     ) -> Result<Peer, InsertError> {
         let inserted = loop {
@@ -419,7 +346,7 @@ impl<T: Transport> Av<'_, T> {
         };
         let peer = inserted.map(Inserted::peer).map_err(|_| InsertError::Full);
         let is_its = peer.is_ok_and(|peer| self.body.table.addr(peer) == Some(addr));
-        if first && !is_its && self.body.table.peer(addr).is_none() {
+        if !is_its && self.body.table.peer(addr).is_none() {
             self.take_back(addresses, addr);
         }
         peer
@@ -434,4 +361,17 @@ impl<T: Transport> Av<'_, T> {
             let _ = unsafe { T::av_remove(&self.body.raw, addr) };
         }
     }
+}
+
+/// Passes each result on, and counts the peers.
+fn count_inserted(
+    results: impl Iterator<Item = Result<Peer, InsertError>>,
+    each: &mut impl FnMut(Result<Peer, InsertError>),
+) -> usize {
+    let mut inserted = 0;
+    for result in results {
+        inserted += usize::from(result.is_ok());
+        each(result);
+    }
+    inserted
 }

@@ -84,21 +84,20 @@ impl Addresses {
         self.room.map_or(self.table.peers().places(), |room| room.peers)
     }
 
-    /// Number of peers that have room, if some removed addresses are removed from the provider.
-    pub(super) fn room(&self) -> usize {
-        self.room.map_or(usize::MAX, |room| room.peers.saturating_sub(self.table.len()))
+    /// Returns `true` if another peer has room, if some removed addresses are removed from the provider.
+    pub(super) fn has_room(&self) -> bool {
+        self.room.is_none_or(|room| self.table.len() < room.peers)
     }
 
-    /// Returns `true` if the provider holds too many addresses to take this number of others.
-    pub(super) fn is_beyond(&self, count: usize) -> bool {
-        let used = self.table.len() + self.table.retired();
-        self.room.is_some_and(|room| room.addresses.saturating_sub(used) < count)
+    /// Returns `true` if the provider holds as many addresses as the vector has room for.
+    pub(super) fn is_full(&self) -> bool {
+        self.room.is_some_and(|room| self.table.len() + self.table.retired() >= room.addresses)
     }
 
     /// The peer that has an address: one that is in the vector, or a new one at the place of a removed one that had the address.
     pub(super) fn find(&mut self, address: &EndpointAddr) -> Option<Peer> {
         let found = self.table.find(address);
-        found.or_else(|| if self.room() > 0 { self.table.revive(address) } else { None })
+        found.or_else(|| if self.has_room() { self.table.revive(address) } else { None })
     }
 
     /// Retires the address in a place.
@@ -147,10 +146,10 @@ mod tests {
             assert_eq!((addresses.table.retire(peer), addresses.table.find(&gone)), (None, None));
         };
         let [first, second] = [0, 1].map(|place| insert(&mut addresses, place));
-        assert_eq!((addresses.room(), addresses.is_beyond(2), addresses.is_beyond(3)), (0, false, true));
+        assert!(!addresses.has_room() && !addresses.is_full());
         retire(&mut addresses, first);
         retire(&mut addresses, second);
-        assert_eq!((addresses.room(), addresses.table.len(), addresses.table.retired()), (2, 0, 2));
+        assert_eq!((addresses.has_room(), addresses.table.len(), addresses.table.retired()), (true, 0, 2));
         // An address that is inserted again is a new peer at its place.
         let again = addresses.find(&address(1)).unwrap();
         assert!(again != first && again.index() == first.index());
