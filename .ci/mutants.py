@@ -13,7 +13,13 @@ import sys
 # The folders and files of each name of the page. Of two names that fit, a file belongs to the first.
 FOLDERS = {
     "engine": ("loom-core/src/engine/",),
-    "objects": ("loom-core/src/objects/", "loom-core/src/handle.rs", "loom-core/src/count.rs"),
+    "objects": tuple(
+        f"loom-core/src/{name}"
+        for name in (
+            "av/ count.rs counter.rs cq/ deadline.rs deferred/ deferred_close.rs domain.rs driver/ endpoint/ eq/ granted.rs handle.rs info/ "
+            "left_open.rs mr/ options.rs query/ registered.rs remote_region.rs scope.rs"
+        ).split()
+    ),
     "tagged": ("loom-core/src/tagged/",),
     "lanes": ("loom-core/src/soft/lane",),
     "soft": ("loom-core/src/soft/",),

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use loom_async::tokio::Mode;
 use loom_async::{LocalExecutor, tokio as runtime};
-use loom_core::objects::driver::Drive;
+use loom_core::driver::Drive;
 use loom_fabric::{
     Av, Cq, CqAttr, Domain, Endpoint, Error, Info, Network, NetworkAttr, Peer, Source, Transport, loom_core,
 };

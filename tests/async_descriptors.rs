@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Trial};
 use loom_async::tokio::{Mode, run};
-use loom_core::objects::driver::{CqDriver, Unclaimed};
+use loom_core::driver::{CqDriver, Unclaimed};
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::transport::Transport;
 use loom_core::{Av, Caps, Cq, CqAttr, Domain, Endpoint, Hints, Info, Peer, Source};

@@ -20,12 +20,12 @@ use loom_async::LocalExecutor;
 use loom_async::stream::{connections, events};
 use loom_async::tokio::Mode;
 use loom_async::window::{Window, ranges, transfer, transfer_each};
-use loom_core::error::{OpenError, PostError};
-use loom_core::objects::deferred::{Deferred, Work};
-use loom_core::objects::driver::{
+use loom_core::deferred::{Deferred, Work};
+use loom_core::driver::{
     CounterDriver, CqDriver, DeferredDriver, Drive, EqDriver, SleepError, Sleepable, Unclaimed, WorkError,
 };
-use loom_core::objects::eq::{Eq, EqAttr, EqEvent};
+use loom_core::eq::{Eq, EqAttr, EqEvent};
+use loom_core::error::{OpenError, PostError};
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::{EndpointAttributes, EndpointType};
 use loom_core::{

@@ -5,12 +5,12 @@
 
 #![allow(missing_docs, reason = "tests")]
 
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, Signaller};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Parked};
-use loom_core::objects::endpoint::{RxContext, ScalableEndpoint, TxContext};
-use loom_core::objects::info::Info;
+use loom_core::av::Av;
+use loom_core::cq::{Cq, Signaller};
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Endpoint, Parked};
+use loom_core::endpoint::{RxContext, ScalableEndpoint, TxContext};
+use loom_core::info::Info;
 use loom_core::transport::Signals;
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi, Shared};

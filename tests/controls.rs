@@ -8,11 +8,11 @@ use std::hint::black_box;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use loom_core::av::Av;
 use loom_core::buffer::{Buffer, Lent, SourceBuffer};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::mr::Mr;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::mr::Mr;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::Access;
 

@@ -9,9 +9,9 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use loom_core::av::InsertError;
 use loom_core::error::OpenError;
-use loom_core::objects::av::InsertError;
-use loom_core::objects::info::{Hints, Info};
+use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::{AddressFormat, EndpointType};
 use loom_core::{Av, Caps, Cq, Domain, EndpointAddr, Errno, Source};
 use loom_fabric::loom_core;

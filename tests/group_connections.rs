@@ -8,11 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use loom_core::allocator_api2::alloc::Global;
+use loom_core::cq::CqAttr;
+use loom_core::domain::Domain;
+use loom_core::eq::{Eq, EqAttr, EqEvent};
 use loom_core::error::PostError;
-use loom_core::objects::cq::CqAttr;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::eq::{Eq, EqAttr, EqEvent};
-use loom_core::objects::info::{Hints, Info};
+use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::{Access, Caps, EndpointAddr, EndpointAttributes, EndpointType, Errno, Tag};
 use loom_core::{Cq, Mr, RemoteRegion};
 use loom_fabric::loom_core;

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use loom_core::objects::av::{Av, InsertError};
-use loom_core::objects::cq::Cq;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::info::{Hints, Info};
+use loom_core::av::{Av, InsertError};
+use loom_core::cq::Cq;
+use loom_core::domain::Domain;
+use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::{Caps, EndpointAddr};
 use loom_core::{Source, Spins};
 use loom_fabric::loom_core;

@@ -8,15 +8,15 @@ use support::shared_memory;
 
 use std::time::Instant;
 
+use loom_core::av::Av;
 use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::{Hints, Info};
-use loom_core::objects::mr::{Mr, MrAttr};
-use loom_core::objects::registered::Registered;
+use loom_core::info::{Hints, Info};
+use loom_core::mr::{Mr, MrAttr};
+use loom_core::registered::Registered;
 use loom_core::vocabulary::{Access, Caps, DomainAttributes, Errno, HmemIface, MemoryKey, MrMode, Version};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi, headers_version};

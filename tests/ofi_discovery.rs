@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 use std::process::Command;
 
 use loom_core::Error;
+use loom_core::domain::Domain;
 use loom_core::error::OpenError;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::info::{Hints, Info};
+use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::{
     AddressFormat, Attributes, Caps, EndpointAddr, EndpointAttributes, EndpointType, MsgOrder, OpFlags, ParamType,
     Protocol, ResourceMgmt, Threading, Version,

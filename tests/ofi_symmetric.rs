@@ -5,14 +5,14 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::{Duration, Instant};
 
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, Endpoint, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::{OpenError, Rejected};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, Endpoint, Source};
-use loom_core::objects::info::{Hints, Info};
+use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr, EndpointAttributes, EndpointType};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi, library_version};

@@ -6,11 +6,11 @@
 use std::fmt::Write;
 use std::process::Command;
 
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::eq::{Eq, EqAttr};
-use loom_core::objects::info::{Hints, Info};
+use loom_core::av::Av;
+use loom_core::cq::Cq;
+use loom_core::domain::Domain;
+use loom_core::eq::{Eq, EqAttr};
+use loom_core::info::{Hints, Info};
 use loom_core::profiles::{
     ALL, AtomicSet, Lnx, Net, Profile, ProfileError, Promise, Shm, Sm2, Sockets, SocketsMsg, Software, Tcp, TcpRdm,
     TcpRxm, Udp, UdpRxd,

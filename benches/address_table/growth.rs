@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Forever;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Hints;
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Forever;
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
+use loom_core::info::Hints;
 use loom_core::vocabulary::{EndpointAddr, Tag};
 use loom_fabric::ofi::{Local, Ofi};
 

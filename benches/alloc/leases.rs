@@ -5,18 +5,18 @@ use std::hint::black_box;
 use loom_alloc::Sharing;
 use loom_alloc::registered::{Lease, RegisteredSlab, SharedSlab, Slab, SlabAttr};
 use loom_core::allocator_api2::alloc::Global;
+use loom_core::av::Av;
 use loom_core::buffer::Buffer;
 use loom_core::completion::Done;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Forever;
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::Rejected;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Forever;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Info;
-use loom_core::objects::registered::Registered;
-use loom_core::objects::scope::scope;
+use loom_core::info::Info;
+use loom_core::registered::Registered;
+use loom_core::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, RequiredModes};
 use loom_core::transport::Transport;
 
@@ -194,7 +194,7 @@ pub(crate) fn beside_registering<T: Transport + 'static>(name: &str, count: u32,
 
 #[cfg(feature = "libfabric")]
 fn over_libfabric() -> Result<(), String> {
-    use loom_core::objects::info::Hints;
+    use loom_core::info::Hints;
     use loom_fabric::ofi::{Local, Ofi, library_version};
 
     println!("libfabric {}", library_version());

@@ -5,11 +5,11 @@ use std::hint::black_box;
 
 use loom_alloc::mr_cache::{MrCache, MrCacheAttr, Notified};
 use loom_core::allocator_api2::alloc::Global;
-use loom_core::objects::domain::Domain;
+use loom_core::domain::Domain;
 #[cfg(feature = "libfabric")]
-use loom_core::objects::info::Hints;
-use loom_core::objects::info::Info;
-use loom_core::objects::registered::Registered;
+use loom_core::info::Hints;
+use loom_core::info::Info;
+use loom_core::registered::Registered;
 use loom_core::soft::{Network, NetworkAttr, RequiredModes};
 use loom_core::transport::Transport;
 #[cfg(feature = "libfabric")]

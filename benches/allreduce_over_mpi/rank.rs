@@ -3,7 +3,7 @@
 use std::env;
 use std::time::{Duration, Instant};
 
-use loom_fabric::loom_core::objects::deadline::Yielding;
+use loom_fabric::loom_core::deadline::Yielding;
 use loom_fabric::loom_core::vocabulary::{Caps, EndpointAddr};
 use loom_fabric::loom_core::{Domain, Forever, Hints, Info};
 use loom_fabric::ofi::{Local, Ofi};

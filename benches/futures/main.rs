@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use loom_async::{LocalExecutor, block_on};
-use loom_fabric::loom_core::objects::driver::{CqDriver, Unclaimed};
+use loom_fabric::loom_core::driver::{CqDriver, Unclaimed};
 use loom_fabric::loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_fabric::loom_core::{Av, Completion, Cq, Domain, Endpoint, Peer, Source};
 

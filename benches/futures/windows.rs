@@ -19,7 +19,7 @@ mod libfabric {
 
     use loom_async::block_on;
     use loom_async::window::{Window, transfer};
-    use loom_fabric::loom_core::objects::driver::{CqDriver, Unclaimed};
+    use loom_fabric::loom_core::driver::{CqDriver, Unclaimed};
     use loom_fabric::loom_core::{
         Access, Av, Caps, Cq, Domain, Endpoint, EndpointAddr, Hints, Info, Mr, Peer, RemoteRegion,
     };

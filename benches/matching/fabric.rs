@@ -4,12 +4,12 @@
 //! Over libfabric it is loom that posts and polls, which adds some hundredths to what the same calls take in C
 //! (the set `over_c` of `benches/src`).
 
+use loom_core::av::Av;
 use loom_core::completion::Completion;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::{Hints, Info};
-use loom_core::objects::scope::scope;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::endpoint::Source;
+use loom_core::info::{Hints, Info};
+use loom_core::scope::scope;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, RxAttributes, Tag};

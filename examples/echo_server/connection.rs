@@ -3,8 +3,8 @@
 use std::any::Any;
 use std::time::Duration;
 
-use loom_core::objects::endpoint::{Has, Receives, Transmits};
-use loom_core::objects::query::Messages;
+use loom_core::endpoint::{Has, Receives, Transmits};
+use loom_core::query::Messages;
 use loom_fabric::{CqDriver, Endpoint, Errno, Error, Transport};
 use tokio::sync::oneshot;
 use tokio::time::timeout;

@@ -9,9 +9,9 @@ use std::process::Command;
 use std::rc::Rc;
 
 use loom_async::tokio::{Mode, run};
-use loom_core::objects::driver::EqDriver;
-use loom_core::objects::endpoint::{Established, Msg};
-use loom_core::objects::eq::{ConnectionRequest, EndpointId};
+use loom_core::driver::EqDriver;
+use loom_core::endpoint::{Established, Msg};
+use loom_core::eq::{ConnectionRequest, EndpointId};
 use loom_core::transport::connected::Fid;
 use loom_fabric::{
     Caps, Cq, CqAttr, CqDriver, Domain, EndpointAddr, EndpointAttributes, EndpointType, Eq, EqAttr, EqEvent, Hints,

@@ -7,7 +7,7 @@ use std::future::pending;
 use std::rc::Rc;
 
 use loom_async::tokio::{Mode, run};
-use loom_core::objects::endpoint::Connectionless;
+use loom_core::endpoint::Connectionless;
 use loom_core::soft::{self, Network, NetworkAttr};
 use loom_fabric::{Av, Cq, CqAttr, CqDriver, Domain, Endpoint, EndpointAddr, Info, Peer, Unclaimed, WaitObj};
 use tokio::select;

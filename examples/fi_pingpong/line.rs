@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use loom_core::objects::eq::{ConnectedEvent, ConnectionRequest};
+use loom_core::eq::{ConnectedEvent, ConnectionRequest};
 use loom_core::transport::Connected;
 use loom_fabric::{
     Av, Cq, Endpoint, EndpointAddr, Eq, EqEvent, Info, MsgEndpoint, OpKey, Peer, PostError, Rejected, Source, Tag,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use loom_core::objects::mr::EndpointMr;
+use loom_core::mr::EndpointMr;
 use loom_fabric::{Access, Error, Mr, Peer, Source, Transport};
 use tokio::time::timeout;
 

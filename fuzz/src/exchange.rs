@@ -2,7 +2,7 @@
 //! reason that holds; and what decodes encodes to the same bytes.
 
 use arbitrary::Arbitrary;
-use loom_core::objects::mr::RemoteRegion;
+use loom_core::mr::RemoteRegion;
 use loom_core::vocabulary::{Access, AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};
 use loom_group::exchange::{DecodeError, EncodeError, Record};
 

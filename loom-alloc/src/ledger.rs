@@ -22,7 +22,7 @@ use crate::tally::Tally;
 ///
 /// ```
 /// use loom_alloc::{Arena, Ledger, Locked};
-/// use loom_core::objects::{av::Av, scope::scope};
+/// use loom_core::{av::Av, scope::scope};
 /// use loom_core::soft::{Network, NetworkAttr};
 ///
 /// let mut memory = vec![core::mem::MaybeUninit::uninit(); 8 << 20];

@@ -39,7 +39,7 @@
 //!
 //! use loom_alloc::{Arena, Locked};
 //! use loom_core::error::PostError;
-//! use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, endpoint::Source, scope::scope};
+//! use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, endpoint::Source, scope::scope};
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::vocabulary::Tag;
 //!

@@ -14,7 +14,7 @@ use allocator_api2_02::alloc::{AllocError as AllocError02, Allocator as Allocato
 /// use bumpalo::Bump;
 /// use loom_alloc::V02;
 /// use loom_alloc::registered::{Slab, SlabAttr};
-/// use loom_core::objects::domain::Domain;
+/// use loom_core::domain::Domain;
 /// use loom_core::soft::{Network, NetworkAttr};
 ///
 /// let network = Network::new(NetworkAttr::default())?;

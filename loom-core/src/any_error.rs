@@ -2,21 +2,21 @@
 
 use core::fmt;
 
+use crate::av::InsertError;
 use crate::buffer::Buffer;
+use crate::counter::CounterError;
+use crate::cq::CqError;
+use crate::driver::{ConnectError, RunError, SleepError, WorkError};
+use crate::endpoint::{CmError, ParkError, Refused, Unmet};
 use crate::engine::arrivals::ArrivalsError;
 use crate::engine::op_table::OpError;
 use crate::engine::peer_table::Beyond;
 use crate::engine::{address_table, tag_matcher};
+use crate::eq::{EqError, Failure};
 use crate::error::{OpenError, PostError, Rejected};
 use crate::exposed::{ElementError, OutOfWindow};
 use crate::immediate::LayoutError;
-use crate::objects::av::InsertError;
-use crate::objects::counter::CounterError;
-use crate::objects::cq::CqError;
-use crate::objects::driver::{ConnectError, RunError, SleepError, WorkError};
-use crate::objects::endpoint::{CmError, ParkError, Refused, Unmet};
-use crate::objects::eq::{EqError, Failure};
-use crate::objects::mr::CloseError;
+use crate::mr::CloseError;
 use crate::profiles::ProfileError;
 use crate::soft::NotOffered;
 use crate::tagged::wire::WireError;

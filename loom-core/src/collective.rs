@@ -7,7 +7,7 @@ use crate::atomic::{Element, Integer, Ordered};
 use crate::vocabulary::{AtomicOp, CollectiveOp, Datatype};
 
 /// A collective operation: which one, what its elements are, and what it computes of them. It is what
-/// [`Domain::query_collective`](crate::objects::domain::Domain::query_collective) asks for.
+/// [`Domain::query_collective`](crate::domain::Domain::query_collective) asks for.
 ///
 /// ```
 /// use loom_core::collective::{Collective, ReduceOp};
@@ -135,7 +135,7 @@ impl Collective {
     }
 
     /// How many parts of operands, and of results, the buffer of a member holds, of a group of `members`, at the root or elsewhere: as the
-    /// table of [`CollectiveGroup`](crate::objects::endpoint::CollectiveGroup) says.
+    /// table of [`CollectiveGroup`](crate::endpoint::CollectiveGroup) says.
     #[must_use]
     pub const fn parts(self, members: usize, is_root: bool) -> (usize, usize) {
         match (self.op, is_root) {

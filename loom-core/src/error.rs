@@ -33,8 +33,8 @@ pub enum PostError {
     /// As many operations are in flight as the queue was opened for: poll it and post again.
     Full,
     /// Slots of the queue that have no operation in flight are held by completions that the queue keeps for
-    /// [`poll`](crate::objects::cq::Cq::poll) and [`wait`](crate::objects::cq::Cq::wait), by claimed messages, or by ended multi-receives with
-    /// pieces out. Progress alone does not free them: take completions, and post again. [`Cq::post`](crate::objects::cq::Cq::post) returns
+    /// [`poll`](crate::cq::Cq::poll) and [`wait`](crate::cq::Cq::wait), by claimed messages, or by ended multi-receives with
+    /// pieces out. Progress alone does not free them: take completions, and post again. [`Cq::post`](crate::cq::Cq::post) returns
     /// this at once.
     Kept,
     /// The transport is full for the moment: poll the queue and post again.
@@ -69,7 +69,7 @@ pub enum PostError {
     /// The buffer's descriptor belongs to a region of another domain.
     ForeignDescriptor,
     /// The provider asks for local registration (`FI_MR_LOCAL`), or the buffer is in the memory of a device, and it is not
-    /// [`Registered`](crate::objects::registered::Registered).
+    /// [`Registered`](crate::registered::Registered).
     NotRegistered,
     /// The provider asks for room in front of messages (`FI_MSG_PREFIX`), and the buffer, or the first of several, has too little:
     /// it is to be [`Prefixed`](crate::buffer::Prefixed).
@@ -93,7 +93,7 @@ pub enum PostError {
     /// [`tagged`](crate::tagged).
     MaskedTag,
     /// The endpoint was not opened for operations that do not report their success
-    /// ([`selective`](crate::objects::endpoint::Binding::selective)).
+    /// ([`selective`](crate::endpoint::Binding::selective)).
     NotSelective,
     /// Of an atomic operation: the length is not a number of elements for operands, results and what is compared; or is nothing.
     NotElements {
@@ -106,7 +106,7 @@ pub enum PostError {
         size: usize,
     },
     /// Of an atomic operation: more elements than the provider takes at once
-    /// ([`Granted::max_count`](crate::objects::atomic::Granted::max_count)).
+    /// ([`Granted::max_count`](crate::granted::Granted::max_count)).
     TooManyElements {
         /// The most that it takes.
         limit: usize,
@@ -326,7 +326,7 @@ pub enum OpenError {
     UnknownPeer,
     /// The endpoint that is to join a group is not in the set of its members.
     NotMember,
-    /// Less can be injected than the [query](crate::objects::query) asks for.
+    /// Less can be injected than the [query](crate::query) asks for.
     InjectSize {
         /// The most bytes that can be injected.
         limit: usize,
@@ -355,7 +355,7 @@ pub enum OpenError {
     /// opened the domain, whose other endpoints stay open.
     NoFence,
     /// Peers are to reach the memory, and the domain binds regions to endpoints (`FI_MR_ENDPOINT`):
-    /// [`Mr::open_for_in`](crate::objects::mr::Mr::open_for_in).
+    /// [`Mr::open_for_in`](crate::mr::Mr::open_for_in).
     NeedsEndpoint,
     /// The memory is a device's, and the info does not grant [`HMEM`](Caps::HMEM).
     DeviceMemory,

@@ -30,7 +30,7 @@
 //!
 //! # Layers
 //!
-//! A layer uses only what stands above it in this list (`.ci/run layers` looks for circles).
+//! A layer uses only modules that stand above it in this list (`.ci/run layers`).
 //!
 //! - [`vocabulary`]: flags, error numbers, addresses, tags, keys and attributes, with libfabric's own names and values.
 //!   Plain data; unknown numbers are kept. With it [`buffer`]: what operations take.
@@ -42,11 +42,11 @@
 //!   [tag matcher](engine::tag_matcher), the [work table](engine::work_table), [arrivals](engine::arrivals) of immediate data, and the
 //!   [address table](engine::address_table) over the [peer table](engine::peer_table). Data structures that call no transport and know no objects, so that they are tested and
 //!   fuzzed alone.
-//! - [`objects`]: the safe API, written once: [`Info`], [`Domain`], [`Av`], [`Mr`], [`Cq`], [`Endpoint`], [`Counter`], for work that
-//!   starts by itself [`Deferred`](objects::deferred::Deferred), for endpoints that act together
-//!   [`CollectiveGroup`](objects::endpoint::CollectiveGroup), and for connections
-//!   [`Eq`](struct@Eq) and [`MsgEndpoint`]; for many queues at one address [`ScalableEndpoint`](objects::endpoint::ScalableEndpoint). No
-//!   object names a transport. A [query](objects::query) says at compile time what an endpoint is for, and the endpoint has these operations alone.
+//! - Objects, the safe API, written once: [`Info`], [`Domain`], [`Av`], [`Mr`], [`Cq`], [`Endpoint`], [`Counter`], for work that
+//!   starts by itself [`Deferred`](deferred::Deferred), for endpoints that act together
+//!   [`CollectiveGroup`](endpoint::CollectiveGroup), and for connections
+//!   [`Eq`](struct@Eq) and [`MsgEndpoint`]; for many queues at one address [`ScalableEndpoint`](endpoint::ScalableEndpoint). No
+//!   object names a transport. A [query](query) says at compile time what an endpoint is for, and the endpoint has these operations alone.
 //! - [`tagged`]: tagged messages over objects that have none. [`updates`]: read-modify-write of a peer's memory where the provider has no
 //!   atomic operations.
 //! - [`protocol`]: traits for code that is generic in the kind of endpoint, or in a protocol of the program's own.
@@ -174,62 +174,93 @@ pub use allocator_api2;
 
 // What a program of any transport needs, without the way to it.
 pub use any_error::Error;
+pub use av::{Av, AvAttr, InsertError};
 pub use buffer::{Buffer, SourceBuffer, TargetBuffer};
 pub use completion::{Completion, Done, RemoteEvent, Transfer};
+pub use counter::{Counter, CounterAttr};
+pub use cq::{Cq, CqAttr, CqError, Driving, Piece};
+#[cfg(feature = "std")]
+pub use deadline::Yielding;
+pub use deadline::{Deadline, Forever, Spins};
+pub use domain::Domain;
+pub use driver::{CqDriver, RunError, Unclaimed};
+pub use endpoint::{Binding, Endpoint, MsgEndpoint, Source, ThePeer};
 pub use engine::arrivals::Arrivals;
 pub use engine::op_table::{OpError, OpKey};
 pub use engine::peer_table::Peer;
+pub use eq::{Eq, EqAttr, EqEvent};
 pub use error::{OpenError, PostError, Rejected};
-pub use objects::av::{Av, AvAttr, InsertError};
-pub use objects::counter::{Counter, CounterAttr};
-pub use objects::cq::{Cq, CqAttr, CqError, Driving, Piece};
-#[cfg(feature = "std")]
-pub use objects::deadline::Yielding;
-pub use objects::deadline::{Deadline, Forever, Spins};
-pub use objects::domain::Domain;
-pub use objects::driver::{CqDriver, RunError, Unclaimed};
-pub use objects::endpoint::{Binding, Endpoint, MsgEndpoint, Source, ThePeer};
-pub use objects::eq::{Eq, EqAttr, EqEvent};
-pub use objects::info::{Hints, Info};
-pub use objects::mr::{Mr, MrAttr, RemoteRegion};
-pub use objects::options::{CompletionLevel, SendOptions};
-pub use objects::scope::{Scope, scope};
+pub use info::{Hints, Info};
+pub use mr::{Mr, MrAttr, RemoteRegion};
+pub use options::{CompletionLevel, SendOptions};
+pub use scope::{Scope, scope};
 pub use transport::Transport;
 pub use vocabulary::{
     Access, Caps, Counted, EndpointAddr, EndpointAttributes, EndpointType, Errno, ImmediateData, MsgOrder, Tag,
     TagMatch, WaitObj,
 };
 
+// A module uses modules of its group and of the groups above it, and no modules use each other: `.ci/run layers`.
+
+// Tools, and plain data.
 mod abort;
-mod any_error;
-pub mod atomic;
-pub mod buffer;
-pub mod collective;
-pub mod completion;
 mod count;
-pub mod engine;
-pub mod error;
-pub mod exposed;
 #[cfg(test)]
 mod handed_over;
-mod handle;
-pub mod immediate;
 mod notes;
-pub mod objects;
-mod placed;
-pub mod profiles;
-pub mod protocol;
 mod random;
 #[cfg(feature = "serde")]
 mod serial;
 mod siphash;
-pub mod soft;
-pub mod storage;
 mod sync;
-pub mod tagged;
-pub mod transport;
-pub mod updates;
 pub mod vocabulary;
+
+// Arguments of operations.
+pub mod atomic;
+pub mod buffer;
+pub mod collective;
+pub mod deadline;
+pub mod exposed;
+pub mod immediate;
+pub mod options;
+pub mod profiles;
+mod remote_region;
+
+// The boundary to transports.
+pub mod error;
+pub mod transport;
+
+// Data structures of objects.
+pub mod engine;
+mod handle;
+mod placed;
+pub mod storage;
+
+// Objects.
+pub mod av;
+pub mod counter;
+pub mod cq;
+pub mod deferred;
+mod deferred_close;
+pub mod domain;
+pub mod driver;
+pub mod endpoint;
+pub mod eq;
+pub mod granted;
+pub mod info;
+mod left_open;
+pub mod mr;
+pub mod query;
+pub mod registered;
+pub mod scope;
+
+// Built on objects, and a transport.
+mod any_error;
+pub mod completion;
+pub mod protocol;
+pub mod soft;
+pub mod tagged;
+pub mod updates;
 
 /// The code in the README compiles and runs.
 #[cfg(all(doctest, feature = "std"))]

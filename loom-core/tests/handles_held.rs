@@ -11,15 +11,15 @@ use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
 use loom_core::allocator_api2::alloc::{AllocError, Allocator, Global};
+use loom_core::av::Av;
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Spins;
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, Endpoint, Source};
 use loom_core::error::OpenError;
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Spins;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, Endpoint, Source};
-use loom_core::objects::mr::Mr;
-use loom_core::objects::scope::scope;
+use loom_core::mr::Mr;
+use loom_core::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Counted};
 

@@ -5,13 +5,13 @@
 
 use loom_core::atomic::FetchOp;
 use loom_core::collective::ReduceOp;
+use loom_core::endpoint::{Binding, Endpoint, Has, OnlyEndpoint};
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::endpoint::{Binding, Endpoint, Has, OnlyEndpoint};
-use loom_core::objects::query::{
+use loom_core::protocol::{MsgRecv, MsgSend, Receiver};
+use loom_core::query::{
     AtomicOps, Capable, CollectiveOps, Dgram, Injects, Messages, Msg, MultiRecvs, Query, Rdm, Reads, Tagged,
     TaggedMultiRecvs, Writes,
 };
-use loom_core::protocol::{MsgRecv, MsgSend, Receiver};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{EndpointAttributes, EndpointOption, EndpointType, TxAttributes};
 use loom_core::{Access, Av, Caps, Completion, Cq, Domain, Forever, Hints, Info, Mr, Peer, Source, Tag};
@@ -237,7 +237,7 @@ fn generic_code_runs_over_what_the_query_asks_for() {
 
     // Of any query that has messages.
     fn sends<K: Has<Messages>>() {}
-    sends::<loom_core::objects::endpoint::Only<loom_core::objects::endpoint::Connectionless<'_, Soft<'_>>, All>>();
+    sends::<loom_core::endpoint::Only<loom_core::endpoint::Connectionless<'_, Soft<'_>>, All>>();
     let source = <OnlyEndpoint<'_, Soft<'_>, Vec<u8>, All> as Receiver>::ANY;
     assert_eq!(source, Source::Any);
 }

@@ -5,7 +5,7 @@
 
 use std::fmt::Debug;
 
-use loom_core::objects::eq::EqAttr;
+use loom_core::eq::EqAttr;
 use loom_core::soft::NetworkAttr;
 use loom_core::tagged::TaggedAttr;
 use loom_core::vocabulary::{

@@ -6,11 +6,11 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use loom_core::atomic::{BaseOp, CompareOp, Complex, Element, FetchOp, ReadOp};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Endpoint;
-use loom_core::objects::mr::{Mr, RemoteRegion};
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::Endpoint;
+use loom_core::mr::{Mr, RemoteRegion};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Caps, EndpointAddr, Errno};
 use loom_core::{Hints, Peer, Spins};

@@ -3,19 +3,19 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
+use loom_core::av::Av;
 use loom_core::buffer::Lent;
 use loom_core::completion::{Completion, OpError};
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::{Cq, CqAttr, CqError, PEER_EVENTS};
+use loom_core::deadline::Spins;
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, Endpoint, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr, CqError, PEER_EVENTS};
-use loom_core::objects::deadline::Spins;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, Endpoint, Source};
-use loom_core::objects::mr::Mr;
-use loom_core::objects::options::{ReadOptions, SendOptions};
+use loom_core::mr::Mr;
+use loom_core::options::{ReadOptions, SendOptions};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Counted, Errno, ImmediateData, Tag, TagMatch};
 

@@ -15,15 +15,15 @@ mod memory;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use loom_core::av::Av;
 use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 use loom_core::completion::Completion;
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr, CqError};
-use loom_core::objects::deadline::Spins;
-use loom_core::objects::deferred::{Deferred, DeferredEvent, Work};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, Source};
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::{Cq, CqAttr, CqError};
+use loom_core::deadline::Spins;
+use loom_core::deferred::{Deferred, DeferredEvent, Work};
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, Source};
 use loom_core::soft::{Every, Network, NetworkAttr, Plan};
 use loom_core::vocabulary::{Counted, Errno};
 use memory::Memory;

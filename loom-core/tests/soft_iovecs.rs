@@ -7,19 +7,19 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use loom_core::av::Av;
 use loom_core::buffer::{Buffer, IoVecs, Lent, SourceBuffer, TargetBuffer};
 use loom_core::completion::Completion;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Spins;
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Endpoint, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::PostError;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Spins;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Source};
-use loom_core::objects::mr::{Mr, RemoteRegion};
-use loom_core::objects::options::{CompletionLevel, ReadOptions, RecvOptions, SendOptions};
-use loom_core::objects::scope::scope;
+use loom_core::mr::{Mr, RemoteRegion};
+use loom_core::options::{CompletionLevel, ReadOptions, RecvOptions, SendOptions};
+use loom_core::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Errno, ImmediateData, Tag};
 

@@ -4,11 +4,11 @@
 
 use std::collections::HashSet;
 
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
 use loom_core::error::PostError;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::mr::{Mr, RemoteRegion};
+use loom_core::mr::{Mr, RemoteRegion};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Errno, MemoryKey};
 

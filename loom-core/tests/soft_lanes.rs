@@ -7,14 +7,14 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use loom_core::av::Av;
 use loom_core::completion::Completion;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Spins;
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Endpoint, Source};
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::PostError;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Spins;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{CompletionFlags, EndpointAddr, Errno, ImmediateData, Tag, TagMatch};
 

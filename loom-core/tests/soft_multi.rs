@@ -5,13 +5,13 @@
 
 use std::collections::VecDeque;
 
+use loom_core::av::Av;
 use loom_core::completion::{Completion, Piece};
+use loom_core::cq::{Cq, CqAttr, PEER_EVENTS};
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, Endpoint, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, PEER_EVENTS};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, Endpoint, Source};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{EndpointOption, Errno, ImmediateData, Tag, TagMatch};
 

@@ -2,15 +2,15 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
+use loom_core::av::Av;
 use loom_core::completion::{Claim, Completion, Found, Peek};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Spins;
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Endpoint, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::PostError;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Spins;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Source};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Errno, Tag};
 

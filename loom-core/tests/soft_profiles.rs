@@ -5,14 +5,14 @@
 use std::collections::BTreeSet;
 
 use loom_core::atomic::{Atomic, Form};
+use loom_core::av::Av;
+use loom_core::cq::Cq;
 use loom_core::data_layout;
+use loom_core::deadline::Forever;
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, Source};
 use loom_core::immediate::{Layout, LayoutError};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::deadline::Forever;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, Source};
-use loom_core::objects::info::{Hints, Info};
+use loom_core::info::{Hints, Info};
 use loom_core::profiles::{
     ALL, AtomicSet, AutoProgress, InjectCapable, ManualProgress, NativeAtomics, Profile, ProfileError, Promise, Shm,
     Sockets, Software, Udp,

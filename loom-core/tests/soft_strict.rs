@@ -3,18 +3,18 @@
 
 #![allow(missing_docs, clippy::unwrap_used, unsafe_code, reason = "tests: they use `std`, and fail by panicking")]
 
+use loom_core::av::Av;
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::completion::{Completion, Done, RemoteEvent};
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::{Cq, CqAttr, CqError};
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, Source};
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr, CqError};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, Source};
-use loom_core::objects::info::{Hints, Info};
-use loom_core::objects::mr::{self, Mr, RemoteRegion};
-use loom_core::objects::options::{CompletionLevel, SendOptions};
-use loom_core::objects::scope::scope;
+use loom_core::info::{Hints, Info};
+use loom_core::mr::{self, Mr, RemoteRegion};
+use loom_core::options::{CompletionLevel, SendOptions};
+use loom_core::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, ImmediateData, MemoryKey, MsgOrder, RemoteAddr, Tag};
 use loom_core::{Driving, Endpoint, OpKey, Peer, Spins};

@@ -3,11 +3,11 @@
 #![cfg(feature = "std")]
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests fail by panicking")]
 
+use loom_core::av::Av;
 use loom_core::completion::Completion;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::Tag;
 

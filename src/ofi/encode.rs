@@ -1,6 +1,6 @@
 //! Writing hints into an `fi_info`.
 
-use loom_core::objects::info::Hints;
+use loom_core::info::Hints;
 use loom_core::vocabulary::{
     DomainAttributes, EndpointAttributes, Mode, MrMode, RxAttributes, Threading, TxAttributes,
 };

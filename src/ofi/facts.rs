@@ -1,6 +1,6 @@
 //! What the tests have shown of a provider, by version.
 //!
-//! An [`Info`](loom_core::objects::info::Info) says what a provider grants, and the manual pages say what that means. Where
+//! An [`Info`](loom_core::info::Info) says what a provider grants, and the manual pages say what that means. Where
 //! providers are known to differ from the manual in a way that endangers memory, loom relies on a fact only where a test has
 //! shown it: over this provider, in this version. A provider or version that is not in [`SHOWN`] has no facts, and loom does
 //! with it only what is safe whatever it does.

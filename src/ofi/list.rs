@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use loom_core::objects::info::Info;
+use loom_core::info::Info;
 
 use super::info::RawInfo;
 use super::level::Level;

@@ -10,7 +10,7 @@
 //! ```
 //! use std::time::{Duration, Instant};
 //!
-//! use loom_fabric::loom_core::objects::{cq::Cq, domain::Domain, endpoint::ThePeer, eq::{Eq, EqAttr, EqEvent}, info::Hints};
+//! use loom_fabric::loom_core::{cq::Cq, domain::Domain, endpoint::ThePeer, eq::{Eq, EqAttr, EqEvent}, info::Hints};
 //! use loom_fabric::loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
 //! use loom_fabric::ofi::{Local, Ofi};
 //!
@@ -70,7 +70,7 @@
 //! use std::net::SocketAddr;
 //! use std::time::{Duration, Instant};
 //!
-//! use loom_fabric::loom_core::objects::{av::Av, cq::Cq, domain::Domain, endpoint::Source, eq::{Eq, EqAttr, EqEvent}, info::Hints};
+//! use loom_fabric::loom_core::{av::Av, cq::Cq, domain::Domain, endpoint::Source, eq::{Eq, EqAttr, EqEvent}, info::Hints};
 //! use loom_fabric::loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
 //! use loom_fabric::ofi::{Local, Ofi};
 //!
@@ -109,8 +109,8 @@
 //! ```
 //! use std::time::{Duration, Instant};
 //!
-//! use loom_fabric::loom_core::objects::{av::Av, cq::Cq, domain::Domain, endpoint::Source, info::Hints};
-//! use loom_fabric::loom_core::objects::endpoint::{Contexts, ScalableEndpoint};
+//! use loom_fabric::loom_core::{av::Av, cq::Cq, domain::Domain, endpoint::Source, info::Hints};
+//! use loom_fabric::loom_core::endpoint::{Contexts, ScalableEndpoint};
 //! use loom_fabric::loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
 //! use loom_fabric::ofi::{Ofi, Shared};
 //!
@@ -179,7 +179,7 @@
 //!
 //! ```
 //! # #![allow(unsafe_code)]
-//! use loom_fabric::loom_core::objects::{domain::Domain, info::Hints};
+//! use loom_fabric::loom_core::{domain::Domain, info::Hints};
 //! use loom_fabric::loom_core::vocabulary::Caps;
 //! use loom_fabric::ofi::{Local, Ofi, sys};
 //!
@@ -217,7 +217,7 @@
 //! use std::time::{Duration, Instant};
 //!
 //! use loom_fabric::loom_core::buffer::Lent;
-//! use loom_fabric::loom_core::objects::{domain::Domain, info::Hints};
+//! use loom_fabric::loom_core::{domain::Domain, info::Hints};
 //! use loom_fabric::loom_core::transport::{
 //!     AddressVectors, Bindings, Context, Endpoints, InFlight, Messages, Refusal,
 //! };

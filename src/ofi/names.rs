@@ -4,7 +4,7 @@ use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 
 use heapless::Vec;
-use loom_core::objects::info::Hints;
+use loom_core::info::Hints;
 use loom_core::vocabulary::Excerpt;
 
 use super::level::{Level, Local};

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "follows pointers in an `fi_info`")]
 
-use loom_core::objects::info::{Nic, NicBus, NicDevice, NicLink};
+use loom_core::info::{Nic, NicBus, NicDevice, NicLink};
 use loom_core::vocabulary::{BusType, LinkState};
 
 use super::info::RawInfo;

@@ -67,7 +67,7 @@ pointers! {
 
 impl RawInfo {
     /// An info that `fi_getinfo` has written, or a copy of one (`fi_dupinfo`): what was found with hints that
-    /// [`Hints`](loom_core::objects::info::Hints) does not have, or was changed where `man fi_getinfo` says that it may be.
+    /// [`Hints`](loom_core::info::Hints) does not have, or was changed where `man fi_getinfo` says that it may be.
     ///
     /// It is corrected as those that [`Ofi::query`](super::Ofi::query) finds. Of a list, this is the first; the rest is still
     /// the program's.
@@ -219,7 +219,7 @@ impl<L: Level> Endpoint<L> {
     ///
     /// A transmit context of a scalable endpoint over `sockets` is closed when all its operations have ended, and its domain has
     /// no manual progress: otherwise `sockets` uses it afterwards. Over a provider that is not tested, nothing is in flight on it when it is closed. (The contexts of
-    /// [`ScalableEndpoint`](loom_core::objects::endpoint::ScalableEndpoint) see to that.)
+    /// [`ScalableEndpoint`](loom_core::endpoint::ScalableEndpoint) see to that.)
     #[must_use]
     pub unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_ep>, selective: bool) -> Self {
         Self::of(domain, domain.overruns(), Raw::opened(raw), Closable::ALWAYS, selective)

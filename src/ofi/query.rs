@@ -7,7 +7,7 @@ use core::fmt;
 use core::ptr;
 
 use loom_core::Error;
-use loom_core::objects::info::Hints;
+use loom_core::info::Hints;
 use loom_core::vocabulary::{DomainAttributes, Errno, Excerpt, Version};
 
 use super::call::errno;
@@ -244,7 +244,7 @@ impl<L: Level> Ofi<L> {
     /// registration with virtual addresses, allocated memory, keys of the provider, and regions that are told of events and
     /// collectives (`FI_MR_VIRT_ADDR`, `FI_MR_ALLOCATED`, `FI_MR_PROV_KEY`, `FI_MR_RMA_EVENT`, `FI_MR_COLLECTIVE`), and the
     /// threading of the level `L`. What the program has to be ready for itself, it says in
-    /// [`Hints::domain_attr`](loom_core::objects::info::Hints::domain_attr): registered buffers (`FI_MR_LOCAL`, `FI_MR_HMEM`),
+    /// [`Hints::domain_attr`](loom_core::info::Hints::domain_attr): registered buffers (`FI_MR_LOCAL`, `FI_MR_HMEM`),
     /// regions that are opened for an endpoint (`FI_MR_ENDPOINT`), and refreshing them (`FI_MR_MMU_NOTIFY`).
     ///
     /// Names are names, not patterns: an info is returned only if its provider, fabric and domain are called exactly

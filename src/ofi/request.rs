@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use core::net::SocketAddr;
 use core::ptr;
 
-use loom_core::objects::info::Hints;
+use loom_core::info::Hints;
 use loom_core::vocabulary::{AddressFormat, Threading};
 
 use super::info::RawInfo;

@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use loom_core::buffer::Lent;
-use loom_core::objects::info::Nic;
+use loom_core::info::Nic;
 use loom_core::transport::{
     AddressVectors, AvRoom, Bindings, Closing, CompletionQueues, Context, CounterAttr, CounterWait, Counters,
     EndpointError, Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages, MrAttr, Msg, Name, ProviderQuirks,

@@ -1,10 +1,10 @@
 //! Atomic operations over a connection.
 
 use loom_core::atomic::{BaseOp, CompareOp, FetchOp};
+use loom_core::endpoint::ThePeer;
 use loom_core::error::PostError;
-use loom_core::objects::endpoint::ThePeer;
-use loom_core::objects::info::{Hints, Info};
-use loom_core::objects::mr::Mr;
+use loom_core::info::{Hints, Info};
+use loom_core::mr::Mr;
 use loom_core::vocabulary::{Access, Caps, EndpointAttributes, EndpointType, Errno};
 use loom_fabric::ofi::Ofi;
 

@@ -5,10 +5,10 @@ use std::time::Instant;
 use futures_util::future::join_all;
 use futures_util::join;
 use loom_async::block_on;
-use loom_core::objects::driver::{ConnectError, CqDriver, Drive, EqDriver, Unclaimed};
-use loom_core::objects::endpoint::ThePeer;
-use loom_core::objects::eq::EqEvent;
-use loom_core::objects::info::Info;
+use loom_core::driver::{ConnectError, CqDriver, Drive, EqDriver, Unclaimed};
+use loom_core::endpoint::ThePeer;
+use loom_core::eq::EqEvent;
+use loom_core::info::Info;
 use loom_core::vocabulary::Errno;
 
 use super::Case;

@@ -5,9 +5,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use loom_core::objects::driver::{ConnectError, Drive, EqDriver};
-use loom_core::objects::eq::{CmError, EqEvent};
-use loom_core::objects::info::Info;
+use loom_core::driver::{ConnectError, Drive, EqDriver};
+use loom_core::eq::{CmError, EqEvent};
+use loom_core::info::Info;
 
 use super::Case;
 use super::sides::{Endpoint, LIMIT, Sides, T, with_sides};

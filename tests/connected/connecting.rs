@@ -1,12 +1,12 @@
 //! Connecting, accepting, rejecting.
 
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::CmError;
+use loom_core::eq::{Eq, EqAttr, EqEvent, LISTENERS};
 use loom_core::error::OpenError;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::CmError;
-use loom_core::objects::eq::{Eq, EqAttr, EqEvent, LISTENERS};
-use loom_core::objects::info::{Hints, Info};
+use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointType, Errno};
 
 use super::Case;

@@ -4,14 +4,14 @@ use std::hint::black_box;
 use std::mem;
 use std::time::{Duration, Instant};
 
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::ThePeer;
+use loom_core::eq::{Eq, EqAttr};
 use loom_core::error::PostError;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::ThePeer;
-use loom_core::objects::eq::{Eq, EqAttr};
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
-use loom_core::objects::scope::scope;
+use loom_core::info::Info;
+use loom_core::mr::Mr;
+use loom_core::scope::scope;
 use loom_core::vocabulary::{Access, Errno};
 
 use super::Case;
@@ -246,7 +246,7 @@ fn an_attempt_can_be_given_up(info: &Info<T>) {
             assert!(Instant::now() < deadline, "not connected within {LIMIT:?}");
             sides.cq.progress().expect("the queue works");
             match sides.server.poll().expect("works") {
-                Some(loom_core::objects::eq::EqEvent::Request(request)) => {
+                Some(loom_core::eq::EqEvent::Request(request)) => {
                     accepted += 1;
                     let endpoint = request.endpoint(sides.cq, sides.server).expect("an endpoint");
                     servers.push(endpoint.accept(&[]));
@@ -256,7 +256,7 @@ fn an_attempt_can_be_given_up(info: &Info<T>) {
             }
             if let Some(event) = sides.client.poll().expect("works") {
                 match event {
-                    loom_core::objects::eq::EqEvent::Connected(event) => break connecting.established(&event).unwrap(),
+                    loom_core::eq::EqEvent::Connected(event) => break connecting.established(&event).unwrap(),
                     other => panic!("connected, not {other:?}"),
                 }
             }

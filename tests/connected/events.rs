@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use loom_core::completion::Completion;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::ThePeer;
+use loom_core::eq::{Eq, EqAttr, EqError, EqEvent};
 use loom_core::error::OpenError;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::ThePeer;
-use loom_core::objects::eq::{Eq, EqAttr, EqError, EqEvent};
-use loom_core::objects::info::Info;
+use loom_core::info::Info;
 use loom_core::transport::connected::{EqEntry, Fid};
 use loom_core::vocabulary::{EventKind, WaitObj};
 

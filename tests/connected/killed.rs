@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use loom_core::completion::Completion;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::ThePeer;
 use loom_core::engine::op_table::OpKey;
+use loom_core::eq::{Eq, EqAttr, EqEvent};
 use loom_core::error::PostError;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::ThePeer;
-use loom_core::objects::eq::{Eq, EqAttr, EqEvent};
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::{CloseError, Mr, RemoteRegion};
+use loom_core::info::Info;
+use loom_core::mr::{CloseError, Mr, RemoteRegion};
 use loom_core::vocabulary::{Access, EndpointAddr, ImmediateData};
 
 use super::Case;

@@ -9,7 +9,7 @@ use support::report;
 use std::sync::Mutex;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use loom_core::objects::info::{Hints, Info};
+use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
 use loom_fabric::ofi::{Level, Ofi, library_version};
 

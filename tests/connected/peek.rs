@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use loom_core::completion::Found;
+use loom_core::endpoint::ThePeer;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::PostError;
-use loom_core::objects::endpoint::ThePeer;
-use loom_core::objects::info::Info;
+use loom_core::info::Info;
 use loom_core::vocabulary::{Caps, Tag, TagMatch};
 
 use super::Case;

@@ -3,14 +3,14 @@
 use std::time::Instant;
 
 use loom_core::completion::{OpError, Transfer};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Connecting, Established, Idle, MsgEndpoint, Requested, ThePeer};
 use loom_core::engine::op_table::OpKey;
+use loom_core::eq::{ConnectionRequest, Eq, EqAttr, EqEvent, Failure, PassiveEndpoint, ShutdownEvent};
 use loom_core::error::{OpenError, Rejected};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Connecting, Established, Idle, MsgEndpoint, Requested, ThePeer};
-use loom_core::objects::eq::{ConnectionRequest, Eq, EqAttr, EqEvent, Failure, PassiveEndpoint, ShutdownEvent};
-use loom_core::objects::info::{Hints, Info};
-use loom_core::objects::scope::scope;
+use loom_core::info::{Hints, Info};
+use loom_core::scope::scope;
 use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointType};
 use loom_fabric::ofi::Ofi;
 

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use loom_core::objects::domain::Domain;
-use loom_core::objects::eq::{Eq, EqAttr};
-use loom_core::objects::info::Info;
+use loom_core::domain::Domain;
+use loom_core::eq::{Eq, EqAttr};
+use loom_core::info::Info;
 
 use super::Case;
 use super::sides::{T, with_sides};

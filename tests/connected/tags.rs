@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::completion::{OpError, Transfer};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::{MsgEndpoint, ThePeer};
+use loom_core::eq::{Eq, EqAttr, EqEvent, PassiveEndpoint};
 use loom_core::error::PostError;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{MsgEndpoint, ThePeer};
-use loom_core::objects::eq::{Eq, EqAttr, EqEvent, PassiveEndpoint};
-use loom_core::objects::info::Info;
+use loom_core::info::Info;
 use loom_core::tagged::wire::WireError;
 use loom_core::tagged::{LinkError, LinkId, Packet, Source, TaggedAttr, TaggedEndpoint, TaggedEvent, TaggedKey};
 use loom_core::vocabulary::{EndpointAddr, Errno, ImmediateData, Tag, TagMatch};

@@ -6,16 +6,16 @@ use std::ptr::NonNull;
 use std::time::Instant;
 
 use loom_core::buffer::Lent;
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, ThePeer};
 use loom_core::engine::op_table::OpKey;
+use loom_core::eq::{Eq, EqAttr};
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, ThePeer};
-use loom_core::objects::eq::{Eq, EqAttr};
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
-use loom_core::objects::options::{ReadOptions, SendOptions};
+use loom_core::info::Info;
+use loom_core::mr::Mr;
+use loom_core::options::{ReadOptions, SendOptions};
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, ImmediateData, Tag};
 use loom_fabric::ofi::library_version;
 

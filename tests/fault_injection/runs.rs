@@ -9,10 +9,10 @@ use std::sync::Mutex;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use libtest_mimic::Failed;
-use loom_core::objects::cq::CqError;
-use loom_core::objects::deadline::Deadline;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Info;
+use loom_core::cq::CqError;
+use loom_core::deadline::Deadline;
+use loom_core::endpoint::Source;
+use loom_core::info::Info;
 use loom_core::soft::{Network, NetworkAttr, Plan, Soft};
 use loom_core::vocabulary::Errno;
 

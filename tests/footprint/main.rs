@@ -12,12 +12,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use loom_alloc::Budget;
 use loom_alloc::testing::{FailAt, Sealed};
 use loom_core::allocator_api2::alloc::Global;
+use loom_core::deferred::Deferred;
+use loom_core::driver::{CounterDriver, CqDriver, DeferredDriver, Unclaimed};
 use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
 use loom_core::engine::tag_matcher::{TagMatcher, TagMatcherAttr};
 use loom_core::error::OpenError;
-use loom_core::objects::deferred::Deferred;
-use loom_core::objects::driver::{CounterDriver, CqDriver, DeferredDriver, Unclaimed};
-use loom_core::objects::info::Info;
+use loom_core::info::Info;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::transport::Transport;
 use loom_core::{Buffer, Counter, CounterAttr, Cq, Domain, SourceBuffer, TargetBuffer};
@@ -137,7 +137,7 @@ over_each! {
 
 #[cfg(feature = "libfabric")]
 fn libfabric(provider: &str) -> Info<loom_fabric::ofi::Ofi<loom_fabric::ofi::Local>> {
-    use loom_core::objects::info::Hints;
+    use loom_core::info::Hints;
     use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
     let node = (provider != "shm").then_some("127.0.0.1");
     let hints = Hints {
@@ -209,10 +209,10 @@ fn layout_of_deferred<T: Transport, B: SourceBuffer + TargetBuffer>(
 #[cfg(feature = "libfabric")]
 #[test]
 fn objects_of_libfabric_alone_take_what_they_say_or_are_refused() {
-    use loom_core::objects::av::Av;
-    use loom_core::objects::domain::Domain;
-    use loom_core::objects::endpoint::{Contexts, ScalableEndpoint};
-    use loom_core::objects::eq::{Eq, EqAttr};
+    use loom_core::av::Av;
+    use loom_core::domain::Domain;
+    use loom_core::endpoint::{Contexts, ScalableEndpoint};
+    use loom_core::eq::{Eq, EqAttr};
 
     type T = loom_fabric::ofi::Ofi<loom_fabric::ofi::Local>;
 

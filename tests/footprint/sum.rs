@@ -4,12 +4,12 @@ use std::alloc::Layout;
 use std::mem::size_of;
 
 use loom_core::allocator_api2::alloc::Global;
+use loom_core::av::{Av, AvAttr};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::Endpoint;
 use loom_core::error::OpenError;
-use loom_core::objects::av::{Av, AvAttr};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Endpoint;
-use loom_core::objects::info::Info;
+use loom_core::info::Info;
 use loom_core::transport::Transport;
 
 const DEPTH: usize = 1024;

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use loom_core::completion::Completion;
+use loom_core::endpoint::Source;
 use loom_core::error::PostError;
-use loom_core::objects::endpoint::Source;
 use loom_core::transport::{Claims, Fabrics};
 use loom_core::vocabulary::{Caps, Errno, ImmediateData, Tag};
 

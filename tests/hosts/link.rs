@@ -3,13 +3,13 @@
 #![allow(unsafe_code, reason = "multi-receives over providers that do not keep to their buffer")]
 
 use loom_core::buffer::{Buffer, IoVecs, Lent, SourceBuffer, TargetBuffer};
+use loom_core::endpoint::{Endpoint, Source, ThePeer};
+use loom_core::endpoint::{Established, MsgEndpoint};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::endpoint::{Endpoint, Source, ThePeer};
-use loom_core::objects::endpoint::{Established, MsgEndpoint};
-use loom_core::objects::mr::RemoteRegion;
-use loom_core::objects::options::{ReadOptions, RecvOptions, SendOptions};
+use loom_core::mr::RemoteRegion;
+use loom_core::options::{ReadOptions, RecvOptions, SendOptions};
 use loom_core::vocabulary::{ImmediateData, Tag};
 use loom_fabric::ofi::{Local, Ofi};
 

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::time::Instant;
 
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Binding;
-use loom_core::objects::eq::{Eq, EqAttr, EqEvent};
-use loom_core::objects::info::{Hints, Info};
-use loom_core::objects::mr::Mr;
+use loom_core::av::Av;
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::Binding;
+use loom_core::eq::{Eq, EqAttr, EqEvent};
+use loom_core::info::{Hints, Info};
+use loom_core::mr::Mr;
 use loom_core::vocabulary::{Access, Caps, Counted, EndpointAddr, EndpointAttributes, EndpointOption, EndpointType};
 
 use crate::line::Line;

@@ -5,12 +5,12 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use loom_core::completion::{Completion, Transfer};
+use loom_core::counter::Counter;
+use loom_core::cq::Cq;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::PostError;
-use loom_core::objects::counter::Counter;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::{Mr, RemoteRegion};
+use loom_core::info::Info;
+use loom_core::mr::{Mr, RemoteRegion};
 use loom_core::vocabulary::{Caps, ImmediateData, Tag};
 
 use crate::line::Line;

@@ -3,13 +3,13 @@
 use std::time::{Duration, Instant};
 
 use loom_core::atomic::{BaseOp, CompareOp, FetchOp, ReadOp};
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::endpoint::Binding;
 use loom_core::engine::op_table::Fetched;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::endpoint::Binding;
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::{Mr, MrAttr};
-use loom_core::objects::scope::scope;
+use loom_core::info::Info;
+use loom_core::mr::{Mr, MrAttr};
+use loom_core::scope::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Counted};
 

@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use loom_alloc::mr_cache::{Cached, MrCache, MrCacheAttr, Notified};
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::endpoint::Source;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::Rejected;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Info;
-use loom_core::objects::scope::scope;
+use loom_core::info::Info;
+use loom_core::scope::scope;
 use loom_core::transport::Transport;
 
 use crate::failure::Failure;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use loom_core::objects::info::Info;
+use loom_core::info::Info;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, EndpointType};
 

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use loom_core::av::Av;
 use loom_core::collective::{Collective, ReduceOp};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::endpoint::CollectiveGroup;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::Rejected;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::endpoint::CollectiveGroup;
-use loom_core::objects::info::Info;
-use loom_core::objects::scope::scope;
+use loom_core::info::Info;
+use loom_core::scope::scope;
 use loom_core::transport::Collectives;
 
 use crate::failure::Failure;

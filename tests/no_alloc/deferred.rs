@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use loom_core::av::Av;
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deferred::{Deferred, DeferredEvent, Work};
+use loom_core::endpoint::Source;
 use loom_core::error::Rejected;
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deferred::{Deferred, DeferredEvent, Work};
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Info;
-use loom_core::objects::scope::scope;
+use loom_core::info::Info;
+use loom_core::scope::scope;
 use loom_core::transport::Transport;
 
 use crate::failure::Failure;

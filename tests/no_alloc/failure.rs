@@ -2,12 +2,12 @@
 
 use std::fmt;
 
+use loom_core::av::InsertError;
 use loom_core::completion::OpError;
+use loom_core::cq::CqError;
+use loom_core::endpoint::CmError;
+use loom_core::eq::EqError;
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::av::InsertError;
-use loom_core::objects::cq::CqError;
-use loom_core::objects::endpoint::CmError;
-use loom_core::objects::eq::EqError;
 use loom_core::vocabulary::Errno;
 
 #[derive(Clone, Copy, Debug)]

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use futures_util::join;
 use loom_async::block_on;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::driver::{CqDriver, Drive, RunError, Unclaimed};
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Info;
-use loom_core::objects::scope::scope;
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::driver::{CqDriver, Drive, RunError, Unclaimed};
+use loom_core::endpoint::Source;
+use loom_core::info::Info;
+use loom_core::scope::scope;
 use loom_core::transport::Transport;
 
 use crate::failure::Failure;

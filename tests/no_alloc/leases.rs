@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use loom_alloc::Sharing;
 use loom_alloc::registered::{Lease, RegisteredSlab, SlabAttr};
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::Rejected;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Info;
-use loom_core::objects::scope::scope;
+use loom_core::info::Info;
+use loom_core::scope::scope;
 use loom_core::transport::Transport;
 
 use crate::failure::Failure;

@@ -64,7 +64,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use loom_alloc::{Owner, Shared};
-use loom_core::objects::info::{Hints, Info};
+use loom_core::info::{Hints, Info};
 use loom_core::soft::{Network, NetworkAttr, RequiredModes};
 use loom_core::transport::{Collectives, Transport};
 use loom_core::vocabulary::Caps;

@@ -1,11 +1,11 @@
 //! Two endpoints with a queue each, a counter of the first one's operations, and a region of the second one's.
 
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::Counter;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::endpoint::Binding;
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
+use loom_core::av::Av;
+use loom_core::counter::Counter;
+use loom_core::cq::Cq;
+use loom_core::endpoint::Binding;
+use loom_core::info::Info;
+use loom_core::mr::Mr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, Counted, EndpointOption};
 

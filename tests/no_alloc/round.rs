@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use loom_core::completion::{Completion, Done, OpError, Transfer};
+use loom_core::deadline::Spins;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::deadline::Spins;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, Errno, ImmediateData, Tag};
 

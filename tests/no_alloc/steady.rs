@@ -6,14 +6,14 @@ use std::hint::black_box;
 use std::ops::Range;
 
 use loom_core::allocator_api2::alloc::Allocator;
+use loom_core::av::Av;
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
 use loom_core::error::OpenError;
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
-use loom_core::objects::scope::scope;
+use loom_core::info::Info;
+use loom_core::mr::Mr;
+use loom_core::scope::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Errno};
 

@@ -1,9 +1,9 @@
 //! Tagged messages over plain ones (`loom_core::tagged`), over the software transport.
 
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::scope::scope;
+use loom_core::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::tagged::{AddLinkError, LinkId, Packet, TaggedAttr, TaggedEndpoint, TaggedKey, WithPeer};
 use loom_core::vocabulary::{Tag, TagMatch};
@@ -50,7 +50,7 @@ impl Rig<'_, '_, '_, '_> {
             self.a.progress()?;
             self.b.progress()?;
             let layer = if of_a { &mut *self.a } else { &mut *self.b };
-            if let Some(done) = layer.wait(key, loom_core::objects::deadline::Spins(0))? {
+            if let Some(done) = layer.wait(key, loom_core::deadline::Spins(0))? {
                 let (buf, result) = done.into_parts();
                 return Ok((buf, result?.len()));
             }
@@ -115,7 +115,7 @@ impl Rig<'_, '_, '_, '_> {
         let Some(into) = self.into.take() else { return Err(Failure::Wrong("a buffer was not given back")) };
         let key = kept(&mut self.into, self.b.tagged_recv(self.link, Tag(1), into))?;
         self.b.cancel(key)?;
-        let done = self.b.wait(key, loom_core::objects::deadline::Spins(0))?;
+        let done = self.b.wait(key, loom_core::deadline::Spins(0))?;
         self.into = done.map(loom_core::tagged::TaggedDone::into_buf);
         Ok(())
     }

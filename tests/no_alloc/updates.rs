@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use loom_core::Spins;
 use loom_core::atomic::{CompareOp, FetchOp};
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
 use loom_core::error::PostError;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::info::Info;
-use loom_core::objects::scope::scope;
+use loom_core::info::Info;
+use loom_core::scope::scope;
 use loom_core::transport::Transport;
 use loom_core::updates::{MESSAGE_LEN, UpdateError, UpdateServer, Updates};
 

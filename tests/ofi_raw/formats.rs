@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::time::Instant;
 
-use loom_core::objects::info::Info;
+use loom_core::info::Info;
 use loom_core::transport::{Endpoints, TaggedMessages};
 use loom_core::vocabulary::{
     Caps, CompletionFlags, CqDataEntry, CqEntry, CqMsgEntry, CqTaggedEntry, Errno, FabricAddr, Tag, TagMatch, WaitObj,
@@ -155,7 +155,7 @@ fn moves<E: Says>(info: &Info<T>, wait: WaitObj, how: Read) {
 
 /// Whether queues of an info can be slept on.
 fn sleeps(info: &Info<T>) -> bool {
-    use loom_core::objects::{cq::Cq, cq::CqAttr, domain::Domain};
+    use loom_core::{cq::Cq, cq::CqAttr, domain::Domain};
 
     let domain = Domain::open(info).unwrap();
     Cq::<T, ()>::open(&domain, CqAttr::new(4).with_fd()).is_ok()

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use loom_core::objects::info::{Hints, Info};
+use loom_core::info::{Hints, Info};
 use loom_core::transport::{AddressVectors, Bindings, Closing, Endpoints, Fabrics, InFlight, Refusal, TaggedMessages};
 use loom_core::vocabulary::{
     Caps, Counted, EndpointAttributes, EndpointType, FabricAddr, ImmediateData, Tag, TagMatch, Version,

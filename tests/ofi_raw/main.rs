@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use loom_core::buffer::Lent;
-use loom_core::objects::info::{Hints, Info};
+use loom_core::info::{Hints, Info};
 use loom_core::transport::{
     AddressVectors, Bindings, Closing, CompletionQueues, Context, Endpoints, Event, Fabrics, InFlight, MemoryRegions,
     Messages, MrAttr, Refusal, Rma, RmaTarget, TaggedMessages,
@@ -531,7 +531,7 @@ fn an_address_of_another_kind_is_refused() {
 #[test]
 fn operations_that_were_not_asked_for_are_refused() {
     use loom_core::error::PostError;
-    use loom_core::objects::{av::Av, cq::Cq, cq::CqAttr, domain::Domain, mr::RemoteRegion};
+    use loom_core::{av::Av, cq::Cq, cq::CqAttr, domain::Domain, mr::RemoteRegion};
 
     let caps = Caps::MSG | Caps::RECV | Caps::RMA | Caps::REMOTE_WRITE;
     let hints =

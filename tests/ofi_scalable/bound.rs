@@ -4,17 +4,17 @@
 
 use std::time::Instant;
 
+use loom_core::av::Av;
 use loom_core::completion::{Completion, Found};
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
+use loom_core::endpoint::{Binding, Contexts, ScalableEndpoint};
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::endpoint::{Binding, Contexts, ScalableEndpoint};
-use loom_core::objects::info::Hints;
-use loom_core::objects::mr::Mr;
+use loom_core::info::Hints;
+use loom_core::mr::Mr;
 use loom_core::vocabulary::{Access, Caps, Counted, EndpointOption, Tag, TagMatch};
 
 use super::{LIMIT, Queue, T, caps, exchange, finish, info, pattern, post, sockets_hints, two_of_each};

@@ -2,14 +2,14 @@
 
 use std::sync::mpsc::channel;
 
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::ScalableEndpoint;
+use loom_core::endpoint::Source;
 use loom_core::error::OpenError;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::ScalableEndpoint;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Hints;
-use loom_core::objects::scope::scope;
+use loom_core::info::Hints;
+use loom_core::scope::scope;
 use loom_core::vocabulary::{Errno, Tag};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Shared};

@@ -5,13 +5,13 @@ use std::io::Read;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::ScalableEndpoint;
+use loom_core::endpoint::Source;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::Rejected;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::ScalableEndpoint;
-use loom_core::objects::endpoint::Source;
 use loom_core::vocabulary::{EndpointAddr, Tag};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::Local;

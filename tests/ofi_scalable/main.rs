@@ -14,20 +14,20 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Instant;
 
 use libtest_mimic::Arguments;
+use loom_core::av::Av;
 use loom_core::buffer::Buffer;
 use loom_core::completion::{Completion, OpError, RemoteEvent, Transfer};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
+use loom_core::endpoint::{Contexts, RxContext, ScalableEndpoint, TxContext};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::endpoint::{Contexts, RxContext, ScalableEndpoint, TxContext};
-use loom_core::objects::info::{Hints, Info};
-use loom_core::objects::mr::Mr;
-use loom_core::objects::options::{RecvOptions, SendOptions};
-use loom_core::objects::scope::scope;
+use loom_core::info::{Hints, Info};
+use loom_core::mr::Mr;
+use loom_core::options::{RecvOptions, SendOptions};
+use loom_core::scope::scope;
 use loom_core::vocabulary::{
     Access, Caps, DomainAttributes, EndpointAttributes, EndpointType, Errno, ImmediateData, Progress, Tag,
 };

@@ -10,13 +10,13 @@ use std::time::Instant;
 
 use loom_core::buffer::{Buffer, Lent, TargetBuffer};
 use loom_core::completion::Completion;
+use loom_core::cq::Cq;
+use loom_core::endpoint::Source;
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::Rejected;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::{CloseError, Mr, RemoteRegion};
+use loom_core::info::Info;
+use loom_core::mr::{CloseError, Mr, RemoteRegion};
 use loom_core::vocabulary::{Access, ImmediateData};
 
 use crate::Case;

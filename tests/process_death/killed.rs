@@ -7,10 +7,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
 use loom_core::completion::Done;
+use loom_core::endpoint::Source;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Info;
+use loom_core::info::Info;
 use loom_core::vocabulary::{Errno, ImmediateData};
 
 use crate::scene::{

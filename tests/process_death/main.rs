@@ -17,7 +17,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use loom_core::objects::info::{Hints, Info};
+use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::Caps;
 use loom_fabric::ofi::{Ofi, library_version};
 

@@ -6,12 +6,12 @@ use std::io::Read;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use loom_core::av::Av;
 use loom_core::completion::Completion;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::mr::Mr;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
+use loom_core::mr::Mr;
 use loom_core::vocabulary::{Access, EndpointAddr, Tag};
 
 use crate::initiators;

@@ -3,16 +3,16 @@
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Instant;
 
+use loom_core::av::Av;
 use loom_core::completion::{Completion, Done, OpError, Transfer};
+use loom_core::cq::{Cq, CqAttr, CqError};
+use loom_core::domain::Domain;
+use loom_core::endpoint::{self, Binding, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, CqError};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{self, Binding, Source};
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::RemoteRegion;
-use loom_core::objects::scope::scope;
+use loom_core::info::Info;
+use loom_core::mr::RemoteRegion;
+use loom_core::scope::scope;
 use loom_core::vocabulary::{EndpointAddr, EndpointOption, Tag};
 use loom_fabric::ofi::{Local, Ofi, library_version};
 

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Info;
+use loom_core::endpoint::Source;
+use loom_core::info::Info;
 
 use crate::Case;
 use crate::scene::{Endpoint, NEW, Scene, T, finish, full, post, room, with_scene};

@@ -1,7 +1,7 @@
 //! Frames that are none: each ends as an error of its own, which gives the buffer back.
 
+use loom_core::deadline::Spins;
 use loom_core::error::PostError;
-use loom_core::objects::deadline::Spins;
 use loom_core::protocol::{Completes, Inject, MsgRecv, MsgSend, Receiver};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::Errno;

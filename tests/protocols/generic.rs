@@ -1,9 +1,9 @@
 //! What runs over every protocol.
 
 use loom_core::atomic::{CompareOp, FetchOp};
-use loom_core::objects::atomic::Granted;
-use loom_core::objects::deadline::{Deadline, Spins};
-use loom_core::objects::mr::RemoteRegion;
+use loom_core::deadline::{Deadline, Spins};
+use loom_core::granted::Granted;
+use loom_core::mr::RemoteRegion;
 use loom_core::protocol::{
     Atomics, Completes, Inject, MsgRecv, MsgSend, Outcome, Posted, RmaRead, RmaWrite, TaggedInject, TaggedRecv,
     TaggedSend,

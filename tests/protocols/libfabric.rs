@@ -2,10 +2,10 @@
 
 use std::time::Instant;
 
+use loom_core::endpoint::{Connecting, Contexts, MsgEndpoint, ScalableEndpoint, SharedRx};
+use loom_core::eq::{Eq, EqAttr, EqEvent};
 use loom_core::error::OpenError;
-use loom_core::objects::endpoint::{Connecting, Contexts, MsgEndpoint, ScalableEndpoint, SharedRx};
-use loom_core::objects::eq::{Eq, EqAttr, EqEvent};
-use loom_core::objects::query::{AtomicOps, Dgram, Injects, Messages, Msg, Query, Rdm, Reads, Tagged, Writes};
+use loom_core::query::{AtomicOps, Dgram, Injects, Messages, Msg, Query, Rdm, Reads, Tagged, Writes};
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
 use loom_core::{Access, Av, Cq, CqAttr, Domain, Hints, Info, Mr};
 use loom_fabric::loom_core;

@@ -1,7 +1,7 @@
 //! Over the software transport, strict too.
 
 use loom_core::atomic::{CompareOp, FetchOp};
-use loom_core::objects::deadline::{Deadline, Spins};
+use loom_core::deadline::{Deadline, Spins};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::tagged::{Packet, TaggedAttr, TaggedEndpoint, WithPeer};
 use loom_core::vocabulary::Caps;
@@ -91,7 +91,7 @@ fn tagged_messages_of_a_carrier_are_a_protocol_and_carry_frames() {
 
 #[test]
 fn an_operation_that_is_not_over_stays_in_flight() {
-    use loom_core::objects::cq::CqError;
+    use loom_core::cq::CqError;
     use loom_core::protocol::{Completes, MsgRecv, MsgSend, Receiver};
 
     let [info, _] = infos();

@@ -18,9 +18,9 @@ use std::sync::Mutex;
 #[cfg(feature = "libfabric")]
 use libtest_mimic::Failed;
 use libtest_mimic::{Arguments, Trial};
-use loom_core::objects::av::Av;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::info::{Hints, Info};
+use loom_core::av::Av;
+use loom_core::domain::Domain;
+use loom_core::info::{Hints, Info};
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::Caps;

@@ -14,7 +14,7 @@ use bumpalo::Bump;
 use libtest_mimic::{Failed, Trial};
 use loom_alloc::{Arena, Budget, Locked, PoolAttr, Shared, SharedPool, SizeClasses, Spill, StaticArena, V02};
 use loom_core::allocator_api2::alloc::{AllocError, Allocator, Global};
-use loom_core::objects::info::Info;
+use loom_core::info::Info;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 
 use crate::memory::{self, Memory, allocator};

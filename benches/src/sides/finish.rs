@@ -1,7 +1,7 @@
 //! A tagged message and its receive, each waited for by its key: the form that the README's first program has.
 
-use loom_core::objects::deadline::Forever;
-use loom_core::objects::info::Info;
+use loom_core::deadline::Forever;
+use loom_core::info::Info;
 use loom_core::{Av, Cq, Domain, Endpoint, Peer, Source, Tag, Transport};
 
 use crate::sets::Failure;

@@ -3,12 +3,12 @@
 use loom_core::collective::ReduceOp;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::PostError;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Forever;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::CollectiveGroup;
-use loom_core::objects::info::Hints;
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Forever;
+use loom_core::domain::Domain;
+use loom_core::endpoint::CollectiveGroup;
+use loom_core::info::Hints;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::Caps;
 

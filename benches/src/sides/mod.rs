@@ -11,7 +11,7 @@ pub(crate) mod safe;
 use std::time::{Duration, Instant};
 
 #[cfg(feature = "libfabric")]
-use loom_core::objects::info::{Hints, Info};
+use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::Caps;
 #[cfg(feature = "libfabric")]
 use loom_core::vocabulary::MsgOrder;

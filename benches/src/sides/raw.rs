@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use loom_core::atomic::{FetchOp, Operation as _};
 use loom_core::buffer::Lent;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::endpoint::Endpoint;
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::{Mr, RemoteRegion};
-use loom_core::objects::scope::scope;
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::endpoint::Endpoint;
+use loom_core::info::Info;
+use loom_core::mr::{Mr, RemoteRegion};
+use loom_core::scope::scope;
 use loom_core::transport::{Context, Refusal, RmaTarget, Transport};
 use loom_core::vocabulary::{Access, Caps, FabricAddr, ImmediateData, Mode, MrMode, Tag, TagMatch};
 

@@ -42,7 +42,7 @@ fn libfabric(_: &Parts, all_faults: bool) -> Vec<Finding> {
     let mut findings = vec![Finding::good("libfabric", text)];
     // Name, and whether the tests have run over it, of each provider.
     let mut providers: Vec<(String, bool)> = Vec::new();
-    let infos = Ofi::<Local>::query(&loom_core::objects::info::Hints::default());
+    let infos = Ofi::<Local>::query(&loom_core::info::Hints::default());
     match infos {
         Ok(infos) => {
             for info in infos {

@@ -7,7 +7,7 @@ mod table;
 use std::io::{self, Write};
 
 use clap::{Args, ValueEnum};
-use loom_core::objects::info::Hints;
+use loom_core::info::Hints;
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
 
 use crate::failure::Failure;

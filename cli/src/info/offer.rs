@@ -1,6 +1,6 @@
 //! What was found, without the types that differ between transports.
 
-use loom_core::objects::info::{Hints, Info, Nic};
+use loom_core::info::{Hints, Info, Nic};
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Attributes, Caps, LinkState};

@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use loom_core::completion::{Completion, Done};
+use loom_core::endpoint::Source;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::endpoint::Source;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::Tag;
 

@@ -8,8 +8,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use loom_core::objects::domain::Domain;
-use loom_core::objects::info::{Hints, Info};
+use loom_core::domain::Domain;
+use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::{
     AddressFormat, Caps, DomainAttributes, EndpointAttributes, EndpointType, Progress, Version,
 };

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Endpoint;
-use loom_core::objects::mr::{Mr, RemoteRegion};
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::Endpoint;
+use loom_core::mr::{Mr, RemoteRegion};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, EndpointAddr, MemoryKey, RemoteAddr};
 

@@ -6,10 +6,10 @@
 use std::time::Instant;
 
 use loom_core::completion::{Completion, Done, OpError, RemoteEvent, Transfer};
+use loom_core::endpoint::{Endpoint, Source};
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::PostError;
-use loom_core::objects::endpoint::{Endpoint, Source};
-use loom_core::objects::mr::{Mr, RemoteRegion};
+use loom_core::mr::{Mr, RemoteRegion};
 use loom_core::transport::Transport;
 
 use crate::failure::Failure;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use loom_core::objects::domain::Domain;
-use loom_core::objects::info::Hints;
+use loom_core::domain::Domain;
+use loom_core::info::Hints;
 use loom_core::soft::{Network, NetworkAttr};
 
 use crate::failure::Failure;

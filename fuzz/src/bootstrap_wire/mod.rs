@@ -18,7 +18,7 @@ mod vector;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use arbitrary::{Arbitrary, Unstructured};
-use loom_core::objects::mr::RemoteRegion;
+use loom_core::mr::RemoteRegion;
 use loom_core::vocabulary::{
     Access, AddressError, AddressFormat, CmData, EndpointAddr, MemoryKey, RemoteAddr, Version,
 };

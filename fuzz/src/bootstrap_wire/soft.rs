@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
-use loom_core::objects::av::{Av, InsertError};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
+use loom_core::av::{Av, InsertError};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
 

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use loom_core::objects::av::{Av, InsertError};
-use loom_core::objects::scope::scope;
+use loom_core::av::{Av, InsertError};
+use loom_core::scope::scope;
 use loom_core::vocabulary::{AddressFormat, Attributes, EndpointAddr, Errno};
 
 use crate::scripted::Script;

@@ -2,10 +2,10 @@
 
 use loom_core::completion::Completion;
 use loom_core::error::PostError;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
 use loom_core::soft::Soft;
 
 use super::{ENDPOINTS, RX_DEPTH, TX_DEPTH};

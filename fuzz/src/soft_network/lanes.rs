@@ -1,7 +1,7 @@
 //! Opens lanes before a story: each endpoint sends short messages to the next one, until they go by a lane.
 
 use loom_core::completion::Completion;
-use loom_core::objects::endpoint::Source;
+use loom_core::endpoint::Source;
 
 use super::world::World;
 use super::{ENDPOINTS, QUEUES};

@@ -99,7 +99,7 @@ impl World<'_> {
 fn endpoint_of<'w>(
     world: &'w World<'_>,
     life: usize,
-) -> &'w loom_core::objects::endpoint::Endpoint<'static, loom_core::soft::Soft<'static>, Memory> {
+) -> &'w loom_core::endpoint::Endpoint<'static, loom_core::soft::Soft<'static>, Memory> {
     let mut open = world.places.iter().flatten();
     &open.find(|(open, _)| *open == life).expect("it is open").1
 }

@@ -22,10 +22,10 @@ mod step;
 mod world;
 
 use arbitrary::Unstructured;
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
+use loom_core::av::Av;
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 
 use crate::memory::Memory;

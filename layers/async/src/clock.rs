@@ -106,7 +106,7 @@ impl Clock for StdClock {
 ///
 /// use loom_async::clock::ManualClock;
 /// use loom_async::timers::Timers;
-/// use loom_core::objects::driver::Drive;
+/// use loom_core::driver::Drive;
 ///
 /// // A test of what happens after a minute, which takes none.
 /// let timers = Timers::new(ManualClock::new());

@@ -1,6 +1,6 @@
 //! Async programs over loom, with neither `std` nor an allocator of their own.
 //!
-//! The futures of a fabric are in [`loom_core::objects::driver`], and any executor runs them whose tasks stay on one thread. This crate has
+//! The futures of a fabric are in [`loom_core::driver`], and any executor runs them whose tasks stay on one thread. This crate has
 //! one that needs nothing but memory, and what programs want beside it:
 //!
 //! - [`LocalExecutor`]: a fixed number of tasks in one block of the caller's allocator. Wake-ups come from any thread, in constant time.
@@ -25,7 +25,7 @@
 //! use loom_async::LocalExecutor;
 //! use loom_async::clock::StdClock;
 //! use loom_async::timers::Timers;
-//! use loom_core::objects::driver::{CqDriver, Unclaimed};
+//! use loom_core::driver::{CqDriver, Unclaimed};
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::{Av, Cq, Domain, Error, Source};
 //!

@@ -11,9 +11,9 @@ use core::task::{Context, Poll};
 use futures_core::Stream;
 use futures_core::stream::FusedStream;
 use loom_core::buffer::Buffer;
-use loom_core::objects::cq::CqError;
-use loom_core::objects::driver::{CqDriver, EqDriver, NextEqEvent, NextEvent, NextUnclaimed};
-use loom_core::objects::eq::{EqError, EqEvent};
+use loom_core::cq::CqError;
+use loom_core::driver::{CqDriver, EqDriver, NextEqEvent, NextEvent, NextUnclaimed};
+use loom_core::eq::{EqError, EqEvent};
 use loom_core::transport::Connected;
 use loom_core::{Completion, Done, Transport};
 
@@ -61,7 +61,7 @@ impl<D: Clone, N> Repeated<D, N> {
 ///
 /// use futures_util::StreamExt;
 /// use loom_async::{block_on, stream};
-/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Access, Completion, ImmediateData, Mr};
 /// # use loom_core::{Av, Cq, Domain};
 /// # use loom_core::soft::{Network, NetworkAttr};
@@ -99,7 +99,7 @@ pub struct Events<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B>, Next
 /// use futures_util::StreamExt;
 /// use loom_async::{block_on, stream};
 /// use loom_core::Source;
-/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::driver::{CqDriver, Unclaimed};
 /// # use loom_core::{Av, Cq, Domain};
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;
@@ -136,7 +136,7 @@ pub struct UnclaimedDone<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B
 ///
 /// use futures_util::StreamExt;
 /// use loom_async::{block_on, stream};
-/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Access, Completion, ImmediateData, Mr};
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # use loom_core::{Av, Cq, Domain};
@@ -182,7 +182,7 @@ pub fn events<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Event
 /// use futures_util::StreamExt;
 /// use loom_async::{block_on, stream};
 /// use loom_core::Source;
-/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::driver::{CqDriver, Unclaimed};
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # use loom_core::{Av, Cq, Domain};
 /// # let network = Network::new(NetworkAttr::default())?;
@@ -216,7 +216,7 @@ pub fn unclaimed<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Un
 /// use futures_util::StreamExt;
 /// use loom_async::stream::Connections;
 /// use loom_core::EqEvent;
-/// use loom_core::objects::eq::ConnectionRequest;
+/// use loom_core::eq::ConnectionRequest;
 /// use loom_core::transport::Connected;
 ///
 /// /// The next request of a peer; `None` if the event queue has failed.
@@ -243,7 +243,7 @@ pub struct Connections<'m, T: Connected>(Repeated<EqDriver<'m, T>, NextEqEvent<'
 ///
 /// use futures_util::StreamExt;
 /// use loom_async::stream;
-/// use loom_core::objects::driver::EqDriver;
+/// use loom_core::driver::EqDriver;
 /// use loom_core::transport::Connected;
 /// use loom_core::{EqEvent, Error};
 ///

@@ -6,7 +6,7 @@
 //!   flight when its outcome is there, unless the queue itself has failed: what is in flight is given up then, but for the operation that
 //!   [`PartError::Queue`] names.
 //! - A transfer that is dropped gives up what is in flight, as any future of an operation does: the driver's
-//!   [`Unclaimed`](loom_core::objects::driver::Unclaimed) says what becomes of the buffers.
+//!   [`Unclaimed`](loom_core::driver::Unclaimed) says what becomes of the buffers.
 //!
 //! The window is an array in the future: nothing is allocated. Each wake-up looks at all operations in flight, so a window of hundreds
 //! is better split over several tasks.
@@ -15,7 +15,7 @@
 //! # #[cfg(feature = "std")] {
 //! use loom_async::block_on;
 //! use loom_async::window::{Window, transfer};
-//! use loom_core::objects::driver::{CqDriver, Unclaimed};
+//! use loom_core::driver::{CqDriver, Unclaimed};
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::{Access, Av, Cq, Domain, Mr};
 //!
@@ -46,9 +46,9 @@ use core::task::{Context, Poll};
 
 use loom_core::buffer::Buffer;
 use loom_core::completion::OpError;
+use loom_core::cq::CqError;
+use loom_core::driver::{CqDriver, Finish};
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::cq::CqError;
-use loom_core::objects::driver::{CqDriver, Finish};
 use loom_core::{Done, Error, Info, OpKey, Transport};
 
 /// The ranges of `len` bytes that one operation each can move: as long as the provider grants (`max_msg_size`), and `most` at most. One of zero counts
@@ -58,7 +58,7 @@ use loom_core::{Done, Error, Info, OpKey, Transport};
 /// # #[cfg(feature = "std")] {
 /// use loom_async::block_on;
 /// use loom_async::window::{Window, ranges, transfer};
-/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Access, Av, Cq, Domain, Mr, scope};
 ///
@@ -98,7 +98,7 @@ pub fn ranges<T: Transport>(
 /// # #[cfg(feature = "std")] {
 /// use loom_async::block_on;
 /// use loom_async::window::{Window, transfer};
-/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Access, Av, Cq, Domain, Mr};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
@@ -128,7 +128,7 @@ pub struct Window<const N: usize>;
 /// # #[cfg(feature = "std")] {
 /// use loom_async::block_on;
 /// use loom_async::window::{PartError, Window, transfer};
-/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Access, Av, Cq, Domain, Mr};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
@@ -187,7 +187,7 @@ pub struct Failed {
 /// # #[cfg(feature = "std")] {
 /// use loom_async::block_on;
 /// use loom_async::window::{PartError, Window, transfer};
-/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Av, Cq, Domain};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
@@ -296,7 +296,7 @@ impl<'m, T: Transport, B: Buffer, E: FnMut(usize, Done<B>), const N: usize> InFl
 /// # #[cfg(feature = "std")] {
 /// use loom_async::block_on;
 /// use loom_async::window::{Window, transfer};
-/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
@@ -344,7 +344,7 @@ where
 /// # #[cfg(feature = "std")] {
 /// use loom_async::block_on;
 /// use loom_async::window::{Window, transfer_each};
-/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Access, Av, Cq, Domain, Mr};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};

@@ -19,7 +19,7 @@ use std::task::{Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use loom_core::objects::driver::{CqDriver, Drive, SleepError, Sleepable, Unclaimed};
+use loom_core::driver::{CqDriver, Drive, SleepError, Sleepable, Unclaimed};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::{Av, Cq, CqAttr, Domain, Endpoint, EndpointAddr, Source};
 use rustix::event::{Timespec, epoll};

@@ -13,8 +13,8 @@ use futures_core::Stream;
 use futures_core::stream::FusedStream;
 use loom_async::stream::{events, unclaimed};
 use loom_async::{LocalExecutor, block_on};
-use loom_core::objects::cq::CqError;
-use loom_core::objects::driver::Unclaimed;
+use loom_core::cq::CqError;
+use loom_core::driver::Unclaimed;
 use loom_core::soft::{Every, Plan};
 use loom_core::{Access, Completion, ImmediateData, Mr, Source, Tag};
 

@@ -15,7 +15,7 @@ use common::{Boxed, Idle, Pair, bounded, next_round, waker};
 use loom_async::clock::ManualClock;
 use loom_async::timers::Timers;
 use loom_async::{Full, LocalExecutor, Spawner, block_on};
-use loom_core::objects::driver::Drive;
+use loom_core::driver::Drive;
 use loom_core::{Source, Tag};
 
 /// What a message of a pair carries in a round trip.

@@ -15,7 +15,7 @@ use common::{Boxed, Idle, Pair, bounded, next_round};
 use loom_async::clock::{Clock, ManualClock, StdClock};
 use loom_async::timers::{Elapsed, Timers};
 use loom_async::{LocalExecutor, block_on};
-use loom_core::objects::driver::Drive;
+use loom_core::driver::Drive;
 use loom_core::{Errno, Error, Source};
 
 const MS: Duration = Duration::from_millis(1);

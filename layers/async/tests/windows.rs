@@ -12,9 +12,9 @@ use std::task::Poll;
 use common::{Idle, Pair, bounded};
 use loom_async::block_on;
 use loom_async::window::{Failed, Outcome, PartError, Window, transfer, transfer_each};
+use loom_core::cq::CqError;
+use loom_core::driver::{Drive, Unclaimed};
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::cq::CqError;
-use loom_core::objects::driver::{Drive, Unclaimed};
 use loom_core::soft::{Every, Plan, Soft};
 use loom_core::{Access, Errno, Error, ImmediateData, Mr, Source};
 

@@ -6,11 +6,11 @@ use core::fmt;
 
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::Buffer;
+use loom_core::cq::CqAttr;
+use loom_core::deadline::Deadline;
+use loom_core::endpoint::{Connecting, MsgEndpoint};
+use loom_core::eq::{ConnectionRequest, EndpointId, Eq, EqAttr, EqEvent, PassiveEndpoint};
 use loom_core::error::OpenError;
-use loom_core::objects::cq::CqAttr;
-use loom_core::objects::deadline::Deadline;
-use loom_core::objects::endpoint::{Connecting, MsgEndpoint};
-use loom_core::objects::eq::{ConnectionRequest, EndpointId, Eq, EqAttr, EqEvent, PassiveEndpoint};
 use loom_core::storage::Array;
 use loom_core::transport::Connected;
 use loom_core::vocabulary::{EndpointAddr, Errno};

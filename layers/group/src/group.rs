@@ -5,11 +5,11 @@ use core::cell::{Cell, RefCell};
 use core::fmt;
 
 use allocator_api2::alloc::Allocator;
+use loom_core::av::InsertError;
 use loom_core::buffer::Buffer;
+use loom_core::cq::{CqAttr, CqError};
+use loom_core::eq::{CmError, EqError};
 use loom_core::error::OpenError;
-use loom_core::objects::av::InsertError;
-use loom_core::objects::cq::{CqAttr, CqError};
-use loom_core::objects::eq::{CmError, EqError};
 use loom_core::storage::Array;
 use loom_core::vocabulary::{EndpointAddr, Errno};
 use loom_core::{Av, Cq, Domain, Endpoint, MsgEndpoint, Peer, Transport};
@@ -101,7 +101,7 @@ pub struct Prepared<'m, T: Transport, B: Buffer, A: Allocator> {
 /// ([`Connections`](crate::Connections)).
 ///
 /// Posts by a peer's number are those of [`Endpoint`], into the queue of the group ([`cq`](Self::cq)): their keys are for the program that polls it, or
-/// for a [driver](loom_core::objects::driver)'s futures. Operations on many peers are those of a [`Scope`](crate::Scope).
+/// for a [driver](loom_core::driver)'s futures. Operations on many peers are those of a [`Scope`](crate::Scope).
 ///
 /// All peers share the domain: a region that is registered once serves with all.
 pub struct Group<'m, T: Transport, B: Buffer, A: Allocator> {

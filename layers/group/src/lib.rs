@@ -9,7 +9,7 @@
 //!
 //! Operations have three levels of control:
 //! - *posted*: [`Group::send`] and the others by a peer's number return a key, for the program that polls the queue. Under a
-//!   [driver](loom_core::objects::driver) of the queue they are awaited as futures;
+//!   [driver](loom_core::driver) of the queue they are awaited as futures;
 //! - *scoped*: [`Group::scope`] has requests in places of the caller's, which are looked at one by one, and leaves none behind;
 //! - *waiting*: [`scatter_send`](Group::scatter_send), [`gather_recv`](Group::gather_recv), [`scatter_write`](Group::scatter_write),
 //!   [`gather_read`](Group::gather_read), [`multicast_send`](Group::multicast_send) and [`exchange`](Group::exchange) end when all of their

@@ -2,8 +2,8 @@
 
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
+use loom_core::cq::CqError;
 use loom_core::error::Rejected;
-use loom_core::objects::cq::CqError;
 use loom_core::{Deadline, Transport};
 
 use crate::place::Place;

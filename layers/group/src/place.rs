@@ -4,8 +4,8 @@ use core::fmt;
 
 use loom_core::buffer::Buffer;
 use loom_core::completion::OpError;
+use loom_core::endpoint::{Connectionless, Established, Msg, Receives, Transmits};
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::endpoint::{Connectionless, Established, Msg, Receives, Transmits};
 use loom_core::{Done, Endpoint, OpKey, RemoteRegion, Transfer, Transport};
 
 use crate::PeerIndex;

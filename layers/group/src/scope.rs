@@ -4,9 +4,9 @@ use core::fmt;
 
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
+use loom_core::cq::CqError;
+use loom_core::endpoint::Source;
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::cq::CqError;
-use loom_core::objects::endpoint::Source;
 use loom_core::vocabulary::{Access, ImmediateData, MemoryKey, RemoteAddr};
 use loom_core::{Deadline, RemoteRegion, Spins, Tag, Transport};
 

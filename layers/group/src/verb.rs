@@ -1,8 +1,8 @@
 //! [`Verb`]: how a request is posted, at once or later.
 
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
+use loom_core::endpoint::{Deferrable, Receives, Transmits};
 use loom_core::error::Rejected;
-use loom_core::objects::endpoint::{Deferrable, Receives, Transmits};
 use loom_core::vocabulary::{ImmediateData, Tag, TagMatch};
 use loom_core::{Endpoint, OpKey, RemoteRegion, Transport};
 

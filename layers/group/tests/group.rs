@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use allocator_api2::alloc::Global;
 use loom_core::atomic::FetchOp;
+use loom_core::driver::{CqDriver, Drive, Unclaimed};
 use loom_core::error::PostError;
-use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
 use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 use loom_core::vocabulary::Access;
 use loom_core::{Av, Binding, Completion, Cq, Domain, Endpoint, Errno, Mr, Source, Spins, Tag};

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use loom_core::allocator_api2::alloc::Global;
+use loom_core::driver::{CqDriver, Drive, Unclaimed};
+use loom_core::endpoint::CollectiveGroup;
 use loom_core::error::PostError;
-use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
-use loom_core::objects::endpoint::CollectiveGroup;
 use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 use loom_core::{Caps, Completion, Domain, Errno, Hints};
 use loom_group::collective::{

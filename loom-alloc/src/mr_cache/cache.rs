@@ -10,9 +10,9 @@ use core::ops::Range;
 
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::{Buffer, Lent};
+use loom_core::domain::Domain;
 use loom_core::error::{OpenError, Rejected};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::mr::LocalMr;
+use loom_core::mr::LocalMr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Errno, HmemIface};
 
@@ -77,7 +77,7 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
     /// - [`CacheError::InUse`] if all that the cache may have is in use
     /// - [`CacheError::TooLong`] if it may not have that many bytes
     /// - [`CacheError::DeviceMemory`] if it is a device's:
-    ///   [`Registered::on_device`](loom_core::objects::registered::Registered::on_device)
+    ///   [`Registered::on_device`](loom_core::registered::Registered::on_device)
     /// - [`CacheError::Open`] if the buffer lends nothing by itself, or the provider refuses
     #[inline]
     pub fn register<B: Buffer>(&self, mut buf: B) -> Result<Cached<'_, 'd, T, B>, Rejected<B, CacheError>> {

@@ -20,7 +20,7 @@ use core::ops::Range;
 
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::Descriptor;
-use loom_core::objects::mr::LocalMr;
+use loom_core::mr::LocalMr;
 use loom_core::transport::Transport;
 
 use super::array::Array;

@@ -5,7 +5,7 @@
 //! there is this: [`MrCache::register`] makes a [`Cached`] of a buffer, which is posted like any other. Its region stays in the cache when
 //! the buffer comes back, and is found when the same memory is posted again.
 //!
-//! It is for local use alone: peers get no access. What they reach is a [`Mr`](loom_core::objects::mr::Mr).
+//! It is for local use alone: peers get no access. What they reach is a [`Mr`](loom_core::mr::Mr).
 //!
 //! # Rules
 //!
@@ -52,8 +52,8 @@
 //! use loom_core::allocator_api2::alloc::Global;
 //! use loom_alloc::mr_cache::{MrCache, MrCacheAttr, Notified};
 //! use loom_core::error::PostError;
-//! use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain};
-//! use loom_core::objects::{endpoint::Source, scope::scope};
+//! use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain};
+//! use loom_core::{endpoint::Source, scope::scope};
 //! use loom_core::soft::{RequiredModes, Network, NetworkAttr};
 //!
 //! static GREETING: [u8; 5] = *b"hello";

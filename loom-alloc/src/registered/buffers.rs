@@ -15,7 +15,7 @@ use core::ptr::NonNull;
 use loom_core::buffer::{Descriptor, Lent};
 use loom_core::error::OpenError;
 use loom_core::exposed::Window;
-use loom_core::objects::mr::RemoteRegion;
+use loom_core::mr::RemoteRegion;
 use loom_core::vocabulary::HmemIface;
 
 use super::attr::SlabAttr;

@@ -5,7 +5,7 @@
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
 use loom_core::error::{OpenError, Rejected};
-use loom_core::objects::registered::Registered;
+use loom_core::registered::Registered;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::HmemIface;
 

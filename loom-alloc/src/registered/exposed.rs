@@ -7,10 +7,10 @@ use core::mem::transmute;
 
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::{Buffer, Descriptor, Lent};
+use loom_core::domain::Domain;
 use loom_core::error::{OpenError, Rejected};
 use loom_core::exposed::Window;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::mr::{Mr, RemoteRegion};
+use loom_core::mr::{Mr, RemoteRegion};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, MemoryKey};
 
@@ -45,7 +45,7 @@ where
 /// ```
 /// use loom_alloc::registered::{ExposedSlab, SlabAttr};
 /// use loom_alloc::allocator_api2::alloc::Global;
-/// use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain};
+/// use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain};
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::vocabulary::Access;
 ///
@@ -59,7 +59,7 @@ where
 /// let mailbox = slab.lease().ok_or("none left")?;
 /// // What bob tells alice about his mailbox.
 /// let wire = mailbox.remote().to_bytes();
-/// let remote = loom_core::objects::mr::RemoteRegion::from_bytes(&wire);
+/// let remote = loom_core::mr::RemoteRegion::from_bytes(&wire);
 /// cq.retry(Forever, || alice.inject_write(to_bob, &remote, 0, b"hello"))?;
 /// let mut hello = [0; 5];
 /// while &hello != b"hello" {

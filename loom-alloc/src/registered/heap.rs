@@ -11,9 +11,9 @@ use core::slice;
 
 use allocator_api2::alloc::{AllocError, Allocator};
 use loom_core::buffer::{Buffer, Descriptor, RegisteredAllocator};
+use loom_core::domain::Domain;
 use loom_core::error::OpenError;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::registered::Registered;
+use loom_core::registered::Registered;
 use loom_core::transport::Transport;
 
 use super::zeroed::Zeroed;
@@ -57,8 +57,8 @@ impl<T: Transport, A: Allocator> fmt::Debug for HeapMemory<'_, T, A> {
 /// use loom_alloc::allocator_api2::{alloc::Global, vec::Vec};
 /// use loom_alloc::registered::{HeapMemory, RegisteredHeap};
 /// use loom_core::error::PostError;
-/// use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain};
-/// use loom_core::objects::{endpoint::Source, scope::scope};
+/// use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain};
+/// use loom_core::{endpoint::Source, scope::scope};
 /// use loom_core::soft::{RequiredModes, Network, NetworkAttr};
 ///
 /// let network = Network::new(NetworkAttr::default())?;

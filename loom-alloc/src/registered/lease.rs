@@ -8,7 +8,7 @@ use core::slice;
 
 use loom_core::Error;
 use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
-use loom_core::objects::mr::RemoteRegion;
+use loom_core::mr::RemoteRegion;
 
 use super::buffers::{Buffers, Exposed};
 use super::parts::Parts;
@@ -46,7 +46,7 @@ use crate::sharing::{Owner, Shared, Sharing};
 /// use loom_alloc::{Arena, Locked};
 /// use loom_alloc::registered::{Slab, SlabAttr};
 /// use loom_core::error::PostError;
-/// use loom_core::objects::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, endpoint::Source, scope::scope};
+/// use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, endpoint::Source, scope::scope};
 /// use loom_core::soft::{RequiredModes, Network, NetworkAttr};
 ///
 /// let mut memory = [core::mem::MaybeUninit::uninit(); 128 * 1024];

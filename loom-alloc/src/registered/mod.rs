@@ -42,7 +42,7 @@ pub use zeroed::Zeroed;
 ///
 /// ```compile_fail,E0505
 /// # use loom_alloc::{allocator_api2::alloc::Global, registered::{Slab, SlabAttr}};
-/// # use loom_core::{objects::domain::Domain, soft::{Network, NetworkAttr}};
+/// # use loom_core::{domain::Domain, soft::{Network, NetworkAttr}};
 /// # let network = Network::new(NetworkAttr::default()).unwrap();
 /// # let domain = Domain::open(&network.info()).unwrap();
 /// let slab = Slab::open_in(&domain, SlabAttr::new(1, 64), Global).unwrap();
@@ -53,7 +53,7 @@ pub use zeroed::Zeroed;
 ///
 /// ```
 /// # use loom_alloc::{allocator_api2::alloc::Global, registered::{Slab, SlabAttr}};
-/// # use loom_core::{objects::domain::Domain, soft::{Network, NetworkAttr}};
+/// # use loom_core::{domain::Domain, soft::{Network, NetworkAttr}};
 /// # let network = Network::new(NetworkAttr::default()).unwrap();
 /// # let domain = Domain::open(&network.info()).unwrap();
 /// let slab = Slab::open_in(&domain, SlabAttr::new(1, 64), Global).unwrap();
@@ -67,7 +67,7 @@ pub use zeroed::Zeroed;
 ///
 /// ```compile_fail,E0505
 /// # use loom_alloc::{allocator_api2::alloc::Global, registered::{Lease, Slab, SlabAttr}};
-/// # use loom_core::{objects::{cq::Cq, domain::Domain, scope::scope}, soft::{Network, NetworkAttr}};
+/// # use loom_core::{cq::Cq, domain::Domain, scope::scope, soft::{Network, NetworkAttr}};
 /// # let network = Network::new(NetworkAttr::default()).unwrap();
 /// # let domain = Domain::open(&network.info()).unwrap();
 /// let slab = Slab::open_in(&domain, SlabAttr::new(1, 64), Global).unwrap();
@@ -81,7 +81,7 @@ pub use zeroed::Zeroed;
 ///
 /// ```
 /// # use loom_alloc::{allocator_api2::alloc::Global, registered::{Lease, Slab, SlabAttr}};
-/// # use loom_core::{objects::{cq::Cq, domain::Domain, scope::scope}, soft::{Network, NetworkAttr}};
+/// # use loom_core::{cq::Cq, domain::Domain, scope::scope, soft::{Network, NetworkAttr}};
 /// # let network = Network::new(NetworkAttr::default()).unwrap();
 /// # let domain = Domain::open(&network.info()).unwrap();
 /// let slab = Slab::open_in(&domain, SlabAttr::new(1, 64), Global).unwrap();
@@ -97,7 +97,7 @@ pub use zeroed::Zeroed;
 ///
 /// ```compile_fail,E0505
 /// # use loom_alloc::{allocator_api2::alloc::Global, registered::{ExposedSlab, SlabAttr}};
-/// # use loom_core::{objects::domain::Domain, soft::{Network, NetworkAttr}, vocabulary::Access};
+/// # use loom_core::{domain::Domain, soft::{Network, NetworkAttr}, vocabulary::Access};
 /// # let network = Network::new(NetworkAttr::default()).unwrap();
 /// # let domain = Domain::open(&network.info()).unwrap();
 /// let slab = ExposedSlab::open_in(&domain, SlabAttr::new(1, 64), Access::REMOTE_READ, Global).unwrap();
@@ -108,7 +108,7 @@ pub use zeroed::Zeroed;
 ///
 /// ```
 /// # use loom_alloc::{allocator_api2::alloc::Global, registered::{ExposedSlab, SlabAttr}};
-/// # use loom_core::{objects::domain::Domain, soft::{Network, NetworkAttr}, vocabulary::Access};
+/// # use loom_core::{domain::Domain, soft::{Network, NetworkAttr}, vocabulary::Access};
 /// # let network = Network::new(NetworkAttr::default()).unwrap();
 /// # let domain = Domain::open(&network.info()).unwrap();
 /// let slab = ExposedSlab::open_in(&domain, SlabAttr::new(1, 64), Access::REMOTE_READ, Global).unwrap();
@@ -171,7 +171,7 @@ pub use zeroed::Zeroed;
 ///
 /// ```compile_fail,E0505
 /// # use loom_alloc::{allocator_api2::{alloc::Global, vec::Vec}, registered::{HeapMemory, RegisteredHeap}};
-/// # use loom_core::{objects::domain::Domain, soft::{Network, NetworkAttr}};
+/// # use loom_core::{domain::Domain, soft::{Network, NetworkAttr}};
 /// # let network = Network::new(NetworkAttr::default()).unwrap();
 /// # let domain = Domain::open(&network.info()).unwrap();
 /// let mut memory = HeapMemory::open_in(&domain, core::alloc::Layout::new::<[u8; 64]>(), Global).unwrap();
@@ -183,7 +183,7 @@ pub use zeroed::Zeroed;
 ///
 /// ```
 /// # use loom_alloc::{allocator_api2::{alloc::Global, vec::Vec}, registered::{HeapMemory, RegisteredHeap}};
-/// # use loom_core::{objects::domain::Domain, soft::{Network, NetworkAttr}};
+/// # use loom_core::{domain::Domain, soft::{Network, NetworkAttr}};
 /// # let network = Network::new(NetworkAttr::default()).unwrap();
 /// # let domain = Domain::open(&network.info()).unwrap();
 /// let mut memory = HeapMemory::open_in(&domain, core::alloc::Layout::new::<[u8; 64]>(), Global).unwrap();

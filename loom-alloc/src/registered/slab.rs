@@ -7,9 +7,9 @@ use core::mem::{ManuallyDrop, MaybeUninit};
 
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::{Buffer, Descriptor, Lent};
+use loom_core::domain::Domain;
 use loom_core::error::{OpenError, Rejected};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::registered::Registered;
+use loom_core::registered::Registered;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::HmemIface;
 
@@ -40,7 +40,7 @@ pub struct RegisteredSlab<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing>
 /// ```
 /// use loom_alloc::registered::{Slab, SlabAttr};
 /// use loom_alloc::allocator_api2::alloc::Global;
-/// use loom_core::objects::domain::Domain;
+/// use loom_core::domain::Domain;
 /// use loom_core::soft::{Network, NetworkAttr};
 ///
 /// let network = Network::new(NetworkAttr::default())?;
@@ -60,7 +60,7 @@ pub type Slab<'d, T, M, A> = RegisteredSlab<'d, T, M, A, Owner>;
 /// ```
 /// use loom_alloc::registered::{SharedSlab, SlabAttr};
 /// use loom_alloc::allocator_api2::alloc::Global;
-/// use loom_core::objects::domain::Domain;
+/// use loom_core::domain::Domain;
 /// use loom_core::soft::{Network, NetworkAttr};
 ///
 /// let network = Network::new(NetworkAttr::default())?;

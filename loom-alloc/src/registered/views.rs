@@ -60,7 +60,7 @@ impl From<ViewError> for Error {
 ///     Ok(())
 /// }
 /// # use loom_alloc::{allocator_api2::alloc::Global, registered::{Slab, SlabAttr}};
-/// # use loom_core::{objects::domain::Domain, soft::{Network, NetworkAttr}};
+/// # use loom_core::{domain::Domain, soft::{Network, NetworkAttr}};
 /// # let network = Network::new(NetworkAttr::default())?;
 /// # let domain = Domain::open(&network.info())?;
 /// # let slab = Slab::open_in(&domain, SlabAttr::new(1, 64), Global)?;

@@ -2,7 +2,7 @@
 
 use loom_alloc::mr_cache::{MrCache, MrCacheAttr, Notified};
 use loom_core::allocator_api2::alloc::Global;
-use loom_core::objects::domain::Domain;
+use loom_core::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr, RequiredModes};
 
 use crate::world::memory::{PAGE, Use};

@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 
 use loom_alloc::mr_cache::{MrCache, MrCacheAttr, Notified};
 use loom_core::allocator_api2::alloc::{AllocError, Allocator, Global};
+use loom_core::domain::Domain;
 use loom_core::error::OpenError;
-use loom_core::objects::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::transport::MemoryRegions;
 

@@ -2,15 +2,15 @@
 
 use loom_alloc::mr_cache::{CacheError, Cached, MrCache, MrCacheAttr, MrCacheStats, Notified};
 use loom_core::allocator_api2::alloc::Global;
+use loom_core::av::Av;
 use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Spins;
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Spins;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::mr::Mr;
-use loom_core::objects::registered::Registered;
+use loom_core::mr::Mr;
+use loom_core::registered::Registered;
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::vocabulary::{Access, Errno, HmemIface};
 

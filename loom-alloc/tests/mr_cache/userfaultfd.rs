@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use loom_alloc::mr_cache::{MrCache, MrCacheAttr, MrCacheStats, Userfaultfd};
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::buffer::{Buffer, Lent};
-use loom_core::objects::domain::Domain;
+use loom_core::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::vocabulary::Errno;
 

@@ -6,13 +6,13 @@ use loom_alloc::allocator_api2::alloc::Global;
 use loom_alloc::registered::{
     ExposedSlab, Lease, NotJoined, SharedExposedSlab, SharedLease, SharedSlab, Slab, SlabAttr,
 };
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::mr::{CloseError, Mr, RemoteRegion};
-use loom_core::objects::scope::scope;
+use loom_core::mr::{CloseError, Mr, RemoteRegion};
+use loom_core::scope::scope;
 use loom_core::soft::RequiredModes;
 use loom_core::vocabulary::Access;
 

@@ -8,12 +8,12 @@ use loom_alloc::allocator_api2::alloc::{Allocator, Global};
 use loom_alloc::allocator_api2::boxed::Box;
 use loom_alloc::allocator_api2::vec::Vec;
 use loom_alloc::registered::{HeapMemory, RegisteredHeap};
+use loom_core::av::Av;
 use loom_core::buffer::{Buffer, RegisteredAllocator};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::endpoint::Source;
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::scope::scope;
+use loom_core::scope::scope;
 use loom_core::vocabulary::Tag;
 
 use crate::{domains, network};

@@ -12,7 +12,7 @@ mod threads;
 mod transfers;
 mod world;
 
-use loom_core::objects::domain::Domain;
+use loom_core::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 
 fn network() -> Network<'static> {

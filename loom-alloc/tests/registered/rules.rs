@@ -8,9 +8,9 @@ use loom_alloc::registered::{HeapMemory, OutOfLease, SharedSlab, Slab, SlabAttr}
 use loom_alloc::testing::fail_at_each;
 use loom_alloc::{Arena, Budget};
 use loom_core::buffer::{Buffer, Lent};
+use loom_core::domain::Domain;
 use loom_core::error::OpenError;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::registered::Registered;
+use loom_core::registered::Registered;
 use loom_core::vocabulary::HmemIface;
 
 use crate::network;

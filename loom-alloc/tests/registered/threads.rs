@@ -5,7 +5,7 @@ use std::thread;
 
 use loom_alloc::allocator_api2::alloc::Global;
 use loom_alloc::registered::{SharedLease, SharedSlab, SlabAttr};
-use loom_core::objects::domain::Domain;
+use loom_core::domain::Domain;
 
 use crate::network;
 

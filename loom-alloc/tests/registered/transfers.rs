@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use loom_alloc::allocator_api2::alloc::Global;
 use loom_alloc::registered::{Lease, SharedLease, SharedSlab, Slab, SlabAttr};
+use loom_core::av::Av;
 use loom_core::buffer::Prefixed;
 use loom_core::completion::Transfer;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::PostError;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::mr::Mr;
-use loom_core::objects::options::{RecvOptions, SendOptions};
-use loom_core::objects::scope::scope;
+use loom_core::mr::Mr;
+use loom_core::options::{RecvOptions, SendOptions};
+use loom_core::scope::scope;
 use loom_core::soft::{RequiredModes, Soft};
 use loom_core::vocabulary::{Access, Tag};
 

@@ -10,7 +10,7 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::objects::options::{RecvOptions, SendOptions};
+/// use loom_core::options::{RecvOptions, SendOptions};
 /// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
@@ -63,7 +63,7 @@ impl IoVecs {
 }
 
 /// One message from, or into, several buffers: for the calls whose names end in `with`
-/// ([`send_with`](crate::objects::endpoint::Endpoint::send_with), for example). All other calls refuse an array, unless it has one buffer.
+/// ([`send_with`](crate::endpoint::Endpoint::send_with), for example). All other calls refuse an array, unless it has one buffer.
 // SAFETY: as for the buffers, which stay in the array.
 unsafe impl<B: Buffer, const N: usize> Buffer for [B; N] {
     #[inline]

@@ -28,7 +28,7 @@ use crate::vocabulary::HmemIface;
 /// # #[cfg(feature = "std")] {
 /// use loom_core::buffer::Buffer;
 /// use loom_core::error::PostError;
-/// use loom_core::objects::registered::Registered;
+/// use loom_core::registered::Registered;
 /// use loom_core::{Av, Cq, Domain};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
@@ -350,7 +350,7 @@ pub fn bytes_mut<B: Buffer + ?Sized>(buf: &mut B) -> Option<&mut [u8]> {
 ///
 /// use loom_core::buffer::{Buffer, Lent, SourceBuffer};
 /// use loom_core::error::PostError;
-/// use loom_core::objects::endpoint::Endpoint;
+/// use loom_core::endpoint::Endpoint;
 /// use loom_core::{OpKey, Peer, Transport};
 ///
 /// /// Bytes of the program file: they can be sent, and not be received into.

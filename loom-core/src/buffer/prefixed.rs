@@ -13,12 +13,12 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// What the provider has left in the room means nothing. Memory that may only be read has none to write to, and is refused.
 ///
 /// libfabric offers these providers (`usnic`, and datagrams over `verbs` and `efa`) to those who say in
-/// [`Hints::mode`](crate::objects::info::Hints::mode) that they are ready for that.
+/// [`Hints::mode`](crate::info::Hints::mode) that they are ready for that.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
 /// use loom_core::buffer::Prefixed;
-/// use loom_core::objects::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
+/// use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
 /// use loom_core::soft::{RequiredModes, Network, NetworkAttr};
 ///
 /// let network = Network::new(NetworkAttr::default())?;

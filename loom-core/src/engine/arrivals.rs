@@ -27,7 +27,7 @@
 //! # #[cfg(feature = "std")] {
 //! use loom_core::engine::arrivals::Arrivals;
 //! use loom_core::immediate::Layout;
-//! use loom_core::objects::{av::Av, cq::Cq, deadline::Forever, domain::Domain, mr::Mr};
+//! use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, mr::Mr};
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::{Access, Completion, data_layout};
 //!

@@ -7,7 +7,7 @@
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
-//! use loom_core::objects::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
+//! use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
 //! use loom_core::profiles::Software;
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::{Hints, Tag, TagMatch};
@@ -32,7 +32,7 @@
 //! ```
 //!
 //! ```compile_fail,E0080
-//! # use loom_core::{Endpoint, Transport, engine::peer_table::Peer, objects::endpoint::Profiled, profiles::Software, soft};
+//! # use loom_core::{Endpoint, Transport, engine::peer_table::Peer, endpoint::Profiled, profiles::Software, soft};
 //! fn too_long(endpoint: &Profiled<'_, soft::Soft<'_>, Vec<u8>, Software>, peer: Peer) {
 //!     let _ = endpoint.inject_array(peer, &[0; 65]);
 //! }

@@ -82,7 +82,7 @@ pub trait NativeAtomics: Profile {
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::objects::endpoint::Profiled;
+/// use loom_core::endpoint::Profiled;
 /// use loom_core::profiles::InjectCapable;
 /// use loom_core::{Error, Peer, Transport};
 ///

@@ -2,11 +2,11 @@
 
 use super::{Posted, Transmitter};
 use crate::atomic::{BaseOp, CompareOp, Element, FetchOp, ReadOp};
+use crate::cq::CqError;
+use crate::deadline::Deadline;
 use crate::engine::op_table::Fetched;
-use crate::objects::atomic::Granted;
-use crate::objects::cq::CqError;
-use crate::objects::deadline::Deadline;
-use crate::objects::mr::RemoteRegion;
+use crate::granted::Granted;
+use crate::mr::RemoteRegion;
 use crate::vocabulary::ImmediateData;
 
 /// Reads peers' memory.
@@ -83,7 +83,7 @@ pub trait RmaWrite: Transmitter {
 ///
 /// ```
 /// use loom_core::atomic::FetchOp;
-/// use loom_core::objects::atomic::Granted;
+/// use loom_core::granted::Granted;
 /// use loom_core::protocol::Atomics;
 /// use loom_core::{Forever, RemoteRegion};
 ///

@@ -17,11 +17,11 @@
 //!
 //! | implemented by | traits |
 //! |---|---|
-//! | [`Endpoint`](crate::Endpoint), [`MulticastEndpoint`](crate::objects::endpoint::MulticastEndpoint) | all but `Connection` |
+//! | [`Endpoint`](crate::Endpoint), [`MulticastEndpoint`](crate::endpoint::MulticastEndpoint) | all but `Connection` |
 //! | [`MsgEndpoint`](crate::MsgEndpoint) | all; before it is connected `Receiver`, `MsgRecv`, `TaggedRecv` |
-//! | [`TxContext`](crate::objects::endpoint::TxContext) | all of a `Transmitter` |
-//! | [`RxContext`](crate::objects::endpoint::RxContext), [`SharedRx`](crate::objects::endpoint::SharedRx) | `Receiver`, `MsgRecv`, `TaggedRecv` |
-//! | [`MulticastGroup`](crate::objects::endpoint::MulticastGroup) | `Transmitter`, `MsgSend` |
+//! | [`TxContext`](crate::endpoint::TxContext) | all of a `Transmitter` |
+//! | [`RxContext`](crate::endpoint::RxContext), [`SharedRx`](crate::endpoint::SharedRx) | `Receiver`, `MsgRecv`, `TaggedRecv` |
+//! | [`MulticastGroup`](crate::endpoint::MulticastGroup) | `Transmitter`, `MsgSend` |
 //! | [`TaggedEndpoint`](crate::tagged::TaggedEndpoint) | `Transmitter`, `Receiver`, `TaggedSend`, `TaggedRecv`, `TaggedInject` |
 //!
 //! That an endpoint has a trait does not say that its provider grants the operation: a post of one that is not granted is refused with
@@ -77,10 +77,10 @@ use core::fmt;
 
 pub use self::memory::{Atomics, RmaRead, RmaWrite};
 pub use self::messages::{Inject, MsgRecv, MsgSend, TaggedInject, TaggedRecv, TaggedSend};
+use crate::cq::CqError;
+use crate::deadline::Deadline;
 use crate::engine::op_table::Transfer;
 use crate::error::{PostError, Rejected};
-use crate::objects::cq::CqError;
-use crate::objects::deadline::Deadline;
 use crate::vocabulary::{EndpointAddr, Errno};
 
 /// What posting a buffer returns: what names the operation, or the buffer and why it was not taken.
@@ -93,7 +93,7 @@ pub type Waited<P> = Result<Option<Outcome<<P as Completes>::Buf, <P as Complete
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::objects::cq::CqError;
+/// use loom_core::cq::CqError;
 /// use loom_core::protocol::{Completes, Outcome};
 /// use loom_core::Forever;
 ///
@@ -152,7 +152,7 @@ impl PostFailure for PostError {
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::objects::cq::CqError;
+/// use loom_core::cq::CqError;
 /// use loom_core::protocol::Completes;
 /// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
 ///

@@ -6,17 +6,17 @@ use super::{
 };
 use crate::atomic::{BaseOp, CompareOp, Element, FetchOp, ReadOp};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
-use crate::engine::op_table::{Fetched, OpError, OpKey};
-use crate::error::PostError;
-use crate::objects::atomic::Granted;
-use crate::objects::cq::CqError;
-use crate::objects::deadline::Deadline;
-use crate::objects::endpoint::{
+use crate::cq::CqError;
+use crate::deadline::Deadline;
+use crate::endpoint::{
     Endpoint, Established, Has, Joined, Msg, MsgEndpoint, MulticastGroup, Only, Receives, ThePeer, Transmits,
 };
-use crate::objects::mr::RemoteRegion;
-use crate::objects::options::SendOptions;
-use crate::objects::query::{AtomicOps, Injects, Messages, Reads, Tagged, Writes};
+use crate::engine::op_table::{Fetched, OpError, OpKey};
+use crate::error::PostError;
+use crate::granted::Granted;
+use crate::mr::RemoteRegion;
+use crate::options::SendOptions;
+use crate::query::{AtomicOps, Injects, Messages, Reads, Tagged, Writes};
 use crate::transport::{Connected, Multicast, Transport};
 use crate::vocabulary::{EndpointAddr, Errno, ImmediateData, Tag, TagMatch};
 

@@ -4,10 +4,10 @@ use allocator_api2::alloc::Allocator;
 
 use super::{Completes, Outcome, Posted, Receiver, TaggedInject, TaggedRecv, TaggedSend, Transmitter, Waited};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
+use crate::cq::CqError;
+use crate::deadline::Deadline;
 use crate::engine::op_table::OpError;
 use crate::error::PostError;
-use crate::objects::cq::CqError;
-use crate::objects::deadline::Deadline;
 use crate::tagged::{Carrier, LinkId, Source, TaggedEndpoint, TaggedKey};
 use crate::vocabulary::{ImmediateData, Tag, TagMatch};
 

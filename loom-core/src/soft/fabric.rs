@@ -11,7 +11,7 @@ use super::query::{NotOffered, satisfies};
 use super::required_modes::RequiredModes;
 use super::strict::{QUIRKS, Strict};
 use super::transport::Soft;
-use crate::objects::info::{Hints, Info, Nic};
+use crate::info::{Hints, Info, Nic};
 use crate::transport::{AddressVectors, AvRoom, Fabrics, Name, ProviderQuirks};
 use crate::vocabulary::{Attributes, EndpointAddr, Errno, FabricAddr};
 
@@ -30,7 +30,7 @@ impl<'n> Network<'n> {
     }
 
     /// The info of a network at whose endpoints something goes wrong: for trying out what a program makes of it. An endpoint's
-    /// plan is that of its own info ([`Binding::info`](crate::objects::endpoint::Binding::info)), or else of its
+    /// plan is that of its own info ([`Binding::info`](crate::endpoint::Binding::info)), or else of its
     /// domain's.
     #[must_use]
     pub fn info_with_faults(&self, plan: Plan) -> Info<Soft<'n>> {

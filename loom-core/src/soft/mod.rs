@@ -45,7 +45,7 @@
 //! front of messages, receives for peers' writes (`soft/mode_checks.rs`).
 //! Where things are to go wrong, an info is given a [`Plan`]: posts refused, messages delayed, writes reordered, completions
 //! failed, queues overrun, peers killed, less granted (`soft/faults/`). An endpoint without one pays nothing for it.
-//! Triggered operations (`FI_TRIGGER`) it has none: [`Deferred`](crate::objects::deferred::Deferred) defers work over every transport.
+//! Triggered operations (`FI_TRIGGER`) it has none: [`Deferred`](crate::deferred::Deferred) defers work over every transport.
 //!
 //! # Strict networks
 //!
@@ -113,7 +113,7 @@
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
-//! use loom_core::objects::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
+//! use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::vocabulary::Tag;
 //!

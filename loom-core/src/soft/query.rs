@@ -3,14 +3,14 @@
 use core::fmt;
 
 use super::transport::Soft;
-use crate::objects::info::{Hints, Info};
+use crate::info::{Hints, Info};
 use crate::vocabulary::{
     AddressFormat, AvType, Caps, DomainAttributes, EndpointAttributes, EndpointType, Progress, Protocol, ResourceMgmt,
     RxAttributes, TxAttributes, WaitObj,
 };
 
 impl Info<Soft<'_>> {
-    /// Whether queues can be slept on that are opened with this object ([`CqAttr::wait`](crate::objects::cq::CqAttr::wait)): an info of
+    /// Whether queues can be slept on that are opened with this object ([`CqAttr::wait`](crate::cq::CqAttr::wait)): an info of
     /// libfabric says nothing of that.
     ///
     /// With the feature `std` on a Unix system, [`WaitObj::FD`] can be, and [`WaitObj::UNSPEC`], which has no descriptor; not in a
@@ -165,7 +165,7 @@ fn domain(granted: &DomainAttributes, asked: &DomainAttributes) -> Result<(), No
 
 #[cfg(all(test, feature = "std"))]
 mod tests {
-    use crate::objects::info::Hints;
+    use crate::info::Hints;
     use crate::soft::{Network, NetworkAttr, NotOffered};
     use crate::vocabulary::{
         Attributes, AvType, Caps, CompOrder, EndpointType, MsgOrder, OpFlags, Progress, Protocol, ResourceMgmt, Version,

@@ -26,7 +26,7 @@ impl RequiredModes {
         RequiredModes { mode: Mode::empty(), mr_mode: MrMode::empty() }
     }
 
-    /// Posts of buffers are refused that are not [`Registered`](crate::objects::registered::Registered) (`FI_MR_LOCAL`).
+    /// Posts of buffers are refused that are not [`Registered`](crate::registered::Registered) (`FI_MR_LOCAL`).
     #[must_use]
     pub const fn local_registration(mut self) -> Self {
         self.mr_mode = self.mr_mode.union(MrMode::LOCAL);

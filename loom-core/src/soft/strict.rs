@@ -6,7 +6,7 @@
 //! - The first posts to a peer are refused until both sides have polled (`soft/contact.rs`).
 //! - Reads and writes are held back like those that a plan reorders, until the peer has polled (`soft/late.rs`).
 
-use crate::objects::info::Hints;
+use crate::info::Hints;
 use crate::transport::{Claims, Event, ProviderQuirks};
 use crate::vocabulary::{Attributes, Caps, CompletionFlags, MrMode, MsgOrder};
 

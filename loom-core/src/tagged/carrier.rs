@@ -4,12 +4,12 @@ use core::fmt;
 
 use super::Packet;
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
+use crate::cq::Completion;
+use crate::cq::{Cq, CqError};
+use crate::endpoint::{Endpoint, MsgEndpoint, Source, ThePeer};
 use crate::engine::op_table::OpError;
 use crate::engine::peer_table::Peer;
 use crate::error::Rejected;
-use crate::objects::cq::Completion;
-use crate::objects::cq::{Cq, CqError};
-use crate::objects::endpoint::{Endpoint, MsgEndpoint, Source, ThePeer};
 use crate::transport::{Connected, Transport};
 
 /// Plain messages to one peer and from it: a connected [`MsgEndpoint`], or an endpoint [with a peer](WithPeer).
@@ -70,7 +70,7 @@ pub trait Carrier {
 /// ```
 /// # #[cfg(feature = "std")] {
 /// use loom_core::error::Rejected;
-/// use loom_core::objects::cq::CqError;
+/// use loom_core::cq::CqError;
 /// use loom_core::tagged::{Carrier, Ended, Packet};
 ///
 /// /// A carrier that prints which packets fail.

@@ -14,11 +14,11 @@ use super::packet::{Owner, Packet, copy_out};
 use super::slab::{Key, List, Ring, Slab};
 use super::wire::Body;
 use crate::buffer::Buffer;
+use crate::cq::CqError;
+use crate::deadline::Deadline;
 use crate::engine::op_table::{OpError, Transfer};
 use crate::engine::tag_matcher::TagMatcher;
 use crate::error::OpenError;
-use crate::objects::cq::CqError;
-use crate::objects::deadline::Deadline;
 use crate::storage::{Array, array};
 use crate::vocabulary::Errno;
 

@@ -1,15 +1,15 @@
 //! Tagged messages where the endpoint has none (`FI_TAGGED`): over links that carry plain messages.
 //!
 //! A [`TaggedEndpoint`] has links to peers that have one, too. What carries a link is a [`Carrier`]: a connected
-//! [`MsgEndpoint`](crate::objects::endpoint::MsgEndpoint), as of `tcp`, `net` or hardware with reliable connections, or a
+//! [`MsgEndpoint`](crate::endpoint::MsgEndpoint), as of `tcp`, `net` or hardware with reliable connections, or a
 //! connectionless endpoint and one peer of its ([`WithPeer`]), where receives can be directed. Messages have 64-bit tags and 8 bytes of
 //! immediate data, whatever the carrier has, and are matched by the [tag matcher](crate::engine::tag_matcher): as
 //! `man fi_tagged` says, at the same cost however many there are.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
-//! use loom_core::objects::deadline::Spins;
-//! use loom_core::objects::{av::Av, cq::Cq, domain::Domain};
+//! use loom_core::deadline::Spins;
+//! use loom_core::{av::Av, cq::Cq, domain::Domain};
 //! use loom_core::soft::{Network, NetworkAttr, Soft};
 //! use loom_core::tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, WithPeer};
 //! use loom_core::vocabulary::{Tag, TagMatch};
@@ -53,7 +53,7 @@
 //! # How it works
 //!
 //! Everything goes in *packets*: buffers of one size, which are given to the endpoint with a link, and stay its own. Messages are
-//! copied into them and out of them. ([`Registered`](crate::objects::registered::Registered) buffers and those with room for a
+//! copied into them and out of them. ([`Registered`](crate::registered::Registered) buffers and those with room for a
 //! [prefix](crate::buffer::Prefixed) do as packets where the provider asks for that.)
 //!
 //! - A message that fits into a packet goes at once ([eager](TaggedEndpoint::eager_size)). If no receive is there, it waits in

@@ -16,7 +16,7 @@ use super::packet::Packet;
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::objects::deadline::Spins;
+/// use loom_core::deadline::Spins;
 /// use loom_core::tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, WithPeer};
 /// use loom_core::{Errno, Tag};
 ///
@@ -181,7 +181,7 @@ pub enum TaggedEvent<B> {
 /// ```
 /// # #[cfg(feature = "std")] {
 /// use loom_core::Tag;
-/// use loom_core::objects::deadline::Spins;
+/// use loom_core::deadline::Spins;
 /// use loom_core::tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, WithPeer};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr, Soft};
@@ -273,7 +273,7 @@ impl<B> fmt::Debug for TaggedDone<B> {
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::objects::deadline::Spins;
+/// use loom_core::deadline::Spins;
 /// use loom_core::tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, WithPeer};
 /// use loom_core::{Tag, TagMatch};
 ///

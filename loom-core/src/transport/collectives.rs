@@ -44,7 +44,7 @@ pub struct CollectiveCall {
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::objects::endpoint::CollectiveGroup;
+/// use loom_core::endpoint::CollectiveGroup;
 /// use loom_core::transport::Collectives;
 /// use loom_core::{Cq, Error, Forever};
 ///

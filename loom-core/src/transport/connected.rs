@@ -147,7 +147,7 @@ pub struct Fault {
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::objects::eq::PassiveEndpoint;
+/// use loom_core::eq::PassiveEndpoint;
 /// use loom_core::transport::Connected;
 /// use loom_core::{EndpointAddr, Eq, Error, Info};
 ///

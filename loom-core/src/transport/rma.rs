@@ -20,7 +20,7 @@ pub struct RmaTarget {
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::objects::options::SendOptions;
+/// use loom_core::options::SendOptions;
 /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};

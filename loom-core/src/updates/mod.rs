@@ -2,7 +2,7 @@
 //!
 //! This is **not** `fi_atomic`. An update travels as a message to the peer that has the memory, is done there when that peer's program calls
 //! [`UpdateServer::progress`], and the answer travels back. A peer that does not call it does nothing. Over a provider with atomic
-//! operations ([`Domain::query_atomic`](crate::objects::domain::Domain::query_atomic)) those are what to take: no program of the peer has
+//! operations ([`Domain::query_atomic`](crate::domain::Domain::query_atomic)) those are what to take: no program of the peer has
 //! a part in them.
 //!
 //! Updates that are under way at the same time are done in any order. An update is one step for all who change the element by updates, and
@@ -20,7 +20,7 @@
 //! # #[cfg(feature = "std")] {
 //! use allocator_api2::alloc::Global;
 //! use loom_core::atomic::FetchOp;
-//! use loom_core::objects::{av::Av, cq::Cq, deadline::Spins, domain::Domain, mr::Mr};
+//! use loom_core::{av::Av, cq::Cq, deadline::Spins, domain::Domain, mr::Mr};
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::updates::{MESSAGE_LEN, UpdateServer, Updates};
 //! use loom_core::Access;
@@ -63,7 +63,7 @@ pub use self::client::{UpdateKey, Updates};
 pub use self::server::UpdateServer;
 pub use self::wire::MESSAGE_LEN;
 use crate::buffer::{Buffer, bytes_mut};
-use crate::objects::cq::CqError;
+use crate::cq::CqError;
 use crate::vocabulary::Errno;
 
 /// Why an update was not done or asked for; `E` is why the protocol below takes no operation.

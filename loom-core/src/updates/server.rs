@@ -8,10 +8,10 @@ use allocator_api2::alloc::Allocator;
 use super::wire::{Answer, MESSAGE_LEN, Request};
 use super::{UpdateError, message_of};
 use crate::buffer::{SourceBuffer, TargetBuffer};
+use crate::cq::CqError;
+use crate::deadline::Spins;
 use crate::error::OpenError;
 use crate::exposed::Window;
-use crate::objects::cq::CqError;
-use crate::objects::deadline::Spins;
 use crate::protocol::{Completes, MsgRecv, MsgSend, Outcome, PostFailure};
 use crate::storage::Array;
 

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use loom_core::objects::av::{Av, AvAttr, InsertError};
+use loom_core::av::{Av, AvAttr, InsertError};
 use loom_core::vocabulary::{AddressFormat, EndpointAddr, FabricAddr};
 
 use super::{Scene, T, attributes};

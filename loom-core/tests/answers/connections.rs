@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use loom_core::objects::endpoint::{AnyConnection, Connecting, MsgEndpoint};
-use loom_core::objects::eq::{CmError, ConnectedEvent, ConnectionRequest, Eq, EqAttr, EqError, EqEvent};
-use loom_core::objects::info::Info;
+use loom_core::endpoint::{AnyConnection, Connecting, MsgEndpoint};
+use loom_core::eq::{CmError, ConnectedEvent, ConnectionRequest, Eq, EqAttr, EqError, EqEvent};
+use loom_core::info::Info;
 use loom_core::transport::connected::{Fault, Fid, Notice};
 use loom_core::vocabulary::{
     AddressFormat, Attributes, EndpointAddr, EndpointType, Errno, FabricAddr, OpFlags, WaitObj,

@@ -4,8 +4,8 @@ use core::future::Future;
 use core::pin::pin;
 use std::cell::{Cell, RefCell};
 
-use loom_core::objects::driver::{ConnectError, Drive, EqDriver};
-use loom_core::objects::eq::{Eq, EqAttr, EqError, EqEvent};
+use loom_core::driver::{ConnectError, Drive, EqDriver};
+use loom_core::eq::{Eq, EqAttr, EqError, EqEvent};
 use loom_core::transport::connected::{Fault, Fid, Notice};
 use loom_core::vocabulary::{AddressFormat, Attributes, EndpointAddr, EndpointType, Errno};
 

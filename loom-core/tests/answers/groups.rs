@@ -1,8 +1,8 @@
 //! Multicast groups.
 
+use loom_core::endpoint::MulticastEndpoint;
+use loom_core::eq::{Eq, EqAttr, EqEvent, JoinedEvent};
 use loom_core::error::OpenError;
-use loom_core::objects::endpoint::MulticastEndpoint;
-use loom_core::objects::eq::{Eq, EqAttr, EqEvent, JoinedEvent};
 use loom_core::transport::connected::{Fid, Notice};
 use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr};
 

@@ -1,8 +1,8 @@
 //! What an info says: names, modes, cards.
 
+use loom_core::endpoint::Binding;
 use loom_core::error::OpenError;
-use loom_core::objects::endpoint::Binding;
-use loom_core::objects::info::{Nic, NicLink};
+use loom_core::info::{Nic, NicLink};
 use loom_core::transport::Name;
 use loom_core::vocabulary::{Attributes, Mode};
 

@@ -23,11 +23,11 @@ mod scripted;
 mod sleeping;
 mod values;
 
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Endpoint;
-use loom_core::objects::info::Info;
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::Endpoint;
+use loom_core::info::Info;
 use loom_core::vocabulary::{
     Attributes, Caps, DomainAttributes, EndpointAttributes, EndpointType, RxAttributes, TxAttributes,
 };

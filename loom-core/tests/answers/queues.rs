@@ -3,10 +3,10 @@
 use std::cell::Cell;
 
 use loom_core::completion::Completion;
+use loom_core::cq::CqAttr;
+use loom_core::deadline::{Deadline, Spins};
+use loom_core::endpoint::Source;
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::cq::CqAttr;
-use loom_core::objects::deadline::{Deadline, Spins};
-use loom_core::objects::endpoint::Source;
 use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno};
 

@@ -1,10 +1,10 @@
 //! Memory regions: keys, and what peers are told.
 
+use loom_core::cq::Cq;
+use loom_core::endpoint::Source;
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::cq::Cq;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::mr::{Mr, MrAttr};
-use loom_core::objects::registered::Registered;
+use loom_core::mr::{Mr, MrAttr};
+use loom_core::registered::Registered;
 use loom_core::vocabulary::{Access, MemoryKey, MrMode};
 
 use super::{Scene, attributes};

@@ -1,8 +1,8 @@
 //! Scalable endpoints.
 
+use loom_core::av::Av;
+use loom_core::endpoint::ScalableEndpoint;
 use loom_core::error::OpenError;
-use loom_core::objects::av::Av;
-use loom_core::objects::endpoint::ScalableEndpoint;
 use loom_core::transport::scalable::Contexts;
 use loom_core::vocabulary::Errno;
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use loom_core::counter::{Counter, CounterAttr, CounterError};
+use loom_core::cq::{Cq, CqAttr, CqError};
+use loom_core::deadline::{Deadline, Spins};
 use loom_core::error::OpenError;
-use loom_core::objects::counter::{Counter, CounterAttr, CounterError};
-use loom_core::objects::cq::{Cq, CqAttr, CqError};
-use loom_core::objects::deadline::{Deadline, Spins};
 use loom_core::vocabulary::{Errno, WaitObj};
 
 use super::scripted::FD;

@@ -3,15 +3,15 @@
 use std::cell::Cell;
 
 use loom_core::atomic::FetchOp;
+use loom_core::av::Av;
 use loom_core::completion::Completion;
+use loom_core::cq::CqError;
+use loom_core::deadline::Spins;
+use loom_core::endpoint::Endpoint;
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
-use loom_core::objects::atomic::Granted;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::CqError;
-use loom_core::objects::deadline::Spins;
-use loom_core::objects::endpoint::Endpoint;
-use loom_core::objects::mr::RemoteRegion;
+use loom_core::granted::Granted;
+use loom_core::mr::RemoteRegion;
 use loom_core::transport::Event;
 use loom_core::vocabulary::{
     Access, AddressFormat, Caps, CompletionFlags, EndpointAddr, Errno, MemoryKey, Mode, RemoteAddr,

@@ -1,9 +1,9 @@
 //! Members that go: nobody waits for them in vain, and every buffer comes back once.
 
+use loom_core::av::Av;
 use loom_core::collective::ReduceOp;
+use loom_core::cq::{Cq, CqAttr};
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
 use loom_core::soft::{Every, Plan};
 use loom_core::{Binding, Done, Errno, OpKey, Spins, scope};
 

@@ -1,15 +1,15 @@
 //! Collective operations beside the endpoint's other objects: registered buffers, counters.
 
 use allocator_api2::alloc::Global;
+use loom_core::av::Av;
 use loom_core::buffer::Buffer;
 use loom_core::collective::ReduceOp;
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, CollectiveGroup, Endpoint};
 use loom_core::error::PostError;
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, CollectiveGroup, Endpoint};
-use loom_core::objects::registered::Registered;
+use loom_core::registered::Registered;
 use loom_core::soft::{Network, NetworkAttr, Plan, RequiredModes, Soft};
 use loom_core::vocabulary::Counted;
 

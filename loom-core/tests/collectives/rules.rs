@@ -2,11 +2,11 @@
 
 use allocator_api2::alloc::Global;
 use loom_core::atomic::Complex;
+use loom_core::av::Av;
 use loom_core::collective::{Collective, ReduceOp};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
 use loom_core::soft::{Plan, RequiredModes};
 use loom_core::vocabulary::{AtomicOp, CollectiveOp, Datatype};
 use loom_core::{Caps, Errno, Hints};

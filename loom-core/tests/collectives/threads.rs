@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use allocator_api2::alloc::Global;
+use loom_core::av::Av;
 use loom_core::collective::ReduceOp;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
 use loom_core::soft::Network;
 use loom_core::{Deadline, EndpointAddr, Errno};
 // What it orders ThreadSanitizer sees: it is no part of the standard library.

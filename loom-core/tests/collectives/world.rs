@@ -2,12 +2,12 @@
 
 use allocator_api2::alloc::Global;
 use loom_core::atomic::{Complex, Element};
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::{CollectiveGroup, Endpoint};
 use loom_core::engine::address_table::AddressSet;
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{CollectiveGroup, Endpoint};
 use loom_core::soft::{Network, NetworkAttr, Plan, Soft};
 use loom_core::vocabulary::AtomicOp;
 use loom_core::{Caps, Hints, Info, OpKey, Spins};

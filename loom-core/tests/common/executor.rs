@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use loom_core::objects::driver::Drive;
+use loom_core::driver::Drive;
 
 /// More turns in a row than anything takes in which nothing happens.
 const IDLE: u32 = 2_000;

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 
 use loom_core::atomic::Atomic;
 use loom_core::buffer::Lent;
-use loom_core::objects::info::{Info, Nic, NicLink};
+use loom_core::info::{Info, Nic, NicLink};
 use loom_core::transport::{
     AddressVectors, AtomicAttr, AtomicRanges, Atomics, AvRoom, Bindings, Closing, CompletionQueues, Context,
     CounterAttr, CounterWait, Counters, EndpointError, Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages,

@@ -1,9 +1,9 @@
 //! An address vector of a scope for an endpoint of a queue that is kept, which would go on using it.
 
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::scope::scope;
+use loom_core::av::Av;
+use loom_core::cq::Cq;
+use loom_core::domain::Domain;
+use loom_core::scope::scope;
 use loom_core::soft::{Network, NetworkAttr};
 
 fn main() {

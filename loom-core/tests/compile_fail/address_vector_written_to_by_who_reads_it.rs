@@ -1,8 +1,8 @@
 //! The peers of an address vector, as who reads them sees them: a fabric address that the provider did not give out would be one
 //! that it follows.
 
-use loom_core::objects::av::Av;
-use loom_core::objects::domain::Domain;
+use loom_core::av::Av;
+use loom_core::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::FabricAddr;
 

@@ -1,8 +1,8 @@
 //! Memory of an object that ends before the scope does, which would close the object if it was forgotten.
 
 use loom_core::allocator_api2::alloc::Global;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::scope::scope;
+use loom_core::cq::Cq;
+use loom_core::scope::scope;
 use loom_core::soft::{Network, NetworkAttr};
 
 fn main() {

@@ -1,9 +1,9 @@
 //! An atomic operation, and a query for messages.
 
-use loom_core::objects::endpoint::OnlyEndpoint;
-use loom_core::objects::query::{Messages, Rdm};
+use loom_core::endpoint::OnlyEndpoint;
+use loom_core::query::{Messages, Rdm};
 use loom_core::atomic::FetchOp;
-use loom_core::objects::atomic::Granted;
+use loom_core::granted::Granted;
 use loom_core::soft::Soft;
 use loom_core::{Peer, RemoteRegion};
 

@@ -1,8 +1,8 @@
 //! A queue that may be forgotten, in memory that ends before it.
 
 use loom_core::allocator_api2::alloc::Global;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::domain::Domain;
+use loom_core::cq::Cq;
+use loom_core::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr};
 
 fn main() {

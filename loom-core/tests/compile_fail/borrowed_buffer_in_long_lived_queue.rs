@@ -1,9 +1,9 @@
 //! A queue that may be forgotten, with memory that it would go on writing.
 
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
+use loom_core::av::Av;
+use loom_core::cq::Cq;
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
 use loom_core::soft::{Network, NetworkAttr};
 
 fn main() {

@@ -1,8 +1,8 @@
 //! The bytes of a piece that are read after it was dropped, when its buffer may be somebody else's.
 
 use loom_core::completion::Completion;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::domain::Domain;
+use loom_core::cq::Cq;
+use loom_core::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr};
 
 fn main() {

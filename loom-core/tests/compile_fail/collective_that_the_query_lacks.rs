@@ -2,8 +2,8 @@
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::engine::address_table::AddressSet;
-use loom_core::objects::endpoint::OnlyEndpoint;
-use loom_core::objects::query::{Messages, Rdm};
+use loom_core::endpoint::OnlyEndpoint;
+use loom_core::query::{Messages, Rdm};
 use loom_core::soft::Soft;
 
 type Wanted = (Messages, Rdm);

@@ -1,7 +1,7 @@
 //! A connection, and a query for an endpoint without one.
 
 use loom_core::MsgEndpoint;
-use loom_core::objects::query::{Messages, Rdm};
+use loom_core::query::{Messages, Rdm};
 use loom_core::transport::Connected;
 
 type Wanted = (Messages, Rdm);

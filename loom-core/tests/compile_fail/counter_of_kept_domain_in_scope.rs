@@ -1,11 +1,11 @@
 //! A counter that is kept for an endpoint of a scope: the scope may close the endpoint on another thread than the counter's.
 
-use loom_core::objects::endpoint::Binding;
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::Cq;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::scope::scope;
+use loom_core::endpoint::Binding;
+use loom_core::av::Av;
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::Cq;
+use loom_core::domain::Domain;
+use loom_core::scope::scope;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::Counted;
 

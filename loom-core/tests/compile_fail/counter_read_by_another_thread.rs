@@ -1,7 +1,7 @@
 //! A counter on two threads at once: providers drive its endpoints when it is read.
 
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::domain::Domain;
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr};
 
 fn main() {

@@ -1,9 +1,9 @@
 //! An endpoint that is kept beyond the scope of its queue.
 
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::endpoint::Endpoint;
-use loom_core::objects::scope::scope;
+use loom_core::av::Av;
+use loom_core::cq::Cq;
+use loom_core::endpoint::Endpoint;
+use loom_core::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 
 fn main() {

@@ -1,6 +1,6 @@
 //! A message to a multicast group that the endpoint has left.
 
-use loom_core::objects::endpoint::MulticastGroup;
+use loom_core::endpoint::MulticastGroup;
 use loom_core::transport::Multicast;
 
 fn late<T: Multicast>(group: MulticastGroup<'_, T, &'static [u8]>) {

@@ -1,6 +1,6 @@
 //! A message to a multicast group that the endpoint is not in yet.
 
-use loom_core::objects::endpoint::{Joining, MulticastGroup};
+use loom_core::endpoint::{Joining, MulticastGroup};
 use loom_core::transport::Multicast;
 
 fn early<T: Multicast>(group: MulticastGroup<'_, T, &'static [u8], Joining>) {

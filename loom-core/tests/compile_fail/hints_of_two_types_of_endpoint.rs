@@ -1,7 +1,7 @@
 //! Hints of a query for two types of endpoint, in a constant.
 
 use loom_core::Hints;
-use loom_core::objects::query::{Dgram, Messages, Query, Rdm};
+use loom_core::query::{Dgram, Messages, Query, Rdm};
 
 const HINTS: Hints<'static> = <(Rdm, Messages, Dgram) as Query>::HINTS;
 

@@ -1,7 +1,7 @@
 //! An injected message, and a query that does not ask to inject.
 
-use loom_core::objects::endpoint::OnlyEndpoint;
-use loom_core::objects::query::{Messages, Rdm};
+use loom_core::endpoint::OnlyEndpoint;
+use loom_core::query::{Messages, Rdm};
 use loom_core::Peer;
 use loom_core::soft::Soft;
 

@@ -1,6 +1,6 @@
 //! A domain that is kept cannot be taken for one of a scope: it is invariant in its lifetime.
 
-use loom_core::objects::domain::Domain;
+use loom_core::domain::Domain;
 use loom_core::soft::Soft;
 
 fn main() {

@@ -1,7 +1,7 @@
 //! A receive of many messages, and a query for messages.
 
-use loom_core::objects::endpoint::OnlyEndpoint;
-use loom_core::objects::query::{Messages, Rdm};
+use loom_core::endpoint::OnlyEndpoint;
+use loom_core::query::{Messages, Rdm};
 use loom_core::Source;
 use loom_core::soft::Soft;
 

@@ -1,7 +1,7 @@
 //! A domain that may be forgotten, on a network that lies in memory which ends before it.
 
 use loom_core::allocator_api2::alloc::Global;
-use loom_core::objects::domain::Domain;
+use loom_core::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr};
 
 fn main() {

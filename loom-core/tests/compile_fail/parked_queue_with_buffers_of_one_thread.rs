@@ -1,8 +1,8 @@
 //! A queue on its way to another thread, with buffers that must not be dropped there.
 
 use loom_core::buffer::{Buffer, Lent};
-use loom_core::objects::cq::Cq;
-use loom_core::objects::domain::Domain;
+use loom_core::cq::Cq;
+use loom_core::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr};
 
 struct Here(Vec<u8>, *const ());

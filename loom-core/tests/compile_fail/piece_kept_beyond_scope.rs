@@ -1,8 +1,8 @@
 //! A piece of a multi-receive that is carried out of its queue's scope.
 
 use loom_core::completion::Completion;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::scope::scope;
+use loom_core::cq::Cq;
+use loom_core::scope::scope;
 use loom_core::soft::{Network, NetworkAttr};
 
 fn main() {

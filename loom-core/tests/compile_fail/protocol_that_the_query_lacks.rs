@@ -1,7 +1,7 @@
 //! Generic code that asks for tagged messages, and an endpoint whose query does not.
 
-use loom_core::objects::endpoint::OnlyEndpoint;
-use loom_core::objects::query::{Messages, Rdm};
+use loom_core::endpoint::OnlyEndpoint;
+use loom_core::query::{Messages, Rdm};
 use loom_core::protocol::TaggedSend;
 use loom_core::soft::Soft;
 use loom_core::{Peer, Tag};

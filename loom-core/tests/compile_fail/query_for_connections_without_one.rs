@@ -1,6 +1,6 @@
 //! A query for a connected endpoint, which is to be opened without a connection.
 
-use loom_core::objects::query::{Messages, Msg};
+use loom_core::query::{Messages, Msg};
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::{Av, Cq, Domain};
 

@@ -1,6 +1,6 @@
 //! A query for two types of endpoint.
 
-use loom_core::objects::query::{Messages, Msg, Rdm};
+use loom_core::query::{Messages, Msg, Rdm};
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::{Av, Cq, Domain};
 

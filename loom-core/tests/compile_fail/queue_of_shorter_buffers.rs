@@ -1,6 +1,6 @@
 //! A queue for long-lived buffers is not one for buffers that end earlier: it is invariant in them.
 
-use loom_core::objects::cq::Cq;
+use loom_core::cq::Cq;
 use loom_core::soft::Soft;
 
 fn main() {

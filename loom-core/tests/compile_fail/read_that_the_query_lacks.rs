@@ -1,7 +1,7 @@
 //! A read, and a query for writes.
 
-use loom_core::objects::endpoint::OnlyEndpoint;
-use loom_core::objects::query::{Rdm, Writes};
+use loom_core::endpoint::OnlyEndpoint;
+use loom_core::query::{Rdm, Writes};
 use loom_core::soft::Soft;
 use loom_core::{Peer, RemoteRegion};
 

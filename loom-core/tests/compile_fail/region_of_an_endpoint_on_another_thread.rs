@@ -1,9 +1,9 @@
 //! A region that peers reach through one endpoint, on another thread than the endpoint's.
 
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::mr::Mr;
+use loom_core::av::Av;
+use loom_core::cq::Cq;
+use loom_core::domain::Domain;
+use loom_core::mr::Mr;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::Access;
 

@@ -1,7 +1,7 @@
 //! A region that may be forgotten, over memory that peers would go on writing.
 
-use loom_core::objects::domain::Domain;
-use loom_core::objects::mr::Mr;
+use loom_core::domain::Domain;
+use loom_core::mr::Mr;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::Access;
 

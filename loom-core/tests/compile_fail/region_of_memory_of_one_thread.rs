@@ -1,8 +1,8 @@
 //! A region over memory that must not be dropped by another thread, which closes the domain's last endpoint.
 
 use loom_core::buffer::{Buffer, Lent};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::mr::Mr;
+use loom_core::domain::Domain;
+use loom_core::mr::Mr;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::Access;
 

@@ -1,10 +1,10 @@
 //! A region of a scope for an endpoint that is kept, which a forgotten region would keep open.
 
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::mr::Mr;
-use loom_core::objects::scope::scope;
+use loom_core::av::Av;
+use loom_core::cq::Cq;
+use loom_core::domain::Domain;
+use loom_core::mr::Mr;
+use loom_core::scope::scope;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::Access;
 

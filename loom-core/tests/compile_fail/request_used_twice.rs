@@ -1,6 +1,6 @@
 //! A connection request that is rejected twice.
 
-use loom_core::objects::eq::ConnectionRequest;
+use loom_core::eq::ConnectionRequest;
 use loom_core::transport::Connected;
 
 fn twice<T: Connected>(request: ConnectionRequest<'_, T>) {

@@ -2,9 +2,9 @@
 
 use core::mem::MaybeUninit;
 
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::scope::scope;
+use loom_core::av::Av;
+use loom_core::cq::Cq;
+use loom_core::scope::scope;
 use loom_core::soft::{Network, NetworkAttr};
 
 fn main() {

@@ -1,7 +1,7 @@
 //! A message without tag, and a query for tagged messages.
 
-use loom_core::objects::endpoint::OnlyEndpoint;
-use loom_core::objects::query::{Rdm, Tagged};
+use loom_core::endpoint::OnlyEndpoint;
+use loom_core::query::{Rdm, Tagged};
 use loom_core::Peer;
 use loom_core::soft::Soft;
 

@@ -1,7 +1,7 @@
 //! What wakes up a queue's thread borrows the queue.
 
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
 use loom_core::transport::Signals;
 
 fn signals<T: Signals>(domain: &Domain<'_, T>) {

@@ -1,7 +1,7 @@
 //! A receive of many tagged messages, and a query for receives of many messages without tags.
 
-use loom_core::objects::endpoint::OnlyEndpoint;
-use loom_core::objects::query::{Messages, MultiRecvs, Rdm, Tagged};
+use loom_core::endpoint::OnlyEndpoint;
+use loom_core::query::{Messages, MultiRecvs, Rdm, Tagged};
 use loom_core::soft::Soft;
 use loom_core::vocabulary::Tag;
 use loom_core::Source;

@@ -1,7 +1,7 @@
 //! A tagged send, and a query for messages without tags.
 
-use loom_core::objects::endpoint::OnlyEndpoint;
-use loom_core::objects::query::{Messages, Rdm};
+use loom_core::endpoint::OnlyEndpoint;
+use loom_core::query::{Messages, Rdm};
 use loom_core::soft::Soft;
 use loom_core::{Peer, Tag};
 

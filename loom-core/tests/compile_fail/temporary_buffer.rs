@@ -1,9 +1,9 @@
 //! A buffer that ends with the statement that posts it.
 
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::scope::scope;
+use loom_core::av::Av;
+use loom_core::cq::Cq;
+use loom_core::endpoint::Source;
+use loom_core::scope::scope;
 use loom_core::soft::{Network, NetworkAttr};
 
 fn main() {

@@ -1,6 +1,6 @@
 //! A type that is no query.
 
-use loom_core::objects::query::Query;
+use loom_core::query::Query;
 use loom_core::vocabulary::{Caps, EndpointType};
 
 fn caps<Q: Query>() -> Caps {

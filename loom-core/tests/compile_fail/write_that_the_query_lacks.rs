@@ -1,7 +1,7 @@
 //! A write, and a query for reads.
 
-use loom_core::objects::endpoint::OnlyEndpoint;
-use loom_core::objects::query::{Rdm, Reads};
+use loom_core::endpoint::OnlyEndpoint;
+use loom_core::query::{Rdm, Reads};
 use loom_core::soft::Soft;
 use loom_core::{Peer, RemoteRegion};
 

@@ -2,7 +2,7 @@
 
 use loom_core::Tag;
 use loom_core::engine::peer_table::Peer;
-use loom_core::objects::endpoint::Profiled;
+use loom_core::endpoint::Profiled;
 use loom_core::profiles::{Profile, Software};
 use loom_core::soft;
 

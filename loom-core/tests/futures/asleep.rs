@@ -5,9 +5,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
+use loom_core::deferred::{Deferred, Work};
+use loom_core::driver::{DeferredDriver, Sleepable, Unclaimed};
 use loom_core::error::PostError;
-use loom_core::objects::deferred::{Deferred, Work};
-use loom_core::objects::driver::{DeferredDriver, Sleepable, Unclaimed};
 use loom_core::{Binding, Completion, Counted, Counter, CounterAttr, CqAttr, Source};
 
 use crate::executor::{Flag, Task, poll_once, turns, woken};

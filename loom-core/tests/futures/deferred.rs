@@ -5,9 +5,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
+use loom_core::deferred::{Deferred, Work};
+use loom_core::driver::{CqDriver, DeferredDriver, Drive, Unclaimed, WorkError};
 use loom_core::error::PostError;
-use loom_core::objects::deferred::{Deferred, Work};
-use loom_core::objects::driver::{CqDriver, DeferredDriver, Drive, Unclaimed, WorkError};
 use loom_core::soft::{Every, Plan};
 use loom_core::{Binding, Counted, Counter, CounterAttr, CqAttr, Errno, Source};
 

@@ -1,8 +1,8 @@
 //! Futures that are dropped: their operations go on, and their buffers are dropped or taken back, once.
 
 use loom_core::completion::Peek;
-use loom_core::objects::cq::CqError;
-use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+use loom_core::cq::CqError;
+use loom_core::driver::{CqDriver, Drive, Unclaimed};
 use loom_core::{Completion, Errno, Source, Tag};
 
 use crate::executor::{Task, block_on, poll_once, run};

@@ -1,7 +1,7 @@
 //! Ends that nobody asked for: endpoints that close, peers that die, queues that fail.
 
-use loom_core::objects::cq::CqError;
-use loom_core::objects::driver::{RunError, Unclaimed};
+use loom_core::cq::CqError;
+use loom_core::driver::{RunError, Unclaimed};
 use loom_core::soft::{Every, Plan};
 use loom_core::{Access, Completion, CqAttr, Errno, ImmediateData, Mr, Source, Tag};
 
@@ -80,7 +80,7 @@ fn polling_a_future_again_after_its_end_tells_nothing_twice() {
     let done = loop {
         match poll_once(&mut received) {
             core::task::Poll::Ready(done) => break done.unwrap(),
-            core::task::Poll::Pending => loom_core::objects::driver::Drive::turn(driver, 1),
+            core::task::Poll::Pending => loom_core::driver::Drive::turn(driver, 1),
         };
     };
     assert_eq!(done.into_buf(), [1]);

@@ -18,7 +18,7 @@ mod stories;
 mod waiting;
 mod wakers;
 
-use loom_core::objects::driver::{CqDriver, Unclaimed};
+use loom_core::driver::{CqDriver, Unclaimed};
 use loom_core::soft::{Network, NetworkAttr, Plan, Soft};
 use loom_core::{Av, Buffer, Cq, CqAttr, Domain, Endpoint, Peer};
 

@@ -1,7 +1,7 @@
 //! Each kind of operation, awaited.
 
 use loom_core::atomic::FetchOp;
-use loom_core::objects::driver::{AwaitedArrivals, CounterDriver, Unclaimed};
+use loom_core::driver::{AwaitedArrivals, CounterDriver, Unclaimed};
 use loom_core::{Access, TagMatch};
 use loom_core::{Binding, Completion, Counted, Counter, CounterAttr, ImmediateData, Mr, Source, Tag};
 

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::task::Poll;
 
-use loom_core::objects::cq::PEER_EVENTS;
-use loom_core::objects::driver::{CounterDriver, Drive, Unclaimed};
+use loom_core::cq::PEER_EVENTS;
+use loom_core::driver::{CounterDriver, Drive, Unclaimed};
 use loom_core::{Access, Completion, Counter, CounterAttr, CqAttr, ImmediateData, Mr, Source, Tag};
 
 use crate::executor::{Task, poll_once, turns};

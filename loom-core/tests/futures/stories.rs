@@ -1,7 +1,7 @@
 //! Random stories: tasks wait for operations, under faults, and are dropped at any point. Every buffer is dropped once, and no place in the queue is
 //! lost.
 
-use loom_core::objects::driver::{Drive, Unclaimed};
+use loom_core::driver::{Drive, Unclaimed};
 use loom_core::soft::{Every, Plan};
 use loom_core::{CqAttr, Source, Tag, TagMatch};
 

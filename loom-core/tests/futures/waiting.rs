@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::pin::pin;
 use std::sync::atomic::Ordering;
 
-use loom_core::objects::cq::{CqError, PEER_EVENTS};
-use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+use loom_core::cq::{CqError, PEER_EVENTS};
+use loom_core::driver::{CqDriver, Drive, Unclaimed};
 use loom_core::{Access, Completion, Errno, ImmediateData, Mr, OpKey, Source};
 
 use crate::Pair;

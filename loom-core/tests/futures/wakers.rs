@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Wake, Waker};
 
 use loom_core::buffer::{Buffer, Lent, TargetBuffer};
-use loom_core::objects::deferred::{Deferred, Work};
-use loom_core::objects::driver::{CounterDriver, DeferredDriver, Drive, Sleepable, Unclaimed};
+use loom_core::deferred::{Deferred, Work};
+use loom_core::driver::{CounterDriver, DeferredDriver, Drive, Sleepable, Unclaimed};
 use loom_core::soft::{Every, Plan};
 use loom_core::{Counter, CounterAttr, CqAttr, Source};
 

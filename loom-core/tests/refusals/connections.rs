@@ -3,13 +3,13 @@
 
 #![allow(dead_code, reason = "what matters is that they compile")]
 
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::ThePeer;
-use loom_core::objects::endpoint::{Established, MsgEndpoint};
-use loom_core::objects::endpoint::{Joined, MulticastGroup};
-use loom_core::objects::eq::ConnectionRequest;
-use loom_core::objects::query::{Messages, Msg};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::ThePeer;
+use loom_core::endpoint::{Established, MsgEndpoint};
+use loom_core::endpoint::{Joined, MulticastGroup};
+use loom_core::eq::ConnectionRequest;
+use loom_core::query::{Messages, Msg};
 use loom_core::transport::{Connected, Multicast, Signals};
 
 fn connecting_endpoint_sends<T: Connected>(endpoint: MsgEndpoint<'_, T, &'static [u8], Established>) {

@@ -3,16 +3,16 @@
 use core::mem::MaybeUninit;
 
 use loom_core::allocator_api2::alloc::Global;
+use loom_core::av::Av;
 use loom_core::completion::Completion;
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::Cq;
+use loom_core::deadline::Forever;
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, Source};
 use loom_core::engine::peer_table::{PeerSlot, PeerTable};
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::Cq;
-use loom_core::objects::deadline::Forever;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, Source};
-use loom_core::objects::mr::Mr;
-use loom_core::objects::scope::{Scope, scope};
+use loom_core::mr::Mr;
+use loom_core::scope::{Scope, scope};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Counted, EndpointAddr, FabricAddr};
 

@@ -2,19 +2,19 @@
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::atomic::FetchOp;
+use loom_core::av::Av;
+use loom_core::cq::Cq;
+use loom_core::domain::Domain;
+use loom_core::endpoint::{OnlyEndpoint, Source};
 use loom_core::engine::address_table::AddressSet;
 use loom_core::engine::peer_table::Peer;
-use loom_core::objects::atomic::Granted;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{OnlyEndpoint, Source};
-use loom_core::objects::info::Hints;
-use loom_core::objects::mr::RemoteRegion;
-use loom_core::objects::query::{
+use loom_core::granted::Granted;
+use loom_core::info::Hints;
+use loom_core::mr::RemoteRegion;
+use loom_core::protocol::TaggedSend;
+use loom_core::query::{
     AtomicOps, CollectiveOps, Injects, Messages, MultiRecvs, Query, Rdm, Reads, Tagged, TaggedMultiRecvs, Writes,
 };
-use loom_core::protocol::TaggedSend;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Caps, Tag};
 

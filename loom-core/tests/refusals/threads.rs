@@ -1,16 +1,16 @@
 //! What stays on its thread.
 
+use loom_core::av::Av;
 use loom_core::buffer::{Buffer, Lent};
 use loom_core::completion::Done;
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::{Cq, Piece};
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Endpoint, Parked};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, Piece};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Parked};
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::{EndpointMr, Mr, RemoteRegion};
+use loom_core::info::Info;
+use loom_core::mr::{EndpointMr, Mr, RemoteRegion};
 use loom_core::soft::{Network, NetworkAttr, Soft, SoftCounter, SoftCq, SoftEndpoint, SoftMr};
 use loom_core::vocabulary::Access;
 

@@ -2,7 +2,7 @@
 
 use loom_core::atomic::{BaseOp, FetchOp, Operation};
 use loom_core::immediate::{Field, Layout};
-use loom_core::objects::info::Hints;
+use loom_core::info::Hints;
 use loom_core::profiles::{self, NativeAtomics};
 
 twins! {

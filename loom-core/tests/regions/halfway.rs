@@ -1,11 +1,11 @@
 //! Endpoints whose opening failed, and which the provider then failed to close: what they are bound to stays open.
 
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::CqAttr;
+use loom_core::domain::Domain;
+use loom_core::endpoint::Binding;
 use loom_core::error::OpenError;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::CqAttr;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Binding;
-use loom_core::objects::scope::scope;
+use loom_core::scope::scope;
 use loom_core::transport::EndpointError;
 use loom_core::vocabulary::{Counted, Errno};
 

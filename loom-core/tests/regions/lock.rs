@@ -9,11 +9,11 @@ use std::thread;
 use std::time::Duration;
 
 use loom_core::allocator_api2::alloc::{AllocError, Allocator, Global};
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Binding;
-use loom_core::objects::mr::{CloseError, Mr, MrAttr};
+use loom_core::av::Av;
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::Binding;
+use loom_core::mr::{CloseError, Mr, MrAttr};
 use loom_core::vocabulary::Counted;
 
 use super::world::{Memory, Watched, World};

@@ -16,11 +16,11 @@ use std::sync::mpsc::{self, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::mr::{CloseError, Mr, MrAttr};
+use loom_core::av::Av;
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::mr::{CloseError, Mr, MrAttr};
 use loom_core::vocabulary::Access;
 
 use world::{Memory, Watched, World};

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use loom_core::atomic::Atomic;
 use loom_core::buffer::{Buffer, Lent};
-use loom_core::objects::info::{Info, Nic};
+use loom_core::info::{Info, Nic};
 use loom_core::transport::{
     AddressVectors, AtomicAttr, AtomicRanges, Atomics, AvRoom, Bindings, Closing, CompletionQueues, Context,
     CounterAttr, CounterWait, Counters, EndpointError, Endpoints, Event, Fabrics, InFlight, MemoryRegions, Messages,

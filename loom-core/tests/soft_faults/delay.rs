@@ -1,8 +1,8 @@
 //! Messages that arrive later.
 
 use loom_core::completion::Completion;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::mr::Mr;
+use loom_core::endpoint::Source;
+use loom_core::mr::Mr;
 use loom_core::soft::{Every, Plan};
 use loom_core::vocabulary::{Access, Errno, ImmediateData, Tag, TagMatch};
 

@@ -1,9 +1,9 @@
 //! Operations that are reported as failed: done, or not done.
 
 use loom_core::completion::Completion;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::endpoint::{Binding, Source};
-use loom_core::objects::mr::Mr;
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::endpoint::{Binding, Source};
+use loom_core::mr::Mr;
 use loom_core::soft::{Every, Plan};
 use loom_core::vocabulary::{Access, Counted, Errno, Tag, TagMatch};
 
@@ -90,7 +90,7 @@ fn pieces_fail_one_by_one(tagged: bool) {
 fn failures_are_counted_as_failures() {
     under(Plan::new(1).fail(Every::Nth(2)), |world| {
         let counter = Counter::open(&world.domain, CounterAttr::default()).unwrap();
-        let av = loom_core::objects::av::Av::open(&world.domain, 2).unwrap();
+        let av = loom_core::av::Av::open(&world.domain, 2).unwrap();
         let cq = crate::Queue::open(&world.domain, 16).unwrap();
         let d = cq.endpoint(Binding::to(&av).counter(Counted::SEND, &counter)).unwrap();
         let to_b = av.insert(&world.b.address().unwrap()).unwrap();

@@ -2,9 +2,9 @@
 
 use loom_core::buffer::IoVecs;
 use loom_core::completion::Completion;
+use loom_core::endpoint::Source;
 use loom_core::error::PostError;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::mr::Mr;
+use loom_core::mr::Mr;
 use loom_core::soft::{Network, Plan, RequiredModes};
 use loom_core::vocabulary::{Access, Caps, ImmediateData, Mode, MrMode, MsgOrder, Tag};
 
@@ -48,12 +48,8 @@ fn what_is_not_granted_is_refused_with_the_buffer() {
             let rejected = post.unwrap_err();
             assert_eq!((rejected.error, rejected.buf), (PostError::NotGranted(caps), buf()));
         }
-        let remote = loom_core::objects::mr::RemoteRegion::new(
-            0.into(),
-            8,
-            0.into(),
-            Access::REMOTE_READ | Access::REMOTE_WRITE,
-        );
+        let remote =
+            loom_core::mr::RemoteRegion::new(0.into(), 8, 0.into(), Access::REMOTE_READ | Access::REMOTE_WRITE);
         let rejected = world.a.write(world.to_b, &remote, 0, buf()).unwrap_err();
         assert_eq!(rejected.error, PostError::NotGranted(Caps::RMA | Caps::WRITE));
     });

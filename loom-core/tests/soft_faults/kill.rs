@@ -1,9 +1,9 @@
 //! Endpoints that are gone in the middle of things.
 
 use loom_core::completion::Completion;
+use loom_core::endpoint::{Binding, Source};
 use loom_core::error::PostError;
-use loom_core::objects::endpoint::{Binding, Source};
-use loom_core::objects::mr::Mr;
+use loom_core::mr::Mr;
 use loom_core::soft::{Every, Plan};
 use loom_core::vocabulary::{Access, Errno, Tag};
 
@@ -70,8 +70,8 @@ fn its_messages_end_and_those_that_were_sent_arrive() {
 fn it_does_nothing_any_more_and_can_be_closed() {
     let network = loom_core::soft::Network::new(crate::ATTR).unwrap();
     let plan = Plan::new(1).kill(Every::Nth(3));
-    let domain = loom_core::objects::domain::Domain::open(&network.info_with_faults(plan)).unwrap();
-    let av = loom_core::objects::av::Av::open(&domain, 4).unwrap();
+    let domain = loom_core::domain::Domain::open(&network.info_with_faults(plan)).unwrap();
+    let av = loom_core::av::Av::open(&domain, 4).unwrap();
     let cq = crate::Queue::open(&domain, 16).unwrap();
     let sound = network.info();
     let other = cq.endpoint(Binding::to(&av).info(&sound)).unwrap();

@@ -11,15 +11,15 @@ mod refuse;
 mod reorder;
 mod replay;
 
+use loom_core::av::Av;
 use loom_core::completion::{Completion, Done, OpError, Transfer};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Spins;
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, Endpoint};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::Rejected;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Spins;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, Endpoint};
 use loom_core::soft::{Injected, Network, NetworkAttr, Plan, Soft};
 
 type Bytes = Box<[u8]>;

@@ -3,14 +3,14 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use loom_core::av::Av;
 use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 use loom_core::completion::Completion;
+use loom_core::cq::{Cq, CqAttr, CqError};
+use loom_core::deadline::Forever;
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, CqError};
-use loom_core::objects::deadline::Forever;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
 use loom_core::soft::{Every, Network, Plan};
 use loom_core::vocabulary::Errno;
 

@@ -1,8 +1,8 @@
 //! Posts that are told to try again.
 
+use loom_core::endpoint::Source;
 use loom_core::error::PostError;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::mr::Mr;
+use loom_core::mr::Mr;
 use loom_core::soft::{Every, Plan};
 use loom_core::vocabulary::{Access, Tag};
 

@@ -2,10 +2,10 @@
 
 use loom_core::buffer::Lent;
 use loom_core::completion::Completion;
+use loom_core::endpoint::Binding;
 use loom_core::error::PostError;
-use loom_core::objects::endpoint::Binding;
-use loom_core::objects::mr::{Mr, RemoteRegion};
-use loom_core::objects::options::SendOptions;
+use loom_core::mr::{Mr, RemoteRegion};
+use loom_core::options::SendOptions;
 use loom_core::soft::{Plan, Soft};
 use loom_core::vocabulary::{Access, Errno, ImmediateData, MsgOrder};
 
@@ -190,9 +190,8 @@ fn a_late_write_cannot_be_cancelled_and_ends_once() {
 #[allow(unsafe_code, reason = "posts operations that no completion gives the memory of back")]
 fn an_unsignaled_write_that_fails_late_is_told() {
     let network = loom_core::soft::Network::new(crate::ATTR).unwrap();
-    let domain =
-        loom_core::objects::domain::Domain::open(&network.info_with_faults(Plan::new(1).reorder(1000))).unwrap();
-    let av = loom_core::objects::av::Av::open(&domain, 2).unwrap();
+    let domain = loom_core::domain::Domain::open(&network.info_with_faults(Plan::new(1).reorder(1000))).unwrap();
+    let av = loom_core::av::Av::open(&domain, 2).unwrap();
     let cq = crate::Queue::open(&domain, 4).unwrap();
     let a = cq.endpoint(Binding::to(&av).selective()).unwrap();
     let to_a = av.insert(&a.address().unwrap()).unwrap();

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::mr::Mr;
+use loom_core::endpoint::Source;
+use loom_core::mr::Mr;
 use loom_core::soft::{Every, Injected, Plan};
 use loom_core::vocabulary::{Access, ImmediateData, Tag};
 

@@ -1,13 +1,13 @@
 //! Arrays of ranges that are read after the call (`FI_ASYNC_IOV`): operations have one buffer.
 
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Spins;
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
 use loom_core::error::PostError;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Spins;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::mr::Mr;
-use loom_core::objects::options::{ReadOptions, RecvOptions, SendOptions};
+use loom_core::mr::Mr;
+use loom_core::options::{ReadOptions, RecvOptions, SendOptions};
 use loom_core::soft::{Network, NetworkAttr, RequiredModes};
 use loom_core::vocabulary::{Access, Mode, Tag};
 

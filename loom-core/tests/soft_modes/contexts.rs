@@ -1,13 +1,13 @@
 //! Memory for the transport in contexts (`FI_CONTEXT`, `FI_CONTEXT2`). The tests of `tests/transports` run so, too.
 
+use loom_core::av::Av;
 use loom_core::buffer::Lent;
 use loom_core::completion::Completion;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Spins;
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
 use loom_core::error::PostError;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Spins;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::transport::{Context, Messages};
 use loom_core::vocabulary::{Errno, FabricAddr, Mode, Tag};

@@ -1,16 +1,16 @@
 //! Local registration (`FI_MR_LOCAL`), and regions that are bound to an endpoint (`FI_MR_ENDPOINT`).
 use core::ptr::NonNull;
 
+use loom_core::av::Av;
 use loom_core::buffer::{Buffer, Descriptor, Lent, SourceBuffer, TargetBuffer};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Spins;
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, Source};
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Spins;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, Source};
-use loom_core::objects::mr::Mr;
-use loom_core::objects::registered::Registered;
-use loom_core::objects::scope::scope;
+use loom_core::mr::Mr;
+use loom_core::registered::Registered;
+use loom_core::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::vocabulary::{Access, Errno, HmemIface, MrMode, Tag};
 

@@ -2,20 +2,20 @@
 
 use core::mem::MaybeUninit;
 
+use loom_core::av::Av;
 use loom_core::buffer::{Buffer, Prefixed};
 use loom_core::completion::Completion;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Spins;
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, Endpoint, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, PostError, Rejected};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Spins;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, Endpoint, Source};
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
-use loom_core::objects::options::{CompletionLevel, RecvOptions, SendOptions};
-use loom_core::objects::registered::Registered;
-use loom_core::objects::scope::{Scope, scope};
+use loom_core::info::Info;
+use loom_core::mr::Mr;
+use loom_core::options::{CompletionLevel, RecvOptions, SendOptions};
+use loom_core::registered::Registered;
+use loom_core::scope::{Scope, scope};
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::vocabulary::{Access, Caps, Errno, ImmediateData, Mode, Tag};
 

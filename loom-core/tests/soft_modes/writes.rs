@@ -1,16 +1,16 @@
 //! Receives that peers' writes use up (`FI_RX_CQ_DATA`).
 
+use loom_core::av::Av;
 use loom_core::buffer::{Buffer, Prefixed};
 use loom_core::completion::{Completion, RemoteEvent};
+use loom_core::cq::{Cq, CqAttr, CqError};
+use loom_core::deadline::Spins;
+use loom_core::endpoint::{Binding, Endpoint, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, PostError, Rejected};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, CqError};
-use loom_core::objects::deadline::Spins;
-use loom_core::objects::endpoint::{Binding, Endpoint, Source};
-use loom_core::objects::mr::{Mr, RemoteRegion};
-use loom_core::objects::options::RecvOptions;
-use loom_core::objects::scope::scope;
+use loom_core::mr::{Mr, RemoteRegion};
+use loom_core::options::RecvOptions;
+use loom_core::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::vocabulary::{Access, Caps, Errno, ImmediateData, Tag};
 

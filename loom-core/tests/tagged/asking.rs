@@ -4,13 +4,13 @@
 use std::iter;
 use std::panic::{self, AssertUnwindSafe};
 
+use loom_core::av::Av;
 use loom_core::buffer::Prefixed;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Spins;
+use loom_core::domain::Domain;
 use loom_core::error::PostError;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Spins;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::registered::Registered;
+use loom_core::registered::Registered;
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::tagged::{AddLinkError, LinkError, Packet, Source, TaggedEndpoint, TaggedEvent, WithPeer};
 use loom_core::vocabulary::Tag;

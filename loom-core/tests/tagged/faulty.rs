@@ -3,10 +3,10 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr, CqError};
+use loom_core::domain::Domain;
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, CqError};
-use loom_core::objects::domain::Domain;
 use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 use loom_core::tagged::{
     Carrier, Ended, LinkError, LinkId, Packet, Source, TaggedAttr, TaggedEndpoint, TaggedEvent, TaggedKey, WithPeer,

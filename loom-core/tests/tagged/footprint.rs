@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 
 use loom_core::allocator_api2::alloc::{AllocError, Allocator, Global};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::tagged::{Packet, TaggedAttr, TaggedEndpoint, WithPeer};
 

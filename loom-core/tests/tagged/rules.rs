@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use loom_core::cq::CqError;
+use loom_core::deadline::Spins;
 use loom_core::error::PostError;
-use loom_core::objects::cq::CqError;
-use loom_core::objects::deadline::Spins;
 use loom_core::tagged::{LinkError, Source, TaggedAttr, TaggedEvent};
 use loom_core::vocabulary::{Errno, ImmediateData, Tag, TagMatch};
 

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use loom_core::av::Av;
 use loom_core::completion::Completion;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Spins;
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
 use loom_core::error::PostError;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Spins;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::mr::Mr;
+use loom_core::mr::Mr;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::tagged::Source as Anybody;
 use loom_core::tagged::wire::{Body, HEADER_LEN, Header, WireError};

@@ -15,7 +15,7 @@ mod waiting;
 use std::ptr::NonNull;
 use std::time::Instant;
 
-use loom_core::objects::info::{Hints, Info};
+use loom_core::info::{Hints, Info};
 use loom_core::transport::TaggedMessages;
 use loom_core::vocabulary::{
     Caps, CqTaggedEntry, EndpointAddr, EndpointAttributes, EndpointType, Errno, FabricAddr, TagMatch, WaitObj,

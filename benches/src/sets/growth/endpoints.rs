@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use loom_core::engine::peer_table::Peer;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Endpoint, Source};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 
 use super::{Buffer, Growth, Labels, Random, TAG, completed, rate_ratio, ratio};

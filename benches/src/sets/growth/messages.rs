@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::Rejected;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::Cq;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Source};
-use loom_core::objects::info::Info;
+use loom_core::av::Av;
+use loom_core::cq::Cq;
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Endpoint, Source};
+use loom_core::info::Info;
 use loom_core::transport::Transport;
 
 use super::{Buffer, Growth, Labels, TAG, completed};

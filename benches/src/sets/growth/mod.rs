@@ -12,7 +12,7 @@ mod posted;
 use std::time::Duration;
 
 use loom_core::completion::Completion;
-use loom_core::objects::cq::Cq;
+use loom_core::cq::Cq;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::Tag;
 

@@ -3,12 +3,12 @@
 use loom_core::completion::Completion;
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Endpoint, Source};
 #[cfg(feature = "libfabric")]
-use loom_core::objects::info::Hints;
+use loom_core::info::Hints;
 use loom_core::transport::Transport;
 #[cfg(feature = "libfabric")]
 use loom_core::vocabulary::Caps;

@@ -9,7 +9,7 @@ mod queues;
 
 use std::thread::Scope;
 
-use loom_core::objects::domain::Domain;
+use loom_core::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 
 use crate::contest::{Contest, Outcome};

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use loom_core::Peer;
 use loom_core::atomic::FetchOp;
-use loom_core::objects::atomic::Granted;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Forever;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Endpoint;
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::{Mr, RemoteRegion};
+use loom_core::granted::Granted;
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Forever;
+use loom_core::domain::Domain;
+use loom_core::endpoint::Endpoint;
+use loom_core::info::Info;
+use loom_core::mr::{Mr, RemoteRegion};
 use loom_core::soft::Soft;
 use loom_core::vocabulary::{Access, EndpointAddr};
 

@@ -1,6 +1,6 @@
 //! The software transport on one thread, beside C over libfabric's `shm`, and beside a copy of the same size.
 
-use loom_core::objects::info::{Hints, Info};
+use loom_core::info::{Hints, Info};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 
 use crate::contest::{Contest, Outcome, Settings};

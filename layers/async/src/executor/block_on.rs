@@ -4,7 +4,7 @@ use core::future::Future;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 
-use loom_core::objects::driver::Drive;
+use loom_core::driver::Drive;
 
 use super::BUDGET;
 
@@ -17,7 +17,7 @@ use super::BUDGET;
 /// ```
 /// # #[cfg(feature = "std")] {
 /// use loom_async::block_on;
-/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Av, Cq, Domain, Source};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};

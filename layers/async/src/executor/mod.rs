@@ -18,8 +18,8 @@ use core::task::{Context, Poll, Waker};
 
 use allocator_api2::alloc::Allocator;
 use loom_core::Error;
+use loom_core::driver::Drive;
 use loom_core::error::OpenError;
-use loom_core::objects::driver::Drive;
 
 pub use self::block_on::block_on;
 pub use self::spawner::Spawner;

@@ -8,7 +8,7 @@ use core::fmt;
 use core::future::IntoFuture;
 use core::time::Duration;
 
-use loom_core::objects::driver::Drive;
+use loom_core::driver::Drive;
 
 use self::heap::Heap;
 pub use self::sleep::Sleep;
@@ -31,7 +31,7 @@ use crate::clock::Clock;
 /// use loom_async::block_on;
 /// use loom_async::clock::{Clock, ManualClock};
 /// use loom_async::timers::Timers;
-/// use loom_core::objects::driver::Drive;
+/// use loom_core::driver::Drive;
 ///
 /// /// Each turn of this is a millisecond.
 /// struct Ticks<'t>(&'t Timers<ManualClock>);
@@ -106,7 +106,7 @@ impl<C: Clock> Timers<C> {
     ///
     /// use loom_async::clock::ManualClock;
     /// use loom_async::timers::Timers;
-    /// use loom_core::objects::driver::Drive;
+    /// use loom_core::driver::Drive;
     ///
     /// /// Ten turns at equal distances: the time that a turn takes does not add up, as it would with `sleep`.
     /// async fn tick(timers: &Timers<ManualClock>) -> Vec<Duration> {
@@ -201,7 +201,7 @@ impl<C: Clock> Timers<C> {
     /// use loom_async::block_on;
     /// use loom_async::clock::StdClock;
     /// use loom_async::timers::{Elapsed, Timers};
-    /// use loom_core::objects::driver::{CqDriver, Unclaimed};
+    /// use loom_core::driver::{CqDriver, Unclaimed};
     /// use loom_core::{Av, Cq, Domain, Source};
     ///
     /// # use loom_core::soft::{Network, NetworkAttr};

@@ -7,7 +7,7 @@
 //! use std::time::Duration;
 //!
 //! use loom_async::tokio::{Mode, run};
-//! use loom_core::objects::driver::{CqDriver, Unclaimed};
+//! use loom_core::driver::{CqDriver, Unclaimed};
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::{Av, Cq, CqAttr, Domain, Error, Source};
 //!
@@ -64,7 +64,7 @@ use std::vec::Vec;
 use ::tokio::io::Interest;
 use ::tokio::io::unix::AsyncFd;
 use ::tokio::time::{Sleep, sleep};
-use loom_core::objects::driver::{SleepError, Sleepable};
+use loom_core::driver::{SleepError, Sleepable};
 
 pub use self::remote::{Gone, Remote, Request, Requests, remote};
 use crate::BUDGET;
@@ -82,7 +82,7 @@ const LOOKS: u32 = 8;
 /// use std::time::Duration;
 ///
 /// use loom_async::tokio::{DriveError, Mode, run};
-/// use loom_core::objects::driver::{CqDriver, SleepError, Unclaimed};
+/// use loom_core::driver::{CqDriver, SleepError, Unclaimed};
 /// use loom_core::{Cq, Domain};
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;
@@ -115,7 +115,7 @@ pub enum Mode {
 ///
 /// ```
 /// use loom_async::tokio::{DriveError, Mode, drive};
-/// use loom_core::objects::driver::{CqDriver, SleepError, Sleepable, Unclaimed};
+/// use loom_core::driver::{CqDriver, SleepError, Sleepable, Unclaimed};
 /// use loom_core::{Cq, Domain};
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;
@@ -185,7 +185,7 @@ impl AsRawFd for Borrowed {
 ///
 /// ```
 /// use loom_async::tokio::{Mode, drive};
-/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Av, Cq, CqAttr, Domain, Source};
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;
@@ -259,7 +259,7 @@ pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<Driving<D>, DriveErro
 /// use std::time::Duration;
 ///
 /// use loom_async::tokio::{Mode, run};
-/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Av, Cq, CqAttr, Domain, Source};
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;

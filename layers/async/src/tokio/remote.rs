@@ -13,7 +13,7 @@ use ::tokio::sync::{Semaphore, mpsc, oneshot};
 ///
 /// ```
 /// use loom_async::tokio::{Mode, remote, run};
-/// use loom_core::objects::driver::{CqDriver, Unclaimed};
+/// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Av, Cq, CqAttr, Domain, Error, Source};
 ///

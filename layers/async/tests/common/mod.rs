@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+use loom_core::driver::{CqDriver, Drive, Unclaimed};
 use loom_core::soft::{Network, NetworkAttr, Plan, Soft};
 use loom_core::{Av, Cq, Domain, Endpoint, Peer};
 

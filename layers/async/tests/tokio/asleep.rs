@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use loom_async::tokio::{DriveError, Mode, drive, run};
-use loom_core::objects::driver::SleepError;
+use loom_core::driver::SleepError;
 use loom_core::{CqAttr, Domain, EndpointAddr, Errno, Source};
 
 use tokio::task::LocalSet;

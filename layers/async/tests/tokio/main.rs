@@ -9,7 +9,7 @@ mod threads;
 use std::future::Future;
 use std::time::Duration;
 
-use loom_core::objects::driver::{CqDriver, Unclaimed};
+use loom_core::driver::{CqDriver, Unclaimed};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::{Av, Cq, CqAttr, Domain, Endpoint, Peer};
 

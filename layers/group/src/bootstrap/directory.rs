@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::vec::Vec;
 use std::{format, string::String};
 
-use loom_core::objects::deadline::Deadline;
+use loom_core::deadline::Deadline;
 
 use super::error::errno;
 use super::{Bootstrap, BootstrapError, JoinError, Mismatch, Pause, Round, check_rank};

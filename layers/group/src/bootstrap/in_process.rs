@@ -14,8 +14,8 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use allocator_api2::alloc::Allocator;
 #[cfg(feature = "std")]
 use allocator_api2::alloc::Global;
+use loom_core::deadline::Deadline;
 use loom_core::error::OpenError;
-use loom_core::objects::deadline::Deadline;
 use loom_core::storage::Array;
 
 use super::{Bootstrap, BootstrapError, JoinError, Round, check_rank, place};

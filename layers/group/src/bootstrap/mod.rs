@@ -28,7 +28,7 @@ mod slots;
 #[cfg(feature = "std")]
 mod tcp;
 
-use loom_core::objects::deadline::Deadline;
+use loom_core::deadline::Deadline;
 
 #[cfg(feature = "std")]
 pub use self::directory::{Directory, DirectoryAttr};
@@ -47,7 +47,7 @@ pub const MAX_SIZE: u32 = 1 << 20;
 /// What a round is for. All ranks must agree on it.
 ///
 /// ```
-/// use loom_core::objects::deadline::Deadline;
+/// use loom_core::deadline::Deadline;
 /// use loom_group::bootstrap::{Bootstrap, BootstrapError, Round};
 ///
 /// /// A bootstrap of one rank: it needs no other, and so every round is over at once.
@@ -116,7 +116,7 @@ impl Round {
 /// The trait is dyn-compatible, so that a program can choose its bootstrap when it starts.
 ///
 /// ```
-/// use loom_core::objects::deadline::Deadline;
+/// use loom_core::deadline::Deadline;
 /// use loom_group::bootstrap::{Board, Bootstrap, BootstrapError, InProcess, Seat, Slots};
 ///
 /// /// What every rank has: over whatever connects them.

@@ -4,8 +4,8 @@ use core::fmt;
 
 use loom_core::Error;
 use loom_core::completion::OpError;
+use loom_core::cq::CqError;
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::cq::CqError;
 
 use crate::schedule::ScheduleError;
 

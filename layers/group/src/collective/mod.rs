@@ -2,7 +2,7 @@
 //!
 //! A team is all members of a [`Group`](crate::Group), or some. Its collectives run the algorithms of [`schedule`](crate::schedule), which its
 //! [table](crate::schedule::Table) chooses by the number of bytes and of members. A collective is a [`Running`] value: it is waited for, looked at
-//! between other work, or awaited under a [driver](loom_core::objects::driver). Several may be under way at a time.
+//! between other work, or awaited under a [driver](loom_core::driver). Several may be under way at a time.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {

@@ -11,9 +11,9 @@ use core::cell::{Cell, RefMut};
 
 use allocator_api2::alloc::Allocator;
 use loom_core::collective::Collective;
+use loom_core::cq::CqError;
+use loom_core::endpoint::CollectiveGroup;
 use loom_core::error::Rejected;
-use loom_core::objects::cq::CqError;
-use loom_core::objects::endpoint::CollectiveGroup;
 use loom_core::transport::Collectives;
 use loom_core::vocabulary::{AtomicOp, CollectiveOp};
 use loom_core::{Cq, Done, OpKey, Transport};

@@ -8,9 +8,9 @@ use core::task::Poll;
 
 use allocator_api2::alloc::Allocator;
 use loom_core::collective::Collective;
+use loom_core::cq::CqError;
+use loom_core::driver::{CqDriver, Finish};
 use loom_core::error::PostError;
-use loom_core::objects::cq::CqError;
-use loom_core::objects::driver::{CqDriver, Finish};
 use loom_core::{Deadline, Done, OpKey, Transport};
 
 use super::buffers::Buffers;
@@ -213,7 +213,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
     /// There is no deadline: a task that has one drops the future and the collective when its timer is first.
     ///
     /// If the future is dropped before, the collective is still under way, and can be awaited again. If the collective is dropped, too, what is in
-    /// flight is cancelled, and [`Unclaimed`](loom_core::objects::driver::Unclaimed) says what becomes of its packets.
+    /// flight is cancelled, and [`Unclaimed`](loom_core::driver::Unclaimed) says what becomes of its packets.
     ///
     /// # Errors
     /// As [`turn`](Self::turn), and as [`CqDriver::finish`]. The collective is still under way, and can be awaited again, after

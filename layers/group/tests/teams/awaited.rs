@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use loom_core::objects::cq::CqError;
-use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
+use loom_core::cq::CqError;
+use loom_core::driver::{CqDriver, Drive, Unclaimed};
 use loom_core::soft::{Every, Plan};
 use loom_group::collective::{CollectiveError, Sum, TeamAttr};
 

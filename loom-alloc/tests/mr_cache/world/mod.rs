@@ -9,15 +9,15 @@ use std::ops::Range;
 
 use loom_alloc::mr_cache::{CacheError, Cached, MemoryMonitor, MrCache, MrCacheAttr, Notices, Notified};
 use loom_core::allocator_api2::alloc::Global;
+use loom_core::av::Av;
 use loom_core::buffer::Descriptor;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Forever;
+use loom_core::domain::Domain;
+use loom_core::endpoint::Endpoint;
 use loom_core::engine::peer_table::Peer;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Forever;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Endpoint;
-use loom_core::objects::mr::{Mr, RemoteRegion};
-use loom_core::objects::scope::scope;
+use loom_core::mr::{Mr, RemoteRegion};
+use loom_core::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::vocabulary::Access;
 

@@ -83,7 +83,7 @@ impl Transfer {
         self.flags.contains(CompletionFlags::REMOTE_CQ_DATA | CompletionFlags::RECV).then_some(self.data)
     }
 
-    /// The sender, where the provider grants `SOURCE`; [`Av::peer`](crate::objects::av::Av::peer) says which peer it is.
+    /// The sender, where the provider grants `SOURCE`; [`Av::peer`](crate::av::Av::peer) says which peer it is.
     #[must_use]
     pub fn source(&self) -> Option<FabricAddr> {
         let received = self.flags.contains(CompletionFlags::RECV);
@@ -137,7 +137,7 @@ pub struct OpError {
     /// the message and before this side heard of it. Only a protocol of the application can tell, by an answer or by numbers in
     /// the messages.
     pub errno: Errno,
-    /// The provider's own number; [`Cq::error_text`](crate::objects::cq::Cq::error_text) has its text.
+    /// The provider's own number; [`Cq::error_text`](crate::cq::Cq::error_text) has its text.
     pub provider_errno: i32,
     /// Bytes that were transferred all the same, at most the length of the buffer; `None` if the provider does not report them.
     pub len: Option<usize>,

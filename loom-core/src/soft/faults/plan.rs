@@ -42,14 +42,14 @@ pub enum Every {
 ///
 /// What goes out is up to the plan of the endpoint that sends, what comes in and how it is reported to that of the one that
 /// receives. An endpoint can have another plan than its domain, where both ask for the same
-/// ([`Binding::info`](crate::objects::endpoint::Binding::info)): one peer that is killed among others that are
+/// ([`Binding::info`](crate::endpoint::Binding::info)): one peer that is killed among others that are
 /// not.
 ///
 /// # Example
 /// A protocol of one's own, under many seeds: here, that a number arrives which is asked for.
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::objects::{av::Av, cq::Cq, deadline::{Forever, Spins}, domain::Domain, endpoint::Source, info::Info};
+/// use loom_core::{av::Av, cq::Cq, deadline::{Forever, Spins}, domain::Domain, endpoint::Source, info::Info};
 /// use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 ///
 /// /// The protocol: `None` if there is no answer.

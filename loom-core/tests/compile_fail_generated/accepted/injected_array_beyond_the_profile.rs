@@ -1,7 +1,7 @@
 //! An array of as many bytes as the provider promises to inject.
 
 use loom_core::engine::peer_table::Peer;
-use loom_core::objects::endpoint::Profiled;
+use loom_core::endpoint::Profiled;
 use loom_core::profiles::{Profile, Software};
 use loom_core::soft;
 

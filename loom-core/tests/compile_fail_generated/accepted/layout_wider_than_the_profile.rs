@@ -1,6 +1,6 @@
 //! Immediate data of 32 bits, over a provider that carries 4 bytes.
 
-use loom_core::objects::endpoint::Profiled;
+use loom_core::endpoint::Profiled;
 use loom_core::profiles::Opx;
 use loom_core::soft;
 

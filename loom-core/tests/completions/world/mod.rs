@@ -9,13 +9,13 @@ mod play;
 mod story;
 
 use arbitrary::Unstructured;
+use loom_core::av::Av;
 use loom_core::completion::{Completion, Done, OpError, Piece};
+use loom_core::cq::{Cq, CqAttr, CqError, PEER_EVENTS};
+use loom_core::endpoint::Endpoint;
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, CqError, PEER_EVENTS};
-use loom_core::objects::endpoint::Endpoint;
-use loom_core::objects::scope::scope;
+use loom_core::scope::scope;
 use loom_core::transport::{Event, Refusal};
 use loom_core::vocabulary::{
     AddressFormat, Attributes, Caps, CompletionFlags, EndpointAddr, EndpointAttributes, EndpointType, Errno,

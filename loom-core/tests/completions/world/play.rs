@@ -1,11 +1,11 @@
 //! The driver: what each step does to the objects, and what may come of it.
 
 use loom_core::completion::Claim;
+use loom_core::deadline::Spins;
+use loom_core::endpoint::Source;
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::deadline::Spins;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::mr::RemoteRegion;
-use loom_core::objects::options::{ReadOptions, RecvOptions, SendOptions};
+use loom_core::mr::RemoteRegion;
+use loom_core::options::{ReadOptions, RecvOptions, SendOptions};
 use loom_core::vocabulary::{Access, FabricAddr, MemoryKey, RemoteAddr, TagMatch};
 
 use super::story::{Failed, Flags, Len, Number, Of, Place, Says, Side};

@@ -3,10 +3,10 @@
 use std::cell::{Cell, RefCell};
 
 use loom_core::allocator_api2::alloc::Global;
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr, CqError};
+use loom_core::domain::Domain;
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, CqError};
-use loom_core::objects::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::tagged::{
     Carrier, Ended, LinkId, Packet, TaggedAttr, TaggedDone, TaggedEndpoint, TaggedEvent, TaggedKey, WithPeer,

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
+use loom_core::av::{Av, InsertError};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Endpoint, Source};
 use loom_core::engine::peer_table::Peer;
-use loom_core::objects::av::{Av, InsertError};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Source};
-use loom_core::objects::info::Info;
+use loom_core::info::Info;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{AddressFormat, EndpointAddr, Errno};
 

@@ -4,8 +4,8 @@ use loom_core::data_layout;
 use loom_core::engine::arrivals::Arrivals;
 use loom_core::error::PostError;
 use loom_core::immediate::{Layout, LayoutError};
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
+use loom_core::info::Info;
+use loom_core::mr::Mr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, ImmediateData};
 

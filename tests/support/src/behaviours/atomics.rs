@@ -1,12 +1,12 @@
 //! Atomic operations: each of every datatype beside a plain computation, and what is refused.
 
 use loom_core::atomic::{BaseOp, CompareOp, Complex, Element, FetchOp, Integer, Operation, Ordered, ReadOp};
+use loom_core::domain::Domain;
 use loom_core::error::PostError;
-use loom_core::objects::atomic::Granted;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::{Mr, RemoteRegion};
-use loom_core::objects::options::AtomicOptions;
+use loom_core::granted::Granted;
+use loom_core::info::Info;
+use loom_core::mr::{Mr, RemoteRegion};
+use loom_core::options::AtomicOptions;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, AtomicOp, Errno};
 

@@ -1,16 +1,16 @@
 //! Buffers whose registrations are cached.
 
 use loom_alloc::mr_cache::{Cached, MrCache, MrCacheAttr, Notified};
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Deadline;
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::PostError;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Deadline;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
-use loom_core::objects::scope::scope;
+use loom_core::info::Info;
+use loom_core::mr::Mr;
+use loom_core::scope::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Tag};
 

@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use loom_core::av::Av;
 use loom_core::completion::Completion;
+use loom_core::counter::{Counter, CounterAttr, CounterError};
+use loom_core::cq::{Cq, CqAttr, CqError};
+use loom_core::deadline::Deadline;
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, Endpoint, Source};
 use loom_core::error::OpenError;
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr, CounterError};
-use loom_core::objects::cq::{Cq, CqAttr, CqError};
-use loom_core::objects::deadline::Deadline;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, Endpoint, Source};
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
+use loom_core::info::Info;
+use loom_core::mr::Mr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Counted, EndpointAddr, Errno, WaitObj};
 

@@ -1,15 +1,15 @@
 //! Counters: what they count, and what is refused.
 
 use loom_core::atomic::{BaseOp, FetchOp};
+use loom_core::av::Av;
+use loom_core::counter::{Counter, CounterAttr, CounterError};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::{Deadline, Spins};
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, Endpoint, Source};
 use loom_core::error::OpenError;
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr, CounterError};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::{Deadline, Spins};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, Endpoint, Source};
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::{Mr, MrAttr};
+use loom_core::info::Info;
+use loom_core::mr::{Mr, MrAttr};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, ImmediateData};
 

@@ -1,17 +1,17 @@
 //! Deferred work: when it starts, in which order, and how each buffer comes back.
 
 use loom_core::atomic::FetchOp;
+use loom_core::av::Av;
 use loom_core::completion::Completion;
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Deadline;
+use loom_core::deferred::{Deferred, DeferredEvent, WorkKey};
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, Source};
 use loom_core::error::{OpenError, PostError, Rejected};
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Deadline;
-use loom_core::objects::deferred::{Deferred, DeferredEvent, WorkKey};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, Source};
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
+use loom_core::info::Info;
+use loom_core::mr::Mr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Counted, Errno, Tag};
 
@@ -20,7 +20,7 @@ use crate::behaviours::needs::{ATOMIC, Behaviour, MSG, RMA, RMA_EVENT, TAGGED};
 use crate::behaviours::pair::{Bytes, OrCut, Pair, fails_with, limit, pattern, room};
 use crate::memory::allocator;
 
-type Work = loom_core::objects::deferred::Work<loom_core::engine::peer_table::Peer, Source>;
+type Work = loom_core::deferred::Work<loom_core::engine::peer_table::Peer, Source>;
 
 pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     vec![

@@ -9,12 +9,12 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::join;
 use loom_core::atomic::FetchOp;
 use loom_core::completion::Completion;
-use loom_core::objects::cq::CqAttr;
-use loom_core::objects::deadline::Deadline;
-use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
+use loom_core::cq::CqAttr;
+use loom_core::deadline::Deadline;
+use loom_core::driver::{CqDriver, Drive, Unclaimed};
+use loom_core::endpoint::Source;
+use loom_core::info::Info;
+use loom_core::mr::Mr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, ImmediateData};
 

@@ -1,10 +1,10 @@
 //! Groups of peers: one side scatters to the others, and gathers from them.
 
 use loom_core::Spins;
-use loom_core::objects::deadline::Deadline;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
+use loom_core::deadline::Deadline;
+use loom_core::domain::Domain;
+use loom_core::info::Info;
+use loom_core::mr::Mr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Tag};
 use loom_group::{Group, Outcome, PeerIndex, PeerRegion, Place, Prepared, Scope, Summary};

@@ -7,16 +7,16 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use loom_core::av::{Av, InsertError};
 use loom_core::buffer::{AnyBuffer, Buffer, Lent, SourceBuffer, TargetBuffer};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Deadline;
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, Source};
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::av::{Av, InsertError};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Deadline;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, Source};
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::{Mr, RemoteRegion};
-use loom_core::objects::scope::scope;
+use loom_core::info::Info;
+use loom_core::mr::{Mr, RemoteRegion};
+use loom_core::scope::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, EndpointAddr, Errno, ImmediateData, MemoryKey, RemoteAddr, Tag};
 
@@ -403,7 +403,7 @@ fn forgotten_queue_leaks_and_nothing_else<T: Transport + 'static>(info: &Info<T>
     let endpoint = cq.endpoint(&av).expect("endpoint");
     let key = post_on(&cq, room(64), |buf| endpoint.recv(Source::Any, buf));
     std::mem::forget(endpoint);
-    assert!(cq.wait(key, loom_core::objects::deadline::Spins(3)).or_cut("the queue works").is_none());
+    assert!(cq.wait(key, loom_core::deadline::Spins(3)).or_cut("the queue works").is_none());
     std::mem::forget(cq);
     // Vector and domain have a child that is still open underneath: they leave their raw handles open too.
     drop(av);

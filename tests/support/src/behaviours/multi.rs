@@ -2,15 +2,15 @@
 
 #![allow(unsafe_code, reason = "multi-receives over providers that do not keep to their buffer")]
 
+use loom_core::av::Av;
 use loom_core::completion::{Completion, Done};
+use loom_core::cq::{Cq, CqAttr, CqError, PEER_EVENTS, Piece};
+use loom_core::deadline::Deadline;
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, Endpoint, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, PostError, Rejected};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, CqError, PEER_EVENTS, Piece};
-use loom_core::objects::deadline::Deadline;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, Endpoint, Source};
-use loom_core::objects::info::Info;
+use loom_core::info::Info;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, CompletionFlags, EndpointOption, Errno, ImmediateData};
 

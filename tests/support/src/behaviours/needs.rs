@@ -1,10 +1,10 @@
 //! What a behaviour needs beside endpoints, and how asking for it is refused where it is not granted.
 
 use loom_core::atomic::FetchOp;
+use loom_core::endpoint::Source;
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::RemoteRegion;
+use loom_core::info::Info;
+use loom_core::mr::RemoteRegion;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Errno, MemoryKey, RemoteAddr, Tag};
 

@@ -5,19 +5,19 @@ use std::mem::forget;
 use std::thread;
 
 use loom_alloc::Budget;
+use loom_core::av::Av;
 use loom_core::completion::Completion;
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Deadline;
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, Endpoint, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::OpenError;
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Deadline;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, Endpoint, Source};
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
-use loom_core::objects::scope::scope;
+use loom_core::info::Info;
+use loom_core::mr::Mr;
+use loom_core::scope::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Counted};
 
@@ -124,7 +124,7 @@ impl<T: Transport + 'static> Server<T> {
             insist_both(&self.cq, &cq, || self.endpoint.inject(to, &pattern(len, seed)));
             let mut deadline = limit();
             let done = loop {
-                if let Some(done) = cq.wait(received, loom_core::objects::deadline::Spins(100)).or_cut("it works") {
+                if let Some(done) = cq.wait(received, loom_core::deadline::Spins(100)).or_cut("it works") {
                     break done;
                 }
                 // The sender's queue drives the sender.

@@ -3,17 +3,17 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
+use loom_core::av::Av;
 use loom_core::completion::Completion;
 use loom_core::completion::{OpError, RemoteEvent, Transfer};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Deadline;
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Endpoint, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::Rejected;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Deadline;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Source};
-use loom_core::objects::info::Info;
+use loom_core::info::Info;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Errno, Tag};
 

@@ -1,12 +1,12 @@
 //! Looking at messages before they are received, claiming and discarding them.
 
 use loom_core::completion::{Claim, Completion, Found, Peek};
+use loom_core::cq::{CqAttr, CqError};
+use loom_core::deadline::Deadline;
+use loom_core::endpoint::Source;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::PostError;
-use loom_core::objects::cq::{CqAttr, CqError};
-use loom_core::objects::deadline::Deadline;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Info;
+use loom_core::info::Info;
 use loom_core::transport::{Claims, Transport};
 use loom_core::vocabulary::{Caps, Errno, ImmediateData, Tag, TagMatch};
 

@@ -2,19 +2,19 @@
 
 use std::time::{Duration, Instant};
 
+use loom_core::av::Av;
 use loom_core::buffer::{Buffer, IoVecs, SourceBuffer, TargetBuffer};
 use loom_core::completion::{Completion, Transfer};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Deadline;
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Endpoint, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Deadline;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Endpoint, Source};
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
-use loom_core::objects::options::{CompletionLevel, ReadOptions, RecvOptions, SendOptions};
+use loom_core::info::Info;
+use loom_core::mr::Mr;
+use loom_core::options::{CompletionLevel, ReadOptions, RecvOptions, SendOptions};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, ImmediateData, Tag};
 

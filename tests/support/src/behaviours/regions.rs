@@ -1,15 +1,15 @@
 //! Regions that more is asked of than access: an endpoint, a key of one's own.
 
+use loom_core::av::Av;
 use loom_core::buffer::{Buffer, Lent};
+use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Deadline;
+use loom_core::domain::Domain;
 use loom_core::error::OpenError;
-use loom_core::objects::av::Av;
-use loom_core::objects::counter::{Counter, CounterAttr};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Deadline;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::{CloseError, Mr, MrAttr, RemoteRegion};
-use loom_core::objects::registered::Registered;
+use loom_core::info::Info;
+use loom_core::mr::{CloseError, Mr, MrAttr, RemoteRegion};
+use loom_core::registered::Registered;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Errno, HmemIface, MemoryKey, MrMode};
 

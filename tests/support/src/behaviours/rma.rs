@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use loom_core::av::Av;
 use loom_core::buffer::{Buffer, Lent};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Deadline;
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
 use loom_core::error::{OpenError, PostError};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Deadline;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::{self, Mr, RemoteRegion};
-use loom_core::objects::options::{ReadOptions, SendOptions};
-use loom_core::objects::scope::scope;
+use loom_core::info::Info;
+use loom_core::mr::{self, Mr, RemoteRegion};
+use loom_core::options::{ReadOptions, SendOptions};
+use loom_core::scope::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Errno, ImmediateData, MemoryKey, RemoteAddr};
 

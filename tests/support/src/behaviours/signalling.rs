@@ -5,10 +5,10 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use loom_core::completion::Completion;
-use loom_core::objects::cq::{Cq, CqAttr, CqError};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Info;
+use loom_core::cq::{Cq, CqAttr, CqError};
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
+use loom_core::info::Info;
 use loom_core::transport::Signals;
 
 use crate::behaviours::needs::{Behaviour, MSG};

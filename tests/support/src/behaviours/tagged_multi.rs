@@ -2,13 +2,13 @@
 
 #![allow(unsafe_code, reason = "multi-receives over transports that do not promise to keep to their buffer")]
 
+use loom_core::av::Av;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Binding, Endpoint, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::{Binding, Endpoint, Source};
-use loom_core::objects::info::Info;
+use loom_core::info::Info;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, CompletionFlags, EndpointOption, Errno, ImmediateData, Tag, TagMatch};
 

@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
+use loom_core::av::Av;
 use loom_core::completion::Transfer;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Deadline;
+use loom_core::domain::Domain;
 use loom_core::error::PostError;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Deadline;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::info::Info;
+use loom_core::info::Info;
 use loom_core::tagged::{
     LinkError, LinkId, Packet, Source, TaggedAttr, TaggedEndpoint, TaggedEvent, TaggedKey, WithPeer,
 };

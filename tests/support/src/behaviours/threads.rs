@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use loom_core::av::{Av, InsertError};
 use loom_core::completion::Completion;
-use loom_core::objects::av::{Av, InsertError};
-use loom_core::objects::cq::{Cq, CqAttr};
-use loom_core::objects::deadline::Deadline;
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Info;
-use loom_core::objects::mr::Mr;
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Deadline;
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
+use loom_core::info::Info;
+use loom_core::mr::Mr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Errno, Tag};
 

@@ -1,9 +1,9 @@
 //! Messages that are longer than their receive: each way in which providers move a message, by its length.
 
 use loom_core::completion::OpError;
+use loom_core::endpoint::Source;
 use loom_core::engine::op_table::OpKey;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Info;
+use loom_core::info::Info;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Errno, Tag};
 

@@ -2,14 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use loom_core::av::Av;
 use loom_core::completion::Completion;
+use loom_core::cq::{Cq, CqAttr, CqError, Driving};
+use loom_core::deadline::{Deadline, Spins};
+use loom_core::domain::Domain;
+use loom_core::endpoint::Source;
 use loom_core::error::PostError;
-use loom_core::objects::av::Av;
-use loom_core::objects::cq::{Cq, CqAttr, CqError, Driving};
-use loom_core::objects::deadline::{Deadline, Spins};
-use loom_core::objects::domain::Domain;
-use loom_core::objects::endpoint::Source;
-use loom_core::objects::info::Info;
+use loom_core::info::Info;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Errno, Tag};
 

@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 use loom_core::buffer::Buffer;
 use loom_core::completion::OpError;
+use loom_core::cq::{Cq, CqError};
+use loom_core::deadline::Deadline;
+use loom_core::driver::RunError;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, PostError, Rejected};
-use loom_core::objects::cq::{Cq, CqError};
-use loom_core::objects::deadline::Deadline;
-use loom_core::objects::driver::RunError;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::Errno;
 

@@ -5,7 +5,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 
-use loom_core::objects::deadline::Deadline;
+use loom_core::deadline::Deadline;
 
 use super::{Cut, Limit, PATIENCE, TOGETHER, cut_like_another};
 

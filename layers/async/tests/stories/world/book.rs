@@ -1,8 +1,8 @@
 //! The model: what was posted, what was reported of it, and what has to hold of both.
 
 use loom_core::completion::Done;
+use loom_core::cq::PEER_EVENTS;
 use loom_core::engine::op_table::OpKey;
-use loom_core::objects::cq::PEER_EVENTS;
 use loom_core::vocabulary::Errno;
 
 use super::step::{Faults, Setting};

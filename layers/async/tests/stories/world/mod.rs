@@ -21,9 +21,9 @@ use arbitrary::Unstructured;
 use loom_async::{LocalExecutor, TaskId};
 use loom_core::atomic::FetchOp;
 use loom_core::completion::Completion;
+use loom_core::driver::{CqDriver, Drive, Unclaimed};
+use loom_core::endpoint::Source;
 use loom_core::error::PostError;
-use loom_core::objects::driver::{CqDriver, Drive, Unclaimed};
-use loom_core::objects::endpoint::Source;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::{Access, Av, Binding, Cq, Domain, Mr};
 

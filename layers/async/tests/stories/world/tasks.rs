@@ -8,12 +8,12 @@ use std::rc::Rc;
 
 use loom_core::atomic::FetchOp;
 use loom_core::completion::{Completion, Done};
+use loom_core::cq::CqError;
+use loom_core::driver::{CqDriver, Drive, Finish, RunError};
+use loom_core::endpoint::{Endpoint, Source};
 use loom_core::engine::op_table::{Fetched, OpKey, Peek};
 use loom_core::error::{PostError, Rejected};
-use loom_core::objects::atomic::Granted;
-use loom_core::objects::cq::CqError;
-use loom_core::objects::driver::{CqDriver, Drive, Finish, RunError};
-use loom_core::objects::endpoint::{Endpoint, Source};
+use loom_core::granted::Granted;
 use loom_core::soft::Soft;
 use loom_core::vocabulary::{Errno, ImmediateData, Tag, TagMatch};
 use loom_core::{Peer, RemoteRegion};

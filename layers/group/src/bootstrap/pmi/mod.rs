@@ -13,7 +13,7 @@ use std::string::String;
 use std::time::Instant;
 use std::vec::Vec;
 
-use loom_core::objects::deadline::Deadline;
+use loom_core::deadline::Deadline;
 
 use self::wire::{Wire, decode, encode};
 use super::error::errno;

@@ -6,7 +6,7 @@ use std::string::String;
 use std::vec::Vec;
 use std::{format, io};
 
-use loom_core::objects::deadline::Deadline;
+use loom_core::deadline::Deadline;
 
 use super::super::Pause;
 use super::LauncherError;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::TcpListener;
 use std::vec::Vec;
 
-use loom_core::objects::deadline::Deadline;
+use loom_core::deadline::Deadline;
 
 use super::super::error::errno;
 use super::super::{BootstrapError, JoinError, Mismatch, Pause, place};

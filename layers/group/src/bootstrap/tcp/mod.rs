@@ -4,7 +4,7 @@ use core::fmt;
 use core::net::SocketAddr;
 use std::net::TcpListener;
 
-use loom_core::objects::deadline::Deadline;
+use loom_core::deadline::Deadline;
 
 use self::hub::Hub;
 use self::spoke::Spoke;

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::net::TcpStream;
 
-use loom_core::objects::deadline::Deadline;
+use loom_core::deadline::Deadline;
 
 use super::super::{BootstrapError, JoinError, Pause};
 use super::frame::{Failure, Frame, HEADER_LEN, Hello};

@@ -1,0 +1,538 @@
+//! [`Counter`]: how many operations have ended.
+
+#![allow(unsafe_code, reason = "opens, uses and closes a raw handle")]
+
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::ffi::c_int;
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use core::time::Duration;
+
+use allocator_api2::alloc::Allocator;
+use heapless::Vec;
+
+use crate::domain::{Brand, Domain, DomainInner};
+use crate::error::OpenError;
+use crate::handle::{Bond, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+pub use crate::transport::CounterAttr;
+use crate::transport::{CounterWait, Transport};
+use crate::vocabulary::{Access, Caps, Counted, Errno, WaitObj};
+
+/// What is known to be counted.
+const EVERYTHING: Counted = Counted::SEND
+    .union(Counted::RECV)
+    .union(Counted::READ)
+    .union(Counted::WRITE)
+    .union(Counted::REMOTE_READ)
+    .union(Counted::REMOTE_WRITE);
+
+/// The most counters that an endpoint can have: one for each thing that is counted.
+const MOST: usize = 6;
+
+/// Two numbers: of operations that succeeded, and of operations that failed.
+///
+/// A counter counts for the endpoints that are opened with it
+/// ([`Binding::counter`](super::endpoint::Binding::counter)). Operations also complete into their queue, as
+/// without a counter. It stays on the thread that opened it, with its endpoints. A counted handle: the counter is closed when the
+/// last of its clones and everything that it counts for is gone. Over the software transport it moves when
+/// the endpoints' queue is polled; libfabric's providers drive progress in [`read`](Self::read), too.
+///
+/// What peers do to this side's memory ([`Counted::REMOTE_READ`], [`Counted::REMOTE_WRITE`]) is counted where the info grants
+/// [`Caps::RMA_EVENT`], once for each operation that succeeds. An atomic operation that fetches counts as a read, another one as a write.
+/// Over the software transport the peers' threads count: a thread that reads the number finds the bytes in the memory, without polling.
+/// It does not count collective operations.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::Binding;
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.info())?;
+/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let arrived = Counter::open(&domain, CounterAttr::default())?;
+/// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &arrived))?;
+/// let alice = cq.endpoint(&av)?;
+/// let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// cq.finish(received, Forever)?.result()?;
+/// assert_eq!(arrived.read(), 1);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
+/// # References
+/// - `man fi_cntr`
+#[doc(alias = "fid_cntr")]
+pub struct Counter<'m, T: Transport> {
+    body: Handle<'m, CounterInner<T>>,
+    /// Invariant: what stays on one thread is not bound to queues of a scope, which may end on another.
+    lives: Brand<'m>,
+}
+
+/// What there is one of, however many handles there are.
+struct CounterInner<T: Transport> {
+    raw: T::Counter,
+    domain: Handle<'static, DomainInner<T>>,
+    wait: WaitObj,
+    /// What was read last, of those that succeeded and of those that failed: all that can be told once an endpoint is left
+    /// open, which reading would drive. Cells keep a counter on one thread, as threading models want it: that of its endpoints.
+    last: [Cell<u64>; 2],
+}
+
+impl Default for CounterAttr {
+    /// With nothing to sleep on.
+    fn default() -> Self {
+        CounterAttr { wait: WaitObj::NONE }
+    }
+}
+
+/// Why waiting for a counter has ended early, or cannot begin.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::time::Duration;
+///
+/// use loom_core::counter::CounterError;
+/// use loom_core::{Counter, CounterAttr, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// // This counter has nothing to sleep on. `Cq::wait_counter` can wait for it.
+/// let counter = Counter::open(&domain, CounterAttr::default())?;
+/// assert_eq!(counter.wait_for(1, Duration::from_millis(1)), Err(CounterError::NotOpenedFor));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CounterError {
+    /// An operation failed: [`Counter::read_error`] counts it, and its queue has the reason.
+    OperationFailed,
+    /// The counter was not opened for this: with nothing to sleep on, or no file descriptor.
+    NotOpenedFor,
+    /// The provider refused.
+    Errno(Errno),
+}
+
+impl fmt::Display for CounterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CounterError::OperationFailed => f.write_str("an operation that the counter counts has failed"),
+            CounterError::NotOpenedFor => f.write_str("the counter was not opened for this"),
+            CounterError::Errno(errno) => write!(f, "the transport refused: {errno}"),
+        }
+    }
+}
+
+impl core::error::Error for CounterError {}
+
+impl<'m, T: Transport> Counter<'m, T> {
+    /// Opens a counter, at zero, in memory of `alloc`.
+    ///
+    /// # Errors
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::Errno`] if the provider refuses: it has no counters, or has nothing to sleep on
+    #[doc(alias = "fi_cntr_open")]
+    pub fn open_in<A: Allocator + Send + 'm>(
+        domain: &Domain<'m, T>,
+        attr: CounterAttr,
+        alloc: A,
+    ) -> Result<Self, OpenError> {
+        let block = Unfilled::new(Plan::of::<CounterInner<T>, A>()?, alloc)?;
+        // SAFETY: the domain is open and stays so: the counter keeps it (C1, C2).
+        let raw = unsafe { T::counter_open(domain.raw(), attr) }?;
+        // SAFETY: the counter's handles live for 'm.
+        let domain = unsafe { domain.body.for_child() };
+        let last = [Cell::new(0), Cell::new(0)];
+        Ok(Counter { body: block.fill(CounterInner { raw, domain, wait: attr.wait, last }), lives: PhantomData })
+    }
+
+    /// [`Counter::open_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// As [`Counter::open_in`].
+    #[cfg(feature = "std")]
+    pub fn open(domain: &Domain<'m, T>, attr: CounterAttr) -> Result<Self, OpenError> {
+        Self::open_in(domain, attr, allocator_api2::alloc::Global)
+    }
+
+    /// The memory that a counter takes from an allocator of type `A`, in one block.
+    ///
+    /// # Errors
+    /// [`OpenError::Size`] if it is more than an address space holds.
+    pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
+        Ok(Plan::of::<CounterInner<T>, A>()?.layout())
+    }
+}
+
+impl<T: Transport> Counter<'_, T> {
+    /// How many operations have succeeded, plus what was added. libfabric's providers drive progress here; over the software
+    /// transport only polling does, which peers' operations do not need to be counted.
+    ///
+    /// Over `shm`, endpoints can stay open after their queue ([`Closing::Left`](crate::transport::Closing)). Their counters are
+    /// over then: this is what it was when it was read last. So are those of the parent in a forked child.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let alice = cq.endpoint(&av)?;
+    /// let received = Counter::open(&domain, CounterAttr::default())?;
+    /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// for _ in 0..3 {
+    ///     bob.recv(Source::Any, vec![0; 5])?;
+    ///     cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    /// }
+    /// // The program needs no completion to know that three have come.
+    /// while received.read() < 3 {
+    ///     cq.progress()?;
+    /// }
+    /// assert_eq!((received.read(), received.read_error()), (3, 0));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    #[doc(alias = "fi_cntr_read")]
+    #[must_use]
+    pub fn read(&self) -> u64 {
+        let [last, _] = &self.body.last;
+        if !self.body.is_left()
+            // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
+            && let Ok(count) = unsafe { T::counter_read(&self.body.raw) }
+        {
+            last.set(count);
+        }
+        last.get()
+    }
+
+    /// How many operations have failed.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// let received = Counter::open(&domain, CounterAttr::default())?;
+    /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
+    /// let key = bob.recv(Source::Any, vec![0; 5])?;
+    /// bob.cancel(key)?;
+    /// assert!(cq.finish(key, Forever)?.result().is_err());
+    /// assert_eq!((received.read(), received.read_error()), (0, 1));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    #[doc(alias = "fi_cntr_readerr")]
+    #[must_use]
+    pub fn read_error(&self) -> u64 {
+        let [_, last] = &self.body.last;
+        if !self.body.is_left()
+            // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
+            && let Ok(count) = unsafe { T::counter_read_error(&self.body.raw) }
+        {
+            last.set(count);
+        }
+        last.get()
+    }
+
+    /// Adds to the number of those that have succeeded. A read may see it a little later.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Counter, CounterAttr, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// let counter = Counter::open(&domain, CounterAttr::default())?;
+    /// // The program counts what it has done itself beside what the provider counts.
+    /// counter.add(2)?;
+    /// counter.add(3)?;
+    /// while counter.read() < 5 {}
+    /// assert_eq!(counter.read(), 5);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The provider's.
+    #[doc(alias = "fi_cntr_add")]
+    pub fn add(&self, value: u64) -> Result<(), Errno> {
+        self.is_usable()?;
+        // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
+        unsafe { T::counter_add(&self.body.raw, value) }
+    }
+
+    /// Adds to the number of those that have failed.
+    ///
+    /// # Errors
+    /// The provider's.
+    #[doc(alias = "fi_cntr_adderr")]
+    pub fn add_error(&self, value: u64) -> Result<(), Errno> {
+        self.is_usable()?;
+        // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
+        unsafe { T::counter_add_error(&self.body.raw, value) }
+    }
+
+    /// Sets the number of those that have succeeded. What ends meanwhile may be lost.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Counter, CounterAttr, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// let counter = Counter::open(&domain, CounterAttr::default())?;
+    /// counter.add(3)?;
+    /// counter.add(4)?;
+    /// assert_eq!(counter.read(), 7);
+    /// // The program starts a new count.
+    /// counter.set(0)?;
+    /// assert_eq!(counter.read(), 0);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The provider's.
+    #[doc(alias = "fi_cntr_set")]
+    pub fn set(&self, value: u64) -> Result<(), Errno> {
+        self.is_usable()?;
+        // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
+        unsafe { T::counter_set(&self.body.raw, value) }
+    }
+
+    /// Sets the number of those that have failed.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Counter, CounterAttr, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// let counter = Counter::open(&domain, CounterAttr::default())?;
+    /// counter.add_error(3)?;
+    /// while counter.read_error() != 3 {}
+    /// // The program has seen to the failures.
+    /// counter.set_error(0)?;
+    /// while counter.read_error() != 0 {}
+    /// assert_eq!((counter.read(), counter.read_error()), (0, 0));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The provider's.
+    #[doc(alias = "fi_cntr_seterr")]
+    pub fn set_error(&self, value: u64) -> Result<(), Errno> {
+        self.is_usable()?;
+        // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
+        unsafe { T::counter_set_error(&self.body.raw, value) }
+    }
+
+    /// Sleeps until [`read`](Self::read) is at least `threshold`, for so long at most; `false` says that the time is over, or
+    /// that it was woken up for nothing.
+    /// Milliseconds count; what is left of one is rounded up.
+    ///
+    /// # Errors
+    /// - [`CounterError::OperationFailed`] if one does so meanwhile (over `sockets`, if one ever has)
+    /// - [`CounterError::NotOpenedFor`] if there is nothing to sleep on
+    /// - [`CounterError::Errno`]
+    #[doc(alias = "fi_cntr_wait")]
+    pub fn wait_for(&self, threshold: u64, time: Duration) -> Result<bool, CounterError> {
+        if self.body.wait == WaitObj::NONE {
+            return Err(CounterError::NotOpenedFor);
+        }
+        self.is_usable().map_err(CounterError::Errno)?;
+        let milliseconds = i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
+        // SAFETY: the counter is open (C1), with something to sleep on, and its handles stay on this thread (C5).
+        match unsafe { T::counter_wait(&self.body.raw, threshold, milliseconds) }.map_err(CounterError::Errno)? {
+            CounterWait::Reached => Ok(true),
+            CounterWait::TimeIsOver => Ok(false),
+            CounterWait::OperationFailed => Err(CounterError::OperationFailed),
+        }
+    }
+
+    /// The file descriptor that becomes readable when the counter changes. Before sleeping on it, ask
+    /// [`may_sleep`](Self::may_sleep). It is the counter's, which closes it.
+    ///
+    /// # Errors
+    /// [`CounterError::NotOpenedFor`] if the counter was not opened with [`WaitObj::FD`], or [`CounterError::Errno`].
+    #[doc(alias = "FI_GETWAIT")]
+    pub fn wait_fd(&self) -> Result<c_int, CounterError> {
+        if self.body.wait != WaitObj::FD {
+            return Err(CounterError::NotOpenedFor);
+        }
+        // SAFETY: the counter is open (C1), has a descriptor, and its handles stay on this thread (C5).
+        unsafe { T::counter_wait_fd(&self.body.raw) }.map_err(CounterError::Errno)
+    }
+
+    /// Whether the program may sleep on the file descriptor now. If not, the counter may have changed: read it, and ask again.
+    ///
+    /// # Errors
+    /// As [`wait_fd`](Self::wait_fd).
+    #[doc(alias = "fi_trywait")]
+    pub fn may_sleep(&self) -> Result<bool, CounterError> {
+        if self.body.wait != WaitObj::FD {
+            return Err(CounterError::NotOpenedFor);
+        }
+        self.is_usable().map_err(CounterError::Errno)?;
+        // SAFETY: as above; the counter was opened on this domain (C4).
+        unsafe { T::counter_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CounterError::Errno)
+    }
+
+    /// Returns `true` if the counter cannot be slept on any more, and is polled once a millisecond.
+    pub(crate) fn naps(&self) -> bool {
+        // SAFETY: the counter is open until its last handle is dropped (C1).
+        unsafe { T::counter_naps(&self.body.raw) }
+    }
+
+    /// Whether it was opened on this domain.
+    pub(crate) fn is_of(&self, domain: &Handle<'_, DomainInner<T>>) -> bool {
+        self.body.domain.is(domain)
+    }
+
+    /// For what it is to count.
+    pub(crate) fn bond(&self) -> Bond {
+        self.body.bond()
+    }
+
+    /// Whether it can count what peers write to a region of this domain with this access.
+    pub(crate) fn counts_writes_to(
+        &self,
+        domain: &Handle<'_, DomainInner<T>>,
+        access: Access,
+    ) -> Result<(), OpenError> {
+        if !self.body.domain.is(domain) {
+            return Err(OpenError::OtherDomain);
+        }
+        if !access.contains(Access::REMOTE_WRITE) {
+            return Err(OpenError::Counters);
+        }
+        if !domain.info().caps().contains(Caps::RMA_EVENT) {
+            return Err(OpenError::Errno(Errno::EOPNOTSUPP));
+        }
+        Ok(())
+    }
+
+    /// Whether the provider may still be asked.
+    fn is_usable(&self) -> Result<(), Errno> {
+        if self.body.is_left() { Err(Errno::ENODEV) } else { Ok(()) }
+    }
+
+    /// The raw handle, for calls that loom does not wrap.
+    #[must_use]
+    pub fn raw(&self) -> &T::Counter {
+        &self.body.raw
+    }
+}
+
+// SAFETY: a place begins with its head.
+unsafe impl<T: Transport> Object for CounterInner<T> {
+    const ONE_THREAD: bool = false;
+
+    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
+        head.cast()
+    }
+
+    fn is_here(&self) -> bool {
+        self.domain.is_here()
+    }
+
+    unsafe fn end(this: NonNull<Self>, left: bool) -> Ended {
+        // SAFETY: the caller's promise.
+        let this = unsafe { this.as_ref() };
+        // SAFETY: what was bound to it held a handle of it, and there is none left (C2, C8). A failed close is not retried (C3).
+        if left || unsafe { T::counter_close(&this.raw) }.is_err() {
+            this.domain.leave();
+        }
+        Ended::Free
+    }
+}
+
+impl<T: Transport> Clone for Counter<'_, T> {
+    fn clone(&self) -> Self {
+        Counter { body: self.body.clone(), ..*self }
+    }
+}
+
+/// Handles of the same counter are equal.
+impl<T: Transport> PartialEq for Counter<'_, T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.body.is(&other.body)
+    }
+}
+
+impl<T: Transport> Eq for Counter<'_, T> {}
+
+impl<T: Transport> fmt::Debug for Counter<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counter").field("wait", &self.body.wait).finish_non_exhaustive()
+    }
+}
+
+/// The counters that an endpoint is to be opened with.
+pub(crate) struct BoundCounters<'b, 'm, T: Transport> {
+    list: Vec<(Counted, &'b Counter<'m, T>), MOST>,
+    /// There were more than there are things to count.
+    too_many: bool,
+}
+
+impl<'b, 'm, T: Transport> BoundCounters<'b, 'm, T> {
+    pub(crate) const fn none() -> Self {
+        BoundCounters { list: Vec::new(), too_many: false }
+    }
+
+    pub(crate) fn add(&mut self, counted: Counted, counter: &'b Counter<'m, T>) {
+        self.too_many |= self.list.push((counted, counter)).is_err();
+    }
+
+    /// Whether an endpoint of `domain` whose info grants these capabilities can have them.
+    pub(crate) fn check(&self, domain: &Handle<'_, DomainInner<T>>, granted: Caps) -> Result<(), OpenError> {
+        let mut before = Counted::empty();
+        for (counted, counter) in &self.list {
+            if !counter.body.domain.is(domain) {
+                return Err(OpenError::OtherDomain);
+            }
+            let remote = counted.intersects(Counted::REMOTE_READ | Counted::REMOTE_WRITE);
+            if remote && !granted.contains(Caps::RMA_EVENT) {
+                return Err(OpenError::Errno(Errno::EOPNOTSUPP));
+            }
+            if counted.is_empty() || counted.intersects(before) || !EVERYTHING.contains(*counted) {
+                return Err(OpenError::Counters);
+            }
+            before |= *counted;
+        }
+        if self.too_many { Err(OpenError::Counters) } else { Ok(()) }
+    }
+
+    /// For the transport.
+    pub(crate) fn raw(&self) -> Vec<(Counted, &'b T::Counter), MOST> {
+        self.list.iter().map(|(counted, counter)| (*counted, counter.raw())).collect()
+    }
+
+    /// For an endpoint that is about to be opened.
+    pub(crate) fn bonds(&self) -> impl Iterator<Item = Bond> {
+        self.list.iter().map(|(_, counter)| counter.bond())
+    }
+}
+
+impl<T: Transport> fmt::Debug for BoundCounters<'_, '_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.list.iter().map(|(counted, _)| counted)).finish()
+    }
+}

@@ -1,0 +1,170 @@
+//! [`CqAttr`]: how a queue is opened, and where its parts lie in the memory that it takes.
+
+use core::alloc::Layout;
+
+use allocator_api2::alloc::Allocator;
+
+use super::EndpointSlot;
+use super::{CqInner, PEER_EVENTS};
+use crate::buffer::Buffer;
+use crate::error::OpenError;
+use crate::handle::Plan;
+use crate::storage::array;
+use crate::transport::Transport;
+use crate::vocabulary::WaitObj;
+
+/// How a queue is opened. All of its memory is taken then.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::allocator_api2::alloc::Global;
+/// use loom_core::soft::Soft;
+/// use loom_core::{Av, Cq, CqAttr, Domain, Forever, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let av = Av::open(&domain, 2)?;
+/// // 64 operations in flight, two endpoints, and a provider queue for each direction.
+/// let attr = CqAttr::new(64).endpoints(2).separate();
+/// // The queue takes this memory from its allocator.
+/// assert!(attr.layout::<Soft<'_>, Vec<u8>, Global>()?.size() > 64 * size_of::<Vec<u8>>());
+/// let cq = Cq::open(&domain, attr)?;
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// bob.recv(Source::Any, vec![0; 5])?;
+/// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
+/// // The program polls each direction alone.
+/// while cq.poll_tx()?.is_none() {}
+/// while cq.poll_rx()?.is_none() {}
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
+pub struct CqAttr {
+    /// How many operations can be in flight.
+    #[doc(alias = "size")]
+    pub depth: usize,
+    /// How many endpoints can be open on the queue at a time; below `u16::MAX`.
+    #[cfg_attr(feature = "serde", serde(default = "CqAttr::default_endpoints"))]
+    pub endpoints: u16,
+    /// One provider queue for transmits and another for receives, so that either can be polled alone.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub separate: bool,
+    /// What to sleep on until there is something. `shm` has nothing but [`WaitObj::NONE`], and neither has the software transport without
+    /// the feature `std`, on systems that are no Unix, and in a strict network.
+    #[doc(alias = "wait_obj")]
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub wait: WaitObj,
+    /// Whether messages can be claimed ([`Endpoint::tagged_peek_claim`](crate::endpoint::Endpoint::tagged_peek_claim))
+    /// also where the provider keeps claims in the contexts of operations (`struct fi_context`).
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub claims: bool,
+}
+
+impl CqAttr {
+    /// For at most `depth` operations in flight, 16 endpoints, and with one provider queue.
+    #[must_use]
+    pub const fn new(depth: usize) -> Self {
+        CqAttr { depth, endpoints: 16, separate: false, wait: WaitObj::NONE, claims: false }
+    }
+
+    /// What a configuration leaves out is as in [`new`](Self::new).
+    #[cfg(feature = "serde")]
+    const fn default_endpoints() -> u16 {
+        Self::new(1).endpoints
+    }
+
+    /// With one provider queue for each direction.
+    #[must_use]
+    pub const fn separate(mut self) -> Self {
+        self.separate = true;
+        self
+    }
+
+    /// For claiming messages, over every provider that can.
+    #[must_use]
+    pub const fn with_claims(mut self) -> Self {
+        self.claims = true;
+        self
+    }
+
+    /// With a file descriptor to sleep on, and one provider queue: for [`Cq::poll_for`](super::Cq::poll_for) and
+    /// [`Cq::wait_fd`](super::Cq::wait_fd).
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::allocator_api2::alloc::Global;
+    /// use loom_core::error::OpenError;
+    /// use loom_core::vocabulary::Errno;
+    /// use loom_core::{Cq, CqAttr, Domain};
+    ///
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// match Cq::<_, Vec<u8>>::open_in(&domain, CqAttr::new(64).with_fd(), Global) {
+    ///     Ok(cq) => assert!(cq.wait_fd().is_ok()),
+    ///     // There is nothing to sleep on: over `shm`, and in a strict network.
+    ///     Err(error) => assert_eq!(error, OpenError::Errno(Errno::ENOSYS)),
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn with_fd(mut self) -> Self {
+        self.wait = WaitObj::FD;
+        self
+    }
+
+    /// For at most `endpoints` endpoints.
+    #[must_use]
+    pub const fn endpoints(mut self, endpoints: u16) -> Self {
+        self.endpoints = endpoints;
+        self
+    }
+
+    /// How many events the provider's queue is opened for.
+    pub(super) const fn events(&self) -> usize {
+        self.depth.saturating_add(PEER_EVENTS)
+    }
+
+    /// The memory that a queue takes from an allocator of type `A`, in one block: the op table, the endpoint slots, and
+    /// what the transport asks for.
+    ///
+    /// # Errors
+    /// [`OpenError::OutOfRange`] if the depth is zero, or a number is too large, and [`OpenError::Size`] if it is more than an address space
+    /// holds.
+    pub fn layout<T: Transport, B: Buffer, A: Allocator>(&self) -> Result<Layout, OpenError> {
+        Ok(self.parts::<T, B, A>()?.plan.layout())
+    }
+
+    pub(super) fn parts<T: Transport, B: Buffer, A: Allocator>(&self) -> Result<Parts, OpenError> {
+        let depth = u32::try_from(self.depth).ok().filter(|depth| (1..u32::MAX).contains(depth));
+        let depth = depth.ok_or(OpenError::OutOfRange("CqAttr::depth"))?;
+        if self.endpoints == u16::MAX {
+            return Err(OpenError::OutOfRange("CqAttr::endpoints"));
+        }
+        let mut plan = Plan::of_place::<A>(CqInner::<T, B>::place_layout(self.depth)?)?;
+        let endpoint_slots = plan.add(array::<EndpointSlot<T>>(self.endpoints.into())?)?;
+        let tx = plan.add(T::cq_layout(self.events()))?;
+        let rx = if self.separate { plan.add(T::cq_layout(self.events()))? } else { tx };
+        Ok(Parts { plan, depth, endpoint_slots, tx, rx })
+    }
+}
+
+/// For at most this number of operations in flight: [`CqAttr::new`].
+impl From<usize> for CqAttr {
+    fn from(depth: usize) -> Self {
+        CqAttr::new(depth)
+    }
+}
+
+/// The depth, and offsets in the block of memory.
+pub(super) struct Parts {
+    pub(super) plan: Plan,
+    pub(super) depth: u32,
+    pub(super) endpoint_slots: usize,
+    pub(super) tx: usize,
+    pub(super) rx: usize,
+}

@@ -1,0 +1,230 @@
+//! [`Completion`]: what a completion queue reports, and [`Piece`], one message of a multi-receive.
+
+#![allow(unsafe_code, reason = "keeps the queue whose table a piece refers to")]
+
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
+use core::ptr::NonNull;
+
+use super::Cq;
+use crate::buffer::Buffer;
+use crate::engine::op_table::{self, Done, Fetched, OpError, OpKey, Peek};
+use crate::handle::{Erased, Head};
+use crate::transport::{Event, Transport};
+use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData};
+
+/// A peer's operation on this side's memory that reports itself: an RMA write with immediate data.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Access, Av, Completion, Cq, Domain, Forever, ImmediateData, Mr};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
+/// let write = |part| alice.write_data(to_bob, &region.remote(), 8, ImmediateData(7), part);
+/// cq.post(vec![1; 16], Forever, write)?;
+/// // The peer's queue reports the write. Here it is the same queue, which reports the end of the operation, too.
+/// let event = loop {
+///     if let Some(Completion::Remote(event)) = cq.poll()? {
+///         break event;
+///     }
+/// };
+/// assert_eq!(event.data(), Some(ImmediateData(7)));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct RemoteEvent {
+    flags: CompletionFlags,
+    len: usize,
+    // Means something if the flags say so.
+    data: ImmediateData,
+    source: FabricAddr,
+}
+
+impl RemoteEvent {
+    pub(crate) const fn of(event: &Event) -> Self {
+        RemoteEvent { flags: event.flags, len: event.len, data: event.data, source: event.source }
+    }
+
+    /// Bytes written, where the provider says so; else zero.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a length of a transfer, not a collection")]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// What kind of operation it was.
+    #[must_use]
+    pub const fn flags(&self) -> CompletionFlags {
+        self.flags
+    }
+
+    /// The peer's immediate data.
+    #[must_use]
+    pub fn data(&self) -> Option<ImmediateData> {
+        self.flags.contains(CompletionFlags::REMOTE_CQ_DATA).then_some(self.data)
+    }
+
+    /// The peer, where the provider grants `SOURCE`.
+    #[must_use]
+    pub fn source(&self) -> Option<FabricAddr> {
+        (self.source != FabricAddr::UNSPEC).then_some(self.source)
+    }
+}
+
+impl fmt::Debug for RemoteEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteEvent")
+            .field("flags", &self.flags)
+            .field("len", &self.len)
+            .field("data", &self.data())
+            .field("source", &self.source())
+            .finish()
+    }
+}
+
+/// What a completion queue reports.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::vocabulary::{Access, ImmediateData};
+/// use loom_core::{Av, Completion, Cq, Domain, Forever, Mr};
+///
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 1)?, Cq::open(&domain, 16)?);
+/// # let [owner, writer] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_owner = av.insert(&owner.address()?)?;
+/// let region = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE)?;
+/// let write = |bytes| writer.write_data(to_owner, &region.remote(), 0, ImmediateData(7), bytes);
+/// cq.post(vec![1; 8], Forever, write)?;
+/// let (mut written, mut told) = (false, false);
+/// while !written || !told {
+///     match cq.poll()? {
+///         // An operation of this side, with its buffer.
+///         Some(Completion::Op(done)) => written = done.into_parts().1.is_ok(),
+///         // Something that a peer has done here.
+///         Some(Completion::Remote(event)) => told = event.data() == Some(ImmediateData(7)),
+///         Some(_) | None => {}
+///     }
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "it may hold a buffer"]
+#[non_exhaustive]
+pub enum Completion<'m, B> {
+    /// An operation of this side is over.
+    Op(Done<B>),
+    /// A message has come into the buffer of a multi-receive
+    /// ([`Endpoint::multi_recv`](crate::endpoint::Endpoint::multi_recv)).
+    Piece(Piece<'m, B>),
+    /// A peek is answered ([`Endpoint::tagged_peek`](crate::endpoint::Endpoint::tagged_peek)).
+    Peek(Peek),
+    /// An operation on a value is over: an atomic one ([`Endpoint::fetch_value`](crate::endpoint::Endpoint::fetch_value) and its
+    /// like), or a collective ([`CollectiveGroup::barrier`](crate::endpoint::CollectiveGroup::barrier) and its like).
+    Value(Fetched),
+    /// A peer wrote to this side's memory and said so.
+    Remote(RemoteEvent),
+    /// An operation without a key failed: an injected message that could not be delivered, an operation that reports nothing
+    /// else ([`Endpoint::send_unsignaled`](crate::endpoint::Endpoint::send_unsignaled)), or a write of a peer that
+    /// has gone in the middle of it, where the provider tells of that.
+    Unclaimed(OpError),
+}
+
+/// A message in the buffer of a multi-receive.
+///
+/// It has a [key](op_table::Piece::key), [bytes](op_table::Piece::bytes), and [what became of it](op_table::Piece::result). The buffer comes
+/// back when the provider has released it and every piece of it was dropped.
+///
+/// It is a handle of its queue. Forgetting one is safe: the buffer then stays in its queue, which stays open.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Av, Completion, Cq, Domain, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.multi_recv(Source::Any, vec![0; 4096])?;
+/// let mut pieces = Vec::new();
+/// for message in [&b"hello"[..], b"again"] {
+///     alice.inject(to_bob, message)?;
+///     let Some(Completion::Piece(piece)) = cq.poll()? else { panic!("a message") };
+///     assert_eq!((piece.key(), piece.result()?.len(), piece.bytes()), (received, message.len(), message));
+///     pieces.push(piece);
+/// }
+/// // The buffer comes back when the receive is over and no piece of it is left.
+/// bob.cancel(received)?;
+/// assert!(cq.poll()?.is_none());
+/// drop(pieces);
+/// let Some(Completion::Op(done)) = cq.poll()? else { panic!("the buffer") };
+/// assert_eq!(done.buf().len(), 4096);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[must_use = "it holds a message"]
+pub struct Piece<'m, B> {
+    piece: ManuallyDrop<op_table::Piece<'m, B>>,
+    queue: ManuallyDrop<Erased>,
+}
+
+impl<B> Drop for Piece<'_, B> {
+    // Always, and with what it takes by value: where a completion is never a piece its address is then not taken, and most of it
+    // never written to memory.
+    #[inline(always)]
+    fn drop(&mut self) {
+        /// # Safety
+        /// The piece is one of the table, in the queue of which the handle is given up.
+        #[cold]
+        #[inline(never)]
+        unsafe fn give_back<B>((table, key): (NonNull<op_table::OpTable<B>>, OpKey), queue: NonNull<Head>) {
+            // SAFETY: the caller's promise.
+            let queue = unsafe { Erased::from_raw(queue) };
+            // SAFETY: in the queue's block.
+            let table = unsafe { table.as_ref() };
+            table.give_back(key);
+            table.wants_driver();
+            drop(queue);
+        }
+        // SAFETY: its own, and neither is used after this.
+        unsafe { give_back(self.piece.place(), self.queue.as_raw()) };
+    }
+}
+
+impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
+    /// A piece with the queue that it is of.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn piece(&self, piece: op_table::Piece<'_, B>) -> Piece<'m, B> {
+        // SAFETY: its table is the queue's, which is open as long as there is a handle.
+        let piece = unsafe { piece.extended() };
+        Piece { piece: ManuallyDrop::new(piece), queue: ManuallyDrop::new(self.body.erased()) }
+    }
+}
+
+impl<'m, B> Deref for Piece<'m, B> {
+    type Target = op_table::Piece<'m, B>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.piece
+    }
+}
+
+impl<B> fmt::Debug for Piece<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}

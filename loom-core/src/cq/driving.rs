@@ -1,0 +1,66 @@
+//! [`Driving`]: a deadline of one queue that drives others.
+
+use super::CqError;
+use crate::deadline::Deadline;
+
+/// Another deadline, with other queues driven between two looks.
+///
+/// A post, retry or wait drives its own queue. The endpoints of another queue on the thread make no progress meanwhile, and over most
+/// providers (`shm`, `tcp;ofi_rxm`) and a [strict network](crate::soft#strict-networks) an operation needs the progress of both sides.
+/// A call to a peer on another queue of the thread takes this deadline, which drives that queue.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Av, Cq, Domain, Driving, Forever, Source};
+/// # use loom_core::soft::{Network, NetworkAttr};
+///
+/// # let network = Network::new(NetworkAttr { strict: true, ..NetworkAttr::default() })?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let av = Av::open(&domain, 2)?;
+/// let [here, there] = [Cq::open(&domain, 4)?, Cq::open(&domain, 4)?];
+/// let (alice, bob) = (here.endpoint(&av)?, there.endpoint(&av)?);
+/// let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// // The post needs a connection, for which bob's queue has to be driven.
+/// let until = Driving::new(Forever, || there.progress());
+/// let sent = here.post(b"hello".to_vec(), until, |message| alice.send(to_bob, message))?;
+/// let (bytes, _) = there.finish(received, Driving::new(Forever, || here.progress()))?.into_parts();
+/// assert_eq!(bytes, b"hello");
+/// here.finish(sent, Driving::new(Forever, || there.progress()))?;
+/// // Several queues take a closure that drives each.
+/// let queues = [here, there];
+/// let until = Driving::new(Forever, || queues.iter().try_fold(false, |busy, cq| Ok(busy | cq.progress()?)));
+/// # let _ = until;
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Driving<D, F> {
+    until: D,
+    drive: F,
+    failed: Option<CqError>,
+}
+
+impl<D: Deadline, F: FnMut() -> Result<bool, CqError>> Driving<D, F> {
+    /// Calls `drive` at each look: [`Cq::progress`](super::Cq::progress) of the other queues, for example.
+    #[must_use]
+    pub const fn new(until: D, drive: F) -> Self {
+        Driving { until, drive, failed: None }
+    }
+
+    /// Result of driving. The deadline passes when it fails: a caller that passes `&mut` of this value finds the error here.
+    ///
+    /// # Errors
+    /// The error that `drive` returned.
+    pub fn result(&self) -> Result<(), CqError> {
+        self.failed.map_or(Ok(()), Err)
+    }
+}
+
+impl<D: Deadline, F: FnMut() -> Result<bool, CqError>> Deadline for Driving<D, F> {
+    #[inline]
+    fn passed(&mut self) -> bool {
+        self.failed = (self.drive)().err();
+        self.failed.is_some() || self.until.passed()
+    }
+}

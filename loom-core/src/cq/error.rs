@@ -1,0 +1,198 @@
+//! [`CqError`], and [`ErrorText`]: a provider's words for an operation that failed.
+
+#![allow(unsafe_code, reason = "asks the transport about an open queue")]
+
+use core::fmt;
+
+use super::Cq;
+use crate::buffer::Buffer;
+use crate::engine::op_table::OpError;
+use crate::error::OTHER_PROCESS;
+use crate::transport::Transport;
+use crate::vocabulary::{CompletionFlags, Errno};
+
+/// Why a queue cannot go on, or not with this call.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::cq::CqError;
+/// use loom_core::{Av, Cq, Domain, Forever, Source, Spins};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// assert_eq!(cq.finish(received, Spins(10)).unwrap_err(), CqError::TimedOut);
+/// // The receive is still in flight: wait again, or cancel it.
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+/// assert_eq!(cq.finish(received, Forever).unwrap_err(), CqError::UnknownKey);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CqError {
+    /// The provider's queue itself failed: with [`EOVERRUN`](Errno::EOVERRUN), it had no place for an event. The operations in flight
+    /// keep their buffers until the queue is closed.
+    #[doc(alias = "FI_EOVERRUN")]
+    Queue(Errno),
+    /// The completion of the key was taken already, by [`poll`](super::Cq::poll) or an earlier wait, or the key is of another queue.
+    UnknownKey,
+    /// While waiting for one operation, as many events of peers came as are kept: take them with
+    /// [`poll`](super::Cq::poll) and wait again.
+    PeerEvents,
+    /// The operation is a multi-receive that is over, and waits for its pieces: take them with
+    /// [`poll`](super::Cq::poll), drop them, and wait again.
+    PiecesOut,
+    /// The deadline has passed; the operation is still in flight. Of [`Cq::finish`](super::Cq::finish) alone.
+    TimedOut,
+    /// The queue was not opened with something to sleep on ([`CqAttr::with_fd`](super::CqAttr::with_fd)), or it has two
+    /// provider queues and cannot sleep on both.
+    NotOpenedFor,
+    /// The queue has a [driver](crate::driver), which alone polls it: completions are for its futures.
+    Driven,
+    /// Another future waits for the operation.
+    Awaited,
+    /// This process is a forked child, and its parent opened the queue. Completions go to the parent. The child opens a queue of its own.
+    OtherProcess,
+    /// While waiting for a counter, an operation that it counts failed: its completion has the reason.
+    CountedFailure,
+}
+
+impl fmt::Display for CqError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CqError::Queue(errno) => write!(f, "the completion queue failed: {errno}"),
+            CqError::UnknownKey => f.write_str(
+                "the completion of this key was taken already, by `poll` or an earlier wait, or the key is of another queue",
+            ),
+            CqError::PiecesOut => f.write_str("the operation's pieces have to be taken and dropped before waiting on"),
+            CqError::TimedOut => f.write_str("the deadline has passed, and the operation is still in flight"),
+            CqError::NotOpenedFor => f.write_str("the queue was not opened for sleeping on it"),
+            CqError::Driven => f.write_str("the queue is polled by its driver alone: use the futures of the driver"),
+            CqError::Awaited => f.write_str("another future waits for the operation"),
+            CqError::CountedFailure => f.write_str("an operation that the counter counts has failed"),
+            CqError::OtherProcess => f.write_str(OTHER_PROCESS),
+            CqError::PeerEvents => f.write_str("peers' events have to be taken with poll before waiting on"),
+        }
+    }
+}
+
+impl core::error::Error for CqError {}
+
+impl From<Errno> for CqError {
+    fn from(errno: Errno) -> Self {
+        if errno == Errno::OTHER_PROCESS { CqError::OtherProcess } else { CqError::Queue(errno) }
+    }
+}
+
+/// A provider's text for an error, up to [`ErrorText::MAX_LEN`] bytes.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 3])?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// let error = cq.finish(received, Forever)?.result().expect_err("the message is longer than the buffer");
+/// // A program logs the provider's own words beside the error.
+/// let text = cq.error_text(&error);
+/// let log = format!("{error} ({text})");
+/// assert!(!text.as_str().is_empty() && log.ends_with(&format!("({})", text.as_str())));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy)]
+pub struct ErrorText {
+    bytes: [u8; ErrorText::MAX_LEN],
+    len: usize,
+}
+
+impl ErrorText {
+    /// What `write` wrote, which says how many bytes that were.
+    pub(crate) fn written_by(write: impl FnOnce(&mut [u8]) -> usize) -> Self {
+        let mut text = ErrorText { bytes: [0; ErrorText::MAX_LEN], len: 0 };
+        text.len = write(&mut text.bytes);
+        text
+    }
+
+    /// The most bytes that are kept of a text.
+    pub const MAX_LEN: usize = 128;
+
+    /// The text; what is not UTF-8 is left out at the end.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        let bytes = self.bytes.get(..self.len).unwrap_or(&self.bytes);
+        match core::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => core::str::from_utf8(bytes.get(..error.valid_up_to()).unwrap_or(&[])).unwrap_or(""),
+        }
+    }
+}
+
+impl fmt::Display for ErrorText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for ErrorText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl<T: Transport, B: Buffer> Cq<'_, T, B> {
+    /// Copies the data that the provider has given with the last failed operation of the queue (or, of two provider queues, of
+    /// the transmits or of the receives, as `error` is of), and returns how many bytes there were, 128 at most. What they mean, the
+    /// provider's documentation says; there are none over the software transport.
+    #[doc(alias = "err_data")]
+    pub fn error_data(&self, error: &OpError, out: &mut [u8]) -> usize {
+        let queue =
+            self.body.rx.as_ref().filter(|_| error.flags.contains(CompletionFlags::RECV)).unwrap_or(&self.body.tx);
+        // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
+        unsafe { T::cq_error_data(queue, out) }
+    }
+
+    /// The provider's text for a failed operation.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// // The message is longer than the buffer.
+    /// let received = bob.recv(Source::Any, vec![0; 3])?;
+    /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    /// let error = cq.finish(received, Forever)?.result().unwrap_err();
+    /// assert_eq!((error.errno, error.len, error.overflow), (Errno::ETRUNC, Some(3), Some(2)));
+    /// println!("{error}: {}", cq.error_text(&error));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    #[doc(alias = "fi_cq_strerror")]
+    #[must_use]
+    pub fn error_text(&self, error: &OpError) -> ErrorText {
+        let queue =
+            self.body.rx.as_ref().filter(|_| error.flags.contains(CompletionFlags::RECV)).unwrap_or(&self.body.tx);
+        ErrorText::written_by(|out| {
+            // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
+            unsafe { T::cq_error_text(queue, error.provider_errno, out) }
+        })
+    }
+}

@@ -1,0 +1,269 @@
+//! Opening a queue: what lies where in its block.
+
+#![allow(unsafe_code, reason = "opens raw queues, and lays the queue out in its block")]
+
+use core::alloc::Layout;
+use core::cell::{Cell, RefCell};
+use core::marker::PhantomData;
+use core::mem::offset_of;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::Allocator;
+use heapless::Deque;
+
+use super::EndpointSlot;
+use super::sleep::Signalled;
+use super::{Cq, CqAttr, CqInner};
+use crate::abort::OnFailedClose;
+use crate::buffer::Buffer;
+use crate::domain::Domain;
+use crate::engine::op_table::{ContextKind, OpTable, Slot};
+use crate::error::OpenError;
+use crate::handle::{HandleBlock, Head, Unfilled};
+use crate::left_open::{Closing, Node, Rank};
+use crate::notes::note;
+use crate::storage::{array, extend};
+use crate::transport::{Claims, Transport};
+use crate::vocabulary::{Caps, Errno, WaitObj};
+
+/// A queue without slots: what lies before them is the same in every queue.
+type Prefix<T, B> = CqInner<T, B, [Slot<B>; 0]>;
+
+impl<T: Transport, B: Buffer> CqInner<T, B> {
+    /// The layout of the place of a queue of this depth.
+    pub(super) fn place_layout(depth: usize) -> Result<Layout, OpenError> {
+        let prefix = Layout::new::<HandleBlock<Prefix<T, B>>>();
+        // The slots are the last field of the last field of the last one.
+        let slots_at = HandleBlock::<Prefix<T, B>>::VALUE_AT
+            + offset_of!(Prefix<T, B>, ops)
+            + OpTable::<B, [Slot<B>; 0]>::SLOTS_AT;
+        let before = Layout::from_size_align(slots_at, prefix.align()).map_err(|_| OpenError::Size)?;
+        Ok(extend(before, array::<Slot<B>>(depth)?)?.0.pad_to_align())
+    }
+
+    /// How far behind the begin of the place the node is.
+    pub(super) const NODE_AT: usize = HandleBlock::<Prefix<T, B>>::VALUE_AT + offset_of!(Prefix<T, B>, node);
+
+    /// A pointer to a place, made of that to its begin and the number of slots.
+    pub(super) fn place_at(begin: NonNull<u8>, depth: usize) -> NonNull<HandleBlock<Self>> {
+        let slots = core::ptr::slice_from_raw_parts_mut(begin.as_ptr().cast::<Slot<B>>(), depth);
+        // SAFETY: the address is that of `begin`.
+        unsafe { NonNull::new_unchecked(slots as *mut HandleBlock<Self>) }
+    }
+
+    /// The place that a head begins.
+    ///
+    /// # Safety
+    /// The head is that of a queue of this type.
+    pub(super) unsafe fn place_of(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
+        let prefix = head.cast::<HandleBlock<Prefix<T, B>>>();
+        // SAFETY: the caller's promise.
+        let prefix = unsafe { HandleBlock::value(prefix) };
+        // SAFETY: as above.
+        let prefix = unsafe { prefix.as_ref() };
+        Self::place_at(head.cast(), prefix.depth as usize)
+    }
+}
+
+impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
+    /// Opens a queue with memory of `alloc`. Its attributes are at least how many operations can be in flight.
+    ///
+    /// Buffers live for `'m`, because the queue may be forgotten: borrowed ones need a [`scope`](crate::scope::scope).
+    ///
+    /// # Errors
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::OutOfRange`] if the depth is zero, or a number is too large
+    /// - [`OpenError::Size`] if the sizes do not fit into memory
+    /// - [`OpenError::Errno`] if the provider refuses
+    #[doc(alias = "fi_cq_open")]
+    pub fn open_in<A: Allocator + Send + 'm>(
+        domain: &Domain<'m, T>,
+        attr: impl Into<CqAttr>,
+        alloc: A,
+    ) -> Result<Self, OpenError>
+    where
+        B: 'm,
+    {
+        let attr = attr.into();
+        if attr.separate && attr.wait != WaitObj::NONE {
+            // A thread cannot sleep on two provider queues.
+            return Err(Errno::EINVAL.into());
+        }
+        let parts = attr.parts::<T, B, A>()?;
+        let attributes = domain.attributes();
+        let asked = !domain.info().contexts().is_empty();
+        let for_claims = attr.claims && T::quirks(domain.info().raw()).claims == Claims::InContexts;
+        let kind = if asked || for_claims { ContextKind::Space } else { ContextKind::Word };
+        let with_source = attributes.caps.contains(Caps::SOURCE);
+        let events = attr.events();
+        // Events of a closed endpoint may lie in the provider's queue and in what the transport has read of it: rule 4
+        // of the op table counts twice what the queue can hold.
+        let horizon = u32::try_from(events).ok().and_then(|events| events.checked_mul(2)).ok_or(OpenError::Size)?;
+        let block = Unfilled::new(parts.plan, alloc)?;
+        let at = |part: usize| {
+            // SAFETY: one of the plan's.
+            unsafe { block.at(part) }
+        };
+
+        // SAFETY: the domain is open (C1); the memory has the layout that the transport asked for, and stays until the queue is
+        // closed (C16).
+        let tx = unsafe { T::cq_open(domain.raw(), events, with_source, attr.wait, at(parts.tx)) }?;
+        let rx = if attr.separate {
+            // SAFETY: as above, with memory of its own.
+            match unsafe { T::cq_open(domain.raw(), events, with_source, attr.wait, at(parts.rx)) } {
+                Ok(rx) => Some(rx),
+                Err(errno) => {
+                    // SAFETY: opened above (C1), and not used again (C3).
+                    if unsafe { T::cq_close(&tx) }.is_err() {
+                        block.forget();
+                        domain.body.leave();
+                    }
+                    return Err(errno.into());
+                }
+            }
+        } else {
+            None
+        };
+
+        let endpoint_slots = at(parts.endpoint_slots).cast::<EndpointSlot<T>>();
+        for index in 0..usize::from(attr.endpoints) {
+            // SAFETY: the plan has room for `attr.endpoints` endpoint slots.
+            let endpoint_slot = unsafe { endpoint_slots.add(index) };
+            // SAFETY: as above.
+            unsafe { endpoint_slot.write(EndpointSlot::closed()) };
+        }
+        let place = CqInner::<T, B>::place_at(at(0), attr.depth);
+        // SAFETY: the place lies in the block.
+        let this = unsafe { HandleBlock::value(place) }.as_ptr();
+        /// Writes a field of the body in place.
+        macro_rules! set {
+            ($field:ident, $value:expr) => {
+                // SAFETY: the block begins with room for the place.
+                unsafe { (&raw mut (*this).$field).write($value) }
+            };
+        }
+        let prefix = domain.info().prefixes().rx;
+        set!(depth, parts.depth);
+        // SAFETY: the node lies in a queue of this type, which its scope closes once.
+        let node = unsafe { Node::new(&const { Closing { rank: Rank::Queue, close: CqInner::<T, B>::close_scoped } }) };
+        set!(node, node);
+        set!(on_failed_close, if domain.scope.is_some() { OnFailedClose::Abort } else { OnFailedClose::Leak });
+        // SAFETY: the queue's handles live for 'm.
+        let parent = unsafe { domain.body.for_child() };
+        set!(domain, parent);
+        set!(tx, tx);
+        set!(consumes, domain.info().consumes_receives());
+        set!(detours, rx.is_some() || prefix > 0);
+        set!(driven, Cell::new(false));
+        set!(rx, rx);
+        set!(endpoint_slots, NonNull::slice_from_raw_parts(endpoint_slots, attr.endpoints.into()));
+        set!(unmatched, RefCell::new(Deque::new()));
+        set!(turn, Cell::new(false));
+        set!(wait, attr.wait);
+        set!(signalled, Signalled::not_yet());
+        set!(has_signallers, Cell::new(false));
+        // SAFETY: as above.
+        let ops = unsafe { &raw mut (*this).ops };
+        // SAFETY: as above.
+        unsafe { OpTable::init_slots(ops, kind, horizon) };
+        // SAFETY: every field is written; the plan has the layout of the place.
+        let body = unsafe { block.filled(place) };
+        body.ops.set_prefix(prefix);
+        body.ops.set_kept(body.detours);
+        // SAFETY: the place lies in the block.
+        let node = unsafe { &raw mut (*this).node };
+        if let Some(node) = NonNull::new(node) {
+            // SAFETY: the queue stays where it is. The pointer is that of its place.
+            unsafe { Node::register(node, domain.scope) };
+        }
+        note!(
+            debug,
+            "open",
+            "completion queue of {} operations and {} endpoints is open on {}: {events} events, {}",
+            attr.depth,
+            attr.endpoints,
+            *domain.body,
+            attr.wait
+        );
+        Ok(Cq { body, lives: PhantomData })
+    }
+
+    /// [`Cq::open_in`] with a file descriptor to sleep on, where the transport has one for such a queue; otherwise the queue is polled.
+    /// [`wait_obj`](Self::wait_obj) reports which. With [`CqAttr::separate`] there is no descriptor.
+    ///
+    /// # Errors
+    /// As [`Cq::open_in`].
+    pub fn open_waitable_in<A: Allocator + Clone + Send + 'm>(
+        domain: &Domain<'m, T>,
+        attr: impl Into<CqAttr>,
+        alloc: A,
+    ) -> Result<Self, OpenError>
+    where
+        B: 'm,
+    {
+        let attr = attr.into();
+        match Self::open_in(domain, attr.with_fd(), alloc.clone()) {
+            // Providers without wait objects refuse by one of these. If it is for another reason, they refuse again.
+            Err(OpenError::Errno(Errno::ENOSYS | Errno::EOPNOTSUPP | Errno::EINVAL)) => {
+                Self::open_in(domain, CqAttr { wait: WaitObj::NONE, ..attr }, alloc)
+            }
+            opened => opened,
+        }
+    }
+
+    /// [`Cq::open_waitable_in`] with the global allocator.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    ///
+    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::{Cq, Domain};
+    ///
+    /// let network = Network::new(NetworkAttr::default())?;
+    /// let domain = Domain::open(&network.info())?;
+    /// let cq = Cq::<_, Vec<u8>>::open_waitable(&domain, 64)?;
+    /// // Sleeps. Over `shm`, for example, it polls.
+    /// assert!(cq.poll_until(Instant::now() + Duration::from_millis(1))?.is_none());
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Cq::open_in`].
+    #[cfg(feature = "std")]
+    pub fn open_waitable(domain: &Domain<'m, T>, attr: impl Into<CqAttr>) -> Result<Self, OpenError>
+    where
+        B: 'm,
+    {
+        Self::open_waitable_in(domain, attr, allocator_api2::alloc::Global)
+    }
+
+    /// Wait object of the queue: [`WaitObj::FD`] if it can be slept on by a descriptor, [`WaitObj::NONE`] if it is polled.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Cq, Domain, WaitObj};
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
+    /// assert_eq!(cq.wait_obj(), WaitObj::NONE);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn wait_obj(&self) -> WaitObj {
+        self.body.wait
+    }
+
+    /// [`Cq::open_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// As [`Cq::open_in`].
+    #[cfg(feature = "std")]
+    pub fn open(domain: &Domain<'m, T>, attr: impl Into<CqAttr>) -> Result<Self, OpenError>
+    where
+        B: 'm,
+    {
+        Self::open_in(domain, attr, allocator_api2::alloc::Global)
+    }
+}

@@ -1,0 +1,522 @@
+//! Posting until it is taken, waiting for one operation, and keeping what completes meanwhile.
+
+#![allow(unsafe_code, reason = "polls open raw queues, and tells the op table what they report")]
+
+use core::borrow::Borrow;
+
+use super::poll::{Detour, PEERS, of_an_operation};
+use super::{Completion, Cq, CqError, CqInner, PEER_EVENTS, RemoteEvent};
+use crate::buffer::Buffer;
+use crate::counter::Counter;
+use crate::deadline::Deadline;
+use crate::engine::op_table::{
+    Direction, Done, Fetched, Message, OpError, OpKey, ParkedCompletion, Peek, Resolution, Taken,
+};
+use crate::error::{PostError, Rejected};
+use crate::transport::{Event, Transport};
+
+/// What progress has found, for who waits for one operation.
+enum Next<R> {
+    /// The operation is over.
+    Taken(R),
+    /// An event, which is kept.
+    Kept,
+    /// No event.
+    Nothing,
+}
+
+/// How many events pass between two looks at the clock while the queue is busy.
+const BUSY: u32 = 256;
+
+/// An event that does not end an operation of this queue.
+pub(super) enum UnmatchedEvent {
+    Message(Message),
+    Peek {
+        peek: Peek,
+        /// The future that waited for it was dropped: it is for who takes events.
+        given_up: bool,
+    },
+    Remote(RemoteEvent),
+    Unclaimed(OpError),
+}
+
+impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
+    /// Waits for one operation. Completions of others are kept for [`poll`](Self::poll); `Ok(None)` says that the
+    /// deadline passed, and leaves the operation in flight.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use std::time::{Duration, Instant};
+    ///
+    /// use loom_core::{Av, Cq, Domain, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// let soon = Instant::now() + Duration::from_millis(1);
+    /// assert!(cq.wait(received, soon)?.is_none(), "no message has come, and the receive is still in flight");
+    /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    /// let done = cq.wait(received, Forever)?.expect("there is no deadline");
+    /// assert_eq!(done.into_buf(), b"hello");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// - [`CqError::UnknownKey`] if the operation is over and its completion was taken
+    /// - [`CqError::PeerEvents`] if events of peers have to be taken first
+    /// - [`CqError::PiecesOut`] if it is a multi-receive that waits for its pieces
+    /// - [`CqError::Queue`] if the provider's queue failed
+    /// - [`CqError::Driven`] if a [driver](crate::driver) polls the queue: its futures wait
+    pub fn wait(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Done<B>>, CqError> {
+        self.is_not_driven()?;
+        let mut busy = 0_u32;
+        loop {
+            match self.body.ops.take(key) {
+                Taken::Done(done) => return Ok(Some(done)),
+                Taken::Unknown => return Err(CqError::UnknownKey),
+                Taken::Draining => return Err(CqError::PiecesOut),
+                Taken::InFlight => {}
+            }
+            // SAFETY: `advance` hands over an event that the transport has just reported, and a queue has one table. Where there are
+            // prefixes, the table counts as keeping something (`detours`), and nothing is handed over.
+            let look = match self.body.advance(|event| unsafe { self.body.ops.succeed_as(key, event) })? {
+                Next::Taken(done) => return Ok(Some(done)),
+                Next::Kept => {
+                    busy = busy.wrapping_add(1);
+                    busy.is_multiple_of(BUSY)
+                }
+                Next::Nothing => true,
+            };
+            if look && until.passed() {
+                // What was refused when it was to be posted again has ended without an event.
+                return Ok(match self.body.ops.take(key) {
+                    Taken::Done(done) => Some(done),
+                    _ => None,
+                });
+            }
+        }
+    }
+
+    /// Waits for one atomic operation on a value, as [`wait`](Self::wait) does for operations with a buffer.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    #[inline]
+    pub fn wait_value(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Fetched>, CqError> {
+        self.is_not_driven()?;
+        let ops = &self.body.ops;
+        let mut busy = 0_u32;
+        loop {
+            if !ops.is_valued(key) {
+                return ops.take_value(key).map(Some).ok_or(CqError::UnknownKey);
+            }
+            // SAFETY: `advance` hands over an event that the transport has just reported, and a queue has one table.
+            let look = match self.body.advance(|event| unsafe { ops.succeed_value(key, event) })? {
+                Next::Taken(fetched) => return Ok(Some(fetched)),
+                Next::Kept => {
+                    busy = busy.wrapping_add(1);
+                    busy.is_multiple_of(BUSY)
+                }
+                Next::Nothing => true,
+            };
+            if look && until.passed() {
+                return Ok(ops.take_value(key));
+            }
+        }
+    }
+
+    /// Waits until a counter has reached `threshold`: until that number of operations of the endpoints that it counts for has succeeded. Drives
+    /// progress, and keeps completions for [`poll`](Self::poll); `Ok(false)` says that the deadline passed.
+    ///
+    /// This works over every transport, with any counter that counts for endpoints of this queue; [`Counter::wait_for`] sleeps, where
+    /// the provider has something to sleep on.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// let received = Counter::open(&domain, CounterAttr::default())?;
+    /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// for _ in 0..3 {
+    ///     bob.recv(Source::Any, vec![0; 5])?;
+    ///     cq.retry(Forever, || bob.inject(to_bob, b"hello"))?;
+    /// }
+    /// assert!(cq.wait_counter(&received, 3, Forever)?);
+    /// // The queue has kept the completions.
+    /// for _ in 0..3 {
+    ///     assert!(cq.poll()?.is_some());
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// - [`CqError::CountedFailure`] if an operation that the counter counts fails meanwhile
+    /// - [`CqError::PeerEvents`] if events of peers have to be taken first
+    /// - [`CqError::Queue`] if the provider's queue failed
+    #[doc(alias = "fi_cntr_wait")]
+    pub fn wait_counter(
+        &self,
+        counter: &Counter<'_, T>,
+        threshold: u64,
+        mut until: impl Deadline,
+    ) -> Result<bool, CqError> {
+        let failed = counter.read_error();
+        loop {
+            if counter.read() >= threshold {
+                return Ok(true);
+            }
+            if counter.read_error() != failed {
+                return Err(CqError::CountedFailure);
+            }
+            // The clock each time: operations may end that this counter does not count, for ever.
+            self.progress()?;
+            if until.passed() {
+                return Ok(counter.read() >= threshold);
+            }
+        }
+    }
+
+    /// Waits for the answer to one peek, as [`wait`](Self::wait) does for operations with a buffer.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait); `UnknownKey` also if its endpoint was closed.
+    pub fn wait_peek(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Peek>, CqError> {
+        self.is_not_driven()?;
+        loop {
+            if let Some(peek) = self.take_peek(key) {
+                return Ok(Some(peek));
+            }
+            if !self.body.ops.is_peeking(key) {
+                return Err(CqError::UnknownKey);
+            }
+            // An answer does not wait for a peer: looking at the clock each time is no more than a few looks.
+            if (!self.body.progress()? || !self.body.ops.is_peeking(key)) && until.passed() {
+                return Ok(self.take_peek(key));
+            }
+        }
+    }
+
+    /// Takes the answer to a peek, if it is kept.
+    pub(super) fn take_peek(&self, key: OpKey) -> Option<Peek> {
+        let mut unmatched = self.body.unmatched.borrow_mut();
+        let mut found = None;
+        // Once round: the others keep their order.
+        for _ in 0..unmatched.len() {
+            match unmatched.pop_front()? {
+                UnmatchedEvent::Peek { peek, .. } if peek.key() == key && found.is_none() => found = Some(peek),
+                other => {
+                    // There is room: one has just been taken out.
+                    let _ = unmatched.push_back(other);
+                }
+            }
+        }
+        found
+    }
+
+    /// Takes the completion of one operation, if it is kept: the queue is not polled. `None` if the operation is in flight.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Cq, Domain, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// assert!(cq.take(received)?.is_none(), "it is in flight");
+    /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    /// let done = loop {
+    ///     // Drive all operations, and look at one.
+    ///     cq.progress()?;
+    ///     if let Some(done) = cq.take(received)? {
+    ///         break done;
+    ///     }
+    /// };
+    /// assert_eq!(done.into_buf(), b"hello");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait), but none of the provider's queue.
+    pub fn take(&self, key: OpKey) -> Result<Option<Done<B>>, CqError> {
+        self.is_not_driven()?;
+        match self.body.ops.take(key) {
+            Taken::Done(done) => Ok(Some(done)),
+            Taken::Unknown => Err(CqError::UnknownKey),
+            Taken::Draining => Err(CqError::PiecesOut),
+            Taken::InFlight => Ok(None),
+        }
+    }
+
+    /// Drives progress and keeps what completes for later: for the loop around a post that is refused as
+    /// [`PostError::Again`]. Completions that are kept hold their slots: after
+    /// [`PostError::Kept`], take them. Returns `true` if anything happened.
+    ///
+    /// # Errors
+    /// - [`CqError::PeerEvents`] if events of peers have to be taken first
+    /// - [`CqError::Queue`] if the provider's queue failed
+    pub fn progress(&self) -> Result<bool, CqError> {
+        let busy = self.body.progress();
+        self.body.wants_driver();
+        busy
+    }
+
+    /// Takes the oldest thing kept, of receives and peers first.
+    #[cold]
+    pub(super) fn take_any_kept(&self) -> Option<Completion<'m, B>> {
+        let kept = self.take_kept(Direction::Receive).or_else(|| self.take_kept(Direction::Transmit));
+        let ops = &self.body.ops;
+        ops.set_kept(kept.is_some() || self.body.always_detours() || ops.has_used_up() || ops.has_ghosts());
+        kept
+    }
+
+    pub(super) fn take_kept(&self, direction: Direction) -> Option<Completion<'m, B>> {
+        if direction == Direction::Receive
+            && let Some(event) = self.body.unmatched.borrow_mut().pop_front()
+        {
+            return Some(self.unmatched(event));
+        }
+        Some(match self.body.ops.take_parked(direction)? {
+            ParkedCompletion::Done(done) => Completion::Op(done),
+            ParkedCompletion::Value(fetched) => Completion::Value(fetched),
+        })
+    }
+
+    /// The completion of an unmatched event.
+    pub(super) fn unmatched(&self, event: UnmatchedEvent) -> Completion<'m, B> {
+        match event {
+            UnmatchedEvent::Message(message) => Completion::Piece(self.piece(self.body.ops.piece(message))),
+            UnmatchedEvent::Peek { peek, .. } => Completion::Peek(peek),
+            UnmatchedEvent::Remote(event) => Completion::Remote(event),
+            UnmatchedEvent::Unclaimed(error) => Completion::Unclaimed(error),
+        }
+    }
+}
+
+impl<T: Transport, B: Buffer> CqInner<T, B> {
+    /// [`Cq::progress`].
+    pub(super) fn progress(&self) -> Result<bool, CqError> {
+        self.post_used_up_again();
+        let mut busy = false;
+        for queue in core::iter::once(&self.tx).chain(&self.rx) {
+            busy |= self.keep_next(queue)?;
+        }
+        if !busy {
+            self.ops.drained();
+        }
+        Ok(busy)
+    }
+
+    /// [`progress`](Self::progress) for who waits for one operation: `take` takes its completion from the event, where that
+    /// has not to be kept first. It is asked of no event of a peer. One way through it, as through [`Cq::poll`].
+    #[inline(always)]
+    fn advance<R>(&self, take: impl FnOnce(&Event) -> Option<R>) -> Result<Next<R>, CqError> {
+        // Whatever is not matched counts as kept: there is room for the next one if nothing does.
+        let detour = if self.ops.is_kept() && self.still_keeps() {
+            Detour::Kept
+        } else {
+            // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
+            match unsafe { T::cq_poll(&self.tx) } {
+                Ok(Some(event)) => {
+                    let event = event.borrow();
+                    if !event.flags.intersects(PEERS)
+                        && let Some(taken) = take(event)
+                    {
+                        return Ok(Next::Taken(taken));
+                    }
+                    Detour::Event(Event::clone(event))
+                }
+                Ok(None) => return Ok(Next::Nothing),
+                Err(errno) => Detour::Failed(errno),
+            }
+        };
+        Ok(if self.advance_detour(detour)? { Next::Kept } else { Next::Nothing })
+    }
+
+    /// Whether the next look has to go another way, now that those who wait may have taken all that was kept.
+    #[cold]
+    fn still_keeps(&self) -> bool {
+        let kept = self.keeps_something() || self.always_detours() || self.ops.has_ghosts();
+        self.ops.set_kept(kept);
+        kept
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn advance_detour(&self, detour: Detour) -> Result<bool, CqError> {
+        let event = match detour {
+            Detour::Kept => return self.progress(),
+            Detour::Event(event) => event,
+            Detour::Failed(errno) => match self.failed(&self.tx, errno)? {
+                Some(event) => event,
+                None => return Ok(false),
+            },
+        };
+        self.keep(&event)?;
+        Ok(true)
+    }
+
+    /// Keeps the next event of a raw queue for a later poll or wait; `false` if there is none.
+    ///
+    /// # Errors
+    /// [`CqError::PeerEvents`] if there is no room for an event of a peer, which the next one may be.
+    pub(super) fn keep_next(&self, queue: &T::Cq) -> Result<bool, CqError> {
+        if self.unmatched.borrow().is_full() {
+            return Err(CqError::PeerEvents);
+        }
+        // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
+        let event = match unsafe { T::cq_poll(queue) } {
+            Ok(event) => event.map(|event| *event.borrow()),
+            Err(errno) => self.failed(queue, errno)?,
+        };
+        let Some(event) = &event else { return Ok(false) };
+        self.keep(event)?;
+        Ok(true)
+    }
+
+    /// Keeps an event that the transport has just reported. There is room for it.
+    #[inline(never)]
+    pub(super) fn keep(&self, event: &Event) -> Result<(), CqError> {
+        of_an_operation(event)?;
+        let kept = self.unmatched_by_flags(event).or_else(|| {
+            // SAFETY: the transport has just reported the event, and a queue has one table.
+            match unsafe { self.ops.park(event) } {
+                Some(Resolution::Piece(piece)) => Some(UnmatchedEvent::Message(piece.into_message())),
+                Some(Resolution::Peek(peek)) => Some(UnmatchedEvent::Peek { peek, given_up: false }),
+                Some(Resolution::Unwanted(error)) => Some(UnmatchedEvent::Unclaimed(error)),
+                Some(Resolution::Foreign) if event.is_error() => Some(UnmatchedEvent::Unclaimed(OpError::of(event))),
+                _ => None,
+            }
+        });
+        if let Some(kept) = kept {
+            let pushed = self.unmatched.borrow_mut().push_back(kept);
+            debug_assert!(pushed.is_ok(), "there is room, as the caller has seen");
+            // Whatever made the queue look: a driver that does not learn of it from this call looks for itself.
+            self.ops.note_news();
+        }
+        self.ops.set_kept(true);
+        Ok(())
+    }
+
+    /// Keeps everything that the provider's queues hold now: what an endpoint that has just been closed left there.
+    pub(crate) fn collect(&self) {
+        for queue in core::iter::once(&self.tx).chain(&self.rx) {
+            // No queue holds more than this; what peers go on adding is not waited for.
+            for _ in 0..self.ops.capacity() + PEER_EVENTS {
+                if !matches!(self.keep_next(queue), Ok(true)) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Whether the next poll has something to tell or to post that the provider's queue does not know of.
+    pub(super) fn keeps_something(&self) -> bool {
+        !self.unmatched.borrow().is_empty() || self.ops.has_parked() || self.ops.has_used_up()
+    }
+}
+
+impl<T: Transport, B: Buffer> Cq<'_, T, B> {
+    /// Posts a buffer until it is taken: as long as that is refused for the moment, this drives progress and posts again. What
+    /// completes meanwhile is kept for [`poll`](Self::poll) and [`wait`](Self::wait), and holds its slot until it is taken. If that
+    /// leaves no slot, this returns [`PostError::Kept`] at once: take completions, and call again.
+    ///
+    /// Over a fabric a first message may be refused thousands of times, until a connection is there.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 4)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let received = cq.post(vec![0; 5], Forever, |room| bob.recv(Source::Any, room))?;
+    /// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
+    /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The last refusal, with the buffer: one that progress does not end, or when the deadline has passed, or when the queue cannot go
+    /// on ([`progress`](Self::progress) says why).
+    #[inline]
+    pub fn post(
+        &self,
+        mut buf: B,
+        mut until: impl Deadline,
+        post: impl Fn(B) -> Result<OpKey, Rejected<B>>,
+    ) -> Result<OpKey, Rejected<B>> {
+        loop {
+            match post(buf) {
+                Err(refused) if self.goes_on(refused.error, &mut until) => buf = refused.buf,
+                posted => return posted,
+            }
+        }
+    }
+
+    /// As [`post`](Self::post), for what has no buffer: injected messages and writes, and peeks.
+    ///
+    /// # Errors
+    /// As [`post`](Self::post).
+    #[inline]
+    pub fn retry<V>(&self, mut until: impl Deadline, post: impl Fn() -> Result<V, PostError>) -> Result<V, PostError> {
+        loop {
+            match post() {
+                Err(error) if self.goes_on(error, &mut until) => {}
+                posted => return posted,
+            }
+        }
+    }
+
+    /// Whether to post again.
+    #[cold]
+    fn goes_on(&self, error: PostError, until: &mut impl Deadline) -> bool {
+        // Progress keeps completions, and frees no slot. It comes first: the deadline may count looks.
+        error.is_transient() && error != PostError::Kept && self.progress().is_ok() && !until.passed()
+    }
+
+    /// As [`wait`](Self::wait), where a deadline that has passed is an error.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait), and [`CqError::TimedOut`]: the operation is still in flight.
+    pub fn finish(&self, key: OpKey, until: impl Deadline) -> Result<Done<B>, CqError> {
+        self.wait(key, until)?.ok_or(CqError::TimedOut)
+    }
+
+    /// [`wait_value`](Self::wait_value) with an error when the deadline passes: the end of an atomic operation on a value, or of a collective.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    #[doc(alias = "fi_cq_sread")]
+    #[inline]
+    pub fn finish_value(&self, key: OpKey, until: impl Deadline) -> Result<Fetched, CqError> {
+        self.wait_value(key, until)?.ok_or(CqError::TimedOut)
+    }
+
+    /// [`wait_peek`](Self::wait_peek) with an error when the deadline passes: the answer to a peek.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    #[doc(alias = "FI_PEEK")]
+    pub fn finish_peek(&self, key: OpKey, until: impl Deadline) -> Result<Peek, CqError> {
+        self.wait_peek(key, until)?.ok_or(CqError::TimedOut)
+    }
+}

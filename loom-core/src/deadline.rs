@@ -1,0 +1,205 @@
+//! How long to wait: the core has no clock, so the caller brings one.
+
+use core::time::Duration;
+
+/// Says when waiting is over.
+///
+/// Asked now and then while nothing happens, between two calls of the transport: a call in which a provider itself hangs
+/// is not bounded by it. `std::time::Instant` is one with the feature `std`.
+///
+/// Between two looks the processor does not pause: that would take longer than many operations do. `Yielding` (feature `std`) gives it to other threads. A
+/// deadline of the caller's may pause, yield or count when it is asked.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::sync::atomic::{AtomicBool, Ordering};
+///
+/// use loom_core::{Av, Cq, Deadline, Domain, Source};
+///
+/// /// A deadline that passes when another thread sets a flag.
+/// struct Stopped<'s>(&'s AtomicBool);
+///
+/// impl Deadline for Stopped<'_> {
+///     fn passed(&mut self) -> bool {
+///         self.0.load(Ordering::Relaxed)
+///     }
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// # let _ = (&alice, to_bob);
+/// let stop = AtomicBool::new(false);
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// stop.store(true, Ordering::Relaxed);
+/// assert!(cq.wait(received, Stopped(&stop))?.is_none());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+pub trait Deadline {
+    /// Whether the time has come.
+    fn passed(&mut self) -> bool;
+
+    /// Time until the deadline passes, if it is known: a [sleep](super::cq::Cq::poll_until) takes as long. `None`, the default, makes a
+    /// sleeper wake up and call [`passed`](Self::passed) every 20 milliseconds.
+    fn left(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// A deadline of this number of looks: bounds a wait where there is no clock. They follow each other without a pause.
+///
+/// ```
+/// use loom_core::{Deadline, Spins};
+///
+/// let mut two = Spins(2);
+/// assert_eq!([two.passed(), two.passed(), two.passed()], [false, false, true]);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Spins(pub u64);
+
+impl Deadline for Spins {
+    #[inline]
+    fn passed(&mut self) -> bool {
+        match self.0.checked_sub(1) {
+            Some(left) => {
+                self.0 = left;
+                false
+            }
+            None => true,
+        }
+    }
+}
+
+/// No deadline at all: for waits that something else bounds. It spins without a pause.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{Av, Cq, Domain, Forever, Source, Spins};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// // No message is under way: `Forever` would not return here.
+/// assert!(cq.wait(received, Spins(100))?.is_none());
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Forever;
+
+impl Deadline for Forever {
+    #[inline]
+    fn passed(&mut self) -> bool {
+        false
+    }
+
+    fn left(&self) -> Option<Duration> {
+        Some(Duration::MAX)
+    }
+}
+
+#[cfg(feature = "std")]
+impl Deadline for std::time::Instant {
+    #[inline]
+    fn passed(&mut self) -> bool {
+        std::time::Instant::now() >= *self
+    }
+
+    fn left(&self) -> Option<Duration> {
+        Some(self.saturating_duration_since(std::time::Instant::now()))
+    }
+}
+
+/// Another deadline, with the processor given to other threads between two looks.
+///
+/// For programs with more threads that wait than processors: a thread that spins keeps its peer from running until the scheduler takes
+/// the processor away, which takes milliseconds. Where each thread has a processor, spinning alone answers sooner.
+///
+/// ```
+/// use loom_core::deadline::Yielding;
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+/// # use loom_core::soft::{Network, NetworkAttr};
+///
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 1)?, Cq::open(&domain, 4)?);
+/// # let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// cq.retry(Yielding::new(Forever), || alice.inject(to_bob, b"hello"))?;
+/// let (bytes, _) = cq.finish(received, Yielding::new(Forever).after(100))?.into_parts();
+/// assert_eq!(bytes, b"hello");
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[cfg(feature = "std")]
+#[derive(Clone, Copy, Debug)]
+pub struct Yielding<D> {
+    until: D,
+    spins: u32,
+}
+
+#[cfg(feature = "std")]
+impl<D: Deadline> Yielding<D> {
+    /// Yields at each look.
+    ///
+    /// ```
+    /// use loom_core::{Deadline, Spins, Yielding};
+    ///
+    /// let mut until = Yielding::new(Spins(2));
+    /// assert_eq!([until.passed(), until.passed(), until.passed()], [false, false, true]);
+    /// ```
+    #[must_use]
+    pub const fn new(until: D) -> Self {
+        Yielding { until, spins: 0 }
+    }
+
+    /// The same, but it spins at this number of looks before the first one that yields.
+    ///
+    /// ```
+    /// use loom_core::{Deadline, Spins, Yielding};
+    ///
+    /// let mut until = Yielding::new(Spins(1)).after(100);
+    /// assert_eq!([until.passed(), until.passed()], [false, true]);
+    /// ```
+    #[must_use]
+    pub fn after(self, looks: u32) -> Self {
+        Yielding { spins: looks, ..self }
+    }
+}
+
+#[cfg(feature = "std")]
+impl<D: Deadline> Deadline for Yielding<D> {
+    #[inline]
+    fn passed(&mut self) -> bool {
+        match self.spins.checked_sub(1) {
+            Some(left) => self.spins = left,
+            None => std::thread::yield_now(),
+        }
+        self.until.passed()
+    }
+
+    fn left(&self) -> Option<Duration> {
+        self.until.left()
+    }
+}
+
+impl<D: Deadline + ?Sized> Deadline for &mut D {
+    #[inline]
+    fn passed(&mut self) -> bool {
+        (**self).passed()
+    }
+
+    fn left(&self) -> Option<Duration> {
+        (**self).left()
+    }
+}

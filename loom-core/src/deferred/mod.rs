@@ -1,0 +1,706 @@
+//! [`Deferred`]: operations that are posted when a counter has reached a threshold. What `man fi_trigger` describes as deferred work.
+//!
+//! Work is given to a [`Deferred`] with its buffer. It waits there until its counter has reached its threshold, and is then posted through
+//! its endpoint like any operation, by the caller of [`poll`](Deferred::poll). This runs in the progress loop of the program and over every
+//! transport: no provider need have triggered operations.
+//!
+//! A receive completes, and the answer goes out by itself:
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use loom_core::deferred::{Deferred, DeferredEvent, Work};
+//! use loom_core::{av::Av, counter::Counter, cq::Cq, deadline::Forever, domain::Domain};
+//! use loom_core::soft::{Network, NetworkAttr};
+//! use loom_core::{Binding, Counted, CounterAttr, Source};
+//!
+//! let network = Network::new(NetworkAttr::default())?;
+//! let domain = Domain::open(&network.info())?;
+//! let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+//! // It counts what bob has received.
+//! let received = Counter::open(&domain, CounterAttr::default())?;
+//! let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
+//! let alice = cq.endpoint(&av)?;
+//! let (to_alice, to_bob) = (av.insert(&alice.address()?)?, av.insert(&bob.address()?)?);
+//!
+//! // When bob has received one message, he sends one.
+//! let deferred = Deferred::open(&cq, 8)?;
+//! let answer = deferred.post((&received, 1), &bob, Work::send(to_alice), b"it is here".to_vec())?;
+//!
+//! let answered = cq.post(vec![0; 10], Forever, |room| alice.recv(Source::Any, room))?;
+//! cq.post(vec![0; 5], Forever, |room| bob.recv(Source::Any, room))?;
+//! cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
+//! loop {
+//!     match deferred.poll()? {
+//!         Some(DeferredEvent::Done(key, done)) => assert!(key == answer && done.result().is_ok()),
+//!         Some(DeferredEvent::Other(loom_core::Completion::Op(done))) if done.key() == answered => {
+//!             assert_eq!(done.into_buf(), b"it is here");
+//!             break;
+//!         }
+//!         _ => {}
+//!     }
+//! }
+//! # }
+//! # Ok::<_, loom_core::Error>(())
+//! ```
+//!
+//! # What it promises
+//!
+//! - **Order.** Work that waits for one counter starts in the order of thresholds, and where these are the same in the order in which it was
+//!   given. Work that is refused for the moment ([`PostError::is_transient`]) is tried again by the next poll, and what waits for the same
+//!   counter waits for it. Between counters there is no order.
+//! - **A threshold counts failures, too**: work starts when the sum of operations that succeeded and that failed has reached it, as
+//!   `fi_trigger` has it. So a chain does not hang when one of its operations fails; who wants it to end looks at the completion and
+//!   [flushes](Deferred::flush).
+//! - **Each buffer comes back once**, in the state in which the work is by then. While work waits, nothing is lent: the buffer is in memory of
+//!   the [`Deferred`], which drops it if it is dropped itself. Work that is cancelled, flushed or refused is
+//!   [returned](DeferredEvent::Returned). Work that has started is an operation of the queue like any other
+//!   ([`engine::op_table`](crate::engine::op_table)), and outlives the [`Deferred`]: the queue gives its buffer back.
+//! - **Chains.** Counters of the endpoints ([`Binding::counter`](crate::endpoint::Binding::counter)) count what deferred work does as they
+//!   count everything. [`Deferred::post_then`] names one more counter, of that work alone.
+//! - **Bounded.** A poll starts no more work than there is when it begins, looks once at each counter that work waits for, and allocates
+//!   nothing.
+//!
+//! Other than in `fi_trigger`, each operation completes into the queue: its buffer comes back by that.
+//!
+//! # References
+//! - `man fi_trigger`, section *Deferred Work Queues*; `man fi_cntr`
+
+#![allow(unsafe_code, reason = "lays the table out in the block of the object")]
+
+mod run;
+mod work;
+
+use core::alloc::Layout;
+use core::cell::{Cell, RefCell};
+use core::fmt;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::Allocator;
+
+use self::run::{Job, Task};
+pub use self::work::{AnyAtomic, Work};
+use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
+use crate::counter::Counter;
+use crate::cq::{Completion, Cq, CqError};
+use crate::endpoint::{Connectionless, Deferrable, Endpoint, Receives, Transmits};
+use crate::engine::op_table::{Done, OpKey};
+pub use crate::engine::work_table::WorkKey;
+use crate::engine::work_table::{Phase, Place, WorkTable};
+use crate::error::{OpenError, PostError, Rejected};
+use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::placed::{Part, Placed};
+use crate::transport::Transport;
+use crate::vocabulary::Errno;
+
+/// Work that waits for counters, for endpoints of one queue. The [module](self) says how it runs.
+///
+/// A counted handle: what waits is dropped with the last of its clones. It is a handle of its queue, too, and of the endpoints and
+/// counters of the work in it.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::deferred::{Deferred, DeferredEvent, Work};
+/// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let start = Counter::open(&domain, CounterAttr::default())?;
+/// let deferred = Deferred::open(&cq, 8)?;
+/// # bob.recv(Source::Any, vec![0; 5])?;
+/// let sent = deferred.post((&start, 1), &alice, Work::send(to_bob), b"hello".to_vec())?;
+/// assert!(deferred.poll()?.is_none(), "the work waits for its counter");
+/// start.add(1)?;
+/// loop {
+///     // `poll` reports the end of the work, and every other completion of the queue.
+///     if let Some(DeferredEvent::Done(key, done)) = deferred.poll()? {
+///         done.result()?;
+///         assert_eq!(key, sent);
+///         break;
+///     }
+/// }
+/// assert!(deferred.is_empty());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[doc(alias = "FI_QUEUE_WORK")]
+#[doc(alias = "fi_deferred_work")]
+pub struct Deferred<'m, T: Transport, B: Buffer, K = Connectionless<'m, T>>
+where
+    K: Transmits<T> + Receives<T>,
+{
+    body: Handle<'m, DeferredInner<'m, T, B, K>>,
+}
+
+type Places<'m, T, B, K> = Placed<Place<Counter<'m, T>, Task<'m, T, B, K>>>;
+
+/// What there is one of, however many handles there are.
+struct DeferredInner<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> {
+    /// Borrowed while no user code runs.
+    table: RefCell<WorkTable<Places<'m, T, B, K>>>,
+    /// In which place of the table the work is that was posted under a key of this index.
+    by_op: Placed<Cell<u32>>,
+    /// The place that is looked at next for work whose completion was taken from the queue itself.
+    look: Cell<u32>,
+    cq: Cq<'m, T, B>,
+}
+
+/// How far a piece of work is.
+pub(crate) enum WorkAt {
+    /// For its counter, or it is just being posted.
+    Waits,
+    /// It is this operation.
+    Started(OpKey),
+    /// It was not started, and that was not told yet.
+    Returned,
+    /// It is over, or is none of these.
+    Over,
+}
+
+/// What [`Deferred::poll`] reports.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::{PostError, Rejected};
+/// use loom_core::deferred::{Deferred, DeferredEvent, Work};
+/// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Errno};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let (deferred, counter) = (Deferred::open(&cq, 8)?, Counter::open(&domain, CounterAttr::default())?);
+/// let work = deferred.post((&counter, 1), &alice, Work::send(to_bob), b"hello".to_vec())?;
+/// deferred.cancel(work)?;
+/// match deferred.poll()? {
+///     Some(DeferredEvent::Returned(key, Rejected { buf, error })) => {
+///         assert!(key == work && buf == b"hello");
+///         assert_eq!(error, PostError::Errno(Errno::ECANCELED));
+///     }
+///     other => panic!("the work has started: {other:?}"),
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "it may hold a buffer"]
+#[non_exhaustive]
+pub enum DeferredEvent<'m, B> {
+    /// Work was posted, and its operation is over.
+    Done(WorkKey, Done<B>),
+    /// Work was not posted. It was refused, or was [cancelled](Deferred::cancel) or [flushed](Deferred::flush):
+    /// `PostError::Errno(ECANCELED)`.
+    Returned(WorkKey, Rejected<B>),
+    /// A counter was not changed. The provider refused, or the work was cancelled or flushed: `ECANCELED`.
+    NotCounted(WorkKey, Errno),
+    /// The queue reports something that was not deferred.
+    Other(Completion<'m, B>),
+}
+
+impl<'m, T, B, K> Deferred<'m, T, B, K>
+where
+    T: Transport,
+    B: Buffer,
+    K: Transmits<T> + Receives<T>,
+{
+    /// Opens one for endpoints of a queue, with room for `capacity` pieces of work: those that wait, and those that are under way.
+    ///
+    /// # Errors
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::Size`] if the capacity is zero, or does not fit into memory
+    pub fn open_in<A: Allocator + Send + 'm>(cq: &Cq<'m, T, B>, capacity: usize, alloc: A) -> Result<Self, OpenError> {
+        let (plan, places, by_op) = Self::plan::<A>(capacity, cq.capacity())?;
+        let block = Unfilled::new(plan, alloc)?;
+        // SAFETY: planned for this, and a field of the object in the block, which is dropped before that is given back.
+        let places = unsafe { Placed::new(&block, places, |number| Place::free(number, capacity)) };
+        // SAFETY: as above.
+        let by_op = unsafe { Placed::new(&block, by_op, |_| Cell::new(u32::MAX)) };
+        let table = RefCell::new(WorkTable::new(places));
+        let inner = DeferredInner { table, by_op, look: Cell::new(0), cq: cq.clone() };
+        Ok(Deferred { body: block.fill(inner) })
+    }
+
+    /// [`Deferred::open_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// As [`Deferred::open_in`].
+    #[cfg(feature = "std")]
+    pub fn open(cq: &Cq<'m, T, B>, capacity: usize) -> Result<Self, OpenError> {
+        Self::open_in(cq, capacity, allocator_api2::alloc::Global)
+    }
+
+    fn plan<A: Allocator>(capacity: usize, depth: usize) -> Result<(Plan, Part, Part), OpenError> {
+        if capacity == 0 || !u32::try_from(capacity).is_ok_and(|capacity| capacity < u32::MAX) {
+            return Err(OpenError::Size);
+        }
+        let mut plan = Plan::of::<DeferredInner<'m, T, B, K>, A>()?;
+        let places = Part::of::<Place<Counter<'m, T>, Task<'m, T, B, K>>>(&mut plan, capacity)?;
+        let by_op = Part::of::<Cell<u32>>(&mut plan, depth)?;
+        Ok((plan, places, by_op))
+    }
+
+    /// The memory that one takes from an allocator of type `A`, in one block, for a queue of this depth
+    /// ([`Cq::capacity`]).
+    ///
+    /// # Errors
+    /// As [`Deferred::open_in`].
+    pub fn layout<A: Allocator>(capacity: usize, depth: usize) -> Result<Layout, OpenError> {
+        Ok(Self::plan::<A>(capacity, depth)?.0.layout())
+    }
+
+    /// How many pieces of work there are: those that wait, are under way, or are still to be reported as returned.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.body.table.borrow().len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many there is room for.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.body.table.borrow().capacity()
+    }
+
+    /// The queue that the work completes into.
+    #[must_use]
+    pub fn cq(&self) -> &Cq<'m, T, B> {
+        &self.body.cq
+    }
+}
+
+impl<'m, T, B, K> Deferred<'m, T, B, K>
+where
+    T: Transport,
+    B: SourceBuffer + TargetBuffer,
+    K: Transmits<T> + Receives<T> + Deferrable + Clone,
+{
+    /// Posts an operation when a counter has reached a threshold: `(&counter, threshold)`. If it has already, the next poll posts it.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::deferred::{Deferred, DeferredEvent, Work};
+    /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let (deferred, ready) = (Deferred::open(&cq, 8)?, Counter::open(&domain, CounterAttr::default())?);
+    /// bob.recv(Source::Any, vec![0; 5])?;
+    /// // When two parts of the message are ready, it is sent.
+    /// let work = deferred.post((&ready, 2), &alice, Work::send(to_bob), b"hello".to_vec())?;
+    /// for _part in 0..2 {
+    ///     ready.add(1)?;
+    /// }
+    /// while !matches!(deferred.poll()?, Some(DeferredEvent::Done(key, _)) if key == work) {}
+    /// assert!(deferred.is_empty());
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The buffer comes back:
+    /// - [`PostError::Full`] if there is as much work as there is room for
+    /// - [`PostError::ForeignObject`] if the endpoint is of another queue, or a counter of another domain
+    ///
+    /// What else can be wrong with an operation is found when it is posted, and [returned](DeferredEvent::Returned).
+    pub fn post(
+        &self,
+        when: (&Counter<'m, T>, u64),
+        endpoint: &Endpoint<'m, T, B, K>,
+        work: Work<K::To, K::From>,
+        buf: B,
+    ) -> Result<WorkKey, Rejected<B>> {
+        self.defer(when, (endpoint, work, None), buf)
+    }
+
+    /// As [`post`](Self::post), and adds to another counter when the operation is over: one to those that succeeded, or if it failed
+    /// or was refused, to those that failed. Work that is cancelled while it waits is not counted.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::deferred::{Deferred, Work};
+    /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let counter = || Counter::open(&domain, CounterAttr::default());
+    /// let (start, sent) = (counter()?, counter()?);
+    /// # let deferred = Deferred::open(&cq, 8)?;
+    /// # let got = [bob.recv(Source::Any, vec![0; 5])?, bob.recv(Source::Any, vec![0; 5])?];
+    /// // The second send starts when the first one has completed.
+    /// deferred.post_then((&start, 1), &alice, Work::send(to_bob), &sent, b"first".to_vec())?;
+    /// deferred.post((&sent, 1), &alice, Work::send(to_bob), b"later".to_vec())?;
+    /// start.add(1)?;
+    /// while !deferred.is_empty() {
+    ///     let _event = deferred.poll()?;
+    /// }
+    /// assert_eq!(sent.read(), 1);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`post`](Self::post).
+    #[doc(alias = "completion_cntr")]
+    pub fn post_then(
+        &self,
+        when: (&Counter<'m, T>, u64),
+        endpoint: &Endpoint<'m, T, B, K>,
+        work: Work<K::To, K::From>,
+        then: &Counter<'m, T>,
+        buf: B,
+    ) -> Result<WorkKey, Rejected<B>> {
+        self.defer(when, (endpoint, work, Some(then)), buf)
+    }
+
+    #[expect(clippy::type_complexity, reason = "of one private function")]
+    fn defer(
+        &self,
+        when: (&Counter<'m, T>, u64),
+        (endpoint, work, then): (&Endpoint<'m, T, B, K>, Work<K::To, K::From>, Option<&Counter<'m, T>>),
+        buf: B,
+    ) -> Result<WorkKey, Rejected<B>> {
+        let counters = core::iter::once(when.0).chain(then);
+        if endpoint.cq() != self.cq() || !self.are_of_domain(counters) {
+            return Err(Rejected { buf, error: PostError::ForeignObject });
+        }
+        let mut table = self.body.table.borrow_mut();
+        let Some(vacant) = table.vacant() else { return Err(Rejected { buf, error: PostError::Full }) };
+        let job = Job::Post { endpoint: endpoint.clone(), work, then: then.cloned(), op: None };
+        let task = Task { job, buf: Some(buf), refused: None };
+        let key = vacant.add((when.0.clone(), when.1), |a, b| a == b, task);
+        drop(table);
+        self.wants_driver();
+        Ok(key)
+    }
+
+    fn are_of_domain<'c>(&self, counters: impl IntoIterator<Item = &'c Counter<'m, T>>) -> bool
+    where
+        'm: 'c,
+        T: 'c,
+    {
+        counters.into_iter().all(|counter| counter.is_of(self.cq().domain()))
+    }
+
+    /// Adds `value` to a counter when another has reached a threshold.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::deferred::Deferred;
+    /// use loom_core::soft::Soft;
+    /// use loom_core::{Counter, CounterAttr, Cq, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
+    /// let counter = || Counter::open(&domain, CounterAttr::default());
+    /// let (parts, wholes) = (counter()?, counter()?);
+    /// let deferred = Deferred::<Soft<'_>, Vec<u8>>::open(&cq, 8)?;
+    /// // When `parts` has reached 8, one is added to `wholes`.
+    /// deferred.add((&parts, 8), &wholes, 1)?;
+    /// parts.add(7)?;
+    /// deferred.progress()?;
+    /// assert_eq!(wholes.read(), 0);
+    /// parts.add(1)?;
+    /// deferred.progress()?;
+    /// assert_eq!(wholes.read(), 1);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`post`](Self::post).
+    #[doc(alias = "FI_OP_CNTR_ADD")]
+    pub fn add(&self, when: (&Counter<'m, T>, u64), to: &Counter<'m, T>, value: u64) -> Result<WorkKey, PostError> {
+        self.count(when, to, |counter| Job::Add { counter, value })
+    }
+
+    /// Sets a counter to `value` when another has reached a threshold.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::deferred::Deferred;
+    /// use loom_core::soft::Soft;
+    /// use loom_core::{Counter, CounterAttr, Cq, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
+    /// let counter = || Counter::open(&domain, CounterAttr::default());
+    /// let (rounds, parts) = (counter()?, counter()?);
+    /// let deferred = Deferred::<Soft<'_>, Vec<u8>>::open(&cq, 8)?;
+    /// // When a round is over, its parts are counted from zero again.
+    /// deferred.set((&rounds, 1), &parts, 0)?;
+    /// parts.add(8)?;
+    /// rounds.add(1)?;
+    /// deferred.progress()?;
+    /// assert_eq!(parts.read(), 0);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`post`](Self::post).
+    #[doc(alias = "FI_OP_CNTR_SET")]
+    pub fn set(&self, when: (&Counter<'m, T>, u64), of: &Counter<'m, T>, value: u64) -> Result<WorkKey, PostError> {
+        self.count(when, of, |counter| Job::Set { counter, value })
+    }
+
+    fn count(
+        &self,
+        when: (&Counter<'m, T>, u64),
+        of: &Counter<'m, T>,
+        job: impl FnOnce(Counter<'m, T>) -> Job<'m, T, B, K>,
+    ) -> Result<WorkKey, PostError> {
+        if !self.are_of_domain([when.0, of]) {
+            return Err(PostError::ForeignObject);
+        }
+        let mut table = self.body.table.borrow_mut();
+        let vacant = table.vacant().ok_or(PostError::Full)?;
+        let task = Task { job: job(of.clone()), buf: None, refused: None };
+        let key = vacant.add((when.0.clone(), when.1), |a, b| a == b, task);
+        drop(table);
+        self.wants_driver();
+        Ok(key)
+    }
+
+    /// Asks for work to end early. Work that waits is [returned](DeferredEvent::Returned) by the next poll. An operation that has started is
+    /// [cancelled](Endpoint::cancel) like any other: its completion still comes.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::error::PostError;
+    /// use loom_core::deferred::{Deferred, DeferredEvent, Work};
+    /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Errno};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let counter = Counter::open(&domain, CounterAttr::default())?;
+    /// # let deferred = Deferred::open(&cq, 8)?;
+    /// let work = deferred.post((&counter, 1), &alice, Work::send(to_bob), b"hello".to_vec())?;
+    /// deferred.cancel(work)?;
+    /// let Some(DeferredEvent::Returned(key, rejected)) = deferred.poll()? else { panic!("another event") };
+    /// assert_eq!((key, rejected.error), (work, PostError::Errno(Errno::ECANCELED)));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `ENOENT` if the work is over or was returned already, `EBUSY` if it is just being posted (by the caller's caller, out of which a
+    /// buffer calls), or what the provider says.
+    #[doc(alias = "FI_CANCEL_WORK")]
+    pub fn cancel(&self, key: WorkKey) -> Result<(), Errno> {
+        let mut table = self.body.table.borrow_mut();
+        match table.cancel(key, Task::cancelled) {
+            Ok(counter) => {
+                // The last handle of it, maybe: user code runs.
+                drop(table);
+                drop(counter);
+                self.wants_driver();
+                Ok(())
+            }
+            Err(Some(Phase::Started)) => {
+                let job = table.value(key).map(|task| &task.job);
+                let Some(Job::Post { endpoint, op: Some(op), .. }) = job else { return Err(Errno::ENOENT) };
+                let (endpoint, op) = (endpoint.clone(), *op);
+                // Who drives the queue is woken: user code runs.
+                drop(table);
+                endpoint.cancel(op)
+            }
+            Err(Some(Phase::TakenOut)) => Err(Errno::EBUSY),
+            Err(_) => Err(Errno::ENOENT),
+        }
+    }
+
+    /// Cancels all work that waits: for one counter, or for any. Says how many pieces these are; polls return them. What has started goes
+    /// on.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::error::PostError;
+    /// use loom_core::deferred::{Deferred, DeferredEvent, Work};
+    /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Errno};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let counter = Counter::open(&domain, CounterAttr::default())?;
+    /// # let deferred = Deferred::open(&cq, 8)?;
+    /// for threshold in 1..=3 {
+    ///     deferred.post((&counter, threshold), &alice, Work::send(to_bob), b"hello".to_vec())?;
+    /// }
+    /// assert_eq!(deferred.flush(Some(&counter)), 3);
+    /// // Each poll gives a buffer back.
+    /// for _ in 0..3 {
+    ///     let Some(DeferredEvent::Returned(_, rejected)) = deferred.poll()? else { panic!("work that was flushed") };
+    ///     assert_eq!((rejected.error, &rejected.buf[..]), (PostError::Errno(Errno::ECANCELED), &b"hello"[..]));
+    /// }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    #[doc(alias = "FI_FLUSH_WORK")]
+    pub fn flush(&self, counter: Option<&Counter<'m, T>>) -> usize {
+        let is_meant = |known: &Counter<'m, T>| counter.is_none_or(|counter| counter == known);
+        let mut count = 0;
+        loop {
+            let flushed = self.body.table.borrow_mut().flush(is_meant, Task::cancelled);
+            let Some((_, last)) = flushed else {
+                self.wants_driver();
+                return count;
+            };
+            count += 1;
+            drop(last);
+        }
+    }
+
+    /// Starts the work that is due, and returns what comes next: work that was not started, or the next completion of the
+    /// [queue](Cq::poll). `None` if there is none for now. Drives progress.
+    ///
+    /// A program that has deferred work polls here and not the queue. Otherwise no work starts, and work whose completion was taken from the
+    /// queue itself counts as over, and as a success, only some polls later.
+    ///
+    /// # Errors
+    /// As [`Cq::poll`]: under a driver, [`CqError::Driven`] where no work is there that was not started.
+    pub fn poll(&self) -> Result<Option<DeferredEvent<'m, B>>, CqError> {
+        self.run();
+        if let Some(returned) = self.take_returned() {
+            return Ok(Some(returned));
+        }
+        let Some(completion) = self.cq().poll()? else { return Ok(None) };
+        Ok(Some(match completion {
+            Completion::Op(done) => match self.ended(done.key(), done.result().is_ok()) {
+                Some(key) => DeferredEvent::Done(key, done),
+                None => DeferredEvent::Other(Completion::Op(done)),
+            },
+            other => DeferredEvent::Other(other),
+        }))
+    }
+
+    /// There is something to do for who drives the queue.
+    fn wants_driver(&self) {
+        self.cq().body.wants_driver();
+    }
+
+    /// Cancels work that waits; `false` if it does not.
+    pub(crate) fn cancel_waiting(&self, work: WorkKey) -> bool {
+        self.waits(work) && self.cancel(work).is_ok()
+    }
+
+    /// Whether work waits for counters, or to be tried again.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.body.table.borrow().lists() > 0
+    }
+
+    /// No future waits for work that has started, or is just being posted: its operation is for the driver when it is over
+    /// ([`look_at_ended`](Self::look_at_ended)).
+    pub(crate) fn abandon(&self, work: WorkKey) {
+        self.body.table.borrow_mut().set_abandoned(work, true);
+    }
+
+    /// A future waits for work, maybe after another one was dropped.
+    pub(crate) fn is_waited_for(&self, work: WorkKey) {
+        self.body.table.borrow_mut().set_abandoned(work, false);
+    }
+
+    /// Takes work that was not started after all when no future waited for it any more.
+    pub(crate) fn take_returned_abandoned(&self) -> Option<DeferredEvent<'m, B>> {
+        let work = self.body.table.borrow_mut().abandoned_returned()?;
+        self.take_returned_of(work)
+    }
+
+    /// [`run`](Self::run), for a driver.
+    pub(crate) fn start_due(&self) -> bool {
+        self.run()
+    }
+
+    /// An operation is over, which may be that of work.
+    pub(crate) fn note_end(&self, op: OpKey, succeeded: bool) -> Option<WorkKey> {
+        self.ended(op, succeeded)
+    }
+
+    /// How far a piece of work is.
+    pub(crate) fn at(&self, work: WorkKey) -> WorkAt {
+        let table = self.body.table.borrow();
+        match table.phase(work) {
+            Some(Phase::Waiting | Phase::TakenOut) => WorkAt::Waits,
+            Some(Phase::Returned) => WorkAt::Returned,
+            Some(Phase::Started) => match table.value(work).map(|task| &task.job) {
+                Some(Job::Post { op: Some(op), .. }) => WorkAt::Started(*op),
+                _ => WorkAt::Over,
+            },
+            None => WorkAt::Over,
+        }
+    }
+
+    /// Whether a piece of work waits for its counter.
+    pub(crate) fn waits(&self, work: WorkKey) -> bool {
+        matches!(self.at(work), WorkAt::Waits)
+    }
+
+    /// Takes this work, if it was not started.
+    pub(crate) fn take_returned_of(&self, work: WorkKey) -> Option<DeferredEvent<'m, B>> {
+        let task = self.body.table.borrow_mut().take_returned_of(work)?;
+        Some(Self::returned(work, task))
+    }
+
+    /// Starts the work that is due, drives progress, and keeps what completes for [`poll`](Self::poll), as [`Cq::progress`]. Says whether
+    /// anything happened.
+    ///
+    /// # Errors
+    /// As [`Cq::progress`].
+    pub fn progress(&self) -> Result<bool, CqError> {
+        Ok(self.run() | self.cq().progress()?)
+    }
+}
+
+// SAFETY: a place begins with its head.
+unsafe impl<T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> Object for DeferredInner<'_, T, B, K> {
+    const ONE_THREAD: bool = true;
+
+    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
+        head.cast()
+    }
+
+    unsafe fn end(_: NonNull<Self>, _: bool) -> Ended {
+        // Nothing is open but what fields drop.
+        Ended::Free
+    }
+}
+
+impl<T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> Clone for Deferred<'_, T, B, K> {
+    fn clone(&self) -> Self {
+        Deferred { body: self.body.clone() }
+    }
+}
+
+impl<T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> fmt::Debug for Deferred<'_, T, B, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deferred").field("len", &self.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,196 @@
+//! [`Work`]: what can be deferred.
+
+use crate::atomic::{AnyOperation, Operation};
+use crate::buffer::{SourceBuffer, TargetBuffer};
+use crate::endpoint::{Deferrable, Endpoint, Receives, Transmits};
+use crate::engine::op_table::OpKey;
+use crate::error::Rejected;
+use crate::granted::Granted;
+use crate::options::{RecvOptions, SendOptions};
+use crate::remote_region::RemoteRegion;
+use crate::transport::Transport;
+use crate::vocabulary::{ImmediateData, Tag, TagMatch};
+
+/// An operation that is posted later.
+///
+/// It says what the operation is posted with besides its buffer: the arguments of the endpoint's methods of the same names. `To` and
+/// `From` are what stands for the other side ([`Transmits::To`], [`Receives::From`]).
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::deferred::{Deferred, DeferredEvent, Work};
+/// use loom_core::{Access, Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Mr, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// # let received = Counter::open(&domain, CounterAttr::default())?;
+/// # let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
+/// # let alice = cq.endpoint(&av)?;
+/// # let (to_alice, to_bob) = (av.insert(&alice.address()?)?, av.insert(&bob.address()?)?);
+/// # let region = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE)?;
+/// # let deferred = Deferred::open(&cq, 8)?;
+/// // When bob has received the message, he writes to alice's memory.
+/// let write = Work::Write { peer: to_alice, region: region.remote(), offset: 0, data: None };
+/// let written = deferred.post((&received, 1), &bob, write, vec![7; 8])?;
+/// bob.recv(Source::Any, vec![0; 5])?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// loop {
+///     if let Some(DeferredEvent::Done(key, done)) = deferred.poll()? {
+///         done.result()?;
+///         assert_eq!(key, written);
+///         break;
+///     }
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[doc(alias = "fi_trigger_op")]
+#[non_exhaustive]
+pub enum Work<To, From> {
+    /// [`Endpoint::send_with`].
+    #[doc(alias = "FI_OP_SEND")]
+    Send {
+        /// The receiver.
+        to: To,
+        /// What else is asked of it.
+        options: SendOptions,
+    },
+    /// [`Endpoint::tagged_send_with`].
+    #[doc(alias = "FI_OP_TSEND")]
+    TaggedSend {
+        /// The receiver.
+        to: To,
+        /// The message's tag.
+        tag: Tag,
+        /// What else is asked of it.
+        options: SendOptions,
+    },
+    /// [`Endpoint::recv_with`].
+    #[doc(alias = "FI_OP_RECV")]
+    Recv {
+        /// Whose messages it takes.
+        from: From,
+    },
+    /// [`Endpoint::tagged_recv_with`].
+    #[doc(alias = "FI_OP_TRECV")]
+    TaggedRecv {
+        /// Whose messages it takes.
+        from: From,
+        /// The tags that it takes.
+        tag: TagMatch,
+    },
+    /// [`Endpoint::read`].
+    #[doc(alias = "FI_OP_READ")]
+    Read {
+        /// Whose memory it reads.
+        peer: To,
+        /// The memory.
+        region: RemoteRegion,
+        /// Where in there, in bytes.
+        offset: u64,
+    },
+    /// [`Endpoint::write`], or [`Endpoint::write_data`].
+    #[doc(alias = "FI_OP_WRITE")]
+    Write {
+        /// Whose memory it changes.
+        peer: To,
+        /// The memory.
+        region: RemoteRegion,
+        /// Where in there, in bytes.
+        offset: u64,
+        /// Immediate data.
+        data: Option<ImmediateData>,
+    },
+    /// [`Endpoint::atomic`], [`Endpoint::fetch_atomic`], [`Endpoint::atomic_read`] or [`Endpoint::compare_atomic`].
+    #[doc(alias = "FI_OP_ATOMIC")]
+    #[doc(alias = "FI_OP_FETCH_ATOMIC")]
+    #[doc(alias = "FI_OP_COMPARE_ATOMIC")]
+    Atomic {
+        /// Whose memory it changes.
+        peer: To,
+        /// The memory.
+        region: RemoteRegion,
+        /// Where in there, in bytes.
+        offset: u64,
+        /// The operation, as the domain has granted it.
+        op: AnyAtomic,
+    },
+}
+
+/// An atomic operation of any kind that a domain has granted: `Granted` turns into it.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::atomic::{CompareOp, FetchOp};
+/// use loom_core::deferred::AnyAtomic;
+/// use loom_core::{Caps, Domain, Hints};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+/// # let domain = Domain::open(&network.query(&hints)?)?;
+/// // `Work::Atomic` takes operations of any kind, on any type.
+/// let ops: [AnyAtomic; 2] = [
+///     domain.query_atomic(FetchOp::<u64>::SUM)?.into(),
+///     domain.query_atomic(CompareOp::<u32>::CSWAP)?.into(),
+/// ];
+/// assert_ne!(ops[0], ops[1]);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnyAtomic(Granted<AnyOperation>);
+
+impl<O: Operation> From<Granted<O>> for AnyAtomic {
+    fn from(granted: Granted<O>) -> Self {
+        AnyAtomic(granted.erased())
+    }
+}
+
+impl<To, From> Work<To, From> {
+    /// A send that the endpoint does as by default.
+    pub fn send(to: impl Into<To>) -> Self {
+        Work::Send { to: to.into(), options: SendOptions::new() }
+    }
+
+    /// A tagged send that the endpoint does as by default.
+    pub fn tagged_send(to: impl Into<To>, tag: Tag) -> Self {
+        Work::TaggedSend { to: to.into(), tag, options: SendOptions::new() }
+    }
+
+    /// A receive.
+    pub fn recv(from: impl Into<From>) -> Self {
+        Work::Recv { from: from.into() }
+    }
+
+    /// A tagged receive.
+    pub fn tagged_recv(from: impl Into<From>, tag: impl Into<TagMatch>) -> Self {
+        Work::TaggedRecv { from: from.into(), tag: tag.into() }
+    }
+
+    /// Posts it now.
+    pub(super) fn post<T, B, K>(&self, endpoint: &Endpoint<'_, T, B, K>, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        T: Transport,
+        B: SourceBuffer + TargetBuffer,
+        K: Transmits<T, To = To> + Receives<T, From = From> + Deferrable,
+        To: Copy,
+        From: Copy,
+    {
+        match *self {
+            Work::Send { to, options } => endpoint.send_with(to, options, buf),
+            Work::TaggedSend { to, tag, options } => endpoint.tagged_send_with(to, tag, options, buf),
+            Work::Recv { from } => endpoint.recv_with(from, RecvOptions::new(), buf),
+            Work::TaggedRecv { from, tag } => endpoint.tagged_recv_with(from, tag, RecvOptions::new(), buf),
+            Work::Read { peer, region, offset } => endpoint.read(peer, &region, offset, buf),
+            Work::Write { peer, region, offset, data: None } => endpoint.write(peer, &region, offset, buf),
+            Work::Write { peer, region, offset, data: Some(data) } => {
+                endpoint.write_data(peer, &region, offset, data, buf)
+            }
+            Work::Atomic { peer, region, offset, op } => endpoint.post_atomic(peer, (&region, offset), op.0, buf),
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! [`AwaitedArrivals`]: immediate data that is counted, and awaited.
+
+use core::cell::Cell;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+
+use allocator_api2::alloc::Allocator;
+#[cfg(feature = "std")]
+use allocator_api2::alloc::Global;
+
+use super::wait_list::{for_each, store};
+use crate::engine::arrivals::{ArrivalKey, Arrivals, ArrivalsError};
+use crate::error::OpenError;
+use crate::storage::Array;
+
+/// Counts arrivals of immediate data ([`Arrivals`]), and wakes those who wait for a number of them.
+///
+/// Any number of futures can wait for one value, each for a total of its own. What comes before anybody waits is not lost.
+///
+/// A task takes the [events](super::CqDriver::next_event) of a queue and counts them; others wait:
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::driver::{AwaitedArrivals, CqDriver, Drive, Unclaimed};
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Access, Av, Completion, Cq, Domain, ImmediateData, Mr};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.info())?;
+/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
+/// let to_bob = av.insert(&bob.address()?)?;
+/// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+///
+/// // For values below 8, and for 4 who wait at the same time.
+/// let arrivals = AwaitedArrivals::open(8, 4)?;
+/// let writes = async {
+///     for part in 0..2 {
+///         let (at, data) = (32 * part, ImmediateData(3));
+///         driver.run(vec![7; 32], |buf| alice.write_data(to_bob, &region.remote(), at, data, buf)).await?.result()?;
+///     }
+///     Ok::<_, loom_core::Error>(())
+/// };
+/// // In a server this one has no end.
+/// let counts = async {
+///     for _ in 0..2 {
+///         if let Completion::Remote(event) = driver.next_event().await? {
+///             arrivals.count(event.data().map_or(u64::MAX, |data| data.0))?;
+///         }
+///     }
+///     Ok::<_, loom_core::Error>(())
+/// };
+/// // Both parts of the third transfer.
+/// let waits = arrivals.reached(3, 2);
+/// # use core::{pin::pin, task::{Context, Poll, Waker}};
+/// # let mut all = pin!(async { (writes.await, counts.await, waits.await) });
+/// # let (written, counted, total) = loop {
+/// #     if let Poll::Ready(all) = all.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+/// #         break all;
+/// #     }
+/// #     driver.turn(8);
+/// # };
+/// # written?;
+/// # counted?;
+/// assert_eq!(total, Ok(2));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+pub struct AwaitedArrivals<A: Allocator> {
+    arrivals: Arrivals<A>,
+    /// Of those who wait, by the numbers of their places.
+    wakers: Array<Cell<Option<Waker>>, A>,
+}
+
+#[cfg(feature = "std")]
+impl AwaitedArrivals<Global> {
+    /// [`open_in`](Self::open_in), with memory of the global allocator.
+    ///
+    /// # Errors
+    /// As [`open_in`](Self::open_in).
+    pub fn open(values: usize, waiters: usize) -> Result<Self, OpenError> {
+        Self::open_in(values, waiters, Global)
+    }
+}
+
+impl<A: Allocator> AwaitedArrivals<A> {
+    /// Opens a table of the values below `values`, for as many who wait at the same time as `waiters`: [`Arrivals::open_in`], and 16 bytes for each
+    /// who waits in a third block.
+    ///
+    /// # Errors
+    /// As [`Arrivals::open_in`].
+    pub fn open_in(values: usize, waiters: usize, alloc: A) -> Result<Self, OpenError>
+    where
+        A: Clone,
+    {
+        let arrivals = Arrivals::open_in(values, waiters, alloc.clone())?;
+        Ok(AwaitedArrivals { arrivals, wakers: Array::new_in(waiters, alloc, |_| Cell::new(None))? })
+    }
+
+    /// Counts an arrival, and wakes those for whom enough has come.
+    ///
+    /// # Errors
+    /// [`ArrivalsError::NoSuchValue`]: it is counted nowhere.
+    pub fn count(&self, value: u64) -> Result<(), ArrivalsError> {
+        self.arrivals.count(value)?;
+        for_each(core::iter::from_fn(|| self.arrivals.poll()), |arrived| {
+            if let Some(waker) = self.waker(arrived.key).and_then(Cell::take) {
+                waker.wake();
+            }
+        });
+        Ok(())
+    }
+
+    /// How often a value has come.
+    ///
+    /// # Errors
+    /// [`ArrivalsError::NoSuchValue`]
+    pub fn total(&self, value: u64) -> Result<u64, ArrivalsError> {
+        self.arrivals.total(value)
+    }
+
+    /// Waits until a value has come `threshold` times in all, counted from when the table was opened. Says how often it has.
+    ///
+    /// # Errors
+    /// [`ArrivalsError::NoSuchValue`], [`ArrivalsError::Full`] if as many wait as there is room for
+    pub const fn reached(&self, value: u64, threshold: u64) -> ReachedArrivals<'_, A> {
+        ReachedArrivals { table: self, value, threshold, key: None }
+    }
+
+    fn waker(&self, key: ArrivalKey) -> Option<&Cell<Option<Waker>>> {
+        self.wakers.get(key.index() as usize)
+    }
+}
+
+/// Waits for arrivals: [`AwaitedArrivals::reached`]. Nothing is lost if it is dropped.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::pin::pin;
+/// use core::task::{Context, Poll, Waker};
+///
+/// use loom_core::driver::AwaitedArrivals;
+///
+/// # fn main() -> Result<(), Box<dyn core::error::Error>> {
+/// let arrivals = AwaitedArrivals::open(8, 4)?;
+/// let mut cx = Context::from_waker(Waker::noop());
+/// let mut reached = pin!(arrivals.reached(3, 2));
+/// for counted in 1..=2 {
+///     assert!(reached.as_mut().poll(&mut cx).is_pending());
+///     arrivals.count(3)?;
+///     assert_eq!(arrivals.total(3), Ok(counted));
+/// }
+/// assert_eq!(reached.as_mut().poll(&mut cx), Poll::Ready(Ok(2)));
+/// # Ok(())
+/// # }
+/// # }
+/// ```
+#[must_use = "futures do nothing unless they are polled"]
+pub struct ReachedArrivals<'a, A: Allocator> {
+    table: &'a AwaitedArrivals<A>,
+    value: u64,
+    threshold: u64,
+    key: Option<ArrivalKey>,
+}
+
+impl<A: Allocator> ReachedArrivals<'_, A> {
+    /// Waits no more.
+    fn leave(&mut self) {
+        if let Some(key) = self.key.take()
+            && self.table.arrivals.give_up(key).is_ok()
+        {
+            // Else the place is somebody else's by now.
+            drop(self.table.waker(key).and_then(Cell::take));
+        }
+    }
+}
+
+impl<A: Allocator> Future for ReachedArrivals<'_, A> {
+    type Output = Result<u64, ArrivalsError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // A second time when it is registered: that runs user code, which may count.
+        for is_registered in [false, true] {
+            let total = self.table.total(self.value)?;
+            if total >= self.threshold {
+                self.leave();
+                return Poll::Ready(Ok(total));
+            }
+            if !is_registered {
+                let key = match self.key {
+                    Some(key) => key,
+                    None => self.table.arrivals.wait_for(self.value, self.threshold)?,
+                };
+                self.key = Some(key);
+                if let Some(place) = self.table.waker(key) {
+                    store(place, cx.waker());
+                }
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl<A: Allocator> Drop for ReachedArrivals<'_, A> {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl<A: Allocator> fmt::Debug for AwaitedArrivals<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AwaitedArrivals").field("waiters", &self.wakers.len()).finish_non_exhaustive()
+    }
+}
+
+impl<A: Allocator> fmt::Debug for ReachedArrivals<'_, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ReachedArrivals { value, threshold, .. } = self;
+        f.debug_struct("ReachedArrivals").field("value", value).field("threshold", threshold).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,258 @@
+//! [`CounterDriver`]: reads a counter and wakes those who wait for it.
+
+#![allow(unsafe_code, reason = "projects pins")]
+
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::ptr::NonNull;
+use core::task::{Context, Poll, Waker};
+
+use allocator_api2::alloc::Allocator;
+
+use super::Drive;
+use super::wait_list::{WaitList, Waiter, store};
+use crate::counter::{Counter, CounterError};
+use crate::error::OpenError;
+use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::transport::Transport;
+
+/// Reads a counter, as long as somebody waits for it, and wakes those whose threshold it has reached.
+///
+/// The operations that it counts make progress where their queue is driven, too: the executor drives `(queue, counter)` as one.
+///
+/// A counted handle; futures have it, too.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::driver::{CounterDriver, CqDriver, Drive, Unclaimed};
+/// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let received = Counter::open(&domain, CounterAttr::default())?;
+/// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
+/// # let alice = cq.endpoint(&av)?;
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let counter = CounterDriver::open(&received)?;
+/// let task = async {
+///     for _ in 0..3 {
+///         driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+///         driver.retry(|| alice.inject(to_bob, b"hello")).await?;
+///     }
+///     // The task waits once for three receives.
+///     assert_eq!(counter.reached(3).await?, 3);
+///     Ok::<_, loom_core::Error>(())
+/// };
+/// // An executor polls the task, and drives the two as one.
+/// let drivers = (&driver, &counter);
+/// # use core::task::{Context, Poll, Waker};
+/// # let mut task = core::pin::pin!(task);
+/// # loop {
+/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+/// #         break ended?;
+/// #     }
+/// #     drivers.turn(16);
+/// # }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+pub struct CounterDriver<'m, T: Transport> {
+    body: Handle<'m, CounterDriverInner<'m, T>>,
+}
+
+struct CounterDriverInner<'m, T: Transport> {
+    counter: Counter<'m, T>,
+    waiting: WaitList,
+    /// What it was when it was read last; nothing, if somebody has begun to wait since.
+    last: Cell<Option<(u64, u64)>>,
+    idle: Cell<Option<Waker>>,
+}
+
+impl<'m, T: Transport> CounterDriver<'m, T> {
+    /// Opens the driver of a counter, with memory of `alloc`.
+    ///
+    /// # Errors
+    /// [`OpenError::OutOfMemory`] if the allocator has no room.
+    pub fn open_in<A: Allocator + Send + 'm>(counter: &Counter<'m, T>, alloc: A) -> Result<Self, OpenError> {
+        let block = Unfilled::new(Plan::of::<CounterDriverInner<'m, T>, A>()?, alloc)?;
+        let last = Cell::new(None);
+        let inner =
+            CounterDriverInner { counter: counter.clone(), waiting: WaitList::new(), last, idle: Cell::new(None) };
+        Ok(CounterDriver { body: block.fill(inner) })
+    }
+
+    /// [`CounterDriver::open_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// As [`CounterDriver::open_in`].
+    #[cfg(feature = "std")]
+    pub fn open(counter: &Counter<'m, T>) -> Result<Self, OpenError> {
+        Self::open_in(counter, allocator_api2::alloc::Global)
+    }
+
+    /// The memory that a driver takes from an allocator of type `A`, in one block.
+    ///
+    /// # Errors
+    /// [`OpenError::Size`] if it is more than an address space holds.
+    pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
+        Ok(Plan::of::<CounterDriverInner<'m, T>, A>()?.layout())
+    }
+
+    /// The counter that it reads.
+    #[must_use]
+    pub fn counter(&self) -> &Counter<'m, T> {
+        &self.body.counter
+    }
+
+    pub(super) fn will_be_told(&self, waker: &Waker) {
+        store(&self.body.idle, waker);
+    }
+
+    /// Waits until the counter has reached `threshold`: until that number of operations has succeeded. Says how many have.
+    ///
+    /// # Errors
+    /// [`CounterError::OperationFailed`] if an operation that it counts fails after the first poll. Those that failed before, which
+    /// [`Counter::read_error`] counts, do not end the future.
+    #[doc(alias = "fi_cntr_wait")]
+    pub fn reached(&self, threshold: u64) -> Reached<'m, T> {
+        Reached { driver: self.clone(), waiter: Waiter::new(), threshold, errors: None }
+    }
+}
+
+impl<T: Transport> Drive for CounterDriver<'_, T> {
+    fn turn(&self, _: usize) -> usize {
+        let inner = &*self.body;
+        if inner.waiting.is_empty() {
+            return 0;
+        }
+        let now = (inner.counter.read(), inner.counter.read_error());
+        let before = inner.last.replace(Some(now));
+        if before == Some(now) {
+            return 0;
+        }
+        if before.is_some_and(|before| before.1 == now.1) {
+            inner.waiting.tell_where(|threshold| threshold <= now.0);
+        } else {
+            inner.waiting.tell_all();
+        }
+        1
+    }
+}
+
+/// Waits for a counter's threshold: [`CounterDriver::reached`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::pin::pin;
+/// use core::task::{Context, Poll, Waker};
+///
+/// use loom_core::counter::CounterError;
+/// use loom_core::driver::{CounterDriver, CqDriver, Drive, Unclaimed};
+/// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let received = Counter::open(&domain, CounterAttr::default())?;
+/// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let counter = CounterDriver::open(&received)?;
+/// let mut cx = Context::from_waker(Waker::noop());
+/// let receive = bob.recv(Source::Any, vec![0; 5])?;
+/// let mut reached = pin!(counter.reached(1));
+/// assert!(reached.as_mut().poll(&mut cx).is_pending());
+/// // The receive fails, and so does the future, which would wait for ever.
+/// bob.cancel(receive)?;
+/// let ended = loop {
+///     (&driver, &counter).turn(16);
+///     if let Poll::Ready(ended) = reached.as_mut().poll(&mut cx) {
+///         break ended;
+///     }
+/// };
+/// assert_eq!(ended, Err(CounterError::OperationFailed));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Reached<'m, T: Transport> {
+    driver: CounterDriver<'m, T>,
+    waiter: Waiter,
+    threshold: u64,
+    /// How many operations had failed when it was polled first.
+    errors: Option<u64>,
+}
+
+impl<T: Transport> Future for Reached<'_, T> {
+    type Output = Result<u64, CounterError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: the waiter is not moved; nothing else is pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: a field of what is pinned.
+        let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
+        let inner = &*this.driver.body;
+        // A second time when it is registered: that runs user code, by which the counter may change.
+        for is_registered in [false, true] {
+            let now = (inner.counter.read(), inner.counter.read_error());
+            if now.0 >= this.threshold {
+                waiter.leave();
+                return Poll::Ready(Ok(now.0));
+            }
+            if now.1 != *this.errors.get_or_insert(now.1) {
+                waiter.leave();
+                return Poll::Ready(Err(CounterError::OperationFailed));
+            }
+            if !is_registered {
+                let is_new = !waiter.is_in_a_list();
+                // SAFETY: the list lies in the driver's block, which is there as long as the handle in this future.
+                unsafe { waiter.wait_in(&inner.waiting, this.threshold, cx.waker()) };
+                if is_new {
+                    inner.last.set(None);
+                    if let Some(waker) = inner.idle.take() {
+                        waker.wake();
+                    }
+                }
+            }
+        }
+        Poll::Pending
+    }
+}
+
+// SAFETY: a place begins with its head.
+unsafe impl<T: Transport> Object for CounterDriverInner<'_, T> {
+    const ONE_THREAD: bool = true;
+
+    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
+        head.cast()
+    }
+
+    unsafe fn end(_: NonNull<Self>, _: bool) -> Ended {
+        // Nothing is open but what fields drop.
+        Ended::Free
+    }
+}
+
+impl<T: Transport> Clone for CounterDriver<'_, T> {
+    fn clone(&self) -> Self {
+        CounterDriver { body: self.body.clone() }
+    }
+}
+
+impl<T: Transport> fmt::Debug for CounterDriver<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CounterDriver").field("waiting", &self.body.waiting).finish_non_exhaustive()
+    }
+}
+
+impl<T: Transport> fmt::Debug for Reached<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reached").field("threshold", &self.threshold).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,605 @@
+//! [`EqDriver`]: polls an event queue and wakes those whose connections it tells of.
+
+#![allow(unsafe_code, reason = "lays events out in the block of the driver, and projects pins")]
+
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::ptr::NonNull;
+use core::task::{Context, Poll, Waker};
+
+use allocator_api2::alloc::Allocator;
+
+use super::Drive;
+use super::wait_list::{WaitList, Waiter, for_each, store};
+use crate::buffer::Buffer;
+use crate::endpoint::{
+    Connecting, Established, Idle, Joined, MsgEndpoint, MulticastEndpoint, MulticastGroup, Requested,
+};
+use crate::eq::{CmError, EndpointId, Eq, EqError, EqEvent, Failure, Moment};
+use crate::error::OpenError;
+use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::placed::{Part, Placed};
+use crate::transport::connected::Fid;
+use crate::transport::{Connected, Multicast};
+use crate::vocabulary::{CmData, EndpointAddr, Errno};
+
+/// Polls an event queue, and wakes those whose connections it tells of.
+///
+/// What no future waits for is kept for [`next_event`](Self::next_event): requests of peers, and connections that have ended.
+///
+/// A counted handle, and one of its queue; futures have it, too. Polling the queue besides takes events away from futures.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::driver::{CqDriver, EqDriver};
+/// use loom_core::transport::Connected;
+/// use loom_core::{Eq, EqEvent, Error, Info, ThePeer};
+///
+/// /// Accepts one peer, and sends back its first message. The executor drives `(&driver, &connections)`.
+/// async fn echo_once<'m, T: Connected>(
+///     driver: &CqDriver<'m, T, Vec<u8>>,
+///     connections: &EqDriver<'m, T>,
+///     info: &Info<T>,
+/// ) -> Result<(), Error> {
+///     let listener = connections.eq().listen(info)?;
+///     println!("{}", listener.address()?);
+///     let request = loop {
+///         if let EqEvent::Request(request) = connections.next_event().await? {
+///             break request;
+///         }
+///     };
+///     let endpoint = request.endpoint(driver.cq(), connections.eq())?;
+///     // Posted before the connection is there: the peer's message finds it.
+///     let received = endpoint.recv(ThePeer, vec![0; 64])?;
+///     let endpoint = connections.accept(endpoint, b"").await?;
+///     let (mut message, transfer) = driver.finish(received).await?.into_result()?;
+///     message.truncate(transfer.len());
+///     driver.run(message, |message| endpoint.send(ThePeer, message)).await?.result()?;
+///     Ok(())
+/// }
+/// # }
+/// ```
+pub struct EqDriver<'m, T: Connected> {
+    body: Handle<'m, EqDriverInner<'m, T>>,
+}
+
+/// An event that the driver keeps until a future takes it.
+struct Kept<'m, T: Connected> {
+    /// When the driver read it.
+    seen: Moment,
+    /// The object that it is about, if a future may wait for events about that object.
+    about: Option<Fid>,
+    event: EqEvent<'m, T>,
+}
+
+struct EqDriverInner<'m, T: Connected> {
+    eq: Eq<'m, T>,
+    /// The first `len` hold one each, the oldest first.
+    events: Placed<Cell<Option<Kept<'m, T>>>>,
+    len: Cell<usize>,
+    failed: Cell<Option<EqError>>,
+    /// Who waits for events about an object: its address is the goal.
+    about: WaitList,
+    /// Who waits for the others.
+    others: WaitList,
+    idle: Cell<Option<Waker>>,
+}
+
+/// Why there is no connection. The endpoint is closed, or the request rejected; what was posted comes back through its queue.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::driver::{ConnectError, EqDriver};
+/// use loom_core::endpoint::{Established, Idle};
+/// use loom_core::transport::Connected;
+/// use loom_core::{EndpointAddr, Errno, MsgEndpoint};
+///
+/// /// Connects, or returns `None` if the server refuses, so that the caller may try another one.
+/// async fn connect<'m, T: Connected>(
+///     driver: &EqDriver<'m, T>,
+///     endpoint: MsgEndpoint<'m, T, Vec<u8>, Idle>,
+///     server: &EndpointAddr,
+/// ) -> Result<Option<MsgEndpoint<'m, T, Vec<u8>, Established>>, ConnectError> {
+///     match driver.connect(endpoint, server, b"").await {
+///         Ok((endpoint, _)) => Ok(Some(endpoint)),
+///         Err(ConnectError::Failed(failure)) if failure.errno() == Errno::ECONNREFUSED => Ok(None),
+///         Err(ConnectError::Shutdown) => Ok(None),
+///         Err(error) => Err(error),
+///     }
+/// }
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "there is no allocator to box a failure with")]
+pub enum ConnectError {
+    /// Connecting or accepting was refused on this side.
+    Refused(CmError),
+    /// It failed later: the peer has rejected, or cannot be reached.
+    Failed(Failure),
+    /// The provider has shut the endpoint down before it was connected, and gives no reason. `tcp` says so of some attempts that fail.
+    #[doc(alias = "FI_SHUTDOWN")]
+    Shutdown,
+    /// The event queue cannot go on.
+    Queue(EqError),
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ConnectError::Refused(error) => error.fmt(f),
+            ConnectError::Failed(failure) => failure.fmt(f),
+            ConnectError::Shutdown => f.write_str("the provider has shut the endpoint down before it was connected"),
+            ConnectError::Queue(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for ConnectError {}
+
+impl<'m, T: Connected> EqDriver<'m, T> {
+    /// Opens the driver of an event queue, with memory of `alloc`. It keeps at most `events` of those that no future waits for.
+    ///
+    /// # Errors
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::Size`] if it is to keep none, or more than fit into memory
+    pub fn open_in<A: Allocator + Send + 'm>(eq: &Eq<'m, T>, events: usize, alloc: A) -> Result<Self, OpenError> {
+        let (plan, part) = Self::plan::<A>(events)?;
+        let block = Unfilled::new(plan, alloc)?;
+        // SAFETY: planned for this, and a field of the object in the block, which is dropped before that is given back.
+        let events = unsafe { Placed::new(&block, part, |_| Cell::new(None)) };
+        let inner = EqDriverInner {
+            eq: eq.clone(),
+            events,
+            len: Cell::new(0),
+            failed: Cell::new(None),
+            about: WaitList::new(),
+            others: WaitList::new(),
+            idle: Cell::new(None),
+        };
+        Ok(EqDriver { body: block.fill(inner) })
+    }
+
+    /// [`EqDriver::open_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// As [`EqDriver::open_in`].
+    #[cfg(feature = "std")]
+    pub fn open(eq: &Eq<'m, T>, events: usize) -> Result<Self, OpenError> {
+        Self::open_in(eq, events, allocator_api2::alloc::Global)
+    }
+
+    fn plan<A: Allocator>(events: usize) -> Result<(Plan, Part), OpenError> {
+        if events == 0 {
+            return Err(OpenError::Size);
+        }
+        let mut plan = Plan::of::<EqDriverInner<'m, T>, A>()?;
+        let part = Part::of::<Cell<Option<Kept<'m, T>>>>(&mut plan, events)?;
+        Ok((plan, part))
+    }
+
+    /// The memory that a driver takes from an allocator of type `A`, in one block.
+    ///
+    /// # Errors
+    /// As [`EqDriver::open_in`].
+    pub fn layout<A: Allocator>(events: usize) -> Result<Layout, OpenError> {
+        Ok(Self::plan::<A>(events)?.0.layout())
+    }
+
+    /// The queue that it polls.
+    #[must_use]
+    pub fn eq(&self) -> &Eq<'m, T> {
+        &self.body.eq
+    }
+
+    /// Connects an endpoint, and waits until it is connected. Comes with what the peer gave to accept. Begins when it is first polled. If the
+    /// future is dropped, the endpoint is closed.
+    ///
+    /// # Errors
+    /// [`ConnectError`]
+    #[doc(alias = "fi_connect")]
+    pub fn connect<B: Buffer>(
+        &self,
+        endpoint: MsgEndpoint<'m, T, B, Idle>,
+        to: &EndpointAddr,
+        data: &[u8],
+    ) -> impl Future<Output = Result<(MsgEndpoint<'m, T, B, Established>, CmData), ConnectError>> + use<'m, T, B> {
+        let (driver, to, data) = (self.clone(), to.clone(), copy_of(&endpoint, data));
+        async move {
+            // An endpoint has no event before it connects: what the queue has now is of an earlier endpoint with this address. Those tested providers
+            // whose endpoints have connections remove such events at its close.
+            driver.turn(driver.body.room());
+            driver.body.leave_to_others(endpoint.fid(), |_| true);
+            // In the poll that begins to wait: an event that came earlier would be one that no future waits for, which `next_event` takes.
+            let connecting = endpoint.connect(&to, &data.map_err(ConnectError::Refused)?);
+            driver.established(connecting.map_err(|refused| ConnectError::Refused(refused.error))?).await
+        }
+    }
+
+    /// Accepts a request, and waits until the endpoint is connected. Begins when it is first polled. If the future is dropped, the endpoint is
+    /// closed.
+    ///
+    /// # Errors
+    /// [`ConnectError`]
+    #[doc(alias = "fi_accept")]
+    pub fn accept<B: Buffer>(
+        &self,
+        endpoint: MsgEndpoint<'m, T, B, Requested>,
+        data: &[u8],
+    ) -> impl Future<Output = Result<MsgEndpoint<'m, T, B, Established>, ConnectError>> + use<'m, T, B> {
+        let (driver, data) = (self.clone(), copy_of(&endpoint, data));
+        async move {
+            // In the poll that begins to wait, as for connecting. The queue is not read first: an endpoint that accepts is made for one request.
+            let accepted = endpoint.accept(&data.map_err(ConnectError::Refused)?);
+            let accepted = accepted.map_err(|refused| ConnectError::Refused(refused.error))?;
+            Ok(driver.established(accepted).await?.0)
+        }
+    }
+
+    async fn established<B: Buffer>(
+        self,
+        endpoint: MsgEndpoint<'m, T, B, Connecting>,
+    ) -> Result<(MsgEndpoint<'m, T, B, Established>, CmData), ConnectError> {
+        if !self.body.eq.moment().is_since(endpoint.id().opened) {
+            // Bound to another event queue: nothing would come here.
+            return Err(ConnectError::Refused(CmError::Errno(Errno::EINVAL)));
+        }
+        self.is_wanted();
+        let mut endpoint = endpoint;
+        loop {
+            let EndpointId { fid, opened } = endpoint.id();
+            let about = About { driver: self.clone(), object: fid, since: opened, waiter: Waiter::new() };
+            match about.await.map_err(ConnectError::Queue)? {
+                EqEvent::Connected(event) => {
+                    let answer = CmData::new(endpoint.answer(&event)).unwrap_or(CmData::EMPTY);
+                    match endpoint.established(&event) {
+                        Ok(endpoint) => return Ok((endpoint, answer)),
+                        // Of an earlier one with the same address.
+                        Err(same) => endpoint = same,
+                    }
+                }
+                EqEvent::Failed(failure) => return Err(ConnectError::Failed(failure)),
+                EqEvent::Shutdown(_) => return Err(ConnectError::Shutdown),
+                _ => {}
+            }
+        }
+    }
+
+    /// Has an endpoint join a multicast group, and waits until it is in it. Begins when it is first polled. If the future is dropped, the
+    /// group is left.
+    ///
+    /// # Errors
+    /// [`ConnectError`]
+    #[doc(alias = "fi_join")]
+    pub fn join<B: Buffer>(
+        &self,
+        endpoint: &MulticastEndpoint<'m, T, B>,
+        address: &EndpointAddr,
+    ) -> impl Future<Output = Result<MulticastGroup<'m, T, B, Joined>, ConnectError>> + use<'m, T, B>
+    where
+        T: Multicast,
+    {
+        let (driver, endpoint, address) = (self.clone(), endpoint.clone(), address.clone());
+        async move {
+            let since = driver.body.eq.moment();
+            if !since.is_since(endpoint.eq().moment()) {
+                return Err(ConnectError::Refused(CmError::Errno(Errno::EINVAL)));
+            }
+            let mut group = endpoint.join(&address).map_err(|errno| ConnectError::Refused(errno.into()))?;
+            driver.is_wanted();
+            loop {
+                let about = About { driver: driver.clone(), object: group.fid(), since, waiter: Waiter::new() };
+                match about.await.map_err(ConnectError::Queue)? {
+                    EqEvent::Joined(event) => match group.joined(&event) {
+                        Ok(group) => return Ok(group),
+                        // Of an earlier one with the same address.
+                        Err(same) => group = same,
+                    },
+                    EqEvent::Failed(failure) => return Err(ConnectError::Failed(failure)),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Waits for an event that no other future waits for: a peer's request, or the end of a connection.
+    ///
+    /// # Errors
+    /// [`EqError::Queue`] if the provider's queue failed.
+    #[doc(alias = "fi_eq_read")]
+    pub fn next_event(&self) -> NextEqEvent<'m, T> {
+        NextEqEvent { driver: self.clone(), waiter: Waiter::new() }
+    }
+
+    pub(super) fn will_be_told(&self, waker: &Waker) {
+        store(&self.body.idle, waker);
+    }
+
+    pub(super) fn failure(&self) -> Option<EqError> {
+        self.body.failed.get()
+    }
+
+    fn is_wanted(&self) {
+        self.body.is_wanted();
+    }
+}
+
+/// A copy of what goes along with connecting or accepting, which a future does not borrow.
+fn copy_of<T: Connected, B: Buffer, S>(endpoint: &MsgEndpoint<'_, T, B, S>, data: &[u8]) -> Result<CmData, CmError> {
+    CmData::new(data).ok_or_else(|| {
+        let limit = endpoint.cm_data_size().map_or(CmData::MAX_LEN, |limit| limit.min(CmData::MAX_LEN));
+        CmError::DataTooLong { limit }
+    })
+}
+
+/// Which object an event is about, if it is one that somebody may wait for.
+fn object_of<T: Connected>(event: &EqEvent<'_, T>) -> Option<Fid> {
+    match event {
+        EqEvent::Connected(event) => Some(event.endpoint()),
+        EqEvent::Shutdown(event) => Some(event.endpoint()),
+        EqEvent::Failed(failure) => Some(failure.object()),
+        EqEvent::Joined(event) => Some(event.group()),
+        _ => None,
+    }
+}
+
+impl<'m, T: Connected> EqDriverInner<'m, T> {
+    /// Takes the oldest event that is meant. What is looked at is put back: no other code runs meanwhile.
+    fn take(&self, is_meant: impl Fn(&Kept<'m, T>) -> bool) -> Option<EqEvent<'m, T>> {
+        let len = self.len.get();
+        let held = self.events.get(..len)?;
+        let at = held.iter().position(|place| {
+            let kept = place.take();
+            let meant = kept.as_ref().is_some_and(&is_meant);
+            place.set(kept);
+            meant
+        })?;
+        let Kept { event, .. } = held.get(at)?.take()?;
+        for (place, after) in held.iter().zip(held.iter().skip(1)).skip(at) {
+            place.set(after.take());
+        }
+        self.len.set(len - 1);
+        self.goes_on();
+        Some(event)
+    }
+
+    fn goes_on(&self) {
+        if self.failed.get() == Some(EqError::Unread) {
+            self.failed.set(None);
+            self.is_wanted();
+        }
+    }
+
+    /// There is something new to look for.
+    fn is_wanted(&self) {
+        if let Some(waker) = self.idle.take() {
+            waker.wake();
+        }
+    }
+
+    /// Whether a future waits for this event.
+    fn is_awaited(&self, kept: &Kept<'m, T>) -> bool {
+        kept.about.is_some_and(|object| self.about.has(object.addr()))
+    }
+
+    /// How many events are kept for which this holds.
+    fn count(&self, holds: impl Fn(&Kept<'m, T>) -> bool) -> usize {
+        let holds = |place: &&Cell<Option<Kept<'m, T>>>| {
+            let kept = place.take();
+            let held = kept.as_ref().is_some_and(&holds);
+            place.set(kept);
+            held
+        };
+        self.events.iter().filter(holds).count()
+    }
+
+    /// How many more events can be kept.
+    fn room(&self) -> usize {
+        self.events.len() - self.len.get()
+    }
+
+    /// Leaves to [`EqDriver::next_event`] those events with this address that are about an earlier object, by the moment at which they were
+    /// read.
+    fn leave_to_others(&self, object: Fid, is_earlier: impl Fn(Moment) -> bool) {
+        for place in self.events.iter() {
+            let mut kept = place.take();
+            if let Some(kept) = &mut kept
+                && kept.about == Some(object)
+                && is_earlier(kept.seen)
+            {
+                kept.about = None;
+            }
+            place.set(kept);
+        }
+    }
+
+    fn cannot_go_on(&self, error: EqError) {
+        self.failed.set(Some(error));
+        for_each([&self.about, &self.others].into_iter(), WaitList::tell_all);
+    }
+}
+
+impl<T: Connected> Drive for EqDriver<'_, T> {
+    fn turn(&self, budget: usize) -> usize {
+        let inner = &*self.body;
+        let mut count = 0;
+        while count < budget && !matches!(inner.failed.get(), Some(EqError::Queue(_))) {
+            let Some(place) = inner.events.get(inner.len.get()) else {
+                if inner.others.is_empty() && inner.count(|kept| !inner.is_awaited(kept)) > 0 {
+                    inner.cannot_go_on(EqError::Unread);
+                }
+                inner.others.tell_one();
+                break;
+            };
+            match inner.eq.poll() {
+                Ok(Some(event)) => {
+                    let about = object_of(&event);
+                    place.set(Some(Kept { seen: inner.eq.moment(), about, event }));
+                    inner.len.set(inner.len.get() + 1);
+                    match about.filter(|object| inner.about.has(object.addr())) {
+                        Some(object) => inner.about.tell_where(|goal| goal == object.addr()),
+                        None => inner.others.tell_one(),
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => inner.cannot_go_on(error),
+            }
+            count += 1;
+        }
+        count
+    }
+}
+
+/// Waits for an event about an object.
+struct About<'m, T: Connected> {
+    driver: EqDriver<'m, T>,
+    object: Fid,
+    /// When the object was opened: an earlier event is about another one with the same address.
+    since: Moment,
+    waiter: Waiter,
+}
+
+impl<'m, T: Connected> Future for About<'m, T> {
+    type Output = Result<EqEvent<'m, T>, EqError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: the waiter is not moved; nothing else is pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: a field of what is pinned.
+        let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
+        let inner = &*this.driver.body;
+        inner.leave_to_others(this.object, |seen| !seen.is_since(this.since));
+        let is_meant = |kept: &Kept<'m, T>| kept.about == Some(this.object);
+        // A second time when it waits: that runs user code, which may bring what is waited for.
+        for waits in [false, true] {
+            if let Some(event) = inner.take(is_meant) {
+                waiter.leave();
+                return Poll::Ready(Ok(event));
+            }
+            if let Some(error) = inner.failed.get() {
+                waiter.leave();
+                return Poll::Ready(Err(error));
+            }
+            if !waits {
+                // SAFETY: the list lies in the driver's block, which is there as long as the handle in this future.
+                unsafe { waiter.wait_in(&inner.about, this.object.addr(), cx.waker()) };
+            }
+        }
+        Poll::Pending
+    }
+}
+
+/// Events about the object that are left over belong to those who wait in [`EqDriver::next_event`] from here on.
+impl<T: Connected> Drop for About<'_, T> {
+    fn drop(&mut self) {
+        self.waiter.leave();
+        let inner = &*self.driver.body;
+        let left = inner.count(|kept| kept.about == Some(self.object) && !inner.is_awaited(kept));
+        // Wakers are user code: nothing is borrowed.
+        for _ in 0..left {
+            inner.others.tell_one();
+        }
+    }
+}
+
+/// Waits for an event that no other future waits for: [`EqDriver::next_event`]. Nothing is lost if it is dropped.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::driver::EqDriver;
+/// use loom_core::eq::EqError;
+/// use loom_core::transport::Connected;
+/// use loom_core::{EqEvent, MsgEndpoint};
+///
+/// /// Waits until the connection of an endpoint has ended. Every other event is dropped, which rejects requests.
+/// async fn ended<T: Connected>(
+///     driver: &EqDriver<'_, T>,
+///     endpoint: &MsgEndpoint<'_, T, Vec<u8>>,
+/// ) -> Result<(), EqError> {
+///     loop {
+///         match driver.next_event().await? {
+///             EqEvent::Shutdown(event) if event.is_of(endpoint) => return Ok(()),
+///             _ => {}
+///         }
+///     }
+/// }
+/// # }
+/// ```
+#[must_use = "futures do nothing unless they are polled"]
+pub struct NextEqEvent<'m, T: Connected> {
+    driver: EqDriver<'m, T>,
+    waiter: Waiter,
+}
+
+impl<'m, T: Connected> Future for NextEqEvent<'m, T> {
+    type Output = Result<EqEvent<'m, T>, EqError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: the waiter is not moved; nothing else is pinned.
+        let this = unsafe { self.get_unchecked_mut() };
+        // SAFETY: a field of what is pinned.
+        let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
+        let inner = &*this.driver.body;
+        // A second time when it waits, as above.
+        for waits in [false, true] {
+            if let Some(event) = inner.take(|kept| !inner.is_awaited(kept)) {
+                waiter.leave();
+                return Poll::Ready(Ok(event));
+            }
+            if let Some(error @ EqError::Queue(_)) = inner.failed.get() {
+                waiter.leave();
+                return Poll::Ready(Err(error));
+            }
+            if !waits {
+                // SAFETY: the list lies in the driver's block, which is there as long as the handle in this future.
+                unsafe { waiter.wait_in(&inner.others, 0, cx.waker()) };
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl<T: Connected> Drop for NextEqEvent<'_, T> {
+    fn drop(&mut self) {
+        if self.waiter.leave() {
+            // What it was told of is somebody else's.
+            self.driver.body.others.tell_one();
+        }
+    }
+}
+
+// SAFETY: a place begins with its head.
+unsafe impl<T: Connected> Object for EqDriverInner<'_, T> {
+    const ONE_THREAD: bool = true;
+
+    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
+        head.cast()
+    }
+
+    unsafe fn end(_: NonNull<Self>, _: bool) -> Ended {
+        // Nothing is open but what fields drop.
+        Ended::Free
+    }
+}
+
+impl<T: Connected> Clone for EqDriver<'_, T> {
+    fn clone(&self) -> Self {
+        EqDriver { body: self.body.clone() }
+    }
+}
+
+impl<T: Connected> fmt::Debug for EqDriver<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let inner = &*self.body;
+        f.debug_struct("EqDriver").field("events", &inner.len.get()).finish_non_exhaustive()
+    }
+}
+
+impl<T: Connected> fmt::Debug for NextEqEvent<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NextEqEvent").field("driver", &self.driver).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,275 @@
+//! [`NextEvent`] and [`NextUnclaimed`]: futures that wait for what no other future waits for.
+
+#![allow(unsafe_code, reason = "projects pins")]
+
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use super::CqDriver;
+use super::wait_list::{WaitList, Waiter};
+use crate::buffer::Buffer;
+use crate::cq::{Completion, CqError};
+use crate::engine::op_table::Done;
+use crate::transport::Transport;
+
+/// A place among those who wait for the next of something.
+struct Place<'m, T: Transport, B: Buffer> {
+    driver: CqDriver<'m, T, B>,
+    waiter: Waiter,
+    list: for<'d> fn(&'d CqDriver<'m, T, B>) -> &'d WaitList,
+}
+
+impl<'m, T: Transport, B: Buffer> Place<'m, T, B> {
+    fn new(driver: &CqDriver<'m, T, B>, list: for<'d> fn(&'d CqDriver<'m, T, B>) -> &'d WaitList) -> Self {
+        Place { driver: driver.clone(), waiter: Waiter::new(), list }
+    }
+
+    /// Takes the next of what there is, or waits for it.
+    fn poll<V>(
+        self: Pin<&Self>,
+        cx: &Context<'_>,
+        take: impl Fn(&CqDriver<'m, T, B>) -> Option<V>,
+    ) -> Poll<Result<V, CqError>> {
+        let list = (self.list)(&self.driver);
+        // SAFETY: a field of what is pinned, and never moved out of it.
+        let waiter = unsafe { self.map_unchecked(|place| &place.waiter) };
+        // A second time when it waits: that runs user code, which may bring what is waited for.
+        for waits in [false, true] {
+            if let Some(taken) = take(&self.driver) {
+                waiter.leave();
+                return Poll::Ready(Ok(taken));
+            }
+            if let Some(error @ (CqError::Queue(_) | CqError::OtherProcess)) = self.driver.body.failure() {
+                waiter.leave();
+                return Poll::Ready(Err(error));
+            }
+            if !waits {
+                // SAFETY: the list lies in the driver's block, which is there as long as the handle in this place.
+                unsafe { waiter.wait_in(list, 0, cx.waker()) };
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl<T: Transport, B: Buffer> Drop for Place<'_, T, B> {
+    fn drop(&mut self) {
+        if self.waiter.leave() {
+            // What it was told of is somebody else's.
+            (self.list)(&self.driver).tell_one();
+        }
+    }
+}
+
+/// Waits for what a queue reports besides operations that are over: [`CqDriver::next_event`]. Nothing is lost if it is dropped.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::pin::pin;
+/// use core::task::{Context, Waker};
+///
+/// use loom_core::driver::{CqDriver, Drive, Unclaimed};
+/// use loom_core::{Access, Av, Cq, Domain, Forever, ImmediateData, Mr};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let region = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// {
+///     let mut next = pin!(driver.next_event());
+///     assert!(next.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+///     cq.post(vec![1; 8], Forever, |bytes| alice.write_data(to_bob, &region.remote(), 0, ImmediateData(7), bytes))?;
+/// }
+/// // The future was dropped before the event came: the next one, or this call, takes it.
+/// let event = loop {
+///     driver.turn(16);
+///     if let Some(event) = driver.take_event() {
+///         break event;
+///     }
+/// };
+/// assert!(matches!(event, loom_core::Completion::Remote(event) if event.data() == Some(ImmediateData(7))));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[must_use = "futures do nothing unless they are polled"]
+pub struct NextEvent<'m, T: Transport, B: Buffer>(Place<'m, T, B>);
+
+impl<'m, T: Transport, B: Buffer> Future for NextEvent<'m, T, B> {
+    type Output = Result<Completion<'m, B>, CqError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: a field of what is pinned.
+        let place = unsafe { self.as_ref().map_unchecked(|next| &next.0) };
+        place.poll(cx, CqDriver::take_event)
+    }
+}
+
+/// Waits for an operation whose future was dropped: [`CqDriver::next_unclaimed`]. Nothing is lost if it is dropped itself.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::driver::{CqDriver, Drive, Unclaimed};
+/// use loom_core::{Av, Cq, Domain, Errno, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Keep)?;
+/// let task = async {
+///     // The program gives two receives up, and gets both buffers back.
+///     for _ in 0..2 {
+///         drop(driver.finish(bob.recv(Source::Any, vec![0; 4096])?).cancel(&bob));
+///     }
+///     for _ in 0..2 {
+///         let (room, result) = driver.next_unclaimed().await?.into_parts();
+///         assert_eq!((room.len(), result.map_err(|error| error.errno).err()), (4096, Some(Errno::ECANCELED)));
+///     }
+///     Ok::<_, loom_core::Error>(())
+/// };
+/// // An executor polls the task, and takes a turn of the driver in between.
+/// # use core::task::{Context, Poll, Waker};
+/// # let mut task = core::pin::pin!(task);
+/// # loop {
+/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+/// #         break ended?;
+/// #     }
+/// #     driver.turn(16);
+/// # }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[must_use = "futures do nothing unless they are polled"]
+pub struct NextUnclaimed<'m, T: Transport, B: Buffer>(Place<'m, T, B>);
+
+impl<T: Transport, B: Buffer> Future for NextUnclaimed<'_, T, B> {
+    type Output = Result<Done<B>, CqError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: a field of what is pinned.
+        let place = unsafe { self.as_ref().map_unchecked(|next| &next.0) };
+        place.poll(cx, CqDriver::take_unclaimed)
+    }
+}
+
+impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
+    /// Takes what the queue has reported besides operations that are over, if there is something, the oldest first.
+    pub fn take_event(&self) -> Option<Completion<'m, B>> {
+        let inner = &*self.body;
+        let event = inner.cq().take_unmatched()?;
+        inner.goes_on();
+        Some(event)
+    }
+
+    /// Waits for what the queue reports besides operations that are over:
+    /// - [`Completion::Remote`]: a peer's write with immediate data
+    /// - [`Completion::Piece`]: a message in the buffer of a multi-receive
+    /// - [`Completion::Peek`]: the answer to a peek whose future was dropped
+    /// - [`Completion::Unclaimed`]: the failure of what has no key
+    ///
+    /// A queue keeps [`PEER_EVENTS`](crate::cq::PEER_EVENTS) of them. If more come and no future waits for them, the others end with
+    /// [`CqError::PeerEvents`]: let a task of its own take them, which waits for nothing else.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
+    /// use loom_core::{Access, Av, Completion, Cq, Domain, ImmediateData, Mr};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let region = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE)?;
+    /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+    /// let task = async {
+    ///     let write = |bytes| alice.write_data(to_bob, &region.remote(), 0, ImmediateData(7), bytes);
+    ///     driver.run(vec![1; 8], write).await?.result()?;
+    ///     let Completion::Remote(event) = driver.next_event().await? else { panic!("another event") };
+    ///     assert_eq!(event.data(), Some(ImmediateData(7)));
+    ///     Ok::<_, loom_core::Error>(())
+    /// };
+    /// // An executor polls the task, and takes a turn of the driver in between.
+    /// # use core::task::{Context, Poll, Waker};
+    /// # let mut task = core::pin::pin!(task);
+    /// # loop {
+    /// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    /// #         break ended?;
+    /// #     }
+    /// #     driver.turn(16);
+    /// # }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`CqError::Queue`] if the provider's queue failed.
+    #[doc(alias = "FI_REMOTE_CQ_DATA")]
+    pub fn next_event(&self) -> NextEvent<'m, T, B> {
+        NextEvent(Place::new(self, |driver| &driver.body.events))
+    }
+
+    /// Waits for an operation whose future was dropped, and which is over. There is none where the driver was opened with
+    /// [`Unclaimed::Drop`](super::Unclaimed::Drop).
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
+    /// use loom_core::{Av, Cq, Domain, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let driver = CqDriver::open(&cq, Unclaimed::Keep)?;
+    /// let task = async {
+    ///     let received = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+    ///     // A timeout, for example, drops the future.
+    ///     drop(driver.finish(received));
+    ///     driver.retry(|| alice.inject(to_bob, b"hello")).await?;
+    ///     let done = driver.next_unclaimed().await?;
+    ///     assert_eq!(done.into_buf(), b"hello");
+    ///     Ok::<_, loom_core::Error>(())
+    /// };
+    /// // An executor polls the task, and takes a turn of the driver in between.
+    /// # use core::task::{Context, Poll, Waker};
+    /// # let mut task = core::pin::pin!(task);
+    /// # loop {
+    /// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    /// #         break ended?;
+    /// #     }
+    /// #     driver.turn(16);
+    /// # }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`CqError::Queue`] if the provider's queue failed.
+    pub fn next_unclaimed(&self) -> NextUnclaimed<'m, T, B> {
+        NextUnclaimed(Place::new(self, |driver| &driver.body.claimants))
+    }
+}
+
+impl<T: Transport, B: Buffer> fmt::Debug for NextEvent<'_, T, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NextEvent").field("place", &self.0.waiter).finish_non_exhaustive()
+    }
+}
+
+impl<T: Transport, B: Buffer> fmt::Debug for NextUnclaimed<'_, T, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NextUnclaimed").field("place", &self.0.waiter).finish_non_exhaustive()
+    }
+}

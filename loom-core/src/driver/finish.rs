@@ -1,0 +1,300 @@
+//! [`Finish`] and its like: futures that wait for the end of one operation.
+
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use super::CqDriver;
+use super::wait::{Look, Wait};
+use crate::buffer::Buffer;
+use crate::cq::CqError;
+use crate::endpoint::Endpoint;
+use crate::engine::op_table::{Done, Fetched, OpKey, Peek};
+use crate::transport::Transport;
+use crate::vocabulary::Errno;
+
+/// A future of one operation, and the driver that wakes it.
+struct Waiting<'m, T: Transport, B: Buffer> {
+    driver: CqDriver<'m, T, B>,
+    wait: Wait,
+}
+
+impl<T: Transport, B: Buffer> Drop for Waiting<'_, T, B> {
+    #[inline]
+    fn drop(&mut self) {
+        self.wait.end(&self.driver.body);
+    }
+}
+
+/// Waits for an operation with a buffer: [`CqDriver::finish`].
+///
+/// If it is dropped, the operation goes on, and [`Unclaimed`](super::Unclaimed) says what becomes of its buffer.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::pin::Pin;
+/// use core::task::{Context, Waker};
+///
+/// use loom_core::driver::{CqDriver, Drive, Unclaimed};
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let mut received = driver.finish(bob.recv(Source::Any, vec![0; 5])?);
+/// driver.turn(16);
+/// assert!(Pin::new(&mut received).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+/// // The program waits without the driver from here on, and the receive goes on.
+/// let key = received.into_key();
+/// drop(driver);
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// assert_eq!(cq.finish(key, Forever)?.into_buf(), b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Finish<'m, T: Transport, B: Buffer>(Waiting<'m, T, B>);
+
+impl<'m, T: Transport, B: Buffer> Finish<'m, T, B> {
+    /// The operation.
+    #[must_use]
+    pub fn key(&self) -> OpKey {
+        self.0.wait.key()
+    }
+
+    /// Ends the future and not the operation, which is left to who knows its key: for [`CqDriver::finish`], later.
+    #[must_use = "the key is all that is left of the operation"]
+    pub fn into_key(mut self) -> OpKey {
+        self.0.wait.release(&self.0.driver.body);
+        self.0.wait.key()
+    }
+
+    /// Cancels the operation ([`Endpoint::cancel`]) before it returns. The future then waits for the outcome: a success that came first, or
+    /// [`ECANCELED`](Errno::ECANCELED). It does not borrow the endpoint.
+    ///
+    /// The future ends as that of [`CqDriver::finish`]. If the provider does not cancel the operation, the future waits for its end.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// # use core::pin::pin;
+    /// # use core::task::{Context, Poll, Waker};
+    /// # use loom_core::driver::{CqDriver, Drive, Unclaimed};
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # use loom_core::{Av, Cq, Domain, Errno, Source};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let bob = cq.endpoint(&av)?;
+    /// # let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+    /// # let task = async {
+    /// let received = driver.finish(bob.recv(Source::Any, vec![0; 5])?);
+    /// let done = received.cancel(&bob).await?;
+    /// assert_eq!(done.result().expect_err("no message came").errno, Errno::ECANCELED);
+    /// # Ok::<_, loom_core::Error>(())
+    /// # };
+    /// # let mut task = pin!(task);
+    /// # loop {
+    /// #     match task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    /// #         Poll::Ready(result) => break result?,
+    /// #         Poll::Pending => driver.turn(16),
+    /// #     };
+    /// # }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    #[doc(alias = "fi_cancel")]
+    pub fn cancel<K>(self, endpoint: &Endpoint<'_, T, B, K>) -> Self {
+        // Whatever the provider says: the outcome tells.
+        let _: Result<(), Errno> = endpoint.cancel(self.key());
+        self
+    }
+}
+
+impl<T: Transport, B: Buffer> Future for Finish<'_, T, B> {
+    type Output = Result<Done<B>, CqError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Waiting { driver, wait } = &mut self.0;
+        if let Some(done) = wait.take(&driver.body) {
+            return Poll::Ready(Ok(done));
+        }
+        wait.poll_done(&driver.body, cx)
+    }
+}
+
+/// Waits for an operation on a value: [`CqDriver::finish_value`].
+///
+/// If it is dropped, the operation goes on, and its result is dropped.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::atomic::FetchOp;
+/// use loom_core::driver::{CqDriver, Drive, Unclaimed};
+/// use loom_core::{Access, Av, Caps, Cq, Domain, Hints, Mr};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::ATOMIC, ..Hints::default() };
+/// # let domain = Domain::open(&network.query(&hints)?)?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// # let cq: Cq<'_, _, Vec<u8>> = cq;
+/// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+/// let aligned = region.window().as_ptr().align_offset(8) as u64;
+/// let add = domain.query_atomic(FetchOp::<u64>::SUM)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let task = async {
+///     for expected in [0, 3] {
+///         let added = driver.retry(|| alice.fetch_value(to_bob, &region.remote(), aligned, add, 3)).await?;
+///         assert_eq!(driver.finish_value(added).await?.value::<u64>()?, Some(expected));
+///     }
+///     Ok::<_, loom_core::Error>(())
+/// };
+/// // An executor polls the task, and takes a turn of the driver in between.
+/// # use core::task::{Context, Poll, Waker};
+/// # let mut task = core::pin::pin!(task);
+/// # loop {
+/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+/// #         break ended?;
+/// #     }
+/// #     driver.turn(16);
+/// # }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[must_use = "futures do nothing unless they are polled"]
+pub struct FinishValue<'m, T: Transport, B: Buffer>(Waiting<'m, T, B>);
+
+impl<T: Transport, B: Buffer> Future for FinishValue<'_, T, B> {
+    type Output = Result<Fetched, CqError>;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Waiting { driver, wait } = &mut self.0;
+        wait.poll(&driver.body, cx, |inner, key| {
+            if inner.ops().is_valued(key) {
+                return Look::UnderWay;
+            }
+            inner.ops().take_value(key).map_or(Look::Unknown, Look::Over)
+        })
+    }
+}
+
+/// Waits for the answer to a peek: [`CqDriver::finish_peek`].
+///
+/// If it is dropped, the answer comes as an [event](CqDriver::next_event): it may have claimed a message.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::driver::{CqDriver, Drive, Unclaimed};
+/// use loom_core::{Av, Cq, Domain, Source, Tag, TagMatch};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// # let cq: Cq<'_, _, Vec<u8>> = cq;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let task = async {
+///     driver.retry(|| alice.tagged_inject(to_bob, Tag(7), b"hello")).await?;
+///     let peek = driver.retry(|| bob.tagged_peek(Source::Any, TagMatch::any())).await?;
+///     let found = driver.finish_peek(peek).await?.message()?.expect("a message waits for a receive");
+///     // The program knows the length before it has a buffer.
+///     let received = driver.run(vec![0; found.len], |room| bob.tagged_recv(Source::Any, Tag(7), room)).await?;
+///     assert_eq!(received.into_buf(), b"hello");
+///     Ok::<_, loom_core::Error>(())
+/// };
+/// // An executor polls the task, and takes a turn of the driver in between.
+/// # use core::task::{Context, Poll, Waker};
+/// # let mut task = core::pin::pin!(task);
+/// # loop {
+/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+/// #         break ended?;
+/// #     }
+/// #     driver.turn(16);
+/// # }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[must_use = "futures do nothing unless they are polled"]
+pub struct FinishPeek<'m, T: Transport, B: Buffer>(Waiting<'m, T, B>);
+
+impl<T: Transport, B: Buffer> Future for FinishPeek<'_, T, B> {
+    type Output = Result<Peek, CqError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Waiting { driver, wait } = &mut self.0;
+        wait.poll(&driver.body, cx, |inner, key| match inner.cq().take_answer(key) {
+            Some(peek) => {
+                inner.goes_on();
+                Look::Over(peek)
+            }
+            None if inner.ops().is_peeking(key) => Look::UnderWay,
+            None => Look::Unknown,
+        })
+    }
+}
+
+impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
+    #[inline(always)]
+    fn wait(&self, key: OpKey) -> Waiting<'m, T, B> {
+        Waiting { driver: self.clone(), wait: Wait::new(key) }
+    }
+
+    /// Waits for the end of an operation with a buffer that an endpoint of the queue has posted.
+    ///
+    /// The future is for this operation alone, and gives it up when it is dropped; [`Finish::into_key`] keeps it.
+    ///
+    /// # Errors
+    /// The future ends with an error if it cannot wait. The operation is still there then, and can be waited for again:
+    /// - [`CqError::UnknownKey`] if the operation is over and its completion was taken, or is not one with a buffer
+    /// - [`CqError::Awaited`] if another future waits for it
+    /// - [`CqError::PeerEvents`] if as many events of peers came as are kept, and no future waits for them: take them with
+    ///   [`next_event`](Self::next_event)
+    /// - [`CqError::Queue`] if the provider's queue failed
+    #[doc(alias = "fi_cq_read")]
+    #[inline(always)]
+    pub fn finish(&self, key: OpKey) -> Finish<'m, T, B> {
+        Finish(self.wait(key))
+    }
+
+    /// Waits for the end of an operation on a value: an atomic one ([`Endpoint::fetch_value`] and its like) or a collective.
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish).
+    #[inline(always)]
+    pub fn finish_value(&self, key: OpKey) -> FinishValue<'m, T, B> {
+        FinishValue(self.wait(key))
+    }
+
+    /// Waits for the answer to a peek ([`Endpoint::tagged_peek`] and its like).
+    ///
+    /// # Errors
+    /// As [`finish`](Self::finish); [`CqError::UnknownKey`] also if its endpoint was closed.
+    #[doc(alias = "FI_PEEK")]
+    pub fn finish_peek(&self, key: OpKey) -> FinishPeek<'m, T, B> {
+        FinishPeek(self.wait(key))
+    }
+}
+
+/// Implements `Debug` for futures of one operation.
+macro_rules! debug_futures {
+    ($($name:ident)*) => {$(
+        impl<T: Transport, B: Buffer> fmt::Debug for $name<'_, T, B> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($name)).field("wait", &self.0.wait).finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+
+debug_futures! { Finish FinishValue FinishPeek }

@@ -1,0 +1,525 @@
+//! [`Post`], [`Retry`] and [`Run`]: futures that post, as soon as the queue and the provider take it.
+
+#![allow(unsafe_code, reason = "projects pins")]
+
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+
+use super::CqDriver;
+use super::cq_driver::{FOR_PROVIDER, FOR_SLOT};
+use super::wait::Wait;
+use super::wait_list::Waiter;
+use crate::buffer::Buffer;
+use crate::cq::CqError;
+use crate::engine::op_table::{Done, OpKey};
+use crate::error::{PostError, Rejected};
+use crate::transport::Transport;
+
+/// A place among those who wait for room: [`FOR_SLOT`] or [`FOR_PROVIDER`].
+struct Place<'m, T: Transport, B: Buffer, const FOR: u64> {
+    driver: CqDriver<'m, T, B>,
+    /// There is one when it has been refused: most never are, and futures are moved until they are polled.
+    waiter: Option<Waiter>,
+}
+
+impl<T: Transport, B: Buffer, const FOR: u64> Place<'_, T, B, FOR> {
+    /// Whether its turn has come to try.
+    #[inline]
+    fn may_try(self: Pin<&mut Self>, cx: &Context<'_>) -> bool {
+        let inner = &*self.driver.body;
+        (self.waiter.is_none() && inner.room.is_empty()) || self.may_try_again(cx)
+    }
+
+    #[cold]
+    fn may_try_again(self: Pin<&mut Self>, cx: &Context<'_>) -> bool {
+        if self.driver.body.failure().is_some() {
+            return true;
+        }
+        match &self.waiter {
+            // Others came first.
+            None => !self.is_refused(cx),
+            Some(waiter) if waiter.still_waits() => {
+                waiter.renew(cx.waker());
+                false
+            }
+            Some(_) => true,
+        }
+    }
+
+    /// It is refused for the moment, and waits if it can be tried again.
+    #[cold]
+    fn is_refused(self: Pin<&mut Self>, cx: &Context<'_>) -> bool {
+        // SAFETY: nothing is moved: a waiter is made where it stays.
+        let Place { driver, waiter } = unsafe { self.get_unchecked_mut() };
+        let inner = &*driver.body;
+        if inner.failure().is_some() {
+            return false;
+        }
+        let waiter = &*waiter.get_or_insert_with(Waiter::new);
+        // SAFETY: a field of what is pinned, and never moved out of it.
+        let waiter = unsafe { Pin::new_unchecked(waiter) };
+        // SAFETY: the list lies in the driver's block, which is there as long as the handle in this place.
+        unsafe { waiter.wait_in(&inner.room, FOR, cx.waker()) };
+        inner.is_wanted();
+        true
+    }
+
+    /// It waits no more: there may be room for the next one.
+    #[inline]
+    fn leaves(&self) {
+        if let Some(waiter) = &self.waiter {
+            waiter.leave();
+            self.driver.body.has_room();
+        }
+    }
+}
+
+/// Posts an operation with a buffer, as soon as it is taken: [`CqDriver::post`].
+///
+/// If it is dropped before that, the buffer is dropped with it.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::pin::pin;
+/// use core::task::{Context, Waker};
+///
+/// use loom_core::driver::{CqDriver, Unclaimed};
+/// use loom_core::{Av, Cq, Domain, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let av = Av::open(&domain, 2)?;
+/// // The queue has room for one operation.
+/// let cq = Cq::open(&domain, 1)?;
+/// let bob = cq.endpoint(&av)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let mut posts = [vec![0; 5], vec![0; 5]].map(|room| Box::pin(driver.post(room, |room| bob.recv(Source::Any, room))));
+/// let ready = posts.each_mut().map(|post| post.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+/// assert_eq!(ready, [true, false], "the second waits for room");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Post<'m, T: Transport, B: Buffer, P> {
+    place: Place<'m, T, B, FOR_SLOT>,
+    buf: Option<B>,
+    post: P,
+}
+
+impl<T: Transport, B: Buffer, P> Post<'_, T, B, P>
+where
+    P: FnMut(B) -> Result<OpKey, Rejected<B>>,
+{
+    #[inline]
+    fn poll_post(self: Pin<&mut Self>, cx: &Context<'_>) -> Poll<Result<OpKey, Rejected<B>>> {
+        // SAFETY: the place is not moved; nothing else is pinned.
+        let Post { place, buf, post } = unsafe { self.get_unchecked_mut() };
+        // SAFETY: a field of what is pinned.
+        let mut place = unsafe { Pin::new_unchecked(place) };
+        if !place.as_mut().may_try(cx) {
+            return Poll::Pending;
+        }
+        let Some(taken) = buf.take() else { return Poll::Pending };
+        match post(taken) {
+            Err(refused) if refused.error.is_transient() && place.as_mut().is_refused(cx) => {
+                *buf = Some(refused.buf);
+                Poll::Pending
+            }
+            posted => {
+                place.leaves();
+                Poll::Ready(posted)
+            }
+        }
+    }
+}
+
+impl<T: Transport, B: Buffer, P> Future for Post<'_, T, B, P>
+where
+    P: FnMut(B) -> Result<OpKey, Rejected<B>>,
+{
+    type Output = Result<OpKey, Rejected<B>>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let posted = self.as_mut().poll_post(cx);
+        if posted.is_ready() {
+            // What is posted needs progress, also if no task waits for its end.
+            self.place.driver.body.is_wanted();
+        }
+        posted
+    }
+}
+
+/// Posts what has no buffer, as soon as it is taken: [`CqDriver::retry`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::pin::pin;
+/// use core::task::{Context, Poll, Waker};
+///
+/// use loom_core::error::PostError;
+/// use loom_core::driver::{CqDriver, Unclaimed};
+/// use loom_core::{Av, Cq, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let too_long = vec![0; alice.inject_size() + 1];
+/// let mut injected = pin!(driver.retry(|| alice.inject(to_bob, &too_long)));
+/// // No turn makes room for this message: the future does not wait, and ends with the refusal.
+/// let ended = injected.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+/// assert!(matches!(ended, Poll::Ready(Err(PostError::TooLong { .. }))));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Retry<'m, T: Transport, B: Buffer, P> {
+    place: Place<'m, T, B, FOR_PROVIDER>,
+    post: P,
+    over: bool,
+}
+
+impl<T: Transport, B: Buffer, V, P> Future for Retry<'_, T, B, P>
+where
+    P: FnMut() -> Result<V, PostError>,
+{
+    type Output = Result<V, PostError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: the place is not moved; nothing else is pinned.
+        let Retry { place, post, over } = unsafe { self.get_unchecked_mut() };
+        // SAFETY: a field of what is pinned.
+        let mut place = unsafe { Pin::new_unchecked(place) };
+        if *over || !place.as_mut().may_try(cx) {
+            return Poll::Pending;
+        }
+        match post() {
+            Err(error) if error.is_transient() && place.as_mut().is_refused(cx) => Poll::Pending,
+            posted => {
+                *over = true;
+                place.leaves();
+                // An injected message has no completion to wait for, and needs progress all the same.
+                place.driver.body.is_wanted();
+                Poll::Ready(posted)
+            }
+        }
+    }
+}
+
+/// Why [`CqDriver::run`] has no completion to give back.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::{PostError, Rejected};
+/// use loom_core::driver::{CqDriver, Drive, RunError, Unclaimed};
+/// use loom_core::{Av, Cq, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// av.remove(to_bob);
+/// let task = async {
+///     match driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await {
+///         Err(RunError::Rejected(Rejected { buf, error })) => {
+///             assert_eq!((buf, error), (b"hello".to_vec(), PostError::UnknownPeer));
+///         }
+///         other => panic!("it was posted: {other:?}"),
+///     }
+///     Ok::<_, loom_core::Error>(())
+/// };
+/// // An executor polls the task, and takes a turn of the driver in between.
+/// # use core::task::{Context, Poll, Waker};
+/// # let mut task = core::pin::pin!(task);
+/// # loop {
+/// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+/// #         break ended?;
+/// #     }
+/// #     driver.turn(16);
+/// # }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub enum RunError<B> {
+    /// The operation was not posted. Here is its buffer.
+    Rejected(Rejected<B>),
+    /// The queue cannot go on. The operation is in its slot, and can be [waited for](CqDriver::finish) again.
+    Queue {
+        /// The operation.
+        key: OpKey,
+        /// Why.
+        error: CqError,
+    },
+}
+
+impl<B> fmt::Display for RunError<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RunError::Rejected(rejected) => rejected.error.fmt(f),
+            RunError::Queue { error, .. } => error.fmt(f),
+        }
+    }
+}
+
+impl<B: fmt::Debug> core::error::Error for RunError<B> {}
+
+/// Posts an operation with a buffer, as soon as it is taken, and waits for its end: [`CqDriver::run`].
+///
+/// If it is dropped before the operation is posted, the buffer is dropped with it. After that the operation goes on, and
+/// [`Unclaimed`](super::Unclaimed) says what becomes of its buffer.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::pin::pin;
+/// use core::task::{Context, Poll, Waker};
+///
+/// use loom_core::driver::{CqDriver, Drive, Unclaimed};
+/// use loom_core::{Av, Cq, Domain, Errno, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// let mut cx = Context::from_waker(Waker::noop());
+/// let mut received = pin!(driver.run(vec![0; 5], |room| bob.recv(Source::Any, room)));
+/// assert!(received.key().is_none(), "nothing is posted before the first poll");
+/// assert!(received.as_mut().poll(&mut cx).is_pending());
+/// // The key of the receive cancels it.
+/// bob.cancel(received.key().expect("it was posted"))?;
+/// let done = loop {
+///     driver.turn(16);
+///     if let Poll::Ready(done) = received.as_mut().poll(&mut cx) {
+///         break done?;
+///     }
+/// };
+/// assert_eq!(done.result().expect_err("no message came").errno, Errno::ECANCELED);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Run<'m, T: Transport, B: Buffer, P> {
+    post: Post<'m, T, B, P>,
+    wait: Option<Wait>,
+}
+
+impl<'m, T: Transport, B: Buffer, P> Run<'m, T, B, P> {
+    /// The operation, if it has been posted.
+    #[must_use]
+    pub fn key(&self) -> Option<OpKey> {
+        self.wait.as_ref().map(Wait::key)
+    }
+}
+
+impl<T: Transport, B: Buffer, P> Future for Run<'_, T, B, P>
+where
+    P: FnMut(B) -> Result<OpKey, Rejected<B>>,
+{
+    type Output = Result<Done<B>, RunError<B>>;
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // SAFETY: the post is not moved; the rest is not pinned.
+        let Run { post, wait } = unsafe { self.get_unchecked_mut() };
+        if wait.is_none() {
+            // SAFETY: a field of what is pinned.
+            let mut post = unsafe { Pin::new_unchecked(&mut *post) };
+            match post.as_mut().poll_post(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(rejected)) => return Poll::Ready(Err(RunError::Rejected(rejected))),
+                Poll::Ready(Ok(key)) => *wait = Some(Wait::new(key)),
+            }
+        }
+        let Some(wait) = wait else { return Poll::Pending };
+        if let Some(done) = wait.take(&post.place.driver.body) {
+            return Poll::Ready(Ok(done));
+        }
+        let key = wait.key();
+        wait.poll_done(&post.place.driver.body, cx).map_err(|error| RunError::Queue { key, error })
+    }
+}
+
+impl<T: Transport, B: Buffer, P> Drop for Run<'_, T, B, P> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(wait) = &mut self.wait {
+            wait.end(&self.post.place.driver.body);
+        }
+    }
+}
+
+impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
+    #[inline(always)]
+    fn place<const FOR: u64>(&self) -> Place<'m, T, B, FOR> {
+        Place { driver: self.clone(), waiter: None }
+    }
+
+    /// Posts a buffer through an endpoint of the queue, as soon as it is taken: what is refused for the moment
+    /// ([`PostError::is_transient`]) waits for its turn.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
+    /// use loom_core::{Av, Cq, Domain, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+    /// let task = async {
+    ///     // The task posts two receives before it waits for one.
+    ///     let first = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+    ///     let second = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+    ///     for message in [b"hello", b"again"] {
+    ///         driver.run(message.to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
+    ///     }
+    ///     assert_eq!(driver.finish(first).await?.into_buf(), b"hello");
+    ///     assert_eq!(driver.finish(second).await?.into_buf(), b"again");
+    ///     Ok::<_, loom_core::Error>(())
+    /// };
+    /// // An executor polls the task, and takes a turn of the driver in between.
+    /// # use core::task::{Context, Poll, Waker};
+    /// # let mut task = core::pin::pin!(task);
+    /// # loop {
+    /// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    /// #         break ended?;
+    /// #     }
+    /// #     driver.turn(16);
+    /// # }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The last refusal, with the buffer: one that is not for the moment, or one that is if the queue cannot go on.
+    #[doc(alias = "FI_EAGAIN")]
+    #[inline(always)]
+    pub fn post<P>(&self, buf: B, post: P) -> Post<'m, T, B, P>
+    where
+        P: FnMut(B) -> Result<OpKey, Rejected<B>>,
+    {
+        Post { place: self.place(), buf: Some(buf), post }
+    }
+
+    /// As [`post`](Self::post), for what has no buffer: injected messages, atomic operations on values, collectives, peeks.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
+    /// use loom_core::{Av, Cq, Domain, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+    /// let task = async {
+    ///     let received = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
+    ///     // The bytes are copied: there is no completion to wait for.
+    ///     driver.retry(|| alice.inject(to_bob, b"hello")).await?;
+    ///     assert_eq!(driver.finish(received).await?.into_buf(), b"hello");
+    ///     Ok::<_, loom_core::Error>(())
+    /// };
+    /// // An executor polls the task, and takes a turn of the driver in between.
+    /// # use core::task::{Context, Poll, Waker};
+    /// # let mut task = core::pin::pin!(task);
+    /// # loop {
+    /// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    /// #         break ended?;
+    /// #     }
+    /// #     driver.turn(16);
+    /// # }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`post`](Self::post).
+    #[inline(always)]
+    pub fn retry<V, P>(&self, post: P) -> Retry<'m, T, B, P>
+    where
+        P: FnMut() -> Result<V, PostError>,
+    {
+        Retry { place: self.place(), post, over: false }
+    }
+
+    /// Posts a buffer through an endpoint of the queue, as soon as it is taken, and waits for the operation's end. What has become of it,
+    /// [`Done::result`] says.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
+    /// use loom_core::{Access, Av, Cq, Domain, Mr};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let region = Mr::open(&domain, (0..64).collect::<Vec<u8>>(), Access::REMOTE_READ)?;
+    /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+    /// let task = async {
+    ///     let done = driver.run(vec![0; 4], |room| alice.read(to_bob, &region.remote(), 16, room)).await?;
+    ///     let (bytes, result) = done.into_parts();
+    ///     assert_eq!((result?.len(), bytes), (4, vec![16, 17, 18, 19]));
+    ///     Ok::<_, loom_core::Error>(())
+    /// };
+    /// // An executor polls the task, and takes a turn of the driver in between.
+    /// # use core::task::{Context, Poll, Waker};
+    /// # let mut task = core::pin::pin!(task);
+    /// # loop {
+    /// #     if let Poll::Ready(ended) = task.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+    /// #         break ended?;
+    /// #     }
+    /// #     driver.turn(16);
+    /// # }
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`RunError::Rejected`] as [`post`](Self::post), [`RunError::Queue`] as [`finish`](Self::finish).
+    #[inline(always)]
+    pub fn run<P>(&self, buf: B, post: P) -> Run<'m, T, B, P>
+    where
+        P: FnMut(B) -> Result<OpKey, Rejected<B>>,
+    {
+        Run { post: self.post(buf, post), wait: None }
+    }
+}
+
+impl<T: Transport, B: Buffer, P> fmt::Debug for Post<'_, T, B, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Post").field("place", &self.place.waiter).finish_non_exhaustive()
+    }
+}
+
+impl<T: Transport, B: Buffer, P> fmt::Debug for Retry<'_, T, B, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Retry").field("place", &self.place.waiter).finish_non_exhaustive()
+    }
+}
+
+impl<T: Transport, B: Buffer, P> fmt::Debug for Run<'_, T, B, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("key", &self.key()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,339 @@
+//! [`Sleepable`]: what an executor may sleep on while there is nothing to do.
+
+#![allow(unsafe_code, reason = "promises that descriptors are open")]
+
+use core::ffi::c_int;
+use core::fmt;
+use core::task::Waker;
+use core::time::Duration;
+
+use super::wait_list::store;
+use super::{CounterDriver, CqDriver, Drive, EqDriver};
+use crate::buffer::Buffer;
+use crate::counter::CounterError;
+use crate::cq::CqError;
+use crate::eq::EqError;
+use crate::transport::{Connected, Transport};
+use crate::vocabulary::Errno;
+
+/// Drivers whose executor may sleep on descriptors.
+///
+/// This is the contract with runtimes that can wait for descriptors, and libfabric's `fi_trywait` protocol behind it. An executor goes round so:
+///
+/// 1. It takes a [turn](Drive::turn), and polls what that has woken, until a turn finds nothing.
+/// 2. It begins to wait for all [descriptors](Self::wait_fds), or makes the runtime forget that they were readable (edge-triggered).
+/// 3. It asks whether it [may sleep](Self::may_sleep). If not, it goes on with the first step. The call may run code of the user, which drops buffers
+///    and wakers, and so may wake tasks: the executor looks behind the call whether one was woken, and if so goes on with the first step.
+/// 4. It sleeps until a descriptor is readable, or the waker is woken that it has given. Both may happen for nothing.
+///
+/// The second step comes before the third: what becomes readable in between is found by one of them.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::ffi::c_int;
+/// use core::task::Waker;
+///
+/// use loom_core::driver::{CqDriver, SleepError, Sleepable, Unclaimed};
+/// use loom_core::{Cq, Domain};
+///
+/// /// An executor calls this when no task is ready. Returns whether it has slept.
+/// fn idle(driver: &impl Sleepable, waker: &Waker, sleep_on: impl FnOnce(&[c_int])) -> Result<bool, SleepError> {
+///     let mut fds = Vec::new();
+///     driver.wait_fds(&mut |fd| fds.push(fd))?;
+///     let sleeps = driver.turn(64) == 0 && driver.may_sleep(waker)?;
+///     if sleeps {
+///         // `poll`, or what the runtime has: until one is readable, or `waker` is woken.
+///         sleep_on(&fds);
+///     }
+///     Ok(sleeps)
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
+/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// // `CqAttr::with_fd` opens a queue with a descriptor. This one has none.
+/// assert_eq!(idle(&driver, Waker::noop(), |_| {}), Err(SleepError::NotOpenedFor));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
+/// # Safety
+/// The descriptors are open as long as the driver is there, and the same each time.
+pub unsafe trait Sleepable: Drive {
+    /// Calls `each` with every descriptor.
+    ///
+    /// # Errors
+    /// [`SleepError::NotOpenedFor`] if a queue was not opened with one.
+    #[doc(alias = "FI_GETWAIT")]
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError>;
+
+    /// Whether the executor may sleep now. `waker` is woken when a future waits for something new, which takes another turn.
+    ///
+    /// It may not as long as a post waits for the provider, which has refused it for the moment, or a multi-receive for its pieces: no descriptor
+    /// tells of these. It may while posts wait because the queue has as many operations in flight as it can, unless completions hold slots
+    /// that no future has taken. The call may wake tasks.
+    ///
+    /// # Errors
+    /// [`SleepError`]
+    #[doc(alias = "fi_trywait")]
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError>;
+
+    /// Returns the time for which the executor may sleep now: [`may_sleep`](Self::may_sleep) for executors with a timer. `None` if it may
+    /// not sleep, [`Duration::MAX`] if it may until a descriptor is readable or the waker is woken.
+    ///
+    /// The time is 1 ms if a queue of libfabric cannot be slept on any more, because one of its endpoints was closed and the provider's
+    /// sleep is not safe after that (`tcp;ofi_rxm`, `udp;ofi_rxd`). For such a queue `may_sleep` blocks the thread for that millisecond and returns
+    /// `false`. This function does not block.
+    ///
+    /// # Errors
+    /// As [`may_sleep`](Self::may_sleep).
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+        Ok(self.may_sleep(waker)?.then_some(Duration::MAX))
+    }
+}
+
+/// Time between two polls of a queue that cannot be slept on.
+const NAP: Duration = Duration::from_millis(1);
+
+/// The time for which both drivers may sleep.
+fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    Some(one?.min(other?))
+}
+
+/// Why an executor cannot sleep.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::cq::CqAttr;
+/// use loom_core::driver::{CqDriver, SleepError, Sleepable, Unclaimed};
+/// use loom_core::{Cq, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// /// The number of descriptors to sleep on; `None` if the executor has to go on polling.
+/// fn descriptors(driver: &impl Sleepable) -> Result<Option<usize>, SleepError> {
+///     let mut count = 0;
+///     match driver.wait_fds(&mut |_| count += 1) {
+///         Ok(()) => Ok(Some(count)),
+///         Err(SleepError::NotOpenedFor) => Ok(None),
+///         Err(failed) => Err(failed),
+///     }
+/// }
+///
+/// let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(16))?;
+/// assert_eq!(descriptors(&CqDriver::open(&cq, Unclaimed::Drop)?), Ok(None));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SleepError {
+    /// A queue or counter was not opened with a descriptor.
+    NotOpenedFor,
+    /// The provider's queue or counter failed, or it has no descriptor.
+    Failed(Errno),
+}
+
+impl fmt::Display for SleepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SleepError::NotOpenedFor => f.write_str("a queue or counter was not opened with a descriptor to sleep on"),
+            SleepError::Failed(errno) => write!(f, "a queue or counter that is slept on failed: {errno}"),
+        }
+    }
+}
+
+impl core::error::Error for SleepError {}
+
+impl From<CqError> for SleepError {
+    fn from(error: CqError) -> Self {
+        match error {
+            CqError::Queue(errno) => SleepError::Failed(errno),
+            CqError::OtherProcess => SleepError::Failed(Errno::OTHER_PROCESS),
+            _ => SleepError::NotOpenedFor,
+        }
+    }
+}
+
+impl From<EqError> for SleepError {
+    fn from(error: EqError) -> Self {
+        match error {
+            EqError::Queue(errno) => SleepError::Failed(errno),
+            _ => SleepError::NotOpenedFor,
+        }
+    }
+}
+
+impl From<CounterError> for SleepError {
+    fn from(error: CounterError) -> Self {
+        match error {
+            CounterError::Errno(errno) => SleepError::Failed(errno),
+            _ => SleepError::NotOpenedFor,
+        }
+    }
+}
+
+impl<T: Transport, B: Buffer> CqDriver<'_, T, B> {
+    /// Returns `true` if the executor may sleep and `false` if not, or `None` if that depends on the queue.
+    fn idles(&self, waker: &Waker) -> Result<Option<bool>, SleepError> {
+        let inner = &*self.body;
+        store(inner.ops().wanted(), waker);
+        match inner.failure() {
+            // Until somebody takes them.
+            Some(CqError::PeerEvents) => Ok(Some(true)),
+            Some(error) => Err(error.into()),
+            None if inner.is_behind() || !inner.has_room_by_events_alone() || inner.draining.get() > 0 => {
+                Ok(Some(false))
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+// SAFETY: the driver is a handle of what has the descriptor, which closes it with its last handle.
+unsafe impl<T: Transport, B: Buffer> Sleepable for CqDriver<'_, T, B> {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+        each(self.cq().wait_fd()?);
+        Ok(())
+    }
+
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+        match self.idles(waker)? {
+            Some(idles) => Ok(idles),
+            None => Ok(self.cq().may_sleep_driven()?),
+        }
+    }
+
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+        let time = if self.cq().naps() { NAP } else { Duration::MAX };
+        let may = match self.idles(waker)? {
+            Some(idles) => idles,
+            None if time == NAP => self.cq().has_nothing_driven()?,
+            None => self.cq().may_sleep_driven()?,
+        };
+        Ok(may.then_some(time))
+    }
+}
+
+// SAFETY: the driver is a handle of what has the descriptor, which closes it with its last handle.
+unsafe impl<T: Connected> Sleepable for EqDriver<'_, T> {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+        each(self.eq().wait_fd()?);
+        Ok(())
+    }
+
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+        self.will_be_told(waker);
+        match self.failure() {
+            // Until somebody takes them.
+            Some(EqError::Unread) => Ok(true),
+            Some(error) => Err(error.into()),
+            None => Ok(self.eq().may_sleep()?),
+        }
+    }
+}
+
+// SAFETY: the driver is a handle of what has the descriptor, which closes it with its last handle.
+unsafe impl<T: Transport> Sleepable for CounterDriver<'_, T> {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+        each(self.counter().wait_fd()?);
+        Ok(())
+    }
+
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+        self.will_be_told(waker);
+        Ok(self.turn(1) == 0 && self.counter().may_sleep()?)
+    }
+
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+        self.will_be_told(waker);
+        if self.turn(1) != 0 {
+            return Ok(None);
+        }
+        if self.counter().naps() {
+            return Ok(Some(NAP));
+        }
+        Ok(self.counter().may_sleep()?.then_some(Duration::MAX))
+    }
+}
+
+// SAFETY: those of the driver behind it, which is borrowed.
+unsafe impl<D: Sleepable + ?Sized> Sleepable for &D {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+        (**self).wait_fds(each)
+    }
+
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+        (**self).may_sleep(waker)
+    }
+
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+        (**self).sleeps_for(waker)
+    }
+}
+
+// SAFETY: those of the drivers in it.
+unsafe impl<D: Sleepable> Sleepable for [D] {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+        self.iter().try_for_each(|driver| driver.wait_fds(each))
+    }
+
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+        // All of them, each of which stores the waker.
+        self.iter().try_fold(true, |may, driver| Ok(driver.may_sleep(waker)? && may))
+    }
+
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+        self.iter().try_fold(Some(Duration::MAX), |time, driver| Ok(shorter(driver.sleeps_for(waker)?, time)))
+    }
+}
+
+// SAFETY: those of the drivers in it.
+unsafe impl<D: Sleepable, const N: usize> Sleepable for [D; N] {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+        self.as_slice().wait_fds(each)
+    }
+
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+        self.as_slice().may_sleep(waker)
+    }
+
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+        self.as_slice().sleeps_for(waker)
+    }
+}
+
+/// Implements [`Sleepable`] for tuples.
+macro_rules! sleepable_tuples {
+    ($(($($name:ident)*))*) => {$(
+        // SAFETY: those of the drivers in it.
+        unsafe impl<$($name: Sleepable),*> Sleepable for ($($name,)*) {
+            #[allow(non_snake_case, reason = "values are named like their types")]
+            fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+                let ($($name,)*) = self;
+                $($name.wait_fds(each)?;)*
+                Ok(())
+            }
+
+            #[allow(non_snake_case, reason = "values are named like their types")]
+            fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+                let ($($name,)*) = self;
+                // All of them, each of which stores the waker.
+                Ok(true $(& $name.may_sleep(waker)?)*)
+            }
+
+            #[allow(non_snake_case, reason = "values are named like their types")]
+            fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+                let ($($name,)*) = self;
+                let mut time = Some(Duration::MAX);
+                $(time = shorter($name.sleeps_for(waker)?, time);)*
+                Ok(time)
+            }
+        }
+    )*};
+}
+
+sleepable_tuples! { (A) (A B) (A B C) (A B C D) }

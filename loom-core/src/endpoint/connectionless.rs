@@ -1,0 +1,163 @@
+//! [`Connectionless`]: the kind of endpoint that finds its peers in an address vector.
+
+#![allow(unsafe_code, reason = "opens a raw endpoint")]
+
+use super::Endpoint;
+use super::binding::Binding;
+use super::kind::{Has, HasAddress, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
+use super::opened::Opened;
+use super::post::Limits;
+use crate::av::Av;
+use crate::buffer::Buffer;
+use crate::cq::{Bonds, Cq};
+use crate::engine::peer_table::Peer;
+use crate::error::{OpenError, PostError};
+use crate::handle::Bond;
+use crate::notes::note;
+use crate::query::Group;
+use crate::transport::{Bindings, EndpointError, Transport};
+use crate::vocabulary::{EndpointType, FabricAddr};
+
+/// A connectionless endpoint, which finds its peers in an address vector.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::{Connectionless, Endpoint};
+/// use loom_core::{Av, Cq, Domain, EndpointAddr, Error, Forever, Transport};
+///
+/// /// Sends to an address: such an endpoint has an address vector, to which it adds peers at any time.
+/// fn tell<'m, T: Transport>(
+///     endpoint: &Endpoint<'m, T, Vec<u8>, Connectionless<'m, T>>,
+///     to: &EndpointAddr,
+///     message: &[u8],
+/// ) -> Result<(), Error> {
+///     let peer = endpoint.av().insert(to)?;
+///     endpoint.cq().retry(Forever, || endpoint.inject(peer, message))?;
+///     Ok(())
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(loom_core::Source::Any, vec![0; 5])?;
+/// tell(&alice, &bob.address()?, b"hello")?;
+/// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Connectionless<'m, T: Transport> {
+    pub(super) av: Av<'m, T>,
+}
+
+impl<T: Transport> Clone for Connectionless<'_, T> {
+    fn clone(&self) -> Self {
+        Connectionless { av: self.av.clone() }
+    }
+}
+
+impl<T: Transport> Sealed for Connectionless<'_, T> {}
+impl<T: Transport, G: Group> Has<G> for Connectionless<'_, T> {}
+impl<T: Transport> HasOptions for Connectionless<'_, T> {}
+impl<T: Transport> HasAddress for Connectionless<'_, T> {}
+impl<T: Transport> Peeks<T> for Connectionless<'_, T> {}
+
+impl<T: Transport> Transmits<T> for Connectionless<'_, T> {
+    type To = Peer;
+
+    #[inline]
+    fn destination(&self, _: &Limits, to: Peer) -> Result<FabricAddr, PostError> {
+        self.av.fabric_addr(to).ok_or_else(|| PostError::UnknownPeer.cold())
+    }
+}
+
+impl<T: Transport> Receives<T> for Connectionless<'_, T> {
+    type From = Source;
+
+    const ANY: Source = Source::Any;
+
+    #[inline]
+    fn source(&self, limits: &Limits, from: Source) -> Result<FabricAddr, PostError> {
+        from.address(limits, &self.av)
+    }
+}
+
+impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
+    /// Opens an endpoint that completes into this queue and finds its peers in an address vector (`&av`, or a [`Binding`] that says
+    /// more).
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # let sent = Counter::open(&domain, CounterAttr::default())?;
+    /// let alice = cq.endpoint(&av)?;
+    /// // A `Binding` adds a counter.
+    /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::SEND, &sent))?;
+    /// assert_ne!(alice.address()?, bob.address()?);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// - [`OpenError::OtherDomain`] if the info, the address vector or a counter belongs to another domain
+    /// - [`OpenError::EndpointType`] if the info, or that of the domain, describes an endpoint that has to be connected
+    /// - [`OpenError::NotGranted`] if it grants collectives or memory of devices, and the domain's info does not
+    /// - [`OpenError::Counters`] if two counters count the same
+    /// - [`OpenError::TooManyEndpoints`] if the queue has no place for another endpoint
+    /// - [`OpenError::Size`] if it has too few for operations for [`remote_writes`](Binding::remote_writes)
+    /// - [`OpenError::Limit`] if a software network has as many endpoints as [`NetworkAttr::endpoints`](crate::soft::NetworkAttr::endpoints)
+    /// - [`OpenError::Errno`] if the provider refuses, with `EINVAL` if an option can only be read or not be set to that, or there are more
+    ///   than eight
+    #[doc(alias = "fi_endpoint")]
+    #[doc(alias = "fi_ep_bind")]
+    #[doc(alias = "fi_enable")]
+    pub fn endpoint<'b>(&self, bind: impl Into<Binding<'b, 'm, T, Av<'m, T>>>) -> Result<Endpoint<'m, T, B>, OpenError>
+    where
+        'm: 'b,
+        T: 'b,
+    {
+        let bind = bind.into();
+        let opened = bind.open_connectionless(self, None, |domain, info, bind| {
+            // SAFETY: see `open_connectionless`.
+            unsafe { T::endpoint_open(domain, info, bind) }
+        })?;
+        Ok(Endpoint { opened, kind: Connectionless { av: bind.to.clone() } })
+    }
+}
+
+impl<'m, T: Transport> Binding<'_, 'm, T, Av<'m, T>> {
+    /// Opens an endpoint without connections, bound to one thing `more`. `open` may rely on this: everything that it is given keeps
+    /// to C1, C2, C4 and C7.
+    pub(super) fn open_connectionless<B: Buffer>(
+        &self,
+        cq: &Cq<'m, T, B>,
+        more: Option<Bond>,
+        open: impl FnOnce(&T::Domain, &T::Info, Bindings<'_, T>) -> Result<T::Endpoint, EndpointError>,
+    ) -> Result<Opened<'m, T, B>, OpenError> {
+        let domain = cq.domain();
+        let info = self.info.unwrap_or_else(|| domain.info());
+        if !self.to.domain().is(domain) {
+            return Err(OpenError::OtherDomain);
+        }
+        domain.admits(info, &[EndpointType::RDM, EndpointType::DGRAM])?;
+        self.counters.check(domain, info.caps())?;
+        let (options, selective) = (self.options()?, self.selective);
+        let bonds = Bonds { av: Some(self.to.bond()), ..self.bonds(more) };
+        let opened = Opened::open(cq, info, self.receives, bonds, |tx, rx| {
+            // Queue, vector and counters are open (C1) and of this domain (C4), and outlive the endpoint: the queue closes it before
+            // itself, and the others stay open, and where they are, while they are bound (C2, C7).
+            let bind = Bindings { tx, rx, av: self.to.raw(), counters: &self.counters.raw(), selective, options };
+            open(domain.raw(), info.raw(), bind)
+        })?;
+        note!(debug, "open", "endpoint {} on {} is at {}", opened.index(), **domain, opened.shown_address());
+        Ok(opened.with_selective(selective))
+    }
+}

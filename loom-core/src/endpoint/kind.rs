@@ -1,0 +1,315 @@
+//! Kinds of endpoints: whom each transmits to, and from whom it receives.
+//!
+//! Operations are written once, for every kind ([`Endpoint`](super::Endpoint)). A kind says which it has ([`Transmits`],
+//! [`Receives`]), and what stands for the other side in their arguments.
+
+use super::post::Limits;
+use crate::av::Av;
+use crate::engine::peer_table::Peer;
+use crate::error::PostError;
+use crate::query::{AtomicOps, Group, Messages, Reads, Tagged, Writes};
+use crate::transport::Transport;
+use crate::vocabulary::{Caps, FabricAddr};
+
+/// Kinds are loom's own.
+#[expect(unnameable_types, reason = "only loom implements it")]
+pub trait Sealed {}
+
+/// A kind of endpoint that has a group of operations: all groups, or, if it is an [`Only`](super::Only), those of its query.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::PostError;
+/// use loom_core::endpoint::{Endpoint, Has, Transmits};
+/// use loom_core::query::{Rdm, Tagged, Writes};
+/// use loom_core::{Av, Cq, Domain, Forever, OpKey, Tag, Transport};
+///
+/// /// Sends a tagged message: over an endpoint that was opened through a query for `Tagged`, and over one without a query.
+/// fn send<T, K>(endpoint: &Endpoint<'_, T, Vec<u8>, K>, to: K::To) -> Result<OpKey, PostError>
+/// where
+///     T: Transport,
+///     K: Transmits<T> + Has<Tagged>,
+/// {
+///     endpoint.tagged_send(to, Tag(7), b"hello".to_vec()).map_err(|refused| refused.error)
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// cq.retry(Forever, || send(&alice, to_bob))?;
+/// let tagged = alice.only::<(Rdm, Tagged)>()?;
+/// cq.retry(Forever, || send(&tagged, to_bob))?;
+/// // Does not compile: `send(&alice.only::<(Rdm, Writes)>()?, to_bob)`
+/// assert!(alice.only::<(Rdm, Writes)>().is_ok());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+pub trait Has<G: Group>: Sealed {}
+
+/// A kind of endpoint that has the operations which can be [deferred](crate::deferred).
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::PostError;
+/// use loom_core::deferred::{Deferred, Work, WorkKey};
+/// use loom_core::endpoint::{Deferrable, Endpoint, Receives, Transmits};
+/// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Transport};
+///
+/// /// Sends when the counter has reached 1: over an endpoint, or over a connection.
+/// fn answer_later<'m, T, K>(
+///     deferred: &Deferred<'m, T, Vec<u8>, K>,
+///     counter: &Counter<'m, T>,
+///     endpoint: &Endpoint<'m, T, Vec<u8>, K>,
+///     to: K::To,
+/// ) -> Result<WorkKey, PostError>
+/// where
+///     T: Transport,
+///     K: Transmits<T> + Receives<T> + Deferrable + Clone,
+/// {
+///     deferred.post((counter, 1), endpoint, Work::send(to), b"hello".to_vec()).map_err(|refused| refused.error)
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let (deferred, counter) = (Deferred::open(&cq, 8)?, Counter::open(&domain, CounterAttr::default())?);
+/// let work = answer_later(&deferred, &counter, &alice, to_bob)?;
+/// assert_eq!(deferred.cancel(work), Ok(()), "the counter has not reached 1");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+pub trait Deferrable: Has<Messages> + Has<Tagged> + Has<Reads> + Has<Writes> + Has<AtomicOps> {}
+
+impl<K> Deferrable for K where K: Has<Messages> + Has<Tagged> + Has<Reads> + Has<Writes> + Has<AtomicOps> {}
+
+/// A kind of endpoint whose options can be read.
+pub trait HasOptions: Sealed {}
+
+/// A kind of endpoint that has an address of its own.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::{Endpoint, HasAddress};
+/// use loom_core::{Av, Cq, Domain, Errno, Transport};
+///
+/// /// What a program prints for its peers. Receive contexts, for example, have no address of their own.
+/// fn told<T: Transport, K: HasAddress>(endpoint: &Endpoint<'_, T, Vec<u8>, K>) -> Result<String, Errno> {
+///     Ok(format!("reach me at {}", endpoint.address()?))
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// assert!(told(&alice)? != told(&bob)?);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+pub trait HasAddress: HasOptions {}
+
+/// A kind of endpoint that sends, writes and reads.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::{Endpoint, Has, Transmits};
+/// use loom_core::query::Messages;
+/// use loom_core::{Av, Cq, Domain, Error, Forever, Source, Transport};
+///
+/// /// Sends a message and waits until it is sent: over an endpoint without connections, a connection, a transmit context.
+/// fn send<T, K>(endpoint: &Endpoint<'_, T, Vec<u8>, K>, to: K::To, message: Vec<u8>) -> Result<(), Error>
+/// where
+///     T: Transport,
+///     K: Transmits<T> + Has<Messages>,
+/// {
+///     let sent = endpoint.cq().post(message, Forever, |message| endpoint.send(to, message))?;
+///     endpoint.cq().finish(sent, Forever)?.result()?;
+///     Ok(())
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// send(&alice, to_bob, b"hello".to_vec())?;
+/// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+pub trait Transmits<T: Transport>: Sealed {
+    /// Whom an operation goes to.
+    type To: Copy;
+
+    /// The address that an operation goes to: one that the endpoint may transmit to.
+    #[doc(hidden)]
+    fn destination(&self, limits: &Limits, to: Self::To) -> Result<FabricAddr, PostError>;
+
+    /// Whether writes can be injected.
+    #[doc(hidden)]
+    fn injects_writes(&self) -> bool {
+        true
+    }
+}
+
+/// A kind of endpoint that receives messages.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::{Endpoint, Has, Receives};
+/// use loom_core::query::Messages;
+/// use loom_core::{Av, Cq, Domain, Error, Forever, OpKey, Transport};
+///
+/// /// Posts receives, on an endpoint, a connection, a receive context, or what connections share.
+/// fn fill<T, K>(endpoint: &Endpoint<'_, T, Vec<u8>, K>, count: usize) -> Result<Vec<OpKey>, Error>
+/// where
+///     T: Transport,
+///     K: Receives<T> + Has<Messages>,
+/// {
+///     (0..count).map(|_| Ok(endpoint.recv(K::ANY, vec![0; 64])?)).collect()
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let receives = fill(&bob, 4)?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// assert_eq!(cq.finish(receives[0], Forever)?.result()?.len(), 5);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+pub trait Receives<T: Transport>: Sealed {
+    /// Whose messages a receive takes.
+    type From: Copy;
+
+    /// Any peer's messages.
+    const ANY: Self::From;
+
+    /// The address whose messages a receive takes: one of the endpoint's vector, or none in particular.
+    #[doc(hidden)]
+    fn source(&self, limits: &Limits, from: Self::From) -> Result<FabricAddr, PostError>;
+}
+
+/// A kind of endpoint that can look at tagged messages that were not received yet.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::{Endpoint, Has, Peeks};
+/// use loom_core::query::Tagged;
+/// use loom_core::{Av, Cq, Domain, Error, Forever, Tag, TagMatch, Transport};
+///
+/// /// The length of the oldest message with a tag that matches, if one has come.
+/// fn waiting<T, K>(endpoint: &Endpoint<'_, T, Vec<u8>, K>, tag: TagMatch) -> Result<Option<usize>, Error>
+/// where
+///     T: Transport,
+///     K: Peeks<T> + Has<Tagged>,
+/// {
+///     let peek = endpoint.cq().finish_peek(endpoint.tagged_peek(K::ANY, tag)?, Forever)?;
+///     Ok(peek.message()?.map(|found| found.len))
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(7), b"hello"))?;
+/// assert_eq!(waiting(&bob, TagMatch::any())?, Some(5));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+pub trait Peeks<T: Transport>: Receives<T> {}
+
+/// Whose messages a receive takes.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::error::PostError;
+/// use loom_core::{Av, Caps, Cq, Domain, Forever, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let from_any_peer = bob.recv(Source::Any, vec![0; 5])?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// assert_eq!(cq.finish(from_any_peer, Forever)?.into_buf(), b"hello");
+/// // A directed receive takes the messages of one peer, where the provider grants it.
+/// let to_alice = av.insert(&alice.address()?)?;
+/// match bob.recv(Source::Peer(to_alice), vec![0; 5]) {
+///     Ok(from_alice) => {
+///         cq.retry(Forever, || alice.inject(to_bob, b"again"))?;
+///         assert_eq!(cq.finish(from_alice, Forever)?.into_buf(), b"again");
+///     }
+///     Err(refused) => assert_eq!(refused.error, PostError::NotGranted(Caps::DIRECTED_RECV)),
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Anybody's.
+    Any,
+    /// One peer's; where the provider grants `DIRECTED_RECV`.
+    #[doc(alias = "FI_DIRECTED_RECV")]
+    Peer(Peer),
+}
+
+impl From<Peer> for Source {
+    fn from(peer: Peer) -> Self {
+        Source::Peer(peer)
+    }
+}
+
+impl Source {
+    /// The address of the one whose messages a receive takes.
+    #[inline]
+    pub(super) fn address<T: Transport>(self, limits: &Limits, av: &Av<'_, T>) -> Result<FabricAddr, PostError> {
+        match self {
+            Source::Any => Ok(FabricAddr::UNSPEC),
+            Source::Peer(peer) => {
+                limits.granted(Caps::DIRECTED_RECV)?;
+                av.fabric_addr(peer).ok_or_else(|| PostError::UnknownPeer.cold())
+            }
+        }
+    }
+}
+
+/// The other side of a connection: what stands for a peer in operations of an endpoint that has one only.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::transport::Connected;
+/// use loom_core::{Cq, Error, Forever, MsgEndpoint, ThePeer};
+///
+/// /// A question and its answer: a connection has one peer, which needs no address.
+/// fn ask<T: Connected>(
+///     cq: &Cq<'_, T, Vec<u8>>,
+///     connection: &MsgEndpoint<'_, T, Vec<u8>>,
+///     question: Vec<u8>,
+/// ) -> Result<Vec<u8>, Error> {
+///     let answer = connection.recv(ThePeer, vec![0; 64])?;
+///     cq.post(question, Forever, |question| connection.send(ThePeer, question))?;
+///     let (mut answer, transfer) = cq.finish(answer, Forever)?.into_result()?;
+///     answer.truncate(transfer.len());
+///     Ok(answer)
+/// }
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThePeer;

@@ -1,0 +1,320 @@
+//! [`Endpoint`]: where messages, tagged messages and RMA operations are posted.
+//!
+//! Operations are written once. What differs from one kind of endpoint to another is how it is opened, and whom its operations
+//! name as the other side:
+//!
+//! | kind | opened by | transmits to | receives from |
+//! |---|---|---|---|
+//! | [`Connectionless`] | [`Cq::endpoint`](crate::cq::Cq::endpoint) | a [`Peer`](crate::engine::peer_table::Peer) of its address vector | a [`Source`] |
+//! | [`MulticastEndpoint`] | [`Cq::multicast_endpoint`](crate::cq::Cq::multicast_endpoint) | a peer, or a [`MulticastGroup`] | a [`Source`] |
+//! | [`MsgEndpoint`] | [`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint), or a request | [`ThePeer`], when it is connected | [`ThePeer`] |
+//! | [`SharedRx`] | [`Cq::shared_rx`](crate::cq::Cq::shared_rx) | no peer | [`AnyConnection`] |
+//! | [`TxContext`] | [`Cq::tx_context`](crate::cq::Cq::tx_context) | a peer, or one of its receive contexts ([`RxPeer`](crate::engine::peer_table::RxPeer)) | no peer |
+//! | [`RxContext`] | [`Cq::rx_context`](crate::cq::Cq::rx_context) | no peer | a [`Source`] |
+//!
+//! Two other forms were tried. With a path (`endpoint.to(peer).send(buf)`), a connection, which has one peer only, needs operations
+//! or a detour of its own. With operations as values (`endpoint.post(send(peer), buf)`), neither `Endpoint` nor its documentation
+//! says what it can do. This form takes as many instructions as operations that are written for each kind.
+//!
+//! An endpoint of most kinds can be narrowed to the operations that a [query](crate::query) asks for: [`Only`].
+//!
+//! What works for several kinds is generic in the kind:
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use loom_core::buffer::SourceBuffer;
+//! use loom_core::error::Rejected;
+//! use loom_core::endpoint::{Endpoint, Has, Transmits};
+//! use loom_core::query::{Messages, Tagged};
+//! use loom_core::transport::Transport;
+//! use loom_core::vocabulary::Tag;
+//!
+//! /// A message and its tag, to a peer or over a connection.
+//! fn send_both<T, B, K>(endpoint: &Endpoint<'_, T, B, K>, to: K::To, first: B, second: B) -> Result<(), Rejected<B>>
+//! where
+//!     T: Transport,
+//!     B: SourceBuffer,
+//!     K: Transmits<T> + Has<Messages> + Has<Tagged>,
+//! {
+//!     endpoint.send(to, first)?;
+//!     endpoint.tagged_send(to, Tag(7), second)?;
+//!     Ok(())
+//! }
+//! # }
+//! ```
+
+mod atomic;
+mod binding;
+mod collective;
+mod connectionless;
+mod kind;
+mod msg_endpoint;
+mod multicast;
+mod only;
+mod opened;
+mod park;
+mod post;
+mod profiled;
+mod recv;
+mod rma;
+mod scalable;
+mod send;
+mod shared_rx;
+mod unsignaled;
+
+use core::fmt;
+
+pub use self::binding::{Binding, BothWays};
+pub use self::collective::CollectiveGroup;
+pub use self::connectionless::Connectionless;
+pub use self::kind::{Deferrable, Has, HasAddress, HasOptions, Peeks, Receives, Source, ThePeer, Transmits};
+pub use self::msg_endpoint::{Connecting, Established, Idle, Msg, MsgEndpoint, Requested};
+pub use self::multicast::{InGroups, Joined, Joining, MulticastEndpoint, MulticastGroup};
+pub use self::only::{Narrows, Only, OnlyEndpoint, WithoutConnections};
+pub use self::opened::Kept;
+use self::opened::Opened;
+pub use self::park::{ParkError, Parked};
+use self::post::Limits;
+pub use self::profiled::{Profiled, Unmet};
+pub use self::scalable::{Contexts, RxContext, RxCtx, ScalableEndpoint, TxContext, TxCtx};
+pub use self::shared_rx::{AnyConnection, SharedRx, Srx};
+use crate::av::Av;
+use crate::buffer::Buffer;
+use crate::cq::Cq;
+use crate::engine::op_table::OpKey;
+pub use crate::eq::{CmError, Refused};
+use crate::error::PostError;
+use crate::transport::Transport;
+use crate::vocabulary::{EndpointAddr, EndpointOption, Errno, FabricAddr, OptionType};
+
+/// An endpoint; a connectionless one, if its kind is not said.
+///
+/// A counted handle: the endpoint is closed when the last of its clones is gone. It is a handle of its queue, too, and of what it is
+/// bound to: all of these stay open as long as it is there, in whichever order a program drops them.
+///
+/// Posts move a buffer into the queue and return an [`OpKey`]; the completion gives the buffer back. A post that is
+/// not taken gives it back at once, in [`Rejected`](crate::error::Rejected). Closing the endpoint ends them:
+/// operations that are over by then complete as they ended (unless [`PEER_EVENTS`](crate::cq::PEER_EVENTS) events of
+/// peers lie before them), all others with `ECANCELED`, so every buffer comes back through the queue. A send, read or write
+/// that ends so may have been done all the same: a peer may have received the message before the endpoint closed. (Where the
+/// provider cannot close an endpoint while others are open that have talked to it, or while a long read is under way, as
+/// `shm`, its receives are cancelled, its sends and reads go on, and it is closed with the queue; until then it keeps its
+/// place in it.)
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.info())?;
+/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
+/// let (bytes, result) = cq.finish(received, Forever)?.into_parts();
+/// assert_eq!((result?.len(), &bytes[..]), (5, &b"hello"[..]));
+/// cq.finish(sent, Forever)?.result()?;
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+///
+/// # References
+/// - `man fi_endpoint`, `man fi_msg`, `man fi_tagged`, `man fi_rma`
+#[doc(alias = "fid_ep")]
+pub struct Endpoint<'m, T: Transport, B: Buffer, K = Connectionless<'m, T>> {
+    opened: Opened<'m, T, B>,
+    kind: K,
+}
+
+impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
+    /// Asks for an operation to end early. Its completion still comes: with `ECANCELED`, or as if nothing had
+    /// happened if it was too late, or if the provider cannot cancel this kind of operation.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// bob.cancel(received)?;
+    /// // The completion comes, and brings the buffer back.
+    /// let (room, result) = cq.finish(received, Forever)?.into_parts();
+    /// assert_eq!((room.len(), result.unwrap_err().errno), (5, Errno::ECANCELED));
+    /// assert_eq!(bob.cancel(received), Err(Errno::ENOENT), "it is over");
+    /// # cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `ENOENT` if the operation is not in flight on this endpoint, or what the provider says.
+    #[doc(alias = "fi_cancel")]
+    pub fn cancel(&self, key: OpKey) -> Result<(), Errno> {
+        self.opened.cancel(key)
+    }
+
+    /// The queue that the endpoint completes into.
+    #[must_use]
+    pub const fn cq(&self) -> &Cq<'m, T, B> {
+        self.opened.cq()
+    }
+
+    /// The raw handle, for posting what loom does not wrap.
+    ///
+    /// Events of contexts that the op table did not give out are counted as strays and otherwise ignored.
+    #[inline]
+    #[must_use]
+    pub fn raw(&self) -> &T::Endpoint {
+        self.opened.raw()
+    }
+
+    /// Keeps the endpoint open, also if it is dropped.
+    pub(crate) fn keep(&self) -> Kept {
+        Kept::endpoint(&self.opened)
+    }
+
+    #[inline]
+    const fn limits(&self) -> &Limits {
+        &self.opened.limits
+    }
+}
+
+impl<T: Transport, B: Buffer, K: HasOptions> Endpoint<'_, T, B, K> {
+    /// What an option of the endpoint is set to.
+    ///
+    /// # Errors
+    /// The provider's: `ENOPROTOOPT` for an option that it does not have.
+    #[doc(alias = "fi_getopt")]
+    pub fn option<V: OptionType>(&self, option: EndpointOption<V>) -> Result<V, Errno> {
+        self.opened.option(option)
+    }
+}
+
+impl<T: Transport, B: Buffer, K: HasAddress> Endpoint<'_, T, B, K> {
+    /// The endpoint's address, for peers to insert into their address vectors, or to connect to.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Cq, Domain, EndpointAddr};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// let endpoint = cq.endpoint(&av)?;
+    /// // The program tells the text, or the bytes (`EndpointAddr::encode`), to its peers.
+    /// let text = endpoint.address()?.to_string();
+    /// assert_eq!(text.parse::<EndpointAddr>()?, endpoint.address()?);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The provider's.
+    #[doc(alias = "fi_getname")]
+    pub fn address(&self) -> Result<EndpointAddr, Errno> {
+        self.opened.address()
+    }
+
+    /// Sets an option of the endpoint. Most have to be set [before it is enabled](Binding::option).
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::vocabulary::EndpointOption;
+    /// use loom_core::{Av, Cq, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// let endpoint = cq.endpoint(&av)?;
+    /// endpoint.set_option(EndpointOption::MIN_MULTI_RECV, 256)?;
+    /// assert_eq!(endpoint.option(EndpointOption::MIN_MULTI_RECV)?, 256_usize);
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `EINVAL` for an option that can only be read or not be set to that, or what the provider says.
+    #[doc(alias = "fi_setopt")]
+    pub fn set_option<V: OptionType>(&self, option: EndpointOption<V>, value: V) -> Result<(), Errno> {
+        self.opened.set_option(option, value)
+    }
+}
+
+impl<'m, T: Transport, B: Buffer> Endpoint<'m, T, B> {
+    /// The address vector in which the endpoint finds its peers.
+    #[must_use]
+    pub const fn av(&self) -> &Av<'m, T> {
+        &self.kind.av
+    }
+}
+
+impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
+    /// The most bytes that the inject calls take. (Where the provider asks for room in front of messages, loom puts it there, and
+    /// 1024 bytes are the most with that.)
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::{Av, Cq, Domain, Error, Forever, Peer, Source, Transport};
+    ///
+    /// /// Sends a copy where the provider takes one, and else the buffer, for whose completion the program waits.
+    /// fn send<T: Transport>(endpoint: &loom_core::Endpoint<'_, T, Vec<u8>>, to: Peer, message: Vec<u8>) -> Result<(), Error> {
+    ///     let cq = endpoint.cq();
+    ///     if message.len() <= endpoint.inject_size() {
+    ///         cq.retry(Forever, || endpoint.inject(to, &message))?;
+    ///     } else {
+    ///         let sent = cq.post(message, Forever, |message| endpoint.send(to, message))?;
+    ///         cq.finish(sent, Forever)?.result()?;
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// send(&alice, to_bob, b"hello".to_vec())?;
+    /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn inject_size(&self) -> usize {
+        self.limits().inject_size
+    }
+
+    #[inline]
+    fn destination(&self, to: K::To) -> Result<FabricAddr, PostError> {
+        self.kind.destination(self.limits(), to)
+    }
+}
+
+impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
+    #[inline]
+    fn source(&self, from: K::From) -> Result<FabricAddr, PostError> {
+        self.kind.source(self.limits(), from)
+    }
+}
+
+impl<T: Transport, B: Buffer, K: Clone> Clone for Endpoint<'_, T, B, K> {
+    fn clone(&self) -> Self {
+        Endpoint { opened: self.opened.clone(), kind: self.kind.clone() }
+    }
+}
+
+impl<T: Transport, B: Buffer, K> fmt::Debug for Endpoint<'_, T, B, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("opened", &self.opened).finish_non_exhaustive()
+    }
+}

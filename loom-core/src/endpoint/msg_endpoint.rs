@@ -1,0 +1,509 @@
+//! [`MsgEndpoint`]: an endpoint that is connected to one other.
+
+#![allow(unsafe_code, reason = "opens and uses raw handles")]
+
+use core::marker::PhantomData;
+
+use super::Endpoint;
+use super::binding::Binding;
+use super::kind::{Has, HasAddress, HasOptions, Peeks, Receives, Sealed, ThePeer, Transmits};
+use super::opened::Opened;
+use super::post::Limits;
+use super::shared_rx::SharedRx;
+use crate::buffer::Buffer;
+use crate::cq::Cq;
+use crate::cq::ReceiveMode;
+use crate::eq::{CmError, ConnectedEvent, ConnectionRequest, EndpointId, Eq, Refused};
+use crate::error::{OpenError, PostError};
+use crate::info::Info;
+use crate::query::Group;
+use crate::transport::connected::{Fid, MsgBindings};
+use crate::transport::{Connected, Transport};
+use crate::vocabulary::{EndpointAddr, EndpointOption, EndpointType, Errno, FabricAddr};
+
+/// Not connected yet.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::Idle;
+/// use loom_core::transport::Connected;
+/// use loom_core::{Cq, EndpointAddr, Eq, Error, Info, MsgEndpoint, ThePeer};
+///
+/// /// Opens an endpoint with room for the peer's first messages. It has no `send` before it is connected.
+/// fn prepare<'m, T: Connected>(
+///     (cq, eq): (&Cq<'m, T, Vec<u8>>, &Eq<'m, T>),
+///     info: &Info<T>,
+/// ) -> Result<MsgEndpoint<'m, T, Vec<u8>, Idle>, Error> {
+///     let endpoint = cq.msg_endpoint(eq, info)?;
+///     for _ in 0..8 {
+///         endpoint.recv(ThePeer, vec![0; 4096])?;
+///     }
+///     Ok(endpoint)
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+pub enum Idle {}
+
+/// Opened for a peer's request, which it has not accepted yet.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::{Connecting, Requested};
+/// use loom_core::eq::ConnectionRequest;
+/// use loom_core::transport::Connected;
+/// use loom_core::{Cq, Eq, Error, MsgEndpoint, ThePeer};
+///
+/// /// Accepts a request: the receive is posted first, so that the peer's first message finds it.
+/// fn accept<'m, T: Connected>(
+///     (cq, eq): (&Cq<'m, T, Vec<u8>>, &Eq<'m, T>),
+///     request: ConnectionRequest<'m, T>,
+/// ) -> Result<MsgEndpoint<'m, T, Vec<u8>, Connecting>, Error> {
+///     let endpoint: MsgEndpoint<'_, _, _, Requested> = request.endpoint(cq, eq)?;
+///     endpoint.recv(ThePeer, vec![0; 4096])?;
+///     Ok(endpoint.accept(b"version 1")?)
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+pub enum Requested {}
+
+/// Between connecting or accepting and the event that says how it went.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::Connecting;
+/// use loom_core::transport::Connected;
+/// use loom_core::{Deadline, Eq, EqEvent, Error, MsgEndpoint};
+///
+/// /// Waits until it is connected. `None`: the deadline has passed, and the endpoint was closed.
+/// fn established<'m, T: Connected>(
+///     eq: &Eq<'m, T>,
+///     mut endpoint: MsgEndpoint<'m, T, Vec<u8>, Connecting>,
+///     mut until: impl Deadline,
+/// ) -> Result<Option<MsgEndpoint<'m, T, Vec<u8>>>, Error> {
+///     while !until.passed() {
+///         if let Some(EqEvent::Connected(event)) = eq.poll()? {
+///             match endpoint.established(&event) {
+///                 Ok(established) => return Ok(Some(established)),
+///                 // The event is about another endpoint.
+///                 Err(same) => endpoint = same,
+///             }
+///         }
+///     }
+///     Ok(None)
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+pub enum Connecting {}
+
+/// Connected.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::Established;
+/// use loom_core::transport::Connected;
+/// use loom_core::{Cq, Error, Forever, MsgEndpoint, ThePeer};
+///
+/// /// Says goodbye to every peer. Only connected endpoints can be in the list.
+/// fn close_all<T: Connected>(
+///     cq: &Cq<'_, T, Vec<u8>>,
+///     connections: Vec<MsgEndpoint<'_, T, Vec<u8>, Established>>,
+/// ) -> Result<(), Error> {
+///     for connection in connections {
+///         let sent = cq.post(b"goodbye".to_vec(), Forever, |message| connection.send(ThePeer, message))?;
+///         cq.finish(sent, Forever)?.result()?;
+///         connection.shutdown()?;
+///     }
+///     Ok(())
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+pub enum Established {}
+
+/// A connection-oriented endpoint (`FI_EP_MSG`), in one of four states.
+///
+/// A client opens one ([`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint)) and connects it; a server opens one for a
+/// peer's request ([`ConnectionRequest::endpoint`](crate::eq::ConnectionRequest::endpoint)) and accepts. Both are
+/// connected when the event queue says so. The state is a type: what an endpoint cannot do yet, it has no method for.
+///
+/// | state | how it is left |
+/// |---|---|
+/// | [`Idle`] | [`connect`](MsgEndpoint::connect) |
+/// | [`Requested`] | [`accept`](MsgEndpoint::accept) |
+/// | [`Connecting`] | [`established`](MsgEndpoint::established), with the event that says so |
+/// | [`Established`] | dropping it |
+///
+/// Receives can be posted in every state, so that there is room for what the peer sends first. When the connection ends, by
+/// [`shutdown`](Self::shutdown), by the peer, or because the network fails, operations in flight complete with an error, or come back when the endpoint is dropped; posts from then on are refused, or complete with an error (but
+/// `sockets` reports what fits into its buffers as sent).
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::transport::Connected;
+/// use loom_core::{Cq, EndpointAddr, Eq, EqEvent, Error, Forever, Info, ThePeer};
+///
+/// /// Connects to a server, sends a question, and returns the answer.
+/// fn ask<'m, T: Connected>(
+///     (cq, eq): (&Cq<'m, T, Vec<u8>>, &Eq<'m, T>),
+///     info: &Info<T>,
+///     server: &EndpointAddr,
+/// ) -> Result<Vec<u8>, Error> {
+///     let endpoint = cq.msg_endpoint(eq, info)?;
+///     // The receive is posted before the endpoint is connected.
+///     let answer = endpoint.recv(ThePeer, vec![0; 64])?;
+///     let mut connecting = endpoint.connect(server, b"version 1")?;
+///     let connection = loop {
+///         match eq.poll()? {
+///             Some(EqEvent::Connected(event)) => match connecting.established(&event) {
+///                 Ok(connection) => break connection,
+///                 Err(another) => connecting = another,
+///             },
+///             Some(EqEvent::Failed(failure)) if failure.object() == connecting.fid() => return Err(failure.into()),
+///             _ => {}
+///         }
+///     };
+///     cq.post(b"how late is it?".to_vec(), Forever, |question| connection.send(ThePeer, question))?;
+///     let (mut answer, result) = cq.finish(answer, Forever)?.into_parts();
+///     answer.truncate(result?.len());
+///     Ok(answer)
+/// }
+/// # }
+/// ```
+///
+/// # References
+/// - `man fi_endpoint`, `man fi_cm`
+#[doc(alias = "FI_EP_MSG")]
+#[doc(alias = "fid_ep")]
+pub type MsgEndpoint<'m, T, B, S = Established> = Endpoint<'m, T, B, Msg<S>>;
+
+/// A connection-oriented endpoint (`FI_EP_MSG`) in one of its four states.
+#[derive(Debug)]
+pub struct Msg<S> {
+    id: EndpointId,
+    /// Whether it was opened for a request.
+    accepts: bool,
+    /// How many bytes connecting and accepting carry.
+    cm_data_size: Result<usize, Errno>,
+    state: PhantomData<S>,
+}
+
+/// In the last state: the others are left by consuming the endpoint.
+impl Clone for Msg<Established> {
+    fn clone(&self) -> Self {
+        Msg { ..*self }
+    }
+}
+
+impl<S> Sealed for Msg<S> {}
+impl<S, G: Group> Has<G> for Msg<S> {}
+impl<S> HasOptions for Msg<S> {}
+impl<S> HasAddress for Msg<S> {}
+impl<T: Transport> Peeks<T> for Msg<Established> {}
+
+impl<T: Transport> Transmits<T> for Msg<Established> {
+    type To = ThePeer;
+
+    #[inline]
+    fn destination(&self, _: &Limits, ThePeer: ThePeer) -> Result<FabricAddr, PostError> {
+        Ok(FabricAddr::UNSPEC)
+    }
+}
+
+/// In every state, so that there is room for what the peer sends first.
+impl<T: Transport, S> Receives<T> for Msg<S> {
+    type From = ThePeer;
+
+    const ANY: ThePeer = ThePeer;
+
+    #[inline]
+    fn source(&self, _: &Limits, ThePeer: ThePeer) -> Result<FabricAddr, PostError> {
+        Ok(FabricAddr::UNSPEC)
+    }
+}
+
+impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
+    /// Opens an endpoint that is to be connected, completes into this queue, and is bound to an event queue (`&eq`, or a
+    /// [`Binding`] with counters).
+    ///
+    /// # Errors
+    /// - [`OpenError::OtherDomain`] if the info or the event queue belongs to another domain
+    /// - [`OpenError::EndpointType`] if the info, or that of the domain, describes an endpoint without connections
+    /// - [`OpenError::NotGranted`] if it grants collectives or memory of devices, and the domain's info does not
+    /// - [`OpenError::Counters`] if two counters count the same
+    /// - [`OpenError::TooManyEndpoints`] if the queue has no place for another endpoint
+    /// - [`OpenError::Errno`] if the provider refuses
+    #[doc(alias = "fi_endpoint")]
+    pub fn msg_endpoint<'b>(
+        &self,
+        bind: impl Into<Binding<'b, 'm, T, Eq<'m, T>>>,
+        info: &Info<T>,
+    ) -> Result<MsgEndpoint<'m, T, B, Idle>, OpenError>
+    where
+        'm: 'b,
+        T: 'b,
+    {
+        MsgEndpoint::to_connect(self, None, bind.into(), info)
+    }
+}
+
+impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
+    /// Opens an endpoint from an info of the queue's domain, for a request if there is one. `through`, if it is given, is of
+    /// the same queue.
+    fn open(
+        cq: &Cq<'m, T, B>,
+        through: Option<&SharedRx<'m, T, B>>,
+        bind: Binding<'_, 'm, T, Eq<'m, T>>,
+        info: &Info<T>,
+        request: &mut Option<T::Request>,
+    ) -> Result<Self, OpenError> {
+        let (domain, eq, selective) = (cq.domain(), bind.to, bind.selective);
+        if !eq.domain().is(domain) {
+            return Err(OpenError::OtherDomain);
+        }
+        domain.serves(info, &[EndpointType::MSG])?;
+        bind.counters.check(domain, info.caps())?;
+        let options = bind.options()?;
+        let accepts = request.is_some();
+        let receives = match through {
+            None => bind.receives,
+            Some(_) if bind.receives != ReceiveMode::Itself => return Err(Errno::EINVAL.into()),
+            Some(shared) => ReceiveMode::Through(shared.opened.index()),
+        };
+        let bonds = bind.bonds(Some(eq.bond()));
+        let held = Opened::open(cq, info, receives, bonds, |tx, rx| {
+            let shared_rx = through.map(Endpoint::raw);
+            let counters = &bind.counters.raw();
+            let bind = MsgBindings { tx, rx, eq: eq.raw(), shared_rx, counters, selective, options };
+            // SAFETY: queues and counters are open (C1) and of this domain (C4), and outlive the endpoint: the completion queue closes
+            // it before itself (C2), and what it receives through after it (C19); the others stay open while they are bound (C7). The
+            // request is one of an event queue that is open (`ConnectionRequest` is a handle of it), and used up once (C21).
+            unsafe { T::msg_endpoint_open(domain.raw(), info.raw(), request, bind) }
+        })?;
+        let held = held.with_selective(selective);
+        let cm_data_size = held.option(EndpointOption::CM_DATA_SIZE);
+        let id = EndpointId { fid: T::endpoint_fid(held.raw()), opened: eq.moment() };
+        let kind = Msg { id, accepts, cm_data_size, state: PhantomData };
+        Ok(Endpoint { opened: held, kind })
+    }
+
+    fn into_state<N>(self) -> MsgEndpoint<'m, T, B, N> {
+        let Endpoint { opened: held, kind: Msg { id, accepts, cm_data_size, state: _ } } = self;
+        Endpoint { opened: held, kind: Msg { id, accepts, cm_data_size, state: PhantomData } }
+    }
+
+    /// What events name this endpoint by, as long as it is open.
+    #[must_use]
+    pub fn fid(&self) -> Fid {
+        self.kind.id.fid()
+    }
+
+    /// What events of its event queue are compared with ([`ShutdownEvent::is_of`](crate::eq::ShutdownEvent::is_of)), where the endpoint itself is not
+    /// at hand.
+    #[must_use]
+    pub fn id(&self) -> EndpointId {
+        self.kind.id
+    }
+
+    /// The most bytes that [`connect`](MsgEndpoint::connect) and [`accept`](MsgEndpoint::accept) take along.
+    ///
+    /// # Errors
+    /// The provider's, if it does not tell.
+    #[doc(alias = "FI_OPT_CM_DATA_SIZE")]
+    pub fn cm_data_size(&self) -> Result<usize, Errno> {
+        self.kind.cm_data_size
+    }
+}
+
+impl<T: Connected, B: Buffer, S> From<&MsgEndpoint<'_, T, B, S>> for EndpointId {
+    fn from(endpoint: &MsgEndpoint<'_, T, B, S>) -> Self {
+        endpoint.id()
+    }
+}
+
+impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
+    /// Opens an endpoint from an info of the queue's domain.
+    pub(super) fn to_connect(
+        cq: &Cq<'m, T, B>,
+        through: Option<&SharedRx<'m, T, B>>,
+        bind: Binding<'_, 'm, T, Eq<'m, T>>,
+        info: &Info<T>,
+    ) -> Result<Self, OpenError> {
+        if !info.same_domain(cq.domain().info()) {
+            return Err(OpenError::OtherDomain);
+        }
+        MsgEndpoint::open(cq, through, bind, info, &mut None)
+    }
+
+    /// Asks for a connection to a passive endpoint. `data` goes along, for the peer's
+    /// [`ConnectionRequest::data`](crate::eq::ConnectionRequest::data).
+    ///
+    /// # Errors
+    /// [`CmError`]; the endpoint comes back, but not every provider lets it try again. A peer that rejects, or cannot be
+    /// reached, is an event.
+    #[doc(alias = "fi_connect")]
+    #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
+    pub fn connect(self, to: &EndpointAddr, data: &[u8]) -> Result<MsgEndpoint<'m, T, B, Connecting>, Refused<Self>> {
+        let connected = CmError::check(data, self.kind.cm_data_size).and_then(|()| {
+            // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and the data is not too long.
+            Ok(unsafe { T::connect(self.raw(), to, data) }?)
+        });
+        match connected {
+            Ok(()) => Ok(self.into_state()),
+            Err(error) => Err(Refused { what: self, error }),
+        }
+    }
+}
+
+impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Requested> {
+    /// Opens an endpoint for a request to the fabric of the queue's domain.
+    fn for_request(
+        cq: &Cq<'m, T, B>,
+        through: Option<&SharedRx<'m, T, B>>,
+        bind: Binding<'_, 'm, T, Eq<'m, T>>,
+        info: &Info<T>,
+        request: &mut Option<T::Request>,
+    ) -> Result<Self, OpenError> {
+        if !info.requests(cq.domain().info()) {
+            return Err(OpenError::OtherDomain);
+        }
+        MsgEndpoint::open(cq, through, bind, info, request)
+    }
+
+    /// Accepts the request. `data` goes along, for the peer's
+    /// [`answer`](MsgEndpoint::answer).
+    ///
+    /// # Errors
+    /// [`CmError`]; the endpoint comes back.
+    #[doc(alias = "fi_accept")]
+    #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
+    pub fn accept(self, data: &[u8]) -> Result<MsgEndpoint<'m, T, B, Connecting>, Refused<Self>> {
+        let accepted = CmError::check(data, self.kind.cm_data_size).and_then(|()| {
+            // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), was opened for a request, and the data is not too long.
+            Ok(unsafe { T::accept(self.raw(), data) }?)
+        });
+        match accepted {
+            Ok(()) => Ok(self.into_state()),
+            Err(error) => Err(Refused { what: self, error }),
+        }
+    }
+}
+
+impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Connecting> {
+    /// What the peer gave to accept, if the event is about this endpoint. On the accepting side nothing comes along.
+    #[must_use]
+    pub fn answer<'a>(&self, event: &'a ConnectedEvent) -> &'a [u8] {
+        if event.is_of(self) && !self.kind.accepts { event.data() } else { &[] }
+    }
+
+    /// The connected endpoint, if the event is about this one.
+    ///
+    /// # Errors
+    /// The endpoint as it was, if the event is about another: an earlier one with the same [`fid`](Self::fid), for example.
+    #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
+    pub fn established(self, event: &ConnectedEvent) -> Result<MsgEndpoint<'m, T, B, Established>, Self> {
+        if event.is_of(&self) { Ok(self.into_state()) } else { Err(self) }
+    }
+}
+
+impl<T: Connected, B: Buffer> MsgEndpoint<'_, T, B, Established> {
+    /// Ends the connection: the peer's event queue reports it. Operations in flight complete with an error, or come back
+    /// when the endpoint is dropped; what was sent before arrives, if the provider says so.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::transport::Connected;
+    /// use loom_core::{Eq, EqEvent, Error, MsgEndpoint};
+    ///
+    /// /// Ends a connection, and waits until the peer has ended it, too.
+    /// fn hang_up<T: Connected>(eq: &Eq<'_, T>, connection: MsgEndpoint<'_, T, Vec<u8>>) -> Result<(), Error> {
+    ///     connection.shutdown()?;
+    ///     loop {
+    ///         if let Some(EqEvent::Shutdown(event)) = eq.poll()?
+    ///             && event.is_of(&connection)
+    ///         {
+    ///             return Ok(());
+    ///         }
+    ///     }
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The provider's; `EOPNOTSUPP` over `sockets`, which would close a foreign file descriptor afterwards, and libfabric 1's
+    /// `net` and `tcp`, which would free reads twice, and over providers that are not tested: dropping the endpoint ends the connection
+    /// there.
+    #[doc(alias = "fi_shutdown")]
+    pub fn shutdown(&self) -> Result<(), Errno> {
+        // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and was connected (P9).
+        unsafe { T::shutdown(self.raw()) }
+    }
+
+    /// The peer's address.
+    ///
+    /// # Errors
+    /// The provider's: `ENOTCONN`, for example, if the connection has ended.
+    #[doc(alias = "fi_getpeer")]
+    pub fn peer_address(&self) -> Result<EndpointAddr, Errno> {
+        // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and was connected (P9).
+        unsafe { T::peer_address(self.raw()) }
+    }
+}
+
+impl<T: Connected> ConnectionRequest<'_, T> {
+    /// Opens an endpoint for the connection, which completes into `cq` and is bound to an event queue: this one, or another of
+    /// the same domain (`&eq`, or a [`Binding`] with counters). Receives can be posted on it before it accepts.
+    ///
+    /// # Errors
+    /// Those of [`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint); the request is rejected then.
+    #[doc(alias = "fi_endpoint")]
+    pub fn endpoint<'b, 'c, B: Buffer>(
+        self,
+        cq: &Cq<'c, T, B>,
+        bind: impl Into<Binding<'b, 'c, T, Eq<'c, T>>>,
+    ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError>
+    where
+        'c: 'b,
+        T: 'b,
+    {
+        self.open_endpoint(cq, None, bind.into())
+    }
+
+    /// [`endpoint`](Self::endpoint) for a connection that receives through a shared receive context, and completes into its
+    /// queue.
+    ///
+    /// # Errors
+    /// As [`endpoint`](Self::endpoint).
+    #[doc(alias = "fi_ep_bind")]
+    pub fn endpoint_through<'b, 'c, B: Buffer>(
+        self,
+        shared_rx: &SharedRx<'c, T, B>,
+        bind: impl Into<Binding<'b, 'c, T, Eq<'c, T>>>,
+    ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError>
+    where
+        'c: 'b,
+        T: 'b,
+    {
+        self.open_endpoint(shared_rx.cq(), Some(shared_rx), bind.into())
+    }
+
+    fn open_endpoint<'c, B: Buffer>(
+        mut self,
+        cq: &Cq<'c, T, B>,
+        through: Option<&SharedRx<'c, T, B>>,
+        bind: Binding<'_, 'c, T, Eq<'c, T>>,
+    ) -> Result<MsgEndpoint<'c, T, B, Requested>, OpenError> {
+        let (eq, info, request) = self.parts();
+        if !eq.domain().is(cq.domain()) {
+            return Err(OpenError::OtherDomain);
+        }
+        if request.is_none() {
+            return Err(OpenError::Errno(Errno::ENOENT));
+        }
+        let endpoint = MsgEndpoint::for_request(cq, through, bind, info, request)?;
+        *request = None;
+        Ok(endpoint)
+    }
+}

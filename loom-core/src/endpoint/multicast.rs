@@ -1,0 +1,375 @@
+//! [`MulticastGroup`]: one message to many endpoints.
+
+#![allow(unsafe_code, reason = "joins, uses and leaves raw groups")]
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use super::Endpoint;
+use super::binding::Binding;
+use super::kind::{Has, HasAddress, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
+use super::post::Limits;
+use super::post::{OpKind, map_refusal, required_caps};
+use crate::av::Av;
+use crate::buffer::{Buffer, SourceBuffer};
+use crate::cq::Cq;
+use crate::engine::op_table::OpKey;
+use crate::engine::peer_table::Peer;
+use crate::eq::{Eq, JoinedEvent};
+use crate::error::{OpenError, PostError, Rejected};
+use crate::options::SendOptions;
+use crate::query::Group;
+use crate::transport::Multicast;
+use crate::transport::connected::Fid;
+use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr, OpFlags};
+
+/// A connectionless endpoint that can be in multicast groups: an [`Endpoint`], bound to an event queue besides
+/// ([`Cq::multicast_endpoint`]).
+///
+/// Groups are addresses of their own, which it [joins](Self::join). The event queue says when it is in one; from then on what is
+/// sent to the group reaches every member. Receives are those of any endpoint, posted on the endpoint itself.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::{MulticastEndpoint, MulticastGroup};
+/// use loom_core::transport::Multicast;
+/// use loom_core::{EndpointAddr, EqEvent, Error};
+///
+/// /// Joins a group, and waits until the event queue says that the endpoint is in it.
+/// fn join<'m, T: Multicast>(
+///     endpoint: &MulticastEndpoint<'m, T, Vec<u8>>,
+///     group: &EndpointAddr,
+/// ) -> Result<MulticastGroup<'m, T, Vec<u8>>, Error> {
+///     let mut joining = endpoint.join(group)?;
+///     loop {
+///         match endpoint.eq().poll()? {
+///             Some(EqEvent::Joined(event)) => match joining.joined(&event) {
+///                 Ok(joined) => return Ok(joined),
+///                 Err(another) => joining = another,
+///             },
+///             Some(EqEvent::Failed(failure)) if failure.object() == joining.fid() => return Err(failure.into()),
+///             _ => {}
+///         }
+///     }
+/// }
+/// # }
+/// ```
+///
+/// # References
+/// - `man fi_endpoint`, `man fi_cm`
+#[doc(alias = "FI_MULTICAST")]
+pub type MulticastEndpoint<'m, T, B> = Endpoint<'m, T, B, InGroups<'m, T>>;
+
+/// A connectionless endpoint that can be in multicast groups: see [`MulticastEndpoint`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::{Endpoint, InGroups};
+/// use loom_core::transport::Multicast;
+/// use loom_core::{Error, OpKey, Source};
+///
+/// /// Posts receives: what groups of the endpoint get comes to the endpoint itself.
+/// fn fill<T: Multicast>(endpoint: &Endpoint<'_, T, Vec<u8>, InGroups<'_, T>>, count: usize) -> Result<Vec<OpKey>, Error> {
+///     (0..count).map(|_| Ok(endpoint.recv(Source::Any, vec![0; 1500])?)).collect()
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct InGroups<'m, T: Multicast> {
+    pub(super) av: Av<'m, T>,
+    pub(super) eq: Eq<'m, T>,
+}
+
+impl<T: Multicast> Clone for InGroups<'_, T> {
+    fn clone(&self) -> Self {
+        InGroups { av: self.av.clone(), eq: self.eq.clone() }
+    }
+}
+
+impl<T: Multicast> Sealed for InGroups<'_, T> {}
+impl<T: Multicast, G: Group> Has<G> for InGroups<'_, T> {}
+impl<T: Multicast> HasOptions for InGroups<'_, T> {}
+impl<T: Multicast> HasAddress for InGroups<'_, T> {}
+impl<T: Multicast> Peeks<T> for InGroups<'_, T> {}
+
+impl<T: Multicast> Transmits<T> for InGroups<'_, T> {
+    type To = Peer;
+
+    #[inline]
+    fn destination(&self, _: &Limits, to: Peer) -> Result<FabricAddr, PostError> {
+        self.av.fabric_addr(to).ok_or(PostError::UnknownPeer)
+    }
+}
+
+impl<T: Multicast> Receives<T> for InGroups<'_, T> {
+    type From = Source;
+
+    const ANY: Source = Source::Any;
+
+    #[inline]
+    fn source(&self, limits: &Limits, from: Source) -> Result<FabricAddr, PostError> {
+        from.address(limits, &self.av)
+    }
+}
+
+impl<'m, T: Multicast, B: Buffer> Cq<'m, T, B> {
+    /// As [`endpoint`](Self::endpoint), for an endpoint that joins multicast groups: it is bound to an event queue, too, which tells
+    /// how that went.
+    ///
+    /// # Errors
+    /// As [`endpoint`](Self::endpoint), and
+    /// - [`OpenError::OtherDomain`] if the event queue belongs to another domain
+    /// - [`OpenError::NotGranted`] without [`Caps::MULTICAST`], which has to be asked for
+    /// - [`OpenError::Errno`] with `EOPNOTSUPP` over a provider of libfabric's that is not known to leave groups; `udp` is,
+    ///   unless the endpoint only sends
+    #[doc(alias = "FI_MULTICAST")]
+    pub fn multicast_endpoint<'b>(
+        &self,
+        bind: impl Into<Binding<'b, 'm, T, Av<'m, T>>>,
+        eq: &Eq<'m, T>,
+    ) -> Result<MulticastEndpoint<'m, T, B>, OpenError>
+    where
+        'm: 'b,
+        T: 'b,
+    {
+        let bind = bind.into();
+        let domain = self.domain();
+        if !eq.domain().is(domain) {
+            return Err(OpenError::OtherDomain);
+        }
+        let missing = Caps::MULTICAST.difference(bind.info.unwrap_or_else(|| domain.info()).caps());
+        if !missing.is_empty() {
+            return Err(OpenError::NotGranted(missing));
+        }
+        let opened = bind.open_connectionless(self, Some(eq.bond()), |domain, info, bind| {
+            // SAFETY: see `open_connectionless`; the event queue is open (C1), of this domain (C4), and stays open while it is bound (C22).
+            unsafe { T::multicast_endpoint_open(domain, info, bind, eq.raw()) }
+        })?;
+        Ok(Endpoint { opened, kind: InGroups { av: bind.to.clone(), eq: eq.clone() } })
+    }
+}
+
+impl<'m, T: Multicast, B: Buffer> MulticastEndpoint<'m, T, B> {
+    /// Joins the group at an address, to send to it and to receive what others send: a multicast address, and the port at
+    /// which the members receive. Whether and when the endpoint is in it, the event queue says.
+    ///
+    /// To receive, the endpoint itself has to be open at that port, and at the group's address or every address of its host:
+    /// what [`Hints::node`](crate::info::Hints::node) and `service` of its info say. Members on one host need a port each (`udp`
+    /// does not share them), and so are not reached by one message.
+    ///
+    /// # Errors
+    /// - `EINVAL` if that is not the address of a group, or of another format than the endpoint's
+    /// - `EADDRINUSE` if the endpoint is in that group already, also if the group's value was forgotten
+    /// - `ENOBUFS` if the endpoint is in eight groups, or in as many as the system lets it
+    /// - `ENODEV` if no interface leads to such addresses
+    /// - `EOPNOTSUPP` over libfabric without the feature `std`, by which it asks the system beforehand
+    /// - what else the provider says; `ENOSYS` from `udp` for IPv6
+    #[doc(alias = "fi_join")]
+    pub fn join(&self, address: &EndpointAddr) -> Result<MulticastGroup<'m, T, B, Joining>, Errno> {
+        // Names the join, in every event queue of the program: the provider's own names come again.
+        static JOINS: AtomicU64 = AtomicU64::new(1);
+
+        let context = JOINS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and was opened for it (C22).
+        let raw = unsafe { T::join(self.raw(), address, context) }?;
+        Ok(MulticastGroup { member: Membership { endpoint: self.clone(), raw, context }, state: PhantomData })
+    }
+
+    /// The event queue that tells of the endpoint's groups.
+    #[must_use]
+    pub const fn eq(&self) -> &Eq<'m, T> {
+        &self.kind.eq
+    }
+}
+
+/// Between joining and the event that says how it went.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::{Joined, Joining, MulticastGroup};
+/// use loom_core::eq::JoinedEvent;
+/// use loom_core::transport::Multicast;
+///
+/// /// What a program has of a group, before and after the event.
+/// enum Membership<'m, T: Multicast> {
+///     Waits(MulticastGroup<'m, T, Vec<u8>, Joining>),
+///     Is(MulticastGroup<'m, T, Vec<u8>, Joined>),
+/// }
+///
+/// impl<T: Multicast> Membership<'_, T> {
+///     fn note(self, event: &JoinedEvent) -> Self {
+///         match self {
+///             Membership::Waits(group) => group.joined(event).map_or_else(Membership::Waits, Membership::Is),
+///             is => is,
+///         }
+///     }
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+pub enum Joining {}
+
+/// In the group.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::{Joined, MulticastGroup};
+/// use loom_core::transport::Multicast;
+/// use loom_core::{Cq, Error, Forever};
+///
+/// /// Tells every group. A group that is still being joined has no `send`.
+/// fn tell<T: Multicast>(
+///     cq: &Cq<'_, T, Vec<u8>>,
+///     groups: &[MulticastGroup<'_, T, Vec<u8>, Joined>],
+///     news: &[u8],
+/// ) -> Result<(), Error> {
+///     for group in groups {
+///         let sent = cq.post(news.to_vec(), Forever, |message| group.send(message))?;
+///         cq.finish(sent, Forever)?.result()?;
+///     }
+///     Ok(())
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+pub enum Joined {}
+
+/// A multicast group that an endpoint is in, or is about to be in. Dropping it leaves the group.
+///
+/// | state | how it is left |
+/// |---|---|
+/// | [`Joining`] | [`joined`](MulticastGroup::joined), with the event that says so |
+/// | [`Joined`] | dropping it |
+///
+/// It is a handle of the endpoint, too.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::MulticastGroup;
+/// use loom_core::transport::Multicast;
+/// use loom_core::{Cq, Error, Forever};
+///
+/// /// Sends one message to all members, and leaves the group.
+/// fn say_goodbye<T: Multicast>(
+///     cq: &Cq<'_, T, Vec<u8>>,
+///     group: MulticastGroup<'_, T, Vec<u8>>,
+/// ) -> Result<(), Error> {
+///     let sent = cq.post(b"goodbye".to_vec(), Forever, |message| group.send(message))?;
+///     cq.finish(sent, Forever)?.result()?;
+///     Ok(group.leave()?)
+/// }
+/// # }
+/// ```
+///
+/// # References
+/// - `man fi_cm`
+#[doc(alias = "fid_mc")]
+pub struct MulticastGroup<'m, T: Multicast, B: Buffer, S = Joined> {
+    member: Membership<'m, T, B>,
+    state: PhantomData<S>,
+}
+
+/// What leaves the group when it is dropped.
+struct Membership<'m, T: Multicast, B: Buffer> {
+    endpoint: MulticastEndpoint<'m, T, B>,
+    raw: T::Group,
+    context: u64,
+}
+
+impl<T: Multicast, B: Buffer> Drop for Membership<'_, T, B> {
+    fn drop(&mut self) {
+        // SAFETY: joined on this endpoint, which is open, and left once (C23). If that fails, closing the endpoint leaves the group
+        // (P11).
+        let _ = unsafe { T::leave(self.endpoint.raw(), &self.raw) };
+    }
+}
+
+impl<'m, T: Multicast, B: Buffer, S> MulticastGroup<'m, T, B, S> {
+    /// What events name this group by, as long as the endpoint is in it.
+    #[must_use]
+    pub fn fid(&self) -> Fid {
+        T::group_fid(&self.member.raw)
+    }
+
+    /// The endpoint that is in it.
+    #[must_use]
+    pub const fn endpoint(&self) -> &MulticastEndpoint<'m, T, B> {
+        &self.member.endpoint
+    }
+
+    /// Leaves the group, as dropping it does, and tells whether that went well. What was sent to it goes on.
+    ///
+    /// # Errors
+    /// The provider's. The endpoint is in the group until it is closed, then.
+    #[doc(alias = "fi_close")]
+    pub fn leave(self) -> Result<(), Errno> {
+        let mut member = ManuallyDrop::new(self.member);
+        // SAFETY: joined on this endpoint, which is open, and left once (C23): here, and not in `drop`.
+        let left = unsafe { T::leave(member.endpoint.raw(), &member.raw) };
+        // SAFETY: dropped once, here.
+        unsafe { core::ptr::drop_in_place(&raw mut member.endpoint) };
+        left
+    }
+}
+
+impl<'m, T: Multicast, B: Buffer> MulticastGroup<'m, T, B, Joining> {
+    /// The group that the endpoint is in now, if the event is about this one.
+    ///
+    /// A join that has failed is an [`EqEvent::Failed`](crate::eq::EqEvent::Failed) about this [`fid`](Self::fid); then drop this.
+    ///
+    /// # Errors
+    /// The group as it was, if the event is about another.
+    #[expect(clippy::result_large_err, reason = "there is no allocator to box the group with")]
+    pub fn joined(self, event: &JoinedEvent) -> Result<MulticastGroup<'m, T, B, Joined>, Self> {
+        if event.context() != self.member.context || event.group() != self.fid() {
+            return Err(self);
+        }
+        Ok(MulticastGroup { member: self.member, state: PhantomData })
+    }
+}
+
+impl<T: Multicast, B: Buffer> MulticastGroup<'_, T, B, Joined> {
+    /// Sends a message to every member of the group, this endpoint too if it receives there. As of any datagram, nothing says
+    /// whom it has reached.
+    ///
+    /// # Errors
+    /// Any [`PostError`](crate::error::PostError) of a send; the buffer comes back.
+    #[doc(alias = "fi_send")]
+    pub fn send(&self, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        self.send_with(SendOptions::new(), buf)
+    }
+
+    /// Sends a message to every member of the group, out of one buffer or several.
+    ///
+    /// # Errors
+    /// As [`Endpoint::send_with`].
+    #[doc(alias = "fi_sendmsg")]
+    #[doc(alias = "fi_mc_addr")]
+    pub fn send_with(&self, options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        let Membership { endpoint, raw, .. } = &self.member;
+        let limits = endpoint.limits();
+        let how = (Caps::MULTICAST.union(required_caps::SEND), OpKind::Send, limits.tx_iov_limit);
+        let asked = (options.data, limits.with_default(options.flags | OpFlags::MULTICAST));
+        // SAFETY: the group was joined on this endpoint, whose event has said so, and not left (C23). The address goes to `sendmsg` of
+        // this endpoint, with the flag (C24).
+        let to = || Ok(unsafe { T::group_address(raw) });
+        endpoint.opened.post_msg(how, to, asked, buf, |raw, msg, _| {
+            // SAFETY: see `post_msg`.
+            map_refusal(unsafe { T::sendmsg(raw, msg) })
+        })
+    }
+}
+
+impl<T: Multicast, B: Buffer, S> fmt::Debug for MulticastGroup<'_, T, B, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MulticastGroup").field("fid", &self.fid()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,126 @@
+//! [`Parked`]: a queue on its way to another thread.
+
+#![allow(unsafe_code, reason = "moves a queue to another thread")]
+
+use core::fmt;
+
+use super::{Connectionless, Endpoint};
+use crate::buffer::Buffer;
+use crate::cq::{Cq, EndpointSlot};
+use crate::domain::Domain;
+use crate::transport::Transport;
+
+/// A queue with all of its endpoints, not in use: it can be handed to another thread where the transport's threading level
+/// admits that (over libfabric, with `Ofi<Shared>`).
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain, endpoint::Source};
+/// use loom_core::soft::{Network, NetworkAttr};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let domain = Domain::open(&network.info())?;
+/// let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(16))?);
+/// let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// let received = bob.recv(Source::Any, vec![0; 5]).map_err(|refused| refused.error)?;
+/// let to_bob = av.insert(&bob.address()?)?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+///
+/// let parked = cq.park([alice, bob])?;
+/// let thread = std::thread::spawn(move || {
+///     let (cq, [_alice, _bob]) = parked.unpark();
+///     Ok::<_, loom_core::cq::CqError>(cq.wait(received, Forever)?.map(|done| done.into_buf()))
+/// });
+/// assert_eq!(thread.join().expect("it does not panic")?.as_deref(), Some(&b"hello"[..]));
+/// # }
+/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// ```
+pub struct Parked<'m, T: Transport, B: Buffer, const N: usize = 0> {
+    // First: endpoints close before their queue does.
+    endpoints: [Endpoint<'m, T, B>; N],
+    cq: Cq<'m, T, B>,
+}
+
+// SAFETY: all handles of the queue are in here (`park`), so that another thread uses what is in its block, and counts, only after this
+// one. What else is reached from there, domain and address vectors, threads may share. The transport's queues and endpoints may be
+// used by one thread after another (P17: a handle of the domain is `Send` only where the raw domain is `Sync`).
+unsafe impl<'m, T: Transport, B: Buffer + Send, const N: usize> Send for Parked<'m, T, B, N>
+where
+    Domain<'m, T>: Send,
+    Connectionless<'m, T>: Send,
+{
+}
+
+/// Why a queue was not parked. It comes back, with its endpoints.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::ParkError;
+/// use loom_core::{Av, Cq, Domain};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// let endpoint = cq.endpoint(&av)?;
+/// let another = cq.clone();
+/// let Err(ParkError { cq, endpoints }) = cq.park([endpoint]) else { panic!("there is another handle") };
+/// drop(another);
+/// assert!(cq.park(endpoints).is_ok());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+pub struct ParkError<'m, T: Transport, B: Buffer, const N: usize> {
+    /// The queue.
+    pub cq: Cq<'m, T, B>,
+    /// Its endpoints.
+    pub endpoints: [Endpoint<'m, T, B>; N],
+}
+
+impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
+    /// Parks the queue with all of its endpoints.
+    ///
+    /// # Errors
+    /// [`ParkError`] if there is another handle of the queue: a clone, another endpoint, a [piece](crate::cq::Piece), a multicast group or
+    /// a region of one of the endpoints; or if an endpoint is bound to what stays on this thread: a counter or an event queue.
+    pub fn park<const N: usize>(
+        self,
+        endpoints: [Endpoint<'m, T, B>; N],
+    ) -> Result<Parked<'m, T, B, N>, ParkError<'m, T, B, N>> {
+        let own = endpoints.iter().all(|endpoint| endpoint.cq().body.is(&self.body));
+        let handles = u32::try_from(N).ok().and_then(|endpoints| endpoints.checked_add(1));
+        let all = own && handles.is_some_and(|handles| self.body.count_is(handles));
+        if !all || self.body.endpoint_slots().iter().any(EndpointSlot::stays_on_its_thread) {
+            return Err(ParkError { cq: self, endpoints });
+        }
+        Ok(Parked { endpoints, cq: self })
+    }
+}
+
+impl<'m, T: Transport, B: Buffer, const N: usize> Parked<'m, T, B, N> {
+    /// The queue, which stays on this thread from here on, and its endpoints.
+    #[must_use]
+    pub fn unpark(self) -> (Cq<'m, T, B>, [Endpoint<'m, T, B>; N]) {
+        (self.cq, self.endpoints)
+    }
+}
+
+impl<T: Transport, B: Buffer, const N: usize> fmt::Debug for Parked<'_, T, B, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Parked").field("cq", &self.cq).finish_non_exhaustive()
+    }
+}
+
+impl<T: Transport, B: Buffer, const N: usize> fmt::Debug for ParkError<'_, T, B, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ParkError")
+    }
+}
+
+impl<T: Transport, B: Buffer, const N: usize> fmt::Display for ParkError<'_, T, B, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the queue has other handles, or endpoints that stay on this thread")
+    }
+}
+
+impl<T: Transport, B: Buffer, const N: usize> core::error::Error for ParkError<'_, T, B, N> {}

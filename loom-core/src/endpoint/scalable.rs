@@ -1,0 +1,519 @@
+//! [`ScalableEndpoint`]: one address, and transmit and receive contexts for many queues.
+
+#![allow(unsafe_code, reason = "opens, uses and closes a raw scalable endpoint")]
+
+use core::alloc::Layout;
+use core::fmt;
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::Allocator;
+
+use super::Endpoint;
+use super::binding::Binding;
+use super::kind::{Has, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
+use super::opened::Opened;
+use super::post::Limits;
+use crate::av::Av;
+use crate::buffer::Buffer;
+use crate::cq::Cq;
+use crate::cq::ReceiveMode;
+use crate::domain::DomainInner;
+use crate::engine::peer_table::RxPeer;
+use crate::error::{OpenError, PostError};
+use crate::handle::{Bond, CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::info::Info;
+use crate::query::Group;
+use crate::transport::Scalable;
+use crate::transport::scalable::ContextBindings;
+pub use crate::transport::scalable::Contexts;
+use crate::vocabulary::{Caps, Counted, EndpointAddr, EndpointType, Errno, FabricAddr};
+
+/// A connectionless endpoint with several transmit and receive contexts, which alone post.
+///
+/// A program with a queue for each thread can give each its own transmit context and receive context of one endpoint
+/// ([`Cq::tx_context`](crate::cq::Cq::tx_context), [`Cq::rx_context`](crate::cq::Cq::rx_context)), where
+/// it would need an endpoint with an address for each otherwise. Peers say which receive context a message is for
+/// ([`RxPeer`]). Of libfabric's software providers only `sockets` has them.
+///
+/// A counted handle: the endpoint is closed when the last of its clones and of its contexts is gone. Where the transport's threading
+/// level admits it, threads share it, and each opens contexts of its own.
+///
+/// A message to a receive context that its peer has not open waits until it is, and over `sockets` everything that comes after
+/// it from the same scalable endpoint waits, too. So open the contexts before peers know the address, and close them together.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::{Contexts, RxContext, ScalableEndpoint, TxContext};
+/// use loom_core::transport::Scalable;
+/// use loom_core::{Cq, Domain, Error, Source};
+/// # use loom_core::Av;
+///
+/// /// Opens an endpoint with a transmit and a receive context for each of two queues.
+/// fn open<'m, T: Scalable>(
+///     domain: &Domain<'m, T>,
+///     queues: &[Cq<'m, T, Vec<u8>>; 2],
+/// ) -> Result<Vec<(TxContext<'m, T, Vec<u8>>, RxContext<'m, T, Vec<u8>>)>, Error> {
+///     // One bit of an address selects one of two receive contexts.
+///     let av = Av::open_for_contexts(domain, 16, 1)?;
+///     let endpoint = ScalableEndpoint::open(&av, domain.info(), Contexts { tx: 2, rx: 2 })?;
+///     let mut contexts = Vec::new();
+///     for (index, cq) in (0..).zip(queues) {
+///         let (tx, rx) = (cq.tx_context(&endpoint, index)?, cq.rx_context(&endpoint, index)?);
+///         rx.recv(Source::Any, vec![0; 4096])?;
+///         contexts.push((tx, rx));
+///     }
+///     Ok(contexts)
+/// }
+/// # }
+/// ```
+///
+/// # References
+/// - `man fi_endpoint`, *scalable endpoints*
+#[doc(alias = "fi_scalable_ep")]
+#[doc(alias = "FI_CLASS_SEP")]
+pub struct ScalableEndpoint<'m, T: Scalable> {
+    body: Handle<'m, ScalableInner<T>>,
+    av: Av<'m, T>,
+}
+
+/// What there is one of, however many handles there are.
+pub(super) struct ScalableInner<T: Scalable> {
+    raw: T::ScalableEndpoint,
+    /// What it was opened from, and its contexts are.
+    info: Info<T>,
+    /// Dropped when the endpoint is closed, or left.
+    av: ManuallyDrop<Bond>,
+    domain: Handle<'static, DomainInner<T>>,
+    contexts: Contexts,
+}
+
+// SAFETY: the bond is a handle of a vector, and all else is named here.
+unsafe impl<T: Scalable<ScalableEndpoint: Send>> Send for ScalableInner<T>
+where
+    Info<T>: Send,
+    Handle<'static, DomainInner<T>>: Send,
+    Av<'static, T>: Send,
+{
+}
+// SAFETY: as above; shared, it gives no access to the bond.
+unsafe impl<T: Scalable<ScalableEndpoint: Sync>> Sync for ScalableInner<T>
+where
+    Info<T>: Sync,
+    Handle<'static, DomainInner<T>>: Sync,
+    Av<'static, T>: Sync,
+{
+}
+
+impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
+    /// Opens an endpoint with the given numbers of contexts, from an info of the vector's domain, in memory of `alloc`.
+    ///
+    /// # Errors
+    /// - [`OpenError::OtherDomain`] if the info belongs to another domain
+    /// - [`OpenError::EndpointType`] if the info, or that of the domain, describes an endpoint that has to be connected
+    /// - [`OpenError::NotGranted`] if it grants collectives or memory of devices, and the domain's info does not
+    /// - [`OpenError::Threading`] if the provider wants all contexts of an endpoint on one thread, and the transport's type
+    ///   admits many
+    /// - [`OpenError::Size`] if there is to be no context at all
+    /// - [`OpenError::TooManyContexts`] if the provider's endpoints have fewer
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room, or there is none for a copy of the info
+    /// - [`OpenError::Errno`] if the provider refuses: `ENOSYS` if it has no scalable endpoints; `EOPNOTSUPP` over `sockets` with
+    ///   manual progress, where a context that was closed would go on being used
+    #[doc(alias = "fi_scalable_ep")]
+    #[doc(alias = "fi_scalable_ep_bind")]
+    #[doc(alias = "fi_enable")]
+    pub fn open_in<A: Allocator + Send + 'm>(
+        av: &Av<'m, T>,
+        info: &Info<T>,
+        contexts: Contexts,
+        alloc: A,
+    ) -> Result<Self, OpenError> {
+        let domain = av.domain();
+        domain.admits(info, &[EndpointType::RDM, EndpointType::DGRAM])?;
+        let attributes = info.attributes();
+        if !T::serves_contexts(domain.attributes()) || !T::serves_contexts(attributes) {
+            return Err(OpenError::Threading);
+        }
+        if contexts == (Contexts { tx: 0, rx: 0 }) {
+            return Err(OpenError::Size);
+        }
+        let limits = [(contexts.tx, attributes.domain.max_ep_tx_ctx), (contexts.rx, attributes.domain.max_ep_rx_ctx)];
+        for (wanted, most) in limits {
+            let limit = most.min(Self::MAX_CONTEXTS.into());
+            if usize::from(wanted) > limit {
+                return Err(OpenError::TooManyContexts { limit });
+            }
+        }
+        let info = info.try_clone()?;
+        let block = Unfilled::new(Plan::of::<ScalableInner<T>, A>()?, alloc)?;
+        let bond = av.bond();
+        // SAFETY: domain and vector are open (C1), of one another (C4), and outlive the endpoint, which keeps them (C25).
+        match unsafe { T::scalable_open(domain.raw(), info.raw(), av.raw(), contexts) } {
+            Ok(raw) => {
+                let (domain, av_bond) = (domain.clone(), ManuallyDrop::new(bond));
+                let body = block.fill(ScalableInner { raw, info, av: av_bond, domain, contexts });
+                Ok(ScalableEndpoint { body, av: av.clone() })
+            }
+            Err(error) => {
+                // What is left open keeps what it is bound to open, too.
+                if error.left_open {
+                    bond.leave();
+                }
+                Err(error.errno.into())
+            }
+        }
+    }
+
+    /// [`ScalableEndpoint::open_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// As [`ScalableEndpoint::open_in`].
+    #[cfg(feature = "std")]
+    pub fn open(av: &Av<'m, T>, info: &Info<T>, contexts: Contexts) -> Result<Self, OpenError> {
+        Self::open_in(av, info, contexts, allocator_api2::alloc::Global)
+    }
+
+    /// The memory that a scalable endpoint takes from an allocator of type `A`, in one block.
+    ///
+    /// # Errors
+    /// [`OpenError::Size`] if it is more than an address space holds.
+    pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
+        Ok(Plan::of::<ScalableInner<T>, A>()?.layout())
+    }
+
+    /// The most contexts of a kind that one endpoint can have here, whatever the provider's limit is.
+    pub const MAX_CONTEXTS: u16 = 64;
+
+    /// The endpoint's address, for peers to insert into their address vectors: all its contexts are reached by it.
+    ///
+    /// # Errors
+    /// The provider's.
+    #[doc(alias = "fi_getname")]
+    pub fn address(&self) -> Result<EndpointAddr, Errno> {
+        // SAFETY: the endpoint is open (C1).
+        unsafe { T::scalable_address(&self.body.raw) }
+    }
+
+    /// How many contexts it has; they are numbered from zero.
+    #[must_use]
+    pub fn contexts(&self) -> Contexts {
+        self.body.contexts
+    }
+
+    /// The address vector in which its contexts find their peers.
+    #[must_use]
+    pub const fn av(&self) -> &Av<'m, T> {
+        &self.av
+    }
+
+    /// The raw handle, for calls that loom does not wrap.
+    #[must_use]
+    pub fn raw(&self) -> &T::ScalableEndpoint {
+        &self.body.raw
+    }
+}
+
+impl<T: Scalable> CrossesThreads for ScalableInner<T> where Self: Send + Sync {}
+
+// SAFETY: a place begins with its head.
+unsafe impl<T: Scalable> Object for ScalableInner<T> {
+    const ONE_THREAD: bool = false;
+
+    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
+        head.cast()
+    }
+
+    fn is_here(&self) -> bool {
+        self.domain.is_here()
+    }
+
+    unsafe fn end(mut this: NonNull<Self>, left: bool) -> Ended {
+        // SAFETY: the caller's promise.
+        let this = unsafe { this.as_mut() };
+        // SAFETY: contexts held a handle of it, and there is none left (C25). A failed close is not retried (C3).
+        let left = left || unsafe { T::scalable_close(&this.raw) }.is_err();
+        // SAFETY: taken once, here.
+        let av = unsafe { ManuallyDrop::take(&mut this.av) };
+        if left {
+            av.leave();
+        }
+        drop(av);
+        Ended::Free
+    }
+}
+
+impl<T: Scalable> Clone for ScalableEndpoint<'_, T> {
+    fn clone(&self) -> Self {
+        ScalableEndpoint { body: self.body.clone(), av: self.av.clone() }
+    }
+}
+
+impl<T: Scalable> fmt::Debug for ScalableEndpoint<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScalableEndpoint").field("contexts", &self.contexts()).finish_non_exhaustive()
+    }
+}
+
+impl<'m, T: Scalable> Binding<'_, 'm, T, ScalableEndpoint<'m, T>> {
+    /// Whether a context of `domain` can be bound so, if these are the operations that it can count.
+    fn check_context(&self, domain: &Handle<'_, DomainInner<T>>, countable: Counted) -> Result<(), OpenError> {
+        let endpoint = &self.to.body;
+        if !endpoint.domain.is(domain) {
+            return Err(OpenError::OtherDomain);
+        }
+        if !domain.is_here() {
+            return Err(OpenError::OtherProcess);
+        }
+        self.counters.check(domain, endpoint.info.caps())?;
+        let all = self.counters.raw().iter().fold(Counted::empty(), |all, (counted, _)| all | *counted);
+        if countable.contains(all) { Ok(()) } else { Err(OpenError::Counters) }
+    }
+}
+
+/// What a transmit context can count.
+const TX_COUNTABLE: Counted = Counted::SEND.union(Counted::READ).union(Counted::WRITE);
+
+/// A transmit context of a [`ScalableEndpoint`]: sends, reads and writes, ordered among themselves and
+/// not with those of other contexts.
+///
+/// Peers are a [`Peer`](crate::engine::peer_table::Peer), or one of its receive contexts by number
+/// ([`Peer::rx_context`](crate::engine::peer_table::Peer::rx_context)). RMA operations name a receive context, too: their immediate data
+/// completes on its queue, and `sockets` serves none to a context that is not open.
+///
+/// Dropping it closes it. (Over `sockets` it can only be closed when its operations have ended, or when it is the last context of
+/// its endpoint: else, after a short wait, they go on, and it is closed with its queue. If some never end, because the peer has
+/// not the context open that they are for, closed it in the middle of one, or stands still, a long-lived queue then leaks itself,
+/// and a scope ends the process.)
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::TxContext;
+/// use loom_core::transport::Scalable;
+/// use loom_core::{Cq, Error, Forever, Peer};
+///
+/// /// Sends to the third receive context of a peer.
+/// fn send_to_third<T: Scalable>(
+///     cq: &Cq<'_, T, Vec<u8>>,
+///     tx: &TxContext<'_, T, Vec<u8>>,
+///     peer: Peer,
+///     message: Vec<u8>,
+/// ) -> Result<(), Error> {
+///     let sent = cq.post(message, Forever, |message| tx.send(peer.rx_context(2), message))?;
+///     cq.finish(sent, Forever)?.result()?;
+///     Ok(())
+/// }
+/// # }
+/// ```
+///
+/// # References
+/// - `man fi_endpoint`, *scalable endpoints*
+#[doc(alias = "fi_tx_context")]
+pub type TxContext<'m, T, B> = Endpoint<'m, T, B, TxCtx<'m, T>>;
+
+/// A transmit context: see [`TxContext`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::{Endpoint, TxCtx};
+/// use loom_core::transport::Scalable;
+/// use loom_core::{Error, Forever, Peer};
+///
+/// /// Spreads messages over the receive contexts of a peer, by turns.
+/// fn spread<'m, T: Scalable>(
+///     tx: &Endpoint<'m, T, Vec<u8>, TxCtx<'m, T>>,
+///     (peer, contexts): (Peer, u16),
+///     messages: Vec<Vec<u8>>,
+/// ) -> Result<(), Error> {
+///     for (context, message) in (0..contexts).cycle().zip(messages) {
+///         tx.cq().post(message, Forever, |message| tx.send(peer.rx_context(context), message))?;
+///     }
+///     Ok(())
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct TxCtx<'m, T: Scalable> {
+    av: Av<'m, T>,
+    injects_writes: bool,
+}
+
+impl<T: Scalable> Clone for TxCtx<'_, T> {
+    fn clone(&self) -> Self {
+        TxCtx { av: self.av.clone(), injects_writes: self.injects_writes }
+    }
+}
+
+impl<T: Scalable> Sealed for TxCtx<'_, T> {}
+impl<T: Scalable, G: Group> Has<G> for TxCtx<'_, T> {}
+impl<T: Scalable> HasOptions for TxCtx<'_, T> {}
+
+impl<T: Scalable> Transmits<T> for TxCtx<'_, T> {
+    type To = RxPeer;
+
+    #[inline]
+    fn destination(&self, limits: &Limits, to: RxPeer) -> Result<FabricAddr, PostError> {
+        if to.index() != 0 {
+            limits.granted(Caps::NAMED_RX_CTX)?;
+        }
+        self.av.rx_addr(to)
+    }
+
+    fn injects_writes(&self) -> bool {
+        self.injects_writes
+    }
+}
+
+impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
+    /// Opens the transmit context of this number (of `&endpoint`, or of a [`Binding`] with counters), which completes into
+    /// this queue. It takes one of the queue's places for endpoints.
+    ///
+    /// # Errors
+    /// - [`OpenError::OtherDomain`] if the endpoint or a counter belongs to another domain
+    /// - [`OpenError::Counters`] if two counters count the same, or what is of the other direction
+    /// - [`OpenError::TooManyEndpoints`] if the queue has no place left
+    /// - [`OpenError::Errno`]: `EINVAL` if the endpoint has no context of this number; `EBUSY` if it is open already, or if the
+    ///   endpoint's last one was closed with operations in flight; or what the provider says
+    #[doc(alias = "fi_tx_context")]
+    pub fn tx_context<'b>(
+        &self,
+        bind: impl Into<Binding<'b, 'm, T, ScalableEndpoint<'m, T>>>,
+        index: u16,
+    ) -> Result<TxContext<'m, T, B>, OpenError>
+    where
+        'm: 'b,
+        T: 'b,
+    {
+        let bind = bind.into();
+        bind.check_context(self.domain(), TX_COUNTABLE)?;
+        let (endpoint, options) = (&*bind.to.body, bind.options()?);
+        if index >= endpoint.contexts.tx {
+            return Err(Errno::EINVAL.into());
+        }
+        let bonds = bind.bonds(Some(bind.to.body.bond()));
+        let opened = Opened::open(self, &endpoint.info, ReceiveMode::Nowhere, bonds, |tx, _| {
+            let bind = ContextBindings { cq: tx, counters: &bind.counters.raw(), options };
+            // SAFETY: endpoint, queue and counters are open (C1), and outlive the context: the queue closes it before itself, and the
+            // others stay where they are, and open, while they are bound (C7, C25, C26).
+            unsafe { T::tx_context_open(&endpoint.raw, index, bind) }
+        })?;
+        let kind = TxCtx { av: bind.to.av.clone(), injects_writes: T::injects_writes(&endpoint.raw) };
+        Ok(Endpoint { opened, kind })
+    }
+}
+
+/// What a receive context can count.
+const RX_COUNTABLE: Counted = Counted::RECV.union(Counted::REMOTE_READ).union(Counted::REMOTE_WRITE);
+
+/// A receive context of a [`ScalableEndpoint`]: takes the messages that peers send to its number, and
+/// their RMA operations complete into its queue.
+///
+/// Dropping it closes it, when its receives have been cancelled or have ended; a receive that does neither soon comes back with
+/// `ECANCELED`. Over `sockets`, one that is closed in the middle of a message holds up what the same peer sends to the other
+/// contexts, until the scalable endpoint is closed.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::{RxContext, ScalableEndpoint};
+/// use loom_core::transport::Scalable;
+/// use loom_core::{Cq, Error, Forever, Source};
+///
+/// /// Receives a message that is for the third receive context.
+/// fn receive_third<'m, T: Scalable>(
+///     cq: &Cq<'m, T, Vec<u8>>,
+///     endpoint: &ScalableEndpoint<'m, T>,
+/// ) -> Result<Vec<u8>, Error> {
+///     let rx: RxContext<'_, T, Vec<u8>> = cq.rx_context(endpoint, 2)?;
+///     let received = rx.recv(Source::Any, vec![0; 4096])?;
+///     let (mut bytes, result) = cq.finish(received, Forever)?.into_parts();
+///     bytes.truncate(result?.len());
+///     Ok(bytes)
+/// }
+/// # }
+/// ```
+///
+/// # References
+/// - `man fi_endpoint`, *scalable endpoints*
+#[doc(alias = "fi_rx_context")]
+pub type RxContext<'m, T, B> = Endpoint<'m, T, B, RxCtx<'m, T>>;
+
+/// A receive context: see [`RxContext`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::endpoint::{Endpoint, RxCtx};
+/// use loom_core::transport::Scalable;
+/// use loom_core::{Error, Forever, Source};
+///
+/// /// The next message of a receive context. It has no `send`, which is a transmit context's.
+/// fn next<'m, T: Scalable>(rx: &Endpoint<'m, T, Vec<u8>, RxCtx<'m, T>>) -> Result<Vec<u8>, Error> {
+///     let received = rx.recv(Source::Any, vec![0; 4096])?;
+///     let (mut message, transfer) = rx.cq().finish(received, Forever)?.into_result()?;
+///     message.truncate(transfer.len());
+///     Ok(message)
+/// }
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct RxCtx<'m, T: Scalable> {
+    av: Av<'m, T>,
+}
+
+impl<T: Scalable> Clone for RxCtx<'_, T> {
+    fn clone(&self) -> Self {
+        RxCtx { av: self.av.clone() }
+    }
+}
+
+impl<T: Scalable> Sealed for RxCtx<'_, T> {}
+impl<T: Scalable, G: Group> Has<G> for RxCtx<'_, T> {}
+impl<T: Scalable> HasOptions for RxCtx<'_, T> {}
+impl<T: Scalable> Peeks<T> for RxCtx<'_, T> {}
+
+impl<T: Scalable> Receives<T> for RxCtx<'_, T> {
+    type From = Source;
+
+    const ANY: Source = Source::Any;
+
+    #[inline]
+    fn source(&self, limits: &Limits, from: Source) -> Result<FabricAddr, PostError> {
+        from.address(limits, &self.av)
+    }
+}
+
+impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
+    /// Opens the receive context of this number (of `&endpoint`, or of a [`Binding`] with counters), which completes into
+    /// this queue. It takes one of the queue's places for endpoints.
+    ///
+    /// # Errors
+    /// - [`OpenError::OtherDomain`] if the endpoint or a counter belongs to another domain
+    /// - [`OpenError::Counters`] if two counters count the same, or what is of the other direction
+    /// - [`OpenError::TooManyEndpoints`] if the queue has no place left
+    /// - [`OpenError::Errno`]: `EINVAL` if the endpoint has no context of this number; `EBUSY` if it is open already, or if the
+    ///   endpoint's last one was closed with operations in flight; or what the provider says
+    #[doc(alias = "fi_rx_context")]
+    pub fn rx_context<'b>(
+        &self,
+        bind: impl Into<Binding<'b, 'm, T, ScalableEndpoint<'m, T>>>,
+        index: u16,
+    ) -> Result<RxContext<'m, T, B>, OpenError>
+    where
+        'm: 'b,
+        T: 'b,
+    {
+        let bind = bind.into();
+        bind.check_context(self.domain(), RX_COUNTABLE)?;
+        let (endpoint, options) = (&*bind.to.body, bind.options()?);
+        if index >= endpoint.contexts.rx {
+            return Err(Errno::EINVAL.into());
+        }
+        let bonds = bind.bonds(Some(bind.to.body.bond()));
+        let opened = Opened::open(self, &endpoint.info, ReceiveMode::Itself, bonds, |_, rx| {
+            let bind = ContextBindings { cq: rx, counters: &bind.counters.raw(), options };
+            // SAFETY: endpoint, queue and counters are open (C1), and outlive the context: the queue closes it before itself, and the
+            // others stay where they are, and open, while they are bound (C7, C25, C26).
+            unsafe { T::rx_context_open(&endpoint.raw, index, bind) }
+        })?;
+        // Not in the middle of a message, if that can be.
+        Ok(Endpoint { opened: opened.settling(), kind: RxCtx { av: bind.to.av.clone() } })
+    }
+}

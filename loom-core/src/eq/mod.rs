@@ -1,0 +1,487 @@
+//! [`struct@Eq`]: the event queue, which tells of connections and of multicast groups.
+//!
+//! A server listens on the queue's [`PassiveEndpoint`] and gets a [`ConnectionRequest`] for each peer; a client connects a
+//! [`MsgEndpoint`](super::endpoint::MsgEndpoint) that is bound to the queue. Both are told by the queue when their
+//! endpoints are connected, and when they are not any more. An endpoint that joins a
+//! [`MulticastGroup`](super::endpoint::MulticastGroup) has an event when it is joined.
+
+#![allow(unsafe_code, reason = "opens, uses and closes raw handles")]
+
+mod cm_error;
+mod event;
+mod passive;
+
+use core::alloc::Layout;
+use core::cell::{Cell, RefCell};
+use core::ffi::c_int;
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
+use core::time::Duration;
+
+use allocator_api2::alloc::Allocator;
+use heapless::Vec;
+
+pub use self::cm_error::{CmError, Refused};
+pub use self::event::{ConnectedEvent, EndpointId, EqEvent, Failure, JoinedEvent, ShutdownEvent};
+pub use self::passive::ConnectionRequest;
+pub use self::passive::PassiveEndpoint;
+use crate::cq::ErrorText;
+use crate::domain::{Brand, Domain, DomainInner};
+use crate::error::OpenError;
+use crate::handle::{Bond, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::transport::Connected;
+pub use crate::transport::connected::EqAttr;
+use crate::transport::connected::{EqEntry, Fault, Fid, Notice};
+use crate::vocabulary::{CmData, Errno, EventKind, WaitObj};
+
+/// How many passive endpoints an event queue has room for.
+pub const LISTENERS: usize = 8;
+
+/// How many events a queue throws away when it is closed.
+const UNREAD: u32 = 1 << 16;
+
+/// An event queue.
+///
+/// A counted handle: the queue is closed when the last of its clones, and of the endpoints, passive endpoints and requests of it, is
+/// gone. It stays on the thread that opened it, with everything that is bound to it.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::time::Duration;
+///
+/// use loom_core::transport::Connected;
+/// use loom_core::{Eq, EqEvent, Error};
+///
+/// /// Looks after the connections of a server for a second at most.
+/// fn look_after<T: Connected>(eq: &Eq<'_, T>) -> Result<(), Error> {
+///     match eq.poll_for(Duration::from_secs(1))? {
+///         // This server is full. The peer reads the reason in its event.
+///         Some(EqEvent::Request(request)) => request.reject(b"busy")?,
+///         Some(EqEvent::Shutdown(event)) => println!("{:?} is not connected any more", event.endpoint()),
+///         Some(EqEvent::Failed(failure)) => println!("{failure}: {}", eq.error_text(&failure)),
+///         _ => {}
+///     }
+///     Ok(())
+/// }
+/// # }
+/// ```
+///
+/// # References
+/// - `man fi_eq`, `man fi_cm`
+#[doc(alias = "fid_eq")]
+pub struct Eq<'m, T: Connected> {
+    body: Handle<'m, EqInner<T>>,
+    /// Invariant: what stays on one thread is not bound to queues of a scope, which may end on another.
+    lives: Brand<'m>,
+}
+
+/// What there is one of, however many handles there are.
+pub(crate) struct EqInner<T: Connected> {
+    raw: T::Eq,
+    domain: Handle<'static, DomainInner<T>>,
+    attr: EqAttr,
+    /// Tells this queue from every other one of the program.
+    identity: u64,
+    /// How many endpoints have been bound to it.
+    bound: Cell<u64>,
+    /// Closed with the queue and not before: `tcp` goes on using a passive endpoint for peers which have not sent their
+    /// request yet.
+    listeners: RefCell<Vec<T::PassiveEndpoint, LISTENERS>>,
+}
+
+/// A moment in the time of an event queue. Addresses of endpoints come again, so that an event is about an endpoint of its
+/// address only if it was read after that was opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    queue: u64,
+    bound: u64,
+}
+
+impl Moment {
+    /// Whether this moment is one of the same queue, and not before the other.
+    pub(crate) const fn is_since(self, other: Moment) -> bool {
+        self.queue == other.queue && self.bound >= other.bound
+    }
+}
+
+impl Default for EqAttr {
+    /// As many events as the provider likes, to be slept on, and none of the application's own.
+    fn default() -> Self {
+        EqAttr { size: 0, wait: WaitObj::UNSPEC, write: false }
+    }
+}
+
+/// Why an event queue cannot go on, or not with this call.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use core::time::Duration;
+///
+/// use loom_core::eq::EqError;
+/// use loom_core::transport::Connected;
+/// use loom_core::{Eq, EqEvent};
+///
+/// /// The next event: sleeps for it if the queue was opened with something to sleep on, and looks once if not.
+/// fn next<'m, T: Connected>(eq: &Eq<'m, T>) -> Result<Option<EqEvent<'m, T>>, EqError> {
+///     match eq.poll_for(Duration::from_millis(100)) {
+///         Err(EqError::NotOpenedFor) => eq.poll(),
+///         event => event,
+///     }
+/// }
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, core::cmp::Eq)]
+#[non_exhaustive]
+pub enum EqError {
+    /// The provider's queue itself failed.
+    Queue(Errno),
+    /// The queue was not opened for this: with nothing to sleep on, or not for writing.
+    NotOpenedFor,
+    /// Of a [driver](crate::driver::EqDriver): it keeps as many events as it can, and no future takes them
+    /// ([`next_event`](crate::driver::EqDriver::next_event)).
+    Unread,
+}
+
+impl fmt::Display for EqError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            EqError::Queue(errno) => write!(f, "the event queue failed: {errno}"),
+            EqError::Unread => f.write_str("the driver of the event queue keeps as many events as it can: take them"),
+            EqError::NotOpenedFor => f.write_str("the event queue was not opened for this"),
+        }
+    }
+}
+
+impl core::error::Error for EqError {}
+
+impl<'m, T: Connected> Eq<'m, T> {
+    /// Opens an event queue on the domain's fabric, in memory of `alloc`.
+    ///
+    /// # Errors
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    /// - [`OpenError::Errno`] if the provider refuses
+    #[doc(alias = "fi_eq_open")]
+    pub fn open_in<A: Allocator + Send + 'm>(
+        domain: &Domain<'m, T>,
+        attr: EqAttr,
+        alloc: A,
+    ) -> Result<Self, OpenError> {
+        static IDENTITIES: AtomicU64 = AtomicU64::new(1);
+
+        let block = Unfilled::new(Plan::of::<EqInner<T>, A>()?, alloc)?;
+        // SAFETY: the domain is open and stays so: the queue keeps it (C1, C19).
+        let raw = unsafe { T::eq_open(domain.raw(), attr) }?;
+        // SAFETY: the queue's handles live for 'm.
+        let domain = unsafe { domain.body.for_child() };
+        let body = EqInner {
+            raw,
+            domain,
+            attr,
+            identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
+            bound: Cell::new(0),
+            listeners: RefCell::new(Vec::new()),
+        };
+        Ok(Eq { body: block.fill(body), lives: PhantomData })
+    }
+
+    /// [`Eq::open_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// As [`Eq::open_in`].
+    #[cfg(feature = "std")]
+    pub fn open(domain: &Domain<'m, T>, attr: EqAttr) -> Result<Self, OpenError> {
+        Self::open_in(domain, attr, allocator_api2::alloc::Global)
+    }
+
+    /// The memory that an event queue takes from an allocator of type `A`, in one block.
+    ///
+    /// # Errors
+    /// [`OpenError::Size`] if it is more than an address space holds.
+    pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
+        Ok(Plan::of::<EqInner<T>, A>()?.layout())
+    }
+
+    /// The next event; `Ok(None)` says that there is none.
+    ///
+    /// Connections make progress in this call, and in polls of completion queues.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::eq::{ConnectionRequest, EqError};
+    /// use loom_core::transport::Connected;
+    /// use loom_core::{Deadline, Eq, EqEvent};
+    ///
+    /// /// The next request of a peer. The deadline is looked at between two polls.
+    /// fn next_request<'m, T: Connected>(
+    ///     eq: &Eq<'m, T>,
+    ///     mut until: impl Deadline,
+    /// ) -> Result<Option<ConnectionRequest<'m, T>>, EqError> {
+    ///     while !until.passed() {
+    ///         if let Some(EqEvent::Request(request)) = eq.poll()? {
+    ///             return Ok(Some(request));
+    ///         }
+    ///     }
+    ///     Ok(None)
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`EqError::Queue`]
+    #[doc(alias = "fi_eq_read")]
+    pub fn poll(&self) -> Result<Option<EqEvent<'m, T>>, EqError> {
+        self.next(None)
+    }
+
+    /// The next event, for which it sleeps so long at most. `Ok(None)` says that the time is over, or that it was woken up
+    /// for nothing. Milliseconds count; what is left of one is rounded up.
+    ///
+    /// # Errors
+    /// As [`poll`](Self::poll), and [`EqError::NotOpenedFor`] if there is nothing to sleep on.
+    #[doc(alias = "fi_eq_sread")]
+    pub fn poll_for(&self, time: Duration) -> Result<Option<EqEvent<'m, T>>, EqError> {
+        if self.body.attr.wait == WaitObj::NONE {
+            return Err(EqError::NotOpenedFor);
+        }
+        self.next(Some(i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)))
+    }
+
+    fn next(&self, sleep: Option<i32>) -> Result<Option<EqEvent<'m, T>>, EqError> {
+        let mut data = CmData::EMPTY;
+        let read = self.body.read(sleep, &mut data)?;
+        let seen = self.moment();
+        Ok(read.map(|read| match read {
+            Read::Failed(fault) => EqEvent::Failed(Failure { fault, seen, data }),
+            Read::Notice(notice) => match notice {
+                Notice::Request { listener, info, request } => match self.body.listener(listener) {
+                    Some(place) => {
+                        EqEvent::Request(ConnectionRequest::new(self.clone(), (place, listener), info, request, data))
+                    }
+                    // A passive endpoint that was opened through the raw queue.
+                    None => EqEvent::Other { kind: EventKind::CONNREQ, data },
+                },
+                Notice::Connected(endpoint) => EqEvent::Connected(ConnectedEvent { endpoint, seen, data }),
+                Notice::Shutdown(endpoint) => EqEvent::Shutdown(ShutdownEvent { endpoint, seen }),
+                Notice::Joined { group, context } => EqEvent::Joined(JoinedEvent { group, context }),
+                Notice::Entry(entry) => EqEvent::Entry(entry),
+                Notice::Failed(fault) => EqEvent::Failed(Failure { fault, seen, data }),
+                Notice::Other(kind) => EqEvent::Other { kind, data },
+            },
+        }))
+    }
+
+    /// Writes an event, which this queue then reports as an [`EqEvent::Entry`] of kind [`EventKind::NOTIFY`].
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::eq::EqError;
+    /// use loom_core::transport::Connected;
+    /// use loom_core::vocabulary::EventKind;
+    /// use loom_core::{Eq, EqEvent};
+    ///
+    /// /// Ends a loop that sleeps on the queue (`EqAttr::write`): it reads this event among the others.
+    /// fn stop<T: Connected>(eq: &Eq<'_, T>) -> Result<(), EqError> {
+    ///     eq.notify(0, STOP)
+    /// }
+    ///
+    /// fn is_stop<T: Connected>(event: &EqEvent<'_, T>) -> bool {
+    ///     matches!(event, EqEvent::Entry(entry) if entry.kind == EventKind::NOTIFY && entry.data == STOP)
+    /// }
+    ///
+    /// const STOP: u64 = 1;
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`EqError::NotOpenedFor`] unless the queue was opened for writing, or [`EqError::Queue`].
+    #[doc(alias = "fi_eq_write")]
+    pub fn notify(&self, context: u64, data: u64) -> Result<(), EqError> {
+        if !self.body.attr.write {
+            return Err(EqError::NotOpenedFor);
+        }
+        // SAFETY: the queue is open (C1), and its handles stay on this thread (C20).
+        unsafe { T::eq_notify(&self.body.raw, context, data) }.map_err(EqError::Queue)
+    }
+
+    /// The provider's text for a failure.
+    #[doc(alias = "fi_eq_strerror")]
+    #[must_use]
+    pub fn error_text(&self, failure: &Failure) -> ErrorText {
+        ErrorText::written_by(|out| {
+            // SAFETY: the queue is open (C1), and its handles stay on this thread (C20).
+            unsafe { T::eq_error_text(&self.body.raw, failure.fault.provider_errno, &failure.data, out) }
+        })
+    }
+
+    /// The file descriptor that becomes readable when the queue may have something, for a program that sleeps on many.
+    /// Before sleeping on it, ask [`may_sleep`](Self::may_sleep). It is the queue's, which closes it.
+    ///
+    /// # Errors
+    /// [`EqError::NotOpenedFor`] if the queue was not opened with [`WaitObj::FD`], or [`EqError::Queue`].
+    #[doc(alias = "FI_GETWAIT")]
+    pub fn wait_fd(&self) -> Result<c_int, EqError> {
+        if self.body.attr.wait != WaitObj::FD {
+            return Err(EqError::NotOpenedFor);
+        }
+        // SAFETY: the queue is open (C1), has a descriptor, and its handles stay on this thread (C20).
+        unsafe { T::eq_wait_fd(&self.body.raw) }.map_err(EqError::Queue)
+    }
+
+    /// Whether the program may sleep on the file descriptor now. If not, something has come: poll until nothing is left, and
+    /// ask again.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use core::ffi::c_int;
+    ///
+    /// use loom_core::eq::EqError;
+    /// use loom_core::transport::Connected;
+    /// use loom_core::{Eq, EqEvent};
+    ///
+    /// /// Handles what has come, and sleeps when nothing is left: `poll_fd` is what the program sleeps with.
+    /// fn turn<T: Connected>(
+    ///     eq: &Eq<'_, T>,
+    ///     mut handle: impl FnMut(EqEvent<'_, T>),
+    ///     poll_fd: impl FnOnce(c_int),
+    /// ) -> Result<(), EqError> {
+    ///     while let Some(event) = eq.poll()? {
+    ///         handle(event);
+    ///     }
+    ///     if eq.may_sleep()? {
+    ///         poll_fd(eq.wait_fd()?);
+    ///     }
+    ///     Ok(())
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`wait_fd`](Self::wait_fd).
+    #[doc(alias = "fi_trywait")]
+    pub fn may_sleep(&self) -> Result<bool, EqError> {
+        if self.body.attr.wait != WaitObj::FD {
+            return Err(EqError::NotOpenedFor);
+        }
+        // SAFETY: as above; the queue was opened on this domain (C4).
+        unsafe { T::eq_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(EqError::Queue)
+    }
+
+    pub(crate) fn domain(&self) -> &Handle<'static, DomainInner<T>> {
+        &self.body.domain
+    }
+
+    /// The raw handle, for calls that loom does not wrap.
+    #[must_use]
+    pub fn raw(&self) -> &T::Eq {
+        &self.body.raw
+    }
+
+    /// For an endpoint that is about to be opened.
+    pub(crate) fn bond(&self) -> Bond {
+        self.body.bound.set(self.body.bound.get() + 1);
+        self.body.bond()
+    }
+
+    /// Now, in this queue's time, which goes on with every endpoint.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { queue: self.body.identity, bound: self.body.bound.get() }
+    }
+}
+
+/// What was read of a queue.
+enum Read<T: Connected> {
+    Notice(Notice<T>),
+    Failed(Fault),
+}
+
+impl<T: Connected> EqInner<T> {
+    fn read(&self, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Read<T>>, EqError> {
+        // SAFETY: the queue is open (C1), and its handles stay on this thread (C20).
+        match unsafe { T::eq_read(&self.raw, sleep, data) } {
+            Ok(notice) => Ok(notice.map(Read::Notice)),
+            Err(Errno::EAVAIL) => {
+                // SAFETY: as above.
+                let fault = unsafe { T::eq_read_error(&self.raw, data) }.map_err(EqError::Queue)?;
+                Ok(fault.map(Read::Failed))
+            }
+            Err(errno) => Err(EqError::Queue(errno)),
+        }
+    }
+
+    fn listener(&self, fid: Fid) -> Option<usize> {
+        self.listeners.borrow().iter().position(|passive| T::passive_fid(passive) == fid)
+    }
+
+    /// Uses a passive endpoint of the queue.
+    fn with_listener<R>(
+        &self,
+        index: usize,
+        use_it: impl FnOnce(&T::PassiveEndpoint) -> Result<R, Errno>,
+    ) -> Result<R, Errno> {
+        self.listeners.borrow().get(index).map_or(Err(Errno::ENOENT), use_it)
+    }
+
+    /// Rejects a request to one of the passive endpoints, which ends with that.
+    fn reject(&self, listener: usize, request: T::Request, data: &[u8]) -> Result<(), Errno> {
+        self.with_listener(listener, |passive| {
+            // SAFETY: the passive endpoint is open as long as the queue; the request was made to it and is used up here (C21), and
+            // the data is not too long.
+            unsafe { T::reject(passive, request, data) }
+        })
+    }
+}
+
+// SAFETY: a place begins with its head.
+unsafe impl<T: Connected> Object for EqInner<T> {
+    const ONE_THREAD: bool = true;
+
+    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
+        head.cast()
+    }
+
+    fn is_here(&self) -> bool {
+        self.domain.is_here()
+    }
+
+    unsafe fn end(mut this: NonNull<Self>, left: bool) -> Ended {
+        // SAFETY: the caller's promise.
+        let this = unsafe { this.as_mut() };
+        // Requests that were not read are rejected, too.
+        for _ in 0..UNREAD {
+            match this.read(None, &mut CmData::EMPTY.clone()) {
+                Ok(Some(Read::Notice(Notice::Request { listener, request, .. }))) => {
+                    // If that fails, nothing is left that could be done: the peer's attempt ends when it gives up.
+                    let _ = this.listener(listener).map(|place| this.reject(place, request, &[]));
+                }
+                Ok(Some(_)) => {}
+                _ => break,
+            }
+        }
+        let mut closed = !left;
+        if closed {
+            for passive in this.listeners.get_mut() {
+                // SAFETY: closed once, here (C3), before the queue (C19); requests keep the queue, and so are gone (C21).
+                closed &= unsafe { T::passive_close(passive) }.is_ok();
+            }
+        }
+        // SAFETY: nothing is bound to the queue any more (C19). A failed close is not retried (C3).
+        if !closed || unsafe { T::eq_close(&this.raw) }.is_err() {
+            this.domain.leave();
+        }
+        Ended::Free
+    }
+}
+
+impl<T: Connected> Clone for Eq<'_, T> {
+    fn clone(&self) -> Self {
+        Eq { body: self.body.clone(), ..*self }
+    }
+}
+
+impl<T: Connected> fmt::Debug for Eq<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Eq").field("attr", &self.body.attr).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,125 @@
+//! [`Granted`]: an atomic operation that a domain has been asked for.
+
+#![allow(unsafe_code, reason = "asks the raw domain")]
+
+use super::domain::Domain;
+use crate::atomic::{AnyOperation, Atomic, Operation};
+use crate::error::PostError;
+use crate::transport::Transport;
+use crate::vocabulary::{Caps, Errno};
+
+/// An atomic operation that the endpoints of a domain have. It is plain data, and what posts of the operation take.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::atomic::FetchOp;
+/// use loom_core::granted::Granted;
+/// use loom_core::{Caps, Domain, Hints};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+/// let domain = Domain::open(&network.query(&hints)?)?;
+/// // The program asks once, before it posts.
+/// let add: Granted<FetchOp<u64>> = domain.query_atomic(FetchOp::SUM)?;
+/// assert!(add.max_count() >= 1 && add.op() == FetchOp::SUM);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Granted<O> {
+    op: O,
+    max_count: usize,
+    domain: u64,
+}
+
+impl<O: Operation> Granted<O> {
+    /// The operation.
+    pub const fn op(&self) -> O {
+        self.op
+    }
+
+    /// The most elements that one post of it takes.
+    #[must_use]
+    pub const fn max_count(&self) -> usize {
+        self.max_count
+    }
+
+    /// The same, without the type of its elements.
+    pub(super) fn erased(&self) -> Granted<AnyOperation> {
+        Granted { op: AnyOperation::of(self.op), max_count: self.max_count, domain: self.domain }
+    }
+
+    /// The operation to post on `bytes` bytes of the peer's memory from `addr` on, if the domain with this identity has granted it.
+    #[inline]
+    pub(super) fn checked(&self, domain: u64, addr: u64, bytes: usize) -> Result<Atomic, PostError> {
+        let size = self.op.element_size();
+        if self.domain != domain {
+            return Err(PostError::ForeignOperation.cold());
+        }
+        if bytes == 0 || !bytes.is_multiple_of(size) {
+            return Err(PostError::NotElements { size }.cold());
+        }
+        if bytes / size > self.max_count {
+            return Err(PostError::TooManyElements { limit: self.max_count }.cold());
+        }
+        if !addr.is_multiple_of(size as u64) {
+            return Err(PostError::Misaligned { size }.cold());
+        }
+        Ok(self.op.atomic())
+    }
+}
+
+impl<T: Transport> Domain<'_, T> {
+    /// Asks whether endpoints of this domain have an atomic operation, and for how many elements at once.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::atomic::FetchOp;
+    /// use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, mr::Mr};
+    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::{Access, Caps, Hints};
+    ///
+    /// let network = Network::new(NetworkAttr::default())?;
+    /// // As over a fabric: `FI_ATOMIC` is granted to those who ask for it.
+    /// let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+    /// let domain = Domain::open(&network.query(&hints)?)?;
+    /// let add = domain.query_atomic(FetchOp::<u64>::SUM)?;
+    ///
+    /// let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
+    /// let to_bob = av.insert(&bob.address()?)?;
+    /// let counter = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+    /// // The first element of the region that is aligned: a vector of bytes may begin anywhere.
+    /// let offset = counter.window().as_ptr().align_offset(8);
+    /// for before in 0..3 {
+    ///     let post = || alice.fetch_value(to_bob, &counter.remote(), offset as u64, add, 1);
+    ///     let key = cq.retry(Forever, post)?;
+    ///     let fetched = cq.finish_value(key, Forever)?;
+    ///     assert_eq!(fetched.value::<u64>()?, Some(before));
+    /// }
+    /// # }
+    /// # Ok::<_, Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` if the domain's info does not grant [`Caps::ATOMIC`], or the provider does not have the operation for this type;
+    /// or any other number of the provider's.
+    ///
+    /// # References
+    /// - `man fi_atomic`, section *Query Atomic Attributes*
+    #[doc(alias = "fi_query_atomic")]
+    #[doc(alias = "fi_atomicvalid")]
+    pub fn query_atomic<O: Operation>(&self, op: O) -> Result<Granted<O>, Errno> {
+        if !self.attributes().caps.contains(Caps::ATOMIC) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        // SAFETY: a domain is open as long as there is a handle (C1).
+        let attr = unsafe { T::query_atomic(self.raw(), op.atomic()) }?;
+        if attr.size != size_of::<O::Element>() || attr.count == 0 {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        Ok(Granted { op, max_count: attr.count, domain: self.body.identity() })
+    }
+}

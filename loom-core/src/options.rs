@@ -1,0 +1,297 @@
+//! What can be asked of one operation beyond its arguments: the flags of libfabric's calls that end in `msg`, for each kind of
+//! operation those that it has.
+
+use crate::vocabulary::{ImmediateData, OpFlags};
+
+/// When a send or write counts as over.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::options::{CompletionLevel, SendOptions};
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// // The send is over when the message is in the peer's buffer, and not before.
+/// let delivered = SendOptions::new().level(CompletionLevel::Delivery);
+/// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, delivered, message))?;
+/// cq.finish(sent, Forever)?.result()?;
+/// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompletionLevel {
+    /// When its buffer could be used again.
+    #[doc(alias = "FI_INJECT_COMPLETE")]
+    Inject,
+    /// When it does not depend on this side any more.
+    #[doc(alias = "FI_TRANSMIT_COMPLETE")]
+    Transmit,
+    /// When it has arrived at the peer: in its memory, or in a buffer of its application's.
+    #[doc(alias = "FI_DELIVERY_COMPLETE")]
+    Delivery,
+}
+
+impl CompletionLevel {
+    /// All of them, and those that an endpoint can have by default only.
+    pub(crate) const ALL: OpFlags = OpFlags::INJECT_COMPLETE
+        .union(OpFlags::TRANSMIT_COMPLETE)
+        .union(OpFlags::DELIVERY_COMPLETE)
+        .union(OpFlags::COMMIT_COMPLETE)
+        .union(OpFlags::MATCH_COMPLETE);
+
+    const fn flag(self) -> OpFlags {
+        match self {
+            CompletionLevel::Inject => OpFlags::INJECT_COMPLETE,
+            CompletionLevel::Transmit => OpFlags::TRANSMIT_COMPLETE,
+            CompletionLevel::Delivery => OpFlags::DELIVERY_COMPLETE,
+        }
+    }
+}
+
+/// What can be asked of a send or an RMA write.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::options::{CompletionLevel, SendOptions};
+/// use loom_core::{Av, Cq, Domain, Forever, ImmediateData, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// // The message carries immediate data. The send completes when the message has arrived.
+/// let options = SendOptions::new().data(ImmediateData(7)).level(CompletionLevel::Delivery);
+/// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, options, message))?;
+/// cq.finish(sent, Forever)?.result()?;
+/// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct SendOptions {
+    pub(crate) data: Option<ImmediateData>,
+    pub(crate) flags: OpFlags,
+}
+
+impl SendOptions {
+    /// Nothing but what the endpoint does by default.
+    pub const fn new() -> Self {
+        SendOptions { data: None, flags: OpFlags::empty() }
+    }
+
+    /// Immediate data goes along.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::options::SendOptions;
+    /// use loom_core::{Av, Cq, Domain, Forever, ImmediateData, Source};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// let numbered = SendOptions::new().data(ImmediateData(7));
+    /// cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, numbered, message))?;
+    /// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    #[doc(alias = "FI_REMOTE_CQ_DATA")]
+    pub const fn data(mut self, data: ImmediateData) -> Self {
+        self.data = Some(data);
+        self
+    }
+
+    /// More operations follow at once, for which the provider may wait. An operation that is the last may not be sent before
+    /// the next one is posted.
+    #[doc(alias = "FI_MORE")]
+    pub const fn more(mut self) -> Self {
+        self.flags = self.flags.union(OpFlags::MORE);
+        self
+    }
+
+    /// It begins after all operations to the same peer that were posted before; where the provider grants
+    /// [`Caps::FENCE`](crate::vocabulary::Caps::FENCE).
+    #[doc(alias = "FI_FENCE")]
+    pub const fn fence(mut self) -> Self {
+        self.flags = self.flags.union(OpFlags::FENCE);
+        self
+    }
+
+    /// When it counts as over.
+    pub const fn level(mut self, level: CompletionLevel) -> Self {
+        self.flags = self.flags.difference(CompletionLevel::ALL).union(level.flag());
+        self
+    }
+}
+
+/// What can be asked of an RMA read.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::options::ReadOptions;
+/// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let memory = Mr::open(&domain, (0..64).collect::<Vec<u8>>(), Access::REMOTE_READ)?;
+/// // The first read takes two parts of the peer's memory. A second read follows at once.
+/// let part = |offset| memory.remote().part(offset, 2).expect("it has 64 bytes");
+/// let parts = [part(0), part(32)];
+/// let more = ReadOptions::new().more();
+/// let first = cq.post(vec![0; 4], Forever, |room| alice.read_with(to_bob, &parts, more, room))?;
+/// let second = cq.post(vec![0; 4], Forever, |room| alice.read(to_bob, &memory.remote(), 60, room))?;
+/// assert_eq!(cq.finish(first, Forever)?.into_buf(), [0, 1, 32, 33]);
+/// assert_eq!(cq.finish(second, Forever)?.into_buf(), [60, 61, 62, 63]);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct ReadOptions {
+    pub(crate) flags: OpFlags,
+}
+
+impl ReadOptions {
+    /// Nothing but what the endpoint does by default.
+    pub const fn new() -> Self {
+        ReadOptions { flags: OpFlags::empty() }
+    }
+
+    /// As [`SendOptions::more`].
+    #[doc(alias = "FI_MORE")]
+    pub const fn more(mut self) -> Self {
+        self.flags = self.flags.union(OpFlags::MORE);
+        self
+    }
+
+    /// As [`SendOptions::fence`].
+    #[doc(alias = "FI_FENCE")]
+    pub const fn fence(mut self) -> Self {
+        self.flags = self.flags.union(OpFlags::FENCE);
+        self
+    }
+}
+
+/// What can be asked of an atomic operation.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::atomic::BaseOp;
+/// use loom_core::options::{AtomicOptions, CompletionLevel};
+/// use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+/// # let domain = Domain::open(&network.query(&hints)?)?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let memory = Mr::open(&domain, vec![3; 4], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+/// let add = domain.query_atomic(BaseOp::<u8>::SUM)?;
+/// // The operation completes when the peer's memory has changed.
+/// let options = AtomicOptions::new().level(CompletionLevel::Delivery);
+/// let part = memory.remote().part(0, 4).expect("it has 4 bytes");
+/// let post = |operands| alice.atomic_with(to_bob, &[part], add, options, operands);
+/// let added = cq.post(vec![1, 2, 3, 4], Forever, post)?;
+/// cq.finish(added, Forever)?.result()?;
+/// let mut bytes = [0; 4];
+/// memory.window().copy_to(0, &mut bytes)?;
+/// assert_eq!(bytes, [4, 5, 6, 7]);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct AtomicOptions {
+    pub(crate) flags: OpFlags,
+}
+
+impl AtomicOptions {
+    /// Nothing but what the endpoint does by default.
+    pub const fn new() -> Self {
+        AtomicOptions { flags: OpFlags::empty() }
+    }
+
+    /// As [`SendOptions::more`].
+    #[doc(alias = "FI_MORE")]
+    pub const fn more(mut self) -> Self {
+        self.flags = self.flags.union(OpFlags::MORE);
+        self
+    }
+
+    /// As [`SendOptions::fence`].
+    #[doc(alias = "FI_FENCE")]
+    pub const fn fence(mut self) -> Self {
+        self.flags = self.flags.union(OpFlags::FENCE);
+        self
+    }
+
+    /// When it counts as over, if it fetches nothing: what fetches is over when the results are there.
+    pub const fn level(mut self, level: CompletionLevel) -> Self {
+        self.flags = self.flags.difference(CompletionLevel::ALL).union(level.flag());
+        self
+    }
+}
+
+/// What can be asked of a receive.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::options::RecvOptions;
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// // The provider may wait until the last of three receives is posted.
+/// let more = RecvOptions::new().more();
+/// let first = bob.recv_with(Source::Any, more, vec![0; 5])?;
+/// bob.recv_with(Source::Any, more, vec![0; 5])?;
+/// bob.recv(Source::Any, vec![0; 5])?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// assert_eq!(cq.finish(first, Forever)?.into_buf(), b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct RecvOptions {
+    pub(crate) flags: OpFlags,
+}
+
+impl RecvOptions {
+    /// Nothing but what the endpoint does by default.
+    pub const fn new() -> Self {
+        RecvOptions { flags: OpFlags::empty() }
+    }
+
+    /// More receives follow at once, for which the provider may wait.
+    #[doc(alias = "FI_MORE")]
+    pub const fn more(mut self) -> Self {
+        self.flags = self.flags.union(OpFlags::MORE);
+        self
+    }
+}

@@ -1,0 +1,255 @@
+//! Queries at compile time: what a program needs of an endpoint, as a type.
+//!
+//! A requirement is a type: the type of the endpoint ([`Rdm`], [`Dgram`], [`Msg`]), and groups of operations ([`Messages`], [`Tagged`],
+//! [`Reads`], [`Writes`], [`AtomicOps`], [`CollectiveOps`], [`MultiRecvs`], [`TaggedMultiRecvs`], [`Injects`]), besides other capabilities
+//! ([`Capable`]). A tuple of requirements is one, too, so that they combine; up to eight in a tuple, and tuples in tuples. From that the compiler knows
+//!
+//! - what to ask a transport for: [`Query::HINTS`], [`Query::CAPS`], in a `const` also;
+//! - that a query for two types of endpoint is none: it does not compile;
+//! - which operations an endpoint has that was opened through the query: those of the groups that it asks for. A call of another does not compile,
+//!   and the message says which group to ask for. There is nothing to check for that at run time, and the endpoint is as large as any other.
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use loom_core::query::{Messages, Query, Rdm, Tagged, Writes};
+//! use loom_core::soft::{Network, NetworkAttr};
+//! use loom_core::{Av, Caps, Cq, Domain, Forever, Source, Tag};
+//!
+//! /// What this program needs: another part of it may need more, and say so by a tuple that has this one in it.
+//! type Wanted = (Rdm, Tagged, Writes);
+//! const CAPS: Caps = Wanted::CAPS;
+//! assert!(CAPS.contains(Caps::TAGGED.union(Caps::RMA).union(Caps::WRITE)) && !CAPS.contains(Caps::READ));
+//!
+//! let network = Network::new(NetworkAttr::default())?;
+//! // Over libfabric: `Ofi::<Local>::query(&Hints { provider: Some("shm"), ..Wanted::HINTS })?`
+//! let info = Wanted::ranked(network.query(&Wanted::HINTS)).first().expect("a network has all of that");
+//!
+//! let domain = Domain::open(&info)?;
+//! let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+//! let (alice, bob) = (cq.endpoint_for::<Wanted>(&av)?, cq.endpoint_for::<Wanted>(&av)?);
+//! let to_bob = av.insert(&bob.address()?)?;
+//! let received = cq.post(vec![0; 5], Forever, |room| bob.tagged_recv(Source::Any, Tag(7), room))?;
+//! cq.post(b"hello".to_vec(), Forever, |message| alice.tagged_send(to_bob, Tag(7), message))?;
+//! assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+//! # }
+//! # Ok::<_, loom_core::Error>(())
+//! ```
+//!
+//! It asks for no messages without tags:
+//!
+//! ```compile_fail,E0277
+//! # use loom_core::{endpoint::OnlyEndpoint, query::{Query, Rdm, Tagged, Writes}};
+//! # use loom_core::{Peer, soft::Soft};
+//! # type Wanted = (Rdm, Tagged, Writes);
+//! fn hello(alice: &OnlyEndpoint<'_, Soft<'_>, Vec<u8>, Wanted>, to_bob: Peer) {
+//!     // error: the query does not ask for `Messages`
+//!     alice.send(to_bob, b"hello".to_vec());
+//! }
+//! ```
+//!
+//! and no endpoint can be of two types:
+//!
+//! ```compile_fail,E0277
+//! # use loom_core::query::{Messages, Msg, Query, Rdm};
+//! # use loom_core::info::Hints;
+//! // error: a query asks for one type of endpoint, not for `Rdm` and `Msg`
+//! const HINTS: Hints<'static> = <(Rdm, Messages, Msg) as Query>::HINTS;
+//! ```
+//!
+//! Endpoints of other kinds (connections, contexts of scalable endpoints) are opened as without a query, and then narrowed by
+//! [`Endpoint::only`](crate::Endpoint::only). Generic code asks for [protocol traits](crate::protocol): an endpoint that was opened through a
+//! query has those of its groups.
+//!
+//! What only values tell is checked at run time: whether a receive names a peer (`FI_DIRECTED_RECV`), whether options ask for a fence
+//! (`FI_FENCE`), how wide immediate data is, whether a connection's receives are those of a [`SharedRx`](crate::endpoint::SharedRx). So is what a
+//! provider grants and does not do well: multi-receives that are [not safe](crate::error::PostError::NotSafe), peeks where it has none.
+//!
+//! # References
+//! - `man fi_getinfo`
+
+mod requirement;
+mod set;
+mod tuples;
+
+use core::fmt;
+use core::marker::PhantomData;
+
+pub use self::requirement::{
+    AnyType, AtomicOps, Capable, CollectiveOps, Dgram, EndpointKind, Injects, Joins, Messages, Msg, MultiRecvs, Rdm,
+    Reads, Tagged, TaggedMultiRecvs, Writes,
+};
+use self::set::Sealed;
+pub use self::set::{Asked, Flag, Group, GroupSet, No, Set, Yes};
+use crate::error::OpenError;
+use crate::info::{Hints, Info};
+use crate::transport::Transport;
+use crate::vocabulary::{Caps, EndpointAttributes, EndpointType, TxAttributes};
+
+/// What a program needs of an endpoint. The [module](self) says how queries are made.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::query::{Injects, Messages, Query, Rdm, Writes};
+/// use loom_core::soft::{Network, NetworkAttr};
+///
+/// /// What one part of a program needs: short messages as copies.
+/// type Control = (Messages, Injects<64>);
+/// /// What another part needs.
+/// type Data = Writes;
+/// /// What the program opens its endpoints for.
+/// type Wanted = (Rdm, Control, Data);
+///
+/// assert!(Wanted::CAPS.contains(Control::CAPS | Data::CAPS));
+/// assert_eq!(Wanted::INJECT_SIZE, 64);
+/// let network = Network::new(NetworkAttr::default())?;
+/// let info = network.query(&Wanted::HINTS)?;
+/// assert_eq!(Wanted::check(&info), Ok(()));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no query",
+    note = "a query is one of the requirements in `loom_core::query`, or a tuple of up to eight queries"
+)]
+pub trait Query: Sealed + Sized {
+    /// The type of endpoint that it asks for.
+    type Kind: EndpointKind;
+
+    /// The groups of operations that it asks for.
+    type Groups: GroupSet;
+
+    /// The capabilities that it asks for, with their modifiers (`FI_SEND`, `FI_REMOTE_WRITE`).
+    const CAPS: Caps;
+
+    /// The most bytes that it needs to inject; zero if none.
+    const INJECT_SIZE: usize = 0;
+
+    /// The type of endpoint that it asks for; [`EndpointType::UNSPEC`] if any will do.
+    const ENDPOINT_TYPE: EndpointType = Self::Kind::TYPE;
+
+    /// What to ask a transport for. Other fields can be filled in: `Hints { provider: Some("shm"), ..Wanted::HINTS }`.
+    const HINTS: Hints<'static> = Hints {
+        caps: Self::CAPS,
+        endpoint_attr: EndpointAttributes::of(Self::ENDPOINT_TYPE),
+        tx_attr: TxAttributes { inject_size: Self::INJECT_SIZE, ..TxAttributes::UNSPEC },
+        ..Hints::UNSPEC
+    };
+
+    /// Whether an info grants everything that the query asks for.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::error::OpenError;
+    /// use loom_core::query::{Messages, Msg, Query};
+    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::vocabulary::EndpointType;
+    ///
+    /// let network = Network::new(NetworkAttr::default())?;
+    /// assert_eq!(Messages::check(&network.info()), Ok(()));
+    /// let connected = <(Msg, Messages)>::check(&network.info());
+    /// assert_eq!(connected, Err(OpenError::EndpointType(EndpointType::RDM)));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// - [`OpenError::EndpointType`] if it describes an endpoint of another type
+    /// - [`OpenError::NotGranted`] with the capabilities that it lacks
+    /// - [`OpenError::InjectSize`] if less can be injected
+    fn check<T: Transport>(info: &Info<T>) -> Result<(), OpenError> {
+        let attributes = info.attributes();
+        granted::<Self>(attributes.endpoint.kind, attributes.caps.with_modifiers(), attributes.tx.inject_size)
+    }
+
+    /// The infos that grant everything, of those that a transport has answered [`HINTS`](Self::HINTS) with: best first.
+    ///
+    /// The order is the transport's. libfabric puts first what it takes for the fastest (`man fi_getinfo`), which is the same each time on the
+    /// same host with the same providers and environment. A software network has one info.
+    fn ranked<T: Transport, I: IntoIterator<Item = Info<T>>>(infos: I) -> Ranked<I::IntoIter, Self> {
+        Ranked { infos: infos.into_iter(), query: PhantomData }
+    }
+}
+
+/// Whether this is all that the query asks for.
+pub(crate) fn granted<Q: Query>(kind: EndpointType, caps: Caps, inject_size: usize) -> Result<(), OpenError> {
+    if Q::ENDPOINT_TYPE != EndpointType::UNSPEC && Q::ENDPOINT_TYPE != kind {
+        return Err(OpenError::EndpointType(kind));
+    }
+    let missing = Q::CAPS.difference(caps);
+    if !missing.is_empty() {
+        return Err(OpenError::NotGranted(missing));
+    }
+    if inject_size < Q::INJECT_SIZE { Err(OpenError::InjectSize { limit: inject_size }) } else { Ok(()) }
+}
+
+/// The infos that grant everything that a query asks for, best first: see [`Query::ranked`].
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::query::{Messages, Query, Rdm};
+/// use loom_core::soft::{Network, NetworkAttr};
+///
+/// type Wanted = (Rdm, Messages);
+/// // A transport may answer with many infos. Here are two.
+/// let small = Network::new(NetworkAttr { eager_size: 32, ..NetworkAttr::DEFAULT })?;
+/// let large = Network::new(NetworkAttr { eager_size: 64, ..NetworkAttr::DEFAULT })?;
+/// let infos = || [&small, &large].into_iter().filter_map(|network| network.query(&Wanted::HINTS).ok());
+/// // The program takes the first info, or the one with the largest inject size.
+/// let first = Wanted::ranked(infos()).first().expect("both have messages");
+/// let most = Wanted::ranked(infos()).greatest(|info| info.attributes().tx.inject_size).expect("both have messages");
+/// assert_eq!((first.attributes().tx.inject_size, most.attributes().tx.inject_size), (32, 64));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[must_use = "it asks nothing before it is iterated"]
+pub struct Ranked<I, Q> {
+    infos: I,
+    query: PhantomData<fn() -> Q>,
+}
+
+impl<T: Transport, I: Iterator<Item = Info<T>>, Q: Query> Iterator for Ranked<I, Q> {
+    type Item = Info<T>;
+
+    fn next(&mut self) -> Option<Info<T>> {
+        self.infos.find(|info| Q::check(info).is_ok())
+    }
+}
+
+impl<T: Transport, I: Iterator<Item = Info<T>>, Q: Query> Ranked<I, Q> {
+    /// The best one.
+    pub fn first(mut self) -> Option<Info<T>> {
+        self.next()
+    }
+
+    /// The best one for which `wanted` holds.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::query::{Messages, Query};
+    /// use loom_core::soft::{Network, NetworkAttr};
+    ///
+    /// let networks = [32, 64].map(|eager_size| Network::new(NetworkAttr { eager_size, ..NetworkAttr::DEFAULT }));
+    /// let infos = networks.iter().flatten().filter_map(|network| network.query(&Messages::HINTS).ok());
+    /// // The first one that injects the program's headers.
+    /// let info = Messages::ranked(infos).first_where(|info| info.attributes().tx.inject_size >= 50);
+    /// assert_eq!(info.map(|info| info.attributes().tx.inject_size), Some(64));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    pub fn first_where(mut self, mut wanted: impl FnMut(&Info<T>) -> bool) -> Option<Info<T>> {
+        self.find(|info| wanted(info))
+    }
+
+    /// The one with the greatest key, and the best of those: for another ranking than the transport's, by inject size for example.
+    pub fn greatest<K: Ord>(self, mut key: impl FnMut(&Info<T>) -> K) -> Option<Info<T>> {
+        self.map(|info| (key(&info), info))
+            .reduce(|best, next| if next.0 > best.0 { next } else { best })
+            .map(|(_, info)| info)
+    }
+}
+
+impl<I, Q> fmt::Debug for Ranked<I, Q> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ranked").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,135 @@
+//! Sets of groups of operations, as types.
+
+use super::Query;
+use core::marker::PhantomData;
+
+use super::requirement::{
+    AtomicOps, CollectiveOps, Injects, Messages, MultiRecvs, Reads, Tagged, TaggedMultiRecvs, Writes,
+};
+
+/// Queries are loom's requirements, and tuples of them.
+#[expect(unnameable_types, reason = "only loom implements it")]
+pub trait Sealed {}
+
+/// Whether a group is in a set: [`Yes`] or [`No`].
+pub trait Flag: Sealed {
+    /// Whether it is in this set or another.
+    type Or<O: Flag>: Flag;
+}
+
+/// It is.
+#[derive(Clone, Copy, Debug)]
+pub enum Yes {}
+
+/// It is not.
+#[derive(Clone, Copy, Debug)]
+pub enum No {}
+
+impl Sealed for Yes {}
+impl Sealed for No {}
+
+impl Flag for Yes {
+    type Or<O: Flag> = Yes;
+}
+
+impl Flag for No {
+    type Or<O: Flag> = O;
+}
+
+/// A set of groups: for each whether it is in there.
+pub trait GroupSet: Sealed {
+    /// [`Messages`]
+    type Messages: Flag;
+    /// [`Tagged`]
+    type Tagged: Flag;
+    /// [`Reads`]
+    type Reads: Flag;
+    /// [`Writes`]
+    type Writes: Flag;
+    /// [`AtomicOps`]
+    type AtomicOps: Flag;
+    /// [`MultiRecvs`]
+    type MultiRecvs: Flag;
+    /// [`Injects`]
+    type Injects: Flag;
+    /// [`CollectiveOps`]
+    type CollectiveOps: Flag;
+    /// [`TaggedMultiRecvs`]
+    type TaggedMultiRecvs: Flag;
+    /// What is in this set or in another.
+    type Union<S: GroupSet>: GroupSet;
+}
+
+/// A set of groups, in the order of [`GroupSet`]; empty if nothing is said.
+#[expect(clippy::type_complexity, reason = "a flag for each group")]
+#[derive(Clone, Copy, Debug)]
+pub struct Set<M = No, T = No, R = No, W = No, A = No, V = No, I = No, C = No, U = No>(
+    PhantomData<(M, T, R, W, A, V, I, C, U)>,
+);
+
+impl<M, T, R, W, A, V, I, C, U> Sealed for Set<M, T, R, W, A, V, I, C, U> {}
+
+impl<M: Flag, T: Flag, R: Flag, W: Flag, A: Flag, V: Flag, I: Flag, C: Flag, U: Flag> GroupSet
+    for Set<M, T, R, W, A, V, I, C, U>
+{
+    type Messages = M;
+    type Tagged = T;
+    type Reads = R;
+    type Writes = W;
+    type AtomicOps = A;
+    type MultiRecvs = V;
+    type Injects = I;
+    type CollectiveOps = C;
+    type TaggedMultiRecvs = U;
+    type Union<S: GroupSet> = Set<
+        M::Or<S::Messages>,
+        T::Or<S::Tagged>,
+        R::Or<S::Reads>,
+        W::Or<S::Writes>,
+        A::Or<S::AtomicOps>,
+        V::Or<S::MultiRecvs>,
+        I::Or<S::Injects>,
+        C::Or<S::CollectiveOps>,
+        U::Or<S::TaggedMultiRecvs>,
+    >;
+}
+
+/// A group of operations that queries ask for.
+///
+/// ```
+/// use loom_core::query::{Asked, Group, Messages, Query, Rdm, Tagged};
+///
+/// /// Compiles for queries that ask for tagged messages.
+/// const fn has_tags<Q: Query>()
+/// where
+///     <Tagged as Group>::In<Q>: Asked<Tagged>,
+/// {
+/// }
+///
+/// has_tags::<(Rdm, Messages, Tagged)>();
+/// ```
+pub trait Group: Sealed {
+    /// Whether a query asks for it.
+    type In<Q: Query>: Flag;
+}
+
+/// Each group has the flag of its name.
+macro_rules! groups {
+    ($($Group:ident),*) => {$(
+        impl Group for $Group {
+            type In<Q: Query> = <Q::Groups as GroupSet>::$Group;
+        }
+    )*};
+}
+
+groups!(Messages, Tagged, Reads, Writes, AtomicOps, MultiRecvs, TaggedMultiRecvs, Injects, CollectiveOps);
+
+/// That a query asks for a group of operations.
+#[diagnostic::on_unimplemented(
+    message = "the query does not ask for `{G}`",
+    label = "this operation needs `{G}` in the query",
+    note = "add `{G}` to the query: an endpoint that is opened through a query has the operations that it asks for"
+)]
+pub trait Asked<G>: Flag {}
+
+impl<G: Group> Asked<G> for Yes {}

@@ -1,0 +1,158 @@
+//! [`scope`]: objects and memory for the time of a call.
+
+use core::cell::Cell;
+use core::fmt;
+use core::marker::PhantomData;
+
+use allocator_api2::alloc::Allocator;
+
+use crate::domain::Domain;
+use crate::error::OpenError;
+use crate::info::Info;
+use crate::left_open::{LeftOpen, ScopeRef};
+use crate::transport::Transport;
+
+/// Opens objects that may use borrowed memory: buffers, exposed memory, and arenas that they take their own memory from.
+///
+/// What is opened by way of the [`Scope`] lives for `'m`, and so cannot leave the closure. Handles close it when they are dropped, as
+/// elsewhere. Queues and regions that are still open when the closure returns or unwinds, because a handle was forgotten, are closed
+/// then: queues with their endpoints first, then regions. What was forgotten, and what that keeps, is leaked: buffers in flight,
+/// memory that was exposed, blocks of allocators.
+///
+/// If the provider fails to close, or cannot close and goes on using what was lent (a long message over `shm` to an endpoint of
+/// another thread that never receives it), the process is aborted: the borrows that were lent are about to end.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::{av::Av, cq::Cq, deadline::Forever, endpoint::Source, scope::scope};
+/// use loom_core::soft::{Network, NetworkAttr};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let mut inbox = [0; 5];
+/// scope(|s| {
+///     let domain = s.open(&network.info())?;
+///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+///     let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
+///     let received = bob.recv(Source::Any, &mut inbox[..])?;
+///     let to_bob = av.insert(&bob.address()?)?;
+///     cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+///     cq.finish(received, Forever)?.result()?;
+///     Ok::<_, loom_core::Error>(())
+/// })?;
+/// assert_eq!(&inbox, b"hello");
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+pub fn scope<'env, R>(f: impl for<'m> FnOnce(&'m Scope<'m, 'env>) -> R) -> R {
+    let scope = Scope { left_open: LeftOpen::new(), lives: PhantomData, env: PhantomData };
+    let _end = scope.left_open.closed_at_end();
+    f(&scope)
+}
+
+/// Where [`scope`] opens objects: by its domains.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::scope::Scope;
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Error, Forever, Info, Source, Transport, scope};
+///
+/// /// Sends itself a message that the caller owns, into room that the caller owns.
+/// fn copy<'m, T: Transport + 'm>(
+///     scope: &'m Scope<'m, '_>,
+///     info: &Info<T>,
+///     (message, room): (&'m mut [u8], &'m mut [u8]),
+/// ) -> Result<(), Error> {
+///     let domain = scope.open(info)?;
+///     let (av, cq) = (Av::open(&domain, 1)?, Cq::open(&domain, 16)?);
+///     let endpoint = cq.endpoint(&av)?;
+///     let me = av.insert(&endpoint.address()?)?;
+///     let received = endpoint.recv(Source::Any, room)?;
+///     let sent = cq.post(message, Forever, |message| endpoint.send(me, message))?;
+///     cq.finish(received, Forever)?.result()?;
+///     cq.finish(sent, Forever)?.result()?;
+///     Ok(())
+/// }
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let (mut message, mut room) = (*b"hello", [0; 5]);
+/// scope(|s| copy(s, &network.info(), (&mut message, &mut room)))?;
+/// assert_eq!(room, message);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+pub struct Scope<'m, 'env: 'm> {
+    left_open: LeftOpen,
+    /// Invariant: a scope is no other one.
+    lives: PhantomData<Cell<&'m ()>>,
+    env: PhantomData<Cell<&'env ()>>,
+}
+
+impl<'m, 'env> Scope<'m, 'env> {
+    /// Opens the fabric and the domain that an info names, in memory of `alloc`.
+    ///
+    /// # Errors
+    /// As [`Domain::open_in`].
+    #[doc(alias = "fi_domain")]
+    pub fn open_in<T: Transport + 'm, A: Allocator + Send + 'm>(
+        &'m self,
+        info: &Info<T>,
+        alloc: A,
+    ) -> Result<Domain<'m, T>, OpenError> {
+        Domain::open_for(info, alloc, Some(self.place()))
+    }
+
+    /// [`open_in`](Self::open_in) with the global allocator.
+    ///
+    /// # Errors
+    /// As [`Domain::open_in`].
+    #[cfg(feature = "std")]
+    pub fn open<T: Transport + 'm>(&'m self, info: &Info<T>) -> Result<Domain<'m, T>, OpenError> {
+        self.open_in(info, allocator_api2::alloc::Global)
+    }
+
+    /// A domain that is kept, or is of a scope around this one: what is opened by way of the handle that is returned is closed
+    /// with this scope.
+    ///
+    /// Its other endpoints stay open. So memory can be exposed by way of it only where closing a region is a fence (over the software
+    /// transport); elsewhere that is refused ([`OpenError::NoFence`]).
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::{Av, Cq, Domain, Forever, Source, scope};
+    ///
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// // The domain and its address vector stay open.
+    /// let domain = Domain::open(&network.info())?;
+    /// let av = Av::open(&domain, 2)?;
+    /// let mut inbox = [0; 5];
+    /// scope(|s| {
+    ///     // This queue takes borrowed memory. It is closed with the scope.
+    ///     let cq = Cq::open(&s.domain(&domain), 16)?;
+    ///     let endpoint = cq.endpoint(&av)?;
+    ///     let me = av.insert(&endpoint.address()?)?;
+    ///     let received = endpoint.recv(Source::Any, &mut inbox[..])?;
+    ///     cq.retry(Forever, || endpoint.inject(me, b"hello"))?;
+    ///     cq.finish(received, Forever)?.result()?;
+    ///     Ok::<_, loom_core::Error>(())
+    /// })?;
+    /// assert_eq!(&inbox, b"hello");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn domain<'a: 'm, T: Transport>(&'m self, domain: &Domain<'a, T>) -> Domain<'m, T> {
+        domain.within(self.place())
+    }
+
+    fn place(&'m self) -> ScopeRef {
+        self.left_open.place()
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").finish_non_exhaustive()
+    }
+}
