@@ -16,8 +16,8 @@ FOLDERS = {
     "objects": tuple(
         f"loom-core/src/{name}"
         for name in (
-            "av/ count.rs counter.rs cq/ deadline.rs deferred/ deferred_close.rs domain.rs driver/ endpoint/ eq/ granted.rs handle.rs info/ "
-            "left_open.rs mr/ options.rs query/ registered.rs remote_region.rs scope.rs"
+            "av/ count.rs counter.rs cq/ deadline.rs deferred/ domain.rs driver/ endpoint/ eq/ granted.rs handle.rs info/ "
+            "mr/ options.rs query/ registered.rs reclaim.rs remote_region.rs scope.rs scope_registry.rs"
         ).split()
     ),
     "tagged": ("loom-core/src/tagged/",),

@@ -11,12 +11,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use allocator_api2::alloc::Allocator;
 
-use crate::deferred_close::DeferredClose;
 use crate::error::OpenError;
 use crate::handle::{CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::info::Info;
-use crate::left_open::ScopeRef;
 use crate::notes::{self, note};
+use crate::reclaim::DeferredClose;
+use crate::scope_registry::ScopeRef;
 use crate::transport::Transport;
 use crate::vocabulary::{Attributes, Caps, EndpointType, MemoryKey, Mode, MrMode, OpFlags};
 

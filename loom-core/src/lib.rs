@@ -231,9 +231,9 @@ pub mod error;
 pub mod transport;
 
 // Data structures of objects.
+mod block_slice;
 pub mod engine;
 mod handle;
-mod placed;
 pub mod storage;
 
 // Objects.
@@ -241,18 +241,18 @@ pub mod av;
 pub mod counter;
 pub mod cq;
 pub mod deferred;
-mod deferred_close;
 pub mod domain;
 pub mod driver;
 pub mod endpoint;
 pub mod eq;
 pub mod granted;
 pub mod info;
-mod left_open;
 pub mod mr;
 pub mod query;
+mod reclaim;
 pub mod registered;
 pub mod scope;
+mod scope_registry;
 
 // Built on objects, and a transport.
 mod any_error;

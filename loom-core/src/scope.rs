@@ -9,7 +9,7 @@ use allocator_api2::alloc::Allocator;
 use crate::domain::Domain;
 use crate::error::OpenError;
 use crate::info::Info;
-use crate::left_open::{LeftOpen, ScopeRef};
+use crate::scope_registry::{ScopeRef, ScopeRegistry};
 use crate::transport::Transport;
 
 /// Opens objects that may use borrowed memory: buffers, exposed memory, and arenas that they take their own memory from.
@@ -44,7 +44,7 @@ use crate::transport::Transport;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub fn scope<'env, R>(f: impl for<'m> FnOnce(&'m Scope<'m, 'env>) -> R) -> R {
-    let scope = Scope { left_open: LeftOpen::new(), lives: PhantomData, env: PhantomData };
+    let scope = Scope { left_open: ScopeRegistry::new(), lives: PhantomData, env: PhantomData };
     let _end = scope.left_open.closed_at_end();
     f(&scope)
 }
@@ -82,7 +82,7 @@ pub fn scope<'env, R>(f: impl for<'m> FnOnce(&'m Scope<'m, 'env>) -> R) -> R {
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Scope<'m, 'env: 'm> {
-    left_open: LeftOpen,
+    left_open: ScopeRegistry,
     /// Invariant: a scope is no other one.
     lives: PhantomData<Cell<&'m ()>>,
     env: PhantomData<Cell<&'env ()>>,

@@ -14,10 +14,10 @@ use loom_core::vocabulary::{AtomicOp, Errno};
 use super::call::{done, entry, later_entry, posted};
 use super::control::Domain;
 use super::endpoint::Endpoint;
-use super::level::Level;
 use super::post::Memory;
 use super::post_msg::flags_and_data;
 use super::sys;
+use super::threading::Level;
 use super::transport::Ofi;
 
 /// Bytes of an element: of every datatype that the objects ask for.

@@ -3,13 +3,13 @@
 use loom_core::transport::{Closing, InFlight};
 use loom_core::vocabulary::Errno;
 
-use super::facts::Facts;
+use super::av_lock::AvLock;
 use super::info::RawInfo;
-use super::neighbours::Group;
+use super::known_behaviour::Facts;
 use super::process::Raw;
 use super::scalable::ScalableContext;
+use super::shm_registry::Group;
 use super::sys;
-use super::turn::Turn;
 
 /// When an endpoint can be closed.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +36,7 @@ struct Hindrances {
 enum Among {
     None,
     /// Who inserts into its address vector.
-    Vector(Turn),
+    Vector(AvLock),
     /// The endpoints that it has talked to.
     Neighbours(Group),
     /// The contexts of its scalable endpoint.
@@ -81,7 +81,7 @@ impl Closable {
     }
 
     /// Of an endpoint of a vector with this turn, which has no neighbours.
-    pub(super) const fn in_turn(self, turn: Turn) -> Self {
+    pub(super) const fn in_turn(self, turn: AvLock) -> Self {
         Closable { among: Among::Vector(turn), ..self }
     }
 

@@ -33,13 +33,13 @@ use super::call::{done, entry, later_entry, missing, posted};
 use super::control::{Av, Domain, close, opened};
 use super::endpoint::Endpoint;
 use super::event_queue::{self, Eq, Read};
-use super::facts::Facts;
 use super::info::RawInfo;
-use super::level::{Handle, Level};
+use super::known_behaviour::Facts;
 use super::params::params;
 use super::post::Memory;
 use super::process::Raw;
 use super::sys;
+use super::threading::{Handle, Level};
 use super::transport::Ofi;
 
 /// How many groups an endpoint can join as long as it is open.

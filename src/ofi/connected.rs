@@ -13,8 +13,8 @@ use super::control::Domain;
 use super::endpoint::{self, Endpoint};
 use super::event_queue::{self, Eq, Read, Request};
 use super::info::RawInfo;
-use super::level::Level;
 use super::queue::Cq;
+use super::threading::Level;
 use super::transport::Ofi;
 
 // SAFETY: the promises are libfabric's, which this implementation passes on: events are the provider's, and are told apart

@@ -16,12 +16,12 @@ use super::call::{done, entry};
 use super::control::{Domain, Padded, bind, close, opened, read_address, takes};
 use super::endpoint::Endpoint;
 use super::event_queue::{Eq, Request, named};
-use super::facts::Facts;
 use super::info::RawInfo;
-use super::level::Handle;
+use super::known_behaviour::Facts;
 use super::option;
 use super::process::Raw;
 use super::sys;
+use super::threading::Handle;
 
 /// A passive endpoint, raw.
 #[doc(alias = "fid_pep")]

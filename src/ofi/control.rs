@@ -10,18 +10,18 @@ use core::ptr::{self, NonNull};
 
 use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr, Errno, FabricAddr};
 
+use super::av_lock::AvLock;
 use super::call::{done, entry, errno};
-use super::facts::Facts;
 use super::info::RawInfo;
-use super::level::{Handle, Level};
+use super::known_behaviour::Facts;
 use super::nap;
-use super::neighbours::{self, Group};
 use super::process::{self, Raw};
 use super::quirks;
 use super::removal::{self, Removal};
+use super::shm_registry::{self, Group};
 use super::sys;
 use super::text::CText;
-use super::turn::Turn;
+use super::threading::{Handle, Level};
 
 /// The family of `FI_SOCKADDR_IB`: `bits/socket.h`.
 const AF_IB: u16 = 27;
@@ -198,8 +198,8 @@ impl<L> Av<L> {
     }
 
     /// The turn of who changes it, and of who opens or closes an endpoint of it.
-    pub(super) fn turn(&self) -> Turn {
-        Turn::of(self.fid.raw())
+    pub(super) fn turn(&self) -> AvLock {
+        AvLock::of(self.fid.raw())
     }
 }
 
@@ -446,7 +446,7 @@ pub(super) unsafe fn av_remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Er
         unsafe { removal::remove(av, peer) }
     };
     match av.group {
-        Some(_) => neighbours::alone(remove),
+        Some(_) => shm_registry::alone(remove),
         None => av.turn().take(remove),
     }
 }
@@ -472,7 +472,7 @@ mod tests {
     use core::ffi::CStr;
     use std::string::String;
 
-    use super::super::level::Local;
+    use super::super::threading::Local;
     use super::*;
 
     #[test]

@@ -12,8 +12,8 @@ use loom_core::vocabulary::Errno;
 
 use super::call::{done, entry, later_entry};
 use super::control::{Domain, close, opened, wait_fd};
-use super::level::Handle;
 use super::process::Raw;
+use super::threading::Handle;
 use super::{control, nap, quirks, sys};
 
 /// A counter, raw.

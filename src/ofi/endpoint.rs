@@ -9,25 +9,25 @@ use core::ptr::{self, NonNull};
 use loom_core::transport::{Bindings, Closing, Context, CounterAttr, EndpointError, InFlight};
 use loom_core::vocabulary::{AddressFormat, Counted, EndpointAddr, Errno, OptionValue};
 
+use super::av_lock::AvLock;
 use super::call::{done, entry, errno, other_process};
 use super::closing::Closable;
 use super::collective;
 use super::control::{Domain, bind, close, opened, read_address};
 use super::counter::{self, Counter};
 use super::event_queue::Request;
-use super::facts::Facts;
 use super::info::RawInfo;
-use super::level::{Handle, Level};
+use super::known_behaviour::Facts;
 use super::multicast::Groups;
 use super::nap::Deserts;
-use super::neighbours::Group;
 use super::option::endpoint_set_option;
 use super::process::Raw;
 use super::queue::Cq;
 use super::quirks::{TakesOptions, are_named_by_processes, counts_writes, names_by_process, overruns, takes_options};
+use super::shm_registry::Group;
 use super::sys;
+use super::threading::{Handle, Level};
 use super::transport::Ofi;
-use super::turn::Turn;
 
 /// An endpoint, raw.
 #[doc(alias = "fid_ep")]
@@ -155,7 +155,7 @@ where
 pub(super) unsafe fn open<L>(
     domain: &Domain<L>,
     info: &RawInfo,
-    turn: Turn,
+    turn: AvLock,
     bound: &EndpointSetup<'_, L>,
 ) -> Result<Endpoint<L>, EndpointError> {
     check(domain, bound)?;

@@ -12,9 +12,9 @@ use loom_core::vocabulary::{
 
 use super::call::{done, entry, errno};
 use super::control::{self, Domain};
-use super::level::Level;
 use super::process::Raw;
 use super::queue::{self, Cq};
+use super::threading::Level;
 use super::{nap, sys};
 
 mod sealed {

@@ -14,8 +14,8 @@ use loom_core::vocabulary::{CmData, Errno, EventKind};
 use super::call::{entry, errno};
 use super::control::{Domain, close, opened, try_wait, wait_fd};
 use super::info::RawInfo;
-use super::level::Handle;
 use super::process::Raw;
+use super::threading::Handle;
 use super::{quirks, sys, text};
 
 /// An event queue, raw.

@@ -10,7 +10,7 @@ use loom_core::transport::Name;
 use loom_core::transport::scalable::Contexts;
 use loom_core::vocabulary::{AddressFormat, Attributes, Caps, EndpointAddr, MsgOrder, Threading};
 
-use super::facts::Facts;
+use super::known_behaviour::Facts;
 use super::process::getpid;
 use super::query::{headers_version, library_version};
 use super::{decode, quirks, sys, text};

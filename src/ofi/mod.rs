@@ -342,6 +342,7 @@
 //! | `transport`, `connected`, `signals` | the implementations of the traits, which name all of the above |
 
 mod atomic;
+mod av_lock;
 mod call;
 mod closing;
 mod collective;
@@ -354,14 +355,12 @@ mod encode;
 mod endpoint;
 mod entry_queue;
 mod event_queue;
-mod facts;
 mod info;
-mod level;
-mod list;
+mod info_list;
+mod known_behaviour;
 mod multicast;
 mod names;
 mod nap;
-mod neighbours;
 mod nic;
 mod option;
 mod overrun;
@@ -380,11 +379,12 @@ mod request;
 mod scalable;
 #[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
 mod sets;
+mod shm_registry;
 mod signals;
 pub mod sys;
 mod text;
+mod threading;
 mod transport;
-mod turn;
 
 pub use collective::CollectiveGroup;
 pub use connection::PassiveEndpoint;
@@ -394,8 +394,7 @@ pub use endpoint::Endpoint;
 pub use entry_queue::{EntryCq, QueueEntry};
 pub use event_queue::{Eq, Request};
 pub use info::RawInfo;
-pub use level::{Level, Local, Shared};
-pub use list::InfoList;
+pub use info_list::InfoList;
 pub use multicast::Group;
 pub use params::{Param, Params, params};
 pub use providers::{Provider, Providers, providers};
@@ -405,4 +404,5 @@ pub use region::Mr;
 pub use scalable::ScalableEndpoint;
 #[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
 pub use sets::{PollSet, PollSetMember, WaitSet};
+pub use threading::{Level, Local, Shared};
 pub use transport::Ofi;

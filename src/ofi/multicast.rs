@@ -25,8 +25,8 @@ use super::control::{Domain, Padded, close, takes};
 use super::endpoint::{self, Endpoint};
 use super::event_queue::{Eq, named};
 use super::info::RawInfo;
-use super::level::{Handle, Level};
 use super::process::Raw;
+use super::threading::{Handle, Level};
 use super::transport::Ofi;
 use super::{quirks, sys};
 

@@ -7,9 +7,9 @@ use heapless::Vec;
 use loom_core::info::Hints;
 use loom_core::vocabulary::Excerpt;
 
-use super::level::{Level, Local};
 use super::providers::providers;
 use super::query::QueryError;
+use super::threading::{Level, Local};
 use super::transport::Ofi;
 
 /// Most addresses that an error lists.

@@ -17,7 +17,6 @@ use super::endpoint::{self, Endpoint};
 use super::entry_queue::{EntryCq, QueueEntry};
 use super::event_queue::{Eq, Request};
 use super::info::RawInfo;
-use super::level::Level;
 use super::multicast::Group;
 use super::process::Raw;
 use super::queue::{self, Cq};
@@ -27,6 +26,7 @@ use super::scalable::ScalableEndpoint;
 #[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
 use super::sets::{PollSet, WaitSet};
 use super::sys;
+use super::threading::Level;
 
 macro_rules! pointers {
     ($($Raw:ident<$($T:ident),+>: $fid:ident;)*) => {$(

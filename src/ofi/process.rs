@@ -17,7 +17,7 @@ use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-use super::{neighbours, turn};
+use super::{av_lock, shm_registry};
 
 unsafe extern "C" {
     /// `man getpid`
@@ -48,9 +48,9 @@ impl Process {
             NUMBER.fetch_add(1, Ordering::Relaxed);
             ID.store(getpid(), Ordering::Relaxed);
             // SAFETY: a forked child has one thread, which does not hold the locks: calls that hold them do not fork.
-            unsafe { turn::release() };
+            unsafe { av_lock::release() };
             // SAFETY: as above.
-            unsafe { neighbours::start_anew() };
+            unsafe { shm_registry::start_anew() };
         }
         if ID.load(Ordering::Relaxed) == 0 {
             // SAFETY: the handler calls what a signal handler may call. Two threads may both register it, which is harmless.
@@ -132,7 +132,7 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::thread;
 
-    use super::super::turn::Turn;
+    use super::super::av_lock::AvLock;
     use super::*;
 
     unsafe extern "C" {
@@ -145,13 +145,13 @@ mod tests {
     #[test]
     fn locks_that_other_threads_hold_are_free_in_a_forked_child() {
         let av = Raw::opened(NonNull::dangling());
-        let turn = Turn::of(av);
+        let turn = AvLock::of(av);
         thread::scope(|scope| {
             let (holds, is_held) = channel();
             let (end, ends) = channel::<()>();
             scope.spawn(move || {
                 turn.take(|| {
-                    neighbours::alone(|| {
+                    shm_registry::alone(|| {
                         holds.send(()).expect("the test waits");
                         let _ = ends.recv();
                     });
@@ -161,7 +161,7 @@ mod tests {
             let child = fork();
             if child == 0 {
                 alarm(20);
-                let taken = turn.take(|| neighbours::alone(|| true));
+                let taken = turn.take(|| shm_registry::alone(|| true));
                 _exit(i32::from(!taken || av.is_here() || !Raw::opened(av.pointer()).is_here()));
             }
             let mut status = -1;

@@ -10,7 +10,7 @@ use loom_core::transport::Name;
 use loom_core::vocabulary::Version;
 
 use super::info::RawInfo;
-use super::list::RawList;
+use super::info_list::RawList;
 use super::query::{HEADERS, QueryError, check_library, found};
 use super::sys;
 

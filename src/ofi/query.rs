@@ -12,10 +12,10 @@ use loom_core::vocabulary::{DomainAttributes, Errno, Excerpt, Version};
 
 use super::call::errno;
 use super::info::RawInfo;
-use super::level::Level;
-use super::list::{InfoList, RawList};
+use super::info_list::{InfoList, RawList};
 use super::request::{Names, Request, addresses_are_sound, pointer};
 use super::text::{CText, TextError};
+use super::threading::Level;
 use super::transport::Ofi;
 use super::{encode, names, overrun, quirks, sys};
 

@@ -13,8 +13,8 @@ use loom_core::vocabulary::{CompletionFlags, CqFormat, Errno, FabricAddr, Immedi
 
 use super::call::{done, entry, errno};
 use super::control::{Domain, close, opened, try_wait};
-use super::level::{Handle, Shared};
 use super::process::Raw;
+use super::threading::{Handle, Shared};
 use super::{nap, quirks, sys, text};
 
 /// Events that one call of `fi_cq_read` takes at most. With sixteen, a full queue took six in a hundred more time to read.

@@ -6,8 +6,8 @@ use loom_core::transport::{Claims, Name, ProviderQuirks};
 use loom_core::vocabulary::{AddressFormat, Caps, EndpointType, MrMode, MsgOrder, Progress, Threading, WaitObj};
 
 use super::decode;
-use super::facts::Facts;
 use super::info::RawInfo;
+use super::known_behaviour::Facts;
 
 /// The providers that an info is made of: `tcp;ofi_rxm` is two.
 fn layers(info: &RawInfo) -> impl Iterator<Item = &str> {

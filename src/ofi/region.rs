@@ -19,9 +19,9 @@ use super::call::{done, entry};
 use super::control::{Domain, bind, close, opened};
 use super::counter::Counter;
 use super::endpoint::Endpoint;
-use super::level::Handle;
 use super::process::Raw;
 use super::sys;
+use super::threading::Handle;
 
 /// A memory region, raw.
 #[doc(alias = "fid_mr")]

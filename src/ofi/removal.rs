@@ -17,10 +17,10 @@ use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr, Errno, FabricAddr
 
 use super::call::{done, entry};
 use super::control::{Av, Padded, read_address};
-use super::facts::Facts;
 use super::info::RawInfo;
-use super::level::Level;
+use super::known_behaviour::Facts;
 use super::quirks;
+use super::threading::Level;
 
 /// Maximum number of removed addresses that a vector holds beside those of its capacity, so that their indices do not return at once.
 const SPARE: usize = 16;

@@ -16,10 +16,10 @@ use super::closing::Closable;
 use super::control::{self, Av, Domain, bind, close, opened, read_address};
 use super::endpoint::{self, Endpoint};
 use super::info::RawInfo;
-use super::level::{Handle, Level};
 use super::option::endpoint_set_option;
 use super::process::Raw;
 use super::sys;
+use super::threading::{Handle, Level};
 use super::transport::Ofi;
 
 /// A `fid_ep` of `FI_CLASS_SEP`, which posts nothing and so crosses threads, as other endpoints do not.

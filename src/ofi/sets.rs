@@ -15,11 +15,11 @@ use super::control::{self, Domain, opened};
 use super::counter::Counter;
 use super::entry_queue::{EntryCq, QueueEntry};
 use super::event_queue::named;
-use super::level::{Handle, Level};
 use super::nap;
 use super::process::Raw;
 use super::queue;
 use super::sys;
+use super::threading::{Handle, Level};
 
 mod sealed {
     use core::ptr::NonNull;

@@ -5,8 +5,8 @@
 use loom_core::transport::Signals;
 use loom_core::vocabulary::Errno;
 
-use super::level::Shared;
 use super::queue::{self, Cq, Signal};
+use super::threading::Shared;
 use super::transport::Ofi;
 
 // SAFETY: `level` says why threads may signal while another uses the queue.

@@ -22,7 +22,6 @@ use super::control::{self, Av, Domain, Fabric};
 use super::counter::{self, Counter};
 use super::endpoint::{self, Endpoint};
 use super::info::RawInfo;
-use super::level::Level;
 use super::nap;
 use super::nic;
 use super::option;
@@ -33,6 +32,7 @@ use super::queue::{self, Cq};
 use super::quirks;
 use super::region::{self, Mr};
 use super::removal;
+use super::threading::Level;
 
 /// The libfabric transport at a threading level: `Ofi<Local>` or `Ofi<Shared>`.
 ///

@@ -12,8 +12,8 @@ use crate::buffer::Buffer;
 use crate::domain::DomainInner;
 use crate::engine::op_table::{Kind, OpKey, Posted};
 use crate::handle::{Ended, HandleBlock, Head, Object};
-use crate::left_open::{Node, ScopeRef};
 use crate::notes::note;
+use crate::scope_registry::{Node, ScopeRef};
 use crate::transport::{Closing, InFlight, Transport};
 use crate::vocabulary::Errno;
 

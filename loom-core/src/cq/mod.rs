@@ -8,7 +8,7 @@
 mod attr;
 mod close;
 mod completion;
-mod driven;
+mod driver_hooks;
 mod driving;
 mod endpoint_slot;
 mod error;
@@ -26,7 +26,7 @@ use heapless::Deque;
 pub use self::attr::CqAttr;
 pub use self::completion::Piece;
 pub use self::completion::{Completion, RemoteEvent};
-pub(crate) use self::driven::{Kept, Next};
+pub(crate) use self::driver_hooks::{Kept, Next};
 pub use self::driving::Driving;
 pub(crate) use self::endpoint_slot::{Bonds, EndpointSlot, Offered, ReceiveMode};
 pub use self::error::{CqError, ErrorText};
@@ -39,7 +39,7 @@ use crate::domain::{Brand, DomainInner};
 use crate::engine::op_table::{OpTable, Slot};
 use crate::handle::Handle;
 use crate::info::Info;
-use crate::left_open::Node;
+use crate::scope_registry::Node;
 use crate::transport::Transport;
 use crate::vocabulary::WaitObj;
 

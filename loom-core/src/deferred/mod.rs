@@ -79,6 +79,7 @@ use allocator_api2::alloc::Allocator;
 
 use self::run::{Job, Task};
 pub use self::work::{AnyAtomic, Work};
+use crate::block_slice::{BlockSlice, Part};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::counter::Counter;
 use crate::cq::{Completion, Cq, CqError};
@@ -88,7 +89,6 @@ pub use crate::engine::work_table::WorkKey;
 use crate::engine::work_table::{Phase, Place, WorkTable};
 use crate::error::{OpenError, PostError, Rejected};
 use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
-use crate::placed::{Part, Placed};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
 
@@ -135,14 +135,14 @@ where
     body: Handle<'m, DeferredInner<'m, T, B, K>>,
 }
 
-type Places<'m, T, B, K> = Placed<Place<Counter<'m, T>, Task<'m, T, B, K>>>;
+type Places<'m, T, B, K> = BlockSlice<Place<Counter<'m, T>, Task<'m, T, B, K>>>;
 
 /// What there is one of, however many handles there are.
 struct DeferredInner<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> {
     /// Borrowed while no user code runs.
     table: RefCell<WorkTable<Places<'m, T, B, K>>>,
     /// In which place of the table the work is that was posted under a key of this index.
-    by_op: Placed<Cell<u32>>,
+    by_op: BlockSlice<Cell<u32>>,
     /// The place that is looked at next for work whose completion was taken from the queue itself.
     look: Cell<u32>,
     cq: Cq<'m, T, B>,
@@ -217,9 +217,9 @@ where
         let (plan, places, by_op) = Self::plan::<A>(capacity, cq.capacity())?;
         let block = Unfilled::new(plan, alloc)?;
         // SAFETY: planned for this, and a field of the object in the block, which is dropped before that is given back.
-        let places = unsafe { Placed::new(&block, places, |number| Place::free(number, capacity)) };
+        let places = unsafe { BlockSlice::new(&block, places, |number| Place::free(number, capacity)) };
         // SAFETY: as above.
-        let by_op = unsafe { Placed::new(&block, by_op, |_| Cell::new(u32::MAX)) };
+        let by_op = unsafe { BlockSlice::new(&block, by_op, |_| Cell::new(u32::MAX)) };
         let table = RefCell::new(WorkTable::new(places));
         let inner = DeferredInner { table, by_op, look: Cell::new(0), cq: cq.clone() };
         Ok(Deferred { body: block.fill(inner) })

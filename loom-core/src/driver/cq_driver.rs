@@ -12,12 +12,12 @@ use allocator_api2::alloc::Allocator;
 use super::Drive;
 use super::entry::{Entry, Interest};
 use super::wait_list::{WaitList, for_each};
+use crate::block_slice::{BlockSlice, Part};
 use crate::buffer::Buffer;
 use crate::cq::{Cq, CqError, Kept, Next};
 use crate::engine::op_table::{Done, OpKey, OpTable, Taken};
 use crate::error::OpenError;
 use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
-use crate::placed::{Part, Placed};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
 
@@ -133,7 +133,7 @@ pub(super) struct CqDriverInner<'m, T: Transport, B: Buffer> {
     cq: Cq<'m, T, B>,
     unclaimed: Unclaimed,
     /// Of which slot each is.
-    entries: Placed<Entry>,
+    entries: BlockSlice<Entry>,
     /// How many completions, and events of no operation, the queue had kept when those who wait were last told.
     told_of: Cell<u32>,
     /// Why the queue cannot go on.
@@ -175,7 +175,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
             return Err(Errno::EBUSY.into());
         }
         // SAFETY: planned for this, and a field of the object in the block, which is dropped before that is given back.
-        let entries = unsafe { Placed::new(&block, entries, |_| Entry::new()) };
+        let entries = unsafe { BlockSlice::new(&block, entries, |_| Entry::new()) };
         let inner = CqDriverInner {
             // What is kept already was kept for those who know its keys.
             told_of: Cell::new(cq.ops().ends().0),

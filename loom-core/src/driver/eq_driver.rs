@@ -14,6 +14,7 @@ use allocator_api2::alloc::Allocator;
 
 use super::Drive;
 use super::wait_list::{WaitList, Waiter, for_each, store};
+use crate::block_slice::{BlockSlice, Part};
 use crate::buffer::Buffer;
 use crate::endpoint::{
     Connecting, Established, Idle, Joined, MsgEndpoint, MulticastEndpoint, MulticastGroup, Requested,
@@ -21,7 +22,6 @@ use crate::endpoint::{
 use crate::eq::{CmError, EndpointId, Eq, EqError, EqEvent, Failure, Moment};
 use crate::error::OpenError;
 use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
-use crate::placed::{Part, Placed};
 use crate::transport::connected::Fid;
 use crate::transport::{Connected, Multicast};
 use crate::vocabulary::{CmData, EndpointAddr, Errno};
@@ -78,7 +78,7 @@ struct Kept<'m, T: Connected> {
 struct EqDriverInner<'m, T: Connected> {
     eq: Eq<'m, T>,
     /// The first `len` hold one each, the oldest first.
-    events: Placed<Cell<Option<Kept<'m, T>>>>,
+    events: BlockSlice<Cell<Option<Kept<'m, T>>>>,
     len: Cell<usize>,
     failed: Cell<Option<EqError>>,
     /// Who waits for events about an object: its address is the goal.
@@ -150,7 +150,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         let (plan, part) = Self::plan::<A>(events)?;
         let block = Unfilled::new(plan, alloc)?;
         // SAFETY: planned for this, and a field of the object in the block, which is dropped before that is given back.
-        let events = unsafe { Placed::new(&block, part, |_| Cell::new(None)) };
+        let events = unsafe { BlockSlice::new(&block, part, |_| Cell::new(None)) };
         let inner = EqDriverInner {
             eq: eq.clone(),
             events,

@@ -25,9 +25,9 @@ use crate::endpoint::{Endpoint, HasAddress, Kept};
 use crate::error::OpenError;
 use crate::exposed::Window;
 use crate::handle::{Handle, Object as _, Plan, Unfilled};
-use crate::left_open::Node;
 use crate::notes::note;
 pub use crate::remote_region::RemoteRegion;
+use crate::scope_registry::Node;
 use crate::transport::Transport;
 use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
 

@@ -9,12 +9,12 @@ use core::ptr::NonNull;
 
 use super::Mr;
 use crate::buffer::Buffer;
-use crate::deferred_close::{Link, Standstill};
 use crate::domain::DomainInner;
 use crate::exposed::Window;
 use crate::handle::{Bond, Ended, Handle, HandleBlock, Head, Object};
-use crate::left_open::{Closing, Node, Rank, ScopeRef};
 use crate::notes::note;
+use crate::reclaim::{Link, Standstill};
+use crate::scope_registry::{Closing, Node, Rank, ScopeRef};
 use crate::transport::Transport;
 use crate::vocabulary::{Access, Errno, MrMode};
 

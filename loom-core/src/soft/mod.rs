@@ -22,7 +22,7 @@
 //!   (`soft/copy.rs`). A multi-receive stays posted until little of its buffer is left; peeks look at the
 //!   messages that wait, and a claim keeps one for itself (`soft/receive.rs`).
 //! - RMA goes straight to the peer's memory (`soft/region.rs`); immediate data follows as a message. Keys of regions are drawn
-//!   (`soft/numbers.rs`).
+//!   (`soft/ids.rs`).
 //! - Atomic operations go straight to the peer's memory, too: the poster's processor does them (`soft/atomic.rs`).
 //! - The members of a collective group note what they lend, and the one that calls last does the operation for all, in their memory
 //!   (`soft/group.rs`, `soft/collective.rs`).
@@ -137,7 +137,7 @@ mod address;
 
 mod list;
 
-mod bell;
+mod waker;
 
 mod cell;
 
@@ -149,9 +149,9 @@ mod lane_arrivals;
 
 mod copy;
 
-mod numbers;
+mod ids;
 
-mod users;
+mod gate;
 
 mod sleeper;
 
@@ -179,7 +179,7 @@ mod network;
 
 mod handles;
 
-mod contact;
+mod first_contact;
 
 mod membership;
 
@@ -197,7 +197,7 @@ mod send;
 
 mod receive;
 
-mod late;
+mod delayed;
 
 mod deliver;
 

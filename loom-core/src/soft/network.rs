@@ -10,17 +10,17 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::Allocator;
 
 use super::address::{NO_PORT, addr_parts};
-use super::bell;
 use super::cell::MessageCell;
 use super::endpoint_state::{EndpointState, LocalState, Sending};
 use super::faults::{Faults, Injected};
 use super::group::{Group, Member};
+use super::ids::Ids;
 use super::lane::{LANE_CELL, Lane, MOST_SLOTS, Slot, cells_of_lane};
 use super::list::NIL;
 use super::matching::{MatchingLayout, WaitsLayout};
-use super::numbers::Numbers;
 use super::region::Region;
 use super::strict::{self, Contact};
+use super::waker;
 use crate::engine::tag_matcher::Table;
 use crate::error::OpenError;
 use crate::handle::{CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
@@ -282,7 +282,7 @@ pub(super) struct Net {
     pub(super) identity: u32,
     pub(super) eager_size: usize,
     /// Taken while endpoints and regions are opened and closed. It guards what they are numbered by, too.
-    pub(super) opening: spin::Mutex<Numbers>,
+    pub(super) opening: spin::Mutex<Ids>,
     /// Whether an endpoint or a region has, or has had, a counter of what peers do: only then peers look for one. Set before the
     /// endpoint can be reached, or peers get the key of the region: a peer that is to be counted finds it set.
     pub(super) peers_are_counted: AtomicBool,
@@ -456,7 +456,7 @@ impl Net {
     /// Whether queues can be slept on that are opened so.
     pub(super) fn can_sleep(&self, wait: WaitObj) -> bool {
         // A strict network is as `shm`.
-        !self.attr.strict && bell::exists_for(wait)
+        !self.attr.strict && waker::exists_for(wait)
     }
 
     /// The domain of the endpoint that is open under this fabric address.
@@ -562,7 +562,7 @@ impl<'n> Network<'n> {
             attr,
             identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
             eager_size: attr.eager_size as usize,
-            opening: spin::Mutex::new(Numbers::new(attr.seed)),
+            opening: spin::Mutex::new(Ids::new(attr.seed)),
             peers_are_counted: AtomicBool::new(false),
             ports: at(places.ports).cast(),
             regions: at(places.regions).cast(),

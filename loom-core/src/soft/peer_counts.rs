@@ -1,7 +1,7 @@
 //! What peers do to an endpoint's memory, counted by their own threads.
 //!
 //! A peer's thread moves the bytes, and so it also counts, in the counter itself: [`PeerCount`] is the part of a counter that other
-//! threads reach. Two doors ([`Users`]) keep the counter there meanwhile: that of the region, for the counter that is bound to the
+//! threads reach. Two doors ([`Gate`]) keep the counter there meanwhile: that of the region, for the counter that is bound to the
 //! region, and that of [`PeerCounters`], for those of the endpoint.
 
 #![allow(unsafe_code, reason = "other threads reach counters while they are users of what the counters are bound to")]
@@ -9,7 +9,7 @@
 use core::cell::Cell;
 use core::ptr::NonNull;
 
-use super::users::Users;
+use super::gate::Gate;
 use crate::sync::{AtomicU64, Ordering};
 use crate::vocabulary::Counted;
 
@@ -41,7 +41,7 @@ pub(super) const BY_PEERS: [Counted; 2] = [Counted::REMOTE_READ, Counted::REMOTE
 #[derive(Debug)]
 pub(super) struct PeerCounters {
     /// Open under the endpoint's generation while it has such counters.
-    users: Users,
+    users: Gate,
     by_kind: [Cell<Option<NonNull<PeerCount>>>; BY_PEERS.len()],
 }
 
@@ -50,7 +50,7 @@ unsafe impl Sync for PeerCounters {}
 
 impl PeerCounters {
     pub(super) fn new() -> Self {
-        PeerCounters { users: Users::new(), by_kind: [const { Cell::new(None) }; BY_PEERS.len()] }
+        PeerCounters { users: Gate::new(), by_kind: [const { Cell::new(None) }; BY_PEERS.len()] }
     }
 
     /// Those of an endpoint that is opened now, of this generation: for each of [`BY_PEERS`]. Whether there is one. For the owner alone.

@@ -5,9 +5,9 @@
 use core::cell::{Cell, UnsafeCell};
 use core::ptr::{self, NonNull};
 
-use super::numbers::DRAWN_BITS;
+use super::gate::{Gate, NUMBER_BITS, User};
+use super::ids::DRAWN_BITS;
 use super::peer_counts::PeerCount;
-use super::users::{NUMBER_BITS, User, Users};
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 use crate::vocabulary::{Access, Errno, MemoryKey};
 
@@ -39,7 +39,7 @@ pub(super) struct Reached {
 }
 
 impl Reached {
-    /// Where a domain's number is; domains are counted [from one](super::numbers::Numbers::domain).
+    /// Where a domain's number is; domains are counted [from one](super::ids::Ids::domain).
     const NO_DOMAIN: u32 = 0;
 
     /// By all endpoints of a domain.
@@ -57,7 +57,7 @@ impl Reached {
 #[derive(Debug)]
 pub(super) struct Region {
     /// Open while the region is, under what was drawn for its key.
-    users: Users,
+    users: Gate,
     /// What counts peers' writes to the region, if anything does.
     counter: AtomicPtr<PeerCount>,
     /// Whether a region has the place, from its opening until its last user has left; changed under the network's lock. (Of the
@@ -73,7 +73,7 @@ unsafe impl Sync for Region {}
 impl Region {
     pub(super) fn new() -> Self {
         Region {
-            users: Users::new(),
+            users: Gate::new(),
             counter: AtomicPtr::new(ptr::null_mut()),
             taken: Cell::new(false),
             exposed: UnsafeCell::new(None),

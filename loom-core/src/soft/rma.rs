@@ -10,9 +10,9 @@ use core::ptr;
 use heapless::Vec;
 
 use super::copy::{LIMIT, advanced, ranges, total};
+use super::delayed::{RmaOp, do_later};
 use super::endpoint_state::{EndpointState, LocalState, Report};
 use super::handles::SoftEndpoint;
-use super::late::{RmaOp, do_later};
 use super::mr::{Counts, at_region, open_range};
 use super::network::Net;
 use super::send::{News, announce, announce_by_lane, begin_news};

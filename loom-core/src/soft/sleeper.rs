@@ -28,8 +28,8 @@ use core::cell::Cell;
 use core::ffi::c_int;
 use core::ptr::NonNull;
 
-use super::bell::{self, Bell, Left};
-use super::users::Users;
+use super::gate::Gate;
+use super::waker::{self, Bell, Left};
 use crate::sync::{AtomicBool, AtomicU32, Ordering};
 use crate::vocabulary::{Errno, WaitObj};
 
@@ -56,7 +56,7 @@ pub(super) struct Sleeper {
 }
 
 impl Sleeper {
-    /// One for a queue that is opened so, if there is [a bell for it](bell::exists_for).
+    /// One for a queue that is opened so, if there is [a bell for it](waker::exists_for).
     ///
     /// # Errors
     /// What the system says.
@@ -128,7 +128,7 @@ pub(super) struct Watch {
     /// Looked at by every peer that brings something.
     asleep: AtomicBool,
     /// Open while the port's endpoint is, if a queue of it can be slept on.
-    door: Users,
+    door: Gate,
     /// Those of the queues of the endpoint, one of them if they are one.
     sleepers: [Cell<Option<NonNull<Sleeper>>>; 2],
 }
@@ -141,7 +141,7 @@ const DOOR: u64 = 0;
 
 impl Watch {
     pub(super) fn new() -> Self {
-        Watch { asleep: AtomicBool::new(false), door: Users::new(), sleepers: [const { Cell::new(None) }; 2] }
+        Watch { asleep: AtomicBool::new(false), door: Gate::new(), sleepers: [const { Cell::new(None) }; 2] }
     }
 
     /// Lets peers wake up those who sleep on the queues of an endpoint that is opened now; whether there are any. For the owner alone.
@@ -179,7 +179,7 @@ impl Watch {
     #[inline(always)]
     pub(super) fn wake(&self) {
         // Relaxed: see the step before.
-        if bell::EXISTS && self.asleep.load(Ordering::Relaxed) {
+        if waker::EXISTS && self.asleep.load(Ordering::Relaxed) {
             self.wake_sleeper();
         }
     }

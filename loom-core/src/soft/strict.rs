@@ -3,8 +3,8 @@
 //!
 //! - What an info grants less is taken from it like what a [plan](super::Plan) takes: [`Strict::take_from`].
 //! - What providers do that libfabric's manual does not have them do is said by [`QUIRKS`], which the objects ask.
-//! - The first posts to a peer are refused until both sides have polled (`soft/contact.rs`).
-//! - Reads and writes are held back like those that a plan reorders, until the peer has polled (`soft/late.rs`).
+//! - The first posts to a peer are refused until both sides have polled (`soft/first_contact.rs`).
+//! - Reads and writes are held back like those that a plan reorders, until the peer has polled (`soft/delayed.rs`).
 
 use crate::info::Hints;
 use crate::transport::{Claims, Event, ProviderQuirks};

@@ -37,6 +37,7 @@
 
 mod closing;
 mod done;
+mod inline_atomic;
 mod list;
 mod multi;
 mod operation;
@@ -44,7 +45,6 @@ mod peek;
 mod post;
 mod rx_cq_data;
 mod slot;
-mod values;
 
 use core::cell::Cell;
 use core::fmt;
@@ -52,6 +52,7 @@ use core::marker::PhantomData;
 use core::task::Waker;
 
 pub use self::done::{Done, OpError, Received, Transfer};
+pub use self::inline_atomic::{Fetched, LentValues};
 use self::list::{List, NONE};
 use self::multi::Filled;
 pub(crate) use self::multi::Message;
@@ -60,7 +61,6 @@ pub use self::operation::{ContextKind, Direction, Kind, OpKey, Posted};
 pub use self::peek::{Claim, Found, Peek};
 use self::slot::Phase;
 pub use self::slot::Slot;
-pub use self::values::{Fetched, LentValues};
 use crate::transport::{Context, Event};
 use crate::vocabulary::{CompletionFlags, Errno};
 

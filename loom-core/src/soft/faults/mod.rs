@@ -6,7 +6,7 @@
 //! - Posts come by `SoftEndpoint::gate` (`soft/mode_checks.rs`).
 //! - What ends comes by [`Faults::note_end`].
 //! - Messages that are delayed wait in a second inbox of their receiver (`soft/send.rs`, `soft/progress.rs`).
-//! - Writes and reads that are not done at once wait in cells of the endpoint's own (`soft/late.rs`).
+//! - Writes and reads that are not done at once wait in cells of the endpoint's own (`soft/delayed.rs`).
 //! - An endpoint that is killed is closed but for its place (`soft/endpoint.rs`).
 
 mod plan;

@@ -4,13 +4,13 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::Plain;
+use crate::soft::gate::Gate;
 use crate::soft::peer_counts::{PeerCount, PeerCounters};
-use crate::soft::users::Users;
 use crate::sync::{AtomicU64, Ordering};
 use crate::vocabulary::Counted;
 
 /// What a peer does that counts at an endpoint of this generation: `counter` is the memory of its counter.
-fn count_at(users: &Users, generation: u64, counter: &Plain) -> bool {
+fn count_at(users: &Gate, generation: u64, counter: &Plain) -> bool {
     users.is_open() && users.enter(generation).is_some_and(|_user| counter.read() == 1)
 }
 
@@ -19,7 +19,7 @@ fn count_at(users: &Users, generation: u64, counter: &Plain) -> bool {
 fn nobody_counts_after_the_endpoint_has_closed() {
     for generation in [1, 2] {
         loom::model(move || {
-            let shared = Arc::new((Users::new(), [Plain::new(1), Plain::new(0)]));
+            let shared = Arc::new((Gate::new(), [Plain::new(1), Plain::new(0)]));
             shared.0.open(1);
             let peer = {
                 let shared = shared.clone();
@@ -104,7 +104,7 @@ fn control_count_without_release() {
 #[should_panic]
 fn control_peer_that_counts_outside() {
     loom::model(|| {
-        let shared = Arc::new((Users::new(), Plain::new(1)));
+        let shared = Arc::new((Gate::new(), Plain::new(1)));
         shared.0.open(1);
         let peer = {
             let shared = shared.clone();

@@ -1,4 +1,4 @@
-//! [`LeftOpen`]: what a scope closes when it ends.
+//! [`ScopeRegistry`]: what a scope closes when it ends.
 
 #![allow(unsafe_code, reason = "a list of what was opened, in the blocks of that")]
 
@@ -6,17 +6,17 @@ use core::cell::Cell;
 use core::ptr::NonNull;
 
 /// The queues and regions of a scope that are open, the youngest first.
-pub(crate) struct LeftOpen(spin::Mutex<Option<NonNull<Node>>>);
+pub(crate) struct ScopeRegistry(spin::Mutex<Option<NonNull<Node>>>);
 
 // SAFETY: nodes are reached under the lock, and taken off the list before their objects go. They are ended when no other thread has
 // handles of them (`End`).
-unsafe impl Send for LeftOpen {}
+unsafe impl Send for ScopeRegistry {}
 // SAFETY: as above.
-unsafe impl Sync for LeftOpen {}
+unsafe impl Sync for ScopeRegistry {}
 
 /// The scope that something was opened by way of. It outlives that: handles of it live for `'m`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ScopeRef(NonNull<LeftOpen>);
+pub(crate) struct ScopeRef(NonNull<ScopeRegistry>);
 
 // SAFETY: a list is `Sync`.
 unsafe impl Send for ScopeRef {}
@@ -24,7 +24,7 @@ unsafe impl Send for ScopeRef {}
 unsafe impl Sync for ScopeRef {}
 
 impl ScopeRef {
-    fn list(&self) -> &LeftOpen {
+    fn list(&self) -> &ScopeRegistry {
         // SAFETY: the scope outlives what has this.
         unsafe { self.0.as_ref() }
     }
@@ -101,9 +101,9 @@ impl Node {
     }
 }
 
-impl LeftOpen {
+impl ScopeRegistry {
     pub(crate) const fn new() -> Self {
-        LeftOpen(spin::Mutex::new(None))
+        ScopeRegistry(spin::Mutex::new(None))
     }
 
     /// What objects are told that are opened by way of the scope. Handles of them live no longer than this is borrowed.
@@ -137,7 +137,7 @@ impl LeftOpen {
 /// Closes what is open when the scope ends. No handle of it is used any more: handles live for `'m`, so that those which were not
 /// dropped were forgotten, or belong to what was, or to memory or an allocator that a domain of the scope has. None of these is dropped
 /// from here on.
-pub(crate) struct End<'s>(&'s LeftOpen);
+pub(crate) struct End<'s>(&'s ScopeRegistry);
 
 impl End<'_> {
     fn run(&self) {

@@ -28,7 +28,7 @@ use heapless::Vec;
 use loom_core::transport::Closing;
 use loom_core::vocabulary::{EndpointAddr, Errno};
 
-use super::facts::Facts;
+use super::known_behaviour::Facts;
 use super::process::getpid;
 use super::sys;
 

@@ -1,4 +1,4 @@
-//! [`Numbers`]: what a network gives out under its lock, each once: the numbers of its domains, and what the keys of its
+//! [`Ids`]: what a network gives out under its lock, each once: the numbers of its domains, and what the keys of its
 //! regions are drawn from.
 
 use crate::siphash::SipHash;
@@ -15,16 +15,16 @@ const LABEL: u64 = 0x6b65_7973 << 32;
 
 /// The next numbers of a network.
 #[derive(Debug)]
-pub(super) struct Numbers {
+pub(super) struct Ids {
     seed: u64,
     regions: u64,
     /// How many domains there were.
     domains: u32,
 }
 
-impl Numbers {
+impl Ids {
     pub(super) const fn new(seed: u64) -> Self {
-        Numbers { seed, regions: 0, domains: 0 }
+        Ids { seed, regions: 0, domains: 0 }
     }
 
     /// The number of a domain that is opened now: from one on, and never one that another domain has had, so that nothing
@@ -54,7 +54,7 @@ impl Numbers {
 }
 
 #[cfg(test)]
-impl Numbers {
+impl Ids {
     /// One domain more can be opened, and no other.
     pub(super) const fn leave_one_domain(&mut self) {
         self.domains = u32::MAX - 1;
@@ -81,13 +81,13 @@ mod tests {
     use super::*;
 
     fn keys(seed: u64, count: usize) -> Vec<u64> {
-        let mut numbers = Numbers::new(seed);
+        let mut numbers = Ids::new(seed);
         (0..count).map(|_| numbers.key()).collect()
     }
 
     #[test]
     fn domains_are_refused_when_their_numbers_are_used_up() {
-        let mut numbers = Numbers::new(0);
+        let mut numbers = Ids::new(0);
         assert_eq!([numbers.domain(), numbers.domain()], [Ok(1), Ok(2)]);
         numbers.leave_one_domain();
         assert_eq!(numbers.domain(), Ok(u32::MAX));
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn numbers_begin_again_when_all_were_drawn() {
-        let mut numbers = Numbers::new(3);
+        let mut numbers = Ids::new(3);
         let first = numbers.key();
         numbers.regions = (1 << DRAWN_BITS) - 1;
         let last = numbers.key();

@@ -1,4 +1,4 @@
-//! [`Placed`]: values in the block of an object.
+//! [`BlockSlice`]: values in the block of an object.
 
 #![allow(unsafe_code, reason = "values in a block of memory, which are dropped there")]
 
@@ -13,7 +13,7 @@ use crate::handle::{Plan, Unfilled};
 use crate::storage::array;
 
 /// Values in the block of the object that they are a field of, which drops them.
-pub(crate) struct Placed<V> {
+pub(crate) struct BlockSlice<V> {
     values: NonNull<[V]>,
 }
 
@@ -32,7 +32,7 @@ impl Part {
     }
 }
 
-impl<V> Placed<V> {
+impl<V> BlockSlice<V> {
     /// Makes the values of a part.
     ///
     /// # Safety
@@ -47,11 +47,11 @@ impl<V> Placed<V> {
             // SAFETY: as above.
             unsafe { place.write(value(number)) };
         }
-        Placed { values: NonNull::slice_from_raw_parts(first, part.len) }
+        BlockSlice { values: NonNull::slice_from_raw_parts(first, part.len) }
     }
 }
 
-impl<V> Deref for Placed<V> {
+impl<V> Deref for BlockSlice<V> {
     type Target = [V];
 
     fn deref(&self) -> &[V] {
@@ -60,14 +60,14 @@ impl<V> Deref for Placed<V> {
     }
 }
 
-impl<V> DerefMut for Placed<V> {
+impl<V> DerefMut for BlockSlice<V> {
     fn deref_mut(&mut self) -> &mut [V] {
         // SAFETY: as above; they belong to this alone.
         unsafe { self.values.as_mut() }
     }
 }
 
-impl<V> Drop for Placed<V> {
+impl<V> Drop for BlockSlice<V> {
     fn drop(&mut self) {
         // SAFETY: written in `new`, and dropped once, here.
         unsafe { self.values.drop_in_place() };

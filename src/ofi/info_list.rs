@@ -11,7 +11,7 @@ use core::ptr::NonNull;
 use loom_core::info::Info;
 
 use super::info::RawInfo;
-use super::level::Level;
+use super::threading::Level;
 use super::transport::Ofi;
 use super::{quirks, sys};
 

@@ -1,4 +1,4 @@
-//! [`Users`]: how many threads are at something that its owner closes.
+//! [`Gate`]: how many threads are at something that its owner closes.
 
 use crate::sync::{AtomicU64, Ordering};
 
@@ -19,12 +19,12 @@ const _: () = assert!(USERS >= u16::MAX as u64, "the users are fewer than the en
 /// A door that the owner of something opens and closes. It has a number while it is open, by which users say what they mean: one
 /// that was opened before, in the same place, lets none of them in.
 #[derive(Debug)]
-pub(super) struct Users(AtomicU64);
+pub(super) struct Gate(AtomicU64);
 
-impl Users {
+impl Gate {
     /// A closed door.
     pub(super) fn new() -> Self {
-        Users(AtomicU64::new(0))
+        Gate(AtomicU64::new(0))
     }
 
     /// Opens a closed door under a number of [`NUMBER_BITS`] bits. For the owner alone.
@@ -62,7 +62,7 @@ impl Users {
 }
 
 #[cfg(all(test, feature = "std", not(loom_model)))]
-impl Users {
+impl Gate {
     /// What a user does between counting itself and seeing that its number is an old one.
     pub(super) fn count_late_user(&self) -> User<'_> {
         self.0.fetch_add(1, Ordering::Relaxed);
@@ -72,7 +72,7 @@ impl Users {
 
 /// A user inside.
 #[derive(Debug)]
-pub(super) struct User<'u>(&'u Users);
+pub(super) struct User<'u>(&'u Gate);
 
 impl Drop for User<'_> {
     #[inline]
