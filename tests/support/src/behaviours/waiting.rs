@@ -225,15 +225,21 @@ fn completions_that_hold_all_slots_end_a_post<T: Transport + 'static>(info: &Inf
     const DEPTH: usize = 4;
     on_pair_with(info, CqAttr::new(DEPTH), |pair| {
         pair.warm_up();
+        let is_refused = || {
+            let rejected = pair.cq.post(pattern(8, 9), limit(), |buf| pair.b.recv(Source::Any, buf)).expect_err("full");
+            if rejected.error == PostError::Full {
+                pair.cq.progress().or_cut("the queue works");
+            }
+            assert_eq!((rejected.error, &*rejected.buf), (PostError::Kept, &*pattern(8, 9)));
+        };
         for round in 0..3 {
             for _ in 0..DEPTH {
-                pair.b.recv(Source::Any, room(8)).expect("there is a slot");
+                pair.post(room(8), |buf| pair.b.recv(Source::Any, buf));
             }
             assert_eq!((pair.cq.in_flight(), pair.cq.free_slots()), (DEPTH, 0));
             retry(pair.cq, || pair.a.inject(pair.to_b, &pattern(8, round)));
             // All slots have operations in flight. One completes, and its completion holds the slot.
-            let rejected = pair.cq.post(pattern(8, 9), limit(), |buf| pair.b.recv(Source::Any, buf)).expect_err("full");
-            assert_eq!((rejected.error, &*rejected.buf), (PostError::Kept, &*pattern(8, 9)));
+            is_refused();
             for message in 1..DEPTH {
                 retry(pair.cq, || pair.a.inject(pair.to_b, &pattern(8, round + message)));
             }
@@ -244,8 +250,7 @@ fn completions_that_hold_all_slots_end_a_post<T: Transport + 'static>(info: &Inf
             }
             assert_eq!(pair.cq.free_slots(), 0, "completions hold the slots");
             let begin = Instant::now();
-            let rejected = pair.cq.post(pattern(8, 9), limit(), |buf| pair.b.recv(Source::Any, buf)).expect_err("full");
-            assert_eq!((rejected.error, &*rejected.buf), (PostError::Kept, &*pattern(8, 9)));
+            is_refused();
             assert!(begin.elapsed() < LIMIT / 2, "{:?}", begin.elapsed());
             // Each completion that is taken makes room for one operation.
             for message in 0..DEPTH {
@@ -286,7 +291,9 @@ fn two_queues_of_one_thread_are_driven_together<T: Transport + 'static>(info: &I
             let until = Driving::new(limit(), || progress(to));
             let injected = here.retry(until, || sides[from].inject(peers[to], b"short"));
             injected.or_cut("the message is injected");
-            let received = sides[to].recv(Source::Any, room(5)).expect("there is room");
+            let until = Driving::new(limit(), || progress(from));
+            let received = there.post(room(5), until, |buf| sides[to].recv(Source::Any, buf));
+            let received = received.map_err(|rejected| rejected.error).or_cut("the receive is posted");
             let done = there.finish(received, Driving::new(limit(), || progress(from))).or_cut("the receive ends");
             assert_eq!(*done.into_buf(), *b"short");
         }
