@@ -46,7 +46,7 @@
 //!   starts by itself [`Deferred`](deferred::Deferred), for endpoints that act together
 //!   [`CollectiveGroup`](endpoint::CollectiveGroup), and for connections
 //!   [`Eq`](struct@Eq) and [`MsgEndpoint`]; for many queues at one address [`ScalableEndpoint`](endpoint::ScalableEndpoint). No
-//!   object names a transport. A [query](query) says at compile time what an endpoint is for, and the endpoint has these operations alone.
+//!   object names a transport. A [`query`] says at compile time what an endpoint is for, and the endpoint has these operations alone.
 //! - [`tagged`]: tagged messages over objects that have none. [`updates`]: read-modify-write of a peer's memory where the provider has no
 //!   atomic operations.
 //! - [`protocol`]: traits for code that is generic in the kind of endpoint, or in a protocol of the program's own.
@@ -80,7 +80,7 @@
 //!
 //! - [`Domain::open_in`] opens a domain that is kept. Here `'m` is `'static`, because a handle may be forgotten, and a forgotten handle
 //!   keeps its object open for good.
-//! - [`scope`] calls a closure. What is opened in there by way of the [`Scope`] cannot leave the closure, and may use memory that was
+//! - [`scope()`] calls a closure. What is opened in there by way of the [`Scope`] cannot leave the closure, and may use memory that was
 //!   declared before the call. Queues and regions that are still open when the closure returns or unwinds are closed then.
 //!   [`Scope::domain`] lends a domain that is kept, and its address vectors can be used with queues of the scope.
 //!
@@ -96,7 +96,7 @@
 //! - Objects are counted, and do not borrow what they were opened from: a program keeps a domain, its queues and their endpoints in one
 //!   struct, which borrows cannot express. Posting and polling touch no count, except that a [`Piece`] is a handle of its queue.
 //! - A handle that was forgotten keeps its object open. So borrowed memory can only be lent where something else closes the object
-//!   before the borrow ends: that is what a [`scope`] is for.
+//!   before the borrow ends: that is what a [`scope()`] is for.
 //! - Queues and endpoints stay on one thread and are counted without atomics. [`Cq::park`] hands over a queue with
 //!   all of its handles at once.
 //! - Peers are handles ([`Peer`]) and not libfabric's addresses: a provider follows whatever

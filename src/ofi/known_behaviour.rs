@@ -423,7 +423,7 @@ mod tests {
 
     /// What shows each fact, by its documentation.
     fn evidence() -> Vec<(Facts, String)> {
-        let source = include_str!("facts.rs").split("impl Facts").next().unwrap();
+        let source = include_str!("known_behaviour.rs").split("impl Facts").next().unwrap();
         let parts: Vec<_> = source.split("        const ").collect();
         let before_and_after = parts.iter().zip(parts.iter().skip(1));
         let documented = before_and_after.map(|(before, after)| {

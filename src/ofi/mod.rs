@@ -322,12 +322,12 @@
 //! | `sys`, `pointers` | the generated bindings; from raw handles to C objects and back, for what is not wrapped |
 //! | `call` | calling through operation tables; return values |
 //! | `process` | pointers with the process that opened their object; forked children |
-//! | `level` | threading levels; the handle type with the only `unsafe impl Send` and `Sync` of objects |
+//! | `threading` | threading levels; the handle type with the only `unsafe impl Send` and `Sync` of objects |
 //! | `info`, `decode`, `nic` | one `fi_info`: ownership; reading it |
-//! | `query`, `request`, `encode`, `list` | `fi_getinfo`: hints in, infos out |
+//! | `query`, `request`, `encode`, `info_list` | `fi_getinfo`: hints in, infos out |
 //! | `providers`, `params` | which providers there are; the environment variables that they read |
 //! | `text` | C strings without an allocator |
-//! | `turn` | one at a time: who inserts into an address vector, and who opens or closes its endpoints |
+//! | `av_lock` | one at a time: who inserts into an address vector, and who opens or closes its endpoints |
 //! | `control`, `region` | fabric, domain, address vector; memory regions |
 //! | `queue`, `counter` | completion queues; counters |
 //! | `nap` | polling once a millisecond, where the provider's wait calls are not safe any more |
@@ -337,8 +337,8 @@
 //! | `scalable` | scalable endpoints and their contexts, and the implementation of their trait |
 //! | `event_queue`, `connection` | event queues; connecting endpoints |
 //! | `multicast` | multicast groups |
-//! | `facts`, `quirks` | what the tests have shown of providers, by version; what is made of that, and what providers need |
-//! | `closing`, `neighbours` | when an endpoint can be closed; endpoints that reach into each other's memory |
+//! | `known_behaviour`, `quirks` | what the tests have shown of providers, by version; what is made of that, and what providers need |
+//! | `closing`, `shm_registry` | when an endpoint can be closed; endpoints that reach into each other's memory |
 //! | `transport`, `connected`, `signals` | the implementations of the traits, which name all of the above |
 
 mod atomic;
