@@ -1,4 +1,4 @@
-//! Every error of the packages turns into [`loom_core::Error`] by `?`, and its text stays. `docs/errors.md` has all of them.
+//! Every error of the packages turns into [`loom_core::Error`] by `?`, and its text stays.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
@@ -69,63 +69,4 @@ fn errors_of_allocators_and_registered_memory_keep_what_they_say() {
     ledger.account("one", Global).unwrap();
     let refused: Result<_, LedgerFull> = ledger.account("another", Global);
     assert_eq!(Error::from(refused.map(drop).unwrap_err()).to_string(), "full: the accounts of the ledger");
-}
-
-/// The variants of the public error enums in these sources, and the public structs that are errors: `Type::Variant`, or `Type`.
-fn variants(folder: &Path, found: &mut Vec<String>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            variants(&path, found);
-        } else if path.extension().is_some_and(|end| end == "rs") {
-            let text = std::fs::read_to_string(&path).unwrap();
-            let is_error = |name: &str| {
-                let shapes = [" ", "<"].map(|end| text.contains(&format!("Error for {name}{end}")));
-                name.ends_with("Error") || shapes.contains(&true)
-            };
-            let word = |from: &str| from.chars().take_while(|letter| letter.is_alphanumeric()).collect::<String>();
-            let mut of = None;
-            for line in text.lines() {
-                if let Some(name) = line.strip_prefix("pub enum ").map(word).filter(|name| is_error(name)) {
-                    of = Some(name);
-                } else if let Some(name) = line.strip_prefix("pub struct ").map(word).filter(|name| is_error(name)) {
-                    found.push(name);
-                } else if line == "}" {
-                    of = None;
-                } else if let (Some(name), Some(variant)) = (&of, line.strip_prefix("    ").map(word))
-                    && !variant.is_empty()
-                {
-                    found.push(format!("{name}::{variant}"));
-                }
-            }
-        }
-    }
-}
-
-/// What is in one of the sources and the page, and not in the other, or not as often. Modules of names are left out.
-fn differences(sources: &[String], page: &str) -> BTreeSet<String> {
-    let rows = page.lines().filter_map(|line| Some(line.strip_prefix("| `")?.split_once("` |")?.0));
-    let is_type = |part: &&str| part.starts_with(char::is_uppercase);
-    let rows: Vec<_> = rows.map(|row| row.split("::").filter(is_type).collect::<Vec<_>>().join("::")).collect();
-    let count = |all: &[String], name: &String| all.iter().filter(|other| *other == name).count();
-    sources.iter().chain(&rows).filter(|name| count(sources, name) != count(&rows, name)).cloned().collect()
-}
-
-#[test]
-fn the_page_of_errors_has_each_variant_once() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut sources = Vec::new();
-    for folder in ["src", "loom-core/src", "loom-alloc/src", "layers/async/src", "layers/group/src"] {
-        variants(&root.join(folder), &mut sources);
-    }
-    let page = std::fs::read_to_string(root.join("docs/errors.md")).unwrap();
-    let different = differences(&sources, &page);
-    assert!(sources.len() > 200, "{}", sources.len());
-    assert!(different.is_empty(), "not in both, docs/errors.md and the sources: {different:#?}");
-    // The control: a variant that is left out, and one that does not exist.
-    let renamed = page.replace("| `CqError::Driven` |", "| `CqError::Steered` |");
-    assert_eq!(
-        differences(&sources, &renamed).into_iter().collect::<Vec<_>>(),
-        ["CqError::Driven", "CqError::Steered"]
-    );
 }
