@@ -36,7 +36,7 @@ step_report() { # measures everything over both versions of libfabric, and write
     folder=$(mktemp -d)
     for library in "" "$(newer_libfabric)"; do
         LD_LIBRARY_PATH=$library measure --json "$folder/run.json" all
-        version=$(sed -n 's/^ *"libfabric": "\(.*\)",$/\1/p' "$folder/run.json")
+        version=$(sed -n 's/.*"libfabric":"\([^"]*\)".*/\1/p' "$folder/run.json")
         mv "$folder/run.json" "$folder/libfabric-$version.json"
     done
     # Only now: a run that failed leaves the page as it was.

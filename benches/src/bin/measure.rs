@@ -112,7 +112,7 @@ fn measure(settings: Settings, json: Option<&Path>, sets: &[&Set]) -> Result<(),
     }
     print!("{}", run.conclusion());
     if let Some(path) = json {
-        std::fs::write(path, serde_json::to_string_pretty(run.report())?)?;
+        std::fs::write(path, serde_json::to_string(run.report())?)?;
     }
     Ok(())
 }
