@@ -1,13 +1,13 @@
 //! Collective operations of a group over the software transport: all members on one thread and one queue.
 
-use loom_core::collective::ReduceOp;
-use loom_core::engine::op_table::OpKey;
-use loom_core::error::PostError;
 use loom_core::av::Av;
+use loom_core::collective::ReduceOp;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::deadline::Forever;
 use loom_core::domain::Domain;
 use loom_core::endpoint::CollectiveGroup;
+use loom_core::engine::op_table::OpKey;
+use loom_core::error::PostError;
 use loom_core::info::Hints;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::Caps;

@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 use std::time::Duration;
 
 use loom_core::atomic::{FetchOp, Operation as _};
-use loom_core::buffer::Lent;
 use loom_core::av::Av;
+use loom_core::buffer::Lent;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::endpoint::Endpoint;
 use loom_core::info::Info;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use arbitrary::{Arbitrary, Unstructured};
-use loom_core::engine::peer_table::Peer;
 use loom_core::av::{Av, InsertError};
 use loom_core::domain::Domain;
+use loom_core::engine::peer_table::Peer;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
 

@@ -1,11 +1,11 @@
 //! After a story: whatever went wrong, all that the network lends to endpoints is there again.
 
-use loom_core::completion::Completion;
-use loom_core::error::PostError;
 use loom_core::av::Av;
+use loom_core::completion::Completion;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::Source;
+use loom_core::error::PostError;
 use loom_core::soft::Soft;
 
 use super::{ENDPOINTS, RX_DEPTH, TX_DEPTH};

@@ -1,9 +1,9 @@
 //! Reads and writes of peers' memory, next to plain copies of it: they have happened when the post returns.
 
 use loom_core::completion::RemoteEvent;
+use loom_core::domain::Domain;
 use loom_core::engine::op_table::Direction;
 use loom_core::error::PostError;
-use loom_core::domain::Domain;
 use loom_core::mr::{Mr, RemoteRegion};
 use loom_core::options::{ReadOptions, SendOptions};
 use loom_core::soft::Soft;

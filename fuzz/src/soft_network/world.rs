@@ -2,15 +2,15 @@
 
 use core::cell::Cell;
 
-use loom_core::completion::{Completion, Done, Piece};
-use loom_core::engine::op_table::{Direction, OpKey};
-use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::av::Av;
+use loom_core::completion::{Completion, Done, Piece};
 use loom_core::counter::Counter;
 use loom_core::cq::CqError;
 use loom_core::deadline::Spins;
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Binding, Endpoint, Source};
+use loom_core::engine::op_table::{Direction, OpKey};
+use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::info::Info;
 use loom_core::options::{RecvOptions, SendOptions};
 use loom_core::soft::Soft;

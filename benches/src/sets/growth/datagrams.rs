@@ -5,12 +5,12 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use loom_core::completion::Completion;
-use loom_core::engine::peer_table::Peer;
 use loom_core::av::Av;
+use loom_core::completion::Completion;
 use loom_core::cq::Cq;
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Endpoint, Source};
+use loom_core::engine::peer_table::Peer;
 use loom_core::info::Hints;
 use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointType};
 use loom_fabric::ofi::{Local, Ofi};

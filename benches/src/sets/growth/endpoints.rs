@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use loom_core::engine::peer_table::Peer;
 use loom_core::av::Av;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Endpoint, Source};
+use loom_core::engine::peer_table::Peer;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 
 use super::{Buffer, Growth, Labels, Random, TAG, completed, rate_ratio, ratio};

@@ -3,11 +3,11 @@
 use std::alloc::Layout;
 
 use loom_core::allocator_api2::alloc::Global;
-use loom_core::engine::address_table::AddressTableAttr;
-use loom_core::engine::tag_matcher::TagMatcherAttr;
 use loom_core::av::AvAttr;
 use loom_core::cq::CqAttr;
 use loom_core::domain::Domain;
+use loom_core::engine::address_table::AddressTableAttr;
+use loom_core::engine::tag_matcher::TagMatcherAttr;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 
 use super::{Buffer, Labels, exact};

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use loom_core::engine::peer_table::Peer;
-use loom_core::error::Rejected;
 use loom_core::av::Av;
 use loom_core::cq::Cq;
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Endpoint, Source};
+use loom_core::engine::peer_table::Peer;
+use loom_core::error::Rejected;
 use loom_core::info::Info;
 use loom_core::transport::Transport;
 

@@ -1,12 +1,12 @@
 //! Loom, over any transport.
 
-use loom_core::completion::Completion;
-use loom_core::engine::op_table::OpKey;
-use loom_core::engine::peer_table::Peer;
 use loom_core::av::Av;
+use loom_core::completion::Completion;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Endpoint, Source};
+use loom_core::engine::op_table::OpKey;
+use loom_core::engine::peer_table::Peer;
 #[cfg(feature = "libfabric")]
 use loom_core::info::Hints;
 use loom_core::transport::Transport;

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use loom_core::Peer;
 use loom_core::atomic::FetchOp;
-use loom_core::granted::Granted;
 use loom_core::av::Av;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::deadline::Forever;
 use loom_core::domain::Domain;
 use loom_core::endpoint::Endpoint;
+use loom_core::granted::Granted;
 use loom_core::info::Info;
 use loom_core::mr::{Mr, RemoteRegion};
 use loom_core::soft::Soft;

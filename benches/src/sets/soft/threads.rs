@@ -4,13 +4,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
-use loom_core::completion::Completion;
-use loom_core::engine::op_table::OpKey;
-use loom_core::engine::peer_table;
 use loom_core::av::Av;
+use loom_core::completion::Completion;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Endpoint, Source};
+use loom_core::engine::op_table::OpKey;
+use loom_core::engine::peer_table;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{EndpointAddr, Tag};
 
