@@ -47,7 +47,7 @@
 //! # Where to go on
 //!
 //! - The guide, `docs/guide.md` in loom's repository: recipes from the first message to a server that owns its fabric. For readers who know
-//!   libfabric's C functions `docs/from-c.md`, for those who know the C++ library `docs/from-cpp.md`.
+//!   libfabric's C functions `docs/from-c.md`.
 //! - [`loom_core`], package `loom-fabric-core`: the objects and the software transport.
 //! - `loom_alloc`, package `loom-fabric-alloc`: arenas, pools and registered memory.
 //! - `loom_async`, package `loom-fabric-async`: futures, an executor, tokio.
