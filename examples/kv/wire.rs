@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn fields_without_sense_are_refused() {
         let good = put(2, b"ab").encode().unwrap_or_default();
-        for (at, wrong) in [(0, 2), (1, 0), (1, 4), (1, 1), (2, 9), (3, 0xff), (8, 1), (9, 0xff)] {
+        for (at, wrong) in [(0, 1), (0, 3), (1, 0), (1, 4), (1, 1), (2, 9), (3, 0xff), (8, 1), (9, 0xff)] {
             let mut bytes = good.clone();
             bytes[at] = wrong;
             assert_eq!(Request::decode(&bytes), Err(Malformed { id: 0xa1b2_c3d4 }), "byte {at}");

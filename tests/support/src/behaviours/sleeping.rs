@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "sleeps on a file descriptor by the system's own call")]
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use loom_core::av::Av;
@@ -106,28 +106,31 @@ fn sleeping_ends_when_the_time_is_over<T: Transport + 'static>(info: &Info<T>) {
     });
 }
 
-/// Interrupts the calling thread by signals of the system while `sleep` runs.
+/// Interrupts the calling thread by a signal of the system every 2 ms while `sleep` runs.
 fn interrupted<R>(sleep: impl FnOnce() -> R) -> R {
     extern "C" fn nothing(_: libc::c_int) {}
-    // SAFETY: a handler of no flags and an empty mask, in memory of zeros, is one.
+    // SAFETY: a handler of no flags and an empty mask, in memory of zeros, is valid.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
     action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as usize;
     // SAFETY: the handler does nothing, so any thread may run it at any time.
     assert_eq!(unsafe { libc::sigaction(libc::SIGUSR2, &raw const action, core::ptr::null_mut()) }, 0);
+    // SAFETY: an event in memory of zeros is valid.
+    let mut event: libc::sigevent = unsafe { core::mem::zeroed() };
+    event.sigev_notify = libc::SIGEV_THREAD_ID;
+    event.sigev_signo = libc::SIGUSR2;
     // SAFETY: takes no argument.
-    let sleeper = unsafe { libc::pthread_self() };
-    let (over, is_over) = channel::<()>();
-    std::thread::scope(|threads| {
-        threads.spawn(move || {
-            while is_over.recv_timeout(Duration::from_millis(2)) == Err(RecvTimeoutError::Timeout) {
-                // SAFETY: the sleeper outlives the scope, which waits for this thread.
-                assert_eq!(unsafe { libc::pthread_kill(sleeper, libc::SIGUSR2) }, 0);
-            }
-        });
-        let slept = sleep();
-        drop(over);
-        slept
-    })
+    event.sigev_notify_thread_id = unsafe { libc::gettid() };
+    let mut timer = core::ptr::null_mut();
+    // SAFETY: the event names this thread, and the call writes the timer.
+    assert_eq!(unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) }, 0);
+    let period = libc::timespec { tv_sec: 0, tv_nsec: 2_000_000 };
+    let every = libc::itimerspec { it_interval: period, it_value: period };
+    // SAFETY: the timer exists.
+    assert_eq!(unsafe { libc::timer_settime(timer, 0, &raw const every, core::ptr::null_mut()) }, 0);
+    let slept = sleep();
+    // SAFETY: the timer exists and is not used any more.
+    assert_eq!(unsafe { libc::timer_delete(timer) }, 0);
+    slept
 }
 
 fn sleeping_ends_at_the_deadline_whatever_wakes_it<T: Transport + 'static>(info: &Info<T>) {
