@@ -48,7 +48,7 @@ patiently() {
     local what=$1 begin=$SECONDS ticker status=0
     shift
     # The sleeping process does not hold the output open. The loop ends with the script.
-    while sleep 30 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do echo "... $what: $((SECONDS - begin)) s"; done &
+    while sleep 30 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do echo "... $what: $((SECONDS - begin)) s"; done 2>/dev/null &
     ticker=$!
     "$@" || status=$?
     kill "$ticker" 2>/dev/null || true
