@@ -1,10 +1,12 @@
-//! loom: Rust access to OpenFabrics Interfaces (libfabric), and to a software fabric that needs nothing but memory.
+//! loom: Rust access to OpenFabrics Interfaces (libfabric), and to a software fabric that needs
+//! only memory.
 //!
-//! One safe API for messages, tagged messages and remote memory access, written once in [`loom_core`] and generic over the
-//! transport. This package adds what needs an operating system: the libfabric transport, in the module `ofi` with the
-//! feature `libfabric`.
+//! One safe API for messages, tagged messages and remote memory access, written once in
+//! [`loom_core`] and generic over the transport. This package adds the libfabric transport: module
+//! `ofi`, feature `libfabric`.
 //!
-//! Two endpoints in one thread, over the software transport and over a provider of libfabric. Only the line that makes the info differs:
+//! Two endpoints in one thread, over the software transport and a libfabric provider. Only the info
+//! differs:
 //!
 //! ```
 //! use std::time::{Duration, Instant};
@@ -46,22 +48,23 @@
 //!
 //! # Where to go on
 //!
-//! - The guide, `docs/guide.md` in loom's repository: recipes from the first message to a server that owns its fabric. For readers who know
-//!   libfabric's C functions `docs/from-c.md`.
+//! - The guide, `docs/guide.md` in loom's repository, or `docs/from-c.md` for readers who know
+//!   libfabric's C functions.
 //! - [`loom_core`], package `loom-fabric-core`: the objects and the software transport.
 //! - `loom_alloc`, package `loom-fabric-alloc`: arenas, pools and registered memory.
 //! - `loom_async`, package `loom-fabric-async`: futures, an executor, tokio.
 //! - `loom_group`, package `loom-fabric-group`: groups of peers and collectives.
-//! - `loom`, package `loom-fabric-cli`: the command that says what a machine has, and measures it.
+//! - `loom`, package `loom-fabric-cli`: a command that shows and measures a machine's fabrics.
 //!
 //! # Features
 //!
 //! - `std` (default): the standard library, for clocks and the global allocator.
-//! - `libfabric`: the libfabric transport, module `ofi`. Building it needs libfabric 1.17 or newer with its headers,
-//!   libclang and pkg-config; running it needs a libfabric at least as new as those headers.
-//! - `log`: lines for the logger of the crate `log` about what is opened, closed and left open, and what loom does for a provider
-//!   ([targets and levels](loom_core#features)). No operation has a line.
-//! - `serde`: addresses, remote regions, tags, flags and attributes are values of `serde`
+//! - `libfabric`: the libfabric transport, module `ofi`. Building requires libfabric 1.17 or newer
+//!   with its headers, libclang and pkg-config. Running requires a libfabric at least as new as
+//!   those headers.
+//! - `log`: logs opened, closed and leaked objects and workarounds for providers, but no
+//!   operations, through the crate `log` ([targets and levels](loom_core#features)).
+//! - `serde`: addresses, remote regions, tags, flags and attributes as values of `serde`
 //!   ([their form](loom_core::vocabulary#the-form-of-values-with-serde)).
 
 #![no_std]
@@ -74,7 +77,7 @@ extern crate std;
 pub use loom_core;
 #[cfg(feature = "std")]
 pub use loom_core::Yielding;
-// What a program of any transport needs.
+// Items for programs over any transport.
 pub use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 pub use loom_core::{
     Access, Arrivals, Av, AvAttr, Binding, Buffer, Caps, Completion, CompletionLevel, Counted, Counter, CounterAttr,
@@ -90,22 +93,22 @@ pub mod ofi;
 #[cfg(feature = "libfabric")]
 pub use ofi::{Local, Ofi, Shared};
 
-/// The code in the README compiles and runs.
+/// Tests the code in the README.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;
 
-/// So does that of the guide.
+/// Tests the code in the guide.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../docs/guide.md")]
 struct GuideDoctests;
 
-/// So does that of the page for people who come from C.
+/// Tests the code in the page for users of the C API.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../docs/from-c.md")]
 struct FromCDoctests;
 
-/// So does that of the page about what the compiler checks.
+/// Tests the code in the page about compile-time checks.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../docs/compile-time.md")]
 struct CompileTimeDoctests;

@@ -1,11 +1,11 @@
-//! Why the program ends before its time, and with which exit status.
+//! Errors that end the program, and its exit status.
 
 use std::error::Error;
 use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// Exit status after Ctrl-C, as shells have it: 128 and the signal's number.
+/// Exit status after Ctrl-C, as in shells: 128 and the signal's number.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 #[derive(Debug)]
@@ -14,23 +14,23 @@ pub(crate) enum Failure {
     Usage(String),
     /// Ctrl-C.
     Interrupted,
-    /// The reader of the output has gone: no reason to complain.
+    /// The reader of the output has closed it, which is not an error.
     OutputClosed,
-    /// The output says already what is wrong.
+    /// The output already contains the cause.
     Said,
-    /// Something failed while this was done.
+    /// The action `what` failed.
     Doing { what: &'static str, error: Box<dyn Error + Send> },
-    /// An operation was refused or failed; with the provider's own text.
+    /// An operation was refused or failed, with the provider's own text.
     Operation { doing: String, text: String },
-    /// Nothing happened for this long.
+    /// No progress for this time.
     Timeout { doing: String, waited: Duration },
-    /// A byte is not what was sent.
+    /// A byte differs from the one that was sent.
     Mismatch { doing: String, round: u64, offset: usize, got: u8, expected: u8 },
-    /// A completion says something else than the peer did.
+    /// A completion contradicts the peer's operation.
     Protocol(String),
-    /// The other side ended first, and says why if it can.
+    /// The other side ended first, with its reason if it sent one.
     OtherSide(String),
-    /// What is asked for is not here.
+    /// A requested thing is not available on this machine.
     Unavailable(String),
 }
 
@@ -39,12 +39,11 @@ impl Failure {
         Failure::Doing { what, error: Box::new(error) }
     }
 
-    /// For `map_err`.
+    /// Adapter for `map_err`.
     pub(crate) fn when<E: Error + Send + 'static>(what: &'static str) -> impl FnOnce(E) -> Self {
         move |error| Failure::doing(what, error)
     }
 
-    /// What to tell the user, if anything.
     pub(crate) fn text(&self) -> Option<String> {
         match self {
             Failure::OutputClosed | Failure::Said => None,
@@ -62,7 +61,7 @@ impl Failure {
         }
     }
 
-    /// Of two sides that both failed, the one that failed first knows the reason.
+    /// Returns the failure with the cause: that of the side that failed first.
     pub(crate) fn of_both(one: Result<(), Failure>, other: Result<(), Failure>) -> Result<(), Failure> {
         match (one, other) {
             (Err(Failure::OtherSide(_)), Err(reason)) => Err(reason),
@@ -72,7 +71,7 @@ impl Failure {
 }
 
 impl From<io::Error> for Failure {
-    /// Of the standard output; other I/O says what it was doing.
+    /// Error of the standard output. Other I/O names the failed action.
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Failure::OutputClosed,

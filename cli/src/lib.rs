@@ -1,17 +1,17 @@
-//! `loom`, the command: what a machine can do over libfabric and over loom's software transport, what is missing, and how fast it is.
+//! `loom`, the command: shows, checks and measures the providers of a machine.
 //!
-//! | folder or file | what it holds |
+//! | folder or file | content |
 //! |---|---|
 //! | `info` | `loom info`: every offer, as a table or as JSON |
-//! | `doctor` | `loom doctor`: what is missing, and what to do |
+//! | `doctor` | `loom doctor`: problems, and their remedies |
 //! | `play` | two sides that exchange verified messages, over any transport, in one process or two |
 //! | `pingpong` | `loom pingpong`: half round trips by operation and size |
 //! | `bench` | `loom bench`: latency, message rate and bandwidth by provider and size |
 //! | `plot` | drawings of curves |
 //! | `manual` | completions for shells, and manual pages |
-//! | `failure`, `signals`, `text`, `progress` | why a command ends early; Ctrl-C; numbers as people read them; what is measured now |
+//! | `failure`, `signals`, `text`, `progress` | errors of a command, Ctrl-C, numbers for people, progress of a measurement |
 //!
-//! [`run`] is all of it; the rest is private.
+//! The only public item is [`run`].
 
 #![forbid(unsafe_code)]
 
@@ -53,7 +53,7 @@ enum Command {
     Man(manual::Man),
 }
 
-/// Runs the command with these arguments, the first of which is the program's name.
+/// Runs the command with these arguments, beginning with the program's name.
 ///
 /// # Examples
 ///
@@ -65,7 +65,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let loom = match Loom::try_parse_from(arguments) {
         Ok(loom) => loom,
         Err(error) => {
-            // Help goes to the standard output, mistakes to the other one. A reader that has seen enough is no failure.
+            // Help goes to the standard output, mistakes to the standard error. A closed pipe is no
+            // failure.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
@@ -80,7 +81,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let Err(failure) = done else { return ExitCode::SUCCESS };
     if let Some(text) = failure.text() {
-        // A message that cannot be written is lost; the exit status tells the rest.
+        // A message that cannot be written is lost. The exit status reports the failure.
         let _ = writeln!(io::stderr(), "loom: {text}");
     }
     ExitCode::from(failure.status())

@@ -1,4 +1,4 @@
-//! Completions for shells, and manual pages: both made from what the options are parsed with.
+//! Completions for shells, and manual pages, generated from the parser of the options.
 
 use std::fs;
 use std::io::{self, Write};

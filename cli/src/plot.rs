@@ -1,5 +1,5 @@
-//! Drawings: curves by size over logarithmic axes, one panel below the other, as SVG. The background is drawn, too, so that they can
-//! be read on any page.
+//! SVG drawings: curves by size over logarithmic axes, one panel below the other. The background is
+//! drawn, too, so that they are readable on any page.
 
 use std::fmt::Write as _;
 
@@ -8,14 +8,13 @@ use crate::text::size_text;
 const WIDTH: f64 = 760.0;
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = WIDTH - 24.0;
-/// The height of a panel, and of its drawing.
+/// Height of a panel, and of its drawing.
 const PANEL: f64 = 300.0;
 const PLOT: f64 = 220.0;
 
-/// Colours that most who do not see all colours can tell apart (Okabe and Ito).
+/// Colours that most colour-blind people can distinguish (Okabe and Ito).
 const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#b4589a", "#8a6d00", "#56a0d0"];
 
-/// One provider's results.
 pub(crate) struct Curve {
     pub(crate) name: String,
     pub(crate) points: Vec<Point>,
@@ -31,7 +30,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Where a number lies on a logarithmic axis.
+/// Position of a number on a logarithmic axis.
 fn at(number: f64, (low, high): (f64, f64), (start, end): (f64, f64)) -> f64 {
     let part = (number.max(low) / low).ln() / (high / low).ln();
     start + part.min(1.0) * (end - start)
@@ -48,7 +47,6 @@ fn decades(numbers: impl Iterator<Item = f64>) -> (f64, f64) {
     (low, 10_f64.powf(high.log10().ceil()).max(low * 10.0))
 }
 
-/// Panels with their titles and curves.
 pub(crate) fn page(panels: &[(&str, Vec<Curve>)]) -> String {
     let names: Vec<_> = panels.first().iter().flat_map(|(_, curves)| curves.iter().map(|it| it.name.clone())).collect();
     let height = PANEL * panels.len() as f64 + 20.0 * names.len() as f64 + 20.0;
@@ -90,7 +88,7 @@ fn panel(svg: &mut String, top: f64, title: &str, curves: &[Curve]) {
     labels.sort_unstable();
     labels.dedup();
     for size in labels {
-        // Labels that would lie over each other are left out.
+        // Labels that would overlap are omitted.
         if x(size) >= free {
             let _ = writeln!(
                 svg,

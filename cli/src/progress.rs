@@ -1,10 +1,10 @@
-//! What is measured at the moment, on a terminal.
+//! Progress of the measurement, on a terminal.
 
 use std::io::{self, IsTerminal, Write};
 
 use crate::text::size_text;
 
-/// A line of the standard error that is written again and again, if that is a terminal.
+/// A line of the standard error that is overwritten, if that is a terminal.
 pub(crate) struct Progress {
     is_shown: bool,
 }

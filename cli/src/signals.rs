@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::failure::{self, Failure};
 
-/// The first Ctrl-C asks the waiting loops to end; a second one ends the process at once.
+/// Installs the handler: the first Ctrl-C ends the waiting loops, the second ends the process.
 ///
-/// The handler replaces what was there before instead of calling it: libraries that libfabric loads (PSM) install
-/// handlers which end the process, endpoints open or not.
+/// The handler replaces earlier handlers without calling them: libraries that libfabric loads (PSM)
+/// install handlers that end the process even with open endpoints.
 pub(crate) fn watch() -> Result<Arc<AtomicBool>, Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&interrupted);

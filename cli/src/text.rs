@@ -1,9 +1,9 @@
-//! Sizes, times and rates, as people read and write them.
+//! Sizes, times and rates in readable form.
 
-/// The longest message that can be asked for.
+/// Maximum message size in bytes.
 pub(crate) const MAX_SIZE: usize = 1 << 30;
 
-/// `64 B`, `4 KiB`, `1 MiB`; `1000 B` where it does not come out even.
+/// `64 B`, `4 KiB`, `1 MiB`, or `1000 B` if the size is no multiple.
 pub(crate) fn size_text(size: usize) -> String {
     match size {
         _ if size.is_multiple_of(1 << 30) => format!("{} GiB", size >> 30),
@@ -21,7 +21,7 @@ pub(crate) fn rate_text(bytes_per_second: f64) -> String {
     scaled(bytes_per_second, &["B/s", "kB/s", "MB/s", "GB/s", "TB/s"])
 }
 
-/// Three digits and a unit; the units are a thousandfold apart.
+/// Three digits and a unit. Each unit is 1000 times the previous one.
 pub(crate) fn scaled(mut value: f64, units: &[&str]) -> String {
     let mut units = units.iter();
     let mut unit = units.next().copied().unwrap_or_default();
@@ -66,7 +66,7 @@ fn size(text: &str) -> Result<usize, String> {
         .ok_or_else(|| format!("sizes are from 1 B to {}, like 1,64,4K,1M,1G; not `{text}`", size_text(MAX_SIZE)))
 }
 
-/// Text of the other side, without what a terminal would obey.
+/// Text of the other side without control characters for a terminal.
 pub(crate) fn harmless(text: &str) -> String {
     text.replace(char::is_control, " ")
 }

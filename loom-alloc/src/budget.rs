@@ -1,4 +1,4 @@
-//! [`Budget`]: at most a number of bytes of another allocator.
+//! [`Budget`]: a limited number of bytes of another allocator.
 
 #![allow(unsafe_code, reason = "forwards an unsafe trait")]
 
@@ -11,13 +11,13 @@ use allocator_api2::alloc::{AllocError, Allocator};
 
 use crate::tally::{Refused, Tally};
 
-/// At most a number of bytes of another allocator at a time, and counts of what is taken.
+/// A limited number of bytes of another allocator, with counters.
 ///
-/// `&Budget` is the allocator; it is `Sync` if the other one is. Bytes are counted as they are asked for, without what the other
-/// allocator needs beside them. A block that grows or shrinks counts with its new size, also while it moves.
+/// `&Budget` is the allocator, `Sync` if the inner one is. Requested bytes count, without overhead.
+/// A block that grows or shrinks counts with its new size, also while it moves.
 ///
-/// The counts are exact: what a thread is asking for counts as taken until the other allocator has answered. They are read one by one:
-/// while other threads take blocks, they need not fit together.
+/// Counts are exact. A pending request counts as taken. Counters are read one by one, so other
+/// threads may make them differ.
 ///
 /// ```
 /// use loom_alloc::Budget;
@@ -42,46 +42,46 @@ pub struct Budget<A> {
 }
 
 impl<A> Budget<A> {
-    /// At most `limit` bytes of `alloc` at a time; `usize::MAX` only counts.
+    /// Limits `alloc` to `limit` bytes at a time. `usize::MAX` only counts.
     #[must_use]
     pub const fn new(alloc: A, limit: usize) -> Self {
         Budget { limit, tally: Tally::new(), refusals: AtomicUsize::new(0), alloc }
     }
 
-    /// How many bytes may be taken at a time.
+    /// Maximum bytes at a time.
     #[must_use]
     pub const fn limit(&self) -> usize {
         self.limit
     }
 
-    /// How many bytes are taken.
+    /// Bytes taken.
     #[must_use]
     pub fn used(&self) -> usize {
         self.tally.bytes()
     }
 
-    /// How many bytes may be taken yet.
+    /// Bytes left.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.limit - self.used()
     }
 
-    /// Number of blocks that are taken and have bytes.
+    /// Blocks taken, without empty ones.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.tally.blocks()
     }
 
-    /// The most bytes that were ever taken at a time: how large the limit has to be for what the program did until now.
+    /// Maximum bytes ever taken at a time: the limit needed so far.
     ///
-    /// It may count what the other allocator has refused a thread in the end, if another thread was given a block meanwhile: it is never
-    /// too low, and never more than the limit.
+    /// May include bytes that the inner allocator refused one thread while another got a block.
+    /// Never too low, never above the limit.
     #[must_use]
     pub fn high_water(&self) -> usize {
         self.tally.high_water()
     }
 
-    /// How often more was asked for than the limit admits. (That the other allocator has no room is not counted.)
+    /// Requests beyond the limit, without refusals of the inner allocator.
     #[must_use]
     pub fn refusals(&self) -> usize {
         self.refusals.load(Ordering::Relaxed)
@@ -95,7 +95,7 @@ impl<A> Budget<A> {
     }
 }
 
-// SAFETY: blocks are those of the other allocator, which is there as long as the budget is.
+// SAFETY: blocks come from the inner allocator, which lives as long.
 unsafe impl<A: Allocator> Allocator for &Budget<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.counted(self.tally.allocate(self.limit, layout, || self.alloc.allocate(layout)))
@@ -106,22 +106,22 @@ unsafe impl<A: Allocator> Allocator for &Budget<A> {
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::deallocate`.
         unsafe { self.tally.deallocate(&self.alloc, block, layout) }
     }
 
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow`.
         self.counted(self.tally.grow(self.limit, old, new, || unsafe { self.alloc.grow(block, old, new) }))
     }
 
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow_zeroed`.
         self.counted(self.tally.grow(self.limit, old, new, || unsafe { self.alloc.grow_zeroed(block, old, new) }))
     }
 
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::shrink`.
         unsafe { self.tally.shrink(&self.alloc, block, old, new) }
     }
 }
@@ -138,7 +138,7 @@ impl<A> fmt::Debug for Budget<A> {
     }
 }
 
-/// `Sync` if the other one is:
+/// `Sync` if the inner allocator is:
 ///
 /// ```
 /// fn shares<T: Sync>() {}
@@ -176,13 +176,13 @@ mod tests {
         let state = || (budget.used(), budget.blocks(), budget.high_water(), budget.refusals());
         let block = (&budget).allocate(layout(40)).unwrap();
         assert_eq!((state(), block.len()), ((40, 1, 40, 0), 40));
-        // SAFETY: handed out above, here and below.
+        // SAFETY: allocated with this layout.
         let block = unsafe { (&budget).grow(block.cast(), layout(40), layout(100)) }.unwrap();
         assert_eq!(state(), (100, 1, 100, 0));
-        // SAFETY: as above.
+        // SAFETY: allocated with this layout.
         assert!(unsafe { (&budget).grow_zeroed(block.cast(), layout(100), layout(101)) }.is_err());
         assert_eq!(state(), (100, 1, 100, 1));
-        // SAFETY: as above.
+        // SAFETY: allocated with this layout.
         let block = unsafe { (&budget).shrink(block.cast(), layout(100), layout(10)) }.unwrap();
         assert_eq!(state(), (10, 1, 100, 1));
         let empty = (&budget).allocate(layout(0)).unwrap();
@@ -192,7 +192,7 @@ mod tests {
         );
         assert_eq!((state(), budget.remaining(), budget.limit()), ((10, 1, 100, 3), 90, 100));
         for (block, size) in [(block, 10), (empty, 0)] {
-            // SAFETY: as above.
+            // SAFETY: allocated with these layouts.
             unsafe { (&budget).deallocate(block.cast(), layout(size)) };
         }
         assert_eq!(state(), (0, 0, 100, 3));
@@ -203,10 +203,10 @@ mod tests {
         let failing = FailAt::new(System, 1);
         let budget = Budget::new(&failing, 100);
         let block = (&budget).allocate(layout(8)).unwrap();
-        // SAFETY: handed out above.
+        // SAFETY: allocated with this layout.
         assert!(unsafe { (&budget).grow(block.cast(), layout(8), layout(64)) }.is_err());
         assert_eq!((budget.used(), budget.blocks(), budget.high_water(), budget.refusals()), (8, 1, 8, 0));
-        // SAFETY: as above.
+        // SAFETY: the failed call left this layout.
         unsafe { (&budget).deallocate(block.cast(), layout(8)) };
         let failing = FailAt::new(System, 0);
         let budget = Budget::new(&failing, 100);

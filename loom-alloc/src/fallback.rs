@@ -1,4 +1,4 @@
-//! [`Fallback`]: one allocator, and another one where the first has no room.
+//! [`Fallback`]: a second allocator for when the first has no room.
 
 #![allow(unsafe_code, reason = "allocation through `Allocator`")]
 
@@ -10,13 +10,13 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use crate::block::{empty, move_to, zero_from};
 use crate::owns::Owns;
 
-/// An arena or pool, and another allocator for what the first one has no room for, or no block large enough.
+/// An arena or pool, and a second allocator for blocks that the first cannot hand out.
 ///
-/// `&Fallback` is the allocator. A block goes back to where it comes from. One that grows or shrinks does so there if it can, and
-/// else moves to wherever a new block would come from.
+/// `&Fallback` is the allocator. A block returns to its origin. It grows and shrinks there if
+/// possible and otherwise moves.
 ///
-/// The first one is held by value, not by a reference: what it hands out goes through the pair alone. Were it shared, the second
-/// allocator could be one that was made in a block of the first one, and the blocks of both would look like the first one's.
+/// The pair owns its first allocator. Otherwise the second could live in a block of the first, and
+/// the blocks of both would look alike.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -38,7 +38,7 @@ use crate::owns::Owns;
 /// # Ok::<_, loom_core::error::OpenError>(())
 /// ```
 ///
-/// Pairs of three: `Fallback<Pool<_>, &Fallback<Pool<_>, _>>`.
+/// Pairs nest: `Fallback<Pool<_>, &Fallback<Pool<_>, _>>`.
 #[derive(Debug)]
 pub struct Fallback<P, S> {
     first: P,
@@ -46,31 +46,31 @@ pub struct Fallback<P, S> {
 }
 
 impl<P: Owns, S: Allocator> Fallback<P, S> {
-    /// First `first`, then `second`.
+    /// Pairs `first` with a fallback.
     #[must_use]
     pub const fn new(first: P, second: S) -> Self {
         Fallback { first, second }
     }
 
-    /// The arena or pool that comes first.
+    /// First allocator.
     #[must_use]
     pub const fn first(&self) -> &P {
         &self.first
     }
 
-    /// The allocator that comes second.
+    /// Second allocator.
     #[must_use]
     pub const fn second(&self) -> &S {
         &self.second
     }
 }
 
-/// A block of no bytes has no owner: it comes from neither, and goes back to neither.
+/// A block of no bytes comes from neither allocator.
 impl<P: Owns, S: Allocator> Fallback<P, S> {
-    /// The second one's block, if it is to be told from the first one's.
+    /// Returns a block of the second allocator, or an error if the first also claims it.
     ///
-    /// It always is, but for an allocator that takes memory from this very pair once it is in it. For that it would have to
-    /// change where its memory comes from, as none here does.
+    /// That requires that the second changed its source of memory to this pair, which allocators of
+    /// this crate do not.
     fn taken_from_second(
         &self,
         layout: Layout,
@@ -85,23 +85,22 @@ impl<P: Owns, S: Allocator> Fallback<P, S> {
         Ok(block)
     }
 
-    /// Moves a block into one of another layout, wherever there is one.
-    ///
     /// # Safety
     /// The block was handed out with the layout `old`, of at least one byte.
     unsafe fn move_block(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let moved = self.allocate(new)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the layout `old`.
         Ok(unsafe { move_to(moved, block, old, self) })
     }
 
-    /// What the second one made of one of its blocks. (See `taken_from_second`. The old block is gone, and there may be no other.)
+    /// Aborts if `first` claims a block that `second` has changed (see `taken_from_second`),
+    /// because the old block is freed and another may not exist.
     fn changed_by_second(
         &self,
         layout: Layout,
         changed: Result<NonNull<[u8]>, AllocError>,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        /// Unwinding out of this function is not possible, so the panic ends the process.
+        /// Panics. Unwinding is impossible, so the process ends.
         extern "C" fn abort() -> ! {
             panic!("an allocator takes its memory from the pair that it is the second one of")
         }
@@ -112,9 +111,9 @@ impl<P: Owns, S: Allocator> Fallback<P, S> {
     }
 }
 
-// SAFETY: blocks are those of the two allocators, which are there as long as the pair is. Each goes back to its own: the
-// first one knows its blocks, and the second one's are not among them. Its memory is not the first one's when the pair is made:
-// it would have been taken through a reference, and what was is gone when the first one is moved (`Owns`). Later ones are looked at.
+// SAFETY: the two allocators live as long as the pair. Each block returns to its own, because
+// `first` identifies its blocks. `second` had no memory of `first` when the pair was made, because
+// blocks of `first` are gone when it moves (`Owns`). Later blocks are checked.
 unsafe impl<P: Owns, S: Allocator> Allocator for &Fallback<P, S> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {
@@ -141,10 +140,10 @@ unsafe impl<P: Owns, S: Allocator> Allocator for &Fallback<P, S> {
             return;
         }
         if self.first.owns(block, layout) {
-            // SAFETY: the caller's promise, and it is the first one's.
+            // SAFETY: the caller upholds `Allocator::deallocate`. `first` owns the block.
             unsafe { self.first.allocator().deallocate(block, layout) }
         } else {
-            // SAFETY: the caller's promise, and it is the second one's.
+            // SAFETY: the caller upholds `Allocator::deallocate`. `second` owns the block.
             unsafe { self.second.deallocate(block, layout) }
         }
     }
@@ -154,43 +153,43 @@ unsafe impl<P: Owns, S: Allocator> Allocator for &Fallback<P, S> {
             return self.allocate(new);
         }
         let grown = if self.first.owns(block, old) {
-            // SAFETY: the caller's promise, and it is the first one's.
+            // SAFETY: the caller upholds `Allocator::grow`. `first` owns the block.
             unsafe { self.first.allocator().grow(block, old, new) }
         } else {
-            // SAFETY: the caller's promise, and it is the second one's.
+            // SAFETY: the caller upholds `Allocator::grow`. `second` owns the block.
             self.changed_by_second(new, unsafe { self.second.grow(block, old, new) })
         };
-        // SAFETY: the caller's promise; a block that could not grow is as it was.
+        // SAFETY: the failed call left the layout `old`.
         grown.or_else(|_| unsafe { self.move_block(block, old, new) })
     }
 
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow_zeroed`.
         let grown = unsafe { self.grow(block, old, new) }?;
-        // SAFETY: it had `old.size()` bytes, and is handed out anew.
+        // SAFETY: the block grew from `old.size()` bytes just now.
         Ok(unsafe { zero_from(grown, old.size()) })
     }
 
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if new.size() == 0 {
             let none = empty(new)?;
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller upholds `Allocator::shrink`.
             unsafe { self.deallocate(block, old) };
             return Ok(none);
         }
         let shrunk = if self.first.owns(block, old) {
-            // SAFETY: the caller's promise, and it is the first one's.
+            // SAFETY: the caller upholds `Allocator::shrink`. `first` owns the block.
             unsafe { self.first.allocator().shrink(block, old, new) }
         } else {
-            // SAFETY: the caller's promise, and it is the second one's.
+            // SAFETY: the caller upholds `Allocator::shrink`. `second` owns the block.
             self.changed_by_second(new, unsafe { self.second.shrink(block, old, new) })
         };
-        // SAFETY: the caller's promise; a block that could not shrink is as it was.
+        // SAFETY: the failed call left the layout `old`.
         shrunk.or_else(|_| unsafe { self.move_block(block, old, new) })
     }
 }
 
-/// What the types refuse: a pool that another allocator is made in cannot be moved into a pair with it.
+/// A pool with an allocator in it cannot move into a pair:
 ///
 /// ```compile_fail,E0505
 /// use core::alloc::Layout;
@@ -225,11 +224,11 @@ mod tests {
         Layout::from_size_align(size, align).unwrap()
     }
 
-    /// 64 bytes of an arena, and 64 of the system.
+    /// 64 bytes of an arena and 64 of the system.
     macro_rules! pair {
         ($beyond:ident, $memory:ident) => {
             let mut memory = Box::new_in([0_u64; 8], System);
-            // SAFETY: numbers are bytes, of which anything may be made.
+            // SAFETY: any bytes are valid `MaybeUninit<u8>`.
             let bytes = unsafe { &mut *core::ptr::from_mut(&mut *memory).cast::<[core::mem::MaybeUninit<u8>; 64]>() };
             let $beyond = Budget::new(System, 64);
             let $memory = Fallback::new(Arena::new(bytes), &$beyond);
@@ -243,7 +242,7 @@ mod tests {
         assert_eq!((memory.first().used(), beyond.used()), (64, 64));
         assert!((&memory).allocate(layout(1, 1)).is_err());
         for (block, size) in blocks.into_iter().zip([40, 32, 24, 32]).rev() {
-            // SAFETY: handed out above with this layout.
+            // SAFETY: allocated with this layout.
             unsafe { (&memory).deallocate(block.cast(), layout(size, 8)) };
         }
         assert_eq!((memory.first().used(), beyond.used(), beyond.blocks()), (0, 0, 0));
@@ -254,16 +253,16 @@ mod tests {
         pair!(beyond, memory);
         let empty = (&memory).allocate_zeroed(layout(0, 4096)).unwrap();
         assert_eq!((empty.len(), empty.cast::<u8>().addr().get() % 4096), (0, 0));
-        // SAFETY: handed out above, here and below.
+        // SAFETY: allocated with this layout.
         let block = unsafe { (&memory).grow(empty.cast(), layout(0, 4096), layout(100, 8)) };
         assert!(block.is_err(), "too large for both");
-        // SAFETY: as above.
+        // SAFETY: `empty` is a block of no bytes.
         let block = unsafe { (&memory).grow_zeroed(empty.cast(), layout(0, 4096), layout(64, 8)) }.unwrap();
         assert_eq!((memory.first().used(), beyond.blocks()), (64, 0));
-        // SAFETY: as above.
+        // SAFETY: allocated with this layout.
         let empty = unsafe { (&memory).shrink(block.cast(), layout(64, 8), layout(0, 8)) }.unwrap();
         assert_eq!((empty.len(), memory.first().used(), beyond.blocks()), (0, 0, 0));
-        // SAFETY: as above.
+        // SAFETY: allocated with this layout.
         unsafe { (&memory).deallocate(empty.cast(), layout(0, 8)) };
     }
 
@@ -271,35 +270,35 @@ mod tests {
     fn a_block_that_cannot_grow_where_it_is_moves() {
         pair!(beyond, memory);
         let first = (&memory).allocate(layout(32, 8)).unwrap();
-        // SAFETY: handed out with this length.
+        // SAFETY: the block has 32 bytes.
         unsafe { first.cast::<u8>().write_bytes(7, 32) };
         let in_the_way = (&memory).allocate(layout(32, 8)).unwrap();
-        // SAFETY: handed out above, here and below.
+        // SAFETY: allocated with this layout.
         let moved = unsafe { (&memory).grow_zeroed(first.cast(), layout(32, 8), layout(40, 8)) }.unwrap();
-        // SAFETY: copied, and zero.
+        // SAFETY: initialised, by copy or zeroing.
         assert_eq!(unsafe { moved.as_ref() }[24..], [[7; 8], [0; 8]].concat());
         assert_eq!((beyond.used(), beyond.blocks()), (40, 1));
-        // The other one is the last in the arena, gives its room back, and more comes there.
-        // SAFETY: as above.
+        // The freed block was the arena's last, so the block moves there.
+        // SAFETY: allocated with this layout.
         unsafe { (&memory).deallocate(in_the_way.cast(), layout(32, 8)) };
-        // SAFETY: as above.
+        // SAFETY: allocated with this layout.
         assert!(unsafe { (&memory).grow(moved.cast(), layout(40, 8), layout(65, 8)) }.is_err());
-        // SAFETY: as above.
+        // SAFETY: the failed call left this layout.
         let grown = unsafe { (&memory).grow(moved.cast(), layout(40, 8), layout(64, 8)) }.unwrap();
         assert_eq!((memory.first().used(), beyond.used()), (32, 64));
-        // SAFETY: as above.
+        // SAFETY: allocated with this layout.
         let shrunk = unsafe { (&memory).shrink(grown.cast(), layout(64, 8), layout(8, 8)) }.unwrap();
-        // SAFETY: copied.
+        // SAFETY: initialised by the copy.
         assert_eq!((beyond.used(), unsafe { shrunk.as_ref() }), (8, &[7; 8][..]));
-        // SAFETY: as above.
+        // SAFETY: allocated with this layout.
         unsafe { (&memory).deallocate(shrunk.cast(), layout(8, 8)) };
         assert_eq!(beyond.blocks(), 0);
     }
 
-    /// An allocator that takes its memory from where the test says, and gives none back.
+    /// An allocator over a source chosen by the test, which never frees.
     struct Turncoat(Cell<Option<&'static dyn Allocator>>);
 
-    // SAFETY: blocks are those of allocators that are there for ever, and stay taken.
+    // SAFETY: blocks come from `'static` allocators and are never freed.
     unsafe impl Allocator for Turncoat {
         fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
             self.0.get().ok_or(AllocError)?.allocate(layout)
@@ -310,7 +309,7 @@ mod tests {
 
     type Owned = OwnedArena<&'static Arena<'static>>;
 
-    /// A pair whose first one has 128 bytes left, and an arena in a block of the first one.
+    /// Returns a pair with 128 bytes left in `first`, and an arena in a block of `first`.
     fn pair_with_a_turncoat(
         arena: &'static Arena<'static>,
     ) -> (&'static Fallback<Owned, Turncoat>, &'static dyn Allocator) {
@@ -332,8 +331,7 @@ mod tests {
         assert!(memory.allocate(layout(1, 1)).is_err());
     }
 
-    /// Where it makes one of its blocks another, there is nothing left to pass over to, and the process ends: this test runs itself
-    /// in others.
+    /// Ends the process, so the test runs itself in child processes.
     #[test]
     fn a_second_one_that_moves_its_block_into_the_pair_ends_the_process() {
         const CHANGE: &str = "LOOM_TEST_FALLBACK_CHANGE";
@@ -348,10 +346,10 @@ mod tests {
                 memory.second().0.set(Some(inner));
             }
             if change.ends_with("grow") {
-                // SAFETY: handed out with this layout, here and below.
+                // SAFETY: allocated with this layout.
                 let _ = unsafe { memory.grow(block, layout(8, 1), layout(16, 1)) };
             } else {
-                // SAFETY: as above.
+                // SAFETY: allocated with this layout.
                 let _ = unsafe { memory.shrink(block, layout(8, 1), layout(4, 1)) };
             }
             return;

@@ -1,4 +1,4 @@
-//! [`Ledger`]: who has how much of the memory.
+//! [`Ledger`]: memory use by name.
 
 #![allow(unsafe_code, reason = "forwards an unsafe trait, and writes names once")]
 
@@ -15,10 +15,10 @@ use allocator_api2::alloc::{AllocError, Allocator};
 
 use crate::tally::Tally;
 
-/// Who has how much of the memory: accounts by name, of which there are `N` at most.
+/// Memory use by name, with at most `N` accounts.
 ///
-/// Each object gets an allocator of its own, which books under the object's name what it takes and gives back. Bytes are
-/// counted as they are asked for. Accounts may be opened and used by any number of threads.
+/// Each object gets an allocator that books requested bytes under its name. Any number of threads
+/// may use the ledger.
 ///
 /// ```
 /// use loom_alloc::{Arena, Ledger, Locked};
@@ -46,11 +46,11 @@ pub struct Ledger<const N: usize> {
     accounts: [Booked; N],
 }
 
-/// A name, once there is one, and what is booked under it.
+/// A name, once assigned, and its memory.
 struct Booked {
-    /// [`FREE`], [`NAMING`], and then [`NAMED`] for good.
+    /// [`FREE`], [`NAMING`], then [`NAMED`] for good.
     state: AtomicU8,
-    /// Written by the one who has set `NAMING`, and never after `NAMED`.
+    /// Written by the thread that set `NAMING`, never after `NAMED`.
     name: UnsafeCell<&'static str>,
     tally: Tally,
 }
@@ -59,7 +59,7 @@ const FREE: u8 = 0;
 const NAMING: u8 = 1;
 const NAMED: u8 = 2;
 
-// SAFETY: the name is written by one thread, before it is `NAMED`, and read only after that.
+// SAFETY: one thread writes the name before `NAMED`. It is read after that.
 unsafe impl Sync for Booked {}
 
 impl Booked {
@@ -67,30 +67,30 @@ impl Booked {
         Booked { state: AtomicU8::new(FREE), name: UnsafeCell::new(""), tally: Tally::new() }
     }
 
-    /// Its name, if it has one.
     fn name(&self) -> Option<&'static str> {
-        // Acquire: the name, which was written before.
+        // Acquire: pairs with the release of `NAMED`.
         if self.state.load(Ordering::Acquire) != NAMED {
             return None;
         }
-        // SAFETY: no thread writes it any more.
+        // SAFETY: `NAMED`, so no longer written.
         Some(unsafe { *self.name.get() })
     }
 
-    /// Whether it has this name, which it gets if it has none.
+    /// Returns `true` if the account has this name, or gets it now.
     fn is_called(&self, name: &'static str) -> bool {
-        // Relaxed: the thread that gets it reads nothing; the others read the name with an order of their own.
+        // Relaxed: the winner reads nothing. Others acquire the name.
         if self.state.compare_exchange(FREE, NAMING, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            // SAFETY: the state was `FREE` and is never that again, so this thread alone writes, and none reads yet.
+            // SAFETY: it was `FREE` and never is again, so this thread alone writes and no thread
+            // reads yet.
             unsafe { *self.name.get() = name };
-            // Release: the name goes before.
+            // Release: publishes the name.
             self.state.store(NAMED, Ordering::Release);
             return true;
         }
         loop {
             match self.name() {
                 Some(own) => return own == name,
-                // Another thread is writing it: two instructions.
+                // Another thread is writing the name.
                 None => hint::spin_loop(),
             }
         }
@@ -115,28 +115,28 @@ impl From<LedgerFull> for Error {
     }
 }
 
-/// What is booked under one name.
+/// Memory booked under one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LedgerEntry {
-    /// Whose it is.
+    /// Name of the account.
     pub name: &'static str,
-    /// How many bytes it has.
+    /// Bytes allocated.
     pub bytes: usize,
-    /// Number of blocks that have these bytes. Blocks of no bytes do not count.
+    /// Blocks allocated, without empty ones.
     pub blocks: usize,
-    /// The most bytes that it ever had: where several threads use it, as [`Budget::high_water`](crate::Budget::high_water).
+    /// Maximum of `bytes`, like [`Budget::high_water`](crate::Budget::high_water) with several
+    /// threads.
     pub high_water: usize,
 }
 
 impl<const N: usize> Ledger<N> {
-    /// A ledger without accounts.
+    /// Creates a ledger.
     #[must_use]
     pub const fn new() -> Self {
         Ledger { accounts: [const { Booked::new() }; N] }
     }
 
-    /// An allocator that takes its memory from `alloc` and books it under a name. What has the same name goes to the same
-    /// account.
+    /// Books memory of `alloc` under a name. Equal names share an account.
     ///
     /// # Errors
     /// [`LedgerFull`] if `N` accounts have other names.
@@ -145,7 +145,7 @@ impl<const N: usize> Ledger<N> {
         Ok(Account { tally: &booked.tally, alloc })
     }
 
-    /// What is booked under each name, in the order in which they were opened.
+    /// Entries of all accounts, in opening order.
     pub fn entries(&self) -> impl Iterator<Item = LedgerEntry> {
         self.accounts.iter().filter_map(|booked| {
             let tally = &booked.tally;
@@ -167,14 +167,14 @@ impl<const N: usize> fmt::Debug for Ledger<N> {
     }
 }
 
-/// An allocator whose blocks are booked under a name of a [`Ledger`].
+/// Books blocks under a name of a [`Ledger`].
 #[derive(Clone, Copy, Debug)]
 pub struct Account<'l, A> {
     tally: &'l Tally,
     alloc: A,
 }
 
-// SAFETY: blocks are those of the other allocator, which the account has, and which is as good when it is moved or cloned.
+// SAFETY: blocks come from the owned inner allocator, which may be moved or cloned.
 unsafe impl<A: Allocator> Allocator for Account<'_, A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         Ok(self.tally.allocate(usize::MAX, layout, || self.alloc.allocate(layout))?)
@@ -185,22 +185,22 @@ unsafe impl<A: Allocator> Allocator for Account<'_, A> {
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::deallocate`.
         unsafe { self.tally.deallocate(&self.alloc, block, layout) }
     }
 
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow`.
         Ok(self.tally.grow(usize::MAX, old, new, || unsafe { self.alloc.grow(block, old, new) })?)
     }
 
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow_zeroed`.
         Ok(self.tally.grow(usize::MAX, old, new, || unsafe { self.alloc.grow_zeroed(block, old, new) })?)
     }
 
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::shrink`.
         unsafe { self.tally.shrink(&self.alloc, block, old, new) }
     }
 }
@@ -228,7 +228,6 @@ mod tests {
         let mut numbers = VecIn::new_in(vector);
         numbers.try_reserve_exact(10).unwrap();
         numbers.push(1_u32);
-        // The same name is the same account.
         let two = Box::try_new_in([0_u8; 11], ledger.account("queue", System).unwrap()).unwrap();
         let entry = |name, bytes, blocks, high_water| LedgerEntry { name, bytes, blocks, high_water };
         assert!(ledger.entries().eq([entry("queue", 111, 2, 111), entry("vector", 40, 1, 40)]));
@@ -249,7 +248,7 @@ mod tests {
             list.push(7_u64);
             assert_eq!(booked().1, 1);
             list.clear();
-            // The list shrinks its block to no bytes, and forgets it.
+            // Shrinks the block to no bytes and forgets it.
             list.shrink_to_fit();
             assert_eq!(booked(), (0, 0));
             list.push(8_u64);
@@ -260,13 +259,12 @@ mod tests {
         let nothing = Box::try_new_in([0_u8; 0], account).unwrap();
         assert_eq!(booked(), (0, 0));
         drop(nothing);
-        // A block of no bytes grows to one that has some.
         let empty = account.allocate(Layout::new::<()>()).unwrap().cast();
         let (none, some) = (Layout::new::<()>(), Layout::new::<u8>());
-        // SAFETY: the block has the layout of no bytes.
+        // SAFETY: allocated with this layout.
         let grown = unsafe { account.grow(empty, none, some) }.unwrap().cast();
         assert_eq!(booked(), (1, 1));
-        // SAFETY: the block has the layout of one byte.
+        // SAFETY: grown to this layout.
         unsafe { account.deallocate(grown, some) };
         assert_eq!(booked(), (0, 0));
     }

@@ -1,34 +1,34 @@
-//! Allocators for loom: memory for its objects from where the program says, with neither `std` nor `alloc`.
+//! Allocators for loom: memory for its objects, without `std` or `alloc`.
 //!
-//! Every object of `loom_core` takes its memory once, when it is opened, from an
-//! [`Allocator`](allocator_api2::alloc::Allocator) that the caller passes. This crate has such allocators. Most of them are used by
-//! reference: `&Arena` is an allocator, which can be copied, and the arena tells how much is used.
+//! Objects of `loom_core` allocate once, when opened, from an
+//! [`Allocator`](allocator_api2::alloc::Allocator) of the caller. Most allocators here are used by
+//! reference: `&Arena` is a copyable allocator, and the arena reports its usage.
 //!
-//! Where memory comes from:
+//! Sources of memory:
 //!
-//! - [`Arena`] hands out memory of the caller, from its begin to its end; [`OwnedArena`] a block of another allocator. What is taken
-//!   together is free again together (`reset`). One thread uses it, or several with a [`Locked`] around it.
-//! - [`StaticArena`] is an arena in a `static`, for programs without an operating system and for objects which are
+//! - [`Arena`] hands out memory of the caller from front to back, [`OwnedArena`] a block of another
+//!   allocator, until `reset` frees all. [`Locked`] adds a lock for several threads.
+//! - [`StaticArena`] is an arena in a `static`, for freestanding programs and objects that are
 //!   never closed.
-//! - [`Pool`] and [`SharedPool`] hand out blocks of one size, in constant time: to one thread, or to any number of
-//!   threads without a lock. [`StaticPool`] is a shared one in a `static`. [`SizeClasses`] are several pools with blocks of
-//!   different sizes.
-//! - `os::Mapping` (feature `os`, Linux) is pages of the operating system: huge ones, locked, on a NUMA node, guarded.
+//! - [`Pool`] and [`SharedPool`] hand out blocks of one size in constant time, to one thread, or to
+//!   any number without locks. [`StaticPool`] is a shared pool in a `static`. [`SizeClasses`]
+//!   combines pools.
+//! - `os::Mapping` (feature `os`, Linux) maps pages: huge, locked, on a NUMA node, or guarded.
 //!
-//! What stands on them:
+//! Allocators over others:
 //!
-//! - [`Budget`] refuses what is beyond a limit, and tells how much was taken at most.
-//! - [`Fallback`] is an arena or pool, and another allocator for what it has no room for.
-//! - [`Ledger`] books what is taken under names: where each byte of a deployment is.
-//! - [`testing`] has allocators that fail at one allocation, or panic after everything is open, and a function that fails each
-//!   allocation in turn and proves that nothing is lost.
-//! - `V02` and `V04` (feature `allocator-api2-02`) admit allocators that were written for allocator-api2 0.2, as bumpalo's, and the other way
-//!   round these allocators to what was.
+//! - [`Budget`] enforces a limit and records the maximum.
+//! - [`Fallback`] adds a second allocator to an arena or pool.
+//! - [`Ledger`] books each byte under a name.
+//! - [`testing`] fails at one allocation, or at any after opening, and checks for leaks with each
+//!   allocation failed in turn.
+//! - `V02` and `V04` (feature `allocator-api2-02`) adapt from and to allocator-api2 0.2, for
+//!   example bumpalo.
 //!
-//! No operation of theirs but opening takes memory from anywhere else, and being out of memory is an error everywhere.
+//! All of them allocate only when opened, and report exhaustion as an error.
 //!
-//! Memory that is registered with a fabric: [`registered`] has slabs of buffers in one region, whose leases are posted, and a heap;
-//! [`mr_cache`] keeps registrations of arbitrary buffers.
+//! For memory registered with a fabric, [`registered`] has slabs of postable buffers and a heap,
+//! and [`mr_cache`] caches registrations of arbitrary buffers.
 //!
 //! # Example
 //!
@@ -92,7 +92,7 @@ mod ledger;
 mod locked;
 #[cfg(not(loom_model))]
 pub mod mr_cache;
-/// The one part of the cache that is checked under the model checker.
+/// Part of the cache for the model checker.
 #[cfg(loom_model)]
 #[allow(dead_code, unreachable_pub, reason = "the models do not use all of it")]
 #[path = "mr_cache/monitor/notices.rs"]
@@ -104,7 +104,7 @@ mod owns;
 mod pool;
 #[cfg(not(loom_model))]
 pub mod registered;
-// The model checker's atomics are no numbers in a block.
+// The model checker's atomics have another layout than numbers.
 #[cfg(not(loom_model))]
 mod sharing;
 mod static_arena;
@@ -127,7 +127,7 @@ pub use static_arena::StaticArena;
 #[cfg(feature = "allocator-api2-02")]
 pub use v02::{V02, V04};
 
-/// The code in the README compiles and runs.
+/// Compiles and runs the code of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;

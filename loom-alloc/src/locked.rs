@@ -1,4 +1,4 @@
-//! [`Locked`]: an allocator of one thread, for several.
+//! [`Locked`]: a one-thread allocator for several threads.
 
 #![allow(unsafe_code, reason = "forwards an unsafe trait")]
 
@@ -11,11 +11,11 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use crate::arena::BumpArena;
 use crate::owns::Owns;
 
-/// An [`Arena`](crate::Arena) or a [`Pool`](crate::Pool) for several threads: a spin lock around it.
+/// An [`Arena`](crate::Arena) or [`Pool`](crate::Pool) behind a spin lock, for several threads.
 ///
-/// `&Locked` is the allocator. The allocator inside runs under the lock, and no other code. It is for what is opened and closed now and then: memory regions, for one, ask for an allocator
-/// that any thread can give memory back to. A program that takes blocks all the time is better served by a
-/// [`SharedPool`](crate::SharedPool), where no thread waits.
+/// `&Locked` is the allocator. Only the inner allocator runs under the lock. Use it for objects
+/// opened and closed rarely, such as memory regions, which require that any thread can free. For
+/// frequent use, a [`SharedPool`](crate::SharedPool) never waits.
 ///
 /// ```
 /// use core::mem::MaybeUninit;
@@ -39,43 +39,43 @@ use crate::owns::Owns;
 pub struct Locked<A>(spin::Mutex<A>);
 
 impl<A> Locked<A> {
-    /// Around this allocator.
+    /// Adds a lock.
     #[must_use]
     pub const fn new(alloc: A) -> Self {
         Locked(spin::Mutex::new(alloc))
     }
 
-    /// The allocator, whose blocks are all back.
+    /// Inner allocator, with all blocks returned.
     pub fn get_mut(&mut self) -> &mut A {
         self.0.get_mut()
     }
 }
 
-/// Sizes of an arena. Other threads may change them meanwhile.
+/// Sizes, which other threads may change.
 impl<M> Locked<BumpArena<M>> {
-    /// Number of bytes in all: [`BumpArena::capacity`].
+    /// Size in bytes: [`BumpArena::capacity`].
     pub fn capacity(&self) -> usize {
         self.0.lock().capacity()
     }
 
-    /// Number of bytes that are taken: [`BumpArena::used`].
+    /// Bytes taken: [`BumpArena::used`].
     pub fn used(&self) -> usize {
         self.0.lock().used()
     }
 
-    /// Number of bytes that are left: [`BumpArena::remaining`].
+    /// Bytes left: [`BumpArena::remaining`].
     pub fn remaining(&self) -> usize {
         self.0.lock().remaining()
     }
 
-    /// Most bytes that were ever taken: [`BumpArena::high_water`].
+    /// Maximum bytes ever taken: [`BumpArena::high_water`].
     pub fn high_water(&self) -> usize {
         self.0.lock().high_water()
     }
 }
 
-// SAFETY: a block belongs to the allocator inside (`Owns`), which is there as long as the lock is, and comes back to it through
-// whichever reference. One thread at a time uses it.
+// SAFETY: the inner allocator lives as long as the lock, accepts its blocks through any reference
+// (`Owns`), and serves one thread at a time.
 unsafe impl<A: Owns> Allocator for &Locked<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.0.lock().allocator().allocate(layout)
@@ -83,30 +83,30 @@ unsafe impl<A: Owns> Allocator for &Locked<A> {
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         let alloc = self.0.lock();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::deallocate`.
         unsafe { alloc.allocator().deallocate(block, layout) }
     }
 
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let alloc = self.0.lock();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow`.
         unsafe { alloc.allocator().grow(block, old, new) }
     }
 
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let alloc = self.0.lock();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow_zeroed`.
         unsafe { alloc.allocator().grow_zeroed(block, old, new) }
     }
 
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let alloc = self.0.lock();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::shrink`.
         unsafe { alloc.allocator().shrink(block, old, new) }
     }
 }
 
-// SAFETY: as the allocator inside owns them.
+// SAFETY: the inner allocator upholds `Owns`.
 unsafe impl<A: Owns> Owns for Locked<A> {
     fn allocator(&self) -> impl Allocator {
         self
@@ -117,7 +117,7 @@ unsafe impl<A: Owns> Owns for Locked<A> {
     }
 }
 
-/// Without the allocator inside: the text may be written to memory that is taken from it.
+/// Omits the inner allocator, because its memory may receive the text.
 impl<A> fmt::Debug for Locked<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Locked").finish_non_exhaustive()
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use crate::Arena;
 
-    /// It would wait for itself.
+    /// A lock while formatting would deadlock.
     #[test]
     fn its_text_can_be_written_to_memory_of_its_own() {
         struct Text<'l, 'm>(VecIn<u8, &'l Locked<Arena<'m>>>);
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn threads_get_blocks_of_their_own() {
         const EACH: u64 = 100;
-        // Four threads with a share of the numbers each, of eight bytes; and the array may begin anywhere.
+        // Four threads, 100 numbers of eight bytes, and padding for alignment.
         let mut memory = [MaybeUninit::uninit(); 8 * 4 * 100 + 8];
         let arena = Locked::new(Arena::new(&mut memory));
         let numbers: Vec<_> = thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! [`Owns`]: allocators that know their blocks.
+//! [`Owns`]: allocators that identify their blocks.
 
 #![allow(unsafe_code, reason = "an unsafe trait, on which freeing depends")]
 
@@ -7,22 +7,23 @@ use core::ptr::NonNull;
 
 use allocator_api2::alloc::Allocator;
 
-/// Allocators that know whether a block is theirs: what [`Fallback`](crate::Fallback) asks of its first one.
+/// Allocators that identify their blocks, for [`Fallback`](crate::Fallback).
 ///
-/// It is a trait of the arena or pool itself, while a reference to it is the allocator.
+/// The arena or pool implements the trait. A reference to it is the allocator.
 ///
 /// # Safety
-/// - For every block of at least one byte that is currently allocated through [`allocator`](Self::allocator), [`owns`](Self::owns)
-///   is true. For one that is currently allocated anywhere else, it is false, unless that other place took its memory
-///   from this allocator.
-/// - A block that was taken through one reference can be given back through any other, and stays where it is until then, or until
-///   the value is gone.
-/// - Blocks are taken through references to the value alone, so that they are gone when it can be moved. (A handle that
-///   can be copied must not implement this: there could be others who take blocks with a copy, and make allocators of them.)
+/// - [`owns`](Self::owns) returns `true` for blocks of at least one byte currently allocated
+///   through [`allocator`](Self::allocator), and `false` for blocks currently allocated elsewhere,
+///   unless from memory of this allocator.
+/// - A block can be freed through any reference. It keeps its address until then, or until the
+///   value is dropped.
+/// - Blocks are taken through references to the value, so they are gone when it can move. Copyable
+///   handles must not implement this trait, because blocks taken through a copy could hold other
+///   allocators.
 pub unsafe trait Owns {
-    /// The allocator, which borrows the arena or pool.
+    /// Allocator, which borrows the arena or pool.
     fn allocator(&self) -> impl Allocator;
 
-    /// Whether a block, of at least one byte, was taken from this allocator.
+    /// Returns `true` if this allocator handed out the block, of at least one byte.
     fn owns(&self, block: NonNull<u8>, layout: Layout) -> bool;
 }

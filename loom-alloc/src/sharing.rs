@@ -1,4 +1,4 @@
-//! [`Owner`] and [`Shared`]: who uses a pool or a slab.
+//! [`Owner`] and [`Shared`]: users of a pool or slab.
 
 #![allow(unsafe_code, reason = "keeps numbers in memory that a pool or a slab owns")]
 
@@ -9,14 +9,14 @@ use core::sync::atomic::AtomicU32;
 use crate::free_list::{FreeList, OwnerList, SharedList};
 use crate::registered::Parts;
 
-/// Who uses a pool, or a slab and its leases: one thread ([`Owner`]), or many ([`Shared`]).
+/// Use of a pool, or a slab and its leases, by one thread ([`Owner`]) or many ([`Shared`]).
 pub trait Sharing: sealed::List {}
 
-/// One thread.
+/// Use by one thread.
 #[derive(Debug)]
 pub struct Owner(OwnerList<Numbers<Cell<u32>>>);
 
-/// Any number of threads, lock-free.
+/// Use by any number of threads, without locks.
 #[derive(Debug)]
 pub struct Shared(SharedList<Numbers<AtomicU32>>);
 
@@ -31,32 +31,32 @@ pub(crate) mod sealed {
 
     #[allow(unnameable_types, private_bounds, reason = "sealed")]
     pub trait List: FreeList {
-        /// A number that as many threads use: with it, a slab counts the parts of a buffer.
+        /// Part counter for a slab, for the threads of the list.
         type Number: Parts;
 
-        /// A list over numbers which are all zero.
+        /// Creates a list over zeroed numbers.
         ///
         /// # Safety
-        /// They are there for as long as the list, which alone reaches them.
+        /// The numbers exist as long as the list, which alone accesses them.
         unsafe fn over(numbers: NonNull<[u32]>) -> Self;
     }
 }
 
-/// Numbers in memory of somebody else, who sees to it that they are there for as long as this is, and reached through it alone.
+/// Numbers in memory of another value, accessed through this one alone.
 #[derive(Debug)]
 pub(crate) struct Numbers<N>(NonNull<[N]>);
 
-// SAFETY: the numbers are reached through this alone, and go with it.
+// SAFETY: accessed only through this value.
 unsafe impl<N: Send> Send for Numbers<N> {}
-// SAFETY: shared references to the numbers are all that it gives.
+// SAFETY: gives only shared references.
 unsafe impl<N: Sync> Sync for Numbers<N> {}
 
 impl<N: Parts> Numbers<N> {
     /// # Safety
-    /// They are there for as long as the value, which alone reaches them.
+    /// The numbers exist as long as the value, which alone accesses them.
     pub(crate) const unsafe fn over(numbers: NonNull<[u32]>) -> Self {
         const { assert!(size_of::<N>() == size_of::<u32>() && align_of::<N>() == align_of::<u32>()) };
-        // A cell or an atomic of 32 bits is laid out as a number of 32 bits.
+        // Cells and atomics of 32 bits have the layout of `u32`.
         Numbers(NonNull::slice_from_raw_parts(numbers.cast(), numbers.len()))
     }
 }
@@ -64,7 +64,7 @@ impl<N: Parts> Numbers<N> {
 impl<N> AsRef<[N]> for Numbers<N> {
     #[inline]
     fn as_ref(&self) -> &[N] {
-        // SAFETY: `over` was promised that they are there, and reached through this alone.
+        // SAFETY: the caller of `over` guarantees that the numbers exist, for this value alone.
         unsafe { self.0.as_ref() }
     }
 }
@@ -73,7 +73,7 @@ impl sealed::List for Owner {
     type Number = Cell<u32>;
 
     unsafe fn over(numbers: NonNull<[u32]>) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the numbers exist, for the list alone.
         Owner(OwnerList::new(unsafe { Numbers::over(numbers) }))
     }
 }
@@ -82,7 +82,7 @@ impl sealed::List for Shared {
     type Number = AtomicU32;
 
     unsafe fn over(numbers: NonNull<[u32]>) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the numbers exist, for the list alone.
         Shared(SharedList::new(unsafe { Numbers::over(numbers) }))
     }
 }
@@ -112,7 +112,6 @@ impl FreeList for Shared {
 }
 
 impl Owner {
-    /// How many numbers are taken.
     pub(crate) const fn taken(&self) -> u32 {
         self.0.taken()
     }

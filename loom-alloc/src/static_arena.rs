@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use crate::arena::Arena;
 use crate::locked::Locked;
 
-/// An [`Arena`] of `N` bytes in a `static`: `&'static Arena<'static>`, which long-lived objects ask for.
+/// An [`Arena`] of `N` bytes in a `static`, for objects that require `&'static Arena<'static>`.
 ///
 /// ```
 /// use loom_alloc::StaticArena;
@@ -22,21 +22,21 @@ use crate::locked::Locked;
 /// assert!(MEMORY.take().is_none());
 /// ```
 ///
-/// Several threads share it with a lock around it ([`take_shared`](Self::take_shared)).
+/// [`take_shared`](Self::take_shared) adds a lock for several threads.
 #[repr(C, align(64))]
 pub struct StaticArena<const N: usize> {
-    /// First, so that it begins at a multiple of 64.
+    /// First field, at a multiple of 64.
     bytes: UnsafeCell<[MaybeUninit<u8>; N]>,
     arena: UnsafeCell<MaybeUninit<Locked<Arena<'static>>>>,
     taken: AtomicBool,
 }
 
-// SAFETY: the cells are reached by the one thread that has set `taken`. What it gets is not `Sync`, so no other thread gets there
-// through it, or has a lock around it.
+// SAFETY: only the thread that set `taken` accesses the cells. Its reference is not `Sync`, or has
+// a lock.
 unsafe impl<const N: usize> Sync for StaticArena<N> {}
 
 impl<const N: usize> StaticArena<N> {
-    /// An arena that is not taken yet.
+    /// Creates the arena.
     #[must_use]
     pub const fn new() -> Self {
         StaticArena {
@@ -46,12 +46,12 @@ impl<const N: usize> StaticArena<N> {
         }
     }
 
-    /// The arena, for the first caller; `None` for all later ones.
+    /// Returns the arena, to the first caller only.
     pub fn take(&'static self) -> Option<&'static Arena<'static>> {
         Some(self.take_once()?.get_mut())
     }
 
-    /// The arena for several threads, for the first caller; `None` for all later ones.
+    /// Returns the arena with a lock, to the first caller only.
     ///
     /// ```
     /// use loom_alloc::{Locked, StaticArena};
@@ -71,13 +71,13 @@ impl<const N: usize> StaticArena<N> {
 
     #[allow(clippy::mut_from_ref, reason = "it is given to one, once")]
     fn take_once(&'static self) -> Option<&'static mut Locked<Arena<'static>>> {
-        // Relaxed: nothing was written before that the winner has to see.
+        // Relaxed: publishes no memory.
         if self.taken.swap(true, Ordering::Relaxed) {
             return None;
         }
-        // SAFETY: `taken` was false and is never false again, so this is the only reference there ever is.
+        // SAFETY: `taken` changes to true once, so this reference is the only one.
         let bytes = unsafe { &mut *self.bytes.get() };
-        // SAFETY: as above.
+        // SAFETY: `taken` changes to true once, so this reference is the only one.
         let arena = unsafe { &mut *self.arena.get() };
         Some(arena.write(Locked::new(Arena::new(bytes))))
     }

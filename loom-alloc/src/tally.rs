@@ -1,4 +1,4 @@
-//! [`Tally`]: counts what an allocator hands out.
+//! [`Tally`]: counters of an allocator's blocks.
 
 #![allow(unsafe_code, reason = "allocation through `Allocator`")]
 
@@ -9,13 +9,13 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
-/// How many bytes and blocks are handed out, and how many bytes there were at most.
+/// Bytes and blocks handed out, and the maximum of bytes.
 ///
-/// Blocks are handed out with the size that was asked for, whatever the allocator gives: so they come back with that size,
-/// and what is taken off is what was added. Blocks of 0 bytes do not count: `Vec` of allocator-api2 shrinks a block to 0 bytes and never
+/// Blocks have the requested size, even if the allocator returns more, so that they return with it.
+/// Blocks of 0 bytes do not count: `Vec` of allocator-api2 shrinks a block to 0 bytes and never
 /// returns it.
 ///
-/// All orders are `Relaxed`: these are numbers, by which no thread learns of anything else.
+/// All orders are `Relaxed`, because the counters publish no other memory.
 #[derive(Debug)]
 pub(crate) struct Tally {
     bytes: AtomicUsize,
@@ -23,7 +23,7 @@ pub(crate) struct Tally {
     high_water: AtomicUsize,
 }
 
-/// Beyond the limit, or without the allocator's consent.
+/// Refused by the limit or the allocator.
 pub(crate) enum Refused {
     Limit,
     Allocator,
@@ -52,7 +52,7 @@ impl Tally {
         self.high_water.load(Ordering::Relaxed)
     }
 
-    /// Adds bytes, if they are then no more than the limit, for as long as `take` has them: a block of the layout's size.
+    /// Adds bytes within the limit, if `take` returns a block.
     fn add(
         &self,
         bytes: usize,
@@ -62,7 +62,7 @@ impl Tally {
     ) -> Result<NonNull<[u8]>, Refused> {
         let within = |now: usize| now.checked_add(bytes).filter(|then| *then <= limit);
         let before = self.bytes.try_update(Ordering::Relaxed, Ordering::Relaxed, within).map_err(|_| Refused::Limit)?;
-        /// Takes them off again, also when `take` panics.
+        /// Subtracts the bytes, also on unwinding.
         struct Off<'t>(&'t AtomicUsize, usize);
         impl Drop for Off<'_> {
             fn drop(&mut self) {
@@ -99,7 +99,7 @@ impl Tally {
         Ok(block)
     }
 
-    /// Counts a block of a new size, if it begins or ceases to have bytes.
+    /// Counts a block that gets or loses its bytes.
     fn change_blocks(&self, old: usize, new: usize) {
         match (old, new) {
             (0, 1..) => self.blocks.fetch_add(1, Ordering::Relaxed),
@@ -109,7 +109,7 @@ impl Tally {
     }
 
     /// # Safety
-    /// As for [`Allocator::shrink`], of a block that was counted.
+    /// [`Allocator::shrink`], of a counted block.
     pub(crate) unsafe fn shrink(
         &self,
         alloc: &impl Allocator,
@@ -117,7 +117,7 @@ impl Tally {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::shrink`.
         let shrunk = unsafe { alloc.shrink(block, old, new) }?;
         self.bytes.fetch_sub(old.size().saturating_sub(new.size()), Ordering::Relaxed);
         self.change_blocks(old.size(), new.size());
@@ -125,16 +125,16 @@ impl Tally {
     }
 
     /// # Safety
-    /// As for [`Allocator::deallocate`], of a block that was counted.
+    /// [`Allocator::deallocate`], of a counted block.
     pub(crate) unsafe fn deallocate(&self, alloc: &impl Allocator, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::deallocate`.
         unsafe { alloc.deallocate(block, layout) };
         self.bytes.fetch_sub(layout.size(), Ordering::Relaxed);
         self.change_blocks(layout.size(), 0);
     }
 }
 
-/// What was asked for, of a block that may be larger.
+/// The block with the requested length.
 fn exactly(block: NonNull<[u8]>, layout: Layout) -> NonNull<[u8]> {
     NonNull::slice_from_raw_parts(block.cast(), layout.size())
 }

@@ -1,6 +1,6 @@
-//! For tests: allocators that fail at one allocation, or panic after a moment, and a proof that nothing is lost when one fails.
+//! Allocators for tests, which fail at one allocation or panic once sealed, and a leak check.
 //!
-//! A [`Budget`] has what they count.
+//! A [`Budget`] counts allocations.
 
 #![allow(unsafe_code, reason = "forwards an unsafe trait")]
 
@@ -13,7 +13,7 @@ use allocator_api2::alloc::{AllocError, Allocator};
 
 use crate::budget::Budget;
 
-/// Another allocator, of which one allocation fails: one block that is asked for, or one that is to grow or shrink.
+/// Forwards to another allocator, and fails at one allocation, growth or shrinking.
 ///
 /// `&FailAt` is the allocator.
 ///
@@ -36,7 +36,7 @@ pub struct FailAt<A> {
 }
 
 impl<A> FailAt<A> {
-    /// `nth` allocations go through, the one after them fails, and those after that go through again.
+    /// Fails once, after `nth` successful allocations.
     ///
     /// ```
     /// use loom_alloc::allocator_api2::alloc::System;
@@ -57,7 +57,7 @@ impl<A> FailAt<A> {
         FailAt { alloc, fails: nth, asked: AtomicUsize::new(0) }
     }
 
-    /// How many allocations were asked for.
+    /// Number of requested allocations.
     ///
     /// ```
     /// use loom_alloc::allocator_api2::alloc::System;
@@ -74,7 +74,7 @@ impl<A> FailAt<A> {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Whether the one that fails has been asked for.
+    /// Returns `true` after the failure.
     ///
     /// ```
     /// use loom_alloc::allocator_api2::alloc::System;
@@ -100,7 +100,7 @@ impl<A> FailAt<A> {
     }
 }
 
-// SAFETY: blocks are those of the other allocator, which is there as long as this one is.
+// SAFETY: blocks come from the inner allocator, which lives as long.
 unsafe impl<A: Allocator> Allocator for &FailAt<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.ask()?;
@@ -113,32 +113,31 @@ unsafe impl<A: Allocator> Allocator for &FailAt<A> {
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::deallocate`.
         unsafe { self.alloc.deallocate(block, layout) }
     }
 
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.ask()?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow`.
         unsafe { self.alloc.grow(block, old, new) }
     }
 
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.ask()?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow_zeroed`.
         unsafe { self.alloc.grow_zeroed(block, old, new) }
     }
 
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.ask()?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::shrink`.
         unsafe { self.alloc.shrink(block, old, new) }
     }
 }
 
-/// Runs `open` with an allocator that fails at the first allocation, then at the second, and so on.
-///
-/// It ends when `open` asks for no more allocations than go through, and returns how many these are.
+/// Runs `open` with failure of the first allocation, then of the second, and so on. Returns the
+/// number of allocations.
 ///
 /// ```
 /// use loom_alloc::allocator_api2::alloc::System;
@@ -150,8 +149,7 @@ unsafe impl<A: Allocator> Allocator for &FailAt<A> {
 /// ```
 ///
 /// # Panics
-/// If an allocation fails and `open` succeeds all the same, if none fails and it does not succeed, or if it leaves a block that is not
-/// given back.
+/// If `open` succeeds despite a failed allocation, fails without one, or leaks a block.
 pub fn fail_at_each<A: Allocator, E: fmt::Debug>(
     alloc: A,
     mut open: impl FnMut(&FailAt<&Budget<A>>) -> Result<(), E>,
@@ -175,10 +173,11 @@ pub fn fail_at_each<A: Allocator, E: fmt::Debug>(
     }
 }
 
-/// Another allocator, which panics at every allocation once it is sealed: what is open must not allocate.
+/// Forwards to another allocator, and panics at every allocation once sealed, because open objects
+/// must not allocate.
 ///
-/// `&Sealed` is the allocator. Blocks that are given back while it is sealed are counted, and go back: a panic there would hide the
-/// one that a test has failed with.
+/// `&Sealed` is the allocator. Blocks freed while sealed are counted, because a panic would hide
+/// the failure of a test.
 ///
 /// ```should_panic
 /// use loom_alloc::allocator_api2::alloc::System;
@@ -200,13 +199,13 @@ pub struct Sealed<A> {
 }
 
 impl<A> Sealed<A> {
-    /// Not sealed yet.
+    /// Creates an allocator that is not sealed.
     #[must_use]
     pub const fn new(alloc: A) -> Self {
         Sealed { alloc, sealed: AtomicBool::new(false), given_back: AtomicUsize::new(0) }
     }
 
-    /// From now on, allocations panic.
+    /// Makes later allocations panic.
     ///
     /// ```
     /// use loom_alloc::allocator_api2::alloc::System;
@@ -229,7 +228,7 @@ impl<A> Sealed<A> {
         self.sealed.store(true, Ordering::Relaxed);
     }
 
-    /// From now on, all is as before. Returns how many blocks were given back while it was sealed.
+    /// Allows allocations again. Returns the number of blocks freed while sealed.
     ///
     /// ```
     /// use loom_alloc::allocator_api2::alloc::System;
@@ -256,7 +255,7 @@ impl<A> Sealed<A> {
     }
 }
 
-// SAFETY: blocks are those of the other allocator, which is there as long as this one is.
+// SAFETY: blocks come from the inner allocator, which lives as long.
 unsafe impl<A: Allocator> Allocator for &Sealed<A> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.check(layout);
@@ -272,25 +271,25 @@ unsafe impl<A: Allocator> Allocator for &Sealed<A> {
         if self.is_sealed() {
             self.given_back.fetch_add(1, Ordering::Relaxed);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::deallocate`.
         unsafe { self.alloc.deallocate(block, layout) }
     }
 
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.check(new);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow`.
         unsafe { self.alloc.grow(block, old, new) }
     }
 
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.check(new);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow_zeroed`.
         unsafe { self.alloc.grow_zeroed(block, old, new) }
     }
 
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.check(new);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::shrink`.
         unsafe { self.alloc.shrink(block, old, new) }
     }
 }

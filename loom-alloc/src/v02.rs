@@ -1,4 +1,4 @@
-//! [`V02`] and [`V04`]: allocators of allocator-api2 0.2 as those of 0.4, and the other way round.
+//! [`V02`] and [`V04`]: adapters of allocator-api2 0.2 and 0.4.
 
 #![allow(unsafe_code, reason = "forwards from one version of an unsafe trait to another")]
 
@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::{AllocError, Allocator};
 use allocator_api2_02::alloc::{AllocError as AllocError02, Allocator as Allocator02};
 
-/// An allocator that was written for allocator-api2 0.2, as one for the version that loom uses.
+/// Adapts an allocator of allocator-api2 0.2 to 0.4, which loom uses.
 ///
 /// ```
 /// use bumpalo::Bump;
@@ -29,7 +29,7 @@ use allocator_api2_02::alloc::{AllocError as AllocError02, Allocator as Allocato
 #[derive(Clone, Copy, Debug, Default)]
 pub struct V02<A>(pub A);
 
-// SAFETY: both versions of the trait ask the same of an implementation and of its callers.
+// SAFETY: both versions of the trait have one contract.
 unsafe impl<A: Allocator02> Allocator for V02<A> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -43,31 +43,31 @@ unsafe impl<A: Allocator02> Allocator for V02<A> {
 
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::deallocate`.
         unsafe { self.0.deallocate(block, layout) }
     }
 
     #[inline]
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow`.
         unsafe { self.0.grow(block, old, new) }.map_err(|_| AllocError)
     }
 
     #[inline]
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow_zeroed`.
         unsafe { self.0.grow_zeroed(block, old, new) }.map_err(|_| AllocError)
     }
 
     #[inline]
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::shrink`.
         unsafe { self.0.shrink(block, old, new) }.map_err(|_| AllocError)
     }
 }
 
-/// An allocator of the version that loom uses, 0.4, for what was written for allocator-api2 0.2, as the collections of `hashbrown` and
-/// `bumpalo`.
+/// Adapts an allocator of allocator-api2 0.4 to 0.2, for example for `hashbrown` and `bumpalo`
+/// collections.
 ///
 /// ```
 /// use core::mem::MaybeUninit;
@@ -86,7 +86,7 @@ unsafe impl<A: Allocator02> Allocator for V02<A> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct V04<A>(pub A);
 
-// SAFETY: both versions of the trait ask the same of an implementation and of its callers.
+// SAFETY: both versions of the trait have one contract.
 unsafe impl<A: Allocator> Allocator02 for V04<A> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError02> {
@@ -100,25 +100,25 @@ unsafe impl<A: Allocator> Allocator02 for V04<A> {
 
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::deallocate`.
         unsafe { self.0.deallocate(block, layout) }
     }
 
     #[inline]
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError02> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow`.
         unsafe { self.0.grow(block, old, new) }.map_err(|_| AllocError02)
     }
 
     #[inline]
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError02> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow_zeroed`.
         unsafe { self.0.grow_zeroed(block, old, new) }.map_err(|_| AllocError02)
     }
 
     #[inline]
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError02> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::shrink`.
         unsafe { self.0.shrink(block, old, new) }.map_err(|_| AllocError02)
     }
 }
@@ -136,18 +136,18 @@ mod tests {
         let allocator = V02(&bump);
         let layout = |size| Layout::from_size_align(size, 8).unwrap();
         let block = allocator.allocate_zeroed(layout(8)).unwrap();
-        // SAFETY: handed out above with this layout.
+        // SAFETY: allocated with this layout.
         let grown = unsafe { allocator.grow_zeroed(block.cast(), layout(8), layout(64)) }.unwrap();
-        // SAFETY: all of it is zeroed.
+        // SAFETY: zeroed.
         assert_eq!(unsafe { grown.as_ref() }, [0; 64]);
-        // SAFETY: handed out above with this layout.
+        // SAFETY: allocated with this layout.
         let grown = unsafe { allocator.grow(grown.cast(), layout(64), layout(128)) }.unwrap();
-        // SAFETY: the first 64 bytes are copied, and zero.
+        // SAFETY: copied zeros.
         assert_eq!(unsafe { &grown.as_ref()[..64] }, [0; 64]);
-        // SAFETY: handed out above with this layout.
+        // SAFETY: allocated with this layout.
         let shrunk = unsafe { allocator.shrink(grown.cast(), layout(128), layout(16)) }.unwrap();
         assert!(shrunk.len() >= 16);
-        // SAFETY: handed out above with this layout.
+        // SAFETY: allocated with this layout.
         unsafe { allocator.deallocate(shrunk.cast(), layout(16)) };
         assert!(bump.allocated_bytes() > 0);
     }
@@ -158,17 +158,17 @@ mod tests {
         let allocator = V04(V02(&bump));
         let layout = |size| Layout::from_size_align(size, 8).unwrap();
         let block = allocator.allocate_zeroed(layout(8)).unwrap();
-        // SAFETY: handed out above with this layout.
+        // SAFETY: allocated with this layout.
         let grown = unsafe { allocator.grow_zeroed(block.cast(), layout(8), layout(64)) }.unwrap();
-        // SAFETY: all of it is zeroed.
+        // SAFETY: zeroed.
         assert_eq!(unsafe { grown.as_ref() }, [0; 64]);
-        // SAFETY: handed out above with this layout.
+        // SAFETY: allocated with this layout.
         let grown = unsafe { allocator.grow(grown.cast(), layout(64), layout(128)) }.unwrap();
-        // SAFETY: handed out above with this layout.
+        // SAFETY: allocated with this layout.
         let shrunk = unsafe { allocator.shrink(grown.cast(), layout(128), layout(16)) }.unwrap();
-        // SAFETY: the first 16 bytes are copied, and zero.
+        // SAFETY: copied zeros.
         assert_eq!(unsafe { &shrunk.as_ref()[..16] }, [0; 16]);
-        // SAFETY: handed out above with this layout.
+        // SAFETY: allocated with this layout.
         unsafe { allocator.deallocate(shrunk.cast(), layout(16)) };
         assert!(bump.allocated_bytes() > 0);
     }

@@ -25,10 +25,10 @@ use crate::transport::{EndpointError, Transport};
 use crate::updates::UpdateError;
 use crate::vocabulary::{AddressError, Errno, Excerpt};
 
-/// Any error of loom's: every other one turns into it by `?`.
+/// Any error of loom. Every other error converts into it with `?`.
 ///
-/// The errors of the calls are small and `Copy`, and say what can go wrong there; some bring something back, which is dropped here.
-/// The text of this one says what failed, why, and where there is something what to do about it.
+/// The errors of the calls are small and `Copy`. The conversion drops values that some errors
+/// return, such as buffers. The text has the failure, its cause and, if possible, a remedy.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -63,21 +63,21 @@ pub enum Error {
     Post(PostError),
     /// An operation failed.
     Operation(OpError),
-    /// A completion queue cannot go on.
+    /// A completion queue failed, or a call on it.
     Queue(CqError),
     /// Bytes or text are not an address.
     Address(AddressError),
     /// An address was not inserted.
     Insert(InsertError),
-    /// Connecting, accepting or rejecting was refused on this side.
+    /// This side refused to connect, accept or reject.
     Connection(CmError),
-    /// An event queue cannot go on.
+    /// An event queue failed, or a call on it.
     Events(EqError),
-    /// Waiting for a counter has ended early.
+    /// A wait for a counter ended early.
     Counter(CounterError),
-    /// A range does not lie within exposed memory.
+    /// A range is not within exposed memory.
     Window(OutOfWindow),
-    /// There is no element of exposed memory at an offset.
+    /// Exposed memory has no element at an offset.
     Element(ElementError),
     /// A region was not closed, because peers may still reach its memory.
     StillReached,
@@ -87,19 +87,19 @@ pub enum Error {
     AddLink(AddLinkError),
     /// Arrivals of immediate data were not counted or waited for.
     Arrivals(ArrivalsError),
-    /// Values are no immediate data, or immediate data is no values.
+    /// Values do not fit a layout of immediate data, or immediate data does not match its layout.
     Layout(LayoutError),
-    /// A provider does not keep what a profile says.
+    /// A provider does not satisfy a profile.
     Profile(ProfileError),
-    /// A network of the software transport does not offer what the hints ask for.
+    /// A network of the software transport does not offer the hints' requirements.
     Offer(NotOffered),
-    /// The transport refused something else.
+    /// The transport refused another request.
     Provider(Errno),
-    /// Bytes of a peer that are no packet of tagged messages.
+    /// Bytes of a peer are not a packet of tagged messages.
     Wire(WireError),
-    /// Something is full: the text says what.
+    /// A capacity named by the text is exhausted.
     Full(&'static str),
-    /// Something was asked for that cannot be: the text says why.
+    /// A request is invalid for the reason in the text.
     Invalid(&'static str),
     /// A name in the hints is unknown.
     Unknown {
@@ -110,15 +110,14 @@ pub enum Error {
     },
     /// A call of the operating system failed.
     System {
-        /// Its name.
+        /// Name of the call.
         call: &'static str,
-        /// Why.
+        /// Error number.
         errno: Errno,
     },
 }
 
 impl Error {
-    /// What a program can do about it.
     const fn advice(&self) -> Option<&'static str> {
         Some(match self {
             Error::Post(PostError::Again) => "the deadline of `Cq::post` has passed, or it was not posted by that",
@@ -180,7 +179,6 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// The variant of each error.
 macro_rules! from {
     ($($error:ty => $variant:ident),*) => { $(
         impl From<$error> for Error {
@@ -198,21 +196,21 @@ from! {
     ProfileError => Profile, NotOffered => Offer
 }
 
-/// The endpoint is dropped.
+/// Drops the endpoint.
 impl<E> From<Unmet<E>> for Error {
     fn from(unmet: Unmet<E>) -> Self {
         unmet.error.into()
     }
 }
 
-/// The buffer is dropped.
+/// Drops the buffer.
 impl<B, E: Into<Error>> From<Rejected<B, E>> for Error {
     fn from(rejected: Rejected<B, E>) -> Self {
         rejected.error.into()
     }
 }
 
-/// The buffer is dropped, if it came back.
+/// Drops the buffer, if the error contains it.
 impl<B> From<RunError<B>> for Error {
     fn from(error: RunError<B>) -> Self {
         match error {
@@ -222,7 +220,7 @@ impl<B> From<RunError<B>> for Error {
     }
 }
 
-/// The buffer is dropped, if it came back.
+/// Drops the buffer, if the error contains it.
 impl<B> From<WorkError<B>> for Error {
     fn from(error: WorkError<B>) -> Self {
         match error {
@@ -271,7 +269,7 @@ impl From<ConnectError> for Error {
     }
 }
 
-/// The endpoint is closed, or the request rejected.
+/// Loses the endpoint, which is closed, or the request, which is rejected.
 impl<E> From<Refused<E>> for Error {
     fn from(refused: Refused<E>) -> Self {
         Error::Connection(refused.error)
@@ -291,7 +289,7 @@ impl<E: Into<Error>> From<UpdateError<E>> for Error {
     }
 }
 
-/// The region is dropped.
+/// Drops the region.
 impl<R> From<CloseError<R>> for Error {
     fn from(error: CloseError<R>) -> Self {
         match error {
@@ -301,14 +299,14 @@ impl<R> From<CloseError<R>> for Error {
     }
 }
 
-/// A connection, or the join of a multicast group.
+/// Failure of a connection, or of joining a multicast group.
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         Error::Connection(failure.errno().into())
     }
 }
 
-/// The queue and its endpoints are dropped.
+/// Drops the queue and its endpoints.
 impl<T: Transport, B: Buffer, const N: usize> From<ParkError<'_, T, B, N>> for Error {
     fn from(_: ParkError<'_, T, B, N>) -> Self {
         Error::Invalid("the queue has other handles, or endpoints that stay on this thread")

@@ -12,12 +12,11 @@ use crate::error::OpenError;
 use crate::handle::{Plan, Unfilled};
 use crate::storage::array;
 
-/// Values in the block of the object that they are a field of, which drops them.
+/// Values in the block of the object that has this field, which drops them.
 pub(crate) struct BlockSlice<V> {
     values: NonNull<[V]>,
 }
 
-/// Where values are to lie.
 #[derive(Clone, Copy)]
 pub(crate) struct Part {
     at: usize,
@@ -25,7 +24,6 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Adds room for `len` values to the plan of a block.
     pub(crate) fn of<V>(plan: &mut Plan, len: usize) -> Result<Self, OpenError> {
         let layout: Layout = array::<V>(len)?;
         Ok(Part { at: plan.add(layout)?, len })
@@ -33,18 +31,18 @@ impl Part {
 }
 
 impl<V> BlockSlice<V> {
-    /// Makes the values of a part.
+    /// Creates the values of a part.
     ///
     /// # Safety
-    /// The part was planned for values of this type in this block, and is made once. What is returned is dropped before the block is given
-    /// back.
+    /// The part was planned for values of this type in this block, and is created once. The result
+    /// is dropped before the block is freed.
     pub(crate) unsafe fn new<A: Allocator + Send>(block: &Unfilled<A>, part: Part, value: impl Fn(usize) -> V) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the part was planned for this block.
         let first = unsafe { block.at(part.at) }.cast::<V>();
         for number in 0..part.len {
-            // SAFETY: the part has room for that many.
+            // SAFETY: the part has room for `part.len` values.
             let place = unsafe { first.add(number) };
-            // SAFETY: as above.
+            // SAFETY: the part has room for this value.
             unsafe { place.write(value(number)) };
         }
         BlockSlice { values: NonNull::slice_from_raw_parts(first, part.len) }
@@ -55,14 +53,14 @@ impl<V> Deref for BlockSlice<V> {
     type Target = [V];
 
     fn deref(&self) -> &[V] {
-        // SAFETY: written in `new`, and the block is there as long as this.
+        // SAFETY: written in `new`, and the block outlives this slice.
         unsafe { self.values.as_ref() }
     }
 }
 
 impl<V> DerefMut for BlockSlice<V> {
     fn deref_mut(&mut self) -> &mut [V] {
-        // SAFETY: as above; they belong to this alone.
+        // SAFETY: written in `new`, and the block outlives this slice, the only owner.
         unsafe { self.values.as_mut() }
     }
 }

@@ -1,4 +1,5 @@
-//! What collective operations are of: which operation, on which elements ([`Collective`]), and what reductions compute ([`ReduceOp`]).
+//! Kind and elements of collective operations ([`Collective`]), and functions of reductions
+//! ([`ReduceOp`]).
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -6,8 +7,8 @@ use core::marker::PhantomData;
 use crate::atomic::{Element, Integer, Ordered};
 use crate::vocabulary::{AtomicOp, CollectiveOp, Datatype};
 
-/// A collective operation: which one, what its elements are, and what it computes of them. It is what
-/// [`Domain::query_collective`](crate::domain::Domain::query_collective) asks for.
+/// Kind, element type and reduction of a collective operation, for
+/// [`Domain::query_collective`](crate::domain::Domain::query_collective).
 ///
 /// ```
 /// use loom_core::collective::{Collective, ReduceOp};
@@ -29,11 +30,12 @@ pub struct Collective {
 }
 
 impl Collective {
-    /// The operation that has no elements.
+    /// Barrier, which has no elements.
     pub const BARRIER: Self = Self::plain(CollectiveOp::BARRIER, Datatype::VOID);
 
-    /// An operation by its numbers, for what does not know the types of its elements. `None` if there is none such that the typed functions
-    /// make: elements are [`Element`]s, sums are of all of them, a least one is of those that have an order, bits are of integers.
+    /// Builds an operation from its numbers, for code without element types. `None` if the typed
+    /// functions cannot build it: elements are [`Element`]s, sums and products take any, minimum
+    /// and maximum take ordered types, bitwise reductions take integers.
     ///
     /// ```
     /// use loom_core::collective::{Collective, ReduceOp};
@@ -52,7 +54,6 @@ impl Collective {
             }
             Datatype::FLOAT | Datatype::DOUBLE => (false, true),
             Datatype::FLOAT_COMPLEX | Datatype::DOUBLE_COMPLEX => (false, false),
-            // A barrier alone has no elements.
             Datatype::VOID => {
                 return match (op, reduction) {
                     (CollectiveOp::BARRIER, AtomicOp::NOOP) => Some(Self::BARRIER),
@@ -82,31 +83,31 @@ impl Collective {
         Collective { op, datatype, reduction: AtomicOp::NOOP }
     }
 
-    /// A broadcast of elements.
+    /// Broadcast of elements.
     #[must_use]
     pub const fn broadcast<E: Element>() -> Self {
         Self::plain(CollectiveOp::BROADCAST, E::DATATYPE)
     }
 
-    /// An exchange between all members.
+    /// Exchange between all members.
     #[must_use]
     pub const fn all_to_all<E: Element>() -> Self {
         Self::plain(CollectiveOp::ALLTOALL, E::DATATYPE)
     }
 
-    /// A gather of elements at every member.
+    /// Gather of elements at every member.
     #[must_use]
     pub const fn all_gather<E: Element>() -> Self {
         Self::plain(CollectiveOp::ALLGATHER, E::DATATYPE)
     }
 
-    /// A gather of elements at the root.
+    /// Gather of elements at the root.
     #[must_use]
     pub const fn gather<E: Element>() -> Self {
         Self::plain(CollectiveOp::GATHER, E::DATATYPE)
     }
 
-    /// A scatter of the root's elements.
+    /// Scatter of the root's elements.
     #[must_use]
     pub const fn scatter<E: Element>() -> Self {
         Self::plain(CollectiveOp::SCATTER, E::DATATYPE)
@@ -116,26 +117,27 @@ impl Collective {
         Collective { op, datatype: E::DATATYPE, reduction: reduction.op }
     }
 
-    /// A reduction whose result every member gets.
+    /// Reduction with the result at every member.
     #[must_use]
     pub const fn all_reduce<E: Element>(op: ReduceOp<E>) -> Self {
         Self::reduction(CollectiveOp::ALLREDUCE, op)
     }
 
-    /// A reduction whose result the root gets.
+    /// Reduction with the result at the root.
     #[must_use]
     pub const fn reduce<E: Element>(op: ReduceOp<E>) -> Self {
         Self::reduction(CollectiveOp::REDUCE, op)
     }
 
-    /// A reduction of whose result each member gets a part.
+    /// Reduction with a part of the result at each member.
     #[must_use]
     pub const fn reduce_scatter<E: Element>(op: ReduceOp<E>) -> Self {
         Self::reduction(CollectiveOp::REDUCE_SCATTER, op)
     }
 
-    /// How many parts of operands, and of results, the buffer of a member holds, of a group of `members`, at the root or elsewhere: as the
-    /// table of [`CollectiveGroup`](crate::endpoint::CollectiveGroup) says.
+    /// Numbers of parts of operands and of results in a member's buffer, for a group of `members`,
+    /// at the root or elsewhere, as in the table of
+    /// [`CollectiveGroup`](crate::endpoint::CollectiveGroup).
     #[must_use]
     pub const fn parts(self, members: usize, is_root: bool) -> (usize, usize) {
         match (self.op, is_root) {
@@ -150,28 +152,29 @@ impl Collective {
         }
     }
 
-    /// Which operation it is.
+    /// Kind of operation.
     #[must_use]
     pub const fn op(self) -> CollectiveOp {
         self.op
     }
 
-    /// What its elements are; [`Datatype::VOID`] of a barrier.
+    /// Type of the elements, or [`Datatype::VOID`] for a barrier.
     #[must_use]
     pub const fn datatype(self) -> Datatype {
         self.datatype
     }
 
-    /// What it computes; [`AtomicOp::NOOP`] if it is no reduction.
+    /// Function of the reduction, or [`AtomicOp::NOOP`] for other operations.
     #[must_use]
     pub const fn reduce_op(self) -> AtomicOp {
         self.reduction
     }
 }
 
-/// What a reduction computes of two elements. The constants are those of [`AtomicOp`] that a reduction can have.
+/// Function of two elements that a reduction computes. The constants are those of [`AtomicOp`] that
+/// reductions support.
 ///
-/// The type decides which there are:
+/// The element type determines the available constants:
 ///
 /// ```compile_fail,E0277
 /// use loom_core::collective::ReduceOp;

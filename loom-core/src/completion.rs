@@ -1,4 +1,4 @@
-//! What a completion queue gives back: the buffer, and what became of the operation.
+//! Types that a completion queue returns: buffers and results of operations.
 
 pub use crate::cq::{Completion, Piece, RemoteEvent};
 pub use crate::engine::op_table::{Claim, Done, Fetched, Found, OpError, Peek, Received, Transfer};

@@ -1,14 +1,13 @@
-//! [`Count`] and [`SharedCount`]: how many handles or users an object has, which is closed when it has none.
+//! [`Count`] and [`SharedCount`]: numbers of handles or users of an object, which closes at zero.
 
 use core::fmt;
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// No count goes beyond this. A count that came round to zero would let a parent close before its children, so the process ends
-/// instead, as it does with too many references of an `Arc`.
+/// Maximum count. If a count wrapped to zero, a parent could close before its children, so the
+/// process is aborted instead, like with too many references of an `Arc`.
 const MOST: u32 = i32::MAX.unsigned_abs();
 
-/// Ends the process if there are too many for one more.
 #[inline]
 fn admits_one_more(count: u32) {
     if count >= MOST {
@@ -51,10 +50,10 @@ impl SharedCount {
         SharedCount(AtomicU32::new(1))
     }
 
-    /// One more. Where one thread alone counts, without an atomic operation.
+    /// Increments the count, without an atomic read-modify-write if only one thread counts.
     ///
-    /// Other threads may add between the addition and the check of what was there before: the count comes round only if 2^31 threads do
-    /// so at once.
+    /// Other threads may add before the check, but the count wraps only if 2^31 threads do so at
+    /// once.
     #[inline]
     pub(crate) fn add(&self, one_thread: bool) {
         if one_thread {
@@ -66,9 +65,10 @@ impl SharedCount {
         }
     }
 
-    /// One less; says whether it was the last.
+    /// Decrements the count. Returns `true` if it was the last.
     ///
-    /// Release: what was done by then happens before what is done by the thread that removes the last. Acquire: see there.
+    /// Release pairs with the Acquire load of the thread that removes the last count, which sees
+    /// the earlier accesses of all others.
     #[inline]
     pub(crate) fn remove(&self, one_thread: bool) -> bool {
         if one_thread {
@@ -77,11 +77,11 @@ impl SharedCount {
             return before == 1;
         }
         let last = self.0.fetch_sub(1, Ordering::Release) == 1;
-        // Not a fence, which ThreadSanitizer does not see.
+        // An Acquire load instead of a fence, which ThreadSanitizer does not support.
         last && self.0.load(Ordering::Acquire) == 0
     }
 
-    /// One less, if there are others.
+    /// Decrements the count, unless it is 1.
     pub(crate) fn remove_unless_last(&self) {
         let mut count = self.0.load(Ordering::Relaxed);
         while count > 1 {
@@ -92,7 +92,7 @@ impl SharedCount {
         }
     }
 
-    /// Whether it is `count`. Acquire: see [`remove`](Self::remove).
+    /// Returns `true` if it is `count`. Acquire pairs with the Release of [`remove`](Self::remove).
     pub(crate) fn is(&self, count: u32) -> bool {
         self.0.load(Ordering::Acquire) == count
     }
@@ -164,7 +164,8 @@ mod tests {
 
     #[test]
     fn thread_that_removes_the_last_sees_what_the_others_did() {
-        // The hearer removes until it is the last: it adds what it has removed too early.
+        // The second thread removes until its removal is the last, and adds back counts that it
+        // removed too early.
         is_seen_by_another_thread(
             &shared(2),
             |count| {
@@ -180,7 +181,7 @@ mod tests {
         );
     }
 
-    /// One more than the limit ends the process: this test runs itself in others.
+    /// Exceeding the limit aborts the process, so this test runs itself in other processes.
     #[test]
     fn a_count_beyond_the_limit_ends_the_process() {
         const COUNT: &str = "LOOM_TEST_COUNT";

@@ -1,4 +1,4 @@
-//! [`Counter`]: how many operations have ended.
+//! [`Counter`]: numbers of completed operations.
 
 #![allow(unsafe_code, reason = "opens, uses and closes a raw handle")]
 
@@ -20,7 +20,6 @@ pub use crate::transport::CounterAttr;
 use crate::transport::{CounterWait, Transport};
 use crate::vocabulary::{Access, Caps, Counted, Errno, WaitObj};
 
-/// What is known to be counted.
 const EVERYTHING: Counted = Counted::SEND
     .union(Counted::RECV)
     .union(Counted::READ)
@@ -28,21 +27,23 @@ const EVERYTHING: Counted = Counted::SEND
     .union(Counted::REMOTE_READ)
     .union(Counted::REMOTE_WRITE);
 
-/// The most counters that an endpoint can have: one for each thing that is counted.
+/// Maximum number of counters of an endpoint: one per event.
 const MOST: usize = 6;
 
-/// Two numbers: of operations that succeeded, and of operations that failed.
+/// Numbers of successful and of failed operations.
 ///
-/// A counter counts for the endpoints that are opened with it
-/// ([`Binding::counter`](super::endpoint::Binding::counter)). Operations also complete into their queue, as
-/// without a counter. It stays on the thread that opened it, with its endpoints. A counted handle: the counter is closed when the
-/// last of its clones and everything that it counts for is gone. Over the software transport it moves when
-/// the endpoints' queue is polled; libfabric's providers drive progress in [`read`](Self::read), too.
+/// Counts for endpoints that are opened with it
+/// ([`Binding::counter`](super::endpoint::Binding::counter)). The operations also complete into
+/// their queue. A counted handle, which stays on its thread with its endpoints. The counter closes
+/// with its last clone and the last object that it counts for. Over the software transport it
+/// changes when the endpoints' queue is polled. libfabric's providers also drive progress in
+/// [`read`](Self::read).
 ///
-/// What peers do to this side's memory ([`Counted::REMOTE_READ`], [`Counted::REMOTE_WRITE`]) is counted where the info grants
-/// [`Caps::RMA_EVENT`], once for each operation that succeeds. An atomic operation that fetches counts as a read, another one as a write.
-/// Over the software transport the peers' threads count: a thread that reads the number finds the bytes in the memory, without polling.
-/// It does not count collective operations.
+/// If the info grants [`Caps::RMA_EVENT`], peers' successful operations on this side's memory count
+/// once ([`Counted::REMOTE_READ`], [`Counted::REMOTE_WRITE`]), a fetching atomic operation as a
+/// read, others as writes. Over the software transport the peers' threads count them: a thread that
+/// reads the number finds the bytes in the memory, without polling. Collective operations are not
+/// counted.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -70,28 +71,29 @@ const MOST: usize = 6;
 #[doc(alias = "fid_cntr")]
 pub struct Counter<'m, T: Transport> {
     body: Handle<'m, CounterInner<T>>,
-    /// Invariant: what stays on one thread is not bound to queues of a scope, which may end on another.
+    /// Makes the type invariant in `'m`: a counter, which stays on one thread, cannot be bound to
+    /// queues of a scope that may end on another.
     lives: Brand<'m>,
 }
 
-/// What there is one of, however many handles there are.
 struct CounterInner<T: Transport> {
     raw: T::Counter,
     domain: Handle<'static, DomainInner<T>>,
     wait: WaitObj,
-    /// What was read last, of those that succeeded and of those that failed: all that can be told once an endpoint is left
-    /// open, which reading would drive. Cells keep a counter on one thread, as threading models want it: that of its endpoints.
+    /// Last values of successes and failures, which are returned once an endpoint is left open,
+    /// because a read would drive it. Cells keep a counter on its endpoints' thread, as threading
+    /// models require.
     last: [Cell<u64>; 2],
 }
 
 impl Default for CounterAttr {
-    /// With nothing to sleep on.
+    /// Attributes without a wait object.
     fn default() -> Self {
         CounterAttr { wait: WaitObj::NONE }
     }
 }
 
-/// Why waiting for a counter has ended early, or cannot begin.
+/// Reason for which a wait ends early, or cannot begin.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -114,7 +116,7 @@ impl Default for CounterAttr {
 pub enum CounterError {
     /// An operation failed: [`Counter::read_error`] counts it, and its queue has the reason.
     OperationFailed,
-    /// The counter was not opened for this: with nothing to sleep on, or no file descriptor.
+    /// The counter has no wait object, or no file descriptor.
     NotOpenedFor,
     /// The provider refused.
     Errno(Errno),
@@ -133,11 +135,11 @@ impl fmt::Display for CounterError {
 impl core::error::Error for CounterError {}
 
 impl<'m, T: Transport> Counter<'m, T> {
-    /// Opens a counter, at zero, in memory of `alloc`.
+    /// Opens a counter at zero, in memory from `alloc`.
     ///
     /// # Errors
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
-    /// - [`OpenError::Errno`] if the provider refuses: it has no counters, or has nothing to sleep on
+    /// - [`OpenError::Errno`] if the provider refuses: it lacks counters, or the wait object
     #[doc(alias = "fi_cntr_open")]
     pub fn open_in<A: Allocator + Send + 'm>(
         domain: &Domain<'m, T>,
@@ -145,7 +147,7 @@ impl<'m, T: Transport> Counter<'m, T> {
         alloc: A,
     ) -> Result<Self, OpenError> {
         let block = Unfilled::new(Plan::of::<CounterInner<T>, A>()?, alloc)?;
-        // SAFETY: the domain is open and stays so: the counter keeps it (C1, C2).
+        // SAFETY: the domain is open, and the counter keeps it open (C1, C2).
         let raw = unsafe { T::counter_open(domain.raw(), attr) }?;
         // SAFETY: the counter's handles live for 'm.
         let domain = unsafe { domain.body.for_child() };
@@ -156,27 +158,29 @@ impl<'m, T: Transport> Counter<'m, T> {
     /// [`Counter::open_in`] with the global allocator.
     ///
     /// # Errors
-    /// As [`Counter::open_in`].
+    /// Those of [`Counter::open_in`].
     #[cfg(feature = "std")]
     pub fn open(domain: &Domain<'m, T>, attr: CounterAttr) -> Result<Self, OpenError> {
         Self::open_in(domain, attr, allocator_api2::alloc::Global)
     }
 
-    /// The memory that a counter takes from an allocator of type `A`, in one block.
+    /// Layout of the block that a counter takes from an `A`.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if it is more than an address space holds.
+    /// [`OpenError::Size`] if the block exceeds the address space.
     pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
         Ok(Plan::of::<CounterInner<T>, A>()?.layout())
     }
 }
 
 impl<T: Transport> Counter<'_, T> {
-    /// How many operations have succeeded, plus what was added. libfabric's providers drive progress here; over the software
-    /// transport only polling does, which peers' operations do not need to be counted.
+    /// Number of successful operations, plus added values. libfabric's providers drive progress
+    /// here. Over the software transport only polling does, but peers' operations are counted
+    /// without it.
     ///
-    /// Over `shm`, endpoints can stay open after their queue ([`Closing::Left`](crate::transport::Closing)). Their counters are
-    /// over then: this is what it was when it was read last. So are those of the parent in a forked child.
+    /// Over `shm`, endpoints can stay open after their queue
+    /// ([`Closing::Left`](crate::transport::Closing)). Their counters then stop, and return the
+    /// last value. So do the parent's in a forked child.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -207,7 +211,7 @@ impl<T: Transport> Counter<'_, T> {
     pub fn read(&self) -> u64 {
         let [last, _] = &self.body.last;
         if !self.body.is_left()
-            // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
+            // SAFETY: handles keep the counter open (C1) on its thread (C5).
             && let Ok(count) = unsafe { T::counter_read(&self.body.raw) }
         {
             last.set(count);
@@ -215,7 +219,7 @@ impl<T: Transport> Counter<'_, T> {
         last.get()
     }
 
-    /// How many operations have failed.
+    /// Number of failed operations.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -239,7 +243,7 @@ impl<T: Transport> Counter<'_, T> {
     pub fn read_error(&self) -> u64 {
         let [_, last] = &self.body.last;
         if !self.body.is_left()
-            // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
+            // SAFETY: handles keep the counter open (C1) on its thread (C5).
             && let Ok(count) = unsafe { T::counter_read_error(&self.body.raw) }
         {
             last.set(count);
@@ -247,7 +251,7 @@ impl<T: Transport> Counter<'_, T> {
         last.get()
     }
 
-    /// Adds to the number of those that have succeeded. A read may see it a little later.
+    /// Adds to the number of successful operations. Reads may lag.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -267,26 +271,26 @@ impl<T: Transport> Counter<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// The provider's.
+    /// The provider's error.
     #[doc(alias = "fi_cntr_add")]
     pub fn add(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
+        // SAFETY: handles keep the counter open (C1) on its thread (C5).
         unsafe { T::counter_add(&self.body.raw, value) }
     }
 
-    /// Adds to the number of those that have failed.
+    /// Adds to the number of failed operations.
     ///
     /// # Errors
-    /// The provider's.
+    /// The provider's error.
     #[doc(alias = "fi_cntr_adderr")]
     pub fn add_error(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
+        // SAFETY: handles keep the counter open (C1) on its thread (C5).
         unsafe { T::counter_add_error(&self.body.raw, value) }
     }
 
-    /// Sets the number of those that have succeeded. What ends meanwhile may be lost.
+    /// Sets the number of successful operations. Concurrent completions may be lost.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -307,15 +311,15 @@ impl<T: Transport> Counter<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// The provider's.
+    /// The provider's error.
     #[doc(alias = "fi_cntr_set")]
     pub fn set(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
+        // SAFETY: handles keep the counter open (C1) on its thread (C5).
         unsafe { T::counter_set(&self.body.raw, value) }
     }
 
-    /// Sets the number of those that have failed.
+    /// Sets the number of failed operations.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -336,21 +340,21 @@ impl<T: Transport> Counter<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// The provider's.
+    /// The provider's error.
     #[doc(alias = "fi_cntr_seterr")]
     pub fn set_error(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: the counter is open (C1), and its handles stay on this thread (C5).
+        // SAFETY: handles keep the counter open (C1) on its thread (C5).
         unsafe { T::counter_set_error(&self.body.raw, value) }
     }
 
-    /// Sleeps until [`read`](Self::read) is at least `threshold`, for so long at most; `false` says that the time is over, or
-    /// that it was woken up for nothing.
-    /// Milliseconds count; what is left of one is rounded up.
+    /// Sleeps until [`read`](Self::read) is at least `threshold`, for at most `time`, rounded up to
+    /// milliseconds. `false` means that the time has passed, or a spurious wake-up.
     ///
     /// # Errors
-    /// - [`CounterError::OperationFailed`] if one does so meanwhile (over `sockets`, if one ever has)
-    /// - [`CounterError::NotOpenedFor`] if there is nothing to sleep on
+    /// - [`CounterError::OperationFailed`] if an operation fails meanwhile (over `sockets`, if one
+    ///   has ever failed)
+    /// - [`CounterError::NotOpenedFor`] without a wait object
     /// - [`CounterError::Errno`]
     #[doc(alias = "fi_cntr_wait")]
     pub fn wait_for(&self, threshold: u64, time: Duration) -> Result<bool, CounterError> {
@@ -359,7 +363,8 @@ impl<T: Transport> Counter<'_, T> {
         }
         self.is_usable().map_err(CounterError::Errno)?;
         let milliseconds = i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
-        // SAFETY: the counter is open (C1), with something to sleep on, and its handles stay on this thread (C5).
+        // SAFETY: the counter is open (C1), has a wait object, and its handles stay on this thread
+        // (C5).
         match unsafe { T::counter_wait(&self.body.raw, threshold, milliseconds) }.map_err(CounterError::Errno)? {
             CounterWait::Reached => Ok(true),
             CounterWait::TimeIsOver => Ok(false),
@@ -367,51 +372,53 @@ impl<T: Transport> Counter<'_, T> {
         }
     }
 
-    /// The file descriptor that becomes readable when the counter changes. Before sleeping on it, ask
-    /// [`may_sleep`](Self::may_sleep). It is the counter's, which closes it.
+    /// File descriptor that becomes readable when the counter changes. Call
+    /// [`may_sleep`](Self::may_sleep) before each sleep. The counter owns and closes it.
     ///
     /// # Errors
-    /// [`CounterError::NotOpenedFor`] if the counter was not opened with [`WaitObj::FD`], or [`CounterError::Errno`].
+    /// [`CounterError::NotOpenedFor`] if the counter was not opened with [`WaitObj::FD`], or
+    /// [`CounterError::Errno`].
     #[doc(alias = "FI_GETWAIT")]
     pub fn wait_fd(&self) -> Result<c_int, CounterError> {
         if self.body.wait != WaitObj::FD {
             return Err(CounterError::NotOpenedFor);
         }
-        // SAFETY: the counter is open (C1), has a descriptor, and its handles stay on this thread (C5).
+        // SAFETY: the counter is open (C1), has a descriptor, and its handles stay on this thread
+        // (C5).
         unsafe { T::counter_wait_fd(&self.body.raw) }.map_err(CounterError::Errno)
     }
 
-    /// Whether the program may sleep on the file descriptor now. If not, the counter may have changed: read it, and ask again.
+    /// Returns `true` if the program may sleep on the file descriptor. If `false`, read the
+    /// counter, then call again.
     ///
     /// # Errors
-    /// As [`wait_fd`](Self::wait_fd).
+    /// Those of [`wait_fd`](Self::wait_fd).
     #[doc(alias = "fi_trywait")]
     pub fn may_sleep(&self) -> Result<bool, CounterError> {
         if self.body.wait != WaitObj::FD {
             return Err(CounterError::NotOpenedFor);
         }
         self.is_usable().map_err(CounterError::Errno)?;
-        // SAFETY: as above; the counter was opened on this domain (C4).
+        // SAFETY: handles keep the counter open (C1) on its thread (C5), and it belongs to this
+        // domain (C4).
         unsafe { T::counter_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CounterError::Errno)
     }
 
-    /// Returns `true` if the counter cannot be slept on any more, and is polled once a millisecond.
+    /// Returns `true` if the counter can only be polled, once per millisecond.
     pub(crate) fn naps(&self) -> bool {
         // SAFETY: the counter is open until its last handle is dropped (C1).
         unsafe { T::counter_naps(&self.body.raw) }
     }
 
-    /// Whether it was opened on this domain.
     pub(crate) fn is_of(&self, domain: &Handle<'_, DomainInner<T>>) -> bool {
         self.body.domain.is(domain)
     }
 
-    /// For what it is to count.
     pub(crate) fn bond(&self) -> Bond {
         self.body.bond()
     }
 
-    /// Whether it can count what peers write to a region of this domain with this access.
+    /// Checks that it can count peers' writes to a region with this access.
     pub(crate) fn counts_writes_to(
         &self,
         domain: &Handle<'_, DomainInner<T>>,
@@ -429,12 +436,12 @@ impl<T: Transport> Counter<'_, T> {
         Ok(())
     }
 
-    /// Whether the provider may still be asked.
+    /// Fails if the counter was left.
     fn is_usable(&self) -> Result<(), Errno> {
         if self.body.is_left() { Err(Errno::ENODEV) } else { Ok(()) }
     }
 
-    /// The raw handle, for calls that loom does not wrap.
+    /// Returns the raw handle, for calls that loom does not wrap.
     #[must_use]
     pub fn raw(&self) -> &T::Counter {
         &self.body.raw
@@ -454,9 +461,10 @@ unsafe impl<T: Transport> Object for CounterInner<T> {
     }
 
     unsafe fn end(this: NonNull<Self>, left: bool) -> Ended {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees a valid object.
         let this = unsafe { this.as_ref() };
-        // SAFETY: what was bound to it held a handle of it, and there is none left (C2, C8). A failed close is not retried (C3).
+        // SAFETY: bound objects held handles, which are dropped (C2, C8). A failed close is not
+        // retried (C3).
         if left || unsafe { T::counter_close(&this.raw) }.is_err() {
             this.domain.leave();
         }
@@ -470,7 +478,6 @@ impl<T: Transport> Clone for Counter<'_, T> {
     }
 }
 
-/// Handles of the same counter are equal.
 impl<T: Transport> PartialEq for Counter<'_, T> {
     fn eq(&self, other: &Self) -> bool {
         self.body.is(&other.body)
@@ -485,10 +492,8 @@ impl<T: Transport> fmt::Debug for Counter<'_, T> {
     }
 }
 
-/// The counters that an endpoint is to be opened with.
 pub(crate) struct BoundCounters<'b, 'm, T: Transport> {
     list: Vec<(Counted, &'b Counter<'m, T>), MOST>,
-    /// There were more than there are things to count.
     too_many: bool,
 }
 
@@ -501,7 +506,7 @@ impl<'b, 'm, T: Transport> BoundCounters<'b, 'm, T> {
         self.too_many |= self.list.push((counted, counter)).is_err();
     }
 
-    /// Whether an endpoint of `domain` whose info grants these capabilities can have them.
+    /// Checks that an endpoint of `domain` with these granted capabilities can have the counters.
     pub(crate) fn check(&self, domain: &Handle<'_, DomainInner<T>>, granted: Caps) -> Result<(), OpenError> {
         let mut before = Counted::empty();
         for (counted, counter) in &self.list {
@@ -520,12 +525,10 @@ impl<'b, 'm, T: Transport> BoundCounters<'b, 'm, T> {
         if self.too_many { Err(OpenError::Counters) } else { Ok(()) }
     }
 
-    /// For the transport.
     pub(crate) fn raw(&self) -> Vec<(Counted, &'b T::Counter), MOST> {
         self.list.iter().map(|(counted, counter)| (*counted, counter.raw())).collect()
     }
 
-    /// For an endpoint that is about to be opened.
     pub(crate) fn bonds(&self) -> impl Iterator<Item = Bond> {
         self.list.iter().map(|(_, counter)| counter.bond())
     }

@@ -1,14 +1,15 @@
-//! How long to wait: the core has no clock, so the caller brings one.
+//! Limits of waits. The core has no clock, so the caller provides one.
 
 use core::time::Duration;
 
-/// Says when waiting is over.
+/// Limit of a wait.
 ///
-/// Asked now and then while nothing happens, between two calls of the transport: a call in which a provider itself hangs
-/// is not bounded by it. `std::time::Instant` is one with the feature `std`.
+/// Checked between calls of the transport while no event arrives, so it does not bound a call in
+/// which the provider hangs. `std::time::Instant` implements it with the feature `std`.
 ///
-/// Between two looks the processor does not pause: that would take longer than many operations do. `Yielding` (feature `std`) gives it to other threads. A
-/// deadline of the caller's may pause, yield or count when it is asked.
+/// The processor does not pause between checks, because a pause takes longer than many operations.
+/// `Yielding` (feature `std`) lets other threads run. A deadline of the caller may pause, yield or
+/// count in each check.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -40,17 +41,19 @@ use core::time::Duration;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Deadline {
-    /// Whether the time has come.
+    /// Returns `true` once the wait should end.
     fn passed(&mut self) -> bool;
 
-    /// Time until the deadline passes, if it is known: a [sleep](super::cq::Cq::poll_until) takes as long. `None`, the default, makes a
-    /// sleeper wake up and call [`passed`](Self::passed) every 20 milliseconds.
+    /// Time until the deadline passes, if it is known, which limits a
+    /// [sleep](super::cq::Cq::poll_until). With the default `None`, a sleeper wakes and calls
+    /// [`passed`](Self::passed) every 20 ms.
     fn left(&self) -> Option<Duration> {
         None
     }
 }
 
-/// A deadline of this number of looks: bounds a wait where there is no clock. They follow each other without a pause.
+/// Deadline after this number of checks, which follow each other without a pause. Bounds a wait
+/// without a clock.
 ///
 /// ```
 /// use loom_core::{Deadline, Spins};
@@ -74,7 +77,7 @@ impl Deadline for Spins {
     }
 }
 
-/// No deadline at all: for waits that something else bounds. It spins without a pause.
+/// Deadline that never passes, for waits that are bounded otherwise. It spins without a pause.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -120,10 +123,11 @@ impl Deadline for std::time::Instant {
     }
 }
 
-/// Another deadline, with the processor given to other threads between two looks.
+/// Deadline that yields the processor to other threads at checks.
 ///
-/// For programs with more threads that wait than processors: a thread that spins keeps its peer from running until the scheduler takes
-/// the processor away, which takes milliseconds. Where each thread has a processor, spinning alone answers sooner.
+/// For programs with more waiting threads than processors: a spinning thread keeps its peer from
+/// running for milliseconds, until the scheduler interrupts it. If each thread has a processor,
+/// spinning alone responds sooner.
 ///
 /// ```
 /// use loom_core::deadline::Yielding;
@@ -150,7 +154,7 @@ pub struct Yielding<D> {
 
 #[cfg(feature = "std")]
 impl<D: Deadline> Yielding<D> {
-    /// Yields at each look.
+    /// Yields at each check.
     ///
     /// ```
     /// use loom_core::{Deadline, Spins, Yielding};
@@ -163,7 +167,7 @@ impl<D: Deadline> Yielding<D> {
         Yielding { until, spins: 0 }
     }
 
-    /// The same, but it spins at this number of looks before the first one that yields.
+    /// Spins for this number of checks before it yields.
     ///
     /// ```
     /// use loom_core::{Deadline, Spins, Yielding};

@@ -1,4 +1,4 @@
-//! [`Domain`]: what everything else is opened on.
+//! [`Domain`]: the parent of all other objects.
 
 #![allow(unsafe_code, reason = "opens and closes raw handles")]
 
@@ -20,15 +20,15 @@ use crate::scope_registry::ScopeRef;
 use crate::transport::Transport;
 use crate::vocabulary::{Attributes, Caps, EndpointType, MemoryKey, Mode, MrMode, OpFlags};
 
-/// Access to a fabric through one device: the parent of queues, address vectors, regions and endpoints.
+/// Access to a fabric through one device: the parent of queues, address vectors, regions and
+/// endpoints.
 ///
-/// A counted handle: clones are the same domain, which is closed when the last of them and everything that was opened on it is
-/// gone. It owns its fabric, and a duplicate of the info that it was opened with. What is forgotten (`mem::forget`) stays open,
-/// and with it the domain.
+/// A counted handle. The domain closes with its last clone and the last of its objects. It owns its
+/// fabric, and a copy of its info. A forgotten object (`mem::forget`) stays open, and so does its
+/// domain.
 ///
-/// `'m` says how long the memory lives that the domain and what is opened on it may use: its allocators', its buffers', its regions', that
-/// of a software network. It is
-/// `'static` for a domain that is kept. A [`scope`](crate::scope::scope) opens domains with a lifetime of its own.
+/// `'m` is the lifetime of memory that the domain and its objects may use: of allocators, buffers,
+/// regions and a software network. It is `'static`, except in a [`scope`](crate::scope::scope).
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -54,16 +54,15 @@ use crate::vocabulary::{Attributes, Caps, EndpointType, MemoryKey, Mode, MrMode,
 #[doc(alias = "fid_fabric")]
 pub struct Domain<'m, T: Transport> {
     pub(crate) body: Handle<'m, DomainInner<T>>,
-    /// What is opened by way of this handle is closed with that.
+    /// Scope that closes the objects opened through this handle.
     pub(crate) scope: Option<ScopeRef>,
-    /// Invariant: what uses shorter-lived memory is not opened by way of a domain that is kept.
+    /// Makes the type invariant in `'m`: shorter-lived memory cannot be used on a longer-lived
+    /// domain.
     lives: Brand<'m>,
 }
 
-/// Invariant in `'m`, and nothing else.
 pub(crate) type Brand<'m> = PhantomData<fn(&'m ()) -> &'m ()>;
 
-/// What there is one of, however many handles there are.
 pub(crate) struct DomainInner<T: Transport> {
     raw: T::Domain,
     info: Info<T>,
@@ -71,21 +70,22 @@ pub(crate) struct DomainInner<T: Transport> {
     deferred_close: DeferredClose,
     keys: AtomicU64,
     identity: u64,
-    /// The scope that opened it.
+    /// Scope that opened the domain.
     home: Option<ScopeRef>,
 }
 
-/// The modes that are served: by the op table and its queue, by buffers that are to be [`Prefixed`](crate::buffer::Prefixed), and by the
-/// limits of an [`Info`].
+/// Modes handled by the op table and its queue, by [`Prefixed`](crate::buffer::Prefixed) buffers,
+/// and by the limits of an [`Info`].
 const SERVED_MODES: Mode =
     Mode::CONTEXT.union(Mode::CONTEXT2).union(Mode::MSG_PREFIX).union(Mode::ASYNC_IOV).union(Mode::RX_CQ_DATA);
 
-/// The registration modes that are served: addresses, keys and counters are handled by [`Mr`](super::mr::Mr), regions that are
-/// bound to endpoints by [`Mr::open_for_in`](super::mr::Mr::open_for_in), and local buffers and those of devices are to be
-/// [`Registered`](super::registered::Registered).
+/// Supported registration modes. [`Mr`](super::mr::Mr) handles addresses, keys and counters,
+/// [`Mr::open_for_in`](super::mr::Mr::open_for_in) regions that are bound to endpoints. Local
+/// buffers and those of devices must be [`Registered`](super::registered::Registered).
 ///
-/// Not `FI_MR_RAW`: the keys that such providers have peers map (`ucx`, `ofi_mrail`) are addresses of this side's memory, which
-/// posts follow. A [`RemoteRegion`](super::mr::RemoteRegion) is what a peer says, and may say anything.
+/// Excludes `FI_MR_RAW`: mapped keys of such providers (`ucx`, `ofi_mrail`) are addresses of this
+/// side's memory, which posts dereference. A [`RemoteRegion`](super::mr::RemoteRegion) comes from a
+/// peer, and may contain any value.
 const SERVED_MR_MODES: MrMode = MrMode::BASIC
     .union(MrMode::VIRT_ADDR)
     .union(MrMode::ALLOCATED)
@@ -97,8 +97,8 @@ const SERVED_MR_MODES: MrMode = MrMode::BASIC
     .union(MrMode::COLLECTIVE)
     .union(MrMode::MMU_NOTIFY);
 
-/// The default flags of receives that mean nothing else than the calls without them. `MULTI_RECV` would have a provider write
-/// into a buffer that has come back.
+/// Receive flags that do not change the meaning of calls. With `MULTI_RECV`, a provider would write
+/// into a returned buffer.
 const SERVED_RX_FLAGS: OpFlags = OpFlags::COMPLETION
     .union(OpFlags::INJECT_COMPLETE)
     .union(OpFlags::TRANSMIT_COMPLETE)
@@ -106,11 +106,11 @@ const SERVED_RX_FLAGS: OpFlags = OpFlags::COMPLETION
     .union(OpFlags::COMMIT_COMPLETE)
     .union(OpFlags::MATCH_COMPLETE);
 
-/// The same of sends, reads and writes.
+/// Flags of sends, reads and writes that do not change the meaning of calls.
 const SERVED_TX_FLAGS: OpFlags = SERVED_RX_FLAGS.union(OpFlags::INJECT).union(OpFlags::FENCE);
 
 impl<T: Transport + 'static> Domain<'static, T> {
-    /// Opens the fabric and the domain that an info names, in memory of `alloc`.
+    /// Opens the fabric and the domain that an info names, in memory from `alloc`.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -130,10 +130,10 @@ impl<T: Transport + 'static> Domain<'static, T> {
     /// ```
     ///
     /// # Errors
-    /// - [`OpenError::Mode`], [`OpenError::MrMode`] if the info asks for what loom does not serve
-    /// - [`OpenError::OpFlags`] if its operations do by default what loom does not serve
-    /// - [`OpenError::Threading`] if the provider serialises in another way than `T` promises
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room, or there is none for copies of the info
+    /// - [`OpenError::Mode`], [`OpenError::MrMode`], [`OpenError::OpFlags`] if the info requires
+    ///   unsupported modes or default flags
+    /// - [`OpenError::Threading`] if the provider does not serialise access as `T` promises
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room, or the info cannot be copied
     /// - [`OpenError::Errno`] if the provider refuses
     pub fn open_in<A: Allocator + Send + 'static>(info: &Info<T>, alloc: A) -> Result<Self, OpenError> {
         Self::open_for(info, alloc, None)
@@ -142,7 +142,7 @@ impl<T: Transport + 'static> Domain<'static, T> {
     /// [`Domain::open_in`] with the global allocator.
     ///
     /// # Errors
-    /// As [`Domain::open_in`].
+    /// Those of [`Domain::open_in`].
     #[cfg(feature = "std")]
     pub fn open(info: &Info<T>) -> Result<Self, OpenError> {
         Self::open_in(info, allocator_api2::alloc::Global)
@@ -163,13 +163,15 @@ impl<'m, T: Transport> Domain<'m, T> {
         DomainInner::check(info)?;
         let info = info.try_clone()?;
         let block = Unfilled::new(Domain::<T>::plan::<A>()?, alloc)?;
-        // SAFETY: opened from an info alone, which loom made of what the transport gave.
+        // SAFETY: loom built `info` from the transport's data.
         let fabric = unsafe { T::fabric_open(info.raw()) }?;
-        // SAFETY: the fabric is open (C1), is that of this info (C4), and stays open until the domain is closed (C2: `end`).
+        // SAFETY: the fabric is open (C1), belongs to this info (C4), and stays open until the
+        // domain is closed (C2: `end`).
         let raw = match unsafe { T::domain_open(&fabric, info.raw()) } {
             Ok(raw) => raw,
             Err(errno) => {
-                // SAFETY: opened above, nothing is open on it (C2), and a failed close is not retried (C3).
+                // SAFETY: the fabric was opened above and has no open children (C2), and a failed
+                // close is not retried (C3).
                 let _ = unsafe { T::fabric_close(&fabric) };
                 return Err(errno.into());
             }
@@ -187,7 +189,7 @@ impl<'m, T: Transport> Domain<'m, T> {
         Ok(Domain { body, scope, lives: PhantomData })
     }
 
-    /// The same domain, for what is closed with this scope.
+    /// Returns a handle for objects that close with this scope.
     pub(super) fn within<'s>(&self, scope: ScopeRef) -> Domain<'s, T>
     where
         'm: 's,
@@ -195,7 +197,7 @@ impl<'m, T: Transport> Domain<'m, T> {
         Domain { body: self.body.clone(), scope: Some(scope), lives: PhantomData }
     }
 
-    /// The memory that a domain takes from an allocator of type `A`, in one block.
+    /// Layout of the block that a domain takes from an `A`.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -220,7 +222,7 @@ impl<'m, T: Transport> Domain<'m, T> {
     /// ```
     ///
     /// # Errors
-    /// [`OpenError::Size`] if it is more than an address space holds.
+    /// [`OpenError::Size`] if the block exceeds the address space.
     pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
         Ok(Self::plan::<A>()?.layout())
     }
@@ -229,13 +231,13 @@ impl<'m, T: Transport> Domain<'m, T> {
         Plan::of::<DomainInner<T>, A>()
     }
 
-    /// The info that the domain was opened with.
+    /// Returns the info that the domain was opened with.
     #[must_use]
     pub fn info(&self) -> &Info<T> {
         self.body.info()
     }
 
-    /// The info's attributes.
+    /// Returns the attributes of the info.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -255,13 +257,13 @@ impl<'m, T: Transport> Domain<'m, T> {
         self.body.attributes()
     }
 
-    /// The raw handle, for calls that loom does not wrap.
+    /// Returns the raw handle, for calls that loom does not wrap.
     #[must_use]
     pub fn raw(&self) -> &T::Domain {
         self.body.raw()
     }
 
-    /// The raw handle of the fabric underneath, for calls that loom does not wrap.
+    /// Returns the raw handle of the fabric, for calls that loom does not wrap.
     #[must_use]
     pub fn raw_fabric(&self) -> &T::Fabric {
         &self.body.fabric
@@ -269,7 +271,7 @@ impl<'m, T: Transport> Domain<'m, T> {
 }
 
 impl<T: Transport> DomainInner<T> {
-    /// Whether everything that an info asks for is served.
+    /// Checks that loom supports all requirements of an info.
     pub(crate) fn check(info: &Info<T>) -> Result<(), OpenError> {
         let attributes = info.attributes();
         let asked = attributes.mode.union(attributes.tx.mode).union(attributes.rx.mode);
@@ -292,10 +294,11 @@ impl<T: Transport> DomainInner<T> {
         Ok(())
     }
 
-    /// Whether an endpoint of one of these kinds can be opened from an info on this domain.
+    /// Checks that an endpoint of these kinds can be opened from an info on this domain.
     ///
-    /// Providers open for a domain what its own info asks for, and find nothing where an endpoint asks for more: `ofi_rxm` reads from null
-    /// for collectives, and `tcp` of libfabric 2.5 for a shared context on a domain of endpoints without connections.
+    /// Providers open only the resources that the domain's own info requests. For more, `ofi_rxm`
+    /// reads from null with collectives, and `tcp` of libfabric 2.5 with a shared context on a
+    /// domain of endpoints without connections.
     pub(crate) fn admits(&self, info: &Info<T>, kinds: &[EndpointType]) -> Result<(), OpenError> {
         if !info.same_domain(&self.info) {
             return Err(OpenError::OtherDomain);
@@ -303,7 +306,7 @@ impl<T: Transport> DomainInner<T> {
         self.serves(info, kinds)
     }
 
-    /// [`admits`](Self::admits), of an info that is known to be of this domain.
+    /// [`admits`](Self::admits) for an info of this domain.
     pub(crate) fn serves(&self, info: &Info<T>, kinds: &[EndpointType]) -> Result<(), OpenError> {
         if !self.is_here() {
             return Err(OpenError::OtherProcess);
@@ -320,7 +323,6 @@ impl<T: Transport> DomainInner<T> {
         if missing.is_empty() { Ok(()) } else { Err(OpenError::NotGranted(missing)) }
     }
 
-    /// The names and sizes that were granted, and what the quirks of the provider decide, for the log.
     fn note_opened(&self) {
         let Attributes { caps, endpoint, tx, rx, domain, .. } = self.attributes();
         note!(debug, "open", "{self} of fabric {:?} is open: {}, {caps}", self.info.fabric(), endpoint.kind);
@@ -357,8 +359,9 @@ impl<T: Transport> DomainInner<T> {
         &self.raw
     }
 
-    /// Gives up the handle of a queue or region that its scope has closed. What the domain keeps is released, if that cannot have handles
-    /// of the scope: if the domain is not the scope's own, which is leaked then.
+    /// Gives up the domain handle of a queue or region that its scope has closed. A domain that the
+    /// scope opened is leaked, because memory that it keeps may have handles of the scope. Any
+    /// other domain releases that memory.
     pub(crate) fn after_scope(this: Handle<'static, Self>, scope: ScopeRef) {
         if this.is_of(Some(scope)) {
             let _ = ManuallyDrop::new(this);
@@ -367,31 +370,29 @@ impl<T: Transport> DomainInner<T> {
         }
     }
 
-    /// Whether it was opened by this scope, or both is none.
     pub(crate) fn is_of(&self, scope: Option<ScopeRef>) -> bool {
         self.home == scope
     }
 
-    /// Tells this domain from every other one of the program.
+    /// Identifies this domain in the program.
     pub(crate) fn identity(&self) -> u64 {
         self.identity
     }
 
-    /// The next key for a region, where the provider leaves the choice to the application.
     pub(crate) fn next_key(&self) -> MemoryKey {
         if self.attributes().domain.mr_mode.intersects(MrMode::PROV_KEY | MrMode::BASIC) {
-            // There are providers that take another number for a wish.
+            // Some providers treat any other number as a requested key.
             return MemoryKey(0);
         }
         MemoryKey(self.keys.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Its endpoints, and the regions and memory that it keeps for as long as they may reach them.
     pub(crate) fn deferred_close(&self) -> &DeferredClose {
         &self.deferred_close
     }
 
-    /// Closes and drops what it keeps, if no endpoint is open. User code runs, which may unwind.
+    /// Closes and drops kept regions and memory, if no endpoint is open. Runs user code, which may
+    /// unwind.
     pub(crate) fn release(&self) {
         self.deferred_close.release();
     }
@@ -412,7 +413,7 @@ unsafe impl<T: Transport> Object for DomainInner<T> {
     }
 
     unsafe fn end(this: NonNull<Self>, left: bool) -> Ended {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees a valid object.
         let this = unsafe { this.as_ref() };
         if left {
             note!(
@@ -422,9 +423,10 @@ unsafe impl<T: Transport> Object for DomainInner<T> {
             );
             return Ended::Free;
         }
-        // SAFETY: everything that was opened on it held a handle of it, and there is none left (C2; rule 2 of `handle`).
+        // SAFETY: the domain's objects held handles, which are dropped (C2; rule 2 of `handle`).
         let closed = unsafe { T::domain_close(&this.raw) }.and_then(|()| {
-            // SAFETY: the domain above it is closed (C2); otherwise the fabric stays open. A failed close is not retried (C3).
+            // SAFETY: the fabric's domain is closed (C2); otherwise the fabric stays open. A failed
+            // close is not retried (C3).
             unsafe { T::fabric_close(&this.fabric) }
         });
         match closed {
@@ -435,7 +437,6 @@ unsafe impl<T: Transport> Object for DomainInner<T> {
     }
 }
 
-/// In the log.
 impl<T: Transport> fmt::Display for DomainInner<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "domain {} ({:?} of {})", self.identity, self.info.domain(), self.info.provider())

@@ -1,11 +1,11 @@
-//! Errors of posting: one small `Copy` enum, and [`Rejected`], which brings the buffer back.
+//! Errors of posting and opening, and [`Rejected`], which returns the buffer.
 
 use core::fmt;
 
 use crate::transport::{Refusal, Transport};
 use crate::vocabulary::{Access, Caps, EndpointType, Errno};
 
-/// Why an operation was not posted.
+/// Reason for which an operation was not posted.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -30,109 +30,113 @@ use crate::vocabulary::{Access, Caps, EndpointType, Errno};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PostError {
-    /// As many operations are in flight as the queue was opened for: poll it and post again.
+    /// All slots of the queue have operations in flight: poll it and post again.
     Full,
-    /// Slots of the queue that have no operation in flight are held by completions that the queue keeps for
-    /// [`poll`](crate::cq::Cq::poll) and [`wait`](crate::cq::Cq::wait), by claimed messages, or by ended multi-receives with
-    /// pieces out. Progress alone does not free them: take completions, and post again. [`Cq::post`](crate::cq::Cq::post) returns
-    /// this at once.
+    /// Slots are held by completions kept for [`poll`](crate::cq::Cq::poll) and
+    /// [`wait`](crate::cq::Cq::wait), by claimed messages, or by completed multi-receives with
+    /// pieces out. Progress alone does not free them: take completions, then post again.
+    /// [`Cq::post`](crate::cq::Cq::post) returns this error at once.
     Kept,
-    /// The transport is full for the moment: poll the queue and post again.
+    /// The transport is temporarily full: poll the queue and post again.
     #[doc(alias = "FI_EAGAIN")]
     Again,
-    /// The peer is not in the endpoint's address vector, or not any more. (A peer of another vector may by chance name one
-    /// of this.)
+    /// The peer is not, or no longer, in the endpoint's address vector. (A peer of another vector
+    /// may by chance name one of this vector.)
     UnknownPeer,
-    /// The address vector has no bits for receive contexts of so high a number.
+    /// The address vector has too few bits for this receive context.
     #[doc(alias = "rx_ctx_bits")]
     BeyondContexts {
-        /// How many receive contexts of a peer it can tell apart.
+        /// Number of receive contexts that it can distinguish.
         limit: u32,
     },
-    /// Longer than the transport takes.
+    /// The message is longer than the transport accepts.
     TooLong {
-        /// The most bytes that this kind of operation moves.
+        /// Maximum number of bytes for this kind of operation.
         limit: usize,
     },
-    /// The range does not lie within the remote region, or the parts of it are not as long together as the buffer.
+    /// The range is not within the remote region, or its parts together do not have the length of
+    /// the buffer.
     OutOfBounds,
-    /// The remote region does not grant this access: its owner must register it with the access, and send the
-    /// [`RemoteRegion`](crate::RemoteRegion) again.
+    /// The remote region does not grant this access. Its owner must register it with the access,
+    /// and send the [`RemoteRegion`](crate::RemoteRegion) again.
     RemoteAccess(Access),
-    /// More ranges, in this side's or the peer's memory, than one operation takes; or none of the peer's.
+    /// Too many ranges for one operation, on this side or at the peer, or an empty list of the
+    /// peer's.
     TooManyPieces {
-        /// The most that it takes.
+        /// Maximum number of ranges.
         limit: usize,
     },
     /// The buffer may not be read (a send or RMA write) or not be written (a receive or RMA read).
     Access,
-    /// The buffer's descriptor belongs to a region of another domain.
+    /// The buffer is registered in another domain.
     ForeignDescriptor,
-    /// The provider asks for local registration (`FI_MR_LOCAL`), or the buffer is in the memory of a device, and it is not
-    /// [`Registered`](crate::registered::Registered).
+    /// The provider requires local registration (`FI_MR_LOCAL`), or the buffer is in device memory,
+    /// and it is not [`Registered`](crate::registered::Registered).
     NotRegistered,
-    /// The provider asks for room in front of messages (`FI_MSG_PREFIX`), and the buffer, or the first of several, has too little:
-    /// it is to be [`Prefixed`](crate::buffer::Prefixed).
+    /// The provider requires room in front of messages (`FI_MSG_PREFIX`), and the first buffer has
+    /// too little: use [`Prefixed`](crate::buffer::Prefixed).
     NoPrefix {
-        /// The bytes that are asked for (`msg_prefix_size`).
+        /// Required room in bytes (`msg_prefix_size`).
         needed: usize,
     },
-    /// The buffer is in the memory of a device, and the info does not grant [`HMEM`](Caps::HMEM), or its bytes are to be looked
-    /// at (a multi-receive).
+    /// The buffer is in device memory, and the info does not grant [`HMEM`](Caps::HMEM), or loom
+    /// would have to read it (a multi-receive).
     DeviceMemory,
-    /// The immediate data needs more bytes than the provider carries.
+    /// The immediate data is longer than the provider carries.
     DataWidth {
-        /// Bytes of immediate data that the provider carries (`cq_data_size`).
+        /// Maximum length of immediate data in bytes (`cq_data_size`).
         limit: usize,
     },
     /// The provider does not grant this capability.
     NotGranted(Caps),
-    /// The provider grants it, and is known not to keep to memory that it is lent for it: there is an `unsafe` form.
+    /// The provider is known to access more than the lent memory: use the `unsafe` form.
     NotSafe,
-    /// Tagged receive with ignored bits over a provider that would miss messages that have arrived: receive exact tags, or use
-    /// [`tagged`](crate::tagged).
+    /// Tagged receive with ignored bits over a provider that would miss arrived messages: receive
+    /// exact tags, or use [`tagged`](crate::tagged).
     MaskedTag,
-    /// The endpoint was not opened for operations that do not report their success
+    /// The endpoint was not opened for operations without a success completion
     /// ([`selective`](crate::endpoint::Binding::selective)).
     NotSelective,
-    /// Of an atomic operation: the length is not a number of elements for operands, results and what is compared; or is nothing.
+    /// Atomic operation: the length is zero, or not a number of elements for operands, results and
+    /// comparands.
     NotElements {
         /// Bytes of an element.
         size: usize,
     },
-    /// Of an atomic operation: the peer's memory is not aligned to the size of the elements.
+    /// Atomic operation: the peer's memory is not aligned to the elements.
     Misaligned {
         /// Bytes of an element.
         size: usize,
     },
-    /// Of an atomic operation: more elements than the provider takes at once
+    /// Atomic operation: too many elements
     /// ([`Granted::max_count`](crate::granted::Granted::max_count)).
     TooManyElements {
-        /// The most that it takes.
+        /// Maximum number of elements.
         limit: usize,
     },
     /// The atomic operation was granted by another domain.
     ForeignOperation,
-    /// The message was fetched or discarded already, or was claimed through another endpoint.
+    /// The message was already fetched or discarded, or was claimed through another endpoint.
     UnknownClaim,
-    /// Of a collective operation: no member of the group has the root's rank.
+    /// Collective operation: no member of the group has the root's rank.
     NotMember,
-    /// Of deferred work: the endpoint is of another queue, or a counter of another domain.
+    /// Deferred work: the endpoint belongs to another queue, or a counter to another domain.
     ForeignObject,
-    /// This process is a forked child, and its parent opened the endpoint. The child opens objects of its own.
+    /// This process is a forked child of the process that opened the endpoint. The child has to
+    /// open its own objects.
     OtherProcess,
     /// The transport refused.
     Errno(Errno),
 }
 
 impl PostError {
-    /// Returns `true` if the same post may succeed after the queue was polled and its completions were taken.
+    /// Returns `true` if the same post may succeed after completions were taken.
     #[must_use]
     pub const fn is_transient(self) -> bool {
         matches!(self, PostError::Full | PostError::Kept | PostError::Again)
     }
 
-    /// The error itself, out of line: a post that is taken puts no error together before a check that may fail.
+    /// Returns the error out of line, so that successful posts do not build it.
     #[cold]
     #[inline(never)]
     pub(crate) const fn cold(self) -> Self {
@@ -140,7 +144,6 @@ impl PostError {
     }
 }
 
-/// Text of the errors of objects in a forked child.
 pub(crate) const OTHER_PROCESS: &str = "another process opened the object: open objects of its own in a forked child";
 
 impl From<Refusal> for PostError {
@@ -154,7 +157,6 @@ impl From<Refusal> for PostError {
 }
 
 impl PostError {
-    /// The error of a transport that refused an operation with this number.
     #[cold]
     #[inline(never)]
     const fn of(errno: Errno) -> Self {
@@ -217,7 +219,7 @@ impl fmt::Display for PostError {
 
 impl core::error::Error for PostError {}
 
-/// A post that was not taken: the reason, and the buffer back.
+/// A refused post.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -247,9 +249,9 @@ impl core::error::Error for PostError {}
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Rejected<B, E = PostError> {
-    /// The buffer, as it was given.
+    /// The unchanged buffer.
     pub buf: B,
-    /// The reason.
+    /// The error.
     pub error: E,
 }
 
@@ -267,14 +269,14 @@ impl<B, E: fmt::Display> fmt::Display for Rejected<B, E> {
 
 impl<B, E: fmt::Debug + fmt::Display> core::error::Error for Rejected<B, E> {}
 
-/// The reason alone, for `?` in functions whose error cannot borrow; the buffer is dropped.
+/// Drops the buffer, for `?` in functions whose error cannot borrow.
 impl<B> From<Rejected<B>> for PostError {
     fn from(rejected: Rejected<B>) -> Self {
         rejected.error
     }
 }
 
-/// Why an object could not be opened.
+/// Reason for which an object could not be opened.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -300,79 +302,86 @@ impl<B> From<Rejected<B>> for PostError {
 pub enum OpenError {
     /// The allocator has no room for the object.
     OutOfMemory,
-    /// A size or count that cannot be: zero, or more than fits.
+    /// A size or count is zero, or too large.
     Size,
-    /// This attribute of a [`Cq`](crate::CqAttr) or of a [`Network`](crate::soft::NetworkAttr) is zero or too large.
+    /// This attribute of a [`Cq`](crate::CqAttr) or of a [`Network`](crate::soft::NetworkAttr) is
+    /// zero or too large.
     OutOfRange(&'static str),
-    /// The provider serialises access in another way than the transport type promises.
+    /// The provider does not serialise access as the transport type promises.
     #[doc(alias = "FI_THREAD_SAFE")]
     Threading,
-    /// The info asks for a mode that loom does not serve.
+    /// The info requires a mode that loom does not support.
     Mode(crate::vocabulary::Mode),
-    /// The info asks for a memory registration mode that loom does not serve.
+    /// The info requires a memory registration mode that loom does not support.
     MrMode(crate::vocabulary::MrMode),
-    /// The info, address vector, event queue or counter belongs to another provider, fabric or domain.
+    /// The info, address vector, event queue or counter belongs to another provider, fabric or
+    /// domain.
     OtherDomain,
-    /// The info, or that of the domain, describes an endpoint of this kind, which is not the one that was to be opened.
+    /// The info, or that of the domain, describes endpoints of this kind instead of the requested
+    /// one.
     EndpointType(crate::vocabulary::EndpointType),
-    /// Two counters of an endpoint count the same, or one counts nothing, or what is not known.
+    /// Two counters of an endpoint count the same events, or a counter has an empty or unknown set
+    /// of events.
     Counters,
-    /// The info asks for operations that do by default what loom does not serve: receives into one buffer of several messages,
-    /// for example.
+    /// The info sets default operation flags that loom does not support, for example several
+    /// messages per receive buffer.
     OpFlags(crate::vocabulary::OpFlags),
     /// The info, or that of the domain, does not grant this capability.
     NotGranted(Caps),
-    /// A member of the set is not in the endpoint's address vector, or not any more.
+    /// A member of the set is not, or no longer, in the endpoint's address vector.
     UnknownPeer,
-    /// The endpoint that is to join a group is not in the set of its members.
+    /// The joining endpoint is not a member of the set.
     NotMember,
-    /// Less can be injected than the [query](crate::query) asks for.
+    /// The [query](crate::query) requests a larger inject size.
     InjectSize {
-        /// The most bytes that can be injected.
+        /// Maximum number of bytes that can be injected.
         limit: usize,
     },
     /// The queue has as many endpoints as it was opened for.
     TooManyEndpoints,
-    /// As many endpoints, regions or groups of the software transport are open as this attribute of the network allows:
-    /// [`NetworkAttr::endpoints`](crate::soft::NetworkAttr::endpoints), for example.
+    /// The software transport reached this limit of its network, for example
+    /// [`NetworkAttr::endpoints`](crate::soft::NetworkAttr::endpoints).
     Limit(&'static str),
-    /// The provider's endpoints have not as many transmit or receive contexts; most have one of each.
+    /// The provider's endpoints have fewer transmit or receive contexts. Most have one of each.
     #[doc(alias = "max_ep_tx_ctx")]
     #[doc(alias = "max_ep_rx_ctx")]
     TooManyContexts {
-        /// The most of the kind that was asked for in excess.
+        /// Maximum number of the exceeded kind.
         limit: usize,
     },
-    /// The provider's address vectors take fewer addresses than the capacity ([`AvAttr::capacity`](crate::AvAttr::capacity)).
+    /// The provider's address vectors take fewer addresses than the capacity
+    /// ([`AvAttr::capacity`](crate::AvAttr::capacity)).
     TooManyPeers {
         /// Maximum number of addresses in the lifetime of a vector.
         limit: usize,
     },
-    /// The memory may not be accessed as the region asks for.
+    /// The memory does not allow the access that the region requests.
     Access,
-    /// Memory is to be exposed in a scope whose end does not end what peers do with it: the provider is none that is known to close its
-    /// endpoints with their queues ([`ProviderQuirks::ends_with_queue`](crate::transport::ProviderQuirks::ends_with_queue)), or the scope has not
-    /// opened the domain, whose other endpoints stay open.
+    /// The scope's end would not end remote access to the exposed memory: the provider is not known
+    /// to close its endpoints with their queues
+    /// ([`ProviderQuirks::ends_with_queue`](crate::transport::ProviderQuirks::ends_with_queue)), or
+    /// the domain was opened outside of the scope, and its other endpoints stay open.
     NoFence,
-    /// Peers are to reach the memory, and the domain binds regions to endpoints (`FI_MR_ENDPOINT`):
+    /// The region is for peers, and the domain binds regions to endpoints (`FI_MR_ENDPOINT`): use
     /// [`Mr::open_for_in`](crate::mr::Mr::open_for_in).
     NeedsEndpoint,
-    /// The memory is a device's, and the info does not grant [`HMEM`](Caps::HMEM).
+    /// The memory belongs to a device, and the info does not grant [`HMEM`](Caps::HMEM).
     DeviceMemory,
     /// Another region of the domain has the key.
     #[doc(alias = "FI_ENOKEY")]
     KeyTaken,
-    /// The provider chooses keys itself (`FI_MR_PROV_KEY`), or has none that long.
+    /// The provider chooses keys itself (`FI_MR_PROV_KEY`), or does not support a key of this
+    /// length.
     #[doc(alias = "FI_EKEYREJECTED")]
     KeyNotAvailable,
-    /// This process is a forked child, and its parent opened the domain, queue or vector. The child opens objects of its own.
+    /// This process is a forked child of the process that opened the parent object. The child has
+    /// to open its own objects.
     OtherProcess,
     /// The transport refused.
     Errno(Errno),
 }
 
 impl OpenError {
-    /// The error of a transport that refused to open an object with this number.
     pub(crate) fn refused<T: Transport>(errno: Errno) -> Self {
         T::exhausted(errno).map_or_else(|| errno.into(), OpenError::Limit)
     }

@@ -1,4 +1,4 @@
-//! [`Granted`]: an atomic operation that a domain has been asked for.
+//! [`Granted`]: an atomic operation that a domain supports.
 
 #![allow(unsafe_code, reason = "asks the raw domain")]
 
@@ -8,7 +8,8 @@ use crate::error::PostError;
 use crate::transport::Transport;
 use crate::vocabulary::{Caps, Errno};
 
-/// An atomic operation that the endpoints of a domain have. It is plain data, and what posts of the operation take.
+/// An atomic operation that the endpoints of a domain support. It is plain data, required by posts
+/// of the operation.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -35,23 +36,24 @@ pub struct Granted<O> {
 }
 
 impl<O: Operation> Granted<O> {
-    /// The operation.
+    /// Returns the operation.
     pub const fn op(&self) -> O {
         self.op
     }
 
-    /// The most elements that one post of it takes.
+    /// Maximum number of elements per post.
     #[must_use]
     pub const fn max_count(&self) -> usize {
         self.max_count
     }
 
-    /// The same, without the type of its elements.
+    /// Erases the type of the elements.
     pub(super) fn erased(&self) -> Granted<AnyOperation> {
         Granted { op: AnyOperation::of(self.op), max_count: self.max_count, domain: self.domain }
     }
 
-    /// The operation to post on `bytes` bytes of the peer's memory from `addr` on, if the domain with this identity has granted it.
+    /// Checks a post on `bytes` bytes of the peer's memory from `addr`, on the domain with this
+    /// identity.
     #[inline]
     pub(super) fn checked(&self, domain: u64, addr: u64, bytes: usize) -> Result<Atomic, PostError> {
         let size = self.op.element_size();
@@ -72,7 +74,7 @@ impl<O: Operation> Granted<O> {
 }
 
 impl<T: Transport> Domain<'_, T> {
-    /// Asks whether endpoints of this domain have an atomic operation, and for how many elements at once.
+    /// Queries an atomic operation of this domain's endpoints, and its maximum number of elements.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -104,8 +106,8 @@ impl<T: Transport> Domain<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// `EOPNOTSUPP` if the domain's info does not grant [`Caps::ATOMIC`], or the provider does not have the operation for this type;
-    /// or any other number of the provider's.
+    /// `EOPNOTSUPP` if the domain's info does not grant [`Caps::ATOMIC`], or the provider does not
+    /// support the operation for this type. Otherwise the provider's error.
     ///
     /// # References
     /// - `man fi_atomic`, section *Query Atomic Attributes*
@@ -115,7 +117,7 @@ impl<T: Transport> Domain<'_, T> {
         if !self.attributes().caps.contains(Caps::ATOMIC) {
             return Err(Errno::EOPNOTSUPP);
         }
-        // SAFETY: a domain is open as long as there is a handle (C1).
+        // SAFETY: the domain is open as long as it has a handle (C1).
         let attr = unsafe { T::query_atomic(self.raw(), op.atomic()) }?;
         if attr.size != size_of::<O::Element>() || attr.count == 0 {
             return Err(Errno::EOPNOTSUPP);

@@ -1,4 +1,5 @@
-//! What one thread did before it told another, for tests under ThreadSanitizer: it reports an order that does not hand it over.
+//! Visibility of one thread's writes after it notifies another thread, for tests under
+//! ThreadSanitizer, which reports insufficient ordering.
 
 #![allow(unsafe_code, reason = "memory that is handed over by what is tested")]
 
@@ -8,18 +9,18 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-/// Memory that threads take turns at.
+/// Memory that threads access in turns.
 struct Turns(UnsafeCell<u64>);
 
-// SAFETY: one thread writes before it tells the other, which looks at it afterwards.
+// SAFETY: one thread writes before it notifies the other, which reads afterwards.
 unsafe impl Sync for Turns {}
 
-/// A thread writes to memory and tells; another one hears that and reads.
+/// One thread writes to memory and notifies, another thread observes that and reads.
 pub(crate) fn is_seen_by_another_thread<T: Sync>(between: &T, tell: impl Fn(&T) + Send, hears: impl Fn(&T) -> bool) {
     let memory = &Turns(UnsafeCell::new(0));
     thread::scope(|scope| {
         let other = scope.spawn(move || {
-            // SAFETY: the other side does not know of it yet.
+            // SAFETY: the other thread accesses the memory only after it is notified.
             unsafe { *memory.0.get() = 42 };
             tell(between);
         });
@@ -28,7 +29,7 @@ pub(crate) fn is_seen_by_another_thread<T: Sync>(between: &T, tell: impl Fn(&T) 
             assert!(Instant::now() < deadline, "the other thread tells within a minute");
             spin_loop();
         }
-        // SAFETY: the other thread has written, and does no more.
+        // SAFETY: the other thread has written, and does not write again.
         assert_eq!(unsafe { *memory.0.get() }, 42);
         other.join().expect("it has told");
     });

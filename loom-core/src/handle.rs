@@ -1,21 +1,25 @@
 //! [`Handle`]: a counted reference to an object in a block of its own.
 //!
-//! The block comes from the caller's allocator. It holds the counts, the object, what the object needs besides (its tables and
-//! queues), and the allocator, whose type the handle does not name.
+//! The block comes from the caller's allocator. It holds the counts, the object with its tables and
+//! queues, and the allocator. The handle does not name the allocator's type.
 //!
 //! # Rules
 //!
-//! 1. An object is open as long as there is a handle of it. Objects keep handles of what they were opened from, so that these stay
-//!    open as long.
-//! 2. The last handle to go ends its object ([`Object::end`]), which closes what is open underneath, drops the object, and then
-//!    gives the block back. There is no other reference to the block then.
-//! 3. What could not be closed underneath stays open there, and so must everything that it uses: it is [left](Handle::leave).
-//!    An object that is left gives its block back when its last handle goes, and closes nothing. It leaves its parent in turn.
-//! 4. An object whose block is still used by what could not be closed [keeps](Ended::Kept) it, and its own handles with it.
-//! 5. Handles of objects that stay on one thread ([`Object::ONE_THREAD`]) count without atomics: they are neither `Send` nor `Sync`.
-//!    Code that moves them to another thread moves all of them at once.
-//! 6. In a forked child, the last handle of an object of the parent leaks its copy with everything that it keeps: the block, handles, buffers in
-//!    flight. Nothing is locked, because a thread that the child does not have may hold the lock.
+//! 1. An object is open as long as it has a handle. Objects keep handles of their parents, which
+//!    therefore stay open as long.
+//! 2. Dropping the last handle ends its object ([`Object::end`]): it closes the raw resources,
+//!    drops the object, and then frees the block. No other reference to the block exists then.
+//! 3. A raw resource that could not be closed stays open, and so must all objects that it uses:
+//!    they are [left](Handle::leave). When its last handle is dropped, a left object frees its
+//!    block without closing, and leaves its parent in turn.
+//! 4. An unclosed resource may still use an object's block. The object then [keeps](Ended::Kept)
+//!    the block and its own handles.
+//! 5. Handles of objects that stay on one thread ([`Object::ONE_THREAD`]) count without atomics,
+//!    and are neither `Send` nor `Sync`. Code that moves them to another thread moves all of them
+//!    at once.
+//! 6. In a forked child, the last handle of a parent's object leaks its copy with all that it
+//!    keeps: the block, handles, buffers in flight. It takes no locks, because a thread that the
+//!    child does not have may hold them.
 
 #![allow(unsafe_code, reason = "objects in blocks that are shared and counted")]
 
@@ -33,12 +37,12 @@ use crate::count::SharedCount;
 use crate::error::OpenError;
 use crate::storage::{Block, extend};
 
-/// What begins each block.
+/// Begin of each block.
 pub(crate) struct Head {
     handles: SharedCount,
-    /// How many of the handles are [`Bond`]s.
+    /// Number of the handles that are [`Bond`]s.
     bonds: SharedCount,
-    /// How far behind this the block's owner lies.
+    /// Offset of the block's owner, in bytes.
     block_at: u32,
     left: AtomicBool,
     one_thread: bool,
@@ -47,7 +51,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// One bond less. Where what was bound stays open for good, the object stays bound.
+    /// Decrements the bonds, unless the object is left and so stays bound.
     fn unbind(&self) {
         if !self.left.load(Ordering::Relaxed) {
             self.bonds.remove(false);
@@ -55,7 +59,6 @@ impl Head {
     }
 }
 
-/// A head and its object.
 #[repr(C)]
 pub(crate) struct HandleBlock<V: ?Sized> {
     head: Head,
@@ -63,50 +66,44 @@ pub(crate) struct HandleBlock<V: ?Sized> {
 }
 
 impl<V> HandleBlock<V> {
-    /// How far behind its head the object is.
+    /// Offset of the object from its head, in bytes.
     pub(crate) const VALUE_AT: usize = core::mem::offset_of!(Self, value);
 
-    /// The place of an object.
-    ///
     /// # Safety
-    /// The object lies in one, which the pointer may reach, too.
+    /// The object lies in a place, which the pointer may also access.
     pub(crate) const unsafe fn of(value: NonNull<V>) -> NonNull<Self> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the object lies in an accessible place.
         unsafe { value.byte_sub(Self::VALUE_AT) }.cast()
     }
 }
 
 impl<V: ?Sized> HandleBlock<V> {
-    /// Where the object is.
-    ///
     /// # Safety
     /// The place lies in a block.
     pub(crate) const unsafe fn value(this: NonNull<Self>) -> NonNull<V> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the place lies in a block.
         let value = unsafe { &raw mut (*this.as_ptr()).value };
         // SAFETY: a field in a block is not null.
         unsafe { NonNull::new_unchecked(value) }
     }
 }
 
-/// Whether an object's block can be given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// Nothing refers to it any more.
+    /// The block can be freed.
     Free,
-    /// Rule 4.
+    /// The block is kept (rule 4).
     Kept,
 }
 
-/// What can be behind a [`Handle`].
+/// Object behind a [`Handle`].
 ///
 /// # Safety
 /// `place` returns the place that the head begins.
 pub(crate) unsafe trait Object {
-    /// Whether its handles stay on one thread.
     const ONE_THREAD: bool;
 
-    /// The place of this object.
+    /// Returns the place of this object.
     ///
     /// # Safety
     /// The head is that of an object of this type.
@@ -117,10 +114,11 @@ pub(crate) unsafe trait Object {
         true
     }
 
-    /// Closes what is open underneath; not if it is left (rule 3). User code may run, which may unwind.
+    /// Closes the raw resources, unless the object is left (rule 3). May run user code, which may
+    /// unwind.
     ///
     /// # Safety
-    /// Called once, when the last handle has gone. The object is not used after this, but dropped.
+    /// Called once, after the last handle is dropped. The object is only dropped after this.
     unsafe fn end(this: NonNull<Self>, left: bool) -> Ended;
 }
 
@@ -130,8 +128,8 @@ pub(crate) struct Handle<'m, V: Object + ?Sized> {
     memory: PhantomData<&'m ()>,
 }
 
-/// An object whose handles threads may share. Those of others stay on the thread that opened it, and the compiler says so in one error
-/// for each handle, not in one for each field.
+/// Object with handles that threads may share. Otherwise the compiler reports one error per handle,
+/// instead of one per field.
 #[diagnostic::on_unimplemented(
     message = "this object stays on the thread that opened it",
     label = "a queue, its endpoints, counters and event queues are used by one thread",
@@ -139,42 +137,43 @@ pub(crate) struct Handle<'m, V: Object + ?Sized> {
 )]
 pub(crate) trait CrossesThreads: Send + Sync {}
 
-// SAFETY: the counts are atomic (rule 5). The last handle drops the object and uses the allocator, which is `Send`
-// (`Unfilled::new`).
+// SAFETY: the counts are atomic (rule 5). The last handle drops the object and uses the allocator,
+// which is `Send` (`Unfilled::new`).
 unsafe impl<V: Object + CrossesThreads + ?Sized> Send for Handle<'_, V> {}
-// SAFETY: as above: a shared handle can be cloned.
+// SAFETY: the counts are atomic (rule 5), so a shared handle can be cloned. The object is
+// `Send + Sync`.
 unsafe impl<V: Object + CrossesThreads + ?Sized> Sync for Handle<'_, V> {}
 
 impl<V: Object + ?Sized> Handle<'_, V> {
     #[inline]
     fn head(&self) -> &Head {
-        // SAFETY: rule 2: the block is there as long as this handle.
+        // SAFETY: the handle keeps its block (rule 2).
         unsafe { &(*self.place.as_ptr()).head }
     }
 
-    /// Whether there are `count` handles. The caller keeps others from being made for as long as it acts upon the answer.
+    /// Returns `true` if `count` handles exist. The caller prevents new handles while it relies on
+    /// that.
     pub(crate) fn count_is(&self, count: u32) -> bool {
         self.head().handles.is(count)
     }
 
-    /// The same object, without its type.
     pub(crate) fn erased(&self) -> Erased {
         self.head().handles.add(self.head().one_thread);
         Erased(self.place.cast())
     }
 
-    /// A handle that tells others that something is bound to the object.
     pub(crate) fn bond(&self) -> Bond {
         self.head().bonds.add(false);
         Bond(ManuallyDrop::new(self.erased()))
     }
 
-    /// Whether something is bound to the object. The caller keeps others from being bound for as long as it acts upon the answer.
+    /// Returns `true` if the object has a bond. The caller prevents new bonds while it relies on
+    /// that.
     pub(crate) fn is_bound(&self) -> bool {
         !self.head().bonds.is(0)
     }
 
-    /// Rule 3: something that uses the object stays open for good.
+    /// Rule 3: a resource that uses the object stays open for good.
     pub(crate) fn leave(&self) {
         self.head().left.store(true, Ordering::Relaxed);
     }
@@ -183,18 +182,17 @@ impl<V: Object + ?Sized> Handle<'_, V> {
         self.head().left.load(Ordering::Relaxed)
     }
 
-    /// Whether both are handles of one object.
+    /// Returns `true` for handles of one object.
     pub(crate) fn is(&self, other: &Handle<'_, V>) -> bool {
         self.place.cast::<u8>() == other.place.cast::<u8>()
     }
 
-    /// Where the object is.
     pub(crate) fn value_ptr(&self) -> NonNull<V> {
-        // SAFETY: rule 2: the place is there.
+        // SAFETY: the handle keeps its block (rule 2).
         unsafe { HandleBlock::value(self.place) }
     }
 
-    /// A handle for what is opened on the object, and lies in memory that lives no longer.
+    /// Creates a handle for a child, in memory that lives no longer than the object's.
     ///
     /// # Safety
     /// It is dropped within the lifetime of this one.
@@ -204,19 +202,18 @@ impl<V: Object + ?Sized> Handle<'_, V> {
     }
 
     /// # Safety
-    /// The object's head counts one handle more than there are.
+    /// The object's head counts one handle more than exist.
     pub(crate) const unsafe fn from_raw(place: NonNull<HandleBlock<V>>) -> Self {
         Handle { place, memory: PhantomData }
     }
 }
 
 impl<V: Object + ?Sized> Handle<'_, V> {
-    /// The object, of which there is no other handle.
-    ///
     /// # Safety
-    /// There is none.
+    /// The object has no other handle.
     pub(crate) unsafe fn as_mut(&mut self) -> &mut V {
-        // SAFETY: rule 2, and the caller's promise.
+        // SAFETY: the handle keeps the object (rule 2), and the caller guarantees that it is the
+        // only one.
         unsafe { &mut (*self.place.as_ptr()).value }
     }
 }
@@ -234,7 +231,7 @@ impl<V: Object + ?Sized> Deref for Handle<'_, V> {
 
     #[inline]
     fn deref(&self) -> &V {
-        // SAFETY: rule 2: the object is there as long as this handle.
+        // SAFETY: the handle keeps the object (rule 2).
         unsafe { &(*self.place.as_ptr()).value }
     }
 }
@@ -242,7 +239,7 @@ impl<V: Object + ?Sized> Deref for Handle<'_, V> {
 impl<V: Object + ?Sized> Drop for Handle<'_, V> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: this is a handle, and not used after this.
+        // SAFETY: this handle counts, and is not used after this.
         unsafe { release(self.place.cast(), V::ONE_THREAD) };
     }
 }
@@ -253,55 +250,54 @@ impl<V: Object + fmt::Debug + ?Sized> fmt::Debug for Handle<'_, V> {
     }
 }
 
-/// One handle less.
+/// Decrements the handles, and ends the object with the last one.
 ///
 /// # Safety
-/// The caller gives one up, and does not use the object after this, whose handles stay on one thread or not.
+/// The caller gives up one handle and does not use the object after this. `one_thread` is that of
+/// the object.
 #[inline(always)]
 unsafe fn release(head: NonNull<Head>, one_thread: bool) {
-    // SAFETY: rule 2: the block is there as long as the handle that is given up.
+    // SAFETY: the handle that is given up keeps its block (rule 2).
     let Head { handles, end, .. } = unsafe { head.as_ref() };
     let end = *end;
     if handles.remove(one_thread) {
-        // SAFETY: it was the last one.
+        // SAFETY: the last handle was given up.
         unsafe { end(head) };
     }
 }
 
-/// A handle whose object has no name here.
+/// Handle without the type of its object.
 pub(crate) struct Erased(NonNull<Head>);
 
 impl Drop for Erased {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: rule 2.
+        // SAFETY: the handle keeps its block (rule 2).
         let Head { one_thread, .. } = unsafe { self.0.as_ref() };
-        // SAFETY: this is a handle, and not used after this.
+        // SAFETY: this handle counts, and is not used after this.
         unsafe { release(self.0, *one_thread) };
     }
 }
 
 impl Erased {
-    /// The handle as a pointer, which counts.
+    /// Returns a pointer, without giving up the handle.
     #[inline]
     pub(crate) const fn as_raw(&self) -> NonNull<Head> {
         self.0
     }
 
     /// # Safety
-    /// The pointer is that of a handle, which is not dropped besides.
+    /// The pointer is that of a handle, which is not dropped elsewhere.
     pub(crate) const unsafe fn from_raw(head: NonNull<Head>) -> Self {
         Erased(head)
     }
 
-    /// The object behind it.
-    ///
     /// # Safety
-    /// It is one of this type, and the handle stays for `'h`.
+    /// The object is a `V`, and the handle stays for `'h`.
     pub(crate) unsafe fn object<'h, V: Object + ?Sized + 'h>(&self) -> &'h V {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the object is a `V`.
         let place = unsafe { V::place(self.0) };
-        // SAFETY: rule 2: the object is there as long as this handle.
+        // SAFETY: the caller keeps the handle, and so the object (rule 2), for `'h`.
         unsafe { &(*place.as_ptr()).value }
     }
 }
@@ -312,22 +308,23 @@ impl fmt::Debug for Erased {
     }
 }
 
-/// The handle by which something is bound to an object: an endpoint to its address vector, a region to its counter.
+/// Handle of an object that others are bound to, such as an endpoint to its address vector or a
+/// region to its counter.
 pub(crate) struct Bond(ManuallyDrop<Erased>);
 
 impl Bond {
     fn head(&self) -> &Head {
-        // SAFETY: rule 2.
+        // SAFETY: the bond keeps its block (rule 2).
         unsafe { self.0.0.as_ref() }
     }
 
-    /// Rule 3: what is bound stays open for good. The object stays bound, and closes nothing when its last handle goes.
+    /// Rule 3: the bound resource stays open for good. The object stays bound, and is never closed.
     pub(crate) fn leave(&self) {
         self.head().left.store(true, Ordering::Relaxed);
     }
 
-    /// Gives the bond up, but never ends the object: the last handle is leaked, and so is one of those that count on one thread, which may
-    /// be another.
+    /// Gives the bond up without ending the object: leaks the last handle, and any handle that
+    /// counts on one thread, because this may be another thread.
     pub(crate) fn forget(self) {
         let head = self.head();
         head.unbind();
@@ -352,7 +349,6 @@ impl fmt::Debug for Bond {
     }
 }
 
-/// What lies where in a block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     layout: Layout,
@@ -360,57 +356,53 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// An object, and an allocator of this type.
     pub(crate) fn of<V, A: Allocator>() -> Result<Self, OpenError> {
         Self::of_place::<A>(Layout::new::<HandleBlock<V>>())
     }
 
-    /// As [`of`](Self::of), of an object whose place has this layout.
+    /// [`of`](Self::of) for a place with this layout.
     pub(crate) fn of_place<A: Allocator>(place: Layout) -> Result<Self, OpenError> {
         let (layout, block_at) = extend(place, Layout::new::<Block<A>>())?;
         Ok(Plan { layout, block_at: u32::try_from(block_at).map_err(|_| OpenError::Size)? })
     }
 
-    /// Adds something that the object needs, and says where it lies.
+    /// Adds a part, and returns its offset in bytes.
     pub(crate) fn add(&mut self, part: Layout) -> Result<usize, OpenError> {
         let (layout, at) = extend(self.layout, part)?;
         self.layout = layout;
         Ok(at)
     }
 
-    /// The whole block.
     pub(crate) const fn layout(&self) -> Layout {
         self.layout
     }
 }
 
-/// A block whose object is not there yet. It is given back if that never comes.
+/// A block without its object.
 pub(crate) struct Unfilled<A: Allocator> {
     block: Block<A>,
     block_at: u32,
 }
 
 impl<A: Allocator + Send> Unfilled<A> {
-    /// `Send`, because the block is given back by whichever thread drops the last handle.
+    /// Requires `Send`, because any thread that drops the last handle frees the block.
     pub(crate) fn new(plan: Plan, alloc: A) -> Result<Self, OpenError> {
         Ok(Unfilled { block: Block::new(plan.layout, alloc)?, block_at: plan.block_at })
     }
 
-    /// Where a part of the plan lies.
-    ///
     /// # Safety
-    /// It is one of the plan.
+    /// `part` is an offset of the plan.
     pub(crate) unsafe fn at(&self, part: usize) -> NonNull<u8> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `part` is an offset of the plan.
         unsafe { self.block.ptr().add(part) }
     }
 
-    /// The block, leaked: what was opened in it could not be closed.
+    /// Leaks the block, because a resource in it could not be closed.
     pub(crate) fn forget(self) {
         let _ = ManuallyDrop::new(self);
     }
 
-    /// Moves an object into the block, whose plan is of its type.
+    /// Moves an object into the block. The plan is for its type.
     pub(crate) fn fill<'m, V: Object>(self, value: V) -> Handle<'m, V>
     where
         A: 'm,
@@ -418,16 +410,16 @@ impl<A: Allocator + Send> Unfilled<A> {
         let place = self.block.ptr().cast::<HandleBlock<V>>();
         // SAFETY: the block begins with room for the place.
         let room = unsafe { HandleBlock::value(place) };
-        // SAFETY: as above.
+        // SAFETY: the block begins with room for the place.
         unsafe { room.write(value) };
-        // SAFETY: the object is there.
+        // SAFETY: the object was just written.
         unsafe { self.filled(place) }
     }
 
-    /// The handle of the object at the begin of the block.
+    /// Returns the handle of the object at the begin of the block.
     ///
     /// # Safety
-    /// It was written there, and the plan is of its layout.
+    /// The object was written there, and the plan has its layout.
     pub(crate) unsafe fn filled<'m, V: Object + ?Sized>(self, place: NonNull<HandleBlock<V>>) -> Handle<'m, V>
     where
         A: 'm,
@@ -445,18 +437,18 @@ impl<A: Allocator + Send> Unfilled<A> {
         let owner = unsafe { block.ptr().add(block_at as usize) }.cast::<Block<A>>();
         // SAFETY: the block begins with room for the head.
         unsafe { place.cast::<Head>().write(head) };
-        // SAFETY: as above.
+        // SAFETY: the plan has room for the block's owner there.
         unsafe { owner.write(block) };
         Handle { place, memory: PhantomData }
     }
 }
 
-/// Rule 2.
+/// Ends an object (rule 2).
 ///
 /// # Safety
-/// The head is that of a `V` in a block of an `A`, of which the last handle has gone.
+/// The head is that of a `V` in a block of an `A`, and the last handle was given up.
 unsafe fn end<V: Object + ?Sized, A: Allocator>(head: NonNull<Head>) {
-    /// Drops the object, also when its end unwinds: it keeps handles of others.
+    /// Drops the object even if its end unwinds, because it keeps handles of others.
     struct Value<V: ?Sized>(NonNull<V>);
     impl<V: ?Sized> Drop for Value<V> {
         fn drop(&mut self) {
@@ -464,7 +456,7 @@ unsafe fn end<V: Object + ?Sized, A: Allocator>(head: NonNull<Head>) {
             unsafe { self.0.drop_in_place() };
         }
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees the head of a `V`.
     let place = unsafe { V::place(head) };
     // SAFETY: a place lies in its block.
     let value = unsafe { HandleBlock::value(place) };
@@ -476,14 +468,15 @@ unsafe fn end<V: Object + ?Sized, A: Allocator>(head: NonNull<Head>) {
     let Head { left, block_at, .. } = unsafe { head.as_ref() };
     let (left, block_at) = (left.load(Ordering::Relaxed), *block_at);
     let value = Value(value);
-    // SAFETY: there is no handle any more; called once, here.
+    // SAFETY: the last handle is gone, and this is called once.
     if unsafe { V::end(value.0, left) } == Ended::Kept {
         let _ = ManuallyDrop::new(value);
         return;
     }
-    // SAFETY: written in `filled`; read once, here.
+    // SAFETY: written in `filled` at this offset.
     let owner = unsafe { head.cast::<u8>().add(block_at as usize) }.cast::<Block<A>>();
-    // SAFETY: as above. The block is given back after the object was dropped, also when that unwinds.
+    // SAFETY: written in `filled`, and read once. The block is freed after the object is dropped,
+    // even if that unwinds.
     let block = unsafe { owner.read() };
     drop(value);
     drop(block);

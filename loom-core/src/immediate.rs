@@ -1,10 +1,10 @@
-//! Layouts of immediate data: what a program puts into the few bytes that travel with a message, as named bit fields.
+//! Layouts of immediate data: named bit fields in the few bytes that travel with a message.
 //!
-//! [`data_layout!`](crate::data_layout) makes a struct of them, which is [encoded](Layout::encode) and [decoded](Layout::decode) with
-//! checks: a value that is wider than its field is an error that names the field, and so are bits of a peer that are those of no value; bits
-//! beyond all fields are an error, too.
-//! Fields that have no width or more than 64 bits together do not compile. Providers carry 4 bytes or 8, or none
-//! (`cq_data_size`): [`Info::carries`](crate::Info::carries) says before anything is opened whether a layout fits.
+//! [`data_layout!`](crate::data_layout) defines a struct with checked [encoding](Layout::encode)
+//! and [decoding](Layout::decode). Errors name a field with too wide a value or invalid bits. Bits
+//! beyond all fields are also an error. Fields without width, or with more than 64 bits in total,
+//! do not compile. Providers carry 0, 4 or 8 bytes (`cq_data_size`).
+//! [`Info::carries`](crate::Info::carries) checks before opening that a layout fits.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -54,7 +54,7 @@
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
-//! What does not fit into 64 bits is no layout:
+//! More than 64 bits do not compile:
 //!
 //! ```compile_fail,E0080
 //! loom_core::data_layout! {
@@ -69,7 +69,7 @@ use core::fmt;
 
 use crate::vocabulary::ImmediateData;
 
-/// A value of a bit field: `u8` to `u64`, `bool`, and what a program makes one.
+/// Value of a bit field: `u8` to `u64`, `bool`, and types of the program.
 ///
 /// ```
 /// use loom_core::data_layout;
@@ -106,9 +106,9 @@ use crate::vocabulary::ImmediateData;
     note = "`u8`, `u16`, `u32`, `u64` and `bool` are; implement `Field` for an enum or a number of your own"
 )]
 pub trait Field: Copy {
-    /// The bits of the value, from the lowest on.
+    /// Returns the bits of the value, lowest first.
     fn to_bits(self) -> u64;
-    /// The value with these bits, if there is one.
+    /// Returns the value with these bits, if it exists.
     fn from_bits(bits: u64) -> Option<Self>;
 }
 
@@ -146,7 +146,7 @@ impl Field for bool {
     }
 }
 
-/// Immediate data as named bit fields. Made by [`data_layout!`](crate::data_layout).
+/// Immediate data as named bit fields, defined by [`data_layout!`](crate::data_layout).
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -177,18 +177,18 @@ impl Field for bool {
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Layout: Sized {
-    /// Bits of all fields together.
+    /// Number of bits of all fields.
     const WIDTH: u32;
-    /// As many bytes: what a provider must carry.
+    /// Number of bytes that a provider must carry.
     const BYTES: usize = self::bytes(Self::WIDTH);
 
-    /// The immediate data with these values.
+    /// Returns the immediate data with these values.
     ///
     /// # Errors
     /// [`LayoutError::ValueTooLarge`]
     fn encode(self) -> Result<ImmediateData, LayoutError>;
 
-    /// The values of immediate data.
+    /// Returns the values of immediate data.
     ///
     /// # Errors
     /// [`LayoutError::NoSuchValue`], [`LayoutError::BitsOutside`]
@@ -199,7 +199,7 @@ const fn bytes(width: u32) -> usize {
     width.div_ceil(8) as usize
 }
 
-/// Why values are no immediate data, or immediate data is no values.
+/// Error of encoding, decoding or checking a layout.
 ///
 /// ```
 /// use loom_core::immediate::{Layout, LayoutError};
@@ -223,26 +223,26 @@ const fn bytes(width: u32) -> usize {
 pub enum LayoutError {
     /// A value has more bits than its field.
     ValueTooLarge {
-        /// The field.
+        /// Name of the field.
         field: &'static str,
-        /// Bits that it has.
+        /// Width of the field in bits.
         width: u32,
     },
-    /// The bits of a field are those of no value.
+    /// The bits of a field do not match any value.
     NoSuchValue {
-        /// The field.
+        /// Name of the field.
         field: &'static str,
-        /// Its bits.
+        /// Bits of the field.
         bits: u64,
     },
-    /// There are bits beyond those of the layout.
+    /// The data has bits beyond those of the layout.
     BitsOutside {
-        /// Bits of the layout.
+        /// Width of the layout in bits.
         width: u32,
     },
-    /// The provider carries less than the layout has.
+    /// The layout is wider than the provider's immediate data.
     TooWide {
-        /// Bits of the layout.
+        /// Width of the layout in bits.
         width: u32,
         /// Bytes that the provider carries (`cq_data_size`).
         limit: usize,
@@ -270,12 +270,11 @@ impl fmt::Display for LayoutError {
 
 impl core::error::Error for LayoutError {}
 
-/// The bits of a field.
 const fn mask(width: u32) -> u64 {
     if width >= u64::BITS { u64::MAX } else { (1 << width) - 1 }
 }
 
-/// For [`data_layout!`](crate::data_layout): the width of all fields, if they are a layout.
+/// Total width of valid fields, for [`data_layout!`](crate::data_layout).
 #[doc(hidden)]
 #[must_use]
 pub const fn total_width(widths: &[u32]) -> u32 {
@@ -289,7 +288,7 @@ pub const fn total_width(widths: &[u32]) -> u32 {
     total
 }
 
-/// For [`data_layout!`](crate::data_layout): puts fields together, the first one into the lowest bits.
+/// Combines fields, the first in the lowest bits. Used by [`data_layout!`](crate::data_layout).
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Encoder {
@@ -311,7 +310,7 @@ impl Encoder {
         Ok(Encoder { bits: self.bits | bits << self.at, at: self.at + width })
     }
 
-    /// All of them.
+    /// Returns the immediate data of all fields.
     #[inline]
     #[must_use]
     pub const fn data(self) -> ImmediateData {
@@ -319,7 +318,7 @@ impl Encoder {
     }
 }
 
-/// For [`data_layout!`](crate::data_layout): takes fields apart.
+/// Separates fields. Used by [`data_layout!`](crate::data_layout).
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Decoder {
@@ -328,7 +327,7 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Of a layout of that width.
+    /// Begins to decode a layout of that width.
     ///
     /// # Errors
     /// [`LayoutError::BitsOutside`]
@@ -349,10 +348,10 @@ impl Decoder {
     }
 }
 
-/// Makes a struct whose fields are bit fields of immediate data: a [`Layout`](crate::immediate::Layout).
+/// Defines a struct with bit fields of immediate data: a [`Layout`](crate::immediate::Layout).
 ///
-/// Each field has a type ([`Field`](crate::immediate::Field)) and a width in bits, a constant; the first has the lowest bits. The
-/// [module](crate::immediate) has an example.
+/// Each field has a type ([`Field`](crate::immediate::Field)) and a constant width in bits, the
+/// first at the lowest bits. The [module](crate::immediate) has an example.
 #[macro_export]
 macro_rules! data_layout {
     (
@@ -388,7 +387,7 @@ macro_rules! data_layout {
             }
         }
 
-        // A layout that is none does not compile, used or not.
+        // An invalid layout does not compile, even if it is unused.
         const _: u32 = <$Name as $crate::immediate::Layout>::WIDTH;
     };
 }

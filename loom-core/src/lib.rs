@@ -1,7 +1,8 @@
 //! The core of loom: fabrics in Rust, without `std`, without an allocator of its own, without FFI.
 //!
-//! One safe API for messages, tagged messages and remote memory access over more than one transport: libfabric (in the
-//! package `loom-fabric`) and the [software transport](soft), which needs nothing but memory.
+//! Provides one safe API for messages, tagged messages and remote memory access over several
+//! transports: libfabric (in the package `loom-fabric`) and the [software transport](soft), which
+//! requires only memory.
 //!
 //! # Example
 //!
@@ -30,106 +31,123 @@
 //!
 //! # Layers
 //!
-//! A layer uses only modules that stand above it in this list (`.ci/run layers`).
+//! A layer uses only modules above it in this list (`.ci/run layers`).
 //!
-//! - [`vocabulary`]: flags, error numbers, addresses, tags, keys and attributes, with libfabric's own names and values.
-//!   Plain data; unknown numbers are kept. With it [`buffer`]: what operations take.
-//! - [`transport`]: the boundary. An unsafe trait of raw verbs, with its contract in one place. [`error`] has what posting and opening
-//!   may be refused with.
-//! - [`immediate`]: layouts of immediate data, as structs of bit fields. [`profiles`]: what can be relied on about a provider at compile
-//!   time.
-//! - [`engine`]: the [op table](engine::op_table), where buffers are while a provider uses them, the
-//!   [tag matcher](engine::tag_matcher), the [work table](engine::work_table), [arrivals](engine::arrivals) of immediate data, and the
-//!   [address table](engine::address_table) over the [peer table](engine::peer_table). Data structures that call no transport and know no objects, so that they are tested and
-//!   fuzzed alone.
-//! - Objects, the safe API, written once: [`Info`], [`Domain`], [`Av`], [`Mr`], [`Cq`], [`Endpoint`], [`Counter`], for work that
-//!   starts by itself [`Deferred`](deferred::Deferred), for endpoints that act together
-//!   [`CollectiveGroup`](endpoint::CollectiveGroup), and for connections
-//!   [`Eq`](struct@Eq) and [`MsgEndpoint`]; for many queues at one address [`ScalableEndpoint`](endpoint::ScalableEndpoint). No
-//!   object names a transport. A [`query`] says at compile time what an endpoint is for, and the endpoint has these operations alone.
-//! - [`tagged`]: tagged messages over objects that have none. [`updates`]: read-modify-write of a peer's memory where the provider has no
-//!   atomic operations.
-//! - [`protocol`]: traits for code that is generic in the kind of endpoint, or in a protocol of the program's own.
+//! - [`vocabulary`]: flags, error numbers, addresses, tags, keys and attributes, with libfabric's
+//!   own names and values. Plain data that keeps unknown numbers. [`buffer`] has the memory
+//!   arguments of operations.
+//! - [`transport`]: the boundary, an unsafe trait of raw verbs with its contract in one place.
+//!   [`error`] has the errors of posting and opening.
+//! - [`immediate`]: layouts of immediate data, as structs of bit fields. [`profiles`]: guarantees
+//!   of providers at compile time.
+//! - [`engine`]: the [op table](engine::op_table), which holds buffers while a provider uses them,
+//!   the [tag matcher](engine::tag_matcher), the [work table](engine::work_table),
+//!   [arrivals](engine::arrivals) of immediate data, and the [address table](engine::address_table)
+//!   over the [peer table](engine::peer_table). They use neither transports nor objects, so that
+//!   they are tested and fuzzed alone.
+//! - Objects, the safe API, written once: [`Info`], [`Domain`], [`Av`], [`Mr`], [`Cq`],
+//!   [`Endpoint`], [`Counter`]. [`Deferred`](deferred::Deferred) starts work automatically.
+//!   [`CollectiveGroup`](endpoint::CollectiveGroup) is for endpoints that act together,
+//!   [`Eq`](struct@Eq) and [`MsgEndpoint`] for connections, and
+//!   [`ScalableEndpoint`](endpoint::ScalableEndpoint) for many queues at one address. Objects do
+//!   not name a transport. A [`query`] selects the purpose of an endpoint at compile time, and the
+//!   endpoint has only the operations of that purpose.
+//! - [`tagged`]: tagged messages over objects without them. [`updates`]: read-modify-write of a
+//!   peer's memory without atomic operations of the provider.
+//! - [`protocol`]: traits for code that is generic over the kind of endpoint, or over a protocol of
+//!   the program's own.
 //! - [`soft`]: the software transport. [`exposed`] has the rule for memory that peers reach.
 //!
-//! [`completion`] names what a queue gives back, from wherever that is.
+//! [`completion`] collects the types that a queue returns.
 //!
 //! # What it promises
 //!
-//! - **No buffer is lost, and none is used twice.** A post takes its buffer by value and its completion gives it back; a
-//!   refused post gives it back at once. Whatever is forgotten, dropped in any order, cancelled or closed in
-//!   the middle of a transfer: each buffer comes back or is dropped once, and the provider does not write to it afterwards. Where a
-//!   provider cannot be made to stop, the buffer waits for it, or is leaked; a borrow that would end meanwhile ends the
-//!   process instead.
-//! - **After opening, no allocation.** Objects take their memory from the caller's allocator when they open. Sending,
-//!   receiving, RMA and polling allocate nothing, take no lock and make no system call of loom's own.
-//! - **Errors are values.** Nothing panics on what a provider or a peer says; what does not fit is refused; what timed out
-//!   is `Ok(None)`.
+//! - **No buffer is lost or used twice.** A post takes its buffer by value, and its completion
+//!   returns it. A refused post returns it at once. Whatever is forgotten, dropped in any order,
+//!   cancelled or closed in the middle of a transfer, each buffer is returned or dropped once, and
+//!   the provider does not write to it afterwards. If a provider cannot be stopped, the buffer
+//!   waits for it or is leaked. If a borrow would end meanwhile, the process is aborted instead.
+//! - **After opening, no allocation.** Objects take their memory from the caller's allocator when
+//!   they open. Sending, receiving, RMA and polling do not allocate, take no lock and make no
+//!   system call of loom's own.
+//! - **Errors are values.** Input from providers and peers never causes a panic. Invalid requests
+//!   are refused. A timeout is `Ok(None)`.
 //!
 //! # Memory and lifetimes
 //!
-//! Objects are counted handles. A handle keeps open what its object was opened from: an endpoint keeps its queue and its address
-//! vector, and both keep the domain. The last handle closes the object. So handles can be kept in one struct, returned from functions
-//! and dropped in any order.
+//! Objects are counted handles. A handle keeps its object's parents open: an endpoint keeps its
+//! queue and its address vector, and both keep the domain. Dropping the last handle closes the
+//! object. Handles can be kept in one struct, returned from functions and dropped in any order.
 //!
-//! Each object takes one block of memory from its allocator when it is opened. The block holds the object, its counts and the allocator
-//! itself, so that handles do not name the type of the allocator.
+//! Each object takes one block of memory from its allocator when it is opened. The block also holds
+//! the allocator, so that handles do not name its type.
 //!
-//! The lifetime `'m` of a handle says how long memory lives that the object may use: blocks of allocators, buffers that are posted,
-//! memory that is exposed. There are two ways to open a domain, and they decide what `'m` is:
+//! The lifetime `'m` of a handle is that of memory that the object may use: blocks of allocators,
+//! posted buffers, exposed memory. It depends on how the domain is opened:
 //!
-//! - [`Domain::open_in`] opens a domain that is kept. Here `'m` is `'static`, because a handle may be forgotten, and a forgotten handle
-//!   keeps its object open for good.
-//! - [`scope()`] calls a closure. What is opened in there by way of the [`Scope`] cannot leave the closure, and may use memory that was
-//!   declared before the call. Queues and regions that are still open when the closure returns or unwinds are closed then.
-//!   [`Scope::domain`] lends a domain that is kept, and its address vectors can be used with queues of the scope.
+//! - [`Domain::open_in`] opens a domain with `'m` = `'static`, because a forgotten handle keeps its
+//!   object open for good.
+//! - [`scope()`] calls a closure. Objects that are opened through its [`Scope`] cannot leave the
+//!   closure, and may use memory that was declared before the call. Queues and regions that are
+//!   still open when the closure returns or unwinds are then closed. [`Scope::domain`] lends an
+//!   outer domain, and its address vectors can be used with queues of the scope.
 //!
-//! A queue of a scope is never taken for one that is kept, nor the other way round: `Domain<'m, _>` and `Cq<'m, _, _>` are invariant in
-//! `'m`.
+//! `Domain<'m, _>` and `Cq<'m, _, _>` are invariant in `'m`, which keeps queues of a scope apart
+//! from others.
 //!
-//! The memory of a [software network](soft::Network) has a lifetime of its own, `'n` in the transport `Soft<'n>`. It is at least `'m`: a
-//! network in borrowed memory is for domains of a scope.
+//! The memory of a [software network](soft::Network) has its own lifetime, `'n` in the transport
+//! `Soft<'n>`, which is at least `'m`. A network in borrowed memory is for domains of a scope.
 //!
 //! # Decisions that a reader may wonder about
 //!
-//! - A [`Domain`] owns its fabric, so that there is one handle less to keep.
-//! - Objects are counted, and do not borrow what they were opened from: a program keeps a domain, its queues and their endpoints in one
-//!   struct, which borrows cannot express. Posting and polling touch no count, except that a [`Piece`] is a handle of its queue.
-//! - A handle that was forgotten keeps its object open. So borrowed memory can only be lent where something else closes the object
-//!   before the borrow ends: that is what a [`scope()`] is for.
-//! - Queues and endpoints stay on one thread and are counted without atomics. [`Cq::park`] hands over a queue with
-//!   all of its handles at once.
-//! - Peers are handles ([`Peer`]) and not libfabric's addresses: a provider follows whatever
-//!   number it is given, so that a number out of thin air must not reach it from safe code.
-//! - The slots of the op table are an array and not a `heapless` container, because those cannot be built in place, and a
-//!   deep table does not fit on a stack.
-//! - A transport shows its events one by one ([`CompletionQueues::cq_poll`](transport::CompletionQueues::cq_poll)) instead of filling a
-//!   batch: it saves two copies of each, and transports that read in batches keep them to themselves.
-//! - Closing an endpoint can be put off ([`Closing::Retired`](transport::Closing)): there are providers which crash
-//!   otherwise, and a promise of memory safety that holds except over them is none.
-//! - The block of a region owns the registered memory, and can outlive the region: libfabric does not say when peers have stopped using
-//!   a region that was closed ([`Mr`]).
-//! - Connections are a trait of their own ([`Connected`](transport::Connected)): the software transport has none. An event
-//!   queue closes its passive endpoints with itself and not before, because `tcp` uses one after its close.
-//! - Scalable endpoints ([`Scalable`](transport::Scalable)) are another such trait. Their contexts are endpoints of the transport, in
-//!   the slots of the queue that they complete into, which closes them; an endpoint of several queues has no owner but itself.
-//! - Collective operations ([`Collectives`](transport::Collectives)) are a trait beside `Transport`, so that a transport without groups needs
-//!   no stubs. Joining has no event of its own: operations are refused with "try again" until every member is there.
-//! - Only 64-bit targets: the context of an operation is one word that holds a generation and an index.
+//! - A [`Domain`] owns its fabric, which saves a handle.
+//! - Objects are counted instead of borrowing their parents, because borrows cannot express a
+//!   domain, its queues and their endpoints in one struct. Posting and polling touch no count,
+//!   except that a [`Piece`] is a handle of its queue.
+//! - A forgotten handle keeps its object open. So borrowed memory can only be lent where a
+//!   [`scope()`] closes the object before the borrow ends.
+//! - Queues and endpoints stay on one thread and are counted without atomics. [`Cq::park`] hands
+//!   over a queue with all of its handles at once.
+//! - Peers are handles ([`Peer`]) instead of libfabric's addresses: a provider follows any number,
+//!   so arbitrary numbers must not reach it from safe code.
+//! - The slots of the op table are an array and not a `heapless` container, which cannot be built
+//!   in place: a deep table does not fit on a stack.
+//! - A transport shows its events one by one
+//!   ([`CompletionQueues::cq_poll`](transport::CompletionQueues::cq_poll)) instead of filling a
+//!   batch, which saves two copies of each.
+//! - Closing an endpoint can be postponed ([`Closing::Retired`](transport::Closing)), because some
+//!   providers crash otherwise, and memory safety must hold over them too.
+//! - The block of a region owns the registered memory, and can outlive the region: libfabric does
+//!   not report when peers have stopped using a closed region ([`Mr`]).
+//! - Connections have a separate trait ([`Connected`](transport::Connected)), because the software
+//!   transport has no connections. An event queue closes its passive endpoints together with
+//!   itself, because `tcp` uses one after its close.
+//! - Scalable endpoints have a separate trait ([`Scalable`](transport::Scalable)). Their contexts
+//!   are endpoints of the transport, in slots of the queue that they complete into, which closes
+//!   them. An endpoint of several queues has no owner but itself.
+//! - Collective operations ([`Collectives`](transport::Collectives)) have a separate trait, so that
+//!   a transport without groups needs no stubs. Joining has no event: operations fail with a
+//!   transient error until every member has joined.
+//! - Only 64-bit targets are supported: the context of an operation is one word with a generation
+//!   and an index.
 //!
 //! # Features
 //!
-//! - `std`: `std::time::Instant` as a deadline, constructors that use the global allocator, `Box<[u8]>` and
-//!   `Vec<u8>` as buffers, and queues of the software transport to sleep on. Off by default.
-//! - `log`: lines for the logger of the crate `log`. Off by default. Their targets are `loom::open` and `loom::close`, at the level debug, for
-//!   domains with their fabrics, address vectors, queues, endpoints and regions, with the names and sizes that were granted; `loom::quirk`,
-//!   at info, for what the provider's quirks decide for a domain ([`ProviderQuirks`](transport::ProviderQuirks)), and, at debug, for one object: an
-//!   address that is refused, an endpoint whose closing is put off; and `loom::left`, at warn, for what stays open or is leaked on purpose. No
-//!   operation, poll or wait has a line, and no line has a key or a message's bytes. A logger that panics ends the process.
-//! - `serde`: addresses, remote regions, tags, flags, enumerations and attributes are read and written by way of `serde`
-//!   ([their form](vocabulary#the-form-of-values-with-serde)), without an allocator. Off by default.
+//! - `std`: `std::time::Instant` as a deadline, constructors that use the global allocator,
+//!   `Box<[u8]>` and `Vec<u8>` as buffers, and queues of the software transport to sleep on. Off by
+//!   default.
+//! - `log`: lines for the logger of the crate `log`. Off by default. The targets `loom::open` and
+//!   `loom::close` (debug) have domains with their fabrics, address vectors, queues, endpoints and
+//!   regions, with granted names and sizes. `loom::quirk` has effects of the provider's quirks
+//!   ([`ProviderQuirks`](transport::ProviderQuirks)): at info for a domain, at debug for one
+//!   object, such as a refused address or a postponed close. `loom::left` (warn) has objects that
+//!   stay open or are leaked on purpose. Operations, polls and waits have no lines, and lines
+//!   contain no keys or message bytes. A logger that panics ends the process.
+//! - `serde`: reads and writes addresses, remote regions, tags, flags, enumerations and attributes
+//!   with `serde` ([their form](vocabulary#the-form-of-values-with-serde)), without an allocator.
+//!   Off by default.
 //!
-//! A program reads its configuration with `serde`, and makes [`Hints`] of it:
+//! A program reads its configuration with `serde`, and converts it to [`Hints`]:
 //!
 //! ```
 //! # #[cfg(feature = "serde")] {
@@ -172,7 +190,7 @@ extern crate std;
 
 pub use allocator_api2;
 
-// What a program of any transport needs, without the way to it.
+// Items that programs need over any transport, except to open it.
 pub use any_error::Error;
 pub use av::{Av, AvAttr, InsertError};
 pub use buffer::{Buffer, SourceBuffer, TargetBuffer};
@@ -200,7 +218,7 @@ pub use vocabulary::{
     TagMatch, WaitObj,
 };
 
-// A module uses modules of its group and of the groups above it, and no modules use each other: `.ci/run layers`.
+// A module uses modules of its group and of the groups above it, without cycles: `.ci/run layers`.
 
 // Tools, and plain data.
 mod abort;
@@ -254,7 +272,7 @@ pub mod registered;
 pub mod scope;
 mod scope_registry;
 
-// Built on objects, and a transport.
+// Modules built on objects, and a transport.
 mod any_error;
 pub mod completion;
 pub mod protocol;
@@ -262,7 +280,7 @@ pub mod soft;
 pub mod tagged;
 pub mod updates;
 
-/// The code in the README compiles and runs.
+/// Compiles and runs the code in the README.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;

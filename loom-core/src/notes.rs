@@ -1,16 +1,18 @@
-//! [`note!`]: lines for the log, with the feature `log`. Without it nothing is compiled.
+//! [`note!`]: lines for the log, compiled with the feature `log`.
 //!
 //! # Rules
 //!
-//! A logger is code of the program. It may take its time, take locks, and use loom itself.
+//! A logger is code of the program. It may be slow, take locks, and use loom itself.
 //!
-//! 1. No function that posts, polls, waits or takes a completion has a line.
-//! 2. No line is written while a lock of loom's, or a borrow of one of its cells, is held.
-//! 3. A logger that panics ends the process: there are lines where an object is half closed. So it may not unwind out of a function of a
-//!    transport, either.
-//! 4. No line has a key of a region, an authorization key, or a byte of a message: a reader of the log may lack the right to the memory.
+//! 1. Functions that post, poll, wait or take completions have no lines.
+//! 2. No line is written while a lock of loom or a borrow of one of its cells is held.
+//! 3. A logger that panics ends the process, because some lines are written while an object is half
+//!    closed. It therefore cannot unwind out of a function of a transport either.
+//! 4. Lines contain no key of a region, no authorization key and no byte of a message, because a
+//!    reader of the log may lack the right to the memory.
 
-/// A line at a level, with a subject: `open`, `close`, `quirk` or `left`. Its arguments are looked at if the line is wanted.
+/// Writes a line with a subject: `open`, `close`, `quirk` or `left`. Evaluates the arguments only
+/// if the line is wanted.
 #[cfg(feature = "log")]
 macro_rules! note {
     ($level:ident, $subject:literal, $($text:tt)+) => {{
@@ -31,10 +33,9 @@ macro_rules! note {
 
 pub(crate) use note;
 
-/// Whether there are lines.
 pub(crate) const ON: bool = cfg!(feature = "log");
 
-/// Is there while a logger runs, and ends the process if that unwinds.
+/// Ends the process if a logger unwinds.
 #[cfg(feature = "log")]
 pub(crate) struct Logging;
 

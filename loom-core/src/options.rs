@@ -1,9 +1,8 @@
-//! What can be asked of one operation beyond its arguments: the flags of libfabric's calls that end in `msg`, for each kind of
-//! operation those that it has.
+//! Options of single operations: the flags of libfabric's calls that end in `msg`.
 
 use crate::vocabulary::{ImmediateData, OpFlags};
 
-/// When a send or write counts as over.
+/// Event that completes a send or write.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -27,19 +26,19 @@ use crate::vocabulary::{ImmediateData, OpFlags};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompletionLevel {
-    /// When its buffer could be used again.
+    /// The buffer could be reused.
     #[doc(alias = "FI_INJECT_COMPLETE")]
     Inject,
-    /// When it does not depend on this side any more.
+    /// The operation no longer depends on this side.
     #[doc(alias = "FI_TRANSMIT_COMPLETE")]
     Transmit,
-    /// When it has arrived at the peer: in its memory, or in a buffer of its application's.
+    /// The data has arrived at the peer: in its memory, or in a buffer of its application.
     #[doc(alias = "FI_DELIVERY_COMPLETE")]
     Delivery,
 }
 
 impl CompletionLevel {
-    /// All of them, and those that an endpoint can have by default only.
+    /// Includes levels that exist only as defaults of endpoints.
     pub(crate) const ALL: OpFlags = OpFlags::INJECT_COMPLETE
         .union(OpFlags::TRANSMIT_COMPLETE)
         .union(OpFlags::DELIVERY_COMPLETE)
@@ -55,7 +54,7 @@ impl CompletionLevel {
     }
 }
 
-/// What can be asked of a send or an RMA write.
+/// Options of a send or an RMA write.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -85,12 +84,12 @@ pub struct SendOptions {
 }
 
 impl SendOptions {
-    /// Nothing but what the endpoint does by default.
+    /// Default options of the endpoint.
     pub const fn new() -> Self {
         SendOptions { data: None, flags: OpFlags::empty() }
     }
 
-    /// Immediate data goes along.
+    /// Adds immediate data.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -116,30 +115,30 @@ impl SendOptions {
         self
     }
 
-    /// More operations follow at once, for which the provider may wait. An operation that is the last may not be sent before
-    /// the next one is posted.
+    /// Announces that more operations follow immediately. The provider may delay this one until the
+    /// next is posted.
     #[doc(alias = "FI_MORE")]
     pub const fn more(mut self) -> Self {
         self.flags = self.flags.union(OpFlags::MORE);
         self
     }
 
-    /// It begins after all operations to the same peer that were posted before; where the provider grants
-    /// [`Caps::FENCE`](crate::vocabulary::Caps::FENCE).
+    /// Begins after all operations to the same peer that were posted before, where the provider
+    /// grants [`Caps::FENCE`](crate::vocabulary::Caps::FENCE).
     #[doc(alias = "FI_FENCE")]
     pub const fn fence(mut self) -> Self {
         self.flags = self.flags.union(OpFlags::FENCE);
         self
     }
 
-    /// When it counts as over.
+    /// Sets the completion level.
     pub const fn level(mut self, level: CompletionLevel) -> Self {
         self.flags = self.flags.difference(CompletionLevel::ALL).union(level.flag());
         self
     }
 }
 
-/// What can be asked of an RMA read.
+/// Options of an RMA read.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -171,19 +170,19 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// Nothing but what the endpoint does by default.
+    /// Default options of the endpoint.
     pub const fn new() -> Self {
         ReadOptions { flags: OpFlags::empty() }
     }
 
-    /// As [`SendOptions::more`].
+    /// [`SendOptions::more`] for a read.
     #[doc(alias = "FI_MORE")]
     pub const fn more(mut self) -> Self {
         self.flags = self.flags.union(OpFlags::MORE);
         self
     }
 
-    /// As [`SendOptions::fence`].
+    /// [`SendOptions::fence`] for a read.
     #[doc(alias = "FI_FENCE")]
     pub const fn fence(mut self) -> Self {
         self.flags = self.flags.union(OpFlags::FENCE);
@@ -191,7 +190,7 @@ impl ReadOptions {
     }
 }
 
-/// What can be asked of an atomic operation.
+/// Options of an atomic operation.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -227,33 +226,34 @@ pub struct AtomicOptions {
 }
 
 impl AtomicOptions {
-    /// Nothing but what the endpoint does by default.
+    /// Default options of the endpoint.
     pub const fn new() -> Self {
         AtomicOptions { flags: OpFlags::empty() }
     }
 
-    /// As [`SendOptions::more`].
+    /// [`SendOptions::more`] for an atomic operation.
     #[doc(alias = "FI_MORE")]
     pub const fn more(mut self) -> Self {
         self.flags = self.flags.union(OpFlags::MORE);
         self
     }
 
-    /// As [`SendOptions::fence`].
+    /// [`SendOptions::fence`] for an atomic operation.
     #[doc(alias = "FI_FENCE")]
     pub const fn fence(mut self) -> Self {
         self.flags = self.flags.union(OpFlags::FENCE);
         self
     }
 
-    /// When it counts as over, if it fetches nothing: what fetches is over when the results are there.
+    /// Sets the completion level of a non-fetching operation. A fetching operation completes with
+    /// its results.
     pub const fn level(mut self, level: CompletionLevel) -> Self {
         self.flags = self.flags.difference(CompletionLevel::ALL).union(level.flag());
         self
     }
 }
 
-/// What can be asked of a receive.
+/// Options of a receive.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -283,12 +283,12 @@ pub struct RecvOptions {
 }
 
 impl RecvOptions {
-    /// Nothing but what the endpoint does by default.
+    /// Default options of the endpoint.
     pub const fn new() -> Self {
         RecvOptions { flags: OpFlags::empty() }
     }
 
-    /// More receives follow at once, for which the provider may wait.
+    /// Announces that more receives follow immediately, for which the provider may wait.
     #[doc(alias = "FI_MORE")]
     pub const fn more(mut self) -> Self {
         self.flags = self.flags.union(OpFlags::MORE);

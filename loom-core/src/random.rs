@@ -1,4 +1,4 @@
-//! [`Random`]: numbers that look drawn, and are the same for the same seed.
+//! [`Random`]: pseudo-random numbers, determined by the seed.
 
 /// `splitmix64`, by Sebastiano Vigna.
 #[derive(Clone, Copy, Debug)]
@@ -17,9 +17,8 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// One of `0..=most`.
+    /// Returns a number in `0..=most`.
     pub(crate) fn up_to(&mut self, most: u32) -> u32 {
-        // The high half of a product of two numbers of 32 bits.
         let product = (self.next() >> 32) * (u64::from(most) + 1);
         u32::try_from(product >> 32).unwrap_or(most)
     }

@@ -1,4 +1,5 @@
-//! [`Registered`]: a buffer whose memory is registered for local use, for providers that ask for it (`FI_MR_LOCAL`).
+//! [`Registered`]: a buffer with memory that is registered for local use, as some providers require
+//! (`FI_MR_LOCAL`).
 
 #![allow(unsafe_code, reason = "registers the memory of a buffer, and shows it")]
 
@@ -11,18 +12,20 @@ use crate::error::{OpenError, Rejected};
 use crate::mr::LocalMr;
 use crate::transport::Transport;
 
-/// A buffer and the registration of its memory, which is posted like any other buffer and brings its descriptor along.
+/// A buffer with a registration of its memory, which is posted like any other buffer with its
+/// descriptor.
 ///
-/// Providers that ask for [`MrMode::LOCAL`](crate::vocabulary::MrMode::LOCAL) take no other (but for injected bytes, and
-/// messages without any): posts are then refused with
-/// [`PostError::NotRegistered`](crate::error::PostError::NotRegistered). They are offered to those who say in
-/// [`Hints::domain_attr`](crate::info::Hints::domain_attr) that they are ready for that. Other providers take it all the same.
-/// Registering costs a system call or more: it is done once, and the buffer used again and again.
+/// Providers that require [`MrMode::LOCAL`](crate::vocabulary::MrMode::LOCAL) refuse other buffers
+/// with [`PostError::NotRegistered`](crate::error::PostError::NotRegistered), except injected bytes
+/// and empty messages. They are offered only if
+/// [`Hints::domain_attr`](crate::info::Hints::domain_attr) supports that mode. Other providers
+/// accept the buffer too. Registering costs at least one system call, so register a buffer once and
+/// reuse it.
 ///
-/// Peers do not reach the memory: that is [`Mr`](super::mr::Mr)'s. So it is bound to no endpoint where the domain binds regions
-/// (`FI_MR_ENDPOINT`): `cxi`, which has that, wants it for peers' sake alone.
+/// Peers cannot access the memory, unlike that of an [`Mr`](super::mr::Mr). It is therefore not
+/// bound to an endpoint even with `FI_MR_ENDPOINT`, which `cxi` requires only for peers' access.
 ///
-/// Dropping the buffer ends the registration; forgetting it leaks that, and the domain.
+/// Dropping the buffer ends the registration. Forgetting it leaks the registration and the domain.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -46,14 +49,14 @@ use crate::transport::Transport;
 /// - `man fi_mr`, `FI_MR_LOCAL`
 #[doc(alias = "fi_mr_reg")]
 pub struct Registered<'m, T: Transport, B: Buffer> {
-    /// First: it is closed before the buffer is dropped.
+    /// First field, so that it is closed before the buffer is dropped.
     region: LocalMr<'m, T>,
     buf: B,
 }
 
 impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
-    /// Registers the memory of a buffer for everything that can be done with that: to be sent and written from if it is
-    /// initialised, to be received and read into if it may be written. Of the devices of a kind, it is the first one's.
+    /// Registers the memory as a source if it is initialised, and as a target if it may be written.
+    /// Device memory is that of the first device of its kind.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -75,37 +78,38 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// The buffer comes back.
-    /// - [`OpenError::Access`] if it lends nothing by itself: of an array of buffers each is registered
-    /// - [`OpenError::DeviceMemory`] if it is a device's memory, and the info of the domain does not grant `FI_HMEM`
+    /// The error contains the buffer.
+    /// - [`OpenError::Access`] if it has no memory of its own: register each buffer of an array
+    /// - [`OpenError::DeviceMemory`] if it is device memory, and the info of the domain does not
+    ///   grant `FI_HMEM`
     /// - [`OpenError::Errno`] if the provider refuses
     pub fn new(domain: &Domain<'m, T>, buf: B) -> Result<Self, Rejected<B, OpenError>> {
         Self::register(domain, 0, buf)
     }
 
-    /// Registers the memory of a device: of the one with this number, among those of its kind
-    /// ([`Lent::kind`](crate::buffer::Lent::kind)). The host's memory has none.
+    /// Registers memory of the device with this number among those of its kind
+    /// ([`Lent::kind`](crate::buffer::Lent::kind)). Host memory has no device.
     ///
     /// # Errors
-    /// As [`Registered::new`].
+    /// Those of [`Registered::new`].
     ///
     /// # Safety
-    /// The memory is that device's: a provider may look the number up without a check.
+    /// The memory belongs to that device: a provider may use the number unchecked.
     #[doc(alias = "fi_mr_regattr")]
     pub unsafe fn on_device(domain: &Domain<'m, T>, device: i32, buf: B) -> Result<Self, Rejected<B, OpenError>> {
         Self::register(domain, device, buf)
     }
 
     fn register(domain: &Domain<'m, T>, device: i32, mut buf: B) -> Result<Self, Rejected<B, OpenError>> {
-        // SAFETY: by the contract of buffers the memory stays where it is until the buffer is dropped, which ends the
-        // registration before. If that is forgotten, no post names it.
+        // SAFETY: by the contract of `Buffer` the memory stays in place until the buffer is
+        // dropped, after the registration. A forgotten registration is not used by posts.
         match unsafe { LocalMr::open(domain, &buf.lend(), device) } {
             Ok(region) => Ok(Registered { region, buf }),
             Err(error) => Err(Rejected { buf, error }),
         }
     }
 
-    /// The memory, if it is initialised, may be written, and is the host's.
+    /// Returns the memory, if it is initialised, writable host memory.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -127,14 +131,14 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
         bytes_mut(&mut self.buf)
     }
 
-    /// The region's local descriptor.
+    /// Returns the region's local descriptor.
     #[doc(alias = "fi_mr_desc")]
     #[must_use]
     pub const fn descriptor(&self) -> Descriptor {
         self.region.descriptor()
     }
 
-    /// Ends the registration, and gives the buffer back.
+    /// Ends the registration, and returns the buffer.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -160,7 +164,7 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     }
 }
 
-/// The buffer, to be looked at: it cannot be changed for another.
+/// Read access to the buffer, which cannot be replaced.
 impl<T: Transport, B: Buffer> Deref for Registered<'_, T, B> {
     type Target = B;
 
@@ -169,7 +173,8 @@ impl<T: Transport, B: Buffer> Deref for Registered<'_, T, B> {
     }
 }
 
-// SAFETY: the range is the buffer's own, which does not change, and its region is open as long as this value is there.
+// SAFETY: the range is the buffer's own and does not change, and its region is open as long as this
+// value.
 unsafe impl<T: Transport, B: Buffer> Buffer for Registered<'_, T, B> {
     #[inline]
     fn lend(&mut self) -> Lent {

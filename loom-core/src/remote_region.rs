@@ -6,9 +6,10 @@ use crate::vocabulary::{Access, MemoryKey, RemoteAddr};
 ///
 /// The base is an offset or a virtual address (`FI_MR_VIRT_ADDR`), as the owner's domain requires.
 ///
-/// The access is the owner's [`REMOTE_READ`](Access::REMOTE_READ) and [`REMOTE_WRITE`](Access::REMOTE_WRITE). A post that needs more
-/// is refused before the provider sees it ([`PostError::RemoteAccess`](crate::error::PostError::RemoteAccess)), because not every
-/// provider reports such an operation as failed:
+/// The access is the owner's [`REMOTE_READ`](Access::REMOTE_READ) and
+/// [`REMOTE_WRITE`](Access::REMOTE_WRITE). A post that needs more is refused before the provider
+/// sees it ([`PostError::RemoteAccess`](crate::error::PostError::RemoteAccess)), because some
+/// providers do not report such an operation as failed:
 ///
 /// | operation | needs |
 /// |---|---|
@@ -40,13 +41,13 @@ impl RemoteRegion {
     /// Length of the array that [`to_bytes`](Self::to_bytes) returns.
     pub const WIRE_LEN: usize = 32;
 
-    /// Region of these parts, as its owner reports them.
+    /// Creates a region from its owner's data.
     #[must_use]
     pub const fn new(base: RemoteAddr, len: u64, key: MemoryKey, access: Access) -> Self {
         RemoteRegion { base, len, key, access }
     }
 
-    /// The address of the region's first byte, as the peer's domain counts.
+    /// Address of the region's first byte in the peer's domain.
     #[must_use]
     pub const fn base(&self) -> RemoteAddr {
         self.base
@@ -59,7 +60,7 @@ impl RemoteRegion {
         self.len
     }
 
-    /// The region's key.
+    /// Key of the region.
     #[must_use]
     pub const fn key(&self) -> MemoryKey {
         self.key
@@ -79,7 +80,7 @@ impl RemoteRegion {
         self.access
     }
 
-    /// The remote address of a range, if it lies within the region.
+    /// Returns the remote address of a range within the region.
     #[inline]
     pub(crate) fn range(&self, offset: u64, len: u64) -> Option<RemoteAddr> {
         if offset.checked_add(len)? > self.len {
@@ -88,7 +89,8 @@ impl RemoteRegion {
         self.base.checked_add(offset)
     }
 
-    /// Part of the region from `offset` bytes into it, with the key and access of the region. Returns `None` if it does not lie within.
+    /// Part of the region from byte `offset`, with the region's key and access. Returns `None` if
+    /// it is not within the region.
     #[must_use]
     pub fn part(&self, offset: u64, len: usize) -> Option<Self> {
         let len = u64::try_from(len).ok()?;
@@ -106,7 +108,8 @@ impl RemoteRegion {
         out
     }
 
-    /// Region in the form of [`to_bytes`](Self::to_bytes). Any bytes are a region. The provider of the owner validates the key.
+    /// Decodes the form of [`to_bytes`](Self::to_bytes). Any bytes are valid, because the owner's
+    /// provider validates the key.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; Self::WIRE_LEN]) -> Self {
         let mut words = [0; 4];
@@ -120,7 +123,7 @@ impl RemoteRegion {
     }
 }
 
-/// The parts by name in formats that people read, else the bytes of [`to_bytes`](RemoteRegion::to_bytes).
+/// Human-readable form. Other formats use [`to_bytes`](RemoteRegion::to_bytes).
 #[cfg(feature = "serde")]
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(rename = "RemoteRegion", deny_unknown_fields)]

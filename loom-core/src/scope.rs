@@ -1,4 +1,4 @@
-//! [`scope`]: objects and memory for the time of a call.
+//! [`scope`]: objects and memory for the duration of a call.
 
 use core::cell::Cell;
 use core::fmt;
@@ -12,15 +12,18 @@ use crate::info::Info;
 use crate::scope_registry::{ScopeRef, ScopeRegistry};
 use crate::transport::Transport;
 
-/// Opens objects that may use borrowed memory: buffers, exposed memory, and arenas that they take their own memory from.
+/// Opens objects that may use borrowed memory: buffers, exposed memory, and arenas for their own
+/// memory.
 ///
-/// What is opened by way of the [`Scope`] lives for `'m`, and so cannot leave the closure. Handles close it when they are dropped, as
-/// elsewhere. Queues and regions that are still open when the closure returns or unwinds, because a handle was forgotten, are closed
-/// then: queues with their endpoints first, then regions. What was forgotten, and what that keeps, is leaked: buffers in flight,
-/// memory that was exposed, blocks of allocators.
+/// Objects opened through the [`Scope`] live for `'m`, and so cannot leave the closure. Dropping
+/// their handles closes them as usual. Queues and regions of forgotten handles are closed when the
+/// closure returns or unwinds: first queues with their endpoints, then regions. Forgotten handles
+/// and the memory that they keep are leaked: buffers in flight, exposed memory, blocks of
+/// allocators.
 ///
-/// If the provider fails to close, or cannot close and goes on using what was lent (a long message over `shm` to an endpoint of
-/// another thread that never receives it), the process is aborted: the borrows that were lent are about to end.
+/// If the provider fails to close, or goes on using lent memory (a long message over `shm` to an
+/// endpoint of another thread that never receives it), the process is aborted, because the borrows
+/// are about to end.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -49,7 +52,7 @@ pub fn scope<'env, R>(f: impl for<'m> FnOnce(&'m Scope<'m, 'env>) -> R) -> R {
     f(&scope)
 }
 
-/// Where [`scope`] opens objects: by its domains.
+/// Opens the domains of a [`scope`].
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -83,16 +86,16 @@ pub fn scope<'env, R>(f: impl for<'m> FnOnce(&'m Scope<'m, 'env>) -> R) -> R {
 /// ```
 pub struct Scope<'m, 'env: 'm> {
     left_open: ScopeRegistry,
-    /// Invariant: a scope is no other one.
+    /// Makes `'m` invariant, so that scopes cannot be exchanged.
     lives: PhantomData<Cell<&'m ()>>,
     env: PhantomData<Cell<&'env ()>>,
 }
 
 impl<'m, 'env> Scope<'m, 'env> {
-    /// Opens the fabric and the domain that an info names, in memory of `alloc`.
+    /// Opens the fabric and the domain that an info names, in memory from `alloc`.
     ///
     /// # Errors
-    /// As [`Domain::open_in`].
+    /// Those of [`Domain::open_in`].
     #[doc(alias = "fi_domain")]
     pub fn open_in<T: Transport + 'm, A: Allocator + Send + 'm>(
         &'m self,
@@ -105,17 +108,17 @@ impl<'m, 'env> Scope<'m, 'env> {
     /// [`open_in`](Self::open_in) with the global allocator.
     ///
     /// # Errors
-    /// As [`Domain::open_in`].
+    /// Those of [`Domain::open_in`].
     #[cfg(feature = "std")]
     pub fn open<T: Transport + 'm>(&'m self, info: &Info<T>) -> Result<Domain<'m, T>, OpenError> {
         self.open_in(info, allocator_api2::alloc::Global)
     }
 
-    /// A domain that is kept, or is of a scope around this one: what is opened by way of the handle that is returned is closed
-    /// with this scope.
+    /// Returns a handle of an outer domain, for objects that close with this scope.
     ///
-    /// Its other endpoints stay open. So memory can be exposed by way of it only where closing a region is a fence (over the software
-    /// transport); elsewhere that is refused ([`OpenError::NoFence`]).
+    /// The domain's other endpoints stay open. Exposing memory through this handle fails with
+    /// [`OpenError::NoFence`], except where closing a region is a fence (over the software
+    /// transport).
     ///
     /// ```
     /// # #[cfg(feature = "std")] {

@@ -1,26 +1,26 @@
-//! How values are written with the feature `serde`: as text in formats that people read, as numbers and bytes in others.
+//! Forms of values with the feature `serde`: text in human-readable formats, numbers and bytes in
+//! others.
 //!
-//! Text for numbers of 64 bits, because common formats and languages have no such number (TOML, JavaScript). A number is read all the same,
-//! where the format has one. What is read comes from outside: whatever it is, the answer is a value or an error.
+//! 64-bit numbers are text, because common formats and languages lack them (TOML, JavaScript). A
+//! number is also accepted. Input is untrusted: any input results in a value or an error.
 
 use core::fmt;
 use core::str::FromStr;
 
 use serde::de::{Deserializer, Error, SeqAccess, Unexpected, Visitor};
 
-/// A number in decimal digits, without a sign.
+/// Parses decimal digits without a sign.
 pub(crate) fn decimal<N: FromStr>(text: &str) -> Option<N> {
     if text.starts_with('+') { None } else { text.parse().ok() }
 }
 
-/// A number of 64 bits: `0x2a` in formats that people read. For fields, too (`#[serde(with)]`).
+/// Number of 64 bits, `0x2a` in human-readable formats. Also for fields (`#[serde(with)]`).
 pub(crate) mod hexadecimal {
     use core::fmt;
 
     use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
     use serde::ser::Serializer;
 
-    /// The text.
     struct Hexadecimal(u64);
 
     impl fmt::Display for Hexadecimal {
@@ -71,7 +71,7 @@ pub(crate) mod hexadecimal {
     }
 }
 
-/// A number of 32 bits that may have a name, which formats have that people read.
+/// Number of 32 bits, with a name in human-readable formats if it has one.
 pub(crate) fn named<'de, D: Deserializer<'de>>(
     deserializer: D,
     named: impl Fn(&str) -> Option<u32>,
@@ -103,7 +103,6 @@ pub(crate) fn named<'de, D: Deserializer<'de>>(
     }
 }
 
-/// What `read` makes of a text.
 pub(crate) fn text<'de, D: Deserializer<'de>, R>(
     deserializer: D,
     expected: &'static str,
@@ -124,7 +123,7 @@ pub(crate) fn text<'de, D: Deserializer<'de>, R>(
     deserializer.deserialize_str(Text(expected, read))
 }
 
-/// Up to `N` bytes, of a format that has bytes or a sequence of them: the bytes, and how many there are.
+/// Reads up to `N` bytes, from bytes or a sequence, and returns them with their number.
 pub(crate) fn bytes<'de, const N: usize, D: Deserializer<'de>>(
     deserializer: D,
     expected: &'static str,

@@ -1,11 +1,10 @@
-//! [`SipHash`]: SipHash-1-3 over words, under a seed: the hash of whatever a peer must not foresee.
+//! [`SipHash`]: SipHash-1-3 over words with a seed, for hashes that a peer must not predict.
 
-/// The state of the hash.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SipHash([u64; 4]);
 
 impl SipHash {
-    /// The state for a seed. The key's other half is a constant: 64 bits are as much as anybody has to guess.
+    /// State for a seed. The key's other half is a constant, because 64 unpredictable bits suffice.
     pub(crate) const fn of(seed: u64) -> Self {
         const OTHER_HALF: u64 = 0x6c6f_6f6d_2061_7620;
         SipHash([
@@ -32,7 +31,6 @@ impl SipHash {
         SipHash([a, b, c, d])
     }
 
-    /// The state behind another word.
     #[inline]
     pub(crate) const fn word(mut self, word: u64) -> Self {
         self.0[3] ^= word;
@@ -41,7 +39,7 @@ impl SipHash {
         self
     }
 
-    /// The hash of the words. Where sequences of several lengths are hashed, the words tell where they end.
+    /// Hash of the words. If sequences have different lengths, their words must encode the length.
     #[inline]
     pub(crate) const fn finish(mut self) -> u64 {
         self.0[2] ^= 0xff;
@@ -54,12 +52,14 @@ impl SipHash {
 mod tests {
     use super::*;
 
-    /// The rounds, beside the standard library's own SipHash-1-3 where both can be asked: a key of 128 bits and no words.
+    /// Compares the rounds with the standard library's SipHash, through a variant that both
+    /// implement.
     #[test]
     #[allow(deprecated, reason = "the one hasher of which the core says which function it is")]
     fn rounds_are_those_of_siphash() {
         use core::hash::{Hasher, SipHasher};
-        // `SipHasher` is SipHash-2-4: two rounds for each word, of which the last has the length, and four at the end.
+        // `SipHasher` is SipHash-2-4: two rounds per word, the last with the length, and four at
+        // the end.
         let two_four = |key: [u64; 2], word: u64| {
             let mut state = SipHash::of(key[0]);
             state.0[1] = key[1] ^ 0x646f_7261_6e64_6f6d;
@@ -81,7 +81,8 @@ mod tests {
         }
     }
 
-    /// Values of another program, which has the published ones of SipHash-2-4, too. They have no word of the length.
+    /// Expected values come from another program that also reproduces the published values of
+    /// SipHash-2-4. They have no length word.
     #[test]
     fn words_are_hashed_with_siphash_1_3() {
         let hash = |seed, words: &[u64]| words.iter().fold(SipHash::of(seed), |state, word| state.word(*word)).finish();

@@ -1,4 +1,4 @@
-//! Memory that objects take from the caller's allocator when they open, and give back when they close.
+//! Memory that objects take from the caller's allocator when they open, and return when they close.
 
 #![allow(unsafe_code, reason = "allocation through `Allocator`")]
 
@@ -17,9 +17,9 @@ pub(crate) struct Block<A: Allocator> {
     alloc: ManuallyDrop<A>,
 }
 
-// SAFETY: the memory belongs to the block alone, and nothing depends on the thread but the allocator.
+// SAFETY: the block owns its memory, and only the allocator depends on the thread.
 unsafe impl<A: Allocator + Send> Send for Block<A> {}
-// SAFETY: a shared block gives out its address and layout only; the allocator is used when it is dropped.
+// SAFETY: a shared block exposes only its address and layout.
 unsafe impl<A: Allocator + Sync> Sync for Block<A> {}
 
 impl<A: Allocator> Block<A> {
@@ -50,17 +50,16 @@ impl<A: Allocator> Drop for Block<A> {
     }
 }
 
-/// Extends a layout by an array, and says where the array begins.
+/// Returns the extended layout, and the offset of the part in bytes.
 pub(crate) fn extend(layout: Layout, part: Layout) -> Result<(Layout, usize), OpenError> {
     layout.extend(part).map_err(|_| OpenError::Size)
 }
 
-/// The layout of `count` values.
 pub(crate) fn array<V>(count: usize) -> Result<Layout, OpenError> {
     Layout::array::<V>(count).map_err(|_| OpenError::Size)
 }
 
-/// Values in a block of their own, from the caller's allocator: as many as were made, always.
+/// Fixed number of values in a block of their own, from the caller's allocator.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -76,22 +75,24 @@ pub(crate) fn array<V>(count: usize) -> Result<Layout, OpenError> {
 /// ```
 pub struct Array<V, A: Allocator> {
     first: NonNull<V>,
-    /// How many there are; while it is being made, how many are made.
+    /// Number of values made so far.
     len: usize,
-    /// Given back when the values are dropped.
+    /// Freed after the values are dropped.
     _block: Block<A>,
 }
 
-// SAFETY: the array owns its values and its memory; nothing depends on the thread but those and the allocator.
+// SAFETY: the array owns its values and its memory. Only the values and the allocator depend on the
+// thread.
 unsafe impl<V: Send, A: Allocator + Send> Send for Array<V, A> {}
-// SAFETY: as above; shared, it gives out shared references to its values.
+// SAFETY: a shared array exposes only shared references to its values.
 unsafe impl<V: Sync, A: Allocator + Sync> Sync for Array<V, A> {}
 
 impl<V, A: Allocator> Array<V, A> {
-    /// Makes `len` values, each of its number.
+    /// Creates `len` values, each from its index.
     ///
     /// # Errors
-    /// [`OpenError::Size`], [`OpenError::OutOfMemory`], and those of `value`: what was made by then is dropped.
+    /// [`OpenError::Size`], [`OpenError::OutOfMemory`], and those of `value`, after which earlier
+    /// values are dropped.
     pub fn try_new_in(
         len: usize,
         alloc: A,
@@ -103,14 +104,15 @@ impl<V, A: Allocator> Array<V, A> {
             let value = value(this.len)?;
             // SAFETY: the block has room for `len` values, and is aligned for them.
             let place = unsafe { this.first.add(this.len) };
-            // SAFETY: as above.
+            // SAFETY: the block has room for `len` values, is aligned for them, and `this.len` is
+            // below `len`.
             unsafe { place.write(value) };
             this.len += 1;
         }
         Ok(this)
     }
 
-    /// As [`try_new_in`](Self::try_new_in), of values that can always be made.
+    /// [`try_new_in`](Self::try_new_in) with an infallible `value`.
     ///
     /// # Errors
     /// [`OpenError::Size`], [`OpenError::OutOfMemory`].
@@ -124,7 +126,7 @@ impl<V, A: Allocator> core::ops::Deref for Array<V, A> {
 
     #[inline]
     fn deref(&self) -> &[V] {
-        // SAFETY: that number of values is written, and belong to the array.
+        // SAFETY: `len` values are written, and belong to the array.
         unsafe { NonNull::slice_from_raw_parts(self.first, self.len).as_ref() }
     }
 }
@@ -132,14 +134,14 @@ impl<V, A: Allocator> core::ops::Deref for Array<V, A> {
 impl<V, A: Allocator> core::ops::DerefMut for Array<V, A> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [V] {
-        // SAFETY: that number of values is written, and belongs to the array, which this thread alone has.
+        // SAFETY: `len` values are written, and belong to the array, which is borrowed exclusively.
         unsafe { NonNull::slice_from_raw_parts(self.first, self.len).as_mut() }
     }
 }
 
 impl<V, A: Allocator> Drop for Array<V, A> {
     fn drop(&mut self) {
-        // SAFETY: written, and dropped once, here; the block goes afterwards.
+        // SAFETY: `len` values are written, and dropped once, here. The block is freed afterwards.
         unsafe { NonNull::slice_from_raw_parts(self.first, self.len).drop_in_place() };
     }
 }

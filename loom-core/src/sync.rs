@@ -1,4 +1,4 @@
-//! The atomics of what threads share: the real ones, or those of the model checker.
+//! Atomics for state that threads share: those of `core`, or of the model checker.
 
 #[cfg(not(loom_model))]
 pub(crate) use core::hint::spin_loop;

@@ -1,5 +1,6 @@
-//! Atomic operations: `fi_query_atomic`, and one indirect call each through the endpoint's table, as [`post`](super::post) has it. Every
-//! `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers).
+//! Atomic operations: `fi_query_atomic`, and one indirect call each through the endpoint's table,
+//! as in [`post`](super::post). Every `unsafe fn` relies on the
+//! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric, and implements the unsafe trait `Atomics`")]
 
@@ -20,13 +21,12 @@ use super::sys;
 use super::threading::Level;
 use super::transport::Ofi;
 
-/// Bytes of an element: of every datatype that the objects ask for.
+/// Bytes of an element.
 #[inline]
 fn size(atomic: Atomic) -> Result<usize, Refusal> {
     atomic.datatype.size().ok_or(Refusal::Errno(Errno::EOPNOTSUPP))
 }
 
-/// Ranges of elements in C's form.
 struct Ioc {
     pieces: [sys::fi_ioc; IoVecs::MOST],
     descriptors: [*mut c_void; IoVecs::MOST],
@@ -49,7 +49,6 @@ impl Ioc {
     }
 }
 
-/// The parts of the peer's memory in C's form.
 fn remote_ioc(remote: &[RemotePart], size: usize) -> Result<[sys::fi_rma_ioc; IoVecs::MOST], Refusal> {
     let mut parts = [sys::fi_rma_ioc { addr: 0, count: 0, key: 0 }; IoVecs::MOST];
     if remote.len() > parts.len() {
@@ -126,7 +125,7 @@ unsafe impl<L: Level> Atomics for Ofi<L> {
             operands.start = ptr::null_mut();
         }
         let fetch = entry!(raw, atomic => readwrite)?;
-        // SAFETY: C1, C5, C9 to C15 and C28. Of a read, libfabric does not look at the operands.
+        // SAFETY: C1, C5, C9 to C15 and C28. libfabric ignores the operands of a read.
         posted(unsafe {
             fetch(
                 raw.as_ptr(),
@@ -186,7 +185,7 @@ unsafe impl<L: Level> Atomics for Ofi<L> {
     ) -> Result<(), Refusal> {
         let (raw, size, (flags, data)) = (endpoint.raw(), size(atomic)?, flags_and_data(endpoint, msg));
         let parts = remote_ioc(remote, size)?;
-        // Of a read, libfabric does not look at the operands, but some providers count them.
+        // libfabric ignores the operands of a read, but some providers count them.
         let operands = if atomic.op == AtomicOp::READ { ranges.results } else { msg.pieces };
         let (mut operands, mut compare, mut results) =
             (Ioc::of(operands, size)?, Ioc::of(ranges.compare, size)?, Ioc::of(ranges.results, size)?);
@@ -207,19 +206,19 @@ unsafe impl<L: Level> Atomics for Ofi<L> {
         match atomic.form {
             Form::Base => {
                 let write = entry!(raw, atomic => writemsg)?;
-                // SAFETY: C1, C5, C9 to C15 and C28; the message and its arrays are read in the call.
+                // SAFETY: C1, C5, C9 to C15 and C28. The message is read in the call.
                 posted(unsafe { write(raw_ep, message, flags) })
             }
             Form::Fetch => {
                 let fetch = entry!(raw, atomic => readwritemsg)?;
-                // SAFETY: as above.
+                // SAFETY: C1, C5, C9 to C15 and C28. The message is read in the call.
                 posted(unsafe { fetch(raw_ep, message, result_ioc, result_descriptors, results.count, flags) })
             }
             Form::Compare => {
                 let compare_and_swap = entry!(raw, atomic => compwritemsg)?;
                 let (ioc, descriptors) = (compare.pieces.as_mut_ptr(), compare.descriptors.as_mut_ptr());
                 let (compared, results) = (compare.count, results.count);
-                // SAFETY: as above.
+                // SAFETY: C1, C5, C9 to C15 and C28. The message is read in the call.
                 posted(unsafe {
                     compare_and_swap(
                         raw_ep,

@@ -1,10 +1,13 @@
-//! One at a time: who changes an address vector, and who opens or closes one of its connectionless endpoints.
+//! Serialises changes of an address vector with opening and closing its connectionless endpoints.
 //!
-//! Providers walk the endpoints of a vector while they insert an address, some without a lock, and follow what one of them has only once it
-//! is enabled and until it closes (`sm2-insertion-beside-what-was-not-enabled-crashes`; `ofi_rxm` of libfabric 2.5 crashes beside one that closes).
+//! Providers walk the endpoints of a vector during an insertion, some without a lock, and follow
+//! state that an endpoint has only while it is enabled and open
+//! (`sm2-insertion-beside-what-was-not-enabled-crashes`, and `ofi_rxm` of libfabric 2.5 crashes
+//! beside an endpoint that closes).
 //!
-//! Vectors have their turns from a table, so that two may have the same, and wait for each other while a name is looked up or an endpoint
-//! closes; a thread never takes two. Endpoints that are neighbours, and their vectors, have the turn of [`shm_registry`](super::shm_registry).
+//! The locks are in a table. Vectors that share one wait for each other's look-ups and closes, and
+//! a thread never takes two. Neighbours and their vectors use the lock of
+//! [`shm_registry`](super::shm_registry).
 
 #![allow(unsafe_code, reason = "releases locks in a forked child")]
 
@@ -13,24 +16,23 @@ use super::sys;
 
 static TURNS: [spin::Mutex<()>; 64] = [const { spin::Mutex::new(()) }; 64];
 
-/// The turn of a vector.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AvLock(&'static spin::Mutex<()>);
 
-/// Releases every turn, which other threads of the parent may have held when it forked.
+/// Releases every lock, which other threads of the parent may have held when it forked.
 ///
 /// # Safety
-/// This process has one thread, which has taken no turn.
+/// This process has one thread, which holds no lock.
 pub(super) unsafe fn release() {
     for turn in &TURNS {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the only thread holds no lock.
         unsafe { turn.force_unlock() };
     }
 }
 
 impl AvLock {
     pub(super) fn of(av: Raw<sys::fid_av>) -> Self {
-        // Allocators align blocks of that size at least so.
+        // Vectors are at least 64 bytes apart, so that these numbers differ.
         let [first, ..] = &TURNS;
         AvLock(TURNS.get(av.pointer().addr().get() / 64 % TURNS.len()).unwrap_or(first))
     }

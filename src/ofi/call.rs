@@ -1,4 +1,4 @@
-//! Calling through operation tables, and what calls return.
+//! Calls through operation tables, and their return values.
 
 use core::ffi::c_int;
 
@@ -7,15 +7,16 @@ use loom_core::vocabulary::Errno;
 
 /// The function in an object's operation table: `entry!(object, path.to.table => function)`.
 ///
-/// An error if the object has no such table, or the table no such entry (`ENOSYS`), and in a forked child of the process that opened the object
-/// ([`Errno::OTHER_PROCESS`]). `object` is a [`Raw`](super::process::Raw) pointer to an open libfabric object, which the caller of the surrounding
-/// `unsafe fn` guarantees.
+/// Fails with `ENOSYS` if the object has no such table or entry, and with [`Errno::OTHER_PROCESS`]
+/// in a forked child of the process that opened the object. `object` is a
+/// [`Raw`](super::process::Raw) pointer to an object that the caller of the surrounding `unsafe fn`
+/// keeps open.
 ///
-/// All entries that are looked up this way are in every version of the table. [`later_entry!`] looks the others up.
+/// Every version of the table has these entries. For others use [`later_entry!`].
 macro_rules! entry {
     ($object:expr, $($table:ident).+ => $function:ident) => {{
         if $object.is_here() {
-            // SAFETY: the object is open (C1), so the structure that libfabric allocated for it is valid.
+            // SAFETY: the object is open (C1), so that its structure is valid.
             let table = unsafe { (*$object.as_ptr()).$($table).+ };
             let function = if table.is_null() {
                 None
@@ -31,11 +32,12 @@ macro_rules! entry {
 }
 pub(super) use entry;
 
-/// [`entry!`] of a function that the first versions of libfabric's interface do not have: `later_entry!(object, path.to.table: Table => function)`.
-/// A provider that is loaded from a file may be built for one of those. Its tables end earlier, and say where (`FI_CHECK_OP`).
+/// [`entry!`] of a function that the first versions of the interface lack: `later_entry!(object,
+/// path.to.table: Table => function)`. A provider that is loaded from a file may be built for one
+/// of them. Its shorter tables contain their size (`FI_CHECK_OP`).
 macro_rules! later_entry {
     ($object:expr, $($table:ident).+ : $type:ty => $function:ident) => {{
-        // SAFETY: the object is open (C1), so the structure that libfabric allocated for it is valid.
+        // SAFETY: the object is open (C1), so that its structure is valid.
         let table: *const $type = unsafe { (*$object.as_ptr()).$($table).+ };
         // SAFETY: null, or an open object's operation table, which begins with its size.
         let size = if table.is_null() { 0 } else { unsafe { (&raw const (*table).size).read() } };
@@ -48,7 +50,7 @@ macro_rules! later_entry {
 }
 pub(super) use later_entry;
 
-/// The result of a control function: zero, or a negated error number. A positive number means nothing.
+/// Result of a control function: 0, or a negated error number. Positive numbers are undefined.
 #[inline]
 pub(super) fn done(code: c_int) -> Result<(), Errno> {
     match code {
@@ -58,7 +60,7 @@ pub(super) fn done(code: c_int) -> Result<(), Errno> {
     }
 }
 
-/// The result of a post: zero, or a negated error number. A positive number means nothing.
+/// Result of a post: 0, or a negated error number. Positive numbers are undefined.
 #[inline]
 pub(super) fn posted(code: isize) -> Result<(), Refusal> {
     if code == 0 { Ok(()) } else { Err(refusal(code)) }
@@ -71,20 +73,18 @@ fn refusal(code: isize) -> Refusal {
     if code == AGAIN { Refusal::Again } else { Refusal::Errno(errno(code)) }
 }
 
-/// The error in a return value which is not success; what no error can be (a positive number) is `EOTHER`.
+/// Error of a return value other than success: `EOTHER` for a number that cannot be an error.
 #[inline]
 pub(super) fn errno(code: isize) -> Errno {
     Errno::from_ret(code).unwrap_or(Errno::EOTHER)
 }
 
-/// The provider has no such function.
 #[cold]
 #[inline(never)]
 pub(super) const fn missing() -> Errno {
     Errno::ENOSYS
 }
 
-/// Another process has opened the object.
 #[cold]
 #[inline(never)]
 pub(super) const fn other_process() -> Errno {

@@ -1,4 +1,4 @@
-//! When an endpoint can be closed.
+//! Conditions for closing an endpoint.
 
 use loom_core::transport::{Closing, InFlight};
 use loom_core::vocabulary::Errno;
@@ -11,35 +11,33 @@ use super::scalable::ScalableContext;
 use super::shm_registry::Group;
 use super::sys;
 
-/// When an endpoint can be closed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Closable {
     hindered_by: Hindrances,
     among: Among,
 }
 
-/// What is in flight on an endpoint, or was, that keeps it from being closed.
+/// Operations in flight, or truncated messages, that prevent a close.
 #[derive(Clone, Copy, Debug)]
 struct Hindrances {
-    /// Receives.
     receives: bool,
-    /// Sends and writes, and what else counts as [`InFlight::transmits`].
+    /// Those of [`InFlight::transmits`].
     transmits: bool,
-    /// Reads of more bytes than these.
+    /// Maximum length of reads in bytes.
     reads_above: usize,
-    /// Truncated messages of more bytes than these.
+    /// Maximum length of truncated messages in bytes.
     truncated_above: usize,
 }
 
-/// Whom closing an endpoint concerns besides itself.
+/// Others that a close affects.
 #[derive(Clone, Copy, Debug)]
 enum Among {
     None,
-    /// Who inserts into its address vector.
+    /// Insertions into its address vector.
     Vector(AvLock),
-    /// The endpoints that it has talked to.
+    /// Endpoints that have communicated with it.
     Neighbours(Group),
-    /// The contexts of its scalable endpoint.
+    /// Contexts of its scalable endpoint.
     Contexts(ScalableContext),
 }
 
@@ -57,7 +55,8 @@ impl Hindrances {
             receives: !facts.contains(Facts::CLOSES_WITH_RECEIVES),
             transmits: !facts.contains(Facts::CLOSES_WITH_SENDS),
             reads_above: limit(Facts::CLOSES_WITH_SHORT_READS, Facts::CLOSES_WITH_LONG_READS),
-            // 16 KiB for `ofi_rxm`, unless its buffers are set to be smaller: what is injected fits into one.
+            // 16 KiB for `ofi_rxm` unless its buffers are set smaller: an injected message fits
+            // into one.
             truncated_above: limit(Facts::CLOSES_AFTER_SHORT_TRUNCATED, Facts::CLOSES_AFTER_LONG_TRUNCATED),
         }
     }
@@ -71,26 +70,23 @@ impl Hindrances {
 }
 
 impl Closable {
-    /// At any time.
     pub(super) const ALWAYS: Self = Closable { hindered_by: Hindrances::NONE, among: Among::None };
 
-    /// An endpoint of an info, in a domain with these facts, and in its group, if it has one.
     pub(super) fn of(facts: Facts, info: &RawInfo, group: Option<Group>) -> Self {
         let hindered_by = Hindrances::of(facts, info.attributes().tx.inject_size);
         Closable { hindered_by, among: group.map_or(Among::None, Among::Neighbours) }
     }
 
-    /// Of an endpoint of a vector with this turn, which has no neighbours.
+    /// Adds the lock of the address vector, for an endpoint without neighbours.
     pub(super) const fn in_turn(self, turn: AvLock) -> Self {
         Closable { among: Among::Vector(turn), ..self }
     }
 
-    /// A context of a scalable endpoint.
     pub(super) const fn context(member: ScalableContext) -> Self {
         Closable { hindered_by: Hindrances::NONE, among: Among::Contexts(member) }
     }
 
-    /// Closes an endpoint, or retires it, if it cannot be closed now.
+    /// Closes an endpoint, or retires it if it cannot be closed now.
     pub(super) fn close(
         self,
         in_flight: InFlight,
@@ -107,12 +103,13 @@ impl Closable {
         }
     }
 
-    /// The queues of a retired endpoint are not polled any more, until it is closed again or for good. Returns whether the
-    /// provider drives it all the same.
+    /// Marks the queues of a retired endpoint as not polled, until the next close or for good.
+    /// Returns `true` if the provider still drives it.
     pub(super) fn leave(self, fid: Raw<sys::fid>, for_good: bool) -> bool {
         match self.among {
             Among::Neighbours(group) => group.leave(fid.pointer(), for_good),
-            // The connections of a domain's endpoints, and those of a scalable endpoint's contexts, are driven together.
+            // Connections of a domain's endpoints, and of a scalable endpoint's contexts, are
+            // driven together.
             Among::None | Among::Vector(_) | Among::Contexts(_) => true,
         }
     }
@@ -127,13 +124,12 @@ mod tests {
 
     const INJECT: usize = 4096;
 
-    /// Whether an endpoint is closed with this in flight.
     fn closes(facts: Facts, in_flight: InFlight) -> bool {
         let closable = Closable { hindered_by: Hindrances::of(facts, INJECT), among: Among::None };
         closable.close(in_flight, Raw::opened(NonNull::dangling()), || Ok(())).unwrap() == Closing::Closed
     }
 
-    /// Everything that can be in flight or have been truncated, each by itself, of one byte and of more than an injected message.
+    /// One value per condition, with one byte and with more than an injected message.
     fn each() -> [InFlight; 6] {
         let nothing = InFlight::NOTHING;
         [

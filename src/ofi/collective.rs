@@ -1,20 +1,22 @@
 //! Collective operations: groups, and the implementation of [`Collectives`].
 //!
-//! `tcp;ofi_rxm` of libfabric 2 is the provider that has them, made of tagged messages (`prov/coll`). What loom sees to, because the
-//! provider does not:
+//! Only `tcp;ofi_rxm` of libfabric 2 has them, made of tagged messages (`prov/coll`). loom works
+//! around these faults:
 //!
-//! - An operation keeps a pointer to its group. So a group is closed after its endpoint, with which operations end, and not when it is
-//!   left.
-//! - A broadcast moves chunks of which each member has one, and writes behind the buffer where the elements do not come to as many
-//!   (`rxm-broadcast-writes-behind-its-buffer`). So the number of elements has to be a multiple of the number of members; otherwise it
-//!   is refused with `EINVAL`.
-//! - The end of a message of more than 16 KiB that belongs to an operation is reported to the program, with a context of the provider's
-//!   own, and the operation never ends (`rxm-collective-of-more-than-16-kib-never-ends`). So operations are refused with `EMSGSIZE` that
-//!   may need such a message.
-//! - What a reduction cannot compute is noticed when it has begun, which then never ends. So each is asked about before.
-//! - A tagged message or receive whose tag has the highest bit is taken for one of an operation, and its context is followed
-//!   (`rxm-tag-beside-collectives-crashes`). So an info with collective operations grants no tags (`quirks::untrue_caps`).
-//! - Joins of one set have numbers of their own, and those of several sets under way are mixed up. So one goes on at a time: others wait.
+//! - An operation keeps a pointer to its group. So groups are closed after their endpoint, which
+//!   ends operations, and not when they are left.
+//! - A broadcast moves one chunk per member, and writes behind the buffer if the elements do not
+//!   fill the chunks (`rxm-broadcast-writes-behind-its-buffer`). So `EINVAL` refuses a number of
+//!   elements that is not a multiple of the members.
+//! - The completion of an operation's message of more than 16 KiB goes to the program, with a
+//!   context of the provider, and the operation never completes
+//!   (`rxm-collective-of-more-than-16-kib-never-ends`). So `EMSGSIZE` refuses operations that may
+//!   need one.
+//! - A reduction that cannot be computed begins, and never completes. So each is queried before.
+//! - `ofi_rxm` takes a tagged message or receive with the highest bit in its tag for part of an
+//!   operation, and follows its context (`rxm-tag-beside-collectives-crashes`). So an info with
+//!   collective operations grants no tags (`quirks::untrue_caps`).
+//! - Joins of several sets at once are mixed up. So one runs at a time.
 
 #![allow(unsafe_code, reason = "implements the unsafe trait `Collectives`, and calls libfabric")]
 
@@ -42,11 +44,11 @@ use super::sys;
 use super::threading::{Handle, Level};
 use super::transport::Ofi;
 
-/// How many groups an endpoint can join as long as it is open.
+/// Maximum number of groups in the lifetime of an endpoint.
 const GROUPS: usize = 8;
 
-/// The longest message of an operation, in bytes, whose end the operation learns of: what fits into one of the provider's buffers, which
-/// the environment may make smaller.
+/// Maximum message length of an operation, in bytes: the size of the provider's buffers, which the
+/// environment may reduce. The operation does not get the completion of a longer message.
 fn longest() -> usize {
     const LONGEST: usize = 16 << 10;
     let Ok(params) = params() else { return 0 };
@@ -54,13 +56,12 @@ fn longest() -> usize {
     size.map_or(LONGEST, |size| size.parse().map_or(0, |size: usize| size.min(LONGEST)))
 }
 
-/// A collective group, raw: which one of its endpoint's.
+/// Index of a collective group among its endpoint's.
 #[derive(Debug)]
 pub struct CollectiveGroup {
     at: usize,
 }
 
-/// A group that an endpoint has joined.
 #[derive(Debug)]
 struct Joined<L> {
     mc: Handle<sys::fid_mc, L>,
@@ -69,7 +70,6 @@ struct Joined<L> {
     state: Cell<State>,
 }
 
-/// How a join went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Joining,
@@ -77,25 +77,24 @@ enum State {
     Failed(Errno),
 }
 
-/// What an endpoint has for its groups.
 #[derive(Debug)]
 pub(super) struct Groups<L> {
     domain: Handle<sys::fid_domain, L>,
     av: Handle<sys::fid_av, L>,
-    /// Tells of joins, and of nothing else.
+    /// Reports only joins.
     eq: Eq<L>,
     longest: usize,
     joined: RefCell<Vec<Joined<L>, GROUPS>>,
 }
 
 impl<L> Groups<L> {
-    /// For an endpoint of this info, if that grants collective operations.
+    /// Opens the groups of an endpoint of this info, if it grants collective operations.
     pub(super) unsafe fn open(domain: &Domain<L>, info: &RawInfo, av: &Av<L>) -> Result<Option<Self>, Errno> {
         if !domain.facts().contains(Facts::COLLECTIVES) || !info.attributes().caps.contains(Caps::COLLECTIVE) {
             return Ok(None);
         }
         let attr = EqAttr { size: 0, wait: WaitObj::NONE, write: false };
-        // SAFETY: the contract of callers.
+        // SAFETY: the domain is open (C1).
         let eq = unsafe { event_queue::open(domain, attr) }?;
         let (domain, av) = (Handle::new(domain.raw()), Handle::new(av.raw()));
         Ok(Some(Groups { domain, av, eq, longest: longest(), joined: RefCell::new(Vec::new()) }))
@@ -108,31 +107,31 @@ impl<L> Groups<L> {
     /// Closes everything, after the endpoint.
     ///
     /// # Safety
-    /// The endpoint is closed, and nothing of this is used any more.
+    /// The endpoint is closed, and its groups are not used any more.
     pub(super) unsafe fn close(&self) -> Result<(), Errno> {
         let mut joined = self.joined.borrow_mut();
         while let Some(group) = joined.pop() {
-            // SAFETY: open; operations have ended with their endpoint.
+            // SAFETY: the group is open, and its operations have ended with the endpoint.
             unsafe { close(group.mc.fid()) }?;
-            // SAFETY: open, and its group is closed.
+            // SAFETY: the set is open, and its group is closed.
             unsafe { close(group.set.fid()) }?;
         }
-        // SAFETY: nothing is bound to it any more.
+        // SAFETY: the queue is open, and has no bound object any more.
         unsafe { event_queue::eq_close(&self.eq) }
     }
 
-    /// Takes what the event queue tells of the group that is joining, if one is.
     unsafe fn take_events(&self) {
         let joined = self.joined.borrow();
         let Some(group) = joined.last().filter(|group| group.state.get() == State::Joining) else { return };
         let mut data = CmData::EMPTY;
-        // SAFETY: the queue is open as long as its endpoint (C1), on whose thread this is (C20).
+        // SAFETY: the queue is open as long as its endpoint (C1), and used by its thread (C20).
         match unsafe { event_queue::read(&self.eq, None, &mut data) } {
             Ok(Some(Read::Joined { .. })) => group.state.set(State::Joined),
             Ok(Some(Read::Failed(fault))) => group.state.set(State::Failed(fault.errno)),
             Ok(_) => {}
             Err(Errno::EAVAIL) => {
-                // SAFETY: as above.
+                // SAFETY: the queue is open as long as its endpoint (C1), and used by its thread
+                // (C20).
                 let fault = unsafe { event_queue::read_error(&self.eq, &mut data) };
                 let errno = fault.map_or_else(|errno| errno, |fault| fault.map_or(Errno::EOTHER, |fault| fault.errno));
                 group.state.set(State::Failed(errno));
@@ -141,7 +140,7 @@ impl<L> Groups<L> {
         }
     }
 
-    /// Whether a group has an operation on parts of `count` elements.
+    /// Returns the limits of an operation on parts of `count` elements in a group.
     ///
     /// # Safety
     /// The domain is open.
@@ -151,10 +150,10 @@ impl<L> Groups<L> {
         collective: Collective,
         count: usize,
     ) -> Result<CollectiveAttr, Errno> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the domain is open.
         let attr = unsafe { query(self.domain.raw(), collective) }?;
         let size = self.joined.borrow().get(group.at).ok_or(Errno::EINVAL)?.size;
-        // A scatter hands on what is for several members in one message.
+        // A scatter forwards the parts of several members in one message.
         let parts = if collective.op() == CollectiveOp::SCATTER { size } else { 1 };
         let element = collective.datatype().size().unwrap_or(0);
         let longest = count.checked_mul(element).and_then(|bytes| bytes.checked_mul(parts));
@@ -167,15 +166,13 @@ impl<L> Groups<L> {
         Ok(attr)
     }
 
-    /// How the join of a group went.
     unsafe fn state(&self, group: &CollectiveGroup) -> State {
-        // SAFETY: the caller's promise.
+        // SAFETY: one thread uses the open endpoint (C1, C5).
         unsafe { self.take_events() };
         self.joined.borrow().get(group.at).map_or(State::Failed(Errno::EINVAL), |group| group.state.get())
     }
 }
 
-/// The set of these members.
 unsafe fn open_set<L>(
     av: Raw<sys::fid_av>,
     members: impl Iterator<Item = FabricAddr> + Clone,
@@ -188,31 +185,31 @@ unsafe fn open_set<L>(
         ..Default::default()
     };
     let mut raw = ptr::null_mut();
-    // SAFETY: the vector is open; the attributes are read and not kept; `raw` is where the set goes.
+    // SAFETY: the vector is open, and the call does not keep its pointers.
     let code = unsafe { open(av.as_ptr(), &raw mut attr, &raw mut raw, ptr::null_mut()) };
     let set = opened(code, raw)?;
     let inserted = members.clone().try_for_each(|member| {
         let insert = entry!(set, ops => insert)?;
-        // SAFETY: the set is open, has room for every member, and the vector has the address.
+        // SAFETY: the set is open with room for every member, and the vector has the address.
         done(unsafe { insert(set.as_ptr(), member.0) })
     });
     inserted.map(|()| Handle::new(set)).inspect_err(|_| {
-        // SAFETY: just opened, and used by nothing.
+        // SAFETY: the set was just opened, and is in no group.
         let _ = unsafe { close(set.cast()) };
     })
 }
 
-/// Begins to join the group of a set.
 unsafe fn join<L>(endpoint: &Endpoint<L>, set: Raw<sys::fid_av_set>) -> Result<Handle<sys::fid_mc, L>, Errno> {
     let raw = endpoint.raw();
     let join = later_entry!(raw, cm: sys::fi_ops_cm => join)?;
     let address_of = entry!(set, ops => addr)?;
     let mut coll_addr = 0;
-    // SAFETY: the set is open; its address is written in the call.
+    // SAFETY: the set is open, and the call writes one number.
     done(unsafe { address_of(set.as_ptr(), &raw mut coll_addr) })?;
     let address = sys::fi_collective_addr { set: set.as_ptr(), coll_addr };
     let mut mc = ptr::null_mut();
-    // SAFETY: the endpoint is open (C1) and has an event queue; the address is read in the call; `mc` is where the group goes.
+    // SAFETY: the endpoint is open (C1) with an event queue, the address is read in the call, and
+    // `mc` receives the group.
     let code = unsafe {
         let (address, flags) = ((&raw const address).cast::<c_void>(), sys::FI_COLLECTIVE.into());
         join(raw.as_ptr(), address, flags, &raw mut mc, ptr::null_mut())
@@ -220,7 +217,7 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, set: Raw<sys::fid_av_set>) -> Result<H
     opened(code, mc).map(Handle::new)
 }
 
-/// Whether the domain has an operation, and for how many members.
+/// Queries the limits of an operation in a domain.
 unsafe fn query(domain: Raw<sys::fid_domain>, collective: Collective) -> Result<CollectiveAttr, Errno> {
     let query = later_entry!(domain, ops: sys::fi_ops_domain => query_collective)?;
     if collective.op() != CollectiveOp::BARRIER && collective.datatype().size().is_none() {
@@ -231,14 +228,15 @@ unsafe fn query(domain: Raw<sys::fid_domain>, collective: Collective) -> Result<
         datatype: collective.datatype().as_raw(),
         ..Default::default()
     };
-    // SAFETY: the domain is open (C1); the attributes are read and written in the call.
+    // SAFETY: the domain is open (C1), and the attributes are read and written in the call.
     done(unsafe { query(domain.as_ptr(), collective.op().as_raw(), &raw mut attr, 0) })?;
     Ok(CollectiveAttr { max_members: attr.max_members })
 }
 
-// SAFETY: as `Transport`, and:
-// - P18: an operation uses what is lent in messages of its endpoint, which end with that; others' memory is their own endpoints';
-// - P19: `query` is asked by both.
+// SAFETY: the promises of `Transport`, and:
+// - P18: an operation uses lent memory in messages of its endpoint, which end with the endpoint.
+//   Others' memory belongs to their own endpoints.
+// - P19: `query` decides both.
 unsafe impl<L: Level> Collectives for Ofi<L> {
     type CollectiveGroup = CollectiveGroup;
 
@@ -246,7 +244,7 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
         if !domain.facts().contains(Facts::COLLECTIVES) {
             return Err(Errno::EOPNOTSUPP);
         }
-        // SAFETY: the contract of callers.
+        // SAFETY: the domain is open (C1).
         unsafe { query(domain.raw(), collective) }
     }
 
@@ -255,12 +253,12 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
         members: impl Iterator<Item = FabricAddr> + Clone,
     ) -> Result<CollectiveGroup, Errno> {
         let groups = endpoint.collectives().ok_or(Errno::EOPNOTSUPP)?;
-        // SAFETY: the contract of callers.
+        // SAFETY: one thread uses the open endpoint (C1, C5).
         unsafe { groups.take_events() };
         let mut joined = groups.joined.borrow_mut();
         match joined.last().map(|group| group.state.get()) {
             Some(State::Joining) => return Err(Errno::EBUSY),
-            // Whatever comes of it now would be taken for the end of the next join.
+            // A late event of this join would be taken for that of the next join.
             Some(State::Failed(errno)) => return Err(errno),
             Some(State::Joined) | None => {}
         }
@@ -270,21 +268,21 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
         // SAFETY: the vector is open as long as the endpoint (C2), and has the members (C13).
         let set = unsafe { open_set::<L>(groups.av.raw(), members.clone()) }?;
         let size = members.count();
-        // SAFETY: the contract of callers; the set was just opened.
+        // SAFETY: the endpoint is open (C1), and the set was just opened.
         let mc = unsafe { join(endpoint, set.raw()) }.inspect_err(|_| {
-            // SAFETY: as above, and it is in no group.
+            // SAFETY: the set was just opened, and is in no group.
             let _ = unsafe { close(set.fid()) };
         })?;
         let at = joined.len();
         let group = Joined { mc, set, size, state: Cell::new(State::Joining) };
-        // There is room, as was seen.
+        // The list has room, checked above.
         let _ = joined.push(group);
         Ok(CollectiveGroup { at })
     }
 
     unsafe fn collective_joined(endpoint: &Endpoint<L>, group: &CollectiveGroup) -> Result<bool, Errno> {
         let groups = endpoint.collectives().ok_or(Errno::EOPNOTSUPP)?;
-        // SAFETY: the contract of callers.
+        // SAFETY: one thread uses the open endpoint (C1, C5).
         match unsafe { groups.state(group) } {
             State::Joining => Ok(false),
             State::Joined => Ok(true),
@@ -303,7 +301,7 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
         unsafe { groups.admits(group, collective, count) }
     }
 
-    /// It is closed after its endpoint.
+    /// The group is closed after its endpoint.
     unsafe fn leave_collective(_: &Endpoint<L>, _: &CollectiveGroup) {}
 
     unsafe fn collective(
@@ -315,7 +313,7 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
         context: Context,
     ) -> Result<(), Refusal> {
         let groups = endpoint.collectives().ok_or(Refusal::Errno(Errno::EOPNOTSUPP))?;
-        // SAFETY: the contract of callers.
+        // SAFETY: one thread uses the open endpoint (C1, C5).
         match unsafe { groups.state(group) } {
             State::Joining => return Err(Refusal::Again),
             State::Joined => {}
@@ -327,7 +325,8 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
         let Some(group) = joined.get(group.at) else { return Err(Refusal::Errno(Errno::EINVAL)) };
         // SAFETY: the group is open.
         let address = unsafe { group.mc.raw().pointer().as_ref() }.fi_addr;
-        // SAFETY: the contract of callers; what the operation needs was checked.
+        // SAFETY: C1, C5, C9 to C11, C29 and C30. The group is joined, and `admits` has checked the
+        // operation.
         unsafe { submit(endpoint.raw(), call, address, (operands, results), context.as_ptr().cast()) }
     }
 }
@@ -335,7 +334,7 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
 /// Calls the provider.
 ///
 /// # Safety
-/// The contract of callers; the group of this address is joined, and open.
+/// The contract of callers. The group of this address is joined, and open.
 unsafe fn submit(
     raw: Raw<sys::fid_ep>,
     call: &CollectiveCall,
@@ -352,52 +351,52 @@ unsafe fn submit(
     posted(match call.collective.op() {
         CollectiveOp::BARRIER => {
             let barrier = entry!(raw, collective => barrier)?;
-            // SAFETY: as above.
+            // SAFETY: C1, C5 and C29.
             unsafe { barrier(ep, address, context) }
         }
         CollectiveOp::BROADCAST => {
             let broadcast = entry!(raw, collective => broadcast)?;
             if send != recv && from.len > 0 {
-                // A value: its place for the result is where it is broadcast from, and to.
-                // SAFETY: C9 and C30: as long, and apart.
+                // The value is broadcast from, and to, the place of the result.
+                // SAFETY: both ranges are valid and do not overlap (C9, C30).
                 unsafe { ptr::copy_nonoverlapping(send.cast::<u8>(), recv.cast(), from.len.min(to.len)) };
             }
-            // SAFETY: as above.
+            // SAFETY: C1, C5, C9 to C11, C29 and C30.
             unsafe { broadcast(ep, recv, count, recv_desc, address, root, datatype, 0, context) }
         }
         CollectiveOp::ALLREDUCE => {
             let reduce = entry!(raw, collective => allreduce)?;
-            // SAFETY: as above.
+            // SAFETY: C1, C5, C9 to C11, C29 and C30.
             unsafe { reduce(ep, send, count, send_desc, recv, recv_desc, address, datatype, op, 0, context) }
         }
         CollectiveOp::ALLGATHER => {
             let gather = entry!(raw, collective => allgather)?;
-            // SAFETY: as above.
+            // SAFETY: C1, C5, C9 to C11, C29 and C30.
             unsafe { gather(ep, send, count, send_desc, recv, recv_desc, address, datatype, 0, context) }
         }
         CollectiveOp::ALLTOALL => {
             let all_to_all = entry!(raw, collective => alltoall)?;
-            // SAFETY: as above.
+            // SAFETY: C1, C5, C9 to C11, C29 and C30.
             unsafe { all_to_all(ep, send, count, send_desc, recv, recv_desc, address, datatype, 0, context) }
         }
         CollectiveOp::REDUCE_SCATTER => {
             let reduce = entry!(raw, collective => reduce_scatter)?;
-            // SAFETY: as above.
+            // SAFETY: C1, C5, C9 to C11, C29 and C30.
             unsafe { reduce(ep, send, count, send_desc, recv, recv_desc, address, datatype, op, 0, context) }
         }
         CollectiveOp::REDUCE => {
             let reduce = entry!(raw, collective => reduce)?;
-            // SAFETY: as above.
+            // SAFETY: C1, C5, C9 to C11, C29 and C30.
             unsafe { reduce(ep, send, count, send_desc, recv, recv_desc, address, root, datatype, op, 0, context) }
         }
         CollectiveOp::SCATTER => {
             let scatter = entry!(raw, collective => scatter)?;
-            // SAFETY: as above.
+            // SAFETY: C1, C5, C9 to C11, C29 and C30.
             unsafe { scatter(ep, send, count, send_desc, recv, recv_desc, address, root, datatype, 0, context) }
         }
         CollectiveOp::GATHER => {
             let gather = entry!(raw, collective => gather)?;
-            // SAFETY: as above.
+            // SAFETY: C1, C5, C9 to C11, C29 and C30.
             unsafe { gather(ep, send, count, send_desc, recv, recv_desc, address, root, datatype, 0, context) }
         }
         _ => return Err(missing().into()),

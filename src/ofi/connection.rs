@@ -1,6 +1,7 @@
 //! Connections: passive endpoints, connecting, accepting, rejecting, shutting down.
 //!
-//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers).
+//! Every `unsafe fn` here relies on the
+//! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
@@ -29,7 +30,7 @@ use super::threading::Handle;
 pub struct PassiveEndpoint<L> {
     fid: Handle<sys::fid_pep, L>,
     addr_format: AddressFormat,
-    /// A copy that lives as long as the endpoint: `sockets` keeps pointers into what it is opened from.
+    /// Copy that lives as long as the endpoint: `sockets` keeps pointers into it.
     info: ManuallyDrop<RawInfo>,
     closes: bool,
 }
@@ -49,7 +50,7 @@ pub(super) unsafe fn listen<L>(
     let open = entry!(fabric, ops => passive_ep)?;
     let info = info.try_clone().ok_or(Errno::ENOMEM)?;
     let mut raw = ptr::null_mut();
-    // SAFETY: the fabric is open (C1); the info is read only; `raw` is where the endpoint goes.
+    // SAFETY: the fabric is open (C1), and the info is only read.
     let code = unsafe { open(fabric.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let passive = PassiveEndpoint {
         fid: Handle::new(opened(code, raw)?),
@@ -57,17 +58,18 @@ pub(super) unsafe fn listen<L>(
         info: ManuallyDrop::new(info),
         closes: domain.facts().contains(Facts::CLOSES_LISTENERS),
     };
-    // SAFETY: just opened; the queue is open (C1).
+    // SAFETY: the endpoint was just opened, and the queue is open (C1).
     let listening = unsafe { bind(passive.fid.fid(), eq.fid(), 0) }.and_then(|()| {
         let raw = passive.fid.raw();
         let listen = entry!(raw, cm => listen)?;
-        // SAFETY: as above.
+        // SAFETY: the endpoint was just opened, and is bound.
         done(unsafe { listen(raw.as_ptr()) })
     });
     match listening {
         Ok(()) => Ok(passive),
         Err(errno) => {
-            // SAFETY: open, known nowhere else, and not used again; no peer has connected. A failed close is not retried.
+            // SAFETY: open, not shared, and not used again, without connections. A failed close is
+            // not retried.
             let left_open = unsafe { close_and_free(&passive) }.is_err();
             Err(EndpointError { errno, left_open })
         }
@@ -78,14 +80,14 @@ pub(super) unsafe fn passive_close<L>(passive: &PassiveEndpoint<L>) -> Result<()
     if !passive.closes {
         return Err(Errno::EBUSY);
     }
-    // SAFETY: the contract of callers.
+    // SAFETY: the endpoint is open and closed once (C1, C3).
     unsafe { close_and_free(passive) }
 }
 
 /// # Safety
-/// The contract of callers; the endpoint is not used again, whatever this returns.
+/// The contract of callers. The endpoint is not used again, whatever this returns.
 unsafe fn close_and_free<L>(passive: &PassiveEndpoint<L>) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the endpoint is open and closed once (C1, C3).
     unsafe { close(passive.fid.fid()) }?;
     // SAFETY: freed once, here: the endpoint is not used again.
     drop(unsafe { ptr::read(&raw const *passive.info) });
@@ -100,7 +102,7 @@ pub(super) unsafe fn passive_address<L>(passive: &PassiveEndpoint<L>) -> Result<
     let raw = passive.fid.raw();
     let getname = entry!(raw, cm => getname)?;
     let fid = passive.fid.fid().as_ptr();
-    // SAFETY: the endpoint is open (C1); there is as much room as the length says.
+    // SAFETY: the endpoint is open (C1), and `bytes` has room for `len` bytes.
     read_address(passive.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
 }
 
@@ -108,14 +110,14 @@ pub(super) unsafe fn passive_cm_data_size<L>(passive: &PassiveEndpoint<L>) -> Re
     let raw = passive.fid.raw();
     let getopt = entry!(raw, ops => getopt)?;
     let option = EndpointOption::CM_DATA_SIZE.as_raw();
-    // SAFETY: the contract of callers.
+    // SAFETY: the endpoint is open (C1).
     match unsafe { option::get(passive.fid.fid(), getopt, option, OptionValue::Size(0)) }? {
         OptionValue::Size(size) => Ok(size),
         _ => Err(Errno::EOTHER),
     }
 }
 
-/// What libfabric takes for data that goes along: it is only read.
+/// Pointer and length of connection data, which libfabric only reads.
 fn lent(data: &[u8]) -> (*const c_void, usize) {
     if data.is_empty() { (ptr::null(), 0) } else { (data.as_ptr().cast(), data.len()) }
 }
@@ -124,7 +126,7 @@ pub(super) unsafe fn reject<L>(passive: &PassiveEndpoint<L>, request: &Request, 
     let raw = passive.fid.raw();
     let reject = entry!(raw, cm => reject)?;
     let (data, len) = lent(data);
-    // SAFETY: the endpoint is open, the request was made to it and not used up (C21).
+    // SAFETY: the endpoint is open (C1), and the request was made to it and not used up (C21).
     done(unsafe { reject(raw.as_ptr(), request.0.as_ptr(), data, len) })
 }
 
@@ -136,7 +138,8 @@ pub(super) unsafe fn connect<L>(endpoint: &Endpoint<L>, to: &EndpointAddr, data:
     let raw = endpoint.raw();
     let connect = entry!(raw, cm => connect)?;
     let (data, len) = lent(data);
-    // SAFETY: the endpoint is open (C1); the address is in memory larger than addresses are, and copied.
+    // SAFETY: the endpoint is open (C1). The address has more memory than addresses need, and is
+    // copied.
     done(unsafe { connect(raw.as_ptr(), (&raw const padded).cast(), data, len) })
 }
 
@@ -144,7 +147,8 @@ pub(super) unsafe fn accept<L>(endpoint: &Endpoint<L>, data: &[u8]) -> Result<()
     let raw = endpoint.raw();
     let accept = entry!(raw, cm => accept)?;
     let (data, len) = lent(data);
-    // SAFETY: the endpoint is open and was opened for a request (C1, and the contract of this function).
+    // SAFETY: the endpoint is open (C1), and the caller guarantees that it was opened for a
+    // request.
     done(unsafe { accept(raw.as_ptr(), data, len) })
 }
 
@@ -154,13 +158,14 @@ pub(super) unsafe fn shutdown<L>(endpoint: &Endpoint<L>) -> Result<(), Errno> {
     }
     let raw = endpoint.raw();
     let shutdown = entry!(raw, cm => shutdown)?;
-    // SAFETY: the endpoint is open and was connected (C1, and the contract of this function); no flags are defined.
+    // SAFETY: the endpoint is open (C1), and the caller guarantees that it was connected. No flags
+    // are defined.
     done(unsafe { shutdown(raw.as_ptr(), 0) })
 }
 
 pub(super) unsafe fn peer_address<L>(endpoint: &Endpoint<L>) -> Result<EndpointAddr, Errno> {
     let raw = endpoint.raw();
     let getpeer = entry!(raw, cm => getpeer)?;
-    // SAFETY: the endpoint is open (C1); there is as much room as the length says.
+    // SAFETY: the endpoint is open (C1), and `bytes` has room for `len` bytes.
     read_address(endpoint.addr_format(), |bytes, len| unsafe { getpeer(raw.as_ptr(), bytes, len) })
 }

@@ -1,6 +1,7 @@
 //! Fabrics, domains and address vectors.
 //!
-//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers).
+//! Every `unsafe fn` here relies on the
+//! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
@@ -23,7 +24,7 @@ use super::sys;
 use super::text::CText;
 use super::threading::{Handle, Level};
 
-/// The family of `FI_SOCKADDR_IB`: `bits/socket.h`.
+/// Address family of `FI_SOCKADDR_IB`: `bits/socket.h`.
 const AF_IB: u16 = 27;
 
 /// A fabric, raw.
@@ -36,29 +37,24 @@ pub struct Fabric<L>(Handle<sys::fid_fabric, L>);
 #[derive(Debug)]
 pub struct Domain<L> {
     fid: Handle<sys::fid_domain, L>,
-    /// Its parent, which is closed after it.
+    /// Closed after the domain.
     fabric: Handle<sys::fid_fabric, L>,
-    /// The format of addresses in the info that it was opened with.
     addr_format: AddressFormat,
-    /// Of its provider. Read once, here: the info of a connection request does not have them.
+    /// Read from the info of the opening, because the info of a connection request lacks them.
     facts: Facts,
-    /// Set if its endpoints may reach into each other's memory.
     group: Option<Group>,
-    /// Whether its queues and counters can be slept on.
     sleeps: bool,
-    /// `true` if descriptors of its queues stay readable until a sleep of the provider's own.
+    /// `true` if descriptors of its queues stay readable until the provider itself sleeps.
     leaves_readable: bool,
-    /// Whether memory of devices is granted.
     has_devices: bool,
-    /// Whether scalable endpoints can have contexts.
     has_contexts: bool,
-    /// Whether atomic operations that only read bring something.
+    /// `true` if atomic reads return the value.
     reads_atomically: bool,
-    /// Whether insertions read strings where they are given, and not pointers to them.
+    /// `true` if insertions read strings in place instead of through pointers.
     takes_strings_in_place: bool,
-    /// The handling of removed peers.
     removal: Removal,
-    /// Whether receives of its adopted endpoints have a last piece for the rest of messages that are too long.
+    /// `true` if receives of its adopted endpoints have a last piece for the rest of longer
+    /// messages.
     overruns: bool,
 }
 
@@ -67,11 +63,8 @@ pub struct Domain<L> {
 #[derive(Debug)]
 pub struct Av<L> {
     fid: Handle<sys::fid_av, L>,
-    /// The format of the addresses that it takes.
     addr_format: AddressFormat,
-    /// The domain's.
     group: Option<Group>,
-    /// As the domain's.
     takes_strings_in_place: bool,
     removal: Removal,
 }
@@ -87,7 +80,6 @@ impl<L> Fabric<L> {
 }
 
 impl<L> Domain<L> {
-    /// A domain of this fabric that was opened with this info.
     pub(super) fn of(raw: Raw<sys::fid_domain>, fabric: &Fabric<L>, info: &RawInfo) -> Self
     where
         L: Level,
@@ -146,13 +138,13 @@ impl<L> Domain<L> {
         self.sleeps
     }
 
-    /// Returns `true` if the descriptor of a queue or counter is readable, and may stay so until a sleep of the provider's own, which
-    /// then ends at once.
+    /// Returns `true` if the descriptor of a queue or counter is readable, and may stay so until
+    /// the provider itself sleeps. That sleep then ends at once.
     ///
     /// # Safety
-    /// The contract of callers. The object was opened with a file descriptor.
+    /// The contract of callers: the object is open.
     pub(super) unsafe fn is_left_readable(&self, fid: Raw<sys::fid>) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the object is open (C1).
         self.leaves_readable && unsafe { wait_fd(fid) }.is_ok_and(nap::is_readable)
     }
 
@@ -174,7 +166,6 @@ impl<L> Domain<L> {
 }
 
 impl<L> Av<L> {
-    /// A vector of this domain.
     pub(super) fn of(domain: &Domain<L>, raw: Raw<sys::fid_av>) -> Self {
         let Domain { addr_format, group, takes_strings_in_place, removal, .. } = *domain;
         Av { fid: Handle::new(raw), addr_format, group, takes_strings_in_place, removal }
@@ -197,7 +188,7 @@ impl<L> Av<L> {
         self.removal
     }
 
-    /// The turn of who changes it, and of who opens or closes an endpoint of it.
+    /// Lock for changing the vector, and for opening or closing an endpoint of it.
     pub(super) fn turn(&self) -> AvLock {
         AvLock::of(self.fid.raw())
     }
@@ -206,10 +197,10 @@ impl<L> Av<L> {
 /// `fi_close`
 ///
 /// # Safety
-/// The contract of callers; the object is not used again, whatever this returns.
+/// The contract of callers. The object is not used again, whatever this returns.
 pub(super) unsafe fn close(fid: Raw<sys::fid>) -> Result<(), Errno> {
     let close = entry!(fid, ops => close)?;
-    // SAFETY: an open object without open children (C2), closed once (C3).
+    // SAFETY: the object is open, without open children (C2), and closed once (C3).
     done(unsafe { close(fid.as_ptr()) })
 }
 
@@ -219,24 +210,24 @@ pub(super) unsafe fn close(fid: Raw<sys::fid>) -> Result<(), Errno> {
 /// The contract of callers: both objects are open.
 pub(super) unsafe fn bind(fid: Raw<sys::fid>, object: Raw<sys::fid>, flags: u64) -> Result<(), Errno> {
     let bind = entry!(fid, ops => bind)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: both objects are open (C1).
     done(unsafe { bind(fid.as_ptr(), object.as_ptr(), flags) })
 }
 
-/// `fi_control` with `FI_GETWAIT`.
+/// `fi_control` with `FI_GETWAIT`. Returns `ENOSYS` for wait objects of other kinds.
 ///
 /// # Safety
-/// The contract of callers; the object was opened with a file descriptor.
+/// The contract of callers: the object is open.
 pub(super) unsafe fn wait_fd(fid: Raw<sys::fid>) -> Result<c_int, Errno> {
     let control = entry!(fid, ops => control)?;
-    /// Room for what there is to sleep on of other kinds, if it should be that.
+    /// Has room for wait objects of other kinds.
     #[repr(C)]
     struct Wait {
         fd: c_int,
         room: [u64; 8],
     }
     let mut wait = Wait { fd: -1, room: [0; 8] };
-    // SAFETY: the object is open and has a file descriptor, which is one number (the caller's promise).
+    // SAFETY: the object is open (C1), and `wait` has room for wait objects of every kind.
     done(unsafe { control(fid.as_ptr(), sys::FI_GETWAIT.cast_signed(), (&raw mut wait).cast()) })?;
     if wait.fd < 0 || wait.room != [0; 8] { Err(Errno::ENOSYS) } else { Ok(wait.fd) }
 }
@@ -244,12 +235,12 @@ pub(super) unsafe fn wait_fd(fid: Raw<sys::fid>) -> Result<c_int, Errno> {
 /// `fi_trywait` of one object.
 ///
 /// # Safety
-/// The contract of callers; the object is one of this domain or its fabric.
+/// The contract of callers. The object belongs to this domain or its fabric.
 pub(super) unsafe fn try_wait<L>(domain: &Domain<L>, fid: Raw<sys::fid>) -> Result<bool, Errno> {
     let fabric = domain.fabric();
     let try_wait = entry!(fabric, ops => trywait)?;
     let mut fid = fid.as_ptr();
-    // SAFETY: the fabric and the object are open (C1); there is one pointer.
+    // SAFETY: the fabric and the object are open (C1), and the count is that of the pointers.
     match done(unsafe { try_wait(fabric.as_ptr(), &raw mut fid, 1) }) {
         Ok(()) => Ok(true),
         Err(Errno::EAGAIN) => Ok(false),
@@ -257,7 +248,6 @@ pub(super) unsafe fn try_wait<L>(domain: &Domain<L>, fid: Raw<sys::fid>) -> Resu
     }
 }
 
-/// What an opening function wrote, if it says that it succeeded.
 pub(super) fn opened<F>(code: i32, raw: *mut F) -> Result<Raw<F>, Errno> {
     done(code)?;
     NonNull::new(raw).map(Raw::opened).ok_or(Errno::EOTHER)
@@ -270,13 +260,13 @@ pub(super) unsafe fn fabric_open<L>(info: &RawInfo) -> Result<Fabric<L>, Errno> 
     }
     process::notice_fork();
     let mut raw = ptr::null_mut();
-    // SAFETY: the attributes belong to the info and are read only; `raw` is where the fabric goes.
+    // SAFETY: the attributes belong to the info and are only read, and `raw` receives the fabric.
     let code = unsafe { sys::fi_fabric(attributes, &raw mut raw, ptr::null_mut()) };
     opened(code, raw).map(Fabric::of)
 }
 
 pub(super) unsafe fn fabric_close<L>(fabric: &Fabric<L>) -> Result<(), Errno> {
-    // SAFETY: the contract of callers.
+    // SAFETY: the fabric is open, and closed once (C1 to C3).
     unsafe { close(fabric.0.fid()) }
 }
 
@@ -284,13 +274,13 @@ pub(super) unsafe fn domain_open<L: Level>(fabric: &Fabric<L>, info: &RawInfo) -
     let raw_fabric = fabric.0.raw();
     let open = entry!(raw_fabric, ops => domain)?;
     let mut raw = ptr::null_mut();
-    // SAFETY: the fabric is open (C1); the info is read only; `raw` is where the domain goes.
+    // SAFETY: the fabric is open (C1), and the info is only read.
     let code = unsafe { open(raw_fabric.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     Ok(Domain::of(opened(code, raw)?, fabric, info))
 }
 
 pub(super) unsafe fn domain_close<L>(domain: &Domain<L>) -> Result<(), Errno> {
-    // SAFETY: the contract of callers.
+    // SAFETY: the domain is open, and closed once (C1 to C3).
     unsafe { close(domain.fid.fid()) }
 }
 
@@ -301,11 +291,10 @@ pub(super) unsafe fn av_open<L>(domain: &Domain<L>, capacity: usize, rx_ctx_bits
     let count = domain.removal.count(capacity);
     let mut attributes = sys::fi_av_attr { type_: sys::FI_AV_TABLE, count, rx_ctx_bits, ..Default::default() };
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (C1); the attributes are read and not kept; `raw` is where the vector
-    // goes.
+    // SAFETY: the domain is open (C1), and the call does not keep its pointers.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
     let av = Av::of(domain, opened(code, raw)?);
-    // SAFETY: the vector is open, and no one else's yet.
+    // SAFETY: the vector is open, and not shared yet.
     if let Err(errno) = unsafe { removal::reserve(&av) } {
         // SAFETY: the vector is open, and has no endpoint.
         let _ = unsafe { av_close(&av) };
@@ -315,13 +304,15 @@ pub(super) unsafe fn av_open<L>(domain: &Domain<L>, capacity: usize, rx_ctx_bits
 }
 
 pub(super) unsafe fn av_close<L>(av: &Av<L>) -> Result<(), Errno> {
-    // SAFETY: the contract of callers.
+    // SAFETY: the vector is open, and closed once (C1 to C3).
     unsafe { close(av.fid()) }
 }
 
-/// An address as `fi_av_insert` and `fi_connect` read it: they are told no length, and read as much as the format has.
+/// An address for `fi_av_insert` and `fi_connect`, which take no length and read that of the
+/// format.
 ///
-/// Zeros follow, so that an address which is too short, or a string without its zero byte, is read within this array.
+/// Zeros follow, so that reads of a too short address, or of a string without zero byte, stay
+/// within this array.
 #[repr(C, align(16))]
 pub(super) struct Padded([u8; EndpointAddr::MAX_LEN + 64]);
 
@@ -335,10 +326,12 @@ impl Padded {
     }
 }
 
-/// A pointer to a string, which is how `fi_av_insert` takes one. Zeros follow: who reads the string here finds one of no endpoint.
+/// A pointer to a string for `fi_av_insert`. Zeros follow: a provider that reads in place finds a
+/// name of no endpoint.
 #[repr(C)]
 struct Pointed {
-    /// The second one is null, and fills the room up to the zeros, which are aligned to 16 bytes.
+    /// The second pointer is null, and fills the gap before the zeros, which are aligned to 16
+    /// bytes.
     text: [*const Padded; 2],
     zeros: Padded,
 }
@@ -358,22 +351,21 @@ pub(super) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<
     let insert = entry!(raw, ops => insert)?;
     let mut peer = FabricAddr::NOTAVAIL.0;
     let insert = || {
-        // SAFETY: the vector is open (C1); there is one address, in memory larger than addresses are; `peer`
-        // takes one number. The vector has no event queue, so the call finishes here.
+        // SAFETY: the vector is open (C1), the one address has more memory than addresses need, and
+        // `peer` receives one number. Without an event queue, the call completes here.
         unsafe { insert(raw.as_ptr(), given, 1, &raw mut peer, 0, ptr::null_mut()) }
     };
     let inserted = match av.group {
         Some(group) => group.meets(address, insert)?,
         None => av.turn().take(insert),
     };
-    // `shm` inserts no address after its last, and does not say why.
+    // `shm` inserts no address after its last, and does not report the reason.
     if inserted == 0 && av.removal.room(1).limit.is_some() {
         return Err(Errno::ENOSPC);
     }
     found(inserted, peer)
 }
 
-/// The address that an insertion wrote, if it says that it has inserted one.
 fn found(inserted: c_int, peer: u64) -> Result<FabricAddr, Errno> {
     match inserted {
         1 if peer != FabricAddr::NOTAVAIL.0 => Ok(FabricAddr(peer)),
@@ -383,13 +375,13 @@ fn found(inserted: c_int, peer: u64) -> Result<FabricAddr, Errno> {
 }
 
 pub(super) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Option<&str>) -> Result<FabricAddr, Errno> {
-    // Providers take null for what is not there, and follow it; and names that are nothing for this host's.
+    // Providers follow null for a missing name, and take empty names for this host's.
     let text = |text: &str| CText::new(text).ok().filter(|_| !text.is_empty()).ok_or(Errno::EINVAL);
     let node = text(node)?;
     let Some(service) = service else {
-        // Its text is the address.
+        // The text is the address.
         let address = EndpointAddr::new(AddressFormat::ADDR_STR, node.with_zero()).map_err(|_| Errno::EINVAL)?;
-        // SAFETY: the contract of callers.
+        // SAFETY: the vector is open (C1).
         return unsafe { av_insert(av, &address) };
     };
     let service = text(service)?;
@@ -401,8 +393,8 @@ pub(super) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Optio
     let mut peer = FabricAddr::NOTAVAIL.0;
     let mut inserted = 0;
     let insert = || {
-        // SAFETY: the vector is open (C1); both are strings that C can read; `peer` takes one number.
-        // The vector has no event queue, so the call finishes here.
+        // SAFETY: the vector is open (C1), both strings end with a zero byte, and `peer` receives
+        // one number. Without an event queue, the call completes here.
         inserted = unsafe { insert(raw.as_ptr(), node.as_ptr(), service.as_ptr(), &raw mut peer, 0, ptr::null_mut()) };
         Ok(())
     };
@@ -413,12 +405,12 @@ pub(super) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Optio
     found(inserted, peer)
 }
 
-/// Whether an address may be handed to an object that reads this format.
+/// Returns `true` if an object that reads this format can take the address.
 ///
-/// What says less than the other is taken: formats that are unspecified, and `FI_SOCKADDR` and `FI_SOCKADDR_IP`, whose
-/// first bytes tell which socket address follows. Those have to be of a family that both formats have: address vectors find
-/// each address by its order among the others, and those of an unknown family have none. After one, `ofi_rxm` finds no
-/// other any more, and `ofi_rxd` takes every other for its first.
+/// Less specific formats match: unspecified ones, and `FI_SOCKADDR` and `FI_SOCKADDR_IP` for kinds
+/// of socket addresses. But the family must belong to both formats: address vectors sort addresses,
+/// and unknown families have no order. After one, `ofi_rxm` finds no other address, and `ofi_rxd`
+/// takes every other for its first.
 pub(super) fn takes(format: AddressFormat, address: &EndpointAddr) -> bool {
     const ANY_SOCKET: [AddressFormat; 2] = [AddressFormat::SOCKADDR, AddressFormat::SOCKADDR_IP];
     const SOCKET: [AddressFormat; 2] = [AddressFormat::SOCKADDR_IN, AddressFormat::SOCKADDR_IN6];
@@ -430,7 +422,7 @@ pub(super) fn takes(format: AddressFormat, address: &EndpointAddr) -> bool {
     fits && [given, format].into_iter().all(|format| is_whole(format, address.bytes()))
 }
 
-/// Whether these are the bytes of such an address, as far as the format says what they have to be.
+/// Returns `true` if the bytes are such an address, as far as the format defines them.
 fn is_whole(format: AddressFormat, bytes: &[u8]) -> bool {
     let is_ip = || EndpointAddr::new(format, bytes).is_ok_and(|address| SocketAddr::try_from(&address).is_ok());
     match format {
@@ -442,7 +434,8 @@ fn is_whole(format: AddressFormat, bytes: &[u8]) -> bool {
 
 pub(super) unsafe fn av_remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
     let remove = || {
-        // SAFETY: the contract of callers; other threads wait for the turn.
+        // SAFETY: the vector is open and has the address (C1, C13), and other threads wait for the
+        // lock.
         unsafe { removal::remove(av, peer) }
     };
     match av.group {
@@ -451,8 +444,7 @@ pub(super) unsafe fn av_remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Er
     }
 }
 
-/// The address that a function of libfabric writes to memory of a length, when it gives that memory's length back as
-/// the address's own.
+/// Reads the address and length that a function of libfabric writes.
 pub(super) fn read_address(
     format: AddressFormat,
     read: impl FnOnce(*mut c_void, *mut usize) -> i32,
@@ -460,7 +452,7 @@ pub(super) fn read_address(
     let mut padded = Padded([0; _]);
     let mut len = EndpointAddr::MAX_LEN;
     done(read((&raw mut padded).cast(), &raw mut len))?;
-    // Some functions succeed with a part of the address, and tell how long all of it is.
+    // Some functions succeed with a part of the address, and return its full length.
     let bytes = padded.0.get(..len).ok_or(Errno::ETOOSMALL)?;
     EndpointAddr::new(format, bytes).map_err(|_| Errno::ETOOSMALL)
 }
@@ -495,7 +487,7 @@ mod tests {
         assert!(!takes(text, &EndpointAddr::new(text, b"").unwrap()));
         assert!(!takes(v6, &of(v4, four)));
         assert!(!takes(v4, &EndpointAddr::new(text, b"fi_shm://1\0").unwrap()));
-        // Whose bytes are something else than their format.
+        // The bytes differ from their format.
         assert!(!takes(v4, &of(v4, six)));
         assert!(!takes(v6, &of(v6, four)));
         assert!(!takes(v4, &of(any, six)));
@@ -508,15 +500,14 @@ mod tests {
         assert!(!takes(any, &EndpointAddr::new(any, &[99; 16]).unwrap()));
     }
 
-    /// What `fi_av_insert` was given: read in place, or where the pointer leads that stands there.
     fn inserted(takes_strings_in_place: bool, address: &str) -> String {
         std::thread_local! {
             static SEEN: RefCell<String> = const { RefCell::new(String::new()) };
         }
         /// # Safety
-        /// There is a string, or a pointer to one.
+        /// The address is a string.
         unsafe fn see(address: *const c_void) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees a string.
             let text = unsafe { CStr::from_ptr(address.cast()) };
             SEEN.set(text.to_str().unwrap().into());
         }
@@ -528,9 +519,9 @@ mod tests {
             _: u64,
             _: *mut c_void,
         ) -> c_int {
-            // SAFETY: `av_insert` gives an address.
+            // SAFETY: `av_insert` passes an address.
             unsafe { see(address) };
-            // SAFETY: and room for a number.
+            // SAFETY: `av_insert` passes room for a number.
             unsafe { peer.write(0) };
             1
         }
@@ -542,9 +533,9 @@ mod tests {
             flags: u64,
             context: *mut c_void,
         ) -> c_int {
-            // SAFETY: what the manual page says.
+            // SAFETY: `av_insert` passes a pointer to the string (`man fi_av`).
             let address = unsafe { addresses.cast::<*const c_void>().read() };
-            // SAFETY: as above.
+            // SAFETY: the address is a string, and the other arguments are those of `av_insert`.
             unsafe { in_place(av, address, count, peers, flags, context) }
         }
         let insert = if takes_strings_in_place { in_place } else { pointed };
@@ -558,7 +549,7 @@ mod tests {
             removal: Removal::NOT,
         };
         let address = EndpointAddr::new(AddressFormat::ADDR_STR, address.as_bytes()).unwrap();
-        // SAFETY: the vector has what the call uses.
+        // SAFETY: the vector has the table that the call uses.
         assert_eq!(unsafe { av_insert(&av, &address) }, Ok(FabricAddr(0)));
         SEEN.take()
     }

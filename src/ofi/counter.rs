@@ -1,6 +1,7 @@
 //! Counters.
 //!
-//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers).
+//! Every `unsafe fn` here relies on the
+//! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
@@ -37,18 +38,18 @@ pub(super) unsafe fn open<L>(domain: &Domain<L>, attr: CounterAttr) -> Result<Co
     }
     let raw_domain = domain.raw();
     let open = entry!(raw_domain, ops => cntr_open)?;
-    // It counts operations. Providers that know nothing else take a wish for bytes too, and go on counting operations.
+    // Counts operations. Providers that cannot count bytes accept the request for them, and count
+    // operations.
     let mut attributes =
         sys::fi_cntr_attr { events: sys::FI_CNTR_EVENTS_COMP, wait_obj: attr.wait.as_raw(), ..Default::default() };
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (C1); the attributes are read and not kept; `raw` is where the counter
-    // goes.
+    // SAFETY: the domain is open (C1), and the call does not keep its pointers.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
     opened(code, raw).map(Counter::of)
 }
 
 pub(super) unsafe fn counter_close<L>(counter: &Counter<L>) -> Result<(), Errno> {
-    // SAFETY: the contract of callers.
+    // SAFETY: the counter is open, and closed once (C1 to C3).
     unsafe { close(counter.fid()) }
 }
 
@@ -68,7 +69,6 @@ pub(super) unsafe fn read_error<L>(counter: &Counter<L>) -> Result<u64, Errno> {
     Ok(unsafe { read(raw.as_ptr()) })
 }
 
-/// Calls an entry that changes a counter.
 macro_rules! change {
     ($name:ident, $man:literal) => {
         #[doc = concat!("`fi_cntr_", $man, "`")]
@@ -94,9 +94,9 @@ pub(super) unsafe fn wait<L>(counter: &Counter<L>, threshold: u64, milliseconds:
         return unsafe { poll_for(counter, threshold, milliseconds) };
     }
     let wait = entry!(raw, ops => wait)?;
-    // SAFETY: the counter is open, with something to wait on (C1).
+    // SAFETY: the counter is open (C1), with a wait object.
     let code = unsafe { wait(raw.as_ptr(), threshold, milliseconds) };
-    // `sockets` 1.17 forgets the sign, and to wait.
+    // `sockets` 1.17 returns the wrong sign, and does not wait.
     match done(code.saturating_abs().saturating_neg()) {
         // `sockets` compares thresholds as signed numbers.
         // SAFETY: the counter is open (C1).
@@ -108,7 +108,7 @@ pub(super) unsafe fn wait<L>(counter: &Counter<L>, threshold: u64, milliseconds:
     }
 }
 
-/// [`wait`] without the provider's.
+/// [`wait`] without the provider's call.
 ///
 /// # Safety
 /// The contract of callers.
@@ -135,15 +135,15 @@ pub(super) unsafe fn may_sleep<L>(domain: &Domain<L>, counter: &Counter<L>) -> R
     }
     // SAFETY: the counter is open (C1).
     if unsafe { domain.is_left_readable(counter.fid()) } {
-        // SAFETY: the contract of callers. No count is as high.
+        // SAFETY: the counter is open (C1). It never reaches this threshold.
         unsafe { wait(counter, u64::MAX / 2, 1) }?;
         return Ok(false);
     }
-    // SAFETY: the contract of callers.
+    // SAFETY: the counter is open (C1), in this domain.
     unsafe { control::try_wait(domain, counter.fid()) }
 }
 
 pub(super) unsafe fn counter_wait_fd<L>(counter: &Counter<L>) -> Result<c_int, Errno> {
-    // SAFETY: the contract of callers.
+    // SAFETY: the counter is open (C1), with a file descriptor.
     unsafe { wait_fd(counter.fid()) }
 }

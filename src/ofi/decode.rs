@@ -1,4 +1,4 @@
-//! Reading the numbers of an `fi_info`.
+//! Reads the numbers of an `fi_info`.
 
 #![allow(unsafe_code, reason = "follows pointers in an `fi_info`")]
 
@@ -11,18 +11,18 @@ use loom_core::vocabulary::{
 use super::info::RawInfo;
 use super::sys;
 
-/// All numbers of an info; zeros for a part that it does not have.
+/// All numbers of an info, and zeros for a missing part.
 pub(super) fn attributes(info: &RawInfo) -> Attributes {
     let fields = info.fields();
-    // SAFETY: null, or owned by the info, which `info` keeps and nothing writes.
+    // SAFETY: null, or owned by the info, which is borrowed and not written.
     let fabric = unsafe { fields.fabric_attr.as_ref() };
-    // SAFETY: as above.
+    // SAFETY: null, or owned by the info.
     let endpoint = unsafe { fields.ep_attr.as_ref() };
-    // SAFETY: as above.
+    // SAFETY: null, or owned by the info.
     let tx = unsafe { fields.tx_attr.as_ref() };
-    // SAFETY: as above.
+    // SAFETY: null, or owned by the info.
     let rx = unsafe { fields.rx_attr.as_ref() };
-    // SAFETY: as above.
+    // SAFETY: null, or owned by the info.
     let domain = unsafe { fields.domain_attr.as_ref() };
     Attributes {
         caps: Caps::from_bits_retain(fields.caps),
@@ -86,7 +86,7 @@ fn rx_attributes(raw: &sys::fi_rx_attr) -> RxAttributes {
 
 #[cfg(libfabric_has_progress)]
 fn data_progress(raw: &sys::fi_domain_attr) -> sys::fi_progress {
-    // SAFETY: the union has two names for one number.
+    // SAFETY: both members of the union are the same number.
     unsafe { raw.__bindgen_anon_1.data_progress }
 }
 

@@ -1,4 +1,4 @@
-//! Writing hints into an `fi_info`.
+//! Writes hints into an `fi_info`.
 
 use loom_core::info::Hints;
 use loom_core::vocabulary::{
@@ -7,7 +7,7 @@ use loom_core::vocabulary::{
 
 use super::sys;
 
-/// What loom serves by itself, over every provider: providers that want it can be offered.
+/// Modes that loom supports over every provider.
 const MODE: Mode = Mode::CONTEXT.union(Mode::CONTEXT2).union(Mode::ASYNC_IOV).union(Mode::RX_CQ_DATA);
 const MR_MODE: MrMode = MrMode::VIRT_ADDR
     .union(MrMode::ALLOCATED)
@@ -15,7 +15,7 @@ const MR_MODE: MrMode = MrMode::VIRT_ADDR
     .union(MrMode::RMA_EVENT)
     .union(MrMode::COLLECTIVE);
 
-/// Whether the headers have a field for everything that is asked for.
+/// Returns `true` if the headers have a field for every requested attribute.
 pub(super) const fn can_be_asked(hints: &Hints<'_>) -> bool {
     (cfg!(libfabric_has_total_buffered_recv) || hints.rx_attr.total_buffered_recv == 0)
         && (cfg!(libfabric_has_max_ep_auth_key) || hints.domain_attr.max_ep_auth_key == 0)
@@ -64,7 +64,8 @@ pub(super) fn rx(raw: &mut sys::fi_rx_attr, hints: &RxAttributes) {
         raw.total_buffered_recv = hints.total_buffered_recv;
     }
     raw.size = hints.size;
-    // `iov_limit` is compared afterwards: providers grant no more than the hint, of which the last piece would be one.
+    // `iov_limit` is compared after the query: providers grant at most the hint, which would
+    // include the last piece.
 }
 
 pub(super) fn domain(raw: &mut sys::fi_domain_attr, hints: &DomainAttributes, threading: Threading) {

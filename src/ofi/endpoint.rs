@@ -1,6 +1,7 @@
-//! Endpoints: opening, closing, their address, cancelling.
+//! Endpoints: opening, closing, addresses, cancelling.
 //!
-//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers).
+//! Every `unsafe fn` here relies on the
+//! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
@@ -36,23 +37,24 @@ pub struct Endpoint<L> {
     fid: Handle<sys::fid_ep, L>,
     addr_format: AddressFormat,
     closable: Closable,
-    /// Whether its connection can be shut down before it is closed.
+    /// `true` if its connection can be shut down before it is closed.
     shuts_down: bool,
     groups: Groups<L>,
-    /// Whether sends, reads and writes report their success only where flags or the default ask for it.
+    /// `true` if sends, reads and writes report their success only if flags or the default request
+    /// it.
     selective: bool,
-    /// Whether its receives have a last piece for the rest of messages that are too long.
     overruns: bool,
-    /// What counts its writes, where it needs that and the program does not: closed after it.
+    /// Counter of its writes, where it needs one and the program does not bind one. Closed after
+    /// it.
     writes: Option<Counter<L>>,
-    /// For its collective groups, if it can have any: closed after it.
+    /// State of its collective groups, if it can have any. Closed after it.
     collectives: Option<collective::Groups<L>>,
-    /// Queues and counters that closing it leaves unsafe to sleep on.
+    /// Queues and counters that its close leaves unsafe to sleep on.
     deserts: Deserts,
 }
 
 impl<L> Endpoint<L> {
-    /// Of this domain, in no group.
+    /// An endpoint of this domain, in no group.
     pub(super) fn of(
         domain: &Domain<L>,
         overruns: bool,
@@ -110,21 +112,16 @@ impl<L> Endpoint<L> {
     }
 }
 
-/// What an endpoint is bound to, and set to, before it is enabled.
+/// Bindings and options of a new endpoint.
 pub(super) struct EndpointSetup<'a, L> {
-    /// An address vector, an event queue, or both.
     pub(super) to: [Option<Raw<sys::fid>>; 2],
-    /// Of transmits and of receives; they may be one.
     pub(super) queues: (&'a Cq<L>, &'a Cq<L>),
-    /// What it receives through, if not by itself.
     pub(super) shared_rx: Option<&'a Endpoint<L>>,
     pub(super) counters: &'a [(Counted, &'a Counter<L>)],
-    /// Whether sends, reads and writes need not report their success.
     pub(super) selective: bool,
     pub(super) options: &'a [(u32, OptionValue)],
 }
 
-/// A connectionless endpoint.
 pub(super) unsafe fn open_connectionless<L>(
     domain: &Domain<L>,
     info: &RawInfo,
@@ -134,16 +131,16 @@ where
     L: Level,
 {
     let Bindings { tx, rx, av, counters, selective, options } = bind;
-    // SAFETY: the contract of callers.
+    // SAFETY: the domain and the vector are open (C1).
     let collectives = unsafe { collective::Groups::open(domain, info, av) }?;
     let to = [Some(av.fid()), collectives.as_ref().map(|groups| groups.eq().fid())];
     let bound = EndpointSetup { to, queues: (tx, rx), shared_rx: None, counters, selective, options };
-    // SAFETY: as above.
+    // SAFETY: the domain and the bound objects are open (C1).
     match unsafe { open(domain, info, av.turn(), &bound) } {
         Ok(endpoint) => Ok(Endpoint { collectives, ..endpoint }),
         Err(error) => {
             if let Some(collectives) = collectives.filter(|_| !error.left_open) {
-                // SAFETY: there is no endpoint.
+                // SAFETY: no endpoint uses the groups.
                 let left_open = unsafe { collectives.close() }.is_err();
                 return Err(EndpointError { left_open, ..error });
             }
@@ -169,10 +166,10 @@ pub(super) unsafe fn open<L>(
     }
     let info = changed.as_ref().unwrap_or(info);
     let once = || {
-        // SAFETY: the contract of callers.
+        // SAFETY: the domain and the bound objects are open (C1).
         unsafe { open_bound(domain, info, domain.group(), || {}, bound) }
     };
-    // SAFETY: what it opens is open.
+    // SAFETY: `once` returns an open endpoint of the domain.
     let open = || unsafe { in_group(domain, info, once) };
     if domain.group().is_some() {
         return open();
@@ -181,7 +178,7 @@ pub(super) unsafe fn open<L>(
     Ok(Endpoint { closable: opened.closable.in_turn(turn), ..opened })
 }
 
-/// Whether the provider is known to do what the endpoint is asked for.
+/// Returns an error unless the provider is known to support the requested features.
 fn check<L>(domain: &Domain<L>, bound: &EndpointSetup<'_, L>) -> Result<(), Errno> {
     let facts = domain.facts();
     let options = bound.options.is_empty() || takes_options(facts) != TakesOptions::Never;
@@ -189,23 +186,25 @@ fn check<L>(domain: &Domain<L>, bound: &EndpointSetup<'_, L>) -> Result<(), Errn
     if options && selective { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
 }
 
-/// Opens an endpoint by `once`, which may be called again where names are somebody else's, as one of the domain's group.
+/// Opens an endpoint of the domain's group with `once`, and repeats it where another program has
+/// the name.
 ///
 /// # Safety
-/// What `once` opens is open, and of the domain.
+/// `once` returns an open endpoint of the domain.
 unsafe fn in_group<L>(
     domain: &Domain<L>,
     info: &RawInfo,
     mut once: impl FnMut() -> Result<Endpoint<L>, EndpointError>,
 ) -> Result<Endpoint<L>, EndpointError> {
-    /// How many names to pass over that another program has: more than the endpoints that one killed process had open.
+    /// Maximum number of names to try: more than the endpoints that one killed process had open.
     const TRIES: usize = 256;
     let mut opened = || {
         let mut tries = 1;
         loop {
             match once() {
-                // Each endpoint's name has the next number. What was refused must not be inserted as a peer's
-                // (`shm-name-that-was-refused-crashes`): it begins with this process's number, and the group refuses those that are not open.
+                // Each endpoint's name has the next number. A refused name must not be inserted as
+                // a peer's (`shm-name-that-was-refused-crashes`): the group refuses names of this
+                // process that are not open.
                 Err(EndpointError { errno: Errno::EBUSY, left_open: false })
                     if names_by_process(info) && tries < TRIES =>
                 {
@@ -217,12 +216,11 @@ unsafe fn in_group<L>(
     };
     match domain.group() {
         None => opened(),
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that `once` returns an open endpoint.
         Some(group) => group.open(|| unsafe { with_name(opened()?) }),
     }
 }
 
-/// An endpoint that is to be connected: by asking for it, or by accepting a request.
 pub(super) unsafe fn open_msg<L>(
     domain: &Domain<L>,
     info: &RawInfo,
@@ -231,7 +229,8 @@ pub(super) unsafe fn open_msg<L>(
 ) -> Result<Endpoint<L>, EndpointError> {
     check(domain, bound)?;
     if domain.group().is_some() {
-        // The provider does not say which endpoints it is connected with: it could never be closed.
+        // The provider does not report which endpoints it is connected with, so that it could never
+        // be closed.
         return Err(Errno::EOPNOTSUPP.into());
     }
     let handle = request.as_ref().map(|request| request.0);
@@ -239,13 +238,13 @@ pub(super) unsafe fn open_msg<L>(
     if bound.selective {
         info.report_by_default();
     }
-    // Opened, the endpoint has taken over what the handle names, whatever becomes of it.
+    // An opened endpoint has taken over the handle's object, even if a later step fails.
     let taken = || *request = None;
-    // SAFETY: the handle is that of a request which was not used up (C21).
+    // SAFETY: the domain is open (C1), and the handle belongs to a request that was not used up
+    // (C21).
     unsafe { open_bound(domain, &info, None, taken, bound) }
 }
 
-/// A shared receive context.
 pub(super) unsafe fn open_shared_rx<L>(
     domain: &Domain<L>,
     info: &RawInfo,
@@ -261,8 +260,8 @@ pub(super) unsafe fn open_shared_rx<L>(
         return Err(Errno::EINVAL.into());
     }
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (C1); the attributes belong to the info and are read only; `raw` is where
-    // the context goes.
+    // SAFETY: the domain is open (C1), the info's attributes are only read, and `raw` receives the
+    // context.
     let code = unsafe { open(raw_domain.as_ptr(), attributes, &raw mut raw, ptr::null_mut()) };
     let context = Endpoint {
         fid: Handle::new(opened(code, raw)?),
@@ -276,16 +275,16 @@ pub(super) unsafe fn open_shared_rx<L>(
         collectives: None,
         deserts: Deserts::none(),
     };
-    // The man page does not ask for a queue. But that is where `tcp` and `net` report what was cancelled, and they crash
-    // without.
-    // SAFETY: just opened; the queue is open (C1).
+    // The man page does not require a queue. But `tcp` and `net` report cancelled receives there,
+    // and crash without one.
+    // SAFETY: the context was just opened, and the queue is open (C1).
     match unsafe { bind(context.fid.fid(), queue.fid(), u64::from(sys::FI_RECV)) } {
         Ok(()) => Ok(context),
         Err(errno) => Err(undone(&context, errno)),
     }
 }
 
-/// Opens an endpoint that is going to be of a group, calls `opened_it`, binds the endpoint and enables it.
+/// Opens an endpoint, calls `opened_it`, binds and enables it.
 unsafe fn open_bound<L>(
     domain: &Domain<L>,
     info: &RawInfo,
@@ -296,7 +295,7 @@ unsafe fn open_bound<L>(
     let raw_domain = domain.raw();
     let open = entry!(raw_domain, ops => endpoint)?;
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (C1); the info is read only; `raw` is where the endpoint goes.
+    // SAFETY: the domain is open (C1), and the info is only read.
     let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let closable = Closable::of(domain.facts(), info, group);
     let mut endpoint = Endpoint::of(domain, overruns(info), opened(code, raw)?, closable, bound.selective);
@@ -312,7 +311,7 @@ unsafe fn open_bound<L>(
             endpoint.deserts.add([tx, rx].map(Cq::fid))?;
             endpoint.deserts.add(bound.counters.iter().map(|(_, counter)| counter.fid()))?;
         }
-        // SAFETY: just opened; the others are open (C1).
+        // SAFETY: the endpoint was just opened, and the bound objects are open (C1).
         unsafe { bind_and_enable(&endpoint, takes_options(domain.facts()), bound) }
     })();
     match enabled {
@@ -321,7 +320,6 @@ unsafe fn open_bound<L>(
     }
 }
 
-/// What `open_it` opens, bound and enabled.
 pub(super) unsafe fn adopt<L>(
     domain: &Domain<L>,
     info: &RawInfo,
@@ -337,16 +335,16 @@ pub(super) unsafe fn adopt<L>(
             selective,
         ))
     };
-    // SAFETY: what it opens is open (C1).
+    // SAFETY: the caller guarantees that `open_it` returns an open endpoint (C1).
     unsafe { in_group(domain, info, open) }
 }
 
-/// What a group wants to know of an endpoint that was just opened.
+/// Returns the endpoint with its handle and name, or closes it on an error.
 ///
 /// # Safety
 /// The endpoint is open.
 unsafe fn with_name<L>(endpoint: Endpoint<L>) -> Result<(Endpoint<L>, NonNull<sys::fid>, EndpointAddr), EndpointError> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the endpoint is open.
     match unsafe { address(&endpoint) } {
         Ok(address) => {
             let fid = endpoint.fid().pointer();
@@ -356,7 +354,6 @@ unsafe fn with_name<L>(endpoint: Endpoint<L>) -> Result<(Endpoint<L>, NonNull<sy
     }
 }
 
-/// A context of a scalable endpoint that was just opened.
 pub(super) fn context<L>(raw: Raw<sys::fid_ep>, addr_format: AddressFormat, closable: Closable) -> Endpoint<L> {
     Endpoint {
         fid: Handle::new(raw),
@@ -372,15 +369,16 @@ pub(super) fn context<L>(raw: Raw<sys::fid_ep>, addr_format: AddressFormat, clos
     }
 }
 
-/// Closes what was just opened, because of an error.
 pub(super) fn undone<L>(endpoint: &Endpoint<L>, errno: Errno) -> EndpointError {
-    // SAFETY: open, without children, unknown to anybody, and not used again. A failed close is not retried.
+    // SAFETY: open, without children, not shared, and not used again. A failed close is not
+    // retried.
     let left_open = unsafe { close_counted(endpoint) }.is_err();
     EndpointError { errno, left_open }
 }
 
-/// Unless it is to be selective, binds without `FI_SELECTIVE_COMPLETION`: every post except inject is answered by an event. If
-/// it is, the default flags of `info` see to the same, and calls with flags say for themselves.
+/// Binds without `FI_SELECTIVE_COMPLETION` unless the endpoint is selective: every post except
+/// inject has an event. On a selective endpoint the default flags of `info` request the event, and
+/// calls with flags follow their flags.
 unsafe fn bind_and_enable<L>(
     endpoint: &Endpoint<L>,
     takes_options: TakesOptions,
@@ -411,7 +409,7 @@ unsafe fn bind_and_enable<L>(
         bind(writes.fid(), Counted::WRITE.bits())?;
     }
     let set_options = || {
-        // SAFETY: the contract of callers.
+        // SAFETY: the endpoint is open (C1).
         bound.options.iter().try_for_each(|(option, value)| unsafe { endpoint_set_option(endpoint, *option, *value) })
     };
     if takes_options == TakesOptions::BeforeEnabled {
@@ -419,7 +417,7 @@ unsafe fn bind_and_enable<L>(
     }
     let control = entry!(fid, ops => control)?;
     let enable = i32::try_from(sys::FI_ENABLE).map_err(|_| Errno::EOTHER)?;
-    // SAFETY: the endpoint is open and has what it needs; the command takes no argument.
+    // SAFETY: the endpoint is open and bound, and the command takes no argument.
     done(unsafe { control(fid.as_ptr(), enable, ptr::null_mut()) })?;
     if takes_options == TakesOptions::Enabled { set_options() } else { Ok(()) }
 }
@@ -428,25 +426,27 @@ pub(super) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, in_flight: InFlig
     if !endpoint.raw().is_here() {
         return Err(other_process());
     }
-    // SAFETY: the contract of callers.
+    // SAFETY: one thread uses the open endpoint (C1, C5).
     if unsafe { endpoint.groups.leave_all() }.is_err() {
-        // No interface leads to a group for now; its children keep the endpoint open.
+        // A group that cannot be left, because no interface leads to it for now, keeps the endpoint
+        // open.
         return Ok(Closing::Retired);
     }
-    // SAFETY: as above; its groups, the endpoint's children, are closed.
+    // SAFETY: the endpoint is open and closed once (C1, C3), and its children, the groups, are
+    // closed.
     endpoint.closable.close(in_flight, endpoint.fid.fid(), || unsafe { close_counted(endpoint) })
 }
 
-/// Closes an endpoint, and what is its own: what counts its writes, and its collective groups.
+/// Closes an endpoint, its counter of writes, and its collective groups.
 ///
 /// # Safety
 /// The contract of callers.
 unsafe fn close_counted<L>(endpoint: &Endpoint<L>) -> Result<(), Errno> {
     // SAFETY: the queues and counters of an open endpoint are open (C2).
     unsafe { endpoint.deserts.mark() };
-    // SAFETY: the contract of callers.
+    // SAFETY: the endpoint is open, and closed once (C1 to C3).
     unsafe { close(endpoint.fid.fid()) }?;
-    // SAFETY: as above; nothing else is bound to it.
+    // SAFETY: the counter is open, and its only endpoint is closed.
     endpoint.writes.as_ref().map_or(Ok(()), |writes| unsafe { counter::counter_close(writes) })?;
     // SAFETY: the endpoint is closed.
     endpoint.collectives.as_ref().map_or(Ok(()), |groups| unsafe { groups.close() })
@@ -460,7 +460,7 @@ pub(super) unsafe fn address<L>(endpoint: &Endpoint<L>) -> Result<EndpointAddr, 
     let raw = endpoint.raw();
     let getname = entry!(raw, cm => getname)?;
     let fid = endpoint.fid.fid().as_ptr();
-    // SAFETY: the endpoint is open (C1); there is as much room as the length says.
+    // SAFETY: the endpoint is open (C1), and `bytes` has room for `len` bytes.
     read_address(endpoint.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
 }
 
@@ -468,8 +468,9 @@ pub(super) unsafe fn cancel<L>(endpoint: &Endpoint<L>, context: Context) -> Resu
     let raw = endpoint.raw();
     let cancel = entry!(raw, ops => cancel)?;
     let fid = endpoint.fid.fid().as_ptr();
-    // SAFETY: the endpoint is open (C1). The context is compared with those of posted operations, and
-    // is followed only where the provider asks for contexts, which are then valid until their event.
+    // SAFETY: the endpoint is open (C1). The provider compares the context with those of posted
+    // operations. It follows the context only in modes with contexts, which are valid until their
+    // event (C10).
     match unsafe { cancel(fid, context.as_ptr().cast()) } {
         0 => Ok(()),
         code => Err(errno(code)),

@@ -22,9 +22,9 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// What a completion queue can be read into: a type for each format. Any bytes make a value of it.
+/// Entry of a completion queue: a type for each format. Any bytes are a value of it.
 pub trait QueueEntry: sealed::Sealed + Copy {
-    /// The format of queues of these entries.
+    /// Format of queues with these entries.
     const FORMAT: CqFormat;
 }
 
@@ -38,15 +38,16 @@ macro_rules! entries {
 }
 entries!(CqEntry: CONTEXT, CqMsgEntry: MSG, CqDataEntry: DATA, CqTaggedEntry: TAGGED);
 
-/// A completion queue, raw, from which entries are read as libfabric lays them out, with contexts as they were posted.
+/// A completion queue, raw, with entries in libfabric's layout, and contexts as they were posted.
 ///
-/// [`Transport`](loom_core::transport::Transport)'s own queues are of the format that tells most, because completions of tagged
-/// receives tell the tag. This is for programs that post through `Transport` and want no more than they read.
+/// For programs that post through [`Transport`](loom_core::transport::Transport) and need fewer
+/// fields. The queues of `Transport` have the largest format, which contains tags.
 ///
-/// Every `unsafe fn` here relies on its caller for what `Transport`'s contract says of queues: the queue is open, one thread
-/// at a time uses it with its endpoints, and it is closed once, after them and before its domain.
+/// Every `unsafe fn` here relies on its caller for the contract of queues in `Transport`: the queue
+/// is open, one thread at a time uses it with its endpoints, and it is closed once, after them and
+/// before its domain.
 ///
-/// The entries have the queue's type, and no other:
+/// The entries have the queue's type:
 ///
 /// ```
 /// use loom_fabric::loom_core::vocabulary::{CqMsgEntry, Errno};
@@ -89,35 +90,36 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// Opens a queue for `depth` entries.
     ///
     /// # Errors
-    /// `ENOSYS` if there is nothing of this kind to sleep on, or what the provider says.
+    /// `ENOSYS` if the wait object is not available, or the provider's.
     ///
     /// # Safety
     /// The contract of callers: the domain is open.
     #[doc(alias = "fi_cq_open")]
     pub unsafe fn open(domain: &Domain<L>, depth: usize, wait: WaitObj) -> Result<Self, Errno> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the domain is open.
         let queue = unsafe { queue::open_as(domain, depth, E::FORMAT, wait) }?;
         Ok(Self::of(queue))
     }
 
-    /// Of a queue that was opened in this format.
+    /// Wraps a queue that was opened in this format.
     pub(super) fn of(queue: Cq<L>) -> Self {
         EntryCq { queue, entry: PhantomData }
     }
 
-    /// The queue, to be named in [`Bindings`](loom_core::transport::Bindings).
+    /// Queue for [`Bindings`](loom_core::transport::Bindings).
     ///
     /// # Safety
-    /// It is named there, and used for nothing else: `Transport` would read it as a queue of its own.
+    /// Used for bindings only: `Transport` would read it as a queue of its own.
     #[must_use]
     pub const unsafe fn for_bindings(&self) -> &Cq<L> {
         &self.queue
     }
 
-    /// Reads entries, and returns how many; none if there are none for now. Drives progress.
+    /// Reads entries, and returns their number, or 0 if the queue is empty. Drives progress.
     ///
     /// # Errors
-    /// `EAVAIL` if the next one is to be had from [`read_error`](Self::read_error); anything else is an error of the queue.
+    /// `EAVAIL` if [`read_error`](Self::read_error) has the next entry. Others are errors of the
+    /// queue.
     ///
     /// # Safety
     /// The contract of callers.
@@ -125,15 +127,15 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     pub unsafe fn read(&self, entries: &mut [E]) -> Result<usize, Errno> {
         let raw = self.queue.raw();
         let read = entry!(raw, ops => read)?;
-        // SAFETY: the queue is open (C1), its format is that of the entries, and the count is that of the entries.
+        // SAFETY: the queue is open (C1), and its format and the count are those of the entries.
         counted(unsafe { read(raw.as_ptr(), entries.as_mut_ptr().cast(), entries.len()) }, entries.len())
     }
 
-    /// [`read`](Self::read) with the sender of each, where the provider grants sources; else
-    /// [`FabricAddr::NOTAVAIL`]. No more than there are places for both.
+    /// [`read`](Self::read) with the sender of each entry where the provider grants sources, else
+    /// [`FabricAddr::NOTAVAIL`]. The shorter slice limits the number.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// Those of [`read`](Self::read).
     ///
     /// # Safety
     /// The contract of callers.
@@ -142,14 +144,16 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         let raw = self.queue.raw();
         let read = entry!(raw, ops => readfrom)?;
         let (room, sources) = room_for(entries, sources);
-        // SAFETY: as for `read`; there are as many sources.
+        // SAFETY: the queue is open (C1), its format is that of the entries, and both slices have
+        // `room` elements.
         counted(unsafe { read(raw.as_ptr(), entries.as_mut_ptr().cast(), room, sources) }, room)
     }
 
-    /// [`read`](Self::read), which sleeps for at most `milliseconds` if there is nothing, and may wake up for nothing.
+    /// [`read`](Self::read) that sleeps for at most `milliseconds` if the queue is empty. Spurious
+    /// wake-ups are possible.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and `ENOSYS` if there is nothing to sleep on.
+    /// Those of [`read`](Self::read), and `ENOSYS` without a wait object.
     ///
     /// # Safety
     /// The contract of callers.
@@ -162,18 +166,19 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         }
         // SAFETY: the queue is open (C1).
         if unsafe { queue::naps(&self.queue) } {
-            // SAFETY: the contract of callers.
+            // SAFETY: one thread uses the open queue (C1, C5).
             return look_for(milliseconds, || unsafe { self.read(entries) });
         }
         let (to, room) = (entries.as_mut_ptr().cast(), entries.len());
-        // SAFETY: as for `read`; there is something to sleep on, and no condition but that there is something.
+        // SAFETY: the queue is open (C1) with a wait object, and its format and the count are those
+        // of the entries. The null condition is any entry.
         slept(unsafe { read(raw.as_ptr(), to, room, ptr::null(), milliseconds) }, room)
     }
 
-    /// [`sread`](Self::sread) with the sender of each, as [`read_from`](Self::read_from).
+    /// [`sread`](Self::sread) with the sender of each entry, like [`read_from`](Self::read_from).
     ///
     /// # Errors
-    /// As [`sread`](Self::sread).
+    /// Those of [`sread`](Self::sread).
     ///
     /// # Safety
     /// The contract of callers.
@@ -191,16 +196,17 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         }
         // SAFETY: the queue is open (C1).
         if unsafe { queue::naps(&self.queue) } {
-            // SAFETY: the contract of callers.
+            // SAFETY: one thread uses the open queue (C1, C5).
             return look_for(milliseconds, || unsafe { self.read_from(entries, sources) });
         }
         let (room, sources) = room_for(entries, sources);
         let to = entries.as_mut_ptr().cast();
-        // SAFETY: as for `sread`; there are as many sources.
+        // SAFETY: the queue is open (C1) with a wait object, its format is that of the entries, and
+        // both slices have `room` elements.
         slept(unsafe { read(raw.as_ptr(), to, room, sources, ptr::null(), milliseconds) }, room)
     }
 
-    /// The entry of an operation that failed, if that is the next one.
+    /// Entry of an operation that failed, if it is the next one.
     ///
     /// # Errors
     /// An error of the queue.
@@ -209,39 +215,39 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// The contract of callers.
     #[doc(alias = "fi_cq_readerr")]
     pub unsafe fn read_error(&self) -> Result<Option<CqErrEntry>, Errno> {
-        /// In case that a newer library writes more than this.
+        /// Has room for fields of a newer library.
         #[repr(C)]
         #[derive(Default)]
         struct WithRoom(CqErrEntry, [u64; 8]);
         let raw = self.queue.raw();
         let read = entry!(raw, ops => readerr)?;
         let mut entry = WithRoom::default();
-        // SAFETY: the queue is open (C1); there is room for an entry.
+        // SAFETY: the queue is open (C1), and the entry has room.
         match counted(unsafe { read(raw.as_ptr(), (&raw mut entry).cast(), 0) }, 1)? {
             0 => Ok(None),
             _ => Ok(Some(entry.0)),
         }
     }
 
-    /// Writes the provider's text for its own error number, and returns how many bytes that are.
+    /// Writes the provider's text for its own error number, and returns its length in bytes.
     ///
     /// # Safety
     /// The contract of callers.
     #[doc(alias = "fi_cq_strerror")]
     pub unsafe fn error_text(&self, prov_errno: i32, out: &mut [u8]) -> usize {
-        // SAFETY: the caller's promise.
+        // SAFETY: the queue is open (C1), and the data is null.
         unsafe { queue::text_of(&self.queue, prov_errno, ptr::null(), out) }
     }
 
-    /// Wakes up the thread that sleeps on the queue, or the next one that would. Any thread may call this at any time while
-    /// the queue is open. A signal may be lost that comes when a sleep begins: see
-    /// [`Signals`](loom_core::transport::Signals).
+    /// Wakes up the thread that sleeps on the queue, or the next one that would. Any thread may
+    /// call this at any time while the queue is open. A signal at the beginning of a sleep may be
+    /// lost: see [`Signals`](loom_core::transport::Signals).
     ///
     /// # Errors
-    /// `ENOSYS` if there is nothing to sleep on, or what the provider says.
+    /// `ENOSYS` without a wait object, or the provider's.
     ///
     /// # Safety
-    /// The contract of callers, but for the thread.
+    /// The contract of callers, except for the thread.
     #[doc(alias = "fi_cq_signal")]
     pub unsafe fn signal(&self) -> Result<(), Errno> {
         let raw = self.queue.raw();
@@ -249,30 +255,30 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         if !self.queue.sleeps() {
             return Err(Errno::ENOSYS);
         }
-        // SAFETY: the queue is open (C1), and has something to sleep on.
+        // SAFETY: the queue is open (C1), and has a wait object.
         done(unsafe { signal(raw.as_ptr()) })
     }
 
-    /// The file descriptor that is readable when the queue may have an entry.
+    /// File descriptor that is readable when the queue may have an entry.
     ///
     /// # Errors
-    /// `ENOSYS` if there is none.
+    /// `ENOSYS` without one.
     ///
     /// # Safety
-    /// The contract of callers; the queue was opened with [`WaitObj::FD`].
+    /// The contract of callers. The queue was opened with [`WaitObj::FD`].
     #[doc(alias = "FI_GETWAIT")]
     pub unsafe fn wait_fd(&self) -> Result<c_int, Errno> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the queue is open, with a file descriptor.
         unsafe { control::wait_fd(self.queue.fid()) }
     }
 
-    /// Whether nothing is lost by sleeping on the file descriptor now.
+    /// Returns `true` if a sleep on the file descriptor misses no entry now.
     ///
     /// # Errors
-    /// One of the queue.
+    /// An error of the queue.
     ///
     /// # Safety
-    /// As for [`wait_fd`](Self::wait_fd); the queue is one of this domain.
+    /// That of [`wait_fd`](Self::wait_fd). The queue belongs to this domain.
     #[doc(alias = "fi_trywait")]
     pub unsafe fn may_sleep(&self, domain: &Domain<L>) -> Result<bool, Errno> {
         // SAFETY: the queue is open (C1).
@@ -280,11 +286,11 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
             nap::look_for(1, || None::<()>);
             return Ok(false);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the queue is open, and belongs to this domain.
         unsafe { control::try_wait(domain, self.queue.fid()) }
     }
 
-    /// Closes the queue, which is not used again whatever this returns.
+    /// Closes the queue, which must not be used again whatever this returns.
     ///
     /// # Errors
     /// The provider's.
@@ -293,7 +299,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// The contract of callers: its endpoints are closed.
     #[doc(alias = "fi_close")]
     pub unsafe fn close(&self) -> Result<(), Errno> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the queue is open, and its endpoints are closed.
         unsafe { control::close(self.queue.fid()) }
     }
 }
@@ -303,14 +309,14 @@ fn look_for(milliseconds: c_int, mut read: impl FnMut() -> Result<usize, Errno>)
     nap::look_for(milliseconds, || Some(read()).filter(|read| *read != Ok(0))).unwrap_or(Ok(0))
 }
 
-/// How many entries there is room for with their sources, and where these go.
+/// Room for entries with their sources, and a pointer to the sources.
 fn room_for<E>(entries: &[E], sources: &mut [FabricAddr]) -> (usize, *mut u64) {
-    // Some providers write no source where they know none.
+    // Some providers omit unknown sources.
     sources.fill(FabricAddr::NOTAVAIL);
     (entries.len().min(sources.len()), sources.as_mut_ptr().cast())
 }
 
-/// How many entries a read has written, of those that it had room for.
+/// Number of entries that a read has written, at most `room`.
 fn counted(code: isize, room: usize) -> Result<usize, Errno> {
     const AGAIN: isize = -(Errno::EAGAIN.as_raw() as isize);
     match usize::try_from(code) {
@@ -320,7 +326,7 @@ fn counted(code: isize, room: usize) -> Result<usize, Errno> {
     }
 }
 
-/// As [`counted`], of a read that may have slept.
+/// Like [`counted`], for a read that may have slept.
 fn slept(code: isize, room: usize) -> Result<usize, Errno> {
     match counted(code, room) {
         Err(Errno::ETIMEDOUT | Errno::EINTR | Errno::ECANCELED) => Ok(0),

@@ -1,6 +1,7 @@
 //! Event queues.
 //!
-//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers).
+//! Every `unsafe fn` here relies on the
+//! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric, and reads what it wrote")]
 
@@ -23,11 +24,10 @@ use super::{quirks, sys, text};
 #[derive(Debug)]
 pub struct Eq<L>(Handle<sys::fid_eq, L>);
 
-/// A peer's wish to connect, raw: what `fi_info.handle` names.
+/// A peer's connection request, raw: the value of `fi_info.handle`.
 #[derive(Debug)]
 pub struct Request(pub(super) NonNull<sys::fid>);
 
-/// What a queue has reported.
 #[derive(Debug)]
 pub(super) enum Read {
     Request { listener: Fid, info: RawInfo, request: Request },
@@ -49,7 +49,7 @@ impl<L> Eq<L> {
     }
 }
 
-/// An object as events name it.
+/// Identity of an object in events.
 pub(super) fn named(fid: *const sys::fid) -> Fid {
     Fid::from_addr(fid.addr() as u64)
 }
@@ -67,23 +67,22 @@ pub(super) unsafe fn open<L>(domain: &Domain<L>, attr: EqAttr) -> Result<Eq<L>, 
         ..Default::default()
     };
     let mut raw = ptr::null_mut();
-    // SAFETY: the fabric is open (C1); the attributes are read and not kept; `raw` is where the queue goes.
+    // SAFETY: the fabric is open (C1), and the call does not keep its pointers.
     let code = unsafe { open(fabric.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
     opened(code, raw).map(Eq::of)
 }
 
 pub(super) unsafe fn eq_close<L>(eq: &Eq<L>) -> Result<(), Errno> {
-    // SAFETY: the contract of callers.
+    // SAFETY: the queue is open, and closed once (C1 to C3).
     unsafe { close(eq.fid()) }
 }
 
 const CM_ENTRY: usize = size_of::<sys::fi_eq_cm_entry>();
 
-/// Room for an entry of a connection with its data, which is the longest; all of it fits where bytes are kept.
+/// Room for the longest entry: that of a connection with its data.
 #[repr(C, align(8))]
 struct CmEntryBytes([u8; CmData::MAX_LEN]);
 
-/// The kind that a provider has not written.
 const NO_KIND: u32 = u32::MAX;
 
 pub(super) unsafe fn read<L>(eq: &Eq<L>, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Read>, Errno> {
@@ -93,18 +92,18 @@ pub(super) unsafe fn read<L>(eq: &Eq<L>, sleep: Option<i32>, data: &mut CmData) 
     let (mut kind, buffer, len) = (NO_KIND, (&raw mut room).cast(), size_of::<CmEntryBytes>());
     let code = if let Some(milliseconds) = sleep {
         let read = entry!(raw, ops => sread)?;
-        // SAFETY: the queue is open (C1); there is room for `len` bytes and the kind.
+        // SAFETY: the queue is open (C1), and `len` bytes and the kind have room.
         unsafe { read(raw.as_ptr(), &raw mut kind, buffer, len, milliseconds, 0) }
     } else {
         let read = entry!(raw, ops => read)?;
-        // SAFETY: as above.
+        // SAFETY: the queue is open (C1), and `len` bytes and the kind have room.
         unsafe { read(raw.as_ptr(), &raw mut kind, buffer, len, 0) }
     };
     match usize::try_from(code) {
         Ok(0) if kind == NO_KIND => Ok(None),
         Ok(written) => {
             let bytes = room.0.get(..written).ok_or(Errno::EOTHER)?;
-            // SAFETY: the provider has just reported it.
+            // SAFETY: the provider has just written the bytes for this kind.
             let (read, rest) = unsafe { decode(EventKind::from_raw(kind), bytes) };
             *data = rest;
             Ok(Some(read))
@@ -116,15 +115,16 @@ pub(super) unsafe fn read<L>(eq: &Eq<L>, sleep: Option<i32>, data: &mut CmData) 
     }
 }
 
-/// An event, and the data that came with it.
+/// Converts an event and its data.
 ///
 /// # Safety
-/// A provider has written the bytes for an event of this kind, and nothing else owns what they refer to.
+/// A provider has written the bytes for an event of this kind, and no other code owns the objects
+/// in them.
 unsafe fn decode(kind: EventKind, bytes: &[u8]) -> (Read, CmData) {
     let other = || (Read::Other(kind), CmData::new(bytes).unwrap_or(CmData::EMPTY));
     match kind {
         EventKind::CONNREQ | EventKind::CONNECTED | EventKind::SHUTDOWN => {
-            // SAFETY: any bytes are such an entry; its pointers are not followed yet.
+            // SAFETY: any bytes are such an entry, and its pointers are not followed yet.
             let Some(entry) = (unsafe { prefix::<sys::fi_eq_cm_entry>(bytes) }) else { return other() };
             let object = named(entry.fid);
             let read = match kind {
@@ -132,9 +132,11 @@ unsafe fn decode(kind: EventKind, bytes: &[u8]) -> (Read, CmData) {
                 EventKind::SHUTDOWN => Read::Shutdown(object),
                 _ => {
                     let Some(info) = NonNull::new(entry.info) else { return other() };
-                    // SAFETY: the provider has made the info for this event, and its reader owns it.
+                    // SAFETY: the provider has made the info for this event, and its reader owns
+                    // it.
                     let handle = NonNull::new(unsafe { info.as_ref() }.handle);
-                    // SAFETY: as above.
+                    // SAFETY: the provider has made the info for this event, and its reader owns
+                    // it.
                     let info = unsafe { RawInfo::adopt(info) };
                     let Some(handle) = handle else { return other() };
                     Read::Request { listener: object, info, request: Request(handle) }
@@ -143,13 +145,13 @@ unsafe fn decode(kind: EventKind, bytes: &[u8]) -> (Read, CmData) {
             (read, bytes.get(CM_ENTRY..).and_then(CmData::new).unwrap_or(CmData::EMPTY))
         }
         EventKind::NOTIFY | EventKind::MR_COMPLETE | EventKind::AV_COMPLETE | EventKind::JOIN_COMPLETE => {
-            // SAFETY: any bytes are such an entry, whose pointers are not followed.
+            // SAFETY: any bytes are such an entry, and its pointers are not followed.
             let Some(entry) = (unsafe { prefix::<sys::fi_eq_entry>(bytes) }) else { return other() };
             let (object, context) = (named(entry.fid), entry.context.addr() as u64);
             let read = match kind {
-                // What `udp` writes of a join that failed is as long as an error's entry, and is one.
+                // `udp` writes an error entry for a failed join, which is longer.
                 EventKind::JOIN_COMPLETE if bytes.len() > size_of::<sys::fi_eq_entry>() => {
-                    // SAFETY: any bytes are such an entry, whose pointers are not followed.
+                    // SAFETY: any bytes are such an entry, and its pointers are not followed.
                     let Some(entry) = (unsafe { prefix::<sys::fi_eq_err_entry>(bytes) }) else { return other() };
                     Read::Failed(fault(&entry))
                 }
@@ -162,17 +164,17 @@ unsafe fn decode(kind: EventKind, bytes: &[u8]) -> (Read, CmData) {
     }
 }
 
-/// The structure that the bytes begin with.
+/// Reads a structure from the begin of the bytes.
 ///
 /// # Safety
 /// Any bytes are a `T`.
 unsafe fn prefix<T>(bytes: &[u8]) -> Option<T> {
     let bytes = bytes.get(..size_of::<T>())?;
-    // SAFETY: there are as many bytes; the rest is promised by the caller.
+    // SAFETY: the length is checked, and the caller guarantees that any bytes are a `T`.
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// `fi_eq_err_entry` with room behind it, in case that a newer library writes fields which the headers do not have.
+/// `fi_eq_err_entry` with room for fields of a newer library.
 #[repr(C)]
 #[derive(Default)]
 struct ErrorEntry {
@@ -187,7 +189,7 @@ pub(super) unsafe fn read_error<L>(eq: &Eq<L>, data: &mut CmData) -> Result<Opti
     let mut error = ErrorEntry::default();
     error.entry.err_data = own.as_mut_ptr().cast();
     error.entry.err_data_size = own.len();
-    // SAFETY: the queue is open (C1); there is room for an entry, and for as much data as it says.
+    // SAFETY: the queue is open (C1), and the entry and its data have room.
     let code = unsafe { read(raw.as_ptr(), (&raw mut error).cast(), 0) };
     match code {
         1.. => {}
@@ -197,17 +199,17 @@ pub(super) unsafe fn read_error<L>(eq: &Eq<L>, data: &mut CmData) -> Result<Opti
     }
     let entry = &error.entry;
     let (bytes, len) = (entry.err_data.cast_const().cast::<u8>(), entry.err_data_size.min(CmData::MAX_LEN));
-    // A provider which does not copy leaves the room's own size, with zeros in it.
+    // A provider that does not copy data leaves the room's size and zeros.
     let untouched = bytes == own.as_ptr() && entry.err_data_size == own.len() && own.iter().all(|byte| *byte == 0);
     if !bytes.is_null() && len > 0 && !untouched {
-        // SAFETY: our own memory, or the provider's, which is valid until the next read (man fi_eq); of this length.
+        // SAFETY: our own memory, or the provider's until the next read (`man fi_eq`), of this
+        // length.
         let bytes = unsafe { slice::from_raw_parts(bytes, len) };
         *data = CmData::new(bytes).unwrap_or(CmData::EMPTY);
     }
     Ok(Some(fault(entry)))
 }
 
-/// What an entry says of a failure.
 fn fault(entry: &sys::fi_eq_err_entry) -> Fault {
     let errno = match entry.err.checked_abs() {
         None | Some(0) => Errno::EOTHER,
@@ -225,13 +227,13 @@ fn fault(entry: &sys::fi_eq_err_entry) -> Fault {
 pub(super) unsafe fn error_text<L>(eq: &Eq<L>, provider_errno: i32, data: &CmData, out: &mut [u8]) -> usize {
     let raw = eq.0.raw();
     let Ok(strerror) = entry!(raw, ops => strerror) else { return 0 };
-    // A provider writes here, or returns a string of its own. The last byte stays zero.
+    // The provider writes here, or returns a string of its own. The last byte stays zero.
     let mut own = [0 as c_char; 256];
     let data = if data.is_empty() { ptr::null() } else { data.as_ptr() };
-    // SAFETY: the queue is open (C1); the data is what it reported with the error, and there is one byte
-    // less room than there is.
+    // SAFETY: the queue is open (C1), the data came with the error, and the length is below that of
+    // `own`.
     let text = unsafe { strerror(raw.as_ptr(), provider_errno, data.cast(), own.as_mut_ptr(), own.len() - 1) };
-    // SAFETY: null, or a string that ends with a zero byte: in `own`, or one of the provider's.
+    // SAFETY: null, or a string that ends with a zero byte: in `own`, or the provider's.
     unsafe { text::copy(text, out) }
 }
 
@@ -240,19 +242,20 @@ pub(super) unsafe fn notify<L>(eq: &Eq<L>, context: u64, data: u64) -> Result<()
     let write = entry!(raw, ops => write)?;
     let context = usize::try_from(context).map_err(|_| Errno::EINVAL)?;
     let entry = sys::fi_eq_entry { fid: ptr::null_mut(), context: ptr::without_provenance_mut(context), data };
-    // SAFETY: the queue is open for writing (C1); the entry is copied, and its pointers are not followed.
+    // SAFETY: the queue is open for writing (C1). The entry is copied, and its pointers are not
+    // followed.
     let code =
         unsafe { write(raw.as_ptr(), EventKind::NOTIFY.as_raw(), (&raw const entry).cast(), size_of_val(&entry), 0) };
     if code < 0 { Err(errno(code)) } else { Ok(()) }
 }
 
 pub(super) unsafe fn eq_wait_fd<L>(eq: &Eq<L>) -> Result<c_int, Errno> {
-    // SAFETY: the contract of callers.
+    // SAFETY: the queue is open (C1), with a file descriptor.
     unsafe { wait_fd(eq.fid()) }
 }
 
 pub(super) unsafe fn eq_may_sleep<L>(domain: &Domain<L>, eq: &Eq<L>) -> Result<bool, Errno> {
-    // SAFETY: the contract of callers.
+    // SAFETY: the queue is open (C1), in the domain's fabric.
     unsafe { try_wait(domain, eq.fid()) }
 }
 
@@ -270,19 +273,19 @@ mod tests {
         let fid = ptr::without_provenance_mut(64);
         let entry = sys::fi_eq_entry { fid, context: ptr::without_provenance_mut(5), data: 6 };
         for kind in [EventKind::NOTIFY, EventKind::MR_COMPLETE, EventKind::AV_COMPLETE] {
-            // SAFETY: such an entry.
+            // SAFETY: the bytes are such an entry.
             let (read, data) = unsafe { decode(kind, bytes_of(&entry)) };
             let expected = EqEntry { kind, object: Fid::from_addr(64), context: 5, data: 6 };
             assert!(matches!(read, Read::Entry(entry) if entry == expected), "{read:?}");
             assert!(data.is_empty());
         }
-        // SAFETY: such an entry.
+        // SAFETY: the bytes are such an entry.
         let (read, _) = unsafe { decode(EventKind::JOIN_COMPLETE, bytes_of(&entry)) };
         assert!(matches!(read, Read::Joined { group, context: 5 } if group == Fid::from_addr(64)), "{read:?}");
         let mut connection = [0; CM_ENTRY + 5];
         connection[..8].copy_from_slice(&64_u64.to_ne_bytes());
         connection[CM_ENTRY..].copy_from_slice(b"hello");
-        // SAFETY: such an entry, without an info.
+        // SAFETY: the bytes are such an entry, without an info.
         let (read, data) = unsafe { decode(EventKind::CONNECTED, &connection) };
         assert!(matches!(read, Read::Connected(object) if object == Fid::from_addr(64)), "{read:?}");
         assert_eq!(&*data, b"hello");
@@ -292,7 +295,7 @@ mod tests {
     fn joins_that_failed_are_failures() {
         let (fid, context) = (ptr::without_provenance_mut(64), ptr::without_provenance_mut(5));
         let entry = sys::fi_eq_err_entry { fid, context, err: -19, prov_errno: 7, ..Default::default() };
-        // SAFETY: such an entry, as `udp` writes it: with a negative number.
+        // SAFETY: the bytes are an error entry like `udp`'s, with a negative number.
         let (read, _) = unsafe { decode(EventKind::JOIN_COMPLETE, bytes_of(&entry)) };
         let expected =
             Fault { object: Fid::from_addr(64), context: 5, data: 0, errno: Errno::ENODEV, provider_errno: 7 };
@@ -310,7 +313,7 @@ mod tests {
             (EventKind::SHUTDOWN, &[][..]),
             (EventKind::CONNREQ, &without_info[..]),
         ] {
-            // SAFETY: too short, or without an info.
+            // SAFETY: the bytes are too short, or have no info.
             let (read, data) = unsafe { decode(kind, bytes) };
             assert!(matches!(read, Read::Other(other) if other == kind), "{read:?}");
             assert_eq!(&*data, bytes);

@@ -15,32 +15,32 @@ use super::process::getpid;
 use super::query::{headers_version, library_version};
 use super::{decode, quirks, sys, text};
 
-/// One `fi_info`, with everything that it points to.
+/// One `fi_info` and all its parts.
 ///
 /// # References
 /// - `man fi_getinfo`
 #[doc(alias = "fi_info")]
 pub struct RawInfo {
-    /// Allocated by libfabric, owned, the only element of its list. It refers to no other object: the pointers to open
-    /// objects (`handle`, `fabric_attr->fabric`, `domain_attr->domain`) are null.
+    /// Allocated by libfabric, owned, the only element of its list. Its pointers to open objects
+    /// (`handle`, `fabric_attr->fabric`, `domain_attr->domain`) are null.
     raw: NonNull<sys::fi_info>,
 }
 
-// SAFETY: the structure is plain memory of the C allocator, which may be freed on any thread; it refers to no open
-// object (see the field).
+// SAFETY: plain memory of the C allocator, which any thread may free. It refers to no open object
+// (see the field).
 unsafe impl Send for RawInfo {}
-// SAFETY: nothing writes to it through a shared reference: libfabric takes infos to read them, whatever the pointer's type says.
+// SAFETY: shared references do not write: libfabric only reads infos, whatever the pointer's type.
 unsafe impl Sync for RawInfo {}
 
 impl RawInfo {
     /// Takes ownership of one `fi_info`, which becomes a list of its own.
     ///
     /// # Safety
-    /// `raw` was allocated by libfabric; nothing else frees or uses it from now on. Its `next` is not followed: a caller that
-    /// needs the rest of the list has taken it before.
+    /// libfabric has allocated `raw`, and no other code frees or uses it from now on. `next` is
+    /// cleared: a caller that needs the rest of the list takes it before.
     pub(super) unsafe fn adopt(raw: NonNull<sys::fi_info>) -> Self {
         let info = raw.as_ptr();
-        // SAFETY: owned and valid, by contract.
+        // SAFETY: the caller guarantees that `raw` is valid and owned.
         let fields = unsafe { &mut *info };
         fields.next = ptr::null_mut();
         fields.handle = ptr::null_mut();
@@ -55,16 +55,16 @@ impl RawInfo {
         RawInfo { raw }
     }
 
-    /// An empty `fi_info`, to be filled with hints; `None` without memory.
+    /// Allocates an empty `fi_info` for hints. `None` without memory.
     #[doc(alias = "fi_allocinfo")]
     pub(super) fn empty() -> Option<Self> {
-        // SAFETY: null asks for an empty info, as `fi_allocinfo` does.
+        // SAFETY: null requests an empty info, as `fi_allocinfo` does.
         let raw = NonNull::new(unsafe { sys::fi_dupinfo(ptr::null()) })?;
         // SAFETY: just allocated for us.
         Some(unsafe { Self::adopt(raw) })
     }
 
-    /// `fi_dupinfo`; `None` without memory.
+    /// `fi_dupinfo`. `None` without memory.
     pub(super) fn try_clone(&self) -> Option<Self> {
         // SAFETY: valid, and only read.
         let copy = NonNull::new(unsafe { sys::fi_dupinfo(self.as_ptr()) })?;
@@ -72,8 +72,8 @@ impl RawInfo {
         Some(unsafe { Self::adopt(copy) })
     }
 
-    /// A copy with a source address that ends with a zero byte. If the address named a parent process, it names this process. `None` without
-    /// memory.
+    /// Copy with a zero byte after its source address, which names this process if it named a
+    /// parent. `None` without memory.
     pub(super) fn named_by_this_process(&self) -> Option<Self> {
         let Some(source) = self.source_address() else { return self.try_clone() };
         // `fi_shm://123`, with or without the zero byte.
@@ -91,15 +91,16 @@ impl RawInfo {
             return self.try_clone();
         }
         let lent = sys::fi_info { src_addr: text.as_mut_ptr().cast(), src_addrlen: text.len(), ..*self.fields() };
-        // SAFETY: its parts are those of this info, and a text that is there; they are read only, and copied.
+        // SAFETY: the parts are those of this info and a local text, which are only read and
+        // copied.
         let copy = NonNull::new(unsafe { sys::fi_dupinfo(&raw const lent) })?;
         // SAFETY: just allocated for us.
         Some(unsafe { Self::adopt(copy) })
     }
 
-    /// A copy for opening an endpoint, that is not to be kept: it refers to the request which the endpoint accepts, if there
-    /// is one, and says whether it receives through a shared context, whatever this info says of that: `tcp` and `net` crash
-    /// where that is not so. `None` without memory.
+    /// Copy for opening an endpoint, not to be kept: it refers to the request that the endpoint
+    /// accepts. Records `shared_rx`, because `tcp` and `net` crash on a wrong value. `None` without
+    /// memory.
     pub(super) fn for_endpoint(&self, request: Option<NonNull<sys::fid>>, shared_rx: bool) -> Option<Self> {
         /// `FI_SHARED_CONTEXT`
         const SHARED: usize = usize::MAX;
@@ -120,7 +121,7 @@ impl RawInfo {
         Some(copy)
     }
 
-    /// A copy for opening a scalable endpoint with this number of contexts. `None` without memory.
+    /// Copy for opening a scalable endpoint with these contexts. `None` without memory.
     pub(super) fn for_scalable_endpoint(&self, contexts: Contexts) -> Option<Self> {
         let mut copy = self.try_clone()?;
         // SAFETY: owned, and borrowed exclusively.
@@ -132,29 +133,29 @@ impl RawInfo {
         Some(copy)
     }
 
-    /// The `fi_info`, for a call which reads it: one of [`sys`] that opens an object, or `fi_dupinfo` for a copy that the program
-    /// may change and have adopted ([`from_ptr`](Self::from_ptr)). Nothing may be written through the pointer.
+    /// The `fi_info`, for a call that reads it: one of [`sys`] that opens an object, or
+    /// `fi_dupinfo` for a copy to change and adopt ([`from_ptr`](Self::from_ptr)). Must not be
+    /// written through the pointer.
     #[inline]
     #[must_use]
     pub const fn as_ptr(&self) -> *mut sys::fi_info {
         self.raw.as_ptr()
     }
 
-    /// Whether loom's tests have run over this version of the provider. If not, loom relies on nothing that providers are known to
-    /// differ in from the manual pages: endpoints are closed when nothing is in flight on them, and
+    /// Returns `true` if loom's tests have run over this version of the provider. Otherwise
+    /// endpoints are closed only with no operation in flight, and
     /// [some features](super#providers-that-are-not-tested) are refused.
     #[must_use]
     pub fn is_tested(&self) -> bool {
         Facts::of(self).contains(Facts::TESTED)
     }
 
-    /// The fields. Pointers in it are null or belong to the info.
+    /// Fields of the info. Their pointers are null or belong to the info.
     pub(super) const fn fields(&self) -> &sys::fi_info {
         // SAFETY: owned and valid until `self` is dropped, and not written meanwhile.
         unsafe { self.raw.as_ref() }
     }
 
-    /// Asks for an order of transmits, in addition to what the info says.
     pub(super) fn ask_for_order(&mut self, order: MsgOrder) {
         // SAFETY: owned, and borrowed exclusively.
         let fields = unsafe { self.raw.as_mut() };
@@ -164,7 +165,8 @@ impl RawInfo {
         }
     }
 
-    /// Has sends, reads and writes report their success by default, where endpoints are bound so that they need not.
+    /// Makes sends, reads and writes report their success by default, where endpoints are bound
+    /// selectively.
     pub(super) fn report_by_default(&mut self) {
         // SAFETY: owned, and borrowed exclusively.
         let fields = unsafe { self.raw.as_mut() };
@@ -174,7 +176,6 @@ impl RawInfo {
         }
     }
 
-    /// Takes immediate data back.
     pub(super) fn carry_no_data(&mut self) {
         // SAFETY: owned, and borrowed exclusively.
         let fields = unsafe { self.raw.as_mut() };
@@ -184,7 +185,6 @@ impl RawInfo {
         }
     }
 
-    /// Changes the threading model that a domain is opened with.
     pub(super) fn be_threaded(&mut self, model: Threading) {
         // SAFETY: owned, and borrowed exclusively.
         let fields = unsafe { self.raw.as_mut() };
@@ -194,7 +194,6 @@ impl RawInfo {
         }
     }
 
-    /// Takes something back that the info grants.
     pub(super) fn withdraw(&mut self, caps: Caps) {
         // SAFETY: owned, and borrowed exclusively.
         let fields = unsafe { self.raw.as_mut() };
@@ -209,7 +208,8 @@ impl RawInfo {
         }
     }
 
-    /// Whether all names that are asked for are those of this info, without regard to case, as libfabric compares them.
+    /// Returns `true` if the info has all requested names, without regard to case, like libfabric's
+    /// comparison.
     pub(super) fn is_named(&self, provider: Option<&str>, fabric: Option<&str>, domain: Option<&str>) -> bool {
         [(Name::Provider, provider), (Name::Fabric, fabric), (Name::Domain, domain)].into_iter().all(
             |(name, wanted)| {
@@ -218,7 +218,7 @@ impl RawInfo {
         )
     }
 
-    /// A name, if there is one and it is UTF-8.
+    /// A name, if it exists and is UTF-8.
     pub(super) fn name(&self, name: Name) -> Option<&str> {
         let fields = self.fields();
         let text = match name {
@@ -235,11 +235,10 @@ impl RawInfo {
                 unsafe { fields.fabric_attr.as_ref() }?.prov_name
             }
         };
-        // SAFETY: a C string that the info owns, or null; `&self` keeps it.
+        // SAFETY: null, or a C string that the info owns as long as `self` is borrowed.
         unsafe { text::read(text) }
     }
 
-    /// All numbers.
     pub(super) fn attributes(&self) -> Attributes {
         let mut attributes = decode::attributes(self);
         let untrue = quirks::untrue_caps(self);
@@ -253,14 +252,12 @@ impl RawInfo {
         attributes
     }
 
-    /// The local address, if there is one.
     pub(super) fn source_address(&self) -> Option<EndpointAddr> {
         let fields = self.fields();
         // SAFETY: the info owns `src_addr`, of this length.
         unsafe { address(fields.addr_format, fields.src_addr.cast(), fields.src_addrlen) }
     }
 
-    /// The peer's address, if there is one.
     pub(super) fn destination_address(&self) -> Option<EndpointAddr> {
         let fields = self.fields();
         // SAFETY: the info owns `dest_addr`, of this length.
@@ -276,7 +273,7 @@ unsafe fn address(format: u32, bytes: *const u8, len: usize) -> Option<EndpointA
     if bytes.is_null() || len == 0 {
         return None;
     }
-    // SAFETY: not null; the rest is promised by the caller.
+    // SAFETY: not null, and the caller guarantees `len` readable bytes.
     let bytes = unsafe { core::slice::from_raw_parts(bytes, len) };
     EndpointAddr::new(AddressFormat::from_raw(format), bytes).ok()
 }
@@ -296,24 +293,25 @@ impl Clone for RawInfo {
 
 impl Drop for RawInfo {
     fn drop(&mut self) {
-        // SAFETY: owned, allocated by libfabric, and freed here only; `next` is null, so nothing else goes with it.
+        // SAFETY: owned, allocated by libfabric, and freed here only. `next` is null, so that no
+        // other info is freed.
         unsafe { sys::fi_freeinfo(self.as_ptr()) };
     }
 }
 
-/// Everything in it, in libfabric's words (`fi_tostr`): what `fi_info -v` prints. With a library that is newer than the
-/// headers at build time in loom's, because that function knows the newer structures only, and reads beyond the end of older
-/// ones.
+/// All fields in libfabric's format (`fi_tostr`), like `fi_info -v`. In loom's format if the
+/// library is newer than the headers at build time, because `fi_tostr` would read beyond the end of
+/// older structures.
 impl fmt::Display for RawInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if library_version() != headers_version() {
             return write!(f, "{self:?}\n{:#?}", self.attributes());
         }
-        // As large as libfabric's own.
+        // The size of libfabric's own buffer.
         let mut out = [0; 8192];
-        // SAFETY: `out` has the length that is passed; the info is valid and only read.
+        // SAFETY: `out` has the passed length, and the info is valid and only read.
         let text = unsafe { sys::fi_tostr_r(out.as_mut_ptr(), out.len(), self.as_ptr().cast(), sys::FI_TYPE_INFO) };
-        // SAFETY: null, or `out`, which ends with a zero byte and lives until the end of this function.
+        // SAFETY: null, or `out`, which ends with a zero byte and outlives the text.
         f.write_str(unsafe { text::read(text) }.unwrap_or("").trim_end())
     }
 }

@@ -15,22 +15,21 @@ use super::threading::Level;
 use super::transport::Ofi;
 use super::{quirks, sys};
 
-/// A list of `fi_info`, owned.
 pub(super) struct RawList {
     head: Option<NonNull<sys::fi_info>>,
 }
 
-// SAFETY: as for `RawInfo`: plain memory of the C allocator. The pointers to open objects that libfabric may have put
-// into it are not followed; `RawInfo::adopt` clears them.
+// SAFETY: plain memory of the C allocator, like `RawInfo`. Pointers to open objects in it are not
+// followed, and `RawInfo::adopt` clears them.
 unsafe impl Send for RawList {}
 // SAFETY: a shared list is only counted.
 unsafe impl Sync for RawList {}
 
 impl RawList {
-    /// Takes ownership of a list; null is an empty one.
+    /// Takes ownership of a list, or of an empty one for null.
     ///
     /// # Safety
-    /// libfabric has allocated the list, and nothing else frees or uses it from now on.
+    /// libfabric has allocated the list, and no other code frees or uses it from now on.
     pub(super) unsafe fn adopt(head: *mut sys::fi_info) -> Self {
         RawList { head: NonNull::new(head) }
     }
@@ -43,22 +42,20 @@ impl RawList {
         let (mut count, mut at) = (0, self.head);
         while let Some(element) = at {
             count += 1;
-            // SAFETY: the list is owned; its elements are valid.
+            // SAFETY: the list is owned, and its elements are valid.
             at = NonNull::new(unsafe { (*element.as_ptr()).next });
         }
         count
     }
 
-    /// Takes the first info out.
     pub(super) fn pop(&mut self) -> Option<RawInfo> {
         let head = self.head?;
-        // SAFETY: the list is owned; its elements are valid.
+        // SAFETY: the list is owned, and its elements are valid.
         self.head = NonNull::new(unsafe { (*head.as_ptr()).next });
         // SAFETY: the element is not in the list any more.
         Some(unsafe { RawInfo::adopt(head) })
     }
 
-    /// Frees the infos that are not wanted.
     pub(super) fn retain(&mut self, wanted: impl Fn(&RawInfo) -> bool) {
         let mut kept = None;
         let mut last: Option<NonNull<sys::fi_info>> = None;
@@ -69,7 +66,7 @@ impl RawList {
             let info = ManuallyDrop::new(info);
             let element = NonNull::new(info.as_ptr());
             match (last, element) {
-                // SAFETY: the last element that was kept is owned by `kept`, a list which nothing else knows.
+                // SAFETY: `kept` owns the last element, and is not shared.
                 (Some(last), Some(element)) => unsafe { (*last.as_ptr()).next = element.as_ptr() },
                 _ => kept = element,
             }
@@ -94,7 +91,7 @@ impl fmt::Debug for RawList {
     }
 }
 
-/// What a query found, the best first. Taking an info out of it allocates nothing.
+/// Result of a query, in libfabric's order of preference. Removing an info does not allocate.
 #[must_use]
 pub struct InfoList<L: Level> {
     raw: RawList,

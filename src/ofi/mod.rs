@@ -1,7 +1,7 @@
 //! The libfabric transport: [`Ofi`].
 //!
-//! [`Ofi<Local>`] and [`Ofi<Shared>`] implement [`Transport`](loom_core::transport::Transport) over every libfabric
-//! provider. Start with [`Ofi::query`]; everything else is done with the safe objects of `loom_core`.
+//! [`Ofi<Local>`] and [`Ofi<Shared>`] implement [`Transport`](loom_core::transport::Transport) over
+//! every libfabric provider. Start with [`Ofi::query`], then use the safe objects of `loom_core`.
 //!
 //! # Connections
 //!
@@ -104,7 +104,7 @@
 //!
 //! # Scalable endpoints
 //!
-//! Two threads, each with a queue and contexts of its own, at one address, over `sockets`:
+//! Two threads at one address over `sockets`, each with its own queue and contexts:
 //!
 //! ```
 //! use std::time::{Duration, Instant};
@@ -150,32 +150,33 @@
 //!
 //! # Providers that are not tested
 //!
-//! Where providers are known to differ from the manual pages in a way that endangers memory, loom relies on what its tests have
-//! shown of a provider in one version of libfabric: 1.17.0 and 2.5.1, and the providers of `docs/behaviours.md`. Over another
-//! provider, or another version, it relies on nothing of that kind:
+//! loom relies only on provider behaviour that its tests have shown: for libfabric 1.17.0 and
+//! 2.5.1, and the providers of `docs/behaviours.md`. Over any other provider or version:
 //!
-//! - An endpoint is closed when nothing is in flight on it, and when no message was longer than its receive. Unless endpoints
-//!   have socket addresses, it is also not closed while another endpoint of an untested provider is open in the process, nor ever when
-//!   an address was inserted into a vector of one: how such a provider spells its addresses is not known. Before it can be closed,
-//!   dropping it asks for its operations to be cancelled, and leaves it to its queue with their buffers. What still goes on when the
-//!   queue is dropped leaks with the queue; a scope aborts the process.
-//! - Regions are closed with the last endpoint of their domain, unless they are bound to an endpoint (`FI_MR_ENDPOINT`), before which they
-//!   are closed; and passive endpoints stay open. Connections are closed beside each other, and are refused where endpoints have no
-//!   socket addresses.
-//! - Event queues are slept on, and options of an endpoint that is enabled are set, as the provider says.
-//! - Refused are multi-receives, directed receives of messages without tag, peeks, claims, discards, unsignaled operations,
-//!   options of endpoints that are opened with them, sleeping on queues and counters, tags of connections, shared receives, shutting
-//!   a connection down, scalable endpoints and multicast groups. Each refusal is the error that says "not granted" or `EOPNOTSUPP`.
+//! - An endpoint is closed only without operations in flight, and if no message was longer than its
+//!   receive. Unless endpoints have socket addresses, it also stays open beside another endpoint of
+//!   an untested provider in the process, and for good once an address was inserted into a vector
+//!   of such a provider. If dropped earlier, its operations are cancelled, and its queue takes it
+//!   with their buffers. They leak if the queue is dropped before they complete, but a scope aborts
+//!   the process.
+//! - Regions are closed with the last endpoint of their domain, or before the endpoint that they
+//!   are bound to (`FI_MR_ENDPOINT`). Passive endpoints stay open. Connections close beside others,
+//!   and require socket addresses.
+//! - Sleeping on event queues, and options of enabled endpoints, are left to the provider.
+//! - Refused as not granted or with `EOPNOTSUPP`: multi-receives, directed receives of messages
+//!   without tag, peeks, claims, discards, unsignaled operations, options at the opening of
+//!   endpoints, sleeping on queues and counters, tags of connections, shared receives, shutting a
+//!   connection down, scalable endpoints and multicast groups.
 //!
-//! [`RawInfo::is_tested`] and the example `info` tell. With `LOOM_UNTESTED=1` in its environment, a program treats every provider
-//! like that: for a run beside a known one, or with a library that was changed. So it does where `FI_HOOK` puts libfabric's hooks before
-//! providers, which no info tells. (Feature `std`.)
+//! [`RawInfo::is_tested`] and the example `info` report the status. `LOOM_UNTESTED=1` in the
+//! environment makes every provider untested. So does `FI_HOOK`, because infos do not show
+//! libfabric's hooks. (Feature `std`.)
 //!
-//! # What is not wrapped
+//! # Functions without a wrapper
 //!
-//! What has no safe form is still there. Raw handles (`raw` of an object) have the C object behind them (`as_ptr`), through which
-//! can be called what loom does not wrap, as libfabric's static inline functions do it, with the types of [`sys`]. Whether atomic
-//! sums of 64-bit numbers are possible:
+//! A raw handle (`raw` of an object) gives access to its C object (`as_ptr`), and through the
+//! object's tables, with the types of [`sys`], to functions that loom does not wrap. A query for
+//! atomic sums of 64-bit numbers:
 //!
 //! ```
 //! # #![allow(unsafe_code)]
@@ -198,18 +199,17 @@
 //!
 //! # Adopting
 //!
-//! What a program has opened that way becomes a raw handle again (`from_ptr`; for endpoints [`Endpoint::from_fn`]), on which the
-//! functions of [`Transport`](loom_core::transport::Transport) work. All of these rely on their caller for the same:
+//! `from_ptr` (for endpoints [`Endpoint::from_fn`]) turns an object of the program into a raw
+//! handle for the functions of [`Transport`](loom_core::transport::Transport). The caller
+//! guarantees:
 //!
-//! - the object is open, of the kind that the pointer says, and of the domain that is named, or its fabric; the program has opened
-//!   it, and makes one handle of it;
-//! - from then on it is used as the contract of `Transport` says of what `Transport` has opened: by the threads that may, and closed
-//!   after its children and before its parents;
-//! - it is closed once: by the function of the trait, or of the handle, that closes its kind, and not by the program. Dropping a
-//!   handle does nothing.
+//! - The program has opened the object with the given domain or fabric, and makes one handle of it.
+//! - The object is used under the contract of `Transport`: by the permitted threads, and closed
+//!   after its children and before its parents.
+//! - The function for its kind closes the object, once. Dropping a handle does not close it.
 //!
-//! What else a kind asks for stands with its function. Passive and scalable endpoints and multicast groups are not adopted: what
-//! posts is, as contexts of scalable endpoints. A message by the address of a map:
+//! Each function documents further rules. Passive and scalable endpoints and multicast groups
+//! cannot be adopted, but contexts can. A message to an address of a map:
 //!
 //! ```
 //! # #![allow(unsafe_code)]
@@ -283,63 +283,69 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What is reached like this, and why it has no safe form, by runs with libfabric 1.17 and 2.5.1 or by their source. Examples of
-//! each, over every provider that has it, are the tests in `tests/ofi_raw/adopted`:
+//! These features have no safe form, for reasons that runs with libfabric 1.17 and 2.5.1 or its
+//! source have shown. `tests/ofi_raw/adopted` has examples over every provider that supports them:
 //!
-//! - Maps (`FI_AV_MAP`): tables are what every provider has, and what handles of peers are checked by. Libfabric hands out the same
-//!   numbers for both.
-//! - Insertion through event queues (`FI_EVENT`): in 1.17 the events are written inside of the call, by `shm` never; 2 refuses to
-//!   bind vectors but for `sockets`.
-//! - Address vectors that are shared by name: `sockets` alone, whose readers do not notice when the vector grows.
-//! - User ids (`FI_AV_USER_ID`): 2 alone, over `shm`, `tcp;ofi_rxm` and `tcp`; an id stands in completions where the address stood,
-//!   which other calls then take for one. Where there are none, `sockets` and `shm` of 1.17 take the flag all the same.
-//! - Address vector sets (`fi_av_set`): `tcp;ofi_rxm` with collectives alone. 1.17 makes no empty one, and reads before the begin of
-//!   an array; differences and intersections of 2.5 have the wrong members, and nothing reads a set back. An
-//!   [`AddressSet`](loom_core::engine::address_table::AddressSet) is loom's own; libfabric gets a set of its members when they join.
-//! - Aliases (`fi_ep_alias`): `sockets` alone, which never frees one. Flags are said by each operation.
-//! - Shared transmit contexts: `sockets` alone. Shared receives without connections: `sockets`, and `shm` of 1.17, which crashes when
-//!   such a context is closed that has no queue.
-//! - Several ranges in a region (`fi_mr_regv`): two are taken by `sockets` and `shm`, and peers reach the first.
-//! - Raw keys (`FI_MR_RAW`): no provider here has them. What peers get for one is an address that posts follow, and a number can
-//!   come from anybody.
-//! - Buffered receives (`FI_BUFFERED_RECV`): `ofi_rxm` alone. That of 2.5 never reports what was claimed, and the sender of a long
-//!   message that is discarded is not told. Peeks and claims do it over more.
-//! - Wait sets that counters and event queues are in: sets are for users of the raw layer altogether, and libfabric 2 deprecates
-//!   them.
+//! - Maps (`FI_AV_MAP`): every provider has tables, with the same numbers as maps, and loom checks
+//!   peers by them.
+//! - Insertion through event queues (`FI_EVENT`): 1.17 writes the events inside the call, and `shm`
+//!   never does. libfabric 2 binds vectors only over `sockets`.
+//! - Address vectors that are shared by name: only `sockets`, where readers do not notice growth.
+//! - User ids (`FI_AV_USER_ID`): only libfabric 2, over `shm`, `tcp;ofi_rxm` and `tcp`. Completions
+//!   report the id in place of the address, and other calls take it for one. `sockets` and `shm` of
+//!   1.17 accept the flag without effect.
+//! - Address vector sets (`fi_av_set`): only `tcp;ofi_rxm` with collectives. 1.17 has no empty
+//!   sets, and reads before the begin of an array. 2.5 computes wrong differences and
+//!   intersections. A set cannot be read back.
+//!   [`AddressSet`](loom_core::engine::address_table::AddressSet) is loom's own, and its members
+//!   are passed at a join.
+//! - Aliases (`fi_ep_alias`): only `sockets`, which never frees one. In loom each operation has its
+//!   flags.
+//! - Shared transmit contexts: only `sockets`. Shared receives without connections: `sockets`, and
+//!   `shm` of 1.17, which crashes when such a context is closed without a queue.
+//! - Several ranges in a region (`fi_mr_regv`): `sockets` and `shm` accept two, and peers reach the
+//!   first.
+//! - Raw keys (`FI_MR_RAW`): no tested provider has them. Posts follow a mapped key as an address,
+//!   and its number can come from any source.
+//! - Buffered receives (`FI_BUFFERED_RECV`): only `ofi_rxm`. 2.5 never reports claimed messages,
+//!   and does not notify the sender of a discarded long one. Peeks and claims work over more
+//!   providers.
+//! - Wait sets with counters and event queues: libfabric 2 deprecates sets, which are for users of
+//!   the raw layer.
 //!
 //! # How it calls libfabric
 //!
 //! Most of libfabric's API is static inline C, which calls through an object's operation tables
-//! (`ep->msg->send(...)`). This module calls through the same tables, from Rust: no C is compiled, and a post inlines
-//! down to one indirect call. Where a provider has no table, or no entry in it, the answer is `ENOSYS`. Only the few
-//! symbols which libfabric exports are linked: `fi_getinfo`, `fi_freeinfo`, `fi_dupinfo`, `fi_fabric`, `fi_version`,
-//! `fi_tostr_r`, `fi_getparams`, `fi_freeparams`.
+//! (`ep->msg->send(...)`). This module calls through them from Rust: no C is compiled, and a post
+//! is one indirect call. A missing table or entry is `ENOSYS`. Only the exported symbols are
+//! linked: `fi_getinfo`, `fi_freeinfo`, `fi_dupinfo`, `fi_fabric`, `fi_version`, `fi_tostr_r`,
+//! `fi_getparams`, `fi_freeparams`.
 //!
 //! # Files
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
-//! | `sys`, `pointers` | the generated bindings; from raw handles to C objects and back, for what is not wrapped |
-//! | `call` | calling through operation tables; return values |
-//! | `process` | pointers with the process that opened their object; forked children |
-//! | `threading` | threading levels; the handle type with the only `unsafe impl Send` and `Sync` of objects |
-//! | `info`, `decode`, `nic` | one `fi_info`: ownership; reading it |
-//! | `query`, `request`, `encode`, `info_list` | `fi_getinfo`: hints in, infos out |
-//! | `providers`, `params` | which providers there are; the environment variables that they read |
+//! | `sys`, `pointers` | generated bindings, conversion between raw handles and C objects |
+//! | `call` | calls through operation tables, return values |
+//! | `process` | pointers with the process of their object, forked children |
+//! | `threading` | threading levels, the handle type with all `unsafe impl Send` and `Sync` of objects |
+//! | `info`, `decode`, `nic` | one `fi_info` |
+//! | `query`, `request`, `encode`, `info_list` | `fi_getinfo`: hints and infos |
+//! | `providers`, `params` | installed providers, their environment variables |
 //! | `text` | C strings without an allocator |
-//! | `av_lock` | one at a time: who inserts into an address vector, and who opens or closes its endpoints |
-//! | `control`, `region` | fabric, domain, address vector; memory regions |
-//! | `queue`, `counter` | completion queues; counters |
-//! | `nap` | polling once a millisecond, where the provider's wait calls are not safe any more |
-//! | `entry_queue` | completion queues whose entries the user reads, in any format |
+//! | `av_lock` | locks of address vectors and their endpoints |
+//! | `control`, `region` | fabric, domain, address vector, memory regions |
+//! | `queue`, `counter` | completion queues, counters |
+//! | `nap` | polling in place of unsafe wait calls |
+//! | `entry_queue` | completion queues in any format, for the raw layer |
 //! | `sets` | poll sets and wait sets, where the headers have them |
-//! | `endpoint`, `post`, `post_msg` | endpoints; posting operations |
-//! | `scalable` | scalable endpoints and their contexts, and the implementation of their trait |
-//! | `event_queue`, `connection` | event queues; connecting endpoints |
+//! | `endpoint`, `post`, `post_msg` | endpoints, posting operations |
+//! | `scalable` | scalable endpoints, their contexts and their trait |
+//! | `event_queue`, `connection` | event queues, connecting endpoints |
 //! | `multicast` | multicast groups |
-//! | `known_behaviour`, `quirks` | what the tests have shown of providers, by version; what is made of that, and what providers need |
-//! | `closing`, `shm_registry` | when an endpoint can be closed; endpoints that reach into each other's memory |
-//! | `transport`, `connected`, `signals` | the implementations of the traits, which name all of the above |
+//! | `known_behaviour`, `quirks` | behaviour of providers by version, decisions that follow from it |
+//! | `closing`, `shm_registry` | conditions for closing, endpoints that reach into each other's memory |
+//! | `transport`, `connected`, `signals` | implementations of the traits |
 
 mod atomic;
 mod av_lock;

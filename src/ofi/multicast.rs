@@ -1,13 +1,14 @@
 //! Multicast groups: joining, leaving, and the implementation of [`Multicast`].
 //!
-//! `udp` is the provider that has them. It does not survive everything:
+//! Only `udp` has them, with these faults:
 //!
-//! - It reports a join that failed like one that went well, but for the length of the entry; `event_queue` tells them apart.
-//! - It closes a group by asking the system to leave, which fails for a group that was not joined; and an endpoint with a group
-//!   that is open cannot be closed. So a join that would fail is not made: a socket of loom's own asks the system before. And an
-//!   endpoint that only sends joins nothing, and could leave nothing: see `quirks::multicasts`.
-//! - Leaving fails, too, while no interface leads to the group. The group is as it was then, and is left when the endpoint is
-//!   closed.
+//! - It reports a failed join as a success with a longer entry, which `event_queue` recognises.
+//! - It closes a group by leaving it in the system, which fails for a group that was not joined,
+//!   and an endpoint with an open group cannot be closed. So a socket of loom's own tries each join
+//!   first. An endpoint that only sends joins no group in the system, and could not leave it: see
+//!   `quirks::multicasts`.
+//! - Leaving also fails while no interface leads to the group. The group stays joined, and is left
+//!   when the endpoint is closed.
 
 #![allow(unsafe_code, reason = "implements the unsafe trait `Multicast`, and calls libfabric")]
 
@@ -30,7 +31,6 @@ use super::threading::{Handle, Level};
 use super::transport::Ofi;
 use super::{quirks, sys};
 
-/// How many groups an endpoint has room for.
 const GROUPS: usize = 8;
 
 /// A multicast group that an endpoint is in, raw.
@@ -38,7 +38,8 @@ const GROUPS: usize = 8;
 #[derive(Debug)]
 pub struct Group<L>(Handle<sys::fid_mc, L>);
 
-/// The groups that an endpoint is in: each is left before the endpoint is closed, also if its handle was forgotten.
+/// Groups that an endpoint is in. All are left before the endpoint is closed, even if their handles
+/// were leaked.
 #[derive(Debug)]
 pub(super) struct Groups<L>(RefCell<Vec<(Handle<sys::fid_mc, L>, Ipv4Addr), GROUPS>>);
 
@@ -53,19 +54,19 @@ impl<L> Groups<L> {
         Groups(RefCell::new(Vec::new()))
     }
 
-    /// Asks the system whether a socket which is in these groups could join one more.
+    /// Tries with a socket whether the system lets a member of these groups join one more.
     #[cfg(feature = "std")]
     fn ask(&self, group: Ipv4Addr) -> Result<(), Errno> {
         let known = |error: std::io::Error| error.raw_os_error().map_or(Errno::EOTHER, Errno::from_raw);
         let socket = std::net::UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(known)?;
         let groups = self.0.borrow();
         groups.iter().map(|(_, group)| *group).chain([group]).try_for_each(|group| {
-            // As `udp` does: through the interface that leads there.
+            // Through the interface that leads there, like `udp`.
             socket.join_multicast_v4(&group, &Ipv4Addr::UNSPECIFIED).map_err(known)
         })
     }
 
-    /// Without the standard library there is nothing to ask.
+    /// The standard library is required for the attempt.
     #[cfg(not(feature = "std"))]
     fn ask(&self, _: Ipv4Addr) -> Result<(), Errno> {
         Err(Errno::EOPNOTSUPP)
@@ -78,7 +79,7 @@ impl<L> Groups<L> {
     unsafe fn leave(&self, group: Raw<sys::fid>) -> Result<(), Errno> {
         let mut groups = self.0.borrow_mut();
         let place = groups.iter().position(|(other, _)| other.fid() == group).ok_or(Errno::EINVAL)?;
-        // SAFETY: an open group: those that were closed are not here. `udp` leaves a group as it was if this fails.
+        // SAFETY: listed groups are open. If this fails, `udp` leaves the group as it was.
         unsafe { close(group) }?;
         groups.swap_remove(place);
         Ok(())
@@ -87,11 +88,11 @@ impl<L> Groups<L> {
     /// Leaves every group.
     ///
     /// # Safety
-    /// As [`leave`](Self::leave).
+    /// That of [`leave`](Self::leave).
     pub(super) unsafe fn leave_all(&self) -> Result<(), Errno> {
         loop {
             let Some(group) = self.0.borrow().last().map(|(group, _)| group.fid()) else { return Ok(()) };
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that the endpoint is open.
             unsafe { self.leave(group) }?;
         }
     }
@@ -114,12 +115,12 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) 
     let join = later_entry!(raw, cm: sys::fi_ops_cm => join)?;
     let padded = Padded::new(address);
     let mut joined = ptr::null_mut();
-    // SAFETY: the endpoint is open and has an event queue (C22); the address is in memory larger than addresses
-    // are, and copied; `joined` is where the group goes; the context is not followed.
+    // SAFETY: the endpoint is open and has an event queue (C22). The address has more memory than
+    // addresses need, and is copied. `joined` receives the group, and the context is not followed.
     let code = unsafe {
         join(raw.as_ptr(), (&raw const padded).cast(), 0, &raw mut joined, ptr::without_provenance_mut(context))
     };
-    // `udp` joins first and may then find no room for the event.
+    // `udp` joins first and may then have no room for the event.
     let opened = NonNull::new(joined).map(Raw::opened);
     if let Some(opened) = opened {
         let _ = groups.0.borrow_mut().push((Handle::new(opened), group));
@@ -128,16 +129,17 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) 
         (Ok(()), Some(opened)) => Ok(Group(Handle::new(opened))),
         (Ok(()), None) => Err(Errno::EOTHER),
         (Err(errno), opened) => {
-            // SAFETY: just joined. If it cannot be left, closing the endpoint tries again, or fails.
+            // SAFETY: just joined. If it cannot be left, the close of the endpoint tries again, or
+            // fails.
             let _ = opened.map(|opened| unsafe { groups.leave(opened.cast()) });
             Err(errno)
         }
     }
 }
 
-// SAFETY: groups that are open are in their endpoint's list, which `endpoint_close` closes before the endpoint. A provider is
-// let join only if it is known to keep the promises (`quirks::multicasts`): `udp` looks at a group's address in the call that
-// sends, and its events carry the context.
+// SAFETY: open groups are in their endpoint's list, and `endpoint_close` closes them first. Only
+// providers that are known to keep the promises join (`quirks::multicasts`): `udp` reads a group's
+// address only in the send call, and its events carry the context.
 unsafe impl<L: Level> Multicast for Ofi<L> {
     type Group = Group<L>;
 
@@ -153,12 +155,12 @@ unsafe impl<L: Level> Multicast for Ofi<L> {
         let Bindings { tx, rx, av, counters, selective, options } = bind;
         let (to, queues) = ([Some(av.fid()), Some(eq.fid())], (tx, rx));
         let bound = endpoint::EndpointSetup { to, queues, shared_rx: None, counters, selective, options };
-        // SAFETY: the contract of callers.
+        // SAFETY: the domain and the bound objects are open (C1).
         unsafe { endpoint::open(domain, info, av.turn(), &bound) }
     }
 
     unsafe fn join(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) -> Result<Group<L>, Errno> {
-        // SAFETY: the contract of callers.
+        // SAFETY: the endpoint is open with an event queue (C1, C22).
         unsafe { join(endpoint, address, context) }
     }
 
@@ -172,7 +174,7 @@ unsafe impl<L: Level> Multicast for Ofi<L> {
     }
 
     unsafe fn leave(endpoint: &Endpoint<L>, group: &Group<L>) -> Result<(), Errno> {
-        // SAFETY: the contract of callers.
+        // SAFETY: the endpoint is open, and the group joined (C1, C23).
         unsafe { endpoint.groups().leave(group.0.fid()) }
     }
 }

@@ -1,4 +1,4 @@
-//! Unknown names in hints, and the names that exist: for errors.
+//! Unknown names in hints, and existing names: for errors.
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
@@ -12,10 +12,9 @@ use super::query::QueryError;
 use super::threading::{Level, Local};
 use super::transport::Ofi;
 
-/// Most addresses that an error lists.
 const ADDRESSES: usize = 8;
 
-/// The name that is the reason if hints have no match.
+/// Returns the unknown name that prevents a match of hints.
 pub(super) fn unknown<L: Level>(hints: &Hints<'_>) -> Option<QueryError> {
     if let Some(provider) = hints.provider
         && !provider.split(';').all(is_provider)
@@ -33,7 +32,7 @@ fn is_provider(name: &str) -> bool {
     providers().is_ok_and(|mut all| all.any(|provider| provider.name().eq_ignore_ascii_case(name)))
 }
 
-/// The providers of this libfabric, between commas, without its hooks.
+/// Writes the providers of this libfabric without its hooks.
 pub(super) fn write_providers(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut names = providers().into_iter().flatten().filter(|provider| !provider.name().starts_with("ofi_hook"));
     let Some(first) = names.next() else { return f.write_str("none") };
@@ -41,7 +40,7 @@ pub(super) fn write_providers(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     names.try_for_each(|provider| write!(f, ", {}", provider.name()))
 }
 
-/// The first addresses of this host that libfabric reports, between commas.
+/// Writes the first addresses of this host.
 pub(super) fn write_addresses(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let infos = Ofi::<Local>::ask(&Hints::default()).into_iter().flatten();
     let sockets = infos.filter_map(|info| SocketAddr::try_from(&info.source_address()?).ok());

@@ -1,12 +1,12 @@
-//! Waiting without the provider: for queues and counters on which its wait calls are not safe.
+//! Waiting without the provider, for queues and counters with unsafe wait calls.
 //!
-//! `ofi_rxm` and `ofi_rxd` list each endpoint in the wait object of every queue and counter that the endpoint is bound to, and leave it
-//! there when it is closed. `fi_trywait`, `fi_cq_sread` and `fi_cntr_wait` follow the list into freed memory
-//! (`…-sleep-after-an-endpoint-was-closed-crashes`). The descriptor misses events afterwards, too: an endpoint that has the address or
-//! the file descriptor of a closed one is not added to the list.
+//! `ofi_rxm` and `ofi_rxd` list endpoints in the wait objects of their queues and counters, also
+//! after a close. `fi_trywait`, `fi_cq_sread` and `fi_cntr_wait` follow the list into freed memory
+//! (`…-sleep-after-an-endpoint-was-closed-crashes`). The descriptor then also misses events: a new
+//! endpoint with the address or file descriptor of a closed one is not listed.
 //!
-//! So closing such an endpoint marks its queues and counters as [deserted](is_deserted). From then on they are polled once a millisecond
-//! instead of slept on.
+//! So a close marks the queues and counters of the endpoint as [deserted](is_deserted), and they
+//! are polled once a millisecond from then on.
 
 #![allow(unsafe_code, reason = "calls the C library, and marks the context of an open object")]
 
@@ -19,47 +19,52 @@ use loom_core::vocabulary::Errno;
 use super::process::Raw;
 use super::sys;
 
-/// Bit of an object's context word that marks it as deserted. The other bits are those of [`PollSet`](super::sets::PollSet), which
-/// stores addresses there.
+/// Bit of an object's context word that marks it as deserted. In the other bits,
+/// [`PollSet`](super::sets::PollSet) stores an address.
 const DESERTED: usize = 1;
 
-/// The word of an open object that libfabric stores for the application. Loom opens objects with zero.
+/// The word of an open object that libfabric stores for the application. loom opens objects with
+/// zero.
 ///
 /// # Safety
 /// The object is open.
 unsafe fn context<'a>(fid: NonNull<sys::fid>) -> &'a AtomicPtr<c_void> {
-    // SAFETY: the object is open (the caller's promise), so the pointer to its word is valid and aligned.
+    // SAFETY: the caller guarantees that the object is open, so that the pointer to its word is
+    // valid and aligned.
     let word = unsafe { &raw mut (*fid.as_ptr()).context };
-    // SAFETY: providers read the word to return it from calls of the thread that uses the object, and do not write it.
+    // SAFETY: providers do not write the word. They read it in calls of the thread that uses the
+    // object.
     unsafe { AtomicPtr::from_ptr(word) }
 }
 
-/// Returns `true` if an endpoint of a queue or counter was closed, and the provider's wait calls are not safe after that.
+/// Returns `true` if an endpoint of a queue or counter was closed, which makes the provider's wait
+/// calls unsafe.
 ///
 /// # Safety
 /// The object is open.
 pub(super) unsafe fn is_deserted(fid: Raw<sys::fid>) -> bool {
-    // SAFETY: the caller's promise. One thread at a time uses the object and its endpoints.
+    // SAFETY: the caller guarantees that the object is open. Relaxed suffices: one thread at a time
+    // uses it and its endpoints.
     unsafe { context(fid.pointer()) }.load(Ordering::Relaxed).addr() & DESERTED != 0
 }
 
-/// Stores the address by which a poll set names an object.
+/// Stores the address that identifies an object in a poll set.
 ///
 /// # Safety
 /// The object is open.
 pub(super) unsafe fn set_name(fid: NonNull<sys::fid>) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the object is open.
     let word = unsafe { context(fid) };
     let mark = word.load(Ordering::Relaxed).addr() & DESERTED;
     word.store(fid.as_ptr().cast::<c_void>().map_addr(|name| name | mark), Ordering::Relaxed);
 }
 
-/// The address by which a poll set names an object, of the word that `fi_poll` has returned.
+/// Address that identifies an object, from the word that `fi_poll` returned.
 pub(super) fn name(context: *const c_void) -> *const sys::fid {
     context.map_addr(|name| name & !DESERTED).cast()
 }
 
-/// The queues and counters that an endpoint is bound to, if they are deserted when it is closed.
+/// Queues and counters that are deserted when their endpoint is closed.
 #[derive(Debug)]
 pub(super) struct Deserts(heapless::Vec<Raw<sys::fid>, { Self::MOST }>);
 
@@ -85,14 +90,13 @@ impl Deserts {
     /// They are open.
     pub(super) unsafe fn mark(&self) {
         for fid in &self.0 {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that the objects are open.
             let word = unsafe { context(fid.pointer()) };
             word.store(word.load(Ordering::Relaxed).map_addr(|name| name | DESERTED), Ordering::Relaxed);
         }
     }
 }
 
-/// `struct pollfd`
 #[repr(C)]
 struct PollFd {
     fd: c_int,
@@ -100,22 +104,22 @@ struct PollFd {
     revents: c_short,
 }
 
-/// `POLLIN`, on every system that libfabric is for.
+/// `POLLIN`, on every system that libfabric supports.
 const POLLIN: c_short = 1;
 
 unsafe extern "C" {
-    /// The C library's, which libfabric is linked with.
     fn poll(fds: *mut PollFd, count: c_ulong, milliseconds: c_int) -> c_int;
 }
 
 /// Returns `true` if a descriptor is readable now.
 pub(super) fn is_readable(fd: c_int) -> bool {
     let mut fd = PollFd { fd, events: POLLIN, revents: 0 };
-    // SAFETY: one entry. A descriptor that is not open is reported, and does no harm.
+    // SAFETY: the length is one entry. A descriptor that is not open is reported.
     unsafe { poll(&raw mut fd, 1, 0) > 0 }
 }
 
-/// Looks once a millisecond, until `look` finds something or the time has passed. A negative number of milliseconds is no limit.
+/// Calls `look` once a millisecond until it returns a result or the time has passed. A negative
+/// time is unlimited.
 pub(super) fn look_for<R>(milliseconds: c_int, mut look: impl FnMut() -> Option<R>) -> Option<R> {
     let mut left = milliseconds;
     loop {
@@ -125,7 +129,7 @@ pub(super) fn look_for<R>(milliseconds: c_int, mut look: impl FnMut() -> Option<
         if left == 0 {
             return None;
         }
-        // SAFETY: no entries. A signal ends it early.
+        // SAFETY: no entries. A signal ends the call early.
         unsafe { poll(ptr::null_mut(), 0, 1) };
         left -= c_int::from(left > 0);
     }
@@ -141,19 +145,19 @@ mod tests {
         let mut object = sys::fid { fclass: 0, context: ptr::null_mut(), ops: ptr::null_mut() };
         let fid = NonNull::from(&mut object);
         let raw = Raw::opened(fid);
-        // SAFETY: an object of the test's own, which nothing else uses.
+        // SAFETY: an object of the test, which no other code uses.
         let named = || name(unsafe { (*fid.as_ptr()).context });
-        // SAFETY: an object of the test's own.
+        // SAFETY: an object of the test.
         let is_marked = || unsafe { is_deserted(raw) };
         let mut deserts = Deserts::none();
         deserts.add([raw]).unwrap();
-        // SAFETY: an object of the test's own.
+        // SAFETY: an object of the test.
         unsafe { set_name(fid) };
         assert!(!is_marked());
         assert_eq!(named(), fid.as_ptr().cast_const());
-        // SAFETY: an object of the test's own.
+        // SAFETY: an object of the test.
         unsafe { deserts.mark() };
-        // SAFETY: an object of the test's own.
+        // SAFETY: an object of the test.
         unsafe { set_name(fid) };
         assert!(is_marked(), "a name leaves the mark");
         assert_eq!(named(), fid.as_ptr().cast_const(), "a mark leaves the name");

@@ -1,4 +1,4 @@
-//! Reading the network card of an `fi_info`.
+//! Reads the network card of an `fi_info`.
 
 #![allow(unsafe_code, reason = "follows pointers in an `fi_info`")]
 
@@ -8,22 +8,22 @@ use loom_core::vocabulary::{BusType, LinkState};
 use super::info::RawInfo;
 use super::{sys, text};
 
-/// The network card behind an info, if its provider says which.
+/// Network card of an info, if its provider reports one.
 pub(super) fn nic(info: &RawInfo) -> Option<Nic<'_>> {
-    // SAFETY: null, or owned by the info, which `info` keeps and nothing writes.
+    // SAFETY: null, or owned by the info, which is borrowed and not written.
     let nic = unsafe { info.fields().nic.as_ref() }?;
-    // SAFETY: the parts of a card are null or belong to it, and so do their texts.
+    // SAFETY: the parts of a card and their texts are null or belong to it.
     Some(unsafe { read(nic) })
 }
 
 /// # Safety
-/// What the structure points to is null, or valid and not written during its lifetime.
+/// All pointers are null, or valid and not written during the structure's lifetime.
 unsafe fn read(nic: &sys::fid_nic) -> Nic<'_> {
     let string = |pointer: *mut core::ffi::c_char| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the pointer is null or valid.
         unsafe { text::read(pointer) }
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that the pointer is null or valid.
     let device = unsafe { nic.device_attr.as_ref() }.map(|raw| NicDevice {
         name: string(raw.name),
         device_id: string(raw.device_id),
@@ -32,17 +32,17 @@ unsafe fn read(nic: &sys::fid_nic) -> Nic<'_> {
         driver: string(raw.driver),
         firmware: string(raw.firmware),
     });
-    // SAFETY: as above.
+    // SAFETY: the caller guarantees that the pointer is null or valid.
     let bus = unsafe { nic.bus_attr.as_ref() }.map(|raw| {
         let kind = BusType::from_raw(raw.bus_type);
         let pci = (kind == BusType::PCI).then(|| {
-            // SAFETY: the kind says which member of the union it is; it is plain numbers.
+            // SAFETY: the kind selects this member of the union, which is plain numbers.
             let pci = unsafe { raw.attr.pci };
             (pci.domain_id, pci.bus_id, pci.device_id, pci.function_id)
         });
         NicBus { kind, pci }
     });
-    // SAFETY: as above.
+    // SAFETY: the caller guarantees that the pointer is null or valid.
     let link = unsafe { nic.link_attr.as_ref() }.map(|raw| NicLink {
         address: string(raw.address),
         mtu: raw.mtu,
@@ -81,7 +81,7 @@ mod tests {
             link_attr: &raw mut link,
             ..Default::default()
         };
-        // SAFETY: everything that it points to is alive.
+        // SAFETY: all pointers are valid.
         let nic = unsafe { read(&raw) };
         assert_eq!(
             (nic.device.name, nic.device.driver, nic.device.firmware),
@@ -96,7 +96,7 @@ mod tests {
     fn a_card_of_which_nothing_is_said_has_nothing() {
         let mut bus = sys::fi_bus_attr { bus_type: 7, ..Default::default() };
         let raw = sys::fid_nic { bus_attr: &raw mut bus, device_attr: ptr::null_mut(), ..Default::default() };
-        // SAFETY: as above.
+        // SAFETY: all pointers are null or valid.
         let nic = unsafe { read(&raw) };
         assert_eq!((nic.device, nic.link), (NicDevice::default(), NicLink::default()));
         assert_eq!((nic.bus.kind.as_raw(), nic.bus.pci), (7, None));

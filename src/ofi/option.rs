@@ -1,6 +1,7 @@
 //! Options of endpoints: `fi_getopt`, `fi_setopt`.
 //!
-//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers).
+//! Every `unsafe fn` here relies on the
+//! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
@@ -15,7 +16,7 @@ use super::sys;
 
 type GetOpt = unsafe extern "C" fn(sys::fid_t, c_int, c_int, *mut c_void, *mut usize) -> c_int;
 
-/// An option's value as C has it, in memory that has room for each type.
+/// Value of an option in C's form, with room for each type.
 #[repr(C, align(8))]
 struct OptionBytes([u8; 8]);
 
@@ -34,7 +35,6 @@ impl OptionBytes {
         (room, len)
     }
 
-    /// The value of the type of `kind`.
     fn value(&self, kind: OptionValue) -> OptionValue {
         let [a, b, c, d, ..] = self.0;
         match kind {
@@ -45,7 +45,6 @@ impl OptionBytes {
     }
 }
 
-/// `fi_getopt` of an object that has it.
 pub(super) unsafe fn get(
     fid: Raw<sys::fid>,
     getopt: GetOpt,
@@ -55,7 +54,7 @@ pub(super) unsafe fn get(
     let (mut room, expected) = OptionBytes::of(kind);
     let mut len = expected;
     let level = sys::FI_OPT_ENDPOINT.cast_signed();
-    // SAFETY: the object is open (C1); there is room for the option's type, and more.
+    // SAFETY: the object is open (C1), and the value has room.
     done(unsafe { getopt(fid.as_ptr(), level, option.cast_signed(), (&raw mut room).cast(), &raw mut len) })?;
     if len == expected { Ok(room.value(kind)) } else { Err(Errno::EOTHER) }
 }
@@ -67,7 +66,7 @@ pub(super) unsafe fn endpoint_option<L>(
 ) -> Result<OptionValue, Errno> {
     let raw = endpoint.raw();
     let getopt = entry!(raw, ops => getopt)?;
-    // SAFETY: the contract of callers.
+    // SAFETY: the endpoint is open (C1).
     unsafe { get(raw.cast(), getopt, option, kind) }
 }
 
@@ -80,7 +79,7 @@ pub(super) unsafe fn endpoint_set_option<L>(
     let setopt = entry!(raw, ops => setopt)?;
     let (room, len) = OptionBytes::of(value);
     let level = sys::FI_OPT_ENDPOINT.cast_signed();
-    // SAFETY: the endpoint is open (C1); the value is read in the call.
+    // SAFETY: the endpoint is open (C1), and the value is read in the call.
     done(unsafe { setopt(raw.cast().as_ptr(), level, option.cast_signed(), (&raw const room).cast(), len) })
 }
 

@@ -1,17 +1,19 @@
-//! Room behind receives, for messages that are longer.
+//! Room behind receives, for longer messages.
 //!
-//! Providers treat a message that is longer than its receive differently:
+//! Providers handle a message that is longer than its receive differently:
 //!
-//! - `ofi_rxm` of libfabric 2 divides messages between 16 KiB and `FI_OFI_RXM_SAR_LIMIT` (128 KiB) into segments. A segment that does not fit completes
-//!   the receive, and the later segments match receives of later messages
+//! - `ofi_rxm` of libfabric 2 divides messages between 16 KiB and `FI_OFI_RXM_SAR_LIMIT` (128 KiB)
+//!   into segments. A segment that does not fit completes the receive, and later segments match
+//!   receives of later messages
 //!   (`rxm-segments-of-a-truncated-message-use-up-receives`) and corrupt its lists (`rxm-close-after-a-truncated-long-message-crashes`).
-//! - `ofi_rxm` and `net` of libfabric 1 end the connection (`rxm-nothing-arrives-after-a-truncated-message`,
-//!   `net-message-behind-a-truncated-one-is-lost`). A receive of no bytes of `tcp` never ends (`tcp-message-for-a-receive-of-no-bytes-never-ends`).
+//! - `ofi_rxm` and `net` of libfabric 1 end the connection
+//!   (`rxm-nothing-arrives-after-a-truncated-message`, `net-message-behind-a-truncated-one-is-lost`). A receive of no bytes of `tcp` never completes (`tcp-message-for-a-receive-of-no-bytes-never-ends`).
 //! - A poll of `shm` and `sm2` spins for ever (`shm-long-message-for-a-short-buffer-never-ends`).
 //! - `ofi_rxd` and `udp` report a whole message (`rxd-truncated-message-is-whole`).
 //!
-//! Therefore each receive over these providers has a last piece, to which they write the rest of such a message. The event has the length of the message,
-//! which exceeds that of the buffer: the op table makes `ETRUNC` of it (P5). A message that does not fit into the last piece either is left to the provider.
+//! So each receive over these providers has a last piece, which takes the rest. The event has the
+//! message's length, which exceeds that of the buffer, and the op table reports `ETRUNC` (P5). A
+//! message that exceeds the last piece is left to the provider.
 
 #![allow(unsafe_code, reason = "shares memory that only providers write")]
 
@@ -30,7 +32,8 @@ use super::sys;
 /// Bytes of the last piece.
 const LEN: usize = 1 << 20;
 
-/// Memory that providers write, several of them at a time, and that is never read. A page of it exists from its first write on.
+/// Memory that several providers write at a time, and that is never read. Its pages are allocated
+/// at their first write.
 struct Rest(UnsafeCell<[u8; LEN]>);
 
 // SAFETY: Rust code accesses no byte of it.
@@ -38,7 +41,7 @@ unsafe impl Sync for Rest {}
 
 static REST: Rest = Rest(UnsafeCell::new([0; LEN]));
 
-/// Returns the last piece of a receive.
+/// The last piece of a receive.
 pub(super) const fn rest() -> sys::iovec {
     sys::iovec { iov_base: REST.0.get().cast::<c_void>(), iov_len: LEN }
 }
@@ -66,7 +69,8 @@ impl Longer {
     }
 }
 
-/// Returns `true` if a last piece can follow this one: providers copy to all pieces as to the first, which must not be memory of a device.
+/// Returns `true` if a last piece can follow this one: providers copy to all pieces as to the
+/// first, which must not be device memory.
 fn takes_rest(lent: &Lent) -> bool {
     lent.kind() == HmemIface::SYSTEM
 }
@@ -77,7 +81,8 @@ pub(super) fn extends(msg: &Msg<'_>) -> bool {
     !msg.flags.intersects(others) && msg.pieces.iter().all(takes_rest)
 }
 
-/// The variable with the length of the longest message that `ofi_rxm` divides into segments. It holds for messages that this process sends.
+/// Variable with the maximum length that `ofi_rxm` divides into segments. It holds for messages
+/// that this process sends.
 pub(super) const SEGMENTED: &str = "FI_OFI_RXM_SAR_LIMIT";
 
 /// Returns `true` if messages are divided that may not fit into the last piece.

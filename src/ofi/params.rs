@@ -1,4 +1,4 @@
-//! The environment variables that libfabric and its providers read: `fi_getparams`.
+//! Environment variables of libfabric and its providers: `fi_getparams`.
 
 #![allow(unsafe_code, reason = "calls `fi_getparams` and owns the list that it returns")]
 
@@ -10,7 +10,8 @@ use loom_core::vocabulary::{Errno, ParamType};
 use super::call::done;
 use super::{sys, text};
 
-/// The environment variables that libfabric and its providers read, with what they are set to. Providers are loaded for it.
+/// Returns the environment variables that libfabric and its providers read, with their values.
+/// Loads the providers.
 ///
 /// ```
 /// use loom_fabric::ofi;
@@ -24,14 +25,14 @@ use super::{sys, text};
 /// ```
 ///
 /// # Errors
-/// What libfabric reports.
+/// Those of libfabric.
 ///
 /// # References
 /// - `man fi_getparams`
 #[doc(alias = "fi_getparams")]
 pub fn params() -> Result<Params, Errno> {
     let (mut raw, mut count) = (ptr::null_mut(), 0);
-    // SAFETY: both are places for what comes back, which is ours to free.
+    // SAFETY: both pointers receive results, which we own.
     done(unsafe { sys::fi_getparams(&raw mut raw, &raw mut count) })?;
     let count = usize::try_from(count).unwrap_or(0);
     Ok(Params { raw: NonNull::new(raw), count })
@@ -39,32 +40,32 @@ pub fn params() -> Result<Params, Errno> {
 
 /// Environment variables, see [`params`].
 pub struct Params {
-    /// An array of `count`, allocated by libfabric and owned.
+    /// Array of `count`, allocated by libfabric and owned.
     raw: Option<NonNull<sys::fi_param>>,
     count: usize,
 }
 
-// SAFETY: plain memory of the C allocator, which nothing writes.
+// SAFETY: plain memory of the C allocator, which is not written.
 unsafe impl Send for Params {}
-// SAFETY: as above.
+// SAFETY: plain memory of the C allocator, which is not written.
 unsafe impl Sync for Params {}
 
-/// One environment variable.
+/// An environment variable.
 #[doc(alias = "fi_param")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Param<'p> {
-    /// The variable: `FI_LOG_LEVEL`.
+    /// Name, such as `FI_LOG_LEVEL`.
     pub name: &'p str,
-    /// What its value is.
+    /// Type of the value.
     pub kind: ParamType,
-    /// What it is for.
+    /// Purpose.
     pub help: &'p str,
-    /// What it is set to, if it is and that is UTF-8.
+    /// Value, if it is set and UTF-8.
     pub value: Option<&'p str>,
 }
 
 impl Params {
-    /// All of them.
+    /// Iterates over the variables.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Param<'_>> {
         let raw = match self.raw {
             // SAFETY: an array of that length, owned, and not written.
@@ -72,7 +73,7 @@ impl Params {
             None => &[],
         };
         raw.iter().map(|param| {
-            // SAFETY: null or strings that belong to the array.
+            // SAFETY: null, or strings that belong to the array.
             let string = |text| unsafe { text::read(text) };
             Param {
                 name: string(param.name).unwrap_or(""),

@@ -1,4 +1,4 @@
-//! The C objects behind raw handles, and raw handles for C objects: for what libfabric has and loom does not wrap.
+//! Conversion between raw handles and C objects.
 //!
 //! The contract of all `from_ptr` stands in the documentation of [`ofi`](super#adopting).
 
@@ -34,8 +34,8 @@ macro_rules! pointers {
             #[doc = concat!("The `struct ", stringify!($fid), "`, for calls that loom does not wrap: through its operation tables, with")]
             /// the types of [`sys`].
             ///
-            /// What is done with it has to keep to what the objects above rely on: nothing is closed, and what was lent to the
-            /// provider stays. It is there as long as this handle is open.
+            /// Valid as long as this handle is open. Calls must not close an object or free memory
+            /// that was lent to the provider.
             #[must_use]
             pub const fn as_ptr(&self) -> *mut sys::$fid {
                 self.fid().cast().as_ptr()
@@ -66,17 +66,18 @@ pointers! {
 }
 
 impl RawInfo {
-    /// An info that `fi_getinfo` has written, or a copy of one (`fi_dupinfo`): what was found with hints that
-    /// [`Hints`](loom_core::info::Hints) does not have, or was changed where `man fi_getinfo` says that it may be.
+    /// Adopts an info from `fi_getinfo` or `fi_dupinfo`, found with hints that
+    /// [`Hints`](loom_core::info::Hints) lacks, or changed where `man fi_getinfo` permits it.
     ///
-    /// It is corrected as those that [`Ofi::query`](super::Ofi::query) finds. Of a list, this is the first; the rest is still
-    /// the program's.
+    /// The info is corrected like those of [`Ofi::query`](super::Ofi::query). The rest of a list
+    /// still belongs to the program.
     ///
     /// # Safety
-    /// libfabric has allocated it, what is in it holds for what is opened with it, and nothing else uses or frees it.
+    /// libfabric has allocated the info, its fields hold for the opened objects, and no other code
+    /// uses or frees it.
     #[must_use]
     pub unsafe fn from_ptr(raw: NonNull<sys::fi_info>) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the info is from libfabric, and not used elsewhere.
         let mut info = unsafe { Self::adopt(raw) };
         quirks::correct(&mut info);
         info
@@ -84,8 +85,8 @@ impl RawInfo {
 }
 
 impl Request {
-    /// What `fi_info.handle` names, for opening the endpoint through the tables. That uses the request up: it is then neither
-    /// accepted by loom's functions nor rejected.
+    /// Value of `fi_info.handle`, for opening the endpoint through the tables. That uses up the
+    /// request, which can then be neither accepted nor rejected.
     #[must_use]
     pub const fn as_ptr(&self) -> *mut sys::fid {
         self.0.as_ptr()
@@ -96,7 +97,7 @@ impl<L: Level> Fabric<L> {
     /// Adopts a fabric.
     ///
     /// # Safety
-    /// As for all of them, see [`ofi`](super#adopting).
+    /// The rules of [`ofi`](super#adopting).
     #[must_use]
     pub unsafe fn from_ptr(raw: NonNull<sys::fid_fabric>) -> Self {
         Self::of(Raw::opened(raw))
@@ -107,8 +108,9 @@ impl<L: Level> Domain<L> {
     /// Adopts a domain: one that was opened with flags (`fi_domain2`), or by a library in C.
     ///
     /// # Safety
-    /// As for all of them, see [`ofi`](super#adopting). It is a domain of this fabric, opened with this info, whose threading
-    /// model serves the level ([`Fabrics::serves_threading`](loom_core::transport::Fabrics::serves_threading)).
+    /// The rules of [`ofi`](super#adopting). The domain was opened in this fabric with this info,
+    /// and its threading model serves the level
+    /// ([`Fabrics::serves_threading`](loom_core::transport::Fabrics::serves_threading)).
     #[must_use]
     pub unsafe fn from_ptr(fabric: &Fabric<L>, info: &RawInfo, raw: NonNull<sys::fid_domain>) -> Self {
         Self::of(Raw::opened(raw), fabric, info)
@@ -116,17 +118,18 @@ impl<L: Level> Domain<L> {
 }
 
 impl<L: Level> Av<L> {
-    /// Adopts an address vector: a map, a set of addresses under a name, one with an event queue.
+    /// Adopts an address vector: a map, one that is shared by name, or one with an event queue.
     ///
     /// # Safety
-    /// As for all of them, see [`ofi`](super#adopting).
+    /// The rules of [`ofi`](super#adopting).
     ///
-    /// If the vector was opened with `FI_EVENT`, addresses are inserted through its own table: the provider writes the result
-    /// when it likes, and loom's insertions lend it a place on the stack. What stands in events for an address that was inserted
-    /// with `FI_AV_USER_ID` is its id, which is no address for posts.
+    /// Addresses enter a vector with `FI_EVENT` through its own table only: the provider writes the
+    /// result at a later time, and loom's insertions lend memory on the stack. If an address was
+    /// inserted with `FI_AV_USER_ID`, events report its id, which must not be posted to.
     ///
-    /// Over `shm`, and over a provider that is not tested, an address that is inserted through its own table is one of another process:
-    /// loom keeps endpoints open whose address a vector of this process has, and learns of it by [`AddressVectors::av_insert`](loom_core::transport::AddressVectors::av_insert).
+    /// Over `shm`, and over an untested provider, addresses of this process are inserted by
+    /// [`AddressVectors::av_insert`](loom_core::transport::AddressVectors::av_insert) only, which
+    /// keeps their endpoints open.
     #[must_use]
     pub unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_av>) -> Self {
         Self::of(domain, Raw::opened(raw))
@@ -134,15 +137,17 @@ impl<L: Level> Av<L> {
 }
 
 impl<L: Level> Cq<L> {
-    /// Adopts a completion queue, as [`CompletionQueues::cq_open`](loom_core::transport::CompletionQueues::cq_open) opens one: `wait` is what
-    /// it was opened with, [`WaitObj::NONE`] if it cannot be slept on, or only by a set.
+    /// Adopts a completion queue like those of
+    /// [`CompletionQueues::cq_open`](loom_core::transport::CompletionQueues::cq_open). `wait` is
+    /// its wait object, or [`WaitObj::NONE`] without one or with a wait set.
     ///
     /// # Errors
-    /// `ENOSYS` if queues of the domain are not to be slept on; the queue is then the program's to close.
+    /// `ENOSYS` if queues of the domain cannot be slept on. The queue is then the program's to
+    /// close.
     ///
     /// # Safety
-    /// As for all of them, see [`ofi`](super#adopting); the memory is as for `cq_open`. The queue's format is
-    /// `FI_CQ_FORMAT_TAGGED`, and there is something to sleep on if `wait` says so.
+    /// The rules of [`ofi`](super#adopting), and those of `cq_open` for the memory. The queue has
+    /// the format `FI_CQ_FORMAT_TAGGED`, and a wait object unless `wait` is `NONE`.
     pub unsafe fn from_ptr(
         domain: &Domain<L>,
         raw: NonNull<sys::fid_cq>,
@@ -151,21 +156,23 @@ impl<L: Level> Cq<L> {
         memory: NonNull<u8>,
     ) -> Result<Self, Errno> {
         let cq = queue::adopt(domain, Raw::opened(raw), wait)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the memory has the queue's layout and outlives it
+        // (C16).
         Ok(unsafe { queue::with_batch(cq, usize::MAX, with_source, memory) })
     }
 }
 
 impl<E: QueueEntry, L: Level> EntryCq<E, L> {
-    /// Adopts a completion queue whose entries the user reads: `wait` is what it was opened with, [`WaitObj::NONE`] if it cannot
-    /// be slept on, or only by a set.
+    /// Adopts a completion queue with entries that the user reads. `wait` is its wait object, or
+    /// [`WaitObj::NONE`] without one or with a wait set.
     ///
     /// # Errors
-    /// `ENOSYS` if queues of the domain are not to be slept on; the queue is then the program's to close.
+    /// `ENOSYS` if queues of the domain cannot be slept on. The queue is then the program's to
+    /// close.
     ///
     /// # Safety
-    /// As for all of them, see [`ofi`](super#adopting). The queue's format is that of the entries, and there is something to
-    /// sleep on if `wait` says so.
+    /// The rules of [`ofi`](super#adopting). The queue has the format of the entries, and a wait
+    /// object unless `wait` is `NONE`.
     pub unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_cq>, wait: WaitObj) -> Result<Self, Errno> {
         queue::adopt(domain, Raw::opened(raw), wait).map(Self::of)
     }
@@ -175,7 +182,7 @@ impl<L: Level> Eq<L> {
     /// Adopts an event queue.
     ///
     /// # Safety
-    /// As for all of them, see [`ofi`](super#adopting).
+    /// The rules of [`ofi`](super#adopting).
     #[must_use]
     pub unsafe fn from_ptr(raw: NonNull<sys::fid_eq>) -> Self {
         Self::of(Raw::opened(raw))
@@ -183,17 +190,18 @@ impl<L: Level> Eq<L> {
 }
 
 impl<L: Level> Mr<L> {
-    /// Adopts a memory region: one of several ranges, or one that was registered with an authorization key.
+    /// Adopts a memory region: one of several ranges, or with an authorization key.
     ///
-    /// Key and descriptor are read here; where the provider chooses the key when the region is enabled,
-    /// [`MemoryRegions::mr_enable`](loom_core::transport::MemoryRegions::mr_enable) reads them again.
+    /// Reads key and descriptor.
+    /// [`MemoryRegions::mr_enable`](loom_core::transport::MemoryRegions::mr_enable) reads them
+    /// again, for providers that choose the key then.
     ///
     /// # Safety
-    /// As for all of them, see [`ofi`](super#adopting). Its memory stays as that of
-    /// [`MemoryRegions::mr_open`](loom_core::transport::MemoryRegions::mr_open) has to.
+    /// The rules of [`ofi`](super#adopting), and those of
+    /// [`MemoryRegions::mr_open`](loom_core::transport::MemoryRegions::mr_open) for the memory.
     #[must_use]
     pub unsafe fn from_ptr(raw: NonNull<sys::fid_mr>) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the region is open (C1).
         unsafe { Self::of(Raw::opened(raw)) }
     }
 }
@@ -202,7 +210,7 @@ impl<L: Level> Counter<L> {
     /// Adopts a counter: one that counts bytes, or one of a wait set.
     ///
     /// # Safety
-    /// As for all of them, see [`ofi`](super#adopting). It is slept on only if there is something to sleep on.
+    /// The rules of [`ofi`](super#adopting). The counter is slept on only if it has a wait object.
     #[must_use]
     pub unsafe fn from_ptr(raw: NonNull<sys::fid_cntr>) -> Self {
         Self::of(Raw::opened(raw))
@@ -210,52 +218,56 @@ impl<L: Level> Counter<L> {
 }
 
 impl<L: Level> Endpoint<L> {
-    /// Adopts something that posts and is no endpoint of its own: an alias, a shared receive context, or a context of a scalable
-    /// endpoint that the program has opened. It is closed as soon as that is asked for. For `selective` see
-    /// [`from_fn`](Self::from_fn).
+    /// Adopts an alias, a shared receive context, or a context of a scalable endpoint. A close
+    /// takes effect at once. For `selective` see [`from_fn`](Self::from_fn).
     ///
     /// # Safety
-    /// As for all of them, see [`ofi`](super#adopting). What it is an alias or a context of is open, and closed after it.
+    /// The rules of [`ofi`](super#adopting). The endpoint of an alias or a context is open, and is
+    /// closed after it.
     ///
-    /// A transmit context of a scalable endpoint over `sockets` is closed when all its operations have ended, and its domain has
-    /// no manual progress: otherwise `sockets` uses it afterwards. Over a provider that is not tested, nothing is in flight on it when it is closed. (The contexts of
-    /// [`ScalableEndpoint`](loom_core::endpoint::ScalableEndpoint) see to that.)
+    /// A transmit context over `sockets` is closed only when its operations have completed, and its
+    /// domain has no manual progress: otherwise `sockets` uses it after the close. Over an untested
+    /// provider, the object is closed with no operation in flight.
+    /// ([`ScalableEndpoint`](loom_core::endpoint::ScalableEndpoint) keeps these rules.)
     #[must_use]
     pub unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_ep>, selective: bool) -> Self {
         Self::of(domain, domain.overruns(), Raw::opened(raw), Closable::ALWAYS, selective)
     }
 
-    /// Adopts the endpoint that `open` opens, and returns with everything bound that it needs and enabled. If it is open already,
-    /// `open` does no more than to return it.
+    /// Adopts the endpoint that `open` opens, binds and enables, or returns if it is already open.
     ///
-    /// `selective` says whether its transmit queue is bound with `FI_SELECTIVE_COMPLETION`. If not, everything that is posted
-    /// through [`Transport`](loom_core::transport::Transport) with flags asks for its completion. If so, what is posted with
-    /// flags says for itself; what is posted without does what the default flags say.
+    /// `selective` is `true` if the transmit queue is bound with `FI_SELECTIVE_COMPLETION`. Then
+    /// the flags of a post through [`Transport`](loom_core::transport::Transport) decide whether it
+    /// reports its completion, or the default flags for a post without flags. Otherwise posts with
+    /// flags always report it.
     ///
     /// # Errors
-    /// Those of `open`; it is called again, up to 255 times, if that is `EBUSY` over `shm` of libfabric 1, which numbers its names
-    /// and meets those that a killed process has left. Over `shm`, `EMFILE` if the process has as many endpoints as it can have
-    /// (`open` is not called then), or what the provider says when the endpoint is asked for its address, and it is closed.
+    /// Those of `open`, except that over `shm` of libfabric 1 `EBUSY` repeats the call up to 255
+    /// times, to pass over names that a killed process has left. Over `shm`, `EMFILE` without a
+    /// call of `open` if the process has its maximum number of endpoints, or the provider's error
+    /// for the endpoint's address, which closes the endpoint.
     ///
     /// # Safety
-    /// As for all of them, see [`ofi`](super#adopting). What `open` returns was opened with this info, and is bound to objects
-    /// of this domain and its fabric, which count as those of [`Bindings`](loom_core::transport::Bindings).
+    /// The rules of [`ofi`](super#adopting). The endpoint was opened with this info, and is bound
+    /// to objects of this domain and its fabric, which count as those of
+    /// [`Bindings`](loom_core::transport::Bindings).
     ///
-    /// Over `tcp;ofi_rxm` and `udp;ofi_rxd`, queues and counters that it is bound to are not slept on after it was closed: libfabric follows
-    /// a pointer to it then.
+    /// Over `tcp;ofi_rxm` and `udp;ofi_rxd`, its queues and counters are not slept on after it was
+    /// closed, because libfabric would follow a pointer to it.
     ///
-    /// Over `shm`, and over a provider that is not tested, endpoints of a process open and close one after the other, and `open` runs while the others wait: it opens and
-    /// closes no endpoint and no domain through loom, and inserts no address, which would wait for ever. One that was open before
-    /// is not opened or closed around by another thread meanwhile.
+    /// Over `shm`, and over an untested provider, `open` runs under a lock, and would wait for ever
+    /// if it opened or closed an endpoint or a domain through loom, or inserted an address. If the
+    /// endpoint is already open, no other thread opens or closes an endpoint meanwhile.
     ///
-    /// Over all of them no thread inserts into its address vector while `open` runs, or while the endpoint is closed.
+    /// No thread inserts into its address vector while `open` runs or the endpoint is closed.
     pub unsafe fn from_fn(
         domain: &Domain<L>,
         info: &RawInfo,
         selective: bool,
         mut open: impl FnMut() -> Result<NonNull<sys::fid_ep>, Errno>,
     ) -> Result<Self, EndpointError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the endpoint is open and bound to objects of this
+        // domain (C1, C4).
         unsafe { endpoint::adopt(domain, info, selective, || open().map(Raw::opened)) }
     }
 }

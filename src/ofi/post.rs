@@ -1,8 +1,10 @@
 //! Posting operations: one indirect call each, through the endpoint's operation tables.
 //!
-//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers): the endpoint is open
-//! (C1), one thread uses it (C5), memory that was lent and the context's space stay valid until the event or the close (C9, C10),
-//! and addresses come from the endpoint's vector (C13). Memory of `inject` is copied before the call returns.
+//! Every `unsafe fn` here relies on the
+//! [contract of callers](loom_core::transport#contract-of-callers): the endpoint is open (C1), one
+//! thread uses it (C5), lent memory and the context's space stay valid until the event or the close
+//! (C9, C10), and addresses come from the endpoint's vector (C13). `inject` copies its bytes before
+//! it returns.
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
@@ -19,7 +21,6 @@ use super::overrun::Longer;
 
 type Posted = Result<(), Refusal>;
 
-/// Lent memory in C's form.
 #[derive(Clone, Copy)]
 pub(super) struct Memory {
     pub(super) start: *mut c_void,
@@ -92,7 +93,7 @@ pub(super) unsafe fn recv<L>(endpoint: &Endpoint<L>, from: FabricAddr, lent: &Le
         let longer = Longer::new(lent);
         let recvv = entry!(raw, msg => recvv)?;
         let (pieces, mut descriptors) = (longer.pieces.as_ptr(), longer.descriptors);
-        // SAFETY: C1, C5 and C9 to C15; the arrays are read in the call.
+        // SAFETY: C1, C5 and C9 to C15. The arrays are read in the call.
         return posted(unsafe { recvv(raw.as_ptr(), pieces, descriptors.as_mut_ptr(), longer.count, from.0, context) });
     }
     let recv = entry!(raw, msg => recv)?;
@@ -163,7 +164,7 @@ pub(super) unsafe fn tagged_recv<L>(
         let recvv = entry!(raw, tagged => recvv)?;
         let (pieces, mut descriptors) = (longer.pieces.as_ptr(), longer.descriptors);
         let descriptors = descriptors.as_mut_ptr();
-        // SAFETY: as in `recv`.
+        // SAFETY: C1, C5 and C9 to C15. The arrays are read in the call.
         return posted(unsafe {
             recvv(raw.as_ptr(), pieces, descriptors, longer.count, from.0, tag.tag.0, tag.ignore, context)
         });

@@ -1,5 +1,5 @@
-//! Posting operations with several pieces and with flags. As [`post`](super::post): every `unsafe fn` here relies on the
-//! [contract of callers](loom_core::transport#contract-of-callers).
+//! Posting operations with several pieces and with flags. As in [`post`](super::post), every
+//! `unsafe fn` relies on the [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
@@ -18,7 +18,7 @@ use super::sys;
 
 type Posted = Result<(), Refusal>;
 
-/// The pieces of an operation in C's form. Providers copy what they need of it in the call, or get no more than one
+/// Pieces of an operation in C's form. Providers copy them in the call, or get at most one
 /// (`FI_ASYNC_IOV`).
 struct Iov {
     pieces: [sys::iovec; IoVecs::MOST],
@@ -41,7 +41,8 @@ impl Iov {
         Ok(iov)
     }
 
-    /// The pieces of a receive, with the [rest](overrun) behind them if the endpoint needs it. Pieces of no bytes are left out then.
+    /// Pieces of a receive, followed by the [rest](overrun) if the endpoint needs it. Empty pieces
+    /// are then omitted.
     fn of_receive<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Result<Self, Refusal> {
         let mut iov = Iov::of(msg)?;
         if !endpoint.overruns() || !overrun::extends(msg) {
@@ -63,7 +64,7 @@ impl Iov {
     }
 }
 
-/// The flags for a call that goes out, and the immediate data.
+/// Flags for a transmit, and its immediate data.
 pub(super) fn flags_and_data<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> (u64, u64) {
     let flags = if endpoint.is_selective() { msg.flags } else { reported(msg) };
     match msg.data {
@@ -72,8 +73,8 @@ pub(super) fn flags_and_data<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> (u64, 
     }
 }
 
-/// The flags for a call that has an event in any case. On an endpoint that reports everything `COMPLETION` changes nothing, but
-/// for providers which do not look how the endpoint is bound where flags are given.
+/// Flags for a call that always has an event. Some providers require `COMPLETION` even on an
+/// endpoint that reports every operation, because they ignore the binding where flags are given.
 fn reported(msg: &Msg<'_>) -> OpFlags {
     msg.flags | OpFlags::COMPLETION
 }
@@ -106,7 +107,7 @@ pub(super) unsafe fn sendmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Posted
     let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(endpoint, msg));
     let send = entry!(raw, msg => sendmsg)?;
     let message = message(msg, &mut iov, data);
-    // SAFETY: C1, C5 and C9 to C15; the message and its arrays are read in the call.
+    // SAFETY: C1, C5 and C9 to C15. The message is read in the call.
     posted(unsafe { send(raw.as_ptr(), &raw const message, flags) })
 }
 
@@ -114,7 +115,7 @@ pub(super) unsafe fn recvmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Posted
     let (raw, mut iov, flags) = (endpoint.raw(), Iov::of_receive(endpoint, msg)?, reported(msg).bits());
     let recv = entry!(raw, msg => recvmsg)?;
     let message = message(msg, &mut iov, 0);
-    // SAFETY: as above.
+    // SAFETY: C1, C5 and C9 to C15. The message is read in the call.
     posted(unsafe { recv(raw.as_ptr(), &raw const message, flags) })
 }
 
@@ -122,7 +123,7 @@ pub(super) unsafe fn tagged_sendmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, ta
     let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(endpoint, msg));
     let send = entry!(raw, tagged => sendmsg)?;
     let message = tagged(msg, &mut iov, data, tag.into());
-    // SAFETY: as above.
+    // SAFETY: C1, C5 and C9 to C15. The message is read in the call.
     posted(unsafe { send(raw.as_ptr(), &raw const message, flags) })
 }
 
@@ -130,11 +131,10 @@ pub(super) unsafe fn tagged_recvmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, ta
     let (raw, mut iov, flags) = (endpoint.raw(), Iov::of_receive(endpoint, msg)?, reported(msg).bits());
     let recv = entry!(raw, tagged => recvmsg)?;
     let message = tagged(msg, &mut iov, 0, tag);
-    // SAFETY: as above.
+    // SAFETY: C1, C5 and C9 to C15. The message is read in the call.
     posted(unsafe { recv(raw.as_ptr(), &raw const message, flags) })
 }
 
-/// The parts of the peer's memory in C's form.
 fn remote_iov(remote: &[RemotePart]) -> Result<[sys::fi_rma_iov; IoVecs::MOST], Refusal> {
     let mut parts = [sys::fi_rma_iov { addr: 0, len: 0, key: 0 }; IoVecs::MOST];
     if remote.len() > parts.len() {
@@ -164,7 +164,7 @@ pub(super) unsafe fn readmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, remote: &
     let read = entry!(raw, rma => readmsg)?;
     let parts = remote_iov(remote)?;
     let message = rma(msg, &mut iov, data, &parts, remote.len());
-    // SAFETY: as above.
+    // SAFETY: C1, C5 and C9 to C15. The message is read in the call.
     posted(unsafe { read(raw.as_ptr(), &raw const message, flags) })
 }
 
@@ -173,6 +173,6 @@ pub(super) unsafe fn writemsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, remote: 
     let write = entry!(raw, rma => writemsg)?;
     let parts = remote_iov(remote)?;
     let message = rma(msg, &mut iov, data, &parts, remote.len());
-    // SAFETY: as above.
+    // SAFETY: C1, C5 and C9 to C15. The message is read in the call.
     posted(unsafe { write(raw.as_ptr(), &raw const message, flags) })
 }

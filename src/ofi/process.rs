@@ -1,14 +1,17 @@
-//! Processes that open objects, and the copies of objects in forked children.
+//! The process that opened an object, and copies of objects in forked children.
 //!
-//! A forked child has a copy of each object of its parent, and shares the parent's sockets and shared memory. Closing a copy shuts down sockets
-//! that the parent uses (`tcp-close-in-a-forked-child-ends-the-parents-connection` and others), and `sockets` waits for threads that the child does not have. So
-//! each [`Raw`] pointer records the process that opened its object, and [`entry!`](super::call::entry) returns no function of the object in another
-//! process: the objects are leaked there.
+//! A forked child has copies of its parent's objects and shares the sockets and memory behind them.
+//! Closing a copy shuts down the parent's sockets
+//! (`tcp-close-in-a-forked-child-ends-the-parents-connection` and others), and `sockets` waits for
+//! threads that the child lacks. So each [`Raw`] pointer records its process, and
+//! [`entry!`](super::call::entry) returns no function in another process, where objects are leaked.
 //!
-//! Processes are numbered by a handler of `pthread_atfork`, which costs a post or poll one load and one comparison. A child that was made without the handlers
-//! (`clone`, `_Fork`) is found by its process id, which only opening a fabric and ending an object compare.
+//! A handler of `pthread_atfork` numbers processes, which costs a post or poll one load and one
+//! comparison. Only opening a fabric and ending an object compare the process id, which detects a
+//! child that was made without handlers (`clone`, `_Fork`).
 //!
-//! The child has only the thread that forked. So the handler also releases the locks of this module's statics, which other threads may have held.
+//! The handler also releases the locks of this module's statics, which other threads of the parent
+//! may have held.
 
 #![allow(unsafe_code, reason = "registers a handler for forks, which releases the locks of other threads")]
 
@@ -33,27 +36,29 @@ unsafe extern "C" {
 /// Number of this process: one more in each forked child.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// Process id of this process, or zero if the handler is not registered.
+/// Process id of this process, or 0 if the handler is not registered.
 static ID: AtomicI32 = AtomicI32::new(0);
 
-/// A process, by its number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Process(u32);
 
 impl Process {
-    /// The process that runs. Registers the handler at the first call.
+    /// Number of the running process. Registers the handler at the first call.
     fn current() -> Self {
         unsafe extern "C" fn in_child() {
-            // Whatever its process id: a child in a namespace of its own may have that of its parent.
+            // Independent of the process id: a child in its own namespace may have that of its
+            // parent.
             NUMBER.fetch_add(1, Ordering::Relaxed);
             ID.store(getpid(), Ordering::Relaxed);
-            // SAFETY: a forked child has one thread, which does not hold the locks: calls that hold them do not fork.
+            // SAFETY: a forked child has one thread, which does not hold the locks: calls that hold
+            // them do not fork.
             unsafe { av_lock::release() };
-            // SAFETY: as above.
+            // SAFETY: a forked child has one thread, which does not hold the lock.
             unsafe { shm_registry::start_anew() };
         }
         if ID.load(Ordering::Relaxed) == 0 {
-            // SAFETY: the handler calls what a signal handler may call. Two threads may both register it, which is harmless.
+            // SAFETY: the handler calls only functions that signal handlers may call. Registering
+            // it twice is harmless.
             let code = unsafe { pthread_atfork(None, None, Some(in_child)) };
             // Without memory for the handler, the next object tries again.
             if code == 0 {
@@ -64,7 +69,8 @@ impl Process {
     }
 }
 
-/// Gives a child that was made without the handlers its number, before it opens a fabric or ends an object. Locks stay as they are.
+/// Numbers a child that was made without handlers, before it opens a fabric or ends an object.
+/// Locks stay unchanged.
 pub(super) fn notice_fork() {
     let (noted, id) = (ID.load(Ordering::Relaxed), getpid());
     if noted != 0 && noted != id && ID.compare_exchange(noted, id, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
@@ -72,19 +78,17 @@ pub(super) fn notice_fork() {
     }
 }
 
-/// A pointer to an object of libfabric, with the process that opened the object.
+/// A pointer to an object of libfabric, with the process that opened it.
 pub(super) struct Raw<F> {
     object: NonNull<F>,
     opened_by: Process,
 }
 
 impl<F> Raw<F> {
-    /// An object that this process has just opened.
     pub(super) fn opened(object: NonNull<F>) -> Self {
         Raw { object, opened_by: Process::current() }
     }
 
-    /// Returns `true` in the process that opened the object.
     #[inline(always)]
     pub(super) fn is_here(self) -> bool {
         self.opened_by.0 == NUMBER.load(Ordering::Relaxed)

@@ -1,4 +1,4 @@
-//! Which providers this libfabric has: `fi_getinfo` with `FI_PROV_ATTR_ONLY`.
+//! Providers of this libfabric: `fi_getinfo` with `FI_PROV_ATTR_ONLY`.
 
 #![allow(unsafe_code, reason = "calls `fi_getinfo`")]
 
@@ -14,7 +14,7 @@ use super::info_list::RawList;
 use super::query::{HEADERS, QueryError, check_library, found};
 use super::sys;
 
-/// The providers that this libfabric has, usable on this machine or not.
+/// Returns the providers of this libfabric, usable on this machine or not.
 ///
 /// ```
 /// use loom_fabric::ofi;
@@ -26,7 +26,7 @@ use super::sys;
 /// ```
 ///
 /// # Errors
-/// [`QueryError::NoMatch`] if there is none, [`QueryError::LibraryTooOld`], or what libfabric reports.
+/// [`QueryError::NoMatch`] without a provider, [`QueryError::LibraryTooOld`], or libfabric's error.
 ///
 /// # References
 /// - `man fi_getinfo`, `FI_PROV_ATTR_ONLY`
@@ -34,7 +34,7 @@ use super::sys;
 pub fn providers() -> Result<Providers, QueryError> {
     check_library()?;
     let mut raw = ptr::null_mut();
-    // SAFETY: no strings and no hints; `raw` receives a list that is ours to free.
+    // SAFETY: no strings and no hints. `raw` receives a list that we own.
     let code = unsafe {
         sys::fi_getinfo(HEADERS.as_raw(), ptr::null(), ptr::null(), sys::FI_PROV_ATTR_ONLY, ptr::null(), &raw mut raw)
     };
@@ -50,13 +50,13 @@ pub struct Providers(RawList);
 pub struct Provider(RawInfo);
 
 impl Provider {
-    /// Its name, or an empty string.
+    /// Name, or an empty string.
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.name(Name::Provider).unwrap_or("")
     }
 
-    /// Its version.
+    /// Version of the provider.
     #[must_use]
     pub fn version(&self) -> Version {
         self.0.attributes().provider_version

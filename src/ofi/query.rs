@@ -1,4 +1,4 @@
-//! Asking libfabric what there is: `fi_getinfo`.
+//! Queries of libfabric: `fi_getinfo`.
 
 #![allow(unsafe_code, reason = "calls `fi_getinfo` and owns the list that it returns")]
 
@@ -19,7 +19,8 @@ use super::threading::Level;
 use super::transport::Ofi;
 use super::{encode, names, overrun, quirks, sys};
 
-/// The version of the headers that the bindings were made from; also the API version that is asked for.
+/// Version of the headers that the bindings were made from, which is also the requested API
+/// version.
 pub(super) const HEADERS: Version = {
     const fn narrow(number: u32) -> u16 {
         assert!(number <= u16::MAX as u32);
@@ -30,10 +31,11 @@ pub(super) const HEADERS: Version = {
     Version::new(narrow(sys::FI_MAJOR_VERSION), narrow(sys::FI_MINOR_VERSION))
 };
 
-/// The oldest version of the interface that can be asked for: before it, registration modes meant something else.
+/// Oldest version of the interface that can be requested: before it, registration modes have other
+/// meanings.
 const OLDEST: Version = Version::new(1, 5);
 
-/// The version of the libfabric that is running, which may be newer than the headers at build time.
+/// Version of the running libfabric, which may be newer than the headers at build time.
 ///
 /// # References
 /// - `man fi_version`
@@ -44,13 +46,13 @@ pub fn library_version() -> Version {
     Version::from_raw(unsafe { sys::fi_version() })
 }
 
-/// The version of the headers that this program was built with.
+/// Version of the headers that this program was built with.
 #[must_use]
 pub const fn headers_version() -> Version {
     HEADERS
 }
 
-/// Which text of [`Hints`] an error is about.
+/// The text of [`Hints`] that an error concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TextField {
@@ -78,59 +80,63 @@ impl fmt::Display for TextField {
     }
 }
 
-/// Why a query has no infos.
+/// Reason why a query returns no infos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// No provider offers what the hints ask for.
+    /// No provider matches the hints.
     NoMatch,
     /// This libfabric has no provider of the name in [`Hints::provider`].
     UnknownProvider(Excerpt),
-    /// No provider has an address for [`Hints::node`] and [`Hints::service`]: the name is unknown, or, with [`Hints::listen`], that of another
-    /// host. Without the node, the hints are met.
+    /// No provider has an address for [`Hints::node`] and [`Hints::service`], but without them the
+    /// hints match. The name is unknown, or, with [`Hints::listen`], another host's.
     UnknownNode {
         /// The node.
         node: Excerpt,
         /// [`Hints::listen`]
         listen: bool,
     },
-    /// The libfabric that is running is older than the headers at build time, so structures may differ.
+    /// The running libfabric is older than the headers at build time, so that structures may
+    /// differ.
     LibraryTooOld {
         /// Version of the headers.
         headers: Version,
         /// Version of the library.
         library: Version,
     },
-    /// [`Hints::api_version`] is older than loom can speak, or newer than the headers at build time.
+    /// [`Hints::api_version`] is older than loom supports, or newer than the headers at build time.
     ApiVersion {
-        /// What was asked for.
+        /// Requested version.
         asked: Version,
-        /// The oldest that can be asked for.
+        /// Oldest version that can be requested.
         oldest: Version,
-        /// The newest.
+        /// Newest version that can be requested.
         newest: Version,
     },
-    /// [`Hints::source`] or [`Hints::destination`] is not what its format says, or they and [`Hints::addr_format`] are of
-    /// different formats, or of one that is neither that of socket addresses nor that of strings.
+    /// [`Hints::source`] or [`Hints::destination`] does not match its format, differs in format
+    /// from the other or [`Hints::addr_format`], or has neither the format of socket addresses nor
+    /// of strings.
     Address,
-    /// A text has a zero byte in it.
+    /// A text contains a zero byte.
     InteriorNul(TextField),
     /// A text is too long.
     TooLong {
-        /// Which.
+        /// The text.
         field: TextField,
-        /// The longest that is possible, in bytes.
+        /// Maximum length in bytes.
         max: usize,
     },
-    /// [`Hints::listen`] names this side's own address, but there is neither node nor service.
+    /// [`Hints::listen`] is set without a node or service.
     NothingToListenOn,
-    /// [`Hints::listen`] or [`Hints::source`] would name endpoints of shared memory (`shm`, `sm2`), and nothing else fits. Two processes that
-    /// choose one name crash, or do not reach each other. Without both hints, each endpoint gets a name of its own.
+    /// [`Hints::listen`] or [`Hints::source`] would name endpoints of shared memory (`shm`, `sm2`),
+    /// and no other provider matches. Two processes with one name crash, or do not reach each
+    /// other. Without both hints, names are unique.
     ChosenName,
-    /// `FI_OFI_RXM_SAR_LIMIT` is longer than 1 MiB, or no decimal number, and only `ofi_rxm` fits. A receiver has room for the rest of a truncated
-    /// message up to this length: the segments of a longer one would take the receives of later messages.
+    /// `FI_OFI_RXM_SAR_LIMIT` exceeds 1 MiB, or is no decimal number, and only `ofi_rxm` matches. A
+    /// receiver has room for the rest of a truncated message of up to 1 MiB. Segments of a longer
+    /// one would use up the receives of later messages.
     SegmentLimit,
-    /// Something else that libfabric reports.
+    /// Another error of libfabric.
     Errno(Errno),
 }
 
@@ -140,7 +146,7 @@ const SEGMENT_LIMIT: &str =
     "messages are divided that a receiver may not have room for: set FI_OFI_RXM_SAR_LIMIT to 1048576 at most";
 
 impl QueryError {
-    /// Returns `true` if libfabric has been asked, and no provider fits.
+    /// Returns `true` if libfabric was queried, and no provider matches.
     ///
     /// ```
     /// use loom_fabric::Hints;
@@ -199,7 +205,7 @@ impl fmt::Display for QueryError {
 
 impl core::error::Error for QueryError {}
 
-/// Versions and lengths are in the text of `QueryError` alone.
+/// Drops the versions and lengths of a `QueryError`.
 impl From<QueryError> for Error {
     fn from(error: QueryError) -> Self {
         Self::Invalid(match error {
@@ -222,7 +228,7 @@ impl From<QueryError> for Error {
 }
 
 impl<L: Level> Ofi<L> {
-    /// What libfabric offers, the best first, as libfabric ranks it.
+    /// Queries the infos of libfabric, in its order of preference.
     ///
     /// ```
     /// use loom_fabric::ofi::{Local, Ofi, QueryError};
@@ -239,23 +245,25 @@ impl<L: Level> Ofi<L> {
     /// # Ok::<_, loom_fabric::Error>(())
     /// ```
     ///
-    /// Beyond the hints, the query says what loom is ready for by itself: contexts (`FI_CONTEXT`, `FI_CONTEXT2`), receives that peers'
-    /// writes use up (`FI_RX_CQ_DATA`), arrays that last (`FI_ASYNC_IOV`),
-    /// registration with virtual addresses, allocated memory, keys of the provider, and regions that are told of events and
-    /// collectives (`FI_MR_VIRT_ADDR`, `FI_MR_ALLOCATED`, `FI_MR_PROV_KEY`, `FI_MR_RMA_EVENT`, `FI_MR_COLLECTIVE`), and the
-    /// threading of the level `L`. What the program has to be ready for itself, it says in
-    /// [`Hints::domain_attr`](loom_core::info::Hints::domain_attr): registered buffers (`FI_MR_LOCAL`, `FI_MR_HMEM`),
-    /// regions that are opened for an endpoint (`FI_MR_ENDPOINT`), and refreshing them (`FI_MR_MMU_NOTIFY`).
+    /// The query adds the modes that loom supports: contexts (`FI_CONTEXT`, `FI_CONTEXT2`),
+    /// receives that peers' writes use up (`FI_RX_CQ_DATA`), lasting arrays (`FI_ASYNC_IOV`), the
+    /// registration modes `FI_MR_VIRT_ADDR`, `FI_MR_ALLOCATED`, `FI_MR_PROV_KEY`, `FI_MR_RMA_EVENT`
+    /// and `FI_MR_COLLECTIVE`, and the threading of the level `L`. The program adds modes that it
+    /// supports itself to [`Hints::domain_attr`](loom_core::info::Hints::domain_attr): registered
+    /// buffers (`FI_MR_LOCAL`, `FI_MR_HMEM`), regions of an endpoint (`FI_MR_ENDPOINT`), and
+    /// refreshing them (`FI_MR_MMU_NOTIFY`).
     ///
-    /// Names are names, not patterns: an info is returned only if its provider, fabric and domain are called exactly
-    /// as asked, upper and lower case being the same. `tcp` is therefore never answered with `tcp;ofi_rxm`, and
-    /// libfabric's `^provider` for exclusion matches nothing.
+    /// An info matches only with exactly the requested provider, fabric and domain, without regard
+    /// to case. `tcp` does not match `tcp;ofi_rxm`, and libfabric's `^provider` for exclusion does
+    /// not match at all.
     ///
     /// # Errors
-    /// - [`QueryError::NoMatch`] if nothing fits; [`QueryError::UnknownProvider`] or [`QueryError::UnknownNode`] if a name is the reason.
-    /// - [`QueryError::LibraryTooOld`] if a library older than the headers was loaded.
-    /// - [`QueryError::ChosenName`] if only providers fit whose endpoints the hints would name.
-    /// - The others if the hints cannot be handed to libfabric, or for what else it reports.
+    /// - [`QueryError::NoMatch`] without a match, or [`QueryError::UnknownProvider`] or
+    ///   [`QueryError::UnknownNode`] if a name is the reason.
+    /// - [`QueryError::LibraryTooOld`] if the loaded library is older than the headers.
+    /// - [`QueryError::ChosenName`] if the hints would name the endpoints of every matching
+    ///   provider.
+    /// - Others if libfabric cannot take the hints, or reports another error.
     ///
     /// # References
     /// - `man fi_getinfo`
@@ -267,7 +275,7 @@ impl<L: Level> Ofi<L> {
         }
     }
 
-    /// [`query`](Self::query), which does not look for the reason of [`QueryError::NoMatch`].
+    /// [`query`](Self::query) without a search for the reason of [`QueryError::NoMatch`].
     pub(super) fn ask(hints: &Hints<'_>) -> Result<InfoList<L>, QueryError> {
         check_library()?;
         if hints.listen && hints.node.is_none() && hints.service.is_none() {
@@ -291,8 +299,8 @@ impl<L: Level> Ofi<L> {
         let flags =
             if hints.listen { sys::FI_SOURCE } else { 0 } | if hints.numeric_host { sys::FI_NUMERICHOST } else { 0 };
         let mut raw = ptr::null_mut();
-        // SAFETY: the strings and the hints outlive the call, which keeps none of them; `raw` receives a list that is
-        // ours to free.
+        // SAFETY: the strings and the hints outlive the call, which does not keep them. `raw`
+        // receives a list that we own.
         let code = unsafe {
             sys::fi_getinfo(
                 version.as_raw(),
@@ -327,17 +335,17 @@ impl<L: Level> Ofi<L> {
     }
 }
 
-/// Whether an info has as many keys for an endpoint, and as large numbers of groups, as are asked for: providers answer with
-/// what they have, whatever that is.
+/// Returns `true` if an info has the requested keys and group numbers: providers ignore these
+/// hints.
 fn has_keys_and_groups(info: &RawInfo, asked: &DomainAttributes) -> bool {
     let granted = info.attributes().domain;
     granted.max_ep_auth_key >= asked.max_ep_auth_key && granted.max_group_id >= asked.max_group_id
 }
 
-/// What a call of `fi_getinfo` has found.
+/// Converts the result of `fi_getinfo`.
 pub(super) fn found(code: i32, raw: *mut sys::fi_info) -> Result<RawList, QueryError> {
     match code {
-        // SAFETY: the call has succeeded, so that the list is ours.
+        // SAFETY: the call has succeeded, so that we own the list.
         0 => Ok(unsafe { RawList::adopt(raw) }),
         code => Err(match errno(code as isize) {
             Errno::ENODATA => QueryError::NoMatch,
@@ -346,13 +354,11 @@ pub(super) fn found(code: i32, raw: *mut sys::fi_info) -> Result<RawList, QueryE
     }
 }
 
-/// Structures of a library that is older than the headers may differ.
 pub(super) fn check_library() -> Result<(), QueryError> {
     let library = library_version();
     if library < HEADERS { Err(QueryError::LibraryTooOld { headers: HEADERS, library }) } else { Ok(()) }
 }
 
-/// The version of the interface to ask for.
 fn asked_version(hints: &Hints<'_>) -> Result<Version, QueryError> {
     let asked = hints.api_version.unwrap_or(HEADERS);
     if (OLDEST..=HEADERS).contains(&asked) {

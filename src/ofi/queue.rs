@@ -1,6 +1,7 @@
 //! Completion queues.
 //!
-//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers).
+//! Every `unsafe fn` here relies on the
+//! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric, and reads what it wrote")]
 
@@ -17,7 +18,8 @@ use super::process::Raw;
 use super::threading::{Handle, Shared};
 use super::{nap, quirks, sys, text};
 
-/// Events that one call of `fi_cq_read` takes at most. With sixteen, a full queue took six in a hundred more time to read.
+/// Maximum number of events per call of `fi_cq_read`. With 16, reading a full queue took 6 %
+/// longer.
 const BATCH: usize = 64;
 
 /// A completion queue, raw: a `fid_cq`, and the events that were read from it and not yet reported.
@@ -25,45 +27,46 @@ const BATCH: usize = 64;
 #[derive(Debug)]
 pub struct Cq<L> {
     fid: Handle<sys::fid_cq, L>,
-    /// In the memory that `open` was given; used by the thread that polls only.
+    /// Lies in the memory that `open` was given. Only the polling thread uses it.
     batch: NonNull<Batch>,
-    /// How many events a read takes at most: no more than the queue is for, twice which is the horizon of rule 4 of the op table; at
-    /// most [`BATCH`].
+    /// Maximum number of events per read: at most the queue's depth, twice which is the horizon of
+    /// rule 4 of the op table, and at most [`BATCH`].
     room: usize,
     with_source: bool,
-    /// Whether there is something to sleep on. Providers of 1.17 do not survive being asked to sleep where there is not.
+    /// `true` with a wait object. Providers of 1.17 crash when they sleep without one.
     sleeps: bool,
 }
 
-/// Entries that `fi_cq_read` wrote. `next <= end <= BATCH`; those from `next` to `end` are still to be reported.
+/// Entries that `fi_cq_read` wrote. `next <= end <= BATCH`, and those from `next` to `end` are
+/// still to be reported.
 struct Batch {
     next: usize,
     end: usize,
-    /// Zeroed at first, so that fields which a provider leaves out are never uninitialised.
+    /// Zeroed at first, so that fields which a provider omits are never uninitialised.
     entries: [sys::fi_cq_tagged_entry; BATCH],
-    /// `NOTAVAIL` but for entries still to be reported: some providers write no source where they know none.
+    /// `NOTAVAIL` except for entries still to be reported: some providers omit unknown sources.
     sources: [sys::fi_addr_t; BATCH],
     last: Details,
 }
 
-/// The most bytes that are kept of what a provider says of a failure by data of its own.
+/// Maximum number of bytes that are kept of a provider's error data.
 const DETAILS: usize = 128;
 
-/// What a provider has said of the last failure by data of its own (`err_data`).
+/// Error data of the last failure (`err_data`).
 struct Details {
     provider_errno: i32,
     len: usize,
-    /// Ends with a zero byte: providers whose data is a string read it as one.
+    /// Ends with a zero byte: some providers read their data as a string.
     bytes: [u8; DETAILS + 1],
 }
 
 impl Details {
     const NONE: Details = Details { provider_errno: 0, len: 0, bytes: [0; DETAILS + 1] };
 
-    /// Keeps what an entry says, which was read with `bytes` as the room for that.
+    /// Keeps the data of an entry.
     ///
     /// # Safety
-    /// What the entry points to is `bytes`, or as long as it says.
+    /// `err_data` is `bytes`, or points to `err_data_size` readable bytes.
     unsafe fn keep(&mut self, entry: &sys::fi_cq_err_entry) {
         let said = entry.err_data.cast_const().cast::<u8>();
         self.provider_errno = entry.prov_errno;
@@ -71,15 +74,17 @@ impl Details {
         if said.is_null() {
             self.len = 0;
         } else if said != self.bytes.as_ptr() {
-            // SAFETY: the caller's promise; it is not our own memory.
+            // SAFETY: the caller guarantees `err_data_size` readable bytes, which are not
+            // `self.bytes`.
             unsafe { said.copy_to_nonoverlapping(self.bytes.as_mut_ptr(), self.len) };
         } else if entry.err_data_size == DETAILS && self.bytes == Self::NONE.bytes {
-            // A provider which has none leaves the room as it was.
+            // A provider without data leaves the room unchanged.
             self.len = 0;
         }
     }
 
-    /// The data that came with an error of this number, for `fi_cq_strerror`, which takes no length: null where some of it may be missing.
+    /// Data of an error with this number for `fi_cq_strerror`, which takes no length. Null if it
+    /// may be incomplete.
     fn whole(&self, provider_errno: i32) -> *const u8 {
         let is_whole = (1..DETAILS).contains(&self.len) && self.provider_errno == provider_errno;
         if is_whole { self.bytes.as_ptr() } else { ptr::null() }
@@ -100,13 +105,12 @@ impl Batch {
         Batch { next: 0, end: 0, entries: [nothing; BATCH], sources, last: Details::NONE }
     }
 
-    /// `count` entries have just been read, which is at most [`BATCH`], and the first `reported` of them are reported.
+    /// Sets `count` entries as read, at most [`BATCH`], and the first `reported` as reported.
     #[inline(always)]
     fn was_read(&mut self, count: usize, reported: usize) {
         (self.next, self.end) = (reported, count);
     }
 
-    /// The entry to report next and its source, if one is left.
     #[inline(always)]
     fn next(&mut self) -> Option<(&sys::fi_cq_tagged_entry, &mut sys::fi_addr_t)> {
         let index = self.next;
@@ -118,7 +122,7 @@ impl Batch {
     }
 }
 
-/// An entry and its source as an event. The source is then none, as that of the next read is to be.
+/// Converts an entry and its source to an event, and resets the source for the next read.
 #[inline(always)]
 fn event(entry: &sys::fi_cq_tagged_entry, source: &mut sys::fi_addr_t) -> Event {
     let source = core::mem::replace(source, FabricAddr::NOTAVAIL.0);
@@ -145,7 +149,6 @@ impl<L> Cq<L> {
         self.fid.raw()
     }
 
-    /// Whether there is something to sleep on.
     pub(super) const fn sleeps(&self) -> bool {
         self.sleeps
     }
@@ -162,21 +165,20 @@ pub(super) unsafe fn open<L>(
     wait: WaitObj,
     memory: NonNull<u8>,
 ) -> Result<Cq<L>, Errno> {
-    // SAFETY: the contract of callers.
+    // SAFETY: the domain is open (C1).
     let cq = unsafe { open_as(domain, depth, CqFormat::TAGGED, wait) }?;
-    // SAFETY: as above.
+    // SAFETY: the memory has the layout of a batch and outlives the queue (C16).
     Ok(unsafe { with_batch(cq, depth, with_source, memory) })
 }
 
-/// The queue with a place for a batch of at most `depth` events: in this memory, which is as for [`open`].
+/// Adds room for a batch of at most `depth` events, in memory as for [`open`].
 pub(super) unsafe fn with_batch<L>(cq: Cq<L>, depth: usize, with_source: bool, memory: NonNull<u8>) -> Cq<L> {
     let batch = memory.cast::<Batch>();
-    // SAFETY: the memory has the layout of a batch and is ours until `close` returned (C16).
+    // SAFETY: the memory has the layout of a batch and outlives the queue (C16).
     unsafe { batch.write(Batch::new()) };
     Cq { batch, room: depth.clamp(1, BATCH), with_source, ..cq }
 }
 
-/// As [`open_as`], of a queue that is open already.
 pub(super) fn adopt<L>(domain: &Domain<L>, raw: Raw<sys::fid_cq>, wait: WaitObj) -> Result<Cq<L>, Errno> {
     if !quirks::can_sleep(wait, domain.sleeps()) {
         return Err(Errno::ENOSYS);
@@ -184,13 +186,12 @@ pub(super) fn adopt<L>(domain: &Domain<L>, raw: Raw<sys::fid_cq>, wait: WaitObj)
     Ok(of(raw, wait != WaitObj::NONE))
 }
 
-/// A queue with no place for a batch.
 const fn of<L>(raw: Raw<sys::fid_cq>, sleeps: bool) -> Cq<L> {
     let (fid, batch) = (Handle::new(raw), NonNull::dangling());
     Cq { fid, batch, room: 0, with_source: false, sleeps }
 }
 
-/// Opens a queue of any format, with no place for a batch: not for `poll`, `sleep` and `may_sleep`.
+/// Opens a queue of any format without room for a batch: not for `poll`, `sleep` and `may_sleep`.
 pub(super) unsafe fn open_as<L>(
     domain: &Domain<L>,
     depth: usize,
@@ -202,11 +203,12 @@ pub(super) unsafe fn open_as<L>(
     }
     let attributes =
         sys::fi_cq_attr { size: depth, format: format.as_raw(), wait_obj: wait.as_raw(), ..Default::default() };
-    // SAFETY: the contract of callers.
+    // SAFETY: the domain is open (C1).
     unsafe { open_with(domain, attributes, wait != WaitObj::NONE) }
 }
 
-/// As [`open_as`], of a wait set, which is open and stays so until the queue is closed. The queue by itself cannot be slept on.
+/// Like [`open_as`], in a wait set that stays open until the queue is closed. The queue itself
+/// cannot be slept on.
 #[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
 pub(super) unsafe fn open_in_set<L>(
     domain: &Domain<L>,
@@ -224,7 +226,7 @@ pub(super) unsafe fn open_in_set<L>(
         wait_set: set,
         ..Default::default()
     };
-    // SAFETY: the contract of callers.
+    // SAFETY: the domain and the set are open (C1).
     unsafe { open_with(domain, attributes, false) }
 }
 
@@ -232,27 +234,26 @@ unsafe fn open_with<L>(domain: &Domain<L>, mut attributes: sys::fi_cq_attr, slee
     let raw_domain = domain.raw();
     let open = entry!(raw_domain, ops => cq_open)?;
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (C1); the attributes are read and not kept; `raw` is where the queue
-    // goes.
+    // SAFETY: the domain is open (C1), and the call does not keep its pointers.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
     Ok(of(opened(code, raw)?, sleeps))
 }
 
 pub(super) unsafe fn cq_close<L>(cq: &Cq<L>) -> Result<(), Errno> {
-    // SAFETY: the contract of callers.
+    // SAFETY: the queue is open, and closed once (C1 to C3).
     unsafe { close(cq.fid()) }
 }
 
 // Always inlined: see `CompletionQueues::cq_poll`.
 #[inline(always)]
 pub(super) unsafe fn poll<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
-    // SAFETY: `open` initialised the batch, its memory is ours, and one thread at a time polls the queue (contract of
-    // callers). libfabric calls nothing back, so this is the only reference.
+    // SAFETY: `open` initialised the batch, which outlives the queue (C16), and one thread polls
+    // (C5). libfabric does not call back, so that this is the only reference.
     let batch = unsafe { &mut *cq.batch.as_ptr() };
     if batch.next == batch.end {
-        // SAFETY: the contract of callers.
+        // SAFETY: the queue is open (C1).
         let code = unsafe { fill(cq, batch) };
-        // Of a single entry, which is what most reads give, the batch has nothing to remember.
+        // Most reads return one entry, which is not kept in the batch.
         if code != 1 {
             if code == AGAIN {
                 return Ok(None);
@@ -269,20 +270,19 @@ pub(super) unsafe fn poll<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
     Ok(batch.next().map(|(entry, source)| event(entry, source)))
 }
 
-/// How many entries a read has written, if it says that it has: no more than there is room for.
+/// Number of entries that a successful read has written, at most `room`.
 #[inline(always)]
 fn entries_read(code: isize, room: usize) -> Option<usize> {
-    // Negative codes become numbers beyond any room.
     Some(code.cast_unsigned()).filter(|count| (1..=room).contains(count))
 }
 
-/// Nothing to read.
 const AGAIN: isize = -(Errno::EAGAIN.as_raw() as isize);
 
 /// `fi_cq_read` or `fi_cq_readfrom` into the batch, which is empty.
 #[inline(always)]
 unsafe fn fill<L>(cq: &Cq<L>, batch: &mut Batch) -> isize {
-    // Looked up each time: there are providers which set the table when an endpoint is enabled (opx), or change it later.
+    // Looked up each time: some providers set the table when an endpoint is enabled (opx), or
+    // change it later.
     let raw = cq.fid.raw();
     let entries = batch.entries.as_mut_ptr().cast();
     if cq.with_source {
@@ -290,19 +290,19 @@ unsafe fn fill<L>(cq: &Cq<L>, batch: &mut Batch) -> isize {
             Ok(read) => read,
             Err(errno) => return code_of(errno),
         };
-        // SAFETY: the queue is open (C1), its format is that of `entries`, and both arrays have room.
+        // SAFETY: the queue is open (C1), its format is that of `entries`, and both arrays have
+        // room.
         unsafe { read(raw.as_ptr(), entries, cq.room, batch.sources.as_mut_ptr()) }
     } else {
         let read = match entry!(raw, ops => read) {
             Ok(read) => read,
             Err(errno) => return code_of(errno),
         };
-        // SAFETY: as above.
+        // SAFETY: the queue is open (C1), its format is that of `entries`, and the array has room.
         unsafe { read(raw.as_ptr(), entries, cq.room) }
     }
 }
 
-/// An error as functions of C return it.
 #[inline]
 const fn code_of(errno: Errno) -> isize {
     -(errno.as_raw() as isize)
@@ -314,14 +314,14 @@ pub(super) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno
     if !cq.sleeps {
         return Err(Errno::ENOSYS);
     }
-    // SAFETY: as for `poll`.
+    // SAFETY: one thread uses the initialised batch (C5, C16).
     let batch = unsafe { &mut *cq.batch.as_ptr() };
     if batch.next != batch.end {
         return Ok(());
     }
     // SAFETY: the queue is open (C1).
     if unsafe { nap::is_deserted(cq.fid()) } {
-        // SAFETY: the contract of callers.
+        // SAFETY: the queue is open (C1).
         let look = || Some(unsafe { fill(cq, batch) }).filter(|code| ![0, AGAIN].contains(code));
         let code = nap::look_for(milliseconds, look).unwrap_or(AGAIN);
         return slept(cq, batch, code);
@@ -331,40 +331,41 @@ pub(super) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno
     let code = if cq.with_source {
         let read = entry!(raw, ops => sreadfrom)?;
         let sources = batch.sources.as_mut_ptr();
-        // SAFETY: the queue is open (C1), its format is that of `entries`, and both arrays have room. There
-        // is no condition but that there is something.
+        // SAFETY: the queue is open (C1), its format is that of `entries`, and both arrays have
+        // room. The null condition is any event.
         unsafe { read(raw.as_ptr(), entries, cq.room, sources, ptr::null(), milliseconds) }
     } else {
         let read = entry!(raw, ops => sread)?;
-        // SAFETY: as above.
+        // SAFETY: the queue is open (C1), its format is that of `entries`, and the array has room.
+        // The null condition is any event.
         unsafe { read(raw.as_ptr(), entries, cq.room, ptr::null(), milliseconds) }
     };
     slept(cq, batch, code)
 }
 
-/// Keeps the entries of a read into the empty batch, which may have slept and returned `code`.
+/// Keeps the entries of a read that may have slept.
 fn slept<L>(cq: &Cq<L>, batch: &mut Batch, code: isize) -> Result<(), Errno> {
     const INTERRUPTED: isize = -(Errno::EINTR.as_raw() as isize);
     const OVER: isize = -(Errno::ETIMEDOUT.as_raw() as isize);
     const AVAILABLE: isize = -(Errno::EAVAIL.as_raw() as isize);
-    // The result of a sleep in libfabric 1 that a signal has ended.
+    // Result of a sleep in libfabric 1 that a signal interrupted.
     const SIGNALLED: isize = -(Errno::ECANCELED.as_raw() as isize);
     match entries_read(code, cq.room) {
         Some(count) => {
             batch.was_read(count, 0);
             Ok(())
         }
-        // What is to be had from `read_error` is found by the next poll.
+        // The next poll finds the error.
         None if [0, AGAIN, OVER, INTERRUPTED, AVAILABLE, SIGNALLED].contains(&code) => Ok(()),
         None => Err(errno(code)),
     }
 }
 
-/// A completion queue as other threads know it: to be signalled, and for nothing else.
+/// Handle of a completion queue for other threads, which may only signal it.
 #[derive(Debug)]
 pub struct Signal(Handle<Signalled, Shared>);
 
-/// `struct fid_cq`, of which `fi_cq_signal` alone is called.
+/// `struct fid_cq` for `fi_cq_signal` only.
 #[repr(transparent)]
 pub(super) struct Signalled(sys::fid_cq);
 
@@ -376,27 +377,27 @@ pub(super) fn signal_of(cq: &Cq<Shared>) -> Signal {
 pub(super) unsafe fn signal(signal: &Signal) -> Result<(), Errno> {
     let raw = signal.0.raw().cast::<sys::fid_cq>();
     let signal = entry!(raw, ops => signal)?;
-    // SAFETY: the queue is open (C1), and has something to sleep on, without which providers follow a null
-    // pointer here. For the thread, see `Signalled`'s place in `level`.
+    // SAFETY: the queue is open (C1), and has a wait object, without which providers follow a null
+    // pointer. `threading` explains why any thread may signal.
     done(unsafe { signal(raw.as_ptr()) })
 }
 
 /// `fi_trywait`
 pub(super) unsafe fn may_sleep<L>(domain: &Domain<L>, cq: &Cq<L>) -> Result<bool, Errno> {
-    // SAFETY: batch and queue are as for `poll`: the caller's promise (C1, C5, C16).
+    // SAFETY: one thread uses the initialised batch (C5, C16).
     let batch = unsafe { &*cq.batch.as_ptr() };
     if batch.next != batch.end {
         return Ok(false);
     }
-    // SAFETY: the contract of callers.
+    // SAFETY: the queue is open (C1).
     let naps = unsafe { naps(cq) };
-    // SAFETY: the contract of callers.
+    // SAFETY: the queue is open (C1).
     if naps || unsafe { domain.is_left_readable(cq.fid()) } {
-        // SAFETY: the contract of callers. The batch is empty.
+        // SAFETY: one thread uses the open queue (C1, C5). The batch is empty.
         unsafe { sleep(cq, 1) }?;
         return Ok(false);
     }
-    // SAFETY: the contract of callers.
+    // SAFETY: the queue and its domain are open (C1).
     unsafe { try_wait(domain, cq.fid()) }
 }
 
@@ -406,7 +407,7 @@ pub(super) unsafe fn naps<L>(cq: &Cq<L>) -> bool {
     unsafe { nap::is_deserted(cq.fid()) }
 }
 
-/// `fi_cq_err_entry` with room behind it, in case that a newer library writes fields which the headers do not have.
+/// `fi_cq_err_entry` with room for fields of a newer library.
 #[repr(C)]
 #[derive(Default)]
 struct ErrorEntry {
@@ -419,16 +420,17 @@ struct ErrorEntry {
 pub(super) unsafe fn read_error<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
     let raw = cq.fid.raw();
     let read = entry!(raw, ops => readerr)?;
-    // SAFETY: as for `poll`.
+    // SAFETY: one thread uses the initialised batch (C5, C16).
     let batch = unsafe { &mut *cq.batch.as_ptr() };
     batch.last = Details::NONE;
     let mut error = ErrorEntry::default();
     error.entry.err_data = batch.last.bytes.as_mut_ptr().cast();
     error.entry.err_data_size = DETAILS;
-    // SAFETY: the queue is open (C1); there is room for an entry, and for as much data as it says.
+    // SAFETY: the queue is open (C1), and the entry and its data have room.
     match unsafe { read(raw.as_ptr(), (&raw mut error).cast(), 0) } {
         1 => {
-            // SAFETY: our own room, or the provider's, which is valid until the next read (man fi_cq).
+            // SAFETY: the data is our own room, or the provider's until the next read
+            // (`man fi_cq`).
             unsafe { batch.last.keep(&error.entry) };
             Ok(Some(failure(&error.entry)))
         }
@@ -437,7 +439,7 @@ pub(super) unsafe fn read_error<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
     }
 }
 
-/// An error entry as an event, which is never a success.
+/// Converts an error entry to an event that is never a success.
 fn failure(entry: &sys::fi_cq_err_entry) -> Event {
     let errno = match entry.err.checked_abs() {
         None | Some(0) => Errno::EOTHER,
@@ -457,32 +459,31 @@ fn failure(entry: &sys::fi_cq_err_entry) -> Event {
     }
 }
 
-/// The text for the number of the last failure, or of any other, of a queue with a batch.
 pub(super) unsafe fn error_text<L>(cq: &Cq<L>, provider_errno: i32, out: &mut [u8]) -> usize {
-    // SAFETY: as for `poll`.
+    // SAFETY: one thread uses the initialised batch (C5, C16).
     let last = unsafe { &(*cq.batch.as_ptr()).last };
-    // SAFETY: the contract of callers; the data is none, or what came with the error.
+    // SAFETY: the queue is open (C1), and the data is null or the error's.
     unsafe { text_of(cq, provider_errno, last.whole(provider_errno), out) }
 }
 
-/// The text for a number and what else the provider has said.
+/// Text for an error number and its data.
 ///
 /// # Safety
-/// The contract of callers; `said` is null, or the data that came with an error of this number.
+/// The contract of callers. `said` is null, or the data of an error with this number.
 pub(super) unsafe fn text_of<L>(cq: &Cq<L>, provider_errno: i32, said: *const u8, out: &mut [u8]) -> usize {
     let raw = cq.fid.raw();
     let Ok(strerror) = entry!(raw, ops => strerror) else { return 0 };
-    // A provider writes here, or returns a string of its own. The last byte stays zero.
+    // The provider writes here, or returns a string of its own. The last byte stays zero.
     let mut own = [0 as c_char; 256];
-    // SAFETY: the queue is open (C1); the data is the caller's promise; there is one byte less room than there is.
+    // SAFETY: the queue is open (C1), `said` is null or the error's data, and the length is below
+    // that of `own`.
     let text = unsafe { strerror(raw.as_ptr(), provider_errno, said.cast(), own.as_mut_ptr(), own.len() - 1) };
-    // SAFETY: null, or a string that ends with a zero byte: in `own`, or one of the provider's.
+    // SAFETY: the text is null, or ends with a zero byte: in `own`, or in the provider's string.
     unsafe { text::copy(text, out) }
 }
 
-/// What the provider has said of the last failure by data of its own.
 pub(super) unsafe fn error_data<L>(cq: &Cq<L>, out: &mut [u8]) -> usize {
-    // SAFETY: as for `poll`.
+    // SAFETY: one thread uses the initialised batch (C5, C16).
     let last = unsafe { &(*cq.batch.as_ptr()).last };
     let len = last.len.min(out.len());
     for (to, from) in out.iter_mut().zip(last.bytes.iter().take(len)) {
@@ -504,7 +505,7 @@ mod tests {
             if own {
                 entry.err_data = last.bytes.as_mut_ptr().cast();
             }
-            // SAFETY: the room, or as long as it says.
+            // SAFETY: `err_data` is the room, or has `err_data_size` bytes.
             unsafe { last.keep(entry) };
             assert_eq!(last.bytes[DETAILS], 0);
             assert_eq!(last.whole(5).is_null(), last.len == 0 || last.len == DETAILS, "strerror is given no part");

@@ -1,6 +1,6 @@
-//! What providers need that is not in their info, and what is made of their [facts](super::facts).
+//! Needs of providers, and decisions that follow from their [facts](super::known_behaviour).
 //!
-//! Needs are known by a provider's name and hold in every version: to see to one that is not there does no harm.
+//! Needs are listed by provider and hold in every version: serving a missing need is harmless.
 
 use loom_core::transport::{Claims, Name, ProviderQuirks};
 use loom_core::vocabulary::{AddressFormat, Caps, EndpointType, MrMode, MsgOrder, Progress, Threading, WaitObj};
@@ -9,7 +9,7 @@ use super::decode;
 use super::info::RawInfo;
 use super::known_behaviour::Facts;
 
-/// The providers that an info is made of: `tcp;ofi_rxm` is two.
+/// Provider layers of an info: `tcp;ofi_rxm` has two.
 fn layers(info: &RawInfo) -> impl Iterator<Item = &str> {
     info.name(Name::Provider).unwrap_or_default().split(';')
 }
@@ -18,21 +18,22 @@ fn has_layer(info: &RawInfo, name: &str) -> bool {
     layers(info).any(|layer| layer == name)
 }
 
-/// Whether processes meet by names of endpoints in shared memory. One that was refused another's name crashes when it sends to it
-/// (`shm-name-that-was-refused-crashes`); in 2.5 two that have one name do not reach each other, or crash. Their infos name the process that queried
-/// them, which may be the parent of the one that opens an endpoint. `sm2` reads that name up to a zero byte, which copies of its infos lack.
+/// Returns `true` if processes find each other by names in shared memory. An endpoint that sends to
+/// a name that it was refused crashes (`shm-name-that-was-refused-crashes`). In 2.5 two endpoints
+/// with one name do not reach each other, or crash. Infos name the querying process, which may be a
+/// parent. `sm2` reads the name up to a zero byte, which copies of its infos lack.
 pub(super) fn are_named_by_processes(info: &RawInfo) -> bool {
     has_layer(info, "shm") || has_layer(info, "sm2")
 }
 
-/// Changes what an info says, so that its endpoints do not have what they cannot have.
+/// Corrects an info, so that its endpoints grant only features that work.
 pub(super) fn correct(info: &mut RawInfo) {
     have_keys_checked(info);
     // `sm2` loses immediate data (`sm2-immediate-data-is-not-told`).
     if has_layer(info, "sm2") {
         info.carry_no_data();
     }
-    // Two threads would meet in an endpoint: the one that drives it and one that inserts an address.
+    // Otherwise its thread and an inserting thread would use an endpoint at once.
     if may_walk_messages(info) && decode::attributes(info).domain.threading != Threading::DOMAIN {
         info.be_threaded(Threading::SAFE);
     }
@@ -41,27 +42,28 @@ pub(super) fn correct(info: &mut RawInfo) {
     }
 }
 
-/// Sees to it that the peer's side checks keys and bounds of RMA operations.
+/// Makes the peer check keys and bounds of RMA operations.
 ///
-/// Unless an order among RMA operations is asked for, `shm` writes to the peer's addresses without asking the peer (by
-/// cross-memory attach): with any key, to any address, and to a region that is closed already. With an order it goes
-/// through the peer's queue, where the region is looked up. (`sm2` has no RMA, and no domain for an info that asks for an
-/// order of it.) In a version that no test has seen, asking is what there is to do: keys are the manual's promise (`man fi_mr`),
-/// and the system lets who may attach to a process write to it without any.
+/// Without an order among RMA operations, `shm` writes directly into the peer (cross-memory
+/// attach): with any key, to any address, and to a closed region. With an order, the peer looks the
+/// region up. (`sm2` has no RMA, and no domain for such an info.) In an untested version the check
+/// rests on the request and the promise of `man fi_mr`: the system lets a process that may attach
+/// write without a key.
 fn have_keys_checked(info: &mut RawInfo) {
     if has_layer(info, "shm") {
         info.ask_for_order(MsgOrder::WAW);
     }
 }
 
-/// What an info grants and its endpoints do not have:
+/// Capabilities that an info grants and its endpoints lack:
 ///
-/// - `ofi_rxd` names the first peer of its address vector as the source of everything (`rxd-source-is-always-the-first`), and crashes or
-///   refuses atomic operations for ever (`rxd-two-atomics-crash`, `rxd-injected-atomic-at-an-offset-is-never-taken`);
-/// - `net` has no atomic operation (`net-atomics-are-not-there`);
-/// - tags of connections ([`Facts::TAGS_ON_CONNECTIONS`]);
-/// - tags beside collective operations: `ofi_rxm` takes a tagged message or receive whose tag has the highest bit for one of an operation,
-///   and follows its context (`rxm-tag-beside-collectives-crashes`).
+/// - `ofi_rxd` reports its vector's first peer as every source (`rxd-source-is-always-the-first`),
+///   and crashes on atomic operations or refuses them for ever (`rxd-two-atomics-crash`,
+///   `rxd-injected-atomic-at-an-offset-is-never-taken`).
+/// - `net` has no atomic operation (`net-atomics-are-not-there`).
+/// - Tags of connections ([`Facts::TAGS_ON_CONNECTIONS`]).
+/// - Tags beside collective operations: `ofi_rxm` takes the highest bit of a tag for the mark of a
+///   collective operation, and follows the context (`rxm-tag-beside-collectives-crashes`).
 pub(super) fn untrue_caps(info: &RawInfo) -> Caps {
     let untrue = [
         (has_layer(info, "ofi_rxd"), Caps::SOURCE.union(Caps::ATOMIC)),
@@ -72,33 +74,35 @@ pub(super) fn untrue_caps(info: &RawInfo) -> Caps {
     untrue.into_iter().filter(|(is, _)| *is).fold(Caps::empty(), |all, (_, caps)| all | caps)
 }
 
-/// An info without a name is that of a connection request, and grants no more than the info of the domain does.
+/// An info without a name is a connection request's, and grants at most the capabilities of the
+/// domain's info.
 fn has_untrue_tags(info: &RawInfo) -> bool {
     let connected = decode::attributes(info).endpoint.kind == EndpointType::MSG;
     connected && info.name(Name::Provider).is_some() && !Facts::of(info).contains(Facts::TAGS_ON_CONNECTIONS)
 }
 
-/// Whether endpoints are called by the number of their process and their own: names that another process may have left, which
-/// had the number and was killed. (Libfabric 2 finds that out by itself.)
+/// Returns `true` if names consist of the process number and the endpoint's, so that a killed
+/// process may have left one. (libfabric 2 detects that.)
 pub(super) fn names_by_process(info: &RawInfo) -> bool {
     has_layer(info, "shm")
 }
 
-/// Whether an insertion into an address vector may walk the messages that wait at its endpoints for their sender to be known: so do those of
-/// `shm`, `sm2` and `ofi_rxm` of libfabric 2, which lock what waits only in domains of the model `SAFE`; and a provider that is not tested
-/// may. (One that has no such model refuses the domain.)
+/// Returns `true` if an insertion into an address vector may walk waiting messages of unknown
+/// senders. `shm`, `sm2` and `ofi_rxm` of libfabric 2 do, and lock them only in the model `SAFE`.
+/// An untested provider may. (A provider without that model refuses the domain.)
 fn may_walk_messages(info: &RawInfo) -> bool {
     !info.is_tested() || ["shm", "sm2", "ofi_rxm"].into_iter().any(|layer| has_layer(info, layer))
 }
 
-/// Whether an endpoint needs a counter of writes. Without, `ofi_rxm` injects writes through its connections, which report those to
-/// a peer that was killed without a context, and it follows that (`rxm-injected-write-to-a-killed-peer-crashes`).
+/// Returns `true` if an endpoint needs a counter of writes. Without one, `ofi_rxm` injects writes
+/// through connections, and follows the missing context of a write to a killed peer
+/// (`rxm-injected-write-to-a-killed-peer-crashes`).
 pub(super) fn counts_writes(info: &RawInfo) -> bool {
     has_layer(info, "ofi_rxm") && info.attributes().caps.contains(Caps::RMA)
 }
 
-/// Returns `true` if receives have a [last piece](super::overrun) for the rest of messages that are too long. Where memory has to be registered, that piece
-/// would have to be, too.
+/// Returns `true` if receives have a [last piece](super::overrun) for the rest of longer messages.
+/// Mandatory registration excludes it, because it would include the piece.
 pub(super) fn overruns(info: &RawInfo) -> bool {
     const LAYERS: [&str; 7] = ["ofi_rxm", "ofi_rxd", "net", "shm", "sm2", "tcp", "udp"];
     let all = decode::attributes(info);
@@ -111,49 +115,51 @@ pub(super) fn divides(info: &RawInfo) -> bool {
     has_layer(info, "ofi_rxm")
 }
 
-/// Whether insertions into an address vector read strings where they are given. `shm` and `sm2` do: shown in 1.17 and 2.5, and so do the sources of `shm`
-/// before, between and after. The manual has them given as pointers (`man fi_av`), and `psm3` follows those. Of another provider the manual holds:
-/// one that reads in place all the same finds a name that no endpoint has.
+/// Returns `true` if insertions read strings in place. `shm` and `sm2` do: shown in 1.17 and 2.5,
+/// and in the sources of `shm` before, between and after. Others get pointers (`man fi_av`), which
+/// `psm3` follows. One that reads in place all the same finds a name of no endpoint.
 pub(super) fn takes_strings_in_place(info: &RawInfo) -> bool {
     has_layer(info, "shm") || has_layer(info, "sm2")
 }
 
-/// Returns `true` if messages of a removed peer name the index that it had: connections of `ofi_rxm`, `net` and `tcp` keep it, and `ofi_rxd`
-/// names index 0 for each peer without an index.
+/// Returns `true` if messages of a removed peer carry its former index. Connections of `ofi_rxm`,
+/// `net` and `tcp` do, and `ofi_rxd` reports index 0 for each peer without an index.
 pub(super) fn keeps_index_of_removed(info: &RawInfo) -> bool {
     ["ofi_rxm", "net", "tcp", "ofi_rxd"].into_iter().any(|layer| has_layer(info, layer))
 }
 
-/// Maximum number of addresses that a vector takes in its lifetime. `shm` has an array of them, and a peer that was removed may still send
-/// messages, which the provider answers through the peer's entry: so addresses are not removed while endpoints are open.
+/// Maximum number of addresses in a vector's lifetime. `shm` has an array of them, through which it
+/// answers messages even of removed peers, so that addresses are not removed while endpoints are
+/// open.
 pub(super) fn addresses_limit(info: &RawInfo) -> Option<usize> {
     has_layer(info, "shm").then_some(256)
 }
 
-/// Maximum number of addresses that a vector has room for at a time: `sm2` opens no larger one.
+/// Maximum number of addresses in a vector at a time: `sm2` opens no larger vector.
 pub(super) fn addresses_at_a_time(info: &RawInfo) -> usize {
     if has_layer(info, "sm2") { 256 } else { usize::MAX }
 }
 
-/// Whether endpoints of an info can be in multicast groups. An endpoint of `udp` that only sends cannot: it joins no group of the
-/// system's, so that leaving fails, and with it closing (`udp-endpoint-that-only-sends-cannot-leave`).
+/// Returns `true` if endpoints can join multicast groups. An endpoint of `udp` that only sends
+/// joins no group of the system, so that leaving and closing fail
+/// (`udp-endpoint-that-only-sends-cannot-leave`).
 pub(super) fn multicasts(facts: Facts, info: &RawInfo) -> bool {
     facts.contains(Facts::MULTICAST) && decode::attributes(info).caps.contains(Caps::MULTICAST | Caps::RECV)
 }
 
-/// Whether contexts of scalable endpoints can be opened in a domain of this info.
 pub(super) fn has_contexts(facts: Facts, info: &RawInfo) -> bool {
     let domain = decode::attributes(info).domain;
     let manual = [domain.control_progress, domain.data_progress].contains(&Progress::MANUAL);
     facts.contains(Facts::SCALABLE) && !manual
 }
 
-/// Whether atomic operations that only read bring what they have read: those of `sm2` succeed without (`sm2-atomic-read-brings-nothing`).
+/// Returns `true` if atomic reads return the value. Those of `sm2` do not
+/// (`sm2-atomic-read-brings-nothing`).
 pub(super) fn reads_atomically(info: &RawInfo) -> bool {
     !has_layer(info, "sm2")
 }
 
-/// When an endpoint's options are to be set.
+/// Time at which options can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TakesOptions {
     BeforeEnabled,
@@ -171,8 +177,8 @@ pub(super) fn takes_options(facts: Facts) -> TakesOptions {
     }
 }
 
-/// Whether endpoints may reach into each other's memory, so that they are not closed beside each other. An endpoint that is
-/// called by a socket address reaches its peers through sockets or a network card; of all others it has to be shown.
+/// Returns `true` if endpoints may reach into each other's memory, and are not closed beside each
+/// other. Socket addresses exclude it. For other addresses, tests have to exclude it.
 pub(super) fn may_share_memory(facts: Facts, info: &RawInfo) -> bool {
     let format = AddressFormat::from_raw(info.fields().addr_format);
     let sockets = [
@@ -185,16 +191,16 @@ pub(super) fn may_share_memory(facts: Facts, info: &RawInfo) -> bool {
     !facts.contains(Facts::CLOSES_BESIDE_OTHERS) && !sockets.contains(&format)
 }
 
-/// What may be asked of a provider.
 pub(super) fn quirks(info: &RawInfo) -> ProviderQuirks {
     let facts = Facts::of(info);
     ProviderQuirks {
-        // Shown of endpoints without connections: connected ones of `tcp` 2.5 take one message, and never end the receive.
+        // Shown without connections: connected endpoints of `tcp` 2.5 take one message and never
+        // complete the receive.
         multi_recv: facts.contains(Facts::MULTI_RECV) && decode::attributes(info).endpoint.kind != EndpointType::MSG,
-        // No provider that was tested grants them.
+        // No tested provider grants them.
         tagged_multi_recv: false,
         directed_recv: facts.contains(Facts::DIRECTED_RECV),
-        // Known to fail in a version of `shm`, whose code `sm2` began as.
+        // Known to fail in a version of `shm`, from which `sm2` derives.
         masked_recv: facts.contains(Facts::MASKED_RECV) || !are_named_by_processes(info),
         peek: facts.contains(Facts::PEEK),
         claims: if facts.contains(Facts::CLAIMS_BY_CONTEXT) {
@@ -211,7 +217,7 @@ pub(super) fn quirks(info: &RawInfo) -> ProviderQuirks {
     }
 }
 
-/// What is done for a provider beyond its [`quirks`], each in a few words, for the log. The functions that decide it say why.
+/// Workarounds beyond the [`quirks`], for the log.
 pub(super) fn workarounds(info: &RawInfo) -> impl Iterator<Item = &'static str> + use<> {
     let facts = Facts::of(info);
     let untrue = untrue_caps(info);
@@ -240,19 +246,19 @@ pub(super) fn workarounds(info: &RawInfo) -> impl Iterator<Item = &'static str> 
     .filter_map(|(applies, decision)| applies.then_some(decision))
 }
 
-/// Whether queues of a domain can be slept on.
 pub(super) fn sleeps(facts: Facts, info: &RawInfo) -> bool {
     let one_thread = info.attributes().domain.threading == Threading::DOMAIN;
     facts.contains(if one_thread { Facts::SLEEPS } else { Facts::SLEEPS_SHARED })
 }
 
-/// Returns `true` if a message leaves descriptors of queues readable, and only a sleep of the provider's own ends that: `net`
-/// (`net-idle-descriptor-is-readable`).
+/// Returns `true` if a message leaves descriptors of queues readable until the provider itself
+/// sleeps: `net` (`net-idle-descriptor-is-readable`).
 pub(super) fn leaves_readable(info: &RawInfo) -> bool {
     has_layer(info, "net")
 }
 
-/// Whether a queue can be slept on with this object, in a domain whose queues can. Wait sets are not here to be named.
+/// Returns `true` if a queue can have this wait object, in a domain where queues can be slept on.
+/// Wait sets are not named here.
 pub(super) fn can_sleep(wait: WaitObj, sleeps: bool) -> bool {
     match wait {
         WaitObj::NONE => true,

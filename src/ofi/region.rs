@@ -1,6 +1,7 @@
 //! Memory regions.
 //!
-//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers).
+//! Every `unsafe fn` here relies on the
+//! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
@@ -28,9 +29,9 @@ use super::threading::Handle;
 #[derive(Debug)]
 pub struct Mr<L> {
     fid: Handle<sys::fid_mr, L>,
-    /// Read once at opening, so that asking for it touches nothing of libfabric's.
+    /// Read once at the opening, so that access does not touch libfabric's memory.
     key: MemoryKey,
-    /// `fi_mr_desc` as a number, its provenance exposed.
+    /// `fi_mr_desc` as a number, with exposed provenance.
     descriptor: usize,
 }
 
@@ -52,14 +53,15 @@ impl<L> Mr<L> {
     /// # Safety
     /// The region is open.
     pub(super) unsafe fn of(region: Raw<sys::fid_mr>) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the region is open.
         let fields = unsafe { region.pointer().as_ref() };
         let (key, descriptor) = (MemoryKey(fields.key), fields.mem_desc.expose_provenance());
         Mr { fid: Handle::new(region), key, descriptor }
     }
 }
 
-/// The attributes of a registration, and zeros behind them: a newer library may read more fields than these headers have.
+/// Attributes of a registration with zeros behind them, because a newer library may read more
+/// fields.
 #[repr(C)]
 struct Attributes {
     attributes: sys::fi_mr_attr,
@@ -67,7 +69,6 @@ struct Attributes {
 }
 
 impl Attributes {
-    /// Of one range, which is read through a pointer.
     fn new(range: *const sys::iovec, kind: HmemIface, attr: MrAttr) -> Self {
         let mut attributes = sys::fi_mr_attr {
             iov_count: 1,
@@ -84,7 +85,8 @@ impl Attributes {
         {
             attributes.__bindgen_anon_1.mr_iov = range;
         }
-        // All of the union first: what is read of it depends on the kind, and is a number wherever it is one device of several.
+        // Clears the whole union: the kind selects the member that is read, which is a number where
+        // it selects a device.
         attributes.device.reserved = 0;
         if kind != HmemIface::SYSTEM {
             attributes.device.cuda = attr.device;
@@ -92,14 +94,14 @@ impl Attributes {
         Attributes { attributes, more: [0; _] }
     }
 
-    /// Instead of the range, what of an exported buffer it is, which is read through a pointer.
+    /// Replaces the range by a part of an exported buffer, which is read through the pointer.
     #[cfg(libfabric_has_dmabuf)]
     const fn in_buffer(mut self, buffer: *const sys::fi_mr_dmabuf) -> Self {
         self.attributes.__bindgen_anon_1.dmabuf = buffer;
         self
     }
 
-    /// For the library, which may read on behind the fields that it knows.
+    /// The library may read beyond the fields of the headers.
     const fn as_ptr(&self) -> *const sys::fi_mr_attr {
         ptr::from_ref(self).cast()
     }
@@ -107,7 +109,7 @@ impl Attributes {
 
 pub(super) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr) -> Result<Mr<L>, Errno> {
     if memory.kind().name().is_none() {
-        // Libfabric looks it up in a table, without a check.
+        // libfabric looks the kind up in a table without a check.
         return Err(Errno::EOPNOTSUPP);
     }
     let raw_domain = domain.raw();
@@ -125,7 +127,7 @@ pub(super) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr)
         let (attributes, flags) = match attr.dmabuf {
             None => (attributes, flags),
             Some(DmaBuf { fd, offset }) => {
-                // Where the whole buffer begins: providers add the offset.
+                // Begin of the whole buffer: providers add the offset.
                 let distance = usize::try_from(offset).map_err(|_| Errno::EINVAL)?;
                 if distance > start.addr() {
                     return Err(Errno::EINVAL);
@@ -139,37 +141,39 @@ pub(super) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr)
         if attr.dmabuf.is_some() {
             return Err(Errno::EOPNOTSUPP);
         }
-        // SAFETY: the domain is open and the memory stays until the region is closed (C1, C17, C18); the attributes,
-        // the range and the buffer are read and not kept; `raw` is where the region goes.
+        // SAFETY: the domain is open and the memory is kept until the region is closed (C1, C17,
+        // C18). The attributes, the range and the buffer are not kept, and `raw` receives the
+        // region.
         unsafe { register(fid, attributes.as_ptr(), flags, &raw mut raw) }
     } else if memory.kind() == HmemIface::SYSTEM && attr.dmabuf.is_none() {
         let register = entry!(raw_domain, mr => reg)?;
         let (access, key) = (attr.access.bits(), attr.key.0);
-        // SAFETY: as above; there are no attributes.
+        // SAFETY: the domain is open and the memory is kept (C1, C17, C18), and `raw` receives the
+        // region.
         unsafe { register(fid, start, memory.len(), access, 0, key, flags, &raw mut raw, ptr::null_mut()) }
     } else {
         return Err(Errno::EOPNOTSUPP);
     };
     let region = opened(code, raw)?;
-    // SAFETY: just opened.
+    // SAFETY: the region was just opened.
     Ok(unsafe { Mr::of(region) })
 }
 
 pub(super) unsafe fn mr_bind_endpoint<L>(mr: &Mr<L>, endpoint: &Endpoint<L>) -> Result<(), Errno> {
-    // SAFETY: the contract of callers.
+    // SAFETY: the region and the endpoint are open, on their thread (C1, C6).
     unsafe { bind(mr.fid.fid(), endpoint.fid(), 0) }
 }
 
 pub(super) unsafe fn mr_bind_counter<L>(mr: &Mr<L>, counter: &Counter<L>) -> Result<(), Errno> {
-    // SAFETY: the contract of callers.
+    // SAFETY: the region and the counter are open (C1).
     unsafe { bind(mr.fid.fid(), counter.fid(), u64::from(sys::FI_REMOTE_WRITE)) }
 }
 
 pub(super) unsafe fn mr_enable<L>(mr: &mut Mr<L>) -> Result<(), Errno> {
-    // SAFETY: the contract of callers; the command takes no argument.
+    // SAFETY: the region is open (C1), and the command takes no argument.
     unsafe { control(mr, sys::FI_ENABLE, ptr::null_mut()) }?;
-    // Providers that choose keys may do so only now.
-    // SAFETY: the contract of callers.
+    // Some providers choose the key only now.
+    // SAFETY: the region is open (C1).
     *mr = unsafe { Mr::of(mr.fid.raw()) };
     Ok(())
 }
@@ -178,11 +182,11 @@ pub(super) unsafe fn mr_refresh<L>(mr: &Mr<L>, first: NonNull<u8>, len: usize) -
     let range = sys::iovec { iov_base: first.as_ptr().cast(), iov_len: len };
     let modify = Attributes::new(&raw const range, HmemIface::SYSTEM, MrAttr::new(Access::empty(), MemoryKey(0)));
     let mut modify = Modify { flags: 0, attributes: modify };
-    // SAFETY: the contract of callers; the range is read and not kept.
+    // SAFETY: the region is open (C1), and the range is read and not kept.
     unsafe { control(mr, sys::FI_REFRESH, (&raw mut modify).cast()) }
 }
 
-/// `fi_mr_modify`, and zeros behind it.
+/// `fi_mr_modify` with zeros behind it.
 #[repr(C)]
 struct Modify {
     flags: u64,
@@ -194,17 +198,17 @@ const _: () = assert!(core::mem::offset_of!(Modify, attributes) == core::mem::of
 /// `fi_control`
 ///
 /// # Safety
-/// The contract of callers; the argument is what the command takes.
+/// The contract of callers. The command takes this argument.
 unsafe fn control<L>(mr: &Mr<L>, command: u32, argument: *mut c_void) -> Result<(), Errno> {
     let fid = mr.fid.fid();
     let control = entry!(fid, ops => control)?;
     let command = c_int::try_from(command).map_err(|_| Errno::EOTHER)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the region is open (C1), and the caller guarantees the argument.
     done(unsafe { control(fid.as_ptr(), command, argument) })
 }
 
 pub(super) unsafe fn mr_close<L>(mr: &Mr<L>) -> Result<(), Errno> {
-    // SAFETY: the contract of callers.
+    // SAFETY: the region is open and closed once (C1 to C3).
     unsafe { close(mr.fid.fid()) }
 }
 
@@ -218,7 +222,7 @@ mod tests {
         #[cfg(not(libfabric_has_dmabuf))]
         return attributes.attributes.mr_iov;
         #[cfg(libfabric_has_dmabuf)]
-        // SAFETY: written by `new`.
+        // SAFETY: `new` has written this member.
         return unsafe { attributes.attributes.__bindgen_anon_1.mr_iov };
     }
 
@@ -241,15 +245,15 @@ mod tests {
             assert_eq!((given.access, given.offset, given.requested_key), (access.bits(), 0, 77));
             assert!(given.context.is_null() && given.auth_key.is_null() && given.auth_key_size == 0);
             assert_eq!(given.iface, kind.as_raw());
-            // SAFETY: every field of the union is a number.
+            // SAFETY: every member of the union is a number.
             assert_eq!(unsafe { given.device.cuda }, device);
-            // SAFETY: as above.
+            // SAFETY: every member of the union is a number.
             assert_eq!(unsafe { given.device.ze }, device);
-            // SAFETY: as above.
+            // SAFETY: every member of the union is a number.
             assert_eq!(unsafe { given.device.neuron }, device);
-            // SAFETY: as above.
+            // SAFETY: every member of the union is a number.
             assert_eq!(unsafe { given.device.synapseai }, device);
-            // SAFETY: as above: nothing but the number is there.
+            // SAFETY: every member of the union is a number.
             assert_eq!(unsafe { given.device.reserved }, u64::from(device.cast_unsigned()));
             assert_eq!(attributes.more, [0; 16], "what a newer library reads");
             assert_eq!(attributes.as_ptr().cast(), &raw const attributes.attributes);
@@ -260,21 +264,18 @@ mod tests {
     fn the_hosts_memory_has_no_device() {
         let attr = MrAttr { device: 9, ..MrAttr::new(Access::RECV, MemoryKey(0)) };
         let attributes = Attributes::new(ptr::null(), HmemIface::SYSTEM, attr);
-        // SAFETY: every field of the union is a number.
+        // SAFETY: every member of the union is a number.
         assert_eq!(unsafe { attributes.attributes.device.reserved }, 0);
     }
 
-    /// A region of a provider that is not here.
     #[repr(C)]
     struct Fake {
         region: sys::fid_mr,
-        /// The commands that it was given.
         asked: std::vec::Vec<u32>,
     }
 
-    /// Enabled, the region has a key.
     unsafe extern "C" fn control_it(fid: *mut sys::fid, command: c_int, argument: *mut c_void) -> c_int {
-        // SAFETY: the region of the test, which nothing borrows.
+        // SAFETY: the test's region, which is not borrowed.
         let fake = unsafe { &mut *fid.cast::<Fake>() };
         fake.asked.push(command.cast_unsigned());
         match command.cast_unsigned() {
@@ -284,15 +285,15 @@ mod tests {
                 0
             }
             sys::FI_REFRESH => {
-                // SAFETY: this is what the command takes.
+                // SAFETY: the command takes this argument.
                 let modify = unsafe { &*argument.cast::<sys::fi_mr_modify>() };
                 assert_eq!((modify.flags, modify.attr.iov_count), (0, 1));
                 #[cfg(not(libfabric_has_dmabuf))]
                 let range = modify.attr.mr_iov;
                 #[cfg(libfabric_has_dmabuf)]
-                // SAFETY: a range, as the count says.
+                // SAFETY: the count gives one range.
                 let range = unsafe { modify.attr.__bindgen_anon_1.mr_iov };
-                // SAFETY: as above.
+                // SAFETY: the count gives one range.
                 let range = unsafe { &*range };
                 assert_eq!((range.iov_base.addr(), range.iov_len), (0x1000, 24));
                 0
@@ -301,7 +302,8 @@ mod tests {
         }
     }
 
-    /// No provider for software has regions enabled, or refreshed: this is what one that does is asked.
+    /// Software providers do not enable or refresh regions: this test shows the calls of a provider
+    /// that does.
     #[test]
     fn regions_are_enabled_and_refreshed() {
         let mut ops = sys::fi_ops { control: Some(control_it), ..Default::default() };
@@ -309,14 +311,14 @@ mod tests {
         let region = sys::fid_mr { fid, key: u64::MAX, ..Default::default() };
         let mut fake = Fake { region, asked: std::vec::Vec::new() };
         let raw = Raw::opened(NonNull::from_mut(&mut fake).cast());
-        // SAFETY: as good as open.
+        // SAFETY: the simulated region is valid.
         let mut mr = unsafe { Mr::<Local>::of(raw) };
         assert_eq!(mr.key(), MemoryKey(u64::MAX));
-        // SAFETY: as above.
+        // SAFETY: the simulated region is valid.
         unsafe { mr_enable(&mut mr) }.unwrap();
         assert_eq!(mr.key(), MemoryKey(42), "which is known only now");
         let first = NonNull::new(ptr::without_provenance_mut(0x1000)).unwrap();
-        // SAFETY: as above.
+        // SAFETY: the simulated region is valid.
         unsafe { mr_refresh(&mr, first, 24) }.unwrap();
         assert_eq!(fake.asked, [sys::FI_ENABLE, sys::FI_REFRESH]);
     }
@@ -327,7 +329,7 @@ mod tests {
         let attr = MrAttr::new(Access::RECV, MemoryKey(0));
         let attributes = Attributes::new(ptr::null(), HmemIface::CUDA, attr).in_buffer(&raw const buffer);
         assert_eq!(attributes.attributes.iov_count, 1);
-        // SAFETY: written by `in_buffer`.
+        // SAFETY: `in_buffer` has written this member.
         assert_eq!(unsafe { attributes.attributes.__bindgen_anon_1.dmabuf }, &raw const buffer);
     }
 }

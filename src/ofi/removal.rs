@@ -1,10 +1,11 @@
-//! Removed peers: the room that address vectors need, and the source of messages that come late.
+//! Removed peers: the room of address vectors, and the source of late messages.
 //!
-//! Connections of `ofi_rxm`, `net` and `tcp` outlive the removal of their peer's address, and keep the index that the address had: once another
-//! address has the index, messages of the removed peer name the later one as their source (`rxm-removed-peer-has-the-next-ones-index` and others).
-//! A connection takes another index only when its peer's address is inserted again. So the first index is reserved: a removed address is
-//! inserted once more when that index is the only lower one which is free, and removed for good. Late messages name the first index, which is no
-//! peer's.
+//! Connections of `ofi_rxm`, `net` and `tcp` outlive their peer's address and keep its index. If
+//! another address takes the index, messages of the removed peer report the new peer as their
+//! source (`rxm-removed-peer-has-the-next-ones-index` and others). A connection changes its index
+//! only when its peer is inserted again. So the first index is reserved: a removed address is
+//! inserted once more while that index is the only lower free one, and removed for good. Late
+//! messages report the first index, which belongs to no peer.
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
@@ -22,31 +23,32 @@ use super::known_behaviour::Facts;
 use super::quirks;
 use super::threading::Level;
 
-/// Maximum number of removed addresses that a vector holds beside those of its capacity, so that their indices do not return at once.
+/// Maximum number of removed addresses that a vector holds beyond its capacity, which delays the
+/// reuse of their indices.
 const SPARE: usize = 16;
 
-/// The first index, which is reserved where late messages are to name it.
+/// The first index, reserved for late messages.
 const RESERVED: FabricAddr = FabricAddr(0);
 
-/// The handling of removed addresses by the vectors of a domain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Removal {
     at_any_time: bool,
     /// Maximum number of addresses of a vector at a time.
     most: usize,
-    /// The address of the reserved index. It is no host's: 240.0.0.0/4 and 100::/64 are reserved and discarded.
+    /// Address of the reserved index, which no host has: 240.0.0.0/4 and 100::/64 are reserved and
+    /// discarded.
     reserved: Option<SocketAddr>,
     /// Maximum number of addresses in the lifetime of a vector.
     limit: Option<usize>,
 }
 
 impl Removal {
-    /// No address is removed while an endpoint is open.
     #[cfg(test)]
     pub(super) const NOT: Self = Removal { at_any_time: false, most: usize::MAX, reserved: None, limit: None };
 
-    /// Addresses are removed beside open endpoints only if one thread has the domain: other threads may have looked up an address that they are about to
-    /// post to. Collective groups send to the addresses that their members had when they joined (`rxm-collective-with-a-removed-member-crashes`).
+    /// Addresses are removed beside open endpoints only if one thread uses the domain: another
+    /// might be about to post to one. Collective groups send to their members' addresses at the
+    /// join (`rxm-collective-with-a-removed-member-crashes`).
     pub(super) fn of<L: Level>(facts: Facts, info: &RawInfo, format: AddressFormat) -> Self {
         let keeps_index = quirks::keeps_index_of_removed(info);
         let reserved = match format {
@@ -72,7 +74,7 @@ impl Removal {
             return AvRoom { limit: Some(self.most), ..AvRoom::new(capacity) };
         }
         let reused = capacity.saturating_add(capacity.min(SPARE));
-        // The reserved index, and one for an address that is inserted by its name, and is counted afterwards.
+        // The reserved index, and an address that is inserted by name, which is counted afterwards.
         let places = reused.saturating_add(2);
         if self.at_any_time && places <= self.most {
             AvRoom { places, reused: Some(reused), limit: None }
@@ -81,48 +83,48 @@ impl Removal {
         }
     }
 
-    /// The number of addresses that a raw vector is opened for.
+    /// Number of addresses that a raw vector is opened for.
     pub(super) fn count(self, capacity: usize) -> usize {
         if self.at_any_time { self.room(capacity).places } else { capacity }
     }
 }
 
-/// Reserves the first index of a new vector, where late messages are to name it.
+/// Reserves the first index of a new vector for late messages.
 ///
 /// # Safety
 /// The contract of callers.
 ///
 /// # Errors
-/// The provider's; `EOTHER` if it gives another index.
+/// The provider's, or `EOTHER` if it returns another index.
 pub(super) unsafe fn reserve<L>(av: &Av<L>) -> Result<(), Errno> {
     let Some(reserved) = av.removal().reserved else { return Ok(()) };
-    // SAFETY: the caller's promise.
+    // SAFETY: the vector is open (C1).
     let index = unsafe { insert(av, &Padded::new(&reserved.into())) }?;
     if index == RESERVED { Ok(()) } else { Err(Errno::EOTHER) }
 }
 
-/// `fi_av_remove`, after which the peer's late messages name no later peer.
+/// `fi_av_remove`, after which the peer's late messages do not report a later peer.
 ///
 /// # Safety
-/// The contract of callers; no other thread changes the vector.
+/// The contract of callers. No other thread changes the vector.
 pub(super) unsafe fn remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
     let reserved = av.removal().reserved.map(EndpointAddr::from);
-    // SAFETY: the caller's promise.
+    // SAFETY: the vector is open and has the address (C1, C13).
     let address = reserved.as_ref().and_then(|_| unsafe { lookup(av, peer) }.ok());
-    // SAFETY: as above.
+    // SAFETY: the vector is open and has the address (C1, C13).
     let removed = unsafe { remove_one(av, peer) };
     if let (Some(reserved), Some(address)) = (reserved, address)
-        // SAFETY: the vector is open (C1). Nothing else was ever inserted at the index, or the address is another.
+        // SAFETY: the vector is open (C1). The index holds the first address, or another one.
         && unsafe { lookup(av, RESERVED) }.is_ok_and(|there| there.bytes() == reserved.bytes())
     {
-        // SAFETY: the vector has the address of the index, which is no peer's.
+        // SAFETY: the vector has the address of the index, which belongs to no peer.
         let _ = unsafe { remove_one(av, RESERVED) };
-        // SAFETY: the caller's promise.
+        // SAFETY: the vector is open (C1).
         if let Ok(index) = unsafe { insert(av, &Padded::new(&address)) } {
-            // SAFETY: the address was inserted just now.
+            // SAFETY: the address was just inserted.
             let _ = unsafe { remove_one(av, index) };
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the vector is open (C1).
         let _ = unsafe { insert(av, &Padded::new(&reserved)) };
     }
     removed
@@ -135,27 +137,28 @@ unsafe fn insert<L>(av: &Av<L>, address: &Padded) -> Result<FabricAddr, Errno> {
     let insert = entry!(raw, ops => insert)?;
     let mut peer = FabricAddr::NOTAVAIL.0;
     let address = ptr::from_ref(address).cast::<c_void>();
-    // SAFETY: the vector is open (C1); there is one socket address, in memory larger than addresses are; `peer` takes one number. The
-    // vector has no event queue, so the call finishes here.
+    // SAFETY: the vector is open (C1), the one socket address has more memory than addresses need,
+    // and `peer` receives one number. Without an event queue, the call completes here.
     let inserted = unsafe { insert(raw.as_ptr(), address, 1, &raw mut peer, 0, ptr::null_mut()) };
     if inserted == 1 { Ok(FabricAddr(peer)) } else { Err(Errno::EADDRNOTAVAIL) }
 }
 
 /// # Safety
-/// The contract of callers.
+/// The contract of callers. The vector has the address.
 unsafe fn remove_one<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
     let raw = av.raw();
     let remove = entry!(raw, ops => remove)?;
     let mut peer = peer.0;
-    // SAFETY: the vector is open and has this address (C1, and the contract of this function); `peer` is one number.
+    // SAFETY: the caller guarantees that the vector is open (C1) and has the address. `peer` is one
+    // number.
     done(unsafe { remove(raw.as_ptr(), &raw mut peer, 1, 0) })
 }
 
 /// # Safety
-/// The contract of callers.
+/// The contract of callers. The vector has the address.
 pub(super) unsafe fn lookup<L>(av: &Av<L>, peer: FabricAddr) -> Result<EndpointAddr, Errno> {
     let raw = av.raw();
     let lookup = entry!(raw, ops => lookup)?;
-    // SAFETY: the vector is open and has this address (C1, and the contract of this function).
+    // SAFETY: the caller guarantees that the vector is open (C1) and has the address.
     read_address(av.addr_format(), |bytes, len| unsafe { lookup(raw.as_ptr(), peer.0, bytes, len) })
 }

@@ -16,14 +16,13 @@ use super::{encode, sys};
 
 /// Hints in C's form.
 ///
-/// The names, keys and addresses in it are lent for the call of `fi_getinfo` only and taken out before libfabric frees the
-/// rest, so that nothing of ours is handed to C's `free`, and nothing needs `malloc`.
+/// Names, keys and addresses are lent for the call of `fi_getinfo`, and removed before libfabric
+/// frees the rest, so that C's `free` gets only libfabric's own memory.
 pub(super) struct Request<'a> {
     info: RawInfo,
     lent: PhantomData<&'a CText>,
 }
 
-/// The names of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Names<'a> {
     pub(super) provider: Option<&'a CText>,
@@ -31,13 +30,13 @@ pub(super) struct Names<'a> {
     pub(super) domain: Option<&'a CText>,
 }
 
-/// What C takes as a string.
 pub(super) fn pointer(text: Option<&CText>) -> *const c_char {
     text.map_or(ptr::null(), CText::as_ptr)
 }
 
-/// Whether the addresses of hints can be handed to libfabric, which takes their lengths and then reads as much as their
-/// format has: socket addresses that are whole, and strings that end with a zero byte; all of one format.
+/// Returns `true` if libfabric can take the addresses of hints: it reads the length of their
+/// format. Requires whole socket addresses, or strings that end with a zero byte, all of one
+/// format.
 pub(super) fn addresses_are_sound(hints: &Hints<'_>) -> bool {
     let mut formats = [hints.source, hints.destination].into_iter().flatten().map(|address| {
         let whole = match address.format() {
@@ -55,7 +54,7 @@ pub(super) fn addresses_are_sound(hints: &Hints<'_>) -> bool {
 }
 
 impl<'a> Request<'a> {
-    /// The addresses are sound. `None` without memory.
+    /// Requires sound addresses. `None` without memory.
     pub(super) fn new(hints: &Hints<'a>, names: Names<'a>, threading: Threading) -> Option<Self> {
         let mut request = Request { info: RawInfo::empty()?, lent: PhantomData };
         let info = request.fields();
@@ -73,18 +72,18 @@ impl<'a> Request<'a> {
         }
         let (endpoint, tx, rx) = (info.ep_attr, info.tx_attr, info.rx_attr);
         let (fabric, domain) = (info.fabric_attr, info.domain_attr);
-        // SAFETY: an empty info has all its parts, or none for lack of memory; they belong to it alone.
+        // SAFETY: a part of an empty info is owned, or null.
         encode::tx(unsafe { tx.as_mut() }?, &hints.tx_attr);
-        // SAFETY: as above.
+        // SAFETY: a part of an empty info is owned, or null.
         encode::rx(unsafe { rx.as_mut() }?, &hints.rx_attr);
-        // SAFETY: as above.
+        // SAFETY: a part of an empty info is owned, or null.
         let endpoint = unsafe { endpoint.as_mut() }?;
         encode::endpoint(endpoint, &hints.endpoint_attr);
         if let Some(key) = hints.endpoint_auth_key {
             endpoint.auth_key = key.as_ptr().cast_mut();
             endpoint.auth_key_size = key.len();
         }
-        // SAFETY: as above.
+        // SAFETY: a part of an empty info is owned, or null.
         let domain = unsafe { domain.as_mut() }?;
         encode::domain(domain, &hints.domain_attr, threading);
         if let Some(key) = hints.domain_auth_key {
@@ -92,14 +91,13 @@ impl<'a> Request<'a> {
             domain.auth_key_size = key.len();
         }
         domain.name = pointer(names.domain).cast_mut();
-        // SAFETY: as above.
+        // SAFETY: a part of an empty info is owned, or null.
         let fabric = unsafe { fabric.as_mut() }?;
         fabric.prov_name = pointer(names.provider).cast_mut();
         fabric.name = pointer(names.fabric).cast_mut();
         Some(request)
     }
 
-    /// For `fi_getinfo`, which reads it.
     pub(super) const fn as_ptr(&self) -> *mut sys::fi_info {
         self.info.as_ptr()
     }
@@ -119,11 +117,11 @@ impl Drop for Request<'_> {
         if let Some(attr) = unsafe { endpoint.as_mut() } {
             attr.auth_key = ptr::null_mut();
         }
-        // SAFETY: as above.
+        // SAFETY: null, or a part of the info, which is borrowed exclusively.
         if let Some(attr) = unsafe { fabric.as_mut() } {
             (attr.prov_name, attr.name) = (ptr::null_mut(), ptr::null_mut());
         }
-        // SAFETY: as above.
+        // SAFETY: null, or a part of the info, which is borrowed exclusively.
         if let Some(attr) = unsafe { domain.as_mut() } {
             (attr.name, attr.auth_key) = (ptr::null_mut(), ptr::null_mut());
         }

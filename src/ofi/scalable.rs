@@ -1,6 +1,7 @@
 //! Scalable endpoints and their contexts, and the implementation of [`Scalable`].
 //!
-//! Every `unsafe fn` here relies on the [contract of callers](loom_core::transport#contract-of-callers).
+//! Every `unsafe fn` here relies on the
+//! [contract of callers](loom_core::transport#contract-of-callers).
 
 #![allow(unsafe_code, reason = "calls libfabric, and implements the unsafe trait `Scalable`")]
 
@@ -22,7 +23,8 @@ use super::sys;
 use super::threading::{Handle, Level};
 use super::transport::Ofi;
 
-/// A `fid_ep` of `FI_CLASS_SEP`, which posts nothing and so crosses threads, as other endpoints do not.
+/// A `fid_ep` of `FI_CLASS_SEP`. Unlike other endpoints it crosses threads, because it posts no
+/// operation.
 #[repr(transparent)]
 #[derive(Debug)]
 pub(super) struct FidSep(sys::fid_ep);
@@ -33,43 +35,42 @@ pub(super) struct FidSep(sys::fid_ep);
 pub struct ScalableEndpoint<L> {
     fid: Handle<FidSep, L>,
     addr_format: AddressFormat,
-    /// A copy that lives as long as the endpoint: `sockets` keeps pointers into what it is opened from.
+    /// Copy that lives as long as the endpoint: `sockets` keeps pointers into it.
     info: ManuallyDrop<RawInfo>,
     family: Family,
 }
 
-/// The contexts of one endpoint, and with that who may open and close one at the moment: each changes the endpoint.
+/// The contexts of one endpoint, and the lock for opening and closing them, which change the
+/// endpoint.
 ///
-/// `sockets`, which alone has such endpoints, goes on using a transmit context for what is in flight on it when it is closed, as
-/// long as another context of the endpoint is open: to sends, reads and writes, but not to messages that were injected
+/// Only `sockets` has such endpoints. While another context is open, it uses a closed transmit
+/// context for its sends, reads and writes in flight, but not for injected messages
 /// (`sockets-answer-to-a-closed-context-crashes`).
 #[derive(Debug)]
 pub(super) struct Family {
     open: spin::Mutex<Open>,
-    /// How many there are of each kind.
     contexts: Contexts,
 }
 
-/// Which contexts are open: a bit for each.
+/// Open contexts, one bit each.
 #[derive(Debug)]
 struct Open {
     tx: u64,
     rx: u64,
-    /// The last one was closed with operations in flight: whatever is opened now would meet their answers.
+    /// The last context was closed with operations in flight, and their answers would reach a new
+    /// one.
     over: bool,
 }
 
-/// One of the two kinds of context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Tx,
     Rx,
 }
 
-/// A context of an endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScalableContext {
-    /// In the endpoint, which stays where it is as long as the context is open (C26).
+    /// Part of the endpoint, which stays at its address while the context is open (C26).
     family: NonNull<Family>,
     direction: Direction,
     index: u16,
@@ -83,7 +84,6 @@ impl Open {
         }
     }
 
-    /// Whether no more than one context is open.
     const fn is_last(&self) -> bool {
         self.tx.count_ones() + self.rx.count_ones() <= 1
     }
@@ -94,7 +94,6 @@ impl Family {
         Family { open: spin::Mutex::new(Open { tx: 0, rx: 0, over: false }), contexts }
     }
 
-    /// Opens a context that is not open yet.
     fn open<E>(
         &self,
         direction: Direction,
@@ -119,13 +118,13 @@ impl Family {
 }
 
 impl ScalableContext {
-    /// Closes the context, or retires it, if it cannot be closed now.
+    /// Closes the context, or retires it if it cannot be closed now.
     pub(super) fn close(
         self,
         in_flight: InFlight,
         close: impl FnOnce() -> Result<(), Errno>,
     ) -> Result<Closing, Errno> {
-        // SAFETY: the context is open, so its endpoint is where it was (see the field).
+        // SAFETY: the context is open, so that its endpoint has not moved (C26).
         let family = unsafe { self.family.as_ref() };
         let mut state = family.open.lock();
         let answers = in_flight.transmits > 0;
@@ -144,7 +143,6 @@ impl<L> ScalableEndpoint<L> {
         self.fid.fid()
     }
 
-    /// As what it is for libfabric: an endpoint like others.
     const fn raw(&self) -> Raw<sys::fid_ep> {
         self.fid.raw().cast()
     }
@@ -167,20 +165,22 @@ unsafe fn open<L>(
     }
     let info = info.for_scalable_endpoint(contexts).ok_or(Errno::ENOMEM)?;
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (C1); the info is read only; `raw` is where the endpoint goes.
+    // SAFETY: the domain is open (C1), and the info is only read.
     let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let family = Family::new(contexts);
     let fid = Handle::new(opened(code, raw)?.cast());
     let endpoint = ScalableEndpoint { fid, addr_format: domain.addr_format(), info: ManuallyDrop::new(info), family };
-    // SAFETY: just opened; the vector is open (C1). `fi_scalable_ep_bind` is `fi_ep_bind`.
+    // SAFETY: the endpoint was just opened, and the vector is open (C1). `fi_scalable_ep_bind` is
+    // `fi_ep_bind`.
     let enabled = unsafe { bind(endpoint.fid.fid(), av.fid(), 0) }.and_then(|()| {
-        // SAFETY: as above.
+        // SAFETY: the endpoint was just opened.
         unsafe { enable(endpoint.fid.fid()) }
     });
     match enabled {
         Ok(()) => Ok(endpoint),
         Err(errno) => {
-            // SAFETY: open, without contexts, unknown to anybody, and not used again. A failed close is not retried.
+            // SAFETY: open, without contexts, not shared, and not used again. A failed close is not
+            // retried.
             let left_open = unsafe { scalable_close(&endpoint) }.is_err();
             Err(EndpointError { errno, left_open })
         }
@@ -193,12 +193,12 @@ unsafe fn open<L>(
 /// The contract of callers.
 unsafe fn enable(fid: Raw<sys::fid>) -> Result<(), Errno> {
     let control = entry!(fid, ops => control)?;
-    // SAFETY: the object is open (C1); the command takes no argument.
+    // SAFETY: the object is open (C1), and the command takes no argument.
     done(unsafe { control(fid.as_ptr(), sys::FI_ENABLE.cast_signed(), ptr::null_mut()) })
 }
 
 unsafe fn scalable_close<L>(endpoint: &ScalableEndpoint<L>) -> Result<(), Errno> {
-    // SAFETY: the contract of callers.
+    // SAFETY: the endpoint is open, and closed once (C1 to C3).
     unsafe { close(endpoint.fid.fid()) }?;
     // SAFETY: freed once, here: the endpoint is not used again.
     drop(unsafe { ptr::read(&raw const *endpoint.info) });
@@ -210,11 +210,12 @@ unsafe fn address<L>(endpoint: &ScalableEndpoint<L>) -> Result<EndpointAddr, Err
     let getname = entry!(raw, cm => getname)?;
     let fid = endpoint.fid.fid().as_ptr();
     let _alone = endpoint.family.open.lock();
-    // SAFETY: the endpoint is open (C1); there is as much room as the length says.
+    // SAFETY: the endpoint is open (C1), and `bytes` has room for `len` bytes.
     read_address(endpoint.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
 }
 
-/// Binds a context to its queue, with these flags, and to its counters, sets its options, and enables it.
+/// Binds a context to its queue with these flags, and to its counters, sets its options, and
+/// enables it.
 ///
 /// # Safety
 /// The contract of callers.
@@ -227,18 +228,18 @@ unsafe fn bind_and_enable<L: Level>(
     // SAFETY: context and queue are open (C1).
     unsafe { bind(fid, bound.cq.fid(), flags.into()) }?;
     for (counted, counter) in bound.counters {
-        // SAFETY: as above, and so is the counter.
+        // SAFETY: context and counter are open (C1).
         unsafe { bind(fid, counter.fid(), counted.bits()) }?;
     }
     for (option, value) in bound.options {
-        // SAFETY: as above.
+        // SAFETY: the context is open (C1).
         unsafe { endpoint_set_option(context, *option, *value) }?;
     }
-    // SAFETY: as above.
+    // SAFETY: the context is open (C1).
     unsafe { enable(fid) }
 }
 
-/// Opens a context that `open` writes to the place that it is given, and [binds and enables](bind_and_enable) it.
+/// Opens a context that `open` writes to its pointer, and [binds and enables](bind_and_enable) it.
 unsafe fn open_context<L: Level>(
     endpoint: &ScalableEndpoint<L>,
     (direction, index): (Direction, u16),
@@ -250,7 +251,7 @@ unsafe fn open_context<L: Level>(
         let code = open(index.into(), &raw mut raw);
         let closable = endpoint.member(direction, index);
         let context = endpoint::context(opened(code, raw)?, endpoint.addr_format, closable);
-        // SAFETY: just opened; the others are open (C1).
+        // SAFETY: the context was just opened, and the bound objects are open (C1).
         match unsafe { bind_and_enable(&context, bound, flags) } {
             Ok(()) => Ok(context),
             Err(errno) => Err(endpoint::undone(&context, errno)),
@@ -258,9 +259,9 @@ unsafe fn open_context<L: Level>(
     })
 }
 
-// SAFETY: the promises are libfabric's, which this implementation passes on (man fi_endpoint, fi_domain). What changes an
-// endpoint or asks it for something holds the lock of its family, and contexts are closed when the provider can close them
-// (`ScalableContext::close`).
+// SAFETY: libfabric keeps the promises, and this implementation passes them on (`man fi_endpoint`,
+// `fi_domain`). Calls on a scalable endpoint hold the lock of its family, and contexts are closed
+// only when the provider can close them (`ScalableContext::close`).
 unsafe impl<L: Level> Scalable for Ofi<L> {
     type ScalableEndpoint = ScalableEndpoint<L>;
 
@@ -269,7 +270,7 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
     }
 
     unsafe fn av_open_for_contexts(domain: &Domain<L>, capacity: usize, rx_ctx_bits: u8) -> Result<Av<L>, Errno> {
-        // SAFETY: the contract of callers.
+        // SAFETY: the domain is open (C1).
         unsafe { control::av_open(domain, capacity, rx_ctx_bits) }
     }
 
@@ -279,22 +280,22 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
         av: &Av<L>,
         contexts: Contexts,
     ) -> Result<ScalableEndpoint<L>, EndpointError> {
-        // SAFETY: the contract of callers.
+        // SAFETY: the domain and the vector are open (C1).
         unsafe { open(domain, info, av, contexts) }
     }
 
     unsafe fn scalable_close(endpoint: &ScalableEndpoint<L>) -> Result<(), Errno> {
-        // SAFETY: the contract of callers.
+        // SAFETY: the endpoint is open, and closed once (C1 to C3).
         unsafe { scalable_close(endpoint) }
     }
 
     unsafe fn scalable_address(endpoint: &ScalableEndpoint<L>) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the contract of callers.
+        // SAFETY: the endpoint is open (C1).
         unsafe { address(endpoint) }
     }
 
     fn injects_writes(_: &ScalableEndpoint<L>) -> bool {
-        // Nothing says when they have been answered, and a context cannot be closed before.
+        // Their answers are not reported, and a context cannot be closed before them.
         false
     }
 
@@ -306,11 +307,11 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
         let raw = endpoint.raw();
         let open = entry!(raw, ops => tx_ctx)?;
         let open = |index, context| {
-            // SAFETY: the endpoint is open (C1); `context` is where the context goes. No attributes are given: it
-            // has the endpoint's.
+            // SAFETY: the endpoint is open (C1), `context` receives the context, and null
+            // attributes are the endpoint's.
             unsafe { open(raw.as_ptr(), index, ptr::null_mut(), context, ptr::null_mut()) }
         };
-        // SAFETY: the contract of callers.
+        // SAFETY: the endpoint and the bound objects are open (C1).
         unsafe { open_context(endpoint, (Direction::Tx, index), (&bind, sys::FI_TRANSMIT), open) }
     }
 
@@ -322,11 +323,11 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
         let raw = endpoint.raw();
         let open = entry!(raw, ops => rx_ctx)?;
         let open = |index, context| {
-            // SAFETY: the endpoint is open (C1); `context` is where the context goes. No attributes are given: it
-            // has the endpoint's.
+            // SAFETY: the endpoint is open (C1), `context` receives the context, and null
+            // attributes are the endpoint's.
             unsafe { open(raw.as_ptr(), index, ptr::null_mut(), context, ptr::null_mut()) }
         };
-        // SAFETY: the contract of callers.
+        // SAFETY: the endpoint and the bound objects are open (C1).
         unsafe { open_context(endpoint, (Direction::Rx, index), (&bind, sys::FI_RECV), open) }
     }
 }

@@ -1,4 +1,5 @@
-//! [`PollSet`] and [`WaitSet`]: many queues and counters asked, or slept on, together; for users of the raw layer.
+//! [`PollSet`] and [`WaitSet`]: polling, or sleeping on, many queues and counters, for users of the
+//! raw layer.
 //!
 //! libfabric 2 deprecates both, and the libraries of 1.17 and 2.5 have them.
 
@@ -32,10 +33,10 @@ mod sealed {
     }
 }
 
-/// What can be in a [`PollSet`]: counters, and completion queues whose entries the user reads. (Those of the objects read in
-/// batches, of which a set knows nothing.)
+/// Member of a [`PollSet`]: a counter, or a completion queue with entries that the user reads. (A
+/// set does not see the batches of the objects' queues.)
 pub trait PollSetMember<L>: sealed::Sealed {
-    /// What [`PollSet::poll`] names it by.
+    /// Identity in the results of [`PollSet::poll`].
     fn fid(&self) -> Fid {
         named(self.raw_fid().as_ptr())
     }
@@ -55,11 +56,11 @@ impl<E: QueueEntry, L: Level> sealed::Sealed for EntryCq<E, L> {
 }
 impl<E: QueueEntry, L: Level> PollSetMember<L> for EntryCq<E, L> {}
 
-/// Queues and counters of a domain that are driven and looked at in one call.
+/// Queues and counters of a domain that are driven and polled in one call.
 ///
-/// Every `unsafe fn` here relies on its caller for this: the domain is open, and is closed after the set; the set is closed
-/// once; what is in it is open, and is taken out before it is closed; and one thread at a time uses the set, what is in
-/// it, and the endpoints of all that.
+/// Every `unsafe fn` here relies on its caller: the domain is open, and closed after the set. The
+/// set is closed once. Its members are open, and removed before they are closed. One thread at a
+/// time uses the set, its members, and their endpoints.
 ///
 /// # References
 /// - `man fi_poll`
@@ -74,10 +75,10 @@ impl<L> PollSet<L> {
 }
 
 impl<L: Level> PollSet<L> {
-    /// Opens a set with nothing in it.
+    /// Opens an empty set.
     ///
     /// # Errors
-    /// `ENOSYS` if the provider has none, or what it says.
+    /// `ENOSYS` if the provider has no sets, or the provider's.
     ///
     /// # Safety
     /// The contract of callers.
@@ -87,7 +88,7 @@ impl<L: Level> PollSet<L> {
         let open = entry!(raw_domain, ops => poll_open)?;
         let mut attributes = sys::fi_poll_attr::default();
         let mut raw = ptr::null_mut();
-        // SAFETY: the domain is open (C1); the attributes are read and not kept; `raw` is where the set goes.
+        // SAFETY: the domain is open (C1), and the call does not keep its pointers.
         let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw) };
         Ok(PollSet(Handle::new(opened(code, raw)?)))
     }
@@ -98,7 +99,7 @@ impl<L: Level> PollSet<L> {
     /// The provider's.
     ///
     /// # Safety
-    /// The contract of callers; the member is of the set's domain, and not in the set.
+    /// The contract of callers. The member belongs to the set's domain, and is not in the set.
     #[doc(alias = "fi_poll_add")]
     pub unsafe fn add(&self, member: &impl PollSetMember<L>) -> Result<(), Errno> {
         let (raw, fid) = (self.0.raw(), member.raw_fid());
@@ -109,13 +110,13 @@ impl<L: Level> PollSet<L> {
         done(unsafe { add(raw.as_ptr(), fid.as_ptr(), 0) })
     }
 
-    /// Takes a queue or counter out.
+    /// Removes a queue or counter.
     ///
     /// # Errors
     /// The provider's.
     ///
     /// # Safety
-    /// The contract of callers; the member is in the set.
+    /// The contract of callers. The member is in the set.
     #[doc(alias = "fi_poll_del")]
     pub unsafe fn remove(&self, member: &impl PollSetMember<L>) -> Result<(), Errno> {
         let raw = self.0.raw();
@@ -124,8 +125,9 @@ impl<L: Level> PollSet<L> {
         done(unsafe { remove(raw.as_ptr(), member.raw_fid().as_ptr(), 0) })
     }
 
-    /// Drives all that is in the set, writes which queues may have entries and which counters may have changed since this
-    /// was asked last, as far as there is room, and returns how many it wrote. There may be nothing all the same.
+    /// Drives all members, and writes to `ready`, as far as it has room, the queues that may have
+    /// entries and the counters that may have changed since the last call. Returns their number.
+    /// Spurious results are possible.
     ///
     /// # Errors
     /// The provider's.
@@ -134,14 +136,14 @@ impl<L: Level> PollSet<L> {
     /// The contract of callers.
     #[doc(alias = "fi_poll")]
     pub unsafe fn poll(&self, ready: &mut [Option<Fid>]) -> Result<usize, Errno> {
-        /// How many the provider is asked for at once.
+        /// Maximum number per call of the provider.
         const MOST: usize = 32;
         let raw = self.0.raw();
         let poll = entry!(raw, ops => poll)?;
         let mut contexts = [ptr::null_mut::<c_void>(); MOST];
         let room = ready.len().min(MOST);
         let count = c_int::try_from(room).map_err(|_| Errno::EINVAL)?;
-        // SAFETY: the set and what is in it are open (C1); there is room for that number.
+        // SAFETY: the set and its members are open (C1), and the array has room for `count`.
         let code = unsafe { poll(raw.as_ptr(), contexts.as_mut_ptr(), count) };
         let found = match usize::try_from(code) {
             Ok(found) if found <= room => found,
@@ -154,26 +156,27 @@ impl<L: Level> PollSet<L> {
         Ok(found)
     }
 
-    /// Closes the set, which is not used again whatever this returns.
+    /// Closes the set, which must not be used again whatever this returns.
     ///
     /// # Errors
     /// The provider's.
     ///
     /// # Safety
-    /// The contract of callers; nothing is in the set.
+    /// The contract of callers. The set is empty.
     #[doc(alias = "fi_close")]
     pub unsafe fn close(&self) -> Result<(), Errno> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the set is open, empty, and closed once.
         unsafe { control::close(self.0.fid()) }
     }
 }
 
-/// Something to sleep on for many queues ([`open_queue`](Self::open_queue)).
+/// A wait object for many queues ([`open_queue`](Self::open_queue)).
 ///
-/// Every `unsafe fn` here relies on its caller for this: the domain that it was opened with, and each of its queues' domains,
-/// are of one fabric, which is closed after the set; the set is closed once, after its queues, and after the first of them is
-/// closed it is used for nothing else; and one thread at a time uses the set and its queues, with their endpoints. Over `tcp;ofi_rxm` and `udp;ofi_rxd`,
-/// [`wait`](Self::wait) and [`may_sleep`](Self::may_sleep) are not called after an endpoint of one of its queues was closed.
+/// Every `unsafe fn` here relies on its caller: the domains of the set and of its queues belong to
+/// one fabric, which is closed after the set. The set is closed once, after its queues. After the
+/// first of them is closed, the set is only closed. One thread at a time uses the set, its queues,
+/// and their endpoints. Over `tcp;ofi_rxm` and `udp;ofi_rxd`, [`wait`](Self::wait) and
+/// [`may_sleep`](Self::may_sleep) are not called after an endpoint of its queues was closed.
 ///
 /// # References
 /// - `man fi_poll`
@@ -188,10 +191,11 @@ impl<L> WaitSet<L> {
 }
 
 impl<L: Level> WaitSet<L> {
-    /// Opens a set in the fabric of a domain, by which its queues wake up those that sleep.
+    /// Opens a set in the fabric of a domain, with the wait object of its queues.
     ///
     /// # Errors
-    /// `ENOSYS` if queues of the domain cannot be slept on, or the provider has no such sets; or what it says.
+    /// `ENOSYS` if queues of the domain cannot be slept on, or the provider has no such sets. Or
+    /// the provider's.
     ///
     /// # Safety
     /// The contract of callers: the domain is open.
@@ -204,16 +208,16 @@ impl<L: Level> WaitSet<L> {
         }
         let mut attributes = sys::fi_wait_attr { wait_obj: wait.as_raw(), ..Default::default() };
         let mut raw = ptr::null_mut();
-        // SAFETY: the fabric is open as its domain is (C1); the attributes are read and not kept; `raw` is
-        // where the set goes.
+        // SAFETY: the fabric is open as its domain is (C1), and the call does not keep its
+        // pointers.
         let code = unsafe { open(fabric.as_ptr(), &raw mut attributes, &raw mut raw) };
         Ok(WaitSet(Handle::new(opened(code, raw)?)))
     }
 
-    /// Opens a queue of the set for `depth` entries. By itself it cannot be slept on.
+    /// Opens a queue of the set for `depth` entries, which itself cannot be slept on.
     ///
     /// # Errors
-    /// As [`EntryCq::open`].
+    /// Those of [`EntryCq::open`].
     ///
     /// # Safety
     /// The contract of callers: the domain is open.
@@ -221,13 +225,13 @@ impl<L: Level> WaitSet<L> {
     #[doc(alias = "FI_WAIT_SET")]
     pub unsafe fn open_queue<E: QueueEntry>(&self, domain: &Domain<L>, depth: usize) -> Result<EntryCq<E, L>, Errno> {
         let set = self.0.raw().as_ptr();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the domain and the set are open.
         let queue = unsafe { queue::open_in_set(domain, depth, E::FORMAT, set) }?;
         Ok(EntryCq::of(queue))
     }
 
-    /// Sleeps until one of the queues may have an entry, for at most `milliseconds`; `false` says that the time is
-    /// over. It may wake up for nothing.
+    /// Sleeps until a queue may have an entry, or returns `false` after `milliseconds`. Spurious
+    /// wake-ups are possible.
     ///
     /// # Errors
     /// The provider's.
@@ -240,7 +244,7 @@ impl<L: Level> WaitSet<L> {
         let wait = entry!(raw, ops => wait)?;
         // SAFETY: the set and its queues are open (C1).
         let code = unsafe { wait(raw.as_ptr(), milliseconds) };
-        // `sockets` returns one where an operation has failed.
+        // `sockets` returns 1 if an operation has failed.
         match done(code.min(0)) {
             Ok(()) | Err(Errno::EINTR) => Ok(true),
             Err(Errno::ETIMEDOUT | Errno::EAGAIN) => Ok(false),
@@ -248,33 +252,33 @@ impl<L: Level> WaitSet<L> {
         }
     }
 
-    /// The file descriptor that is readable when one of the queues may have an entry.
+    /// File descriptor that is readable when one of the queues may have an entry.
     ///
     /// # Errors
     /// The provider's.
     ///
     /// # Safety
-    /// The contract of callers; the set was opened with [`WaitObj::FD`].
+    /// The contract of callers. The set was opened with [`WaitObj::FD`].
     #[doc(alias = "FI_GETWAIT")]
     pub unsafe fn wait_fd(&self) -> Result<c_int, Errno> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the set is open, with a file descriptor.
         unsafe { control::wait_fd(self.0.fid()) }
     }
 
-    /// Whether nothing is lost by sleeping on the file descriptor now.
+    /// Returns `true` if a sleep on the file descriptor misses no entry now.
     ///
     /// # Errors
     /// The provider's.
     ///
     /// # Safety
-    /// As for [`wait_fd`](Self::wait_fd); the domain is of the set's fabric.
+    /// That of [`wait_fd`](Self::wait_fd). The domain belongs to the set's fabric.
     #[doc(alias = "fi_trywait")]
     pub unsafe fn may_sleep(&self, domain: &Domain<L>) -> Result<bool, Errno> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the set is open, in the domain's fabric.
         unsafe { control::try_wait(domain, self.0.fid()) }
     }
 
-    /// Closes the set, which is not used again whatever this returns.
+    /// Closes the set, which must not be used again whatever this returns.
     ///
     /// # Errors
     /// The provider's.
@@ -283,7 +287,7 @@ impl<L: Level> WaitSet<L> {
     /// The contract of callers: its queues are closed.
     #[doc(alias = "fi_close")]
     pub unsafe fn close(&self) -> Result<(), Errno> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the set is open, and its queues are closed.
         unsafe { control::close(self.0.fid()) }
     }
 }

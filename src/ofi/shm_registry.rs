@@ -1,23 +1,23 @@
 //! Endpoints that reach into each other's memory: `shm` within one process.
 //!
-//! Endpoints of it that are in one process use each other's shared region through a plain pointer, and
-//! closing an endpoint unmaps its region: a neighbour that still has a command of it, or sends to it, crashes (seen with
-//! libfabric 1.17). Closing one may also answer commands of a neighbour that is closed already (seen with libfabric 2.5).
-//! So only the last of them is closed, when its queue is not polled any more. The others are retired, while their queues
-//! are polled, and left open afterwards: their memory goes with the process.
+//! Such endpoints use each other's shared region through a plain pointer, and a close unmaps it. A
+//! neighbour that has a command of the closed endpoint, or sends to it, crashes (libfabric 1.17). A
+//! close may also answer commands of a closed neighbour (libfabric 2.5). So only the last neighbour
+//! is closed. The others are retired while their queues are polled, then left open until the
+//! process ends.
 //!
-//! Endpoints of a provider that is not tested may do the same, unless they are called by socket addresses, and may be driven by each
-//! other besides: there all of the process are neighbours, and none counts as left. (One whose queue has gone for good is forgotten here;
-//! it stays open all the same, because its peers' addresses were inserted somewhere.)
+//! Endpoints of an untested provider without socket addresses are all neighbours, and may drive
+//! each other, so that they do not count as left. (If its queue has gone for good, the registry
+//! forgets an endpoint. It stays open because its peers' addresses were inserted.)
 //!
-//! A vector that has an endpoint's address keeps that plain pointer: a message to the address, of whichever endpoint, follows it when
-//! the endpoint has long been closed (seen with both). So an endpoint whose address was inserted in its own process is left open, too.
+//! An inserted address keeps the pointer, and a message to it follows the pointer long after the
+//! close (both versions). So an endpoint stays open if its address was inserted in its own process.
 //!
-//! Nor does a vector take the address of an endpoint of this process that has been closed: with libfabric 1.17 an endpoint of the vector that opens
-//! later reads the memory that it had (`tests/gone_addresses.rs` crashes without).
+//! Vectors refuse addresses of closed endpoints of this process: with libfabric 1.17, an endpoint
+//! of the vector that opens later would read their memory (`tests/gone_addresses.rs`).
 //!
-//! Neighbours are the endpoints of one domain, and of domains in whose address vectors they are, whether they were opened
-//! before their addresses were inserted or after.
+//! Neighbours are the endpoints of one domain, and of domains with address vectors that contain
+//! them, in any order of opening and insertion.
 
 #![allow(unsafe_code, reason = "pointers as names of endpoints; calls `shm_unlink`")]
 
@@ -32,8 +32,7 @@ use super::known_behaviour::Facts;
 use super::process::getpid;
 use super::sys;
 
-/// Who is there, and with that who may open and close at the moment: an endpoint that is opened while another one is
-/// closed finds it gone.
+/// Registered endpoints. The lock serialises opening and closing.
 static NEIGHBOURS: spin::Mutex<Neighbours> = spin::Mutex::new(Neighbours {
     parents: Vec::new(),
     endpoints: Vec::new(),
@@ -43,23 +42,22 @@ static NEIGHBOURS: spin::Mutex<Neighbours> = spin::Mutex::new(Neighbours {
     untested_met: false,
 });
 
-/// The most endpoints of it that a process can have open.
+/// Maximum number of open endpoints of such providers in a process.
 const ENDPOINTS: usize = 512;
 
-/// Domains that know each other, by way of their endpoints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Group {
     number: u16,
-    /// An endpoint whose queue is not polled is not driven by others.
+    /// `true` if endpoints do not drive each other.
     left_in_peace: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Active,
-    /// Closed as far as the user knows, but its queue is still polled.
+    /// Closed by the user, with a polled queue.
     Retired,
-    /// As `Retired`, and its queue is not polled at the moment.
+    /// Closed by the user, with a queue that is not polled at the moment.
     Left,
 }
 
@@ -74,35 +72,39 @@ struct Neighbour {
 unsafe impl Send for Neighbour {}
 
 struct Neighbours {
-    /// By number of the group: another group that it has become one with, or itself.
+    /// Parent of each group, by number: a group that it was united with, or itself.
     parents: Vec<u16, 1024>,
     endpoints: Vec<Neighbour, ENDPOINTS>,
-    /// Addresses that were inserted, and by whom: endpoints may yet be opened there. Once it is full, all are neighbours.
+    /// Inserted addresses, where endpoints may open later. When it is full, all endpoints are
+    /// neighbours.
     known: Vec<Known, 2048>,
-    /// Hashes of the names of closed endpoints that their form does not tell (`is_given`). Once it is full, such endpoints stay open.
+    /// Name hashes of closed endpoints that `is_given` does not recognise. When it is full, such
+    /// endpoints stay open.
     gone: Vec<u64, 256>,
-    /// The group of all domains of providers that are not tested.
+    /// Group of all domains of untested providers.
     untested: Option<Group>,
-    /// An address was inserted there: how such a provider spells it is not known, so that it may be any endpoint's.
+    /// `true` once that group has inserted an address. Its spelling is unknown, so that it may be
+    /// any endpoint's.
     untested_met: bool,
 }
 
-/// An address in a vector of a group.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Known {
-    /// Two addresses with the same hash make neighbours of who is none, and do no harm by it.
+    /// A collision makes neighbours of unrelated endpoints, which is harmless.
     hash: u64,
     by: Group,
 }
 
-/// The name in an address: behind the first `://`, where `shm` begins to look, up to the first zero byte, which not every address has.
+/// Returns the bytes after the first `://`, where `shm` begins to read, up to the first zero byte,
+/// which may be missing.
 fn name(address: &EndpointAddr) -> impl Iterator<Item = u8> {
     let bytes = address.bytes();
     let begin = bytes.windows(3).position(|at| at == b"://").map_or(0, |at| at + 3);
     bytes.iter().copied().skip(begin).take_while(|byte| *byte != 0)
 }
 
-/// Whether this is a name as `shm` gives them to endpoints of this process: it begins with the number of the process.
+/// Returns `true` if `shm` gave this name to an endpoint of this process: it begins with the
+/// process number.
 fn is_given(address: &EndpointAddr) -> bool {
     let number = name(address)
         .take_while(u8::is_ascii_digit)
@@ -127,12 +129,10 @@ impl Neighbours {
         at
     }
 
-    /// The endpoints of a group.
     fn members(&self, root: u16) -> impl Iterator<Item = &Neighbour> {
         self.endpoints.iter().filter(move |entry| self.root(entry.group) == root)
     }
 
-    /// Makes one group of two.
     fn unite(&mut self, one: Group, other: Group) {
         let (one, other) = (self.root(one), self.root(other));
         if let Some(parent) = self.parents.get_mut(usize::from(other)) {
@@ -140,13 +140,14 @@ impl Neighbours {
         }
     }
 
-    /// Whether an address with this hash was ever inserted.
+    /// Returns `true` if an address with this hash was ever inserted.
     fn is_known(&self, hash: u64) -> bool {
         self.known.is_full() || self.known.iter().any(|known| known.hash == hash)
     }
 
-    /// Whether it may be the address of an endpoint of this process that is closed. (Those whose addresses were inserted stay open.) What names
-    /// `shm` gives is known of the tested versions: there a name of this process is refused if no endpoint has it.
+    /// Returns `true` if this may be the address of a closed endpoint of this process. (Endpoints
+    /// with inserted addresses stay open.) In tested versions, a name that `shm` gave in this
+    /// process is gone unless an endpoint has it.
     fn is_gone(&self, address: &EndpointAddr, is_tested: bool) -> bool {
         let hash = hash(address);
         let is_there = || self.endpoints.iter().any(|entry| self::hash(&entry.address) == hash);
@@ -158,7 +159,7 @@ impl Neighbours {
         self.endpoints.iter_mut().find(|entry| entry.fid == fid.as_ptr())
     }
 
-    /// Takes an endpoint out of the list. If it stays open, its memory goes with the process; its name goes now.
+    /// Removes an endpoint from the list. If it stays open, its name is unlinked all the same.
     fn forget(&mut self, fid: NonNull<sys::fid>) {
         unsafe extern "C" {
             /// `man shm_unlink`
@@ -166,24 +167,25 @@ impl Neighbours {
         }
         let Some(place) = self.endpoints.iter().position(|entry| entry.fid == fid.as_ptr()) else { return };
         let entry = self.endpoints.swap_remove(place);
-        // `fi_shm://123:0:1` is `/dev/shm/123:0:1`. The string ends with a zero byte, or it is left alone.
+        // `fi_shm://123:0:1` is `/dev/shm/123:0:1`. Strings without a final zero byte are ignored.
         if let Some(name) = entry.address.bytes().strip_prefix(b"fi_shm:/".as_slice())
             && name.last() == Some(&0)
         {
-            // SAFETY: a string with its zero byte. That there is no such object is no error.
+            // SAFETY: the string ends with a zero byte. A missing object is not an error.
             let _ = unsafe { shm_unlink(name.as_ptr().cast()) };
         }
     }
 }
 
-/// Forgets the parent's endpoints in a forked child, which never closes them or uses their vectors. Endpoints of providers that are not tested
-/// stay open in the child: such a provider may still list the copies of the parent's endpoints.
+/// Forgets the parent's endpoints in a forked child, which never uses them or their vectors.
+/// Endpoints of untested providers stay open in the child, because the provider may still list the
+/// copies of the parent's.
 ///
 /// # Safety
-/// This process has one thread, which does not hold the lock. Another thread of the parent may have held it at the fork: what that
-/// thread was writing is not read.
+/// This process has one thread, which does not hold the lock. Data that another thread of the
+/// parent was writing at the fork is not read.
 pub(super) unsafe fn start_anew() {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees that no thread of this process holds the lock.
     unsafe { NEIGHBOURS.force_unlock() };
     let mut neighbours = NEIGHBOURS.lock();
     neighbours.parents.clear();
@@ -194,21 +196,23 @@ pub(super) unsafe fn start_anew() {
     neighbours.untested_met = true;
 }
 
-/// Calls `change`, which changes a vector of neighbours and may look into their endpoints, while none is opened or closed.
+/// Calls `change`, which may look into endpoints of a vector, while no endpoint is opened or
+/// closed.
 pub(super) fn alone<R>(change: impl FnOnce() -> R) -> R {
     let _neighbours = NEIGHBOURS.lock();
     change()
 }
 
 impl Group {
-    /// The group of a new domain with these facts, whose endpoints may reach into each other's memory.
+    /// Group of a new domain with these facts.
     pub(super) fn of(facts: Facts) -> Self {
         let mut neighbours = NEIGHBOURS.lock();
         let left_in_peace = facts.contains(Facts::LEFT_IN_PEACE);
         if let Some(group) = neighbours.untested.filter(|_| !left_in_peace) {
             return group;
         }
-        // When there are no more, domains share the last one: their endpoints are only kept open longer.
+        // When numbers run out, domains share the last group: their endpoints only stay open
+        // longer.
         let number = u16::try_from(neighbours.parents.len()).unwrap_or(u16::MAX);
         let number = neighbours.parents.push(number).map_or(number.saturating_sub(1), |()| number);
         let group = Group { number, left_in_peace };
@@ -218,11 +222,11 @@ impl Group {
         group
     }
 
-    /// Inserts an address into a vector of this group: an endpoint that has it, or will have it, becomes a neighbour. No endpoint
-    /// is opened or closed while `insert` runs, which may look for one of that name.
+    /// Inserts an address into a vector of this group. A present or future endpoint with the
+    /// address becomes a neighbour. No endpoint is opened or closed during `insert`.
     ///
     /// # Errors
-    /// `EADDRNOTAVAIL` for the address of an endpoint of this process that is closed.
+    /// `EADDRNOTAVAIL` for the address of a closed endpoint of this process.
     pub(super) fn meets<R>(self, address: &EndpointAddr, insert: impl FnOnce() -> R) -> Result<R, Errno> {
         let mut neighbours = NEIGHBOURS.lock();
         if neighbours.is_gone(address, self.left_in_peace) {
@@ -231,7 +235,7 @@ impl Group {
         neighbours.untested_met |= !self.left_in_peace;
         let known = Known { hash: hash(address), by: self };
         if !neighbours.known.contains(&known) {
-            // When there is no room, all are neighbours.
+            // When it is full, all endpoints are neighbours.
             let _ = neighbours.known.push(known);
         }
         let there = neighbours.endpoints.iter().find(|entry| hash(&entry.address) == known.hash);
@@ -241,15 +245,16 @@ impl Group {
         Ok(insert())
     }
 
-    /// The same of an address that the provider finds out itself; refused where it may be a neighbour's that is to be found again.
-    /// No other thread opens or closes an endpoint of such a provider while it looks the name up, however long that takes.
+    /// Inserts an address that the provider resolves itself. Refused if it may be a neighbour's
+    /// that must be recognised later. No endpoint of such a provider is opened or closed during the
+    /// look-up.
     pub(super) fn meets_unseen<R: From<Errno>>(self, insert: impl FnOnce() -> Result<(), R>) -> Result<(), R> {
         if self.left_in_peace {
             return Err(Errno::EINVAL.into());
         }
         let mut neighbours = NEIGHBOURS.lock();
         if !neighbours.gone.is_empty() {
-            // It may be one of those.
+            // The address may belong to a closed endpoint.
             return Err(Errno::EADDRNOTAVAIL.into());
         }
         neighbours.untested_met = true;
@@ -259,7 +264,7 @@ impl Group {
     /// Opens an endpoint in this group. `open` returns it with its handle and its name.
     ///
     /// # Errors
-    /// Those of `open`; and `EMFILE` if there are as many endpoints as a process can have.
+    /// Those of `open`, and `EMFILE` if the process has its maximum number of endpoints.
     pub(super) fn open<E, R: From<Errno>>(
         self,
         open: impl FnOnce() -> Result<(E, NonNull<sys::fid>, EndpointAddr), R>,
@@ -276,13 +281,14 @@ impl Group {
         {
             neighbours.unite(self, known.by);
         }
-        // There is room: seen above.
+        // The list has room, checked above.
         let _ = neighbours.endpoints.push(Neighbour { group: self, address, fid: fid.as_ptr(), state: State::Active });
         Ok(endpoint)
     }
 
-    /// Closes an endpoint if it is the only one of its group, and no vector of the process has its address. Else
-    /// it is left open, if no queue is polled any more, or retired; retired it is too while it is `needed` for other reasons.
+    /// Closes an endpoint if it is alone in its group and no vector of the process has its address.
+    /// Otherwise leaves it open if no queue of the group is polled any more, or retires it. Retires
+    /// it also while it is `needed` for other reasons.
     pub(super) fn close(
         self,
         fid: NonNull<sys::fid>,
@@ -305,10 +311,10 @@ impl Group {
             return Ok(Closing::Retired);
         }
         if !stays {
-            // One that fails to close stays a neighbour.
+            // An endpoint that fails to close stays a neighbour.
             close()?;
             if !is_told_by_form {
-                // There is room: seen above.
+                // The list has room, checked above.
                 let _ = neighbours.gone.push(hash);
             }
         }
@@ -316,8 +322,8 @@ impl Group {
         Ok(if stays { Closing::Left } else { Closing::Closed })
     }
 
-    /// The queue of a retired endpoint is not polled any more: until the endpoint is retired again, or for good. Returns whether
-    /// the provider may drive it all the same.
+    /// Marks the queue of a retired endpoint as not polled, until it is retired again or for good.
+    /// Returns `true` if the provider may still drive it.
     pub(super) fn leave(self, fid: NonNull<sys::fid>, for_good: bool) -> bool {
         let mut neighbours = NEIGHBOURS.lock();
         if for_good {
@@ -338,12 +344,10 @@ mod tests {
 
     use super::*;
 
-    /// As that of a domain of `shm`.
     fn group() -> Group {
         Group::of(Facts::LEFT_IN_PEACE)
     }
 
-    /// An endpoint that is a name and a number.
     fn open(group: Group, name: &str, number: usize) -> NonNull<sys::fid> {
         let fid = NonNull::new(core::ptr::without_provenance_mut(number)).unwrap();
         group.open(|| Ok::<_, Errno>((fid, fid, address(name)))).unwrap()
@@ -372,7 +376,7 @@ mod tests {
             let (one, other) = (group(), group());
             let a = open(one, &format!("{name}/a"), base);
             let b = if first == "address" {
-                // Some say addresses with their last zero byte and some without.
+                // The final zero byte of an address is optional.
                 one.meets(&address(&format!("{name}/b\0")), || ()).unwrap();
                 open(other, &format!("{name}/b"), base + 1)
             } else {
@@ -399,11 +403,10 @@ mod tests {
 
     #[test]
     fn endpoint_whose_address_is_in_a_vector_stays_open() {
-        // As `shm` reads it, with its own prefix, with any, or with none.
+        // `shm` accepts any prefix, and no prefix.
         for (inserted, number) in [("fi_shm://known/1", 0x610), ("x://known/2", 0x620), ("known/3", 0x630)] {
             let (one, other) = (group(), group());
             let a = open(one, &format!("fi_shm://known/{}", (number - 0x600) / 16), number);
-            // In a domain without endpoints, which may yet have one.
             assert!(other.meets(&address(inserted), || true).unwrap());
             assert_eq!(close(one, a), Closing::Retired);
             one.leave(a, false);
@@ -419,17 +422,16 @@ mod tests {
             let endpoint = open(one, name, number);
             assert_eq!(close(one, endpoint), Closing::Closed);
             assert_eq!(other.meets(&address(name), || ()), Err(Errno::EADDRNOTAVAIL), "{name}");
-            // Another one of that name is there.
+            // Another endpoint has the name now.
             open(one, name, number + 1);
             assert_eq!(other.meets(&address(name), || ()), Ok(()), "{name}");
         }
-        // Of another process.
+        // The name of another process.
         assert_eq!(group().meets(&address("fi_shm://1:7:9"), || ()), Ok(()));
     }
 
     #[test]
     fn the_address_of_a_closed_endpoint_of_an_untested_provider_is_refused() {
-        // In the group of all that are not tested.
         let group = Group { number: 999, left_in_peace: false };
         let mut neighbours = NEIGHBOURS.lock();
         neighbours.gone.push(hash(&address("untested/gone"))).unwrap();

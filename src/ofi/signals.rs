@@ -1,4 +1,4 @@
-//! The implementation of [`Signals`].
+//! Implementation of [`Signals`].
 
 #![allow(unsafe_code, reason = "implements the unsafe trait `Signals`")]
 
@@ -9,7 +9,7 @@ use super::queue::{self, Cq, Signal};
 use super::threading::Shared;
 use super::transport::Ofi;
 
-// SAFETY: `level` says why threads may signal while another uses the queue.
+// SAFETY: `threading` explains why a thread may signal while another uses the queue.
 unsafe impl Signals for Ofi<Shared> {
     type Signal = Signal;
 
@@ -18,7 +18,7 @@ unsafe impl Signals for Ofi<Shared> {
     }
 
     unsafe fn cq_signal(signal: &Signal) -> Result<(), Errno> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the queue is open (C1).
         unsafe { queue::signal(signal) }
     }
 }

@@ -4,16 +4,13 @@
 
 use core::ffi::{CStr, c_char};
 
-/// Why a string cannot be handed to C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextError {
-    /// It has a zero byte in it.
     InteriorNul,
-    /// It is longer than [`CText::MAX_LEN`].
     TooLong,
 }
 
-/// A copy of a string, with the zero byte that C expects.
+/// A copy of a string, with the zero byte that C requires.
 #[derive(Debug)]
 pub(super) struct CText {
     /// Ends with at least one zero byte.
@@ -21,7 +18,7 @@ pub(super) struct CText {
 }
 
 impl CText {
-    /// Longest string, in bytes. A domain name of DNS has at most 255.
+    /// Maximum length in bytes. A domain name of DNS has at most 255.
     pub(super) const MAX_LEN: usize = 255;
 
     pub(super) fn new(text: &str) -> Result<Self, TextError> {
@@ -38,7 +35,6 @@ impl CText {
         Ok(CText { bytes })
     }
 
-    /// The bytes, and the zero byte behind them.
     pub(super) fn with_zero(&self) -> &[u8] {
         self.bytes.split_inclusive(|byte| *byte == 0).next().unwrap_or(&[0])
     }
@@ -48,19 +44,20 @@ impl CText {
     }
 }
 
-/// A C string as UTF-8; `None` if there is none, or if it is something else.
+/// Reads a C string. `None` if it is null or not UTF-8.
 ///
 /// # Safety
-/// `text` is null, or points to a zero-terminated string which nothing changes or frees during `'a`.
+/// `text` is null, or points to a zero-terminated string that is neither changed nor freed during
+/// `'a`.
 pub(super) unsafe fn read<'a>(text: *const c_char) -> Option<&'a str> {
     if text.is_null() {
         return None;
     }
-    // SAFETY: not null; the rest is promised by the caller.
+    // SAFETY: not null, and the caller guarantees a zero-terminated string.
     unsafe { CStr::from_ptr(text) }.to_str().ok()
 }
 
-/// Copies a C string, up to its zero byte or the end of `out`, and returns how many bytes that were.
+/// Copies a C string, up to its zero byte or the end of `out`, and returns the number of bytes.
 ///
 /// # Safety
 /// `text` is null, or points to bytes readable up to and including a zero byte.
@@ -71,12 +68,12 @@ pub(super) unsafe fn copy(text: *const c_char, out: &mut [u8]) -> usize {
     let mut at: *const u8 = text.cast();
     let mut copied = 0;
     for byte in out {
-        // SAFETY: no zero byte stood before this one, so it is still readable (promised by the caller).
+        // SAFETY: no zero byte precedes this byte, and the caller guarantees that it is readable.
         *byte = match unsafe { *at } {
             0 => break,
             other => other,
         };
-        // SAFETY: this byte was not the last one, so the next is in the same object.
+        // SAFETY: this byte is not zero, so the next is in the same object.
         at = unsafe { at.add(1) };
         copied += 1;
     }
@@ -108,7 +105,7 @@ mod tests {
         // SAFETY: a string literal.
         assert_eq!(unsafe { copy(text.as_ptr(), &mut out) }, 9);
         assert_eq!(&out, b"libfabric---");
-        // SAFETY: null is allowed.
+        // SAFETY: null is permitted.
         assert_eq!(unsafe { copy(core::ptr::null(), &mut out) }, 0);
     }
 }

@@ -16,37 +16,39 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// Who keeps calls from running at the same time: [`Local`] or [`Shared`].
+/// Serialisation of calls: [`Local`] or [`Shared`].
 ///
-/// On both levels a completion queue and its endpoints live on the thread that opened them. The level decides whether
-/// domains, address vectors and memory regions may be shared by threads.
+/// On both levels a completion queue and its endpoints live on the thread that opened them. The
+/// level decides whether threads may share domains, address vectors and memory regions.
 ///
 /// # References
 /// - `man fi_domain`, section *Threading*
 pub trait Level: sealed::Sealed + Send + Sync + 'static {
-    /// What is asked of libfabric.
+    /// Threading model requested of libfabric.
     const THREADING: Threading;
 
-    /// Whether a domain with this threading model needs no more serialisation than the level's types enforce.
+    /// Returns `true` if the level's types enforce all serialisation that a domain with this
+    /// threading model needs.
     ///
-    /// Models that are not known are refused.
+    /// Unknown models are refused.
     fn is_served_by(granted: Threading) -> bool;
 
-    /// Whether the contexts of one scalable endpoint need no more than that, either: on several threads, where the types admit
-    /// it.
+    /// Returns `true` if that also holds for the contexts of one scalable endpoint, on several
+    /// threads where the types permit it.
     fn serves_contexts(granted: Threading) -> bool;
 }
 
-/// Everything under a domain stays on one thread: libfabric may leave out all locks (`FI_THREAD_DOMAIN`).
+/// Everything under a domain stays on one thread, and libfabric may omit all locks
+/// (`FI_THREAD_DOMAIN`).
 #[doc(alias = "FI_THREAD_DOMAIN")]
 #[derive(Debug)]
 pub enum Local {}
 
-/// Threads share the domain, its address vectors and regions, each with queues and endpoints of its own
-/// (`FI_THREAD_COMPLETION`).
+/// Threads share the domain, its address vectors and regions, each with its own queues and
+/// endpoints (`FI_THREAD_COMPLETION`).
 ///
-/// Over `shm`, `sm2`, `ofi_rxm` and providers that are not tested, where an insertion may look at what waits at other threads'
-/// endpoints, the domain is opened with `FI_THREAD_SAFE`.
+/// Over `shm`, `sm2`, `ofi_rxm` and untested providers, an insertion may look into other threads'
+/// endpoints, and the domain is opened with `FI_THREAD_SAFE`.
 #[doc(alias = "FI_THREAD_COMPLETION")]
 #[derive(Debug)]
 pub enum Shared {}
@@ -71,19 +73,20 @@ impl Level for Shared {
     const THREADING: Threading = Threading::COMPLETION;
 
     fn is_served_by(granted: Threading) -> bool {
-        // A queue and its endpoints stay on one thread, which serialises every fid (FID), every endpoint with its
-        // contexts (ENDPOINT) and everything around a queue (COMPLETION).
+        // A queue and its endpoints stay on one thread, which serialises every fid (FID), endpoint
+        // with contexts (ENDPOINT) and queue (COMPLETION).
         matches!(granted, Threading::SAFE | Threading::FID | Threading::ENDPOINT | Threading::COMPLETION)
     }
 
     fn serves_contexts(granted: Threading) -> bool {
-        // `ENDPOINT` wants the contexts of an endpoint on one thread at a time. The others are content with a queue for each
-        // thread.
+        // `ENDPOINT` requires one thread at a time for all contexts of an endpoint. The other
+        // models permit one per queue.
         matches!(granted, Threading::SAFE | Threading::FID | Threading::COMPLETION)
     }
 }
 
-/// Objects that one thread may hand to another: libfabric binds none of them to the thread that opened it.
+/// Objects that may move to another thread: libfabric does not bind them to the thread that opened
+/// them.
 trait Moves {}
 impl Moves for sys::fid_fabric {}
 impl Moves for sys::fid_domain {}
@@ -95,32 +98,35 @@ impl Moves for FidSep {}
 
 /// Objects that threads may use at the same time on level `L`.
 trait SharedAt<L> {}
-// Threading models speak of domains and what is under them; a fabric may be used by any thread.
+// Threading models cover domains and their children. Any thread may use a fabric.
 impl<L: Level> SharedAt<L> for sys::fid_fabric {}
 impl SharedAt<Shared> for sys::fid_domain {}
 impl SharedAt<Shared> for sys::fid_av {}
 impl SharedAt<Shared> for sys::fid_mr {}
-// Threading models ask that a queue is used by one thread at a time, but `fi_cq_signal` is there to wake up a thread that is
-// using the queue (man fi_cq). What most providers have in common (`ofi_cq_signal`) sets an atomic number and writes to a
-// socket, by way of another; `sockets` takes a lock besides, which no model leaves out.
+// Threading models require one thread at a time for a queue, but `fi_cq_signal` wakes up a thread
+// that uses the queue (`man fi_cq`). The common `ofi_cq_signal` sets an atomic number and writes to
+// a socket. `sockets` also takes a lock, which no model omits.
 impl SharedAt<Shared> for Signalled {}
-// Its contexts are opened, closed and asked about under a lock; what posts is the contexts, which do not cross threads.
+// Calls on a scalable endpoint hold a lock. Posts go to its contexts, which do not cross threads.
 impl SharedAt<Shared> for FidSep {}
 
-/// A libfabric object of C type `F` that was opened at level `L`; closing it is up to the holder of the handle.
+/// A libfabric object of C type `F` that was opened at level `L`. The holder closes it.
 ///
-/// Every raw object is made of handles, so this is the one place that says what crosses threads. Queues and endpoints
-/// have neither `Moves` nor `SharedAt`: they are neither `Send` nor `Sync`.
+/// Every raw object consists of handles, so that this type alone decides which objects cross
+/// threads. Queues and endpoints have neither `Moves` nor `SharedAt`: they are neither `Send` nor
+/// `Sync`.
 pub(super) struct Handle<F, L> {
     raw: Raw<F>,
     level: PhantomData<L>,
 }
 
-// SAFETY: libfabric has no thread affinity. Objects under a domain keep a counted handle of it, and a counted handle is `Send` only
-// where the raw domain is `Sync`. So a domain at level `Local` does not move while an object is open under it.
+// SAFETY: libfabric has no thread affinity. Objects under a domain keep a counted handle of it,
+// which is `Send` only where the raw domain is `Sync`. So a domain at level `Local` does not move
+// while an object is open under it.
 unsafe impl<F: Moves, L: Level> Send for Handle<F, L> {}
-// SAFETY: a domain at level `Shared` was granted a model under which domains, address vectors and regions need no
-// serialisation (`Level::is_served_by`, checked when the domain is opened); for fabrics see `SharedAt`.
+// SAFETY: a domain at level `Shared` was granted a model under which domains, address vectors and
+// regions need no serialisation (`Level::is_served_by`, checked when the domain is opened). For the
+// other types see `SharedAt`.
 unsafe impl<F: SharedAt<L>, L: Level> Sync for Handle<F, L> {}
 
 impl<F, L> Handle<F, L> {
@@ -166,7 +172,7 @@ mod tests {
         Av, Counter, Cq, Domain, Endpoint, Eq, Fabric, Group, Mr, PassiveEndpoint, RawInfo, ScalableEndpoint,
     };
 
-    /// Whether a type has an auto trait: the inherent constant, where it exists, hides the trait's.
+    /// `true` if a type has an auto trait: an inherent constant hides the trait's.
     macro_rules! has {
         ($T:ty: $Auto:ident) => {{
             #[allow(dead_code, reason = "hidden where the type has the trait")]
@@ -201,7 +207,7 @@ mod tests {
             assert!(!queue);
         }
         assert!(!has!(Eq<Shared>: Sync) && !has!(Eq<Shared>: Send));
-        // Closed by whichever thread closes its last region.
+        // Closed by the thread that closes its last region.
         assert!(has!(Counter<Local>: Send) && !has!(Counter<Shared>: Sync));
         assert!(!has!(Group<Shared>: Sync) && !has!(Group<Shared>: Send));
         assert!(!has!(PassiveEndpoint<Shared>: Sync) && !has!(PassiveEndpoint<Shared>: Send));

@@ -1,4 +1,4 @@
-//! The second process of this host: this program once more, which listens.
+//! The second process of this host: another instance of this program, which listens.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -9,16 +9,15 @@ use std::time::{Duration, Instant};
 use crate::failure::Failure;
 use crate::play::setup::Setup;
 
-/// How long the process may take to end by itself.
+/// Maximum time for the process to end by itself.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A process that listens, and is ended with this value.
+/// A listening process, which ends when the value is dropped.
 pub(super) struct Listener {
     process: Child,
     said: BufReader<ChildStderr>,
 }
 
-/// Starts a process that plays the other side.
 pub(super) fn listener(setup: &Setup) -> Result<Listener, Failure> {
     let failed = Failure::when("starting the second process");
     let program = env::current_exe().map_err(Failure::when("looking for this program's file"))?;
@@ -41,7 +40,7 @@ pub(super) fn listener(setup: &Setup) -> Result<Listener, Failure> {
 }
 
 impl Listener {
-    /// Where it listens. What it says instead is why it does not.
+    /// Address on which it listens. Any other output is its error.
     pub(super) fn address(&mut self) -> Result<String, Failure> {
         let mut line = String::new();
         self.said.read_line(&mut line).map_err(Failure::when("reading what the second process says"))?;
@@ -64,7 +63,8 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // Killed at once, the process would leave its shared memory behind. It ends by itself when it finds the link closed.
+        // Killed at once, the process would leak its shared memory. It ends by itself when it finds
+        // the link closed.
         let until = Instant::now() + GRACE;
         while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < until {
             thread::sleep(Duration::from_millis(10));

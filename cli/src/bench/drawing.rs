@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// A file that is open before anything is measured: a wrong path is found at once.
+/// A file opened before the measurement, so that a wrong path is reported at once.
 ///
-/// A file that [`open`](Drawing::open) has created is removed again unless a drawing is in it.
+/// A file that [`open`](Drawing::open) has created is removed again unless a drawing was written.
 pub(super) struct Drawing {
     path: PathBuf,
     file: File,
@@ -16,11 +16,11 @@ pub(super) struct Drawing {
 }
 
 impl Drawing {
-    /// What the file has is kept until there is something to draw.
+    /// Keeps the content of an existing file until a drawing is written.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let (file, is_new) = match OpenOptions::new().write(true).create_new(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                // Also a link to a file that does not exist yet.
+                // Includes a link to a file that does not exist yet.
                 (OpenOptions::new().write(true).create(true).truncate(false).open(path), false)
             }
             file => (file, true),

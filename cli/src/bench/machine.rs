@@ -1,4 +1,4 @@
-//! Which machine was measured, and when: so that results of several can be compared.
+//! Machine and time of a measurement, so that results can be compared.
 
 use std::fs;
 use std::thread;
@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 
 use crate::play;
 
-/// The members of the JSON object that say it.
 pub(super) fn members() -> Map<String, Value> {
     let system = rustix::system::uname();
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -24,7 +23,7 @@ pub(super) fn members() -> Map<String, Value> {
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The first processor's model, as Linux has it; not every architecture says it.
+/// Model of the first processor, as Linux reports it. Some architectures do not.
 fn model(cpuinfo: &str) -> Option<&str> {
     let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
     line.split_once(':').map(|(_, model)| model.trim())

@@ -67,7 +67,6 @@ Examples:
 Exit status: 0 done, 1 failed, 2 wrong options, 130 interrupted: the results until then are printed.";
 
 impl Arguments {
-    /// What is to be played over each provider.
     fn setups(&self) -> Result<Vec<Setup>, Failure> {
         let sizes = text::sizes(&self.sizes).map_err(|error| usage(format!("--sizes: {error}")))?;
         let across = self.processes == Some(2) || self.meeting.place().is_some();
@@ -106,7 +105,6 @@ impl Arguments {
         Ok(providers.into_iter().map(setup).collect())
     }
 
-    /// What is measured if nothing is named.
     fn usual_providers(&self, across: bool) -> Result<Vec<&'static str>, Failure> {
         if self.meeting.place().is_some() || self.meeting.node.is_some() {
             return Err(usage(
@@ -133,14 +131,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             ended = Err(failure);
             break;
         }
-        // The user did not ask for this provider: the bench goes on with the next one.
+        // The user did not request this provider: the bench continues with the next one.
         bench.progress.clear();
         let _ = writeln!(io::stderr(), "loom: {}: {failure}", provider.as_deref().unwrap_or("soft"));
         // The first failure is kept.
         ended = ended.and(Err(failure));
     }
     bench.progress.clear();
-    // What is known by now is worth having, also when something failed later.
+    // Results so far are printed even after a failure.
     if !matches!(ended, Err(Failure::OutputClosed)) && !matches!(arguments.meeting.place(), Some(Place::Listen(_))) {
         bench.end(matches!(ended, Err(Failure::Interrupted)), ended.as_ref().err())?;
         if let Some(drawing) = drawing

@@ -1,4 +1,4 @@
-//! The results: a table, one JSON object, a drawing.
+//! Results as a table, one JSON object, or a drawing.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,6 @@ use crate::plot::{self, Curve, Point};
 use crate::progress::Progress;
 use crate::text::{count, rate_text, scaled, size_text, time_text};
 
-/// What was measured over one provider.
 struct Part {
     transport: String,
     provider: String,
@@ -20,7 +19,6 @@ struct Part {
     rows: Vec<Row>,
 }
 
-/// All results.
 pub(super) struct Bench {
     json: bool,
     pub(super) progress: Progress,
@@ -32,12 +30,12 @@ impl Bench {
         Bench { json, progress: Progress::new(), parts: Vec::new() }
     }
 
-    /// Everything is measured, or as much as there was until it ended.
+    /// Prints the results so far and the warning.
     pub(super) fn end(&self, interrupted: bool, failure: Option<&Failure>) -> Result<(), Failure> {
         let rows = || self.parts.iter().flat_map(|part| &part.rows);
         let warning = row::warning(rows());
         if let Some(text) = &warning {
-            // The results are printed all the same.
+            // The results are printed even if the warning cannot be written.
             let _ = writeln!(io::stderr(), "loom: warning: {text}");
         }
         let mut out = io::stdout().lock();
@@ -57,12 +55,10 @@ impl Bench {
         Ok(out.flush()?)
     }
 
-    /// Whether nothing was measured.
     pub(super) fn is_empty(&self) -> bool {
         self.parts.iter().all(|part| part.rows.is_empty())
     }
 
-    /// Draws what there is.
     pub(super) fn draw(&self) -> String {
         let curves = |y: fn(&Row) -> Option<[f64; 3]>| -> Vec<Curve> {
             let points =
@@ -129,7 +125,7 @@ impl Report for Bench {
         let Some(part) = self.parts.last_mut() else { return Ok(()) };
         if !self.json {
             let mut out = io::stdout().lock();
-            // The head comes with the first row: before, there may be a failure.
+            // The head comes with the first row, because a failure may precede it.
             if part.rows.is_empty() {
                 writeln!(out, "\n{} ({}), {}", part.provider, part.transport, part.place)?;
                 let heads = ["size", "half trip", "q1", "q3", "p99", "messages/s", "bandwidth", "q1", "q3"];
@@ -148,7 +144,7 @@ impl Report for Bench {
     }
 }
 
-/// Cells to the right.
+/// Right-aligned cells.
 fn line(cells: &[String; 9]) -> String {
     cells.iter().map(|cell| format!("{cell:>11}")).collect()
 }

@@ -1,4 +1,4 @@
-//! What a program with the feature `libfabric` is built with: found without linking any of it.
+//! Build requirements of the feature `libfabric`, found without linking any of them.
 
 use std::env;
 use std::ffi::OsStr;
@@ -8,20 +8,17 @@ use std::process::{Command, Output, Stdio};
 
 use super::Finding;
 
-/// How the command is installed with libfabric.
 const WITH_LIBFABRIC: &str =
     "`cargo install --path cli --features libfabric` in loom's folder installs the command with it";
 
 /// Folders of libraries, besides those of /etc/ld.so.conf.d.
 const LIBRARIES: [&str; 6] = ["/usr/local/lib", "/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib64"];
 
-/// What there is of the parts.
 pub(super) struct Parts {
-    /// libfabric.so.1.
     library: Option<PathBuf>,
-    /// Whether `PKG_CONFIG` says which program pkg-config is.
+    /// `true` if `PKG_CONFIG` selects the pkg-config program.
     is_chosen: bool,
-    /// pkg-config, if it can be started, and what it says of libfabric's version.
+    /// pkg-config, if it can be started, and its version of libfabric.
     pkg_config: Option<PathBuf>,
     described: Option<String>,
     /// rdma/fabric.h.
@@ -55,7 +52,7 @@ impl Parts {
         }
     }
 
-    /// What is missing, each with Debian's package of it.
+    /// Missing parts, each with its Debian package.
     fn missing(&self) -> Vec<(&'static str, &'static str)> {
         let pkg_config =
             if self.is_chosen { "pkg-config (what PKG_CONFIG names does not start)" } else { "pkg-config" };
@@ -63,7 +60,7 @@ impl Parts {
             (self.library.is_some(), "libfabric.so.1", "libfabric-dev"),
             (self.headers.is_some(), "the header rdma/fabric.h", "libfabric-dev"),
             (self.pkg_config.is_some(), pkg_config, "pkg-config"),
-            // Only pkg-config tells that.
+            // Only pkg-config can find this file.
             (
                 self.described.is_some() || self.pkg_config.is_none(),
                 "libfabric.pc, which pkg-config reads",
@@ -74,7 +71,6 @@ impl Parts {
         parts.into_iter().filter(|(is_here, ..)| !is_here).map(|(_, part, package)| (part, package)).collect()
     }
 
-    /// Whether a program can be built with libfabric.
     pub(super) fn finding(&self) -> Finding {
         const SUBJECT: &str = "building";
         let missing = self.missing();
@@ -98,7 +94,6 @@ impl Parts {
         )
     }
 
-    /// What to say of libfabric where the command was built without it.
     #[cfg_attr(feature = "libfabric", allow(dead_code, reason = "this command has libfabric"))]
     pub(super) fn without(&self) -> Finding {
         let library = match &self.library {
@@ -118,13 +113,12 @@ impl Parts {
     }
 }
 
-/// The folders that a variable names.
 fn paths(variable: &str) -> Vec<PathBuf> {
     let value = env::var_os(variable).unwrap_or_default();
     env::split_paths(&value).filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
-/// Where the dynamic linker looks.
+/// Folders that the dynamic linker searches.
 fn libraries() -> Vec<PathBuf> {
     let mut folders = paths("LD_LIBRARY_PATH");
     for file in fs::read_dir("/etc/ld.so.conf.d").into_iter().flatten().flatten() {
@@ -135,7 +129,7 @@ fn libraries() -> Vec<PathBuf> {
     folders
 }
 
-/// The first file of these folders whose name is wanted.
+/// First file in these folders with a wanted name.
 fn first(folders: &[PathBuf], wanted: impl Fn(&str) -> bool) -> Option<PathBuf> {
     folders.iter().find_map(|folder| {
         let files = fs::read_dir(folder).ok()?.flatten();
@@ -146,10 +140,10 @@ fn first(folders: &[PathBuf], wanted: impl Fn(&str) -> bool) -> Option<PathBuf> 
     })
 }
 
-/// The library where bindgen looks for it.
+/// libclang, searched as bindgen does.
 fn libclang(libraries: &[PathBuf]) -> Option<PathBuf> {
     let mut folders = paths("LIBCLANG_PATH");
-    // It may name the file itself.
+    // The variable may contain the path of the file itself.
     if let Some(file) = folders.iter().find(|path| path.is_file()) {
         return Some(file.clone());
     }
@@ -168,7 +162,7 @@ fn is_llvm(path: &Path) -> bool {
     name.starts_with("llvm") || path.starts_with("/usr/lib/llvm/")
 }
 
-/// `libclang.so`, `libclang.so.1`, `libclang-14.so.1`, and not `libclang-cpp.so.14`.
+/// Accepts `libclang.so`, `libclang.so.1`, `libclang-14.so.1`, and not `libclang-cpp.so.14`.
 fn is_libclang(name: &str) -> bool {
     let version = name.strip_prefix("libclang").and_then(|rest| rest.split_once(".so"));
     version.is_some_and(|(version, _)| {
@@ -177,14 +171,13 @@ fn is_libclang(name: &str) -> bool {
     })
 }
 
-/// What pkg-config answers of libfabric.
 fn ask(pkg_config: &Path, question: &str) -> Option<String> {
     let output = output(pkg_config, &[question, "libfabric"])?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     (output.status.success() && !text.is_empty()).then_some(text)
 }
 
-/// How the program ended and what it said, if it can be started.
+/// Exit status and output of a program, if it can be started.
 fn output(program: &Path, arguments: &[&str]) -> Option<Output> {
     Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()
 }

@@ -5,14 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::Finding;
 
-/// Devices of one kind of card.
 struct Kind {
     subject: &'static str,
     folder: &'static str,
-    /// What their names begin with; a number follows.
+    /// Beginning of their names, before a number.
     prefix: &'static str,
     providers: &'static str,
-    /// What to do so that this user can open them.
     advice: &'static str,
 }
 
@@ -24,7 +22,7 @@ const INFINIBAND: Kind = Kind {
     advice: "a udev rule or a group for this user (often `rdma`) opens them",
 };
 
-/// Cards of which nothing is said where there are none.
+/// Cards that are reported only if they exist.
 const OTHERS: [Kind; 2] = [
     Kind {
         subject: "omni-path",
@@ -56,7 +54,6 @@ pub(super) fn look() -> Vec<Finding> {
 }
 
 impl Kind {
-    /// What is said of the devices, if there are any.
     fn look_in(&self, folder: &Path) -> Option<Finding> {
         let names = devices(folder, self.prefix);
         let paths: Vec<_> = names.iter().map(|name| folder.join(name)).collect();
@@ -73,7 +70,7 @@ impl Kind {
     }
 }
 
-/// The names in a folder that are this prefix and a number.
+/// Names in a folder that are this prefix and a number.
 fn devices(folder: &Path, prefix: &str) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -88,7 +85,6 @@ mod tests {
     use super::*;
     use crate::doctor::Level;
 
-    /// A folder of this test's own, in the folder of temporary files.
     #[test]
     fn devices_are_found_and_opened() {
         let folder = std::env::temp_dir().join(format!("loom-cards-{}", std::process::id()));
@@ -100,7 +96,7 @@ mod tests {
         let [omni_path, slingshot] = OTHERS;
         let found = slingshot.look_in(&folder);
         assert!(found.is_some_and(|it| it.level == Level::Good && it.text.contains("cxi1")));
-        // A link to nothing is there, and cannot be opened.
+        // A dangling link cannot be opened.
         assert!(std::os::unix::fs::symlink("/no/such/device", folder.join("hfi1_1")).is_ok());
         let found = omni_path.look_in(&folder);
         assert!(found.is_some_and(|it| it.level == Level::Wrong && it.text.ends_with("hfi1_1")));

@@ -1,18 +1,15 @@
-//! What is known to be wrong in the providers of a version of libfabric: the table that the tests of the faults are compared with.
+//! Known faults of providers by version of libfabric: the table that the tests of the faults check.
 
 const TABLE: &str = include_str!("../../faults.txt");
 
-/// Something that a provider does wrong.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) name: &'static str,
-    /// Whether it ends the process.
     pub(super) crashes: bool,
-    /// What happens, in one sentence.
     pub(super) sentence: &'static str,
 }
 
-/// The faults of a version; `None` if nothing is known of the version.
+/// Faults of a version, `None` if the version is unknown.
 pub(super) fn of(version: &str) -> Option<Vec<Fault>> {
     let columns = TABLE.lines().rfind(|line| line.starts_with('#'))?;
     let column = columns.split_whitespace().skip(1).position(|head| head == version)?;
@@ -51,7 +48,7 @@ mod tests {
             let cells: Vec<_> = cells.split_whitespace().collect();
             let known = |cell: &&str| ["there", "crash", "gone", "no-provider"].contains(cell);
             assert!(cells.len() == 3 && cells.iter().skip(1).all(known), "{row}");
-            // One sentence, which says more than the name.
+            // One sentence that adds to the name.
             assert!(sentence.len() > 30 && sentence.ends_with('.') && !sentence.contains(". "), "{row}");
             assert!(sentence.starts_with(|first: char| first.is_uppercase() || first == '`'), "{row}");
         }

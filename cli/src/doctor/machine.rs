@@ -1,4 +1,4 @@
-//! The machine: shared memory, limits of this process, what processes may do with each other.
+//! The machine: shared memory, limits of this process, access between processes.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use rustix::process::{Resource, getrlimit};
 use super::Finding;
 use crate::text::count;
 
-/// Shared memory that some endpoints of `shm` take, with room.
+/// Shared memory for some endpoints of `shm`, in bytes, with a reserve.
 const SHARED_MEMORY: u64 = 256 << 20;
 const LOCKED_MEMORY: u64 = 64 << 20;
 const DESCRIPTORS: u64 = 4096;
@@ -46,7 +46,8 @@ fn shared_memory() -> Finding {
     }
 }
 
-/// Files of `shm` whose process is gone: they are named `fi_shm://PID:…` or `…/PID:…`, and keep their memory.
+/// Files of `shm` left by ended processes, named `fi_shm://PID:…` or `…/PID:…`. They keep their
+/// memory.
 fn leftovers() -> Option<Finding> {
     let entries = fs::read_dir("/dev/shm").ok()?;
     let (mut names, mut bytes) = (Vec::new(), 0);
@@ -66,7 +67,7 @@ fn leftovers() -> Option<Finding> {
     Some(Finding::note("/dev/shm", text, "remove them: they keep their memory until then"))
 }
 
-/// The process that a file of `shm` or of loom names.
+/// Process in the name of a file of `shm` or of loom.
 fn process_of(name: &str) -> Option<u32> {
     let name = name.strip_prefix("fi_shm_").or_else(|| name.strip_prefix("fi_shm:")).unwrap_or(name);
     let (process, rest) = name.split_once([':', '_'])?;
@@ -74,7 +75,6 @@ fn process_of(name: &str) -> Option<u32> {
     process.trim_start_matches('/').parse().ok()
 }
 
-/// A limit, where there is one.
 fn limit(resource: Resource) -> Option<u64> {
     getrlimit(resource).current
 }
@@ -105,7 +105,8 @@ fn descriptors() -> Finding {
     }
 }
 
-/// Whether processes of one user may copy from each other's memory, as `shm` does with long messages.
+/// Reports if processes of one user may copy from each other's memory, as `shm` does with long
+/// messages.
 fn ptrace_scope() -> Option<Finding> {
     const SUBJECT: &str = "yama";
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok()?;

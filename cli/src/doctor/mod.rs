@@ -1,4 +1,4 @@
-//! `loom doctor`: what is missing on this machine, and what to do.
+//! `loom doctor`: problems of this machine, and their remedies.
 
 mod building;
 mod cards;
@@ -27,13 +27,10 @@ pub(crate) struct Arguments {
     faults: bool,
 }
 
-/// How bad something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Good,
-    /// Worth knowing.
     Note,
-    /// Something does not work.
     Wrong,
 }
 
@@ -47,13 +44,12 @@ impl Level {
     }
 }
 
-/// One thing that was looked at.
 #[derive(Debug)]
 struct Finding {
     level: Level,
     subject: &'static str,
     text: String,
-    /// What to do, if there is anything.
+    /// Remedy, if one exists.
     advice: Option<String>,
 }
 
@@ -66,7 +62,7 @@ impl Finding {
         Finding { level: Level::Note, subject, text: text.into(), advice: Some(advice.into()) }
     }
 
-    /// Worth knowing, with nothing to do.
+    /// A note without a remedy.
     #[cfg_attr(not(feature = "libfabric"), allow(dead_code, reason = "faults are libfabric's"))]
     fn fact(subject: &'static str, text: impl Into<String>) -> Self {
         Finding { level: Level::Note, subject, text: text.into(), advice: None }

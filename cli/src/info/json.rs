@@ -1,10 +1,9 @@
-//! What was found, for programs.
+//! The offers as JSON.
 
 use serde_json::{Value, json};
 
 use super::offer::{Card, Found, Offer};
 
-/// The names in a set of flags, as a list.
 fn names(flags: &impl ToString) -> Vec<String> {
     flags.to_string().split(" | ").filter(|name| *name != "0x0").map(str::to_owned).collect()
 }
@@ -71,7 +70,7 @@ fn offer(offer: &Offer) -> Value {
     })
 }
 
-/// One object: which library was asked, and the offers, the best first.
+/// One object: the queried library, and the offers, the best first.
 pub(crate) fn text(found: &Found) -> String {
     let offers: Vec<_> = found.offers.iter().map(offer).collect();
     let object = json!({ "library": found.library.as_ref().ok(), "offers": offers });

@@ -78,7 +78,7 @@ fn caps(text: &str) -> Result<Caps, String> {
     })
 }
 
-/// Everything in libfabric's words.
+/// All offers in libfabric's own format.
 fn words(found: &Found) -> String {
     found.offers.iter().map(|offer| format!("{}\n---\n", offer.words)).collect()
 }

@@ -1,4 +1,4 @@
-//! What was found, without the types that differ between transports.
+//! Offers, without the types that differ between transports.
 
 use loom_core::info::{Hints, Info, Nic};
 use loom_core::soft::{Network, NetworkAttr};
@@ -9,7 +9,6 @@ use loom_core::vocabulary::{EndpointAttributes, EndpointType};
 #[cfg(feature = "libfabric")]
 use loom_fabric::ofi::{Local, Ofi, QueryError, library_version};
 
-/// One offer.
 #[derive(Debug)]
 pub(crate) struct Offer {
     pub(crate) provider: String,
@@ -21,11 +20,10 @@ pub(crate) struct Offer {
     pub(crate) on_request: Caps,
     pub(crate) card: Option<Card>,
     pub(crate) words: String,
-    /// Whether loom's tests have run over this version of the provider.
+    /// `true` if loom's tests have run over this version of the provider.
     pub(crate) tested: bool,
 }
 
-/// The network card behind an offer.
 #[derive(Debug)]
 pub(crate) struct Card {
     pub(crate) device: Option<String>,
@@ -36,10 +34,10 @@ pub(crate) struct Card {
     pub(crate) link: LinkState,
 }
 
-/// All offers that fit, the software transport's first.
+/// All matching offers, the software transport's first.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// Which libfabric was asked, or why none was.
+    /// Version of the queried libfabric, or the reason for not querying it.
     pub(crate) library: Result<String, &'static str>,
     pub(crate) offers: Vec<Offer>,
 }
@@ -74,7 +72,6 @@ impl Card {
     }
 }
 
-/// Asks both transports.
 pub(crate) fn find(hints: &Hints<'_>) -> Result<Found, String> {
     let mut offers = Vec::new();
     let network = Network::new(NetworkAttr::default()).map_err(|error| format!("the software network: {error}"))?;
@@ -123,7 +120,7 @@ fn libfabric(hints: &Hints<'_>, offers: &mut Vec<Offer>) -> Result<Result<String
     Ok(Ok(format!("libfabric {}", library_version())))
 }
 
-/// Capabilities of which the provider grants each if it is requested.
+/// Capabilities that the provider grants individually on request.
 #[cfg(feature = "libfabric")]
 fn on_request(hints: &Hints<'_>, provider: &str, kind: EndpointType) -> Caps {
     let is_granted = |caps: &Caps| {

@@ -1,4 +1,4 @@
-//! What was found, for people.
+//! The offers as a table.
 
 use std::fmt::Write;
 
@@ -32,7 +32,7 @@ impl Columns {
     }
 }
 
-/// Bytes, for people; what no memory holds is no limit.
+/// Number of bytes with a unit. Sizes beyond any memory are no limit.
 fn size(bytes: usize) -> String {
     const UNITS: [(usize, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     if bytes >= 1 << 60 {
@@ -48,7 +48,7 @@ fn kind(kind: EndpointType) -> String {
     kind.to_string().trim_start_matches("EP_").to_lowercase()
 }
 
-/// What the caller has to do for a provider.
+/// Requirements of a provider on the caller.
 fn wants(offer: &Offer) -> String {
     let domain = &offer.attributes.domain;
     let mut wants = Vec::new();
@@ -75,7 +75,7 @@ fn card(card: &Card) -> String {
     text
 }
 
-/// The offers of one provider with one type of endpoint, which mostly differ in their addresses alone.
+/// Offers of one provider with one endpoint type, which mostly differ in their addresses alone.
 struct Group<'f> {
     provider: &'f str,
     kind: String,
@@ -95,7 +95,7 @@ impl<'f> Group<'f> {
         groups
     }
 
-    /// What is said of the offers, each once.
+    /// Distinct texts of the offers.
     fn each(&self, say: impl Fn(&Offer) -> String) -> String {
         let mut said: Vec<String> = Vec::new();
         for text in self.offers.iter().map(|offer| say(offer)) {
@@ -106,7 +106,7 @@ impl<'f> Group<'f> {
         said.join(", ")
     }
 
-    /// What any of the offers grants, without the directions, which say nothing where all of them are granted.
+    /// Capabilities that any of the offers grants, without the directions.
     fn grants(&self) -> String {
         names(self.granted())
     }
@@ -128,13 +128,12 @@ fn names(caps: Caps) -> String {
     caps.difference(directions).to_string().replace(" | ", " ").to_lowercase()
 }
 
-/// Where the endpoints of an offer are, without the name of the format.
+/// Address of an offer, without the name of the format.
 fn place(offer: &Offer) -> String {
     let address = offer.address.as_deref().unwrap_or("-");
     address.split_once("://").map_or(address, |(_, rest)| rest).to_owned()
 }
 
-/// What there is, what it grants and where it is.
 pub(crate) fn text(found: &Found) -> String {
     let mut out = match &found.library {
         Ok(library) => {

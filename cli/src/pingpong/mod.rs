@@ -78,7 +78,6 @@ enum Transport {
 }
 
 impl Arguments {
-    /// Which transport has the provider.
     fn transport(&self) -> Result<Transport, Failure> {
         let named = match self.provider.as_deref() {
             None => None,
@@ -148,7 +147,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     table.clear_progress();
     match played {
         Ok(()) => table.end(false),
-        // What is known by now is worth having.
+        // Results so far are printed.
         Err(Failure::Interrupted) => table.end(true).and(Err(Failure::Interrupted)),
         Err(failure) => Err(failure),
     }

@@ -1,4 +1,4 @@
-//! The results: a table for people, or one JSON object.
+//! Results as a table or one JSON object.
 
 use std::io::{self, Write};
 
@@ -15,7 +15,6 @@ pub(crate) struct Table {
     transport: String,
     provider: String,
     place: &'static str,
-    /// The processors of two threads.
     cores: Option<[usize; 2]>,
     progress: Progress,
     last: Option<Op>,
@@ -32,11 +31,11 @@ impl Table {
         self.progress.clear();
     }
 
-    /// Everything is measured, or the user has seen enough.
+    /// Prints the end of the table, or the JSON object, after the last result.
     pub(crate) fn end(&self, interrupted: bool) -> Result<(), Failure> {
         let warning = row::warning(self.rows.iter());
         if let Some(text) = &warning {
-            // The results are printed all the same.
+            // The results are printed even if the warning cannot be written.
             let _ = writeln!(io::stderr(), "loom: warning: {text}");
         }
         let mut out = io::stdout().lock();
@@ -85,7 +84,6 @@ impl Report for Table {
         self.progress.show(op.name(), size);
     }
 
-    /// Prints a row as soon as it is known.
     fn row(&mut self, row: Row) -> Result<(), Failure> {
         self.progress.clear();
         if !self.json {

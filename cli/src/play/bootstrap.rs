@@ -1,5 +1,5 @@
-//! The TCP connection over which two processes learn each other's address and keep in step, by [frames](crate::play::frame). What is
-//! none ends the connection with an error.
+//! TCP connection over which two processes exchange addresses and synchronise, by
+//! [frames](crate::play::frame). An invalid frame ends the connection with an error.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use crate::failure::Failure;
 use crate::play::frame::{FrameError, Inbox, MAGIC, MAX_FRAME, Message, encode};
 
-/// How long to sleep between two attempts to connect or accept.
+/// Pause between two attempts to connect or accept.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// How long one attempt to connect may take, so that Ctrl-C is noticed in between.
+/// Maximum time of one attempt to connect, so that Ctrl-C is noticed in between.
 const ATTEMPT: Duration = Duration::from_millis(500);
 
-/// How to wait: until then, unless interrupted.
+/// Limit of a wait: a timeout, and Ctrl-C.
 #[derive(Clone, Copy)]
 pub(crate) struct Until<'a> {
     pub(crate) timeout: Duration,
@@ -31,7 +31,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Binds `at`, tells `listening` where that is, and waits for a process to connect.
+    /// Binds `at`, passes the bound address to `listening`, and waits for a process to connect.
     pub(crate) fn listen(
         at: &str,
         until: Until<'_>,
@@ -58,7 +58,7 @@ impl Connection {
         }
     }
 
-    /// Connects to a process that listens, or will soon.
+    /// Connects to a process that listens now or soon.
     pub(crate) fn connect(to: &str, until: Until<'_>) -> Result<Self, Failure> {
         let begin = Instant::now();
         loop {
@@ -66,7 +66,7 @@ impl Connection {
                 Ok(stream) => return Self::new(stream, until.timeout),
                 Err(error) => error,
             };
-            // An address that is none does not become one by waiting.
+            // An invalid address does not become valid by waiting.
             if error.kind() == ErrorKind::InvalidInput || begin.elapsed() >= until.timeout {
                 let waited = begin.elapsed().as_secs_f64();
                 return Err(Failure::Unavailable(format!(
@@ -81,7 +81,8 @@ impl Connection {
         let mut last = io::Error::new(ErrorKind::InvalidInput, "the name has no address");
         for address in to.to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, ATTEMPT) {
-                // Without a listener at a port that is also one for clients, a client may be connected to itself.
+                // Without a listener at a port that clients may also get, a client may connect to
+                // itself.
                 Ok(stream) if stream.local_addr()? == stream.peer_addr()? => last = ErrorKind::ConnectionRefused.into(),
                 Ok(stream) => return Ok(stream),
                 Err(error) => last = error,
@@ -102,7 +103,7 @@ impl Connection {
         self.write(&encode(message).map_err(not_a_frame)?)
     }
 
-    /// Frames are few and small, so the socket takes them at once unless the other process has stopped reading.
+    /// Waits only if the other process has stopped reading: frames are few and small.
     fn write(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
         let begin = Instant::now();
         while !bytes.is_empty() {
@@ -115,7 +116,6 @@ impl Connection {
         Ok(())
     }
 
-    /// The next message, if all of it is here.
     pub(crate) fn receive(&mut self) -> Result<Option<Message>, Failure> {
         if let Some(message) = self.inbox.take().map_err(not_a_frame)? {
             return Ok(Some(message));

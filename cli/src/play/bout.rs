@@ -1,4 +1,4 @@
-//! What both sides know about the rounds that they play.
+//! Parameters of the rounds, shared by both sides.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use crate::text::size_text;
 pub(crate) struct Bout {
     pub(crate) op: Op,
     pub(crate) size: usize,
-    /// Which of the side's buffers have this size.
+    /// Index of the side's buffers of this size.
     pub(crate) index: usize,
-    /// Whether patterns are written and checked; else rounds are timed.
+    /// `true` if patterns are written and checked, otherwise rounds are timed.
     pub(crate) verify: bool,
 }
 
@@ -24,12 +24,13 @@ impl fmt::Display for Bout {
     }
 }
 
-/// Every round has its tag, so matching has something to do. Providers may keep bits for themselves: these are few.
+/// Every round has its own tag, so that matching has work to do. Few bits are used because
+/// providers may reserve some.
 pub(crate) fn tag(round: u64) -> Tag {
     Tag(round & 0xffff)
 }
 
-/// As for tags: immediate data has four bytes on some networks.
+/// Few bits are used because immediate data has four bytes on some networks.
 pub(crate) fn immediate(round: u64) -> ImmediateData {
     ImmediateData(round & 0xffff)
 }

@@ -1,15 +1,17 @@
-//! Two processors, for two threads that answer each other.
+//! Two processors for two threads that answer each other.
 //!
-//! A scheduler may run both on one processor: half a round trip is then a change of threads, and not a message.
+//! If a scheduler runs both on one processor, half a round trip measures a thread switch, not a
+//! message.
 
 #[cfg(target_os = "linux")]
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The processors that this thread was allowed to use before it was bound to one. Dropping it allows them again.
+/// Processors that the thread could use before it was bound to one. Dropping the value allows them
+/// again.
 #[cfg(target_os = "linux")]
 pub(crate) struct Bound(CpuSet);
 
-/// Two processors that this process may use: of two cores, if possible.
+/// Two processors that this process may use, of two cores if possible.
 #[cfg(target_os = "linux")]
 pub(crate) fn two() -> Option<[usize; 2]> {
     let allowed = sched_getaffinity(None).ok()?;
@@ -21,7 +23,6 @@ pub(crate) fn two() -> Option<[usize; 2]> {
     Some([first, *other_core.or(rest.first())?])
 }
 
-/// Binds the calling thread to a processor.
 #[cfg(target_os = "linux")]
 pub(crate) fn bind(core: usize) -> Option<Bound> {
     let before = sched_getaffinity(None).ok()?;
@@ -34,12 +35,12 @@ pub(crate) fn bind(core: usize) -> Option<Bound> {
 #[cfg(target_os = "linux")]
 impl Drop for Bound {
     fn drop(&mut self) {
-        // The thread stays where it is if that fails.
+        // If this fails, the thread stays bound.
         let _ = sched_setaffinity(None, &self.0);
     }
 }
 
-/// Returns `true` if a list of the kernel has the number: `0-3,8`.
+/// Returns `true` if a list of the kernel, such as `0-3,8`, contains the number.
 #[cfg(target_os = "linux")]
 fn contains(list: &str, number: usize) -> bool {
     list.trim().split(',').any(|range| {
@@ -48,13 +49,13 @@ fn contains(list: &str, number: usize) -> bool {
     })
 }
 
-/// Not on this system.
+/// Not supported on this system.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn two() -> Option<[usize; 2]> {
     None
 }
 
-/// Not on this system.
+/// Not supported on this system.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn bind(_: usize) -> Option<()> {
     None

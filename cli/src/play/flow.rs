@@ -1,7 +1,8 @@
-//! Messages that follow each other: how many a second, and how many bytes.
+//! Message streams: rate and bandwidth.
 //!
-//! The initiator sends batches of tagged messages with a [window](window) of them in flight. The responder answers each batch with one
-//! message, so a batch is over when all of it has arrived. No more than a window of receives is posted, so memory is bounded.
+//! The initiator sends batches of tagged messages with a [window](window) of them in flight. The
+//! responder answers a batch with one message once all of it has arrived. At most a window of
+//! receives is posted, so memory is bounded.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -21,28 +22,29 @@ use crate::play::session::Session;
 use crate::play::side::Side;
 use crate::text::size_text;
 
-/// The most messages in flight.
+/// Maximum number of messages in flight.
 pub(crate) const WINDOW: usize = 64;
 
-/// The most bytes in flight, if that is more than four messages.
+/// Maximum number of bytes in flight, but at least four messages.
 const BYTES: usize = 16 << 20;
 
-/// How long a batch should take, in nanoseconds: much longer than its answer.
+/// Target time of a batch in nanoseconds, much longer than its answer.
 const BATCH: u64 = 10_000_000;
 
 const BATCHES: u64 = 15;
 
-/// The most messages of a batch.
+/// Maximum number of messages in a batch.
 const LONGEST: u64 = 100_000;
 
-/// Completions that are taken before the next posts.
+/// Number of completions taken before the next posts.
 const BURST: usize = 16;
 
 fn window(size: usize) -> usize {
     (BYTES / size.max(1)).clamp(4, WINDOW)
 }
 
-/// Tags of messages and of answers differ in one bit. Providers may keep bits for themselves: these are few.
+/// Tags of messages and of answers differ in one bit. Few bits are used because providers may
+/// reserve some.
 fn tag(message: u64) -> Tag {
     Tag(message & 0x7fff)
 }
@@ -51,7 +53,8 @@ fn tag_of_answer(batch: u64) -> Tag {
     Tag(0x8000 | batch & 0x7fff)
 }
 
-/// Verifies a batch, finds out how long the others should be, and measures them. The number of verified messages comes first.
+/// Verifies a batch, chooses the length of the others by a trial, and measures them. Returns the
+/// number of verified messages first.
 pub(crate) fn play<T: Transport>(
     sides: &[Side<T>],
     session: &mut Session,
@@ -70,7 +73,8 @@ pub(crate) fn play<T: Transport>(
     Ok((verified, row::Flow::new(messages, &mut took)))
 }
 
-/// Plays some batches of as many messages as the initiator says; the nanoseconds that each took, where it is known.
+/// Plays batches of the number of messages that the initiator chooses. Returns the time of each
+/// batch in nanoseconds, which the initiator alone measures.
 fn play_batches<T: Transport>(
     sides: &[Side<T>],
     session: &mut Session,
@@ -114,25 +118,23 @@ fn step_all<T: Transport>(ends: &mut [End<'_, T>]) -> Result<bool, Failure> {
     Ok(happened)
 }
 
-/// One end of the messages.
 struct End<'s, T: Transport> {
     side: &'s Side<T>,
     size: usize,
     verify: bool,
-    /// Messages of a batch, and of all batches.
+    /// Number of messages of a batch, and of all batches.
     batch: u64,
     total: u64,
     started: bool,
-    /// Buffers that are not in flight.
     free: Vec<Buffer>,
     window: usize,
-    /// Messages that were sent, or for which a receive was posted.
+    /// Number of messages sent, or of receives posted.
     posted: u64,
-    /// Messages in flight, with their numbers, the oldest first.
+    /// Messages in flight with their numbers, the oldest first.
     in_flight: VecDeque<(OpKey, u64)>,
-    /// Messages that have arrived.
     arrived: u64,
-    /// The buffer of answers, the operation that has it, the answers that are due to be posted, and those that are over.
+    /// Answers: the buffer, the operation that uses it, the number due to be posted, and the number
+    /// completed.
     answer: Option<Buffer>,
     answering: Option<OpKey>,
     answers_due: u64,
@@ -172,7 +174,7 @@ impl<'s, T: Transport> End<'s, T> {
     fn prepare(&mut self, messages: u64, batches: u64) {
         (self.batch, self.total) = (messages, messages.saturating_mul(batches));
         self.took.reserve(usize::try_from(batches).unwrap_or(0));
-        // The sender waits for the first answer; the receiver has none to give yet.
+        // The sender waits for the first answer. The receiver has no answer to send yet.
         self.answers_due = u64::from(self.sends());
     }
 
@@ -190,7 +192,7 @@ impl<'s, T: Transport> End<'s, T> {
         self.answers * self.batch == self.total && self.in_flight.is_empty()
     }
 
-    /// Takes some completions and posts what is due. Says whether anything happened.
+    /// Takes some completions and posts the due operations. Returns `true` if anything happened.
     #[inline]
     fn step(&mut self) -> Result<bool, Failure> {
         let mut happened = false;
@@ -211,7 +213,7 @@ impl<'s, T: Transport> End<'s, T> {
         Ok(happened)
     }
 
-    /// How far messages may be posted: of the sender those of this batch, of the receiver all.
+    /// Upper limit of posted messages: this batch for the sender, all batches for the receiver.
     #[inline]
     fn limit(&self) -> u64 {
         match (self.sends(), self.started) {

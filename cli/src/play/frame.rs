@@ -1,31 +1,30 @@
-//! The bytes between two processes, apart from how they travel.
+//! Encoding of the messages between two processes.
 //!
-//! Each side first sends [`MAGIC`], then frames: one byte for the kind, the length as 32 bits (little-endian, at most
-//! [`MAX_FRAME`]), and the bytes. What does not look like that is an error.
+//! Each side first sends [`MAGIC`], then frames: one byte for the kind, the length as 32 bits
+//! (little-endian, at most [`MAX_FRAME`]), and the bytes. Other input is an error.
 
 use std::fmt;
 
-/// The last byte is the version of what follows.
+/// The last byte is the version of the format.
 pub(crate) const MAGIC: [u8; 8] = *b"LOOM-PP\x01";
 pub(crate) const MAX_FRAME: usize = 4096;
 const HEADER: usize = 5;
 const DATA: u8 = 0;
 const FAILED: u8 = 1;
 
-/// What one side tells the other.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     Data(Vec<u8>),
-    /// It ends, for this reason.
+    /// The sender ends, for this reason.
     Failed(String),
 }
 
-/// Why bytes are no message, or a message has no bytes.
+/// Error of decoding or encoding a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameError {
-    /// The other side is not one of this version.
+    /// The other side is no pingpong of this version.
     Stranger,
-    /// It sent what is not a frame.
+    /// The other side sent an invalid frame.
     Garbled,
     /// A message is longer than a frame can be.
     TooLong,
@@ -41,7 +40,7 @@ impl fmt::Display for FrameError {
     }
 }
 
-/// What has arrived of the other side's bytes and is not taken yet.
+/// Bytes of the other side that have arrived and are not taken yet.
 #[derive(Default)]
 pub(crate) struct Inbox {
     pending: Vec<u8>,
@@ -49,12 +48,10 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// More has arrived.
     pub(crate) fn arrived(&mut self, bytes: &[u8]) {
         self.pending.extend_from_slice(bytes);
     }
 
-    /// The next message, if all of it is here.
     pub(crate) fn take(&mut self) -> Result<Option<Message>, FrameError> {
         if !self.greeted {
             let Some(magic) = self.pending.first_chunk() else { return Ok(None) };
@@ -73,7 +70,7 @@ impl Inbox {
 pub(crate) fn encode(message: &Message) -> Result<Vec<u8>, FrameError> {
     let (kind, bytes) = match message {
         Message::Data(bytes) => (DATA, &bytes[..]),
-        // A long reason is cut: the end of it is not worth a failure of its own.
+        // A long reason is cut: its end is not worth a failure of its own.
         Message::Failed(reason) => (FAILED, &reason.as_bytes()[..reason.len().min(MAX_FRAME)]),
     };
     let len = u32::try_from(bytes.len()).ok().filter(|_| bytes.len() <= MAX_FRAME).ok_or(FrameError::TooLong)?;
@@ -83,7 +80,7 @@ pub(crate) fn encode(message: &Message) -> Result<Vec<u8>, FrameError> {
     Ok(frame)
 }
 
-/// The first frame and its length, if all of it is here.
+/// First frame and its length, if all of it has arrived.
 fn decode(bytes: &[u8]) -> Result<Option<(Message, usize)>, FrameError> {
     let Some([kind, len @ ..]) = bytes.first_chunk::<HEADER>() else { return Ok(None) };
     let len = usize::try_from(u32::from_le_bytes(*len)).ok().filter(|len| *len <= MAX_FRAME);
@@ -91,7 +88,7 @@ fn decode(bytes: &[u8]) -> Result<Option<(Message, usize)>, FrameError> {
     let Some(payload) = bytes.get(HEADER..HEADER + len) else { return Ok(None) };
     let message = match *kind {
         DATA => Message::Data(payload.to_vec()),
-        // Not trusted to be harmless for a terminal.
+        // Control characters could harm a terminal.
         FAILED => Message::Failed(String::from_utf8_lossy(payload).replace(char::is_control, " ")),
         _ => return Err(FrameError::Garbled),
     };

@@ -13,18 +13,18 @@ use crate::play::session::Session;
 use crate::play::setup::{MAX_ROUNDS, Measure, Report, Setup};
 use crate::play::side::Side;
 
-/// How long a measurement should take, in nanoseconds, unless the number of rounds is given.
+/// Target time of a measurement in nanoseconds, unless the number of rounds is given.
 const MEASURE: u64 = 250_000_000;
 
-/// Measured rounds, however long they take.
+/// Limits of the number of measured rounds.
 const ROUNDS: RangeInclusive<u64> = 50..=200_000;
 
-/// How long the warm-up should take, in nanoseconds.
+/// Target time of the warm-up in nanoseconds.
 const WARM_UP: u64 = 20_000_000;
 
 const WARM_UP_ROUNDS: RangeInclusive<u64> = 5..=5_000;
 
-/// How many rounds are verified: more of the small ones, which are cheap and have more ways to be lost in each other.
+/// Number of verified rounds: more for small sizes, which are cheap and easier to mix up.
 fn rounds_to_verify(size: usize) -> u64 {
     match size {
         0..=4096 => 64,
@@ -33,8 +33,8 @@ fn rounds_to_verify(size: usize) -> u64 {
     }
 }
 
-/// Plays everything that is asked for. `sides` are those of this thread: both, or one, and then the other runs
-/// the same function elsewhere.
+/// Plays every requested measurement. `sides` are those of this thread: both, or one while the
+/// other runs this function elsewhere.
 pub(crate) fn play<T: Transport>(
     sides: &mut [Side<T>],
     setup: &Setup,
@@ -68,13 +68,13 @@ pub(crate) fn play<T: Transport>(
             }
         }
     }
-    // Neither side closes before the other one has everything.
+    // Neither side closes before the other is done.
     session.begin("ending".into());
     session.swap(b"done", || step_all(sides))?;
     Ok(())
 }
 
-/// Plays a number of rounds that the initiator says; the responder learns the number from it.
+/// Plays a number of rounds. The initiator chooses it and sends it to the responder.
 fn play_bout<T: Transport>(
     sides: &mut [Side<T>],
     session: &mut Session,
@@ -111,7 +111,6 @@ pub(crate) fn rounds_from(bytes: &[u8]) -> Result<u64, Failure> {
     rounds.ok_or_else(|| Failure::OtherSide("asks for an impossible number of rounds".into()))
 }
 
-/// One step of every side, and the session's opinion of it.
 #[inline]
 fn turn<T: Transport>(sides: &mut [Side<T>], session: &mut Session) -> Result<(), Failure> {
     if step_all(sides)? { session.busy() } else { session.idle() }
@@ -126,7 +125,7 @@ fn step_all<T: Transport>(sides: &mut [Side<T>]) -> Result<bool, Failure> {
     Ok(happened)
 }
 
-/// As many rounds as there is time for, judged by the bout before.
+/// Number of rounds that fit into the time, estimated from the previous bout.
 fn rounds_that_fit<T: Transport>(sides: &mut [Side<T>], nanoseconds: u64, rounds: RangeInclusive<u64>) -> u64 {
     let samples = sides.first_mut().map_or(&mut [][..], Side::samples);
     samples.sort_unstable();

@@ -1,11 +1,10 @@
-//! Where a buffer is: here, or in flight.
+//! Location of a buffer: here, or in flight.
 
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{PostError, Rejected};
 
 use crate::play::payload::Buffer;
 
-/// A buffer of this side's.
 pub(crate) enum Hold {
     Here(Buffer),
     InFlight(OpKey),
@@ -22,7 +21,6 @@ impl Hold {
         matches!(self, Hold::Here(_))
     }
 
-    /// The buffer, if it is here.
     pub(crate) fn take(&mut self) -> Option<Buffer> {
         match std::mem::take(self) {
             Hold::Here(bytes) => Some(bytes),
@@ -33,7 +31,7 @@ impl Hold {
         }
     }
 
-    /// Posts the buffer, if it is here. `false`: not now, poll and try again.
+    /// Posts the buffer, if it is here. Returns `false` if the caller should poll and retry.
     #[inline]
     pub(crate) fn post(
         &mut self,

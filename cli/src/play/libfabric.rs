@@ -1,7 +1,8 @@
-//! libfabric: finding a provider, and a domain for every thread.
+//! libfabric: choice of a provider, and a domain for every thread.
 //!
-//! Each thread opens a domain of its own, at level [`Local`]: nothing is shared, so libfabric may leave out its locks, and
-//! two threads are as far apart as two processes. In one thread both endpoints share the domain.
+//! Each thread opens its own domain at level [`Local`]. Threads share no state, so libfabric may
+//! omit its locks, and two threads behave like two processes. In one thread both endpoints share
+//! the domain.
 
 use std::env;
 use std::io::{self, Write};
@@ -26,10 +27,10 @@ use crate::text::harmless;
 
 type Fabric = Ofi<Local>;
 
-/// What serves the two sides on one host almost everywhere, and over a network that has nothing faster.
+/// Providers for two sides on one host, and for a network without faster providers.
 const USUAL: [&str; 2] = ["shm", "tcp;ofi_rxm"];
 
-/// Where endpoints of socket providers are, unless `--node` says otherwise: on this machine.
+/// Default address of socket providers' endpoints without `--node`: this machine.
 const DEFAULT_NODE: &str = "127.0.0.1";
 
 pub(crate) fn run(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &mut dyn Report) -> Result<(), Failure> {
@@ -65,7 +66,7 @@ pub(crate) fn run(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &mut dyn
         Place::Listen(_) | Place::Connect(_) => {
             let domain = open()?;
             let session = meet(setup, interrupted, info.provider())?;
-            // The side that connected is the initiator, measures, and reports.
+            // The side that connected is the initiator: it measures and reports.
             if matches!(setup.place, Place::Connect(_)) {
                 report.begin(&name, info.provider(), &setup.place)?;
                 return open::play_one(&domain, setup, session, Some(report));
@@ -76,7 +77,7 @@ pub(crate) fn run(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &mut dyn
     }
 }
 
-/// Connects to the other process, and makes sure that both want the same.
+/// Connects to the other process and checks that the terms of both are equal.
 fn meet(setup: &Setup, interrupted: &Arc<AtomicBool>, provider: &str) -> Result<Session, Failure> {
     let until = Until { timeout: setup.timeout, interrupted };
     let connection = match &setup.place {
@@ -98,7 +99,7 @@ fn meet(setup: &Setup, interrupted: &Arc<AtomicBool>, provider: &str) -> Result<
     Ok(session)
 }
 
-/// What both processes have to agree on, as text: equal, or worth showing.
+/// Options on which both processes must agree, as text that a message can show.
 fn terms(setup: &Setup, provider: &str) -> String {
     let ops: Vec<_> = setup.ops.iter().map(|op| op.name()).collect();
     let sizes: Vec<_> = setup.sizes.iter().map(ToString::to_string).collect();
@@ -110,8 +111,8 @@ fn terms(setup: &Setup, provider: &str) -> String {
     format!("provider {provider}, op {}, {measure}, iterations {iterations}, sizes {}", ops.join(","), sizes.join(","))
 }
 
-/// Those of the usual providers that this machine offers, for two sides in one process or in two. Two processes need at
-/// least one of them.
+/// Usual providers of this machine for two sides in one process or in two. Two processes need at
+/// least one provider.
 pub(super) fn usual(one_process: bool) -> Result<Vec<&'static str>, Failure> {
     let mut here = Vec::new();
     for provider in USUAL {
@@ -134,25 +135,25 @@ pub(super) fn usual(one_process: bool) -> Result<Vec<&'static str>, Failure> {
     Ok(here)
 }
 
-/// A fault of libfabric's, seen in 2.5.1 and in the sources since `shm` queues pointers into the peer's mapping: for a
-/// peer in the same process that pointer is never set up (`smr_map_to_region` returns before `smr_map_to_endpoint`), and an
-/// answer of more than 192 bytes makes the other side follow a null pointer. Two processes are not affected.
+/// Fault of libfabric 2.5.1, and of the sources since `shm` queues pointers into the peer's
+/// mapping. For a peer in the same process that pointer is never set up (`smr_map_to_region`
+/// returns before `smr_map_to_endpoint`), and an answer of more than 192 bytes makes the other side
+/// follow a null pointer. Two processes are not affected.
 fn crashes_in_one_process(info: &Info<Fabric>) -> bool {
     info.provider() == "shm" && library_version() >= Version::new(2, 0)
 }
 
-/// For people, so not on the standard output.
+/// Writes to the standard error: the text is for people.
 fn tell(text: &str) -> Result<(), Failure> {
     Ok(writeln!(io::stderr(), "{text}")?)
 }
 
-/// The best info that serves every operation asked for.
 fn find(setup: &Setup) -> Result<Info<Fabric>, Failure> {
     let hints = Hints {
         caps: setup.caps(),
         provider: setup.provider.as_deref(),
         endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
-        // These threads poll; a provider's own would compete with them for the processors.
+        // These threads poll. Threads of a provider would compete with them for the processors.
         domain_attr: DomainAttributes {
             control_progress: Progress::MANUAL,
             data_progress: Progress::MANUAL,
@@ -166,7 +167,8 @@ fn find(setup: &Setup) -> Result<Info<Fabric>, Failure> {
         Some(info) => info,
         None => return Err(why_not(&hints)?),
     };
-    // A provider over sockets would take the machine's first interface; this machine alone is the safer choice.
+    // A provider over sockets would take the machine's first interface. The loopback address is
+    // safer.
     if setup.node.is_none() && is_socket(info.attributes().addr_format) {
         let here = Hints { provider: Some(info.provider()), node: Some(DEFAULT_NODE), listen: true, ..hints };
         if let Some(info) = query(&here)? {
@@ -189,14 +191,14 @@ fn query(hints: &Hints<'_>) -> Result<Option<Info<Fabric>>, Failure> {
     }
 }
 
-/// Says what is missing, by asking for less.
+/// Reports the missing part by querying with fewer requirements.
 fn why_not(hints: &Hints<'_>) -> Result<Failure, Failure> {
     let Some(provider) = hints.provider else {
         return Ok(Failure::Unavailable(format!("no provider of this machine grants {}{}", hints.caps, left_out())));
     };
     let less = Hints { caps: Caps::empty(), ..hints.clone() };
     if let Some(info) = query(&less)? {
-        // Of what is granted without asking, something is missing, or the parts are not granted together.
+        // Either a capability is not granted, or the capabilities are not granted together.
         let missing = hints.caps.difference(info.caps());
         let missing = if missing.is_empty() { hints.caps } else { missing };
         return Ok(Failure::Unavailable(format!("{provider} does not grant {missing}")));
@@ -225,11 +227,10 @@ fn why_not(hints: &Hints<'_>) -> Result<Failure, Failure> {
     Ok(Failure::Unavailable(format!("libfabric has no provider `{provider}` here; it has {names}{left_out}")))
 }
 
-/// What to say of the variable that hides providers, if it is set.
 fn left_out() -> String {
     let Some(value) = env::var_os("FI_PROVIDER") else { return String::new() };
     let value = harmless(&value.to_string_lossy());
-    // After `^`, libfabric reads the names of providers to exclude.
+    // After `^`, libfabric reads the names of excluded providers.
     let which = value.strip_prefix('^').unwrap_or("all other providers");
     format!(". FI_PROVIDER={value} leaves out {which}")
 }

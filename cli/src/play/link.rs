@@ -1,4 +1,5 @@
-//! How the two sides talk besides the fabric: to learn each other's address, to begin together, to end together.
+//! Messages between the two sides besides the fabric: to exchange addresses, begin and end
+//! together.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -8,7 +9,7 @@ use crate::play::bootstrap::Connection;
 use crate::play::frame::Message;
 
 enum Carrier {
-    /// Both sides are in this thread: whatever they agree on is agreed.
+    /// Both sides are in this thread and always agree.
     Alone,
     Thread {
         to: Sender<Message>,
@@ -18,7 +19,7 @@ enum Carrier {
     Process(Connection),
 }
 
-/// The connection to the other side. Nothing here waits: that is the [session](crate::play::session)'s business.
+/// Connection to the other side. Calls never wait: the [session](crate::play::session) does.
 pub(crate) struct Link {
     carrier: Carrier,
     arrived: VecDeque<Vec<u8>>,
@@ -34,7 +35,6 @@ impl Link {
         Link::over(Carrier::Process(connection))
     }
 
-    /// The two ends of a link between threads.
     pub(crate) fn between_threads() -> (Self, Self) {
         let ((to_one, from_other), (to_other, from_one)) = (channel(), channel());
         (
@@ -55,12 +55,12 @@ impl Link {
                 }
                 Ok(())
             }
-            // A side which is gone has said why: `receive` finds it.
+            // A side that has ended sent its reason before, which `receive` returns.
             Carrier::Thread { to, .. } => to.send(message).or(Ok(())),
             Carrier::Process(connection) => {
                 let sent = connection.send(&message);
                 if sent.is_err() {
-                    // What the other side said last is better than that it is gone.
+                    // The other side's last message explains more than the lost connection.
                     self.watch()?;
                 }
                 sent
@@ -68,13 +68,12 @@ impl Link {
         }
     }
 
-    /// The other side's next message, if it is here.
     pub(crate) fn receive(&mut self) -> Result<Option<Vec<u8>>, Failure> {
         self.watch()?;
         Ok(self.arrived.pop_front())
     }
 
-    /// Finds out whether the other side is still there.
+    /// Fails if the other side has ended.
     pub(crate) fn watch(&mut self) -> Result<(), Failure> {
         if !self.arrived.is_empty() {
             return Ok(());

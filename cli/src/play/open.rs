@@ -1,4 +1,4 @@
-//! From a domain to sides which know each other.
+//! Opens two sides of a domain and introduces them to each other.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -20,11 +20,10 @@ use crate::play::setup::{Op, Report, Setup};
 use crate::play::side::{Exposed, Side};
 use crate::play::{cores, flow, game};
 
-/// One send or write and one receive of a round are in flight at a time, and a window of messages that follow each other; the
-/// rest is room.
+/// A round has one send or write and one receive in flight, a stream a window of messages. The rest
+/// is a reserve.
 const DEPTH: usize = flow::WINDOW + 16;
 
-/// Both sides in this thread.
 pub(crate) fn play_both<T: Transport>(
     domain: &Domain<'static, T>,
     setup: &Setup,
@@ -40,7 +39,8 @@ pub(crate) fn play_both<T: Transport>(
     game::play(&mut sides, setup, &mut session, Some(report))
 }
 
-/// One side in this thread; the other one is at the far end of the session's link. The initiator has a report.
+/// One side in this thread. The other side is at the far end of the session's link. The initiator
+/// has a report.
 pub(crate) fn play_one<T: Transport>(
     domain: &Domain<'static, T>,
     setup: &Setup,
@@ -66,7 +66,7 @@ fn play_across<T: Transport>(
     let opened = Opened::open(domain, &av, role, setup)?;
     session.begin("exchanging addresses".into());
     let card = session.swap(&opened.card()?, || opened.progress())?;
-    // Threads that the provider has started may use all processors.
+    // Bound only now, so that threads started by the provider may use all processors.
     let _bound = session.core().and_then(cores::bind);
     game::play(&mut [opened.meet(&card)?], setup, session, report)
 }
@@ -89,18 +89,16 @@ pub(crate) fn in_two_threads(
     })
 }
 
-/// An endpoint that knows no peer yet.
+/// An endpoint without a peer.
 struct Opened<T: Transport> {
     role: Role,
     endpoint: Endpoint<'static, T, Buffer>,
-    /// What the peer writes into, if it does.
     exposed: Option<Exposed<T>>,
     buffers: Vec<Buffers>,
     corrupt: Option<usize>,
 }
 
 impl<T: Transport> Opened<T> {
-    /// Opens one side: registered memory, a queue, an endpoint.
     fn open(domain: &Domain<'static, T>, av: &Av<'static, T>, role: Role, setup: &Setup) -> Result<Self, Failure> {
         let Memory { buffers, window } = Memory::new(&setup.sizes, setup.ops.contains(&Op::Write));
         let exposed = window.map(|window| Mr::open(domain, window, Access::REMOTE_WRITE)).transpose();
@@ -115,7 +113,7 @@ impl<T: Transport> Opened<T> {
         Ok(Opened { role, endpoint, exposed, buffers, corrupt })
     }
 
-    /// What the other side needs to know: the endpoint's address, then the window.
+    /// Data for the other side: the endpoint's address, then the window.
     fn card(&self) -> Result<Vec<u8>, Failure> {
         let mut card = vec![0; EndpointAddr::MAX_LEN + 8];
         let address = self.endpoint.address().map_err(Failure::when("asking for the endpoint's address"))?;
@@ -136,7 +134,7 @@ impl<T: Transport> Opened<T> {
         Ok(Side::new(self.role, self.endpoint, peer, self.exposed, self.buffers, self.corrupt))
     }
 
-    /// Drives the provider while the other side is still opening; there is nothing that could complete.
+    /// Drives the provider while the other side is opening. No completion is possible yet.
     fn progress(&self) -> Result<bool, Failure> {
         match self.endpoint.cq().poll().map_err(Failure::when("polling the completion queue"))? {
             None => Ok(false),

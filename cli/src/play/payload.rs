@@ -1,6 +1,5 @@
-//! What is sent: buffers for every size, and a pattern that says where each byte belongs.
+//! Buffers for every size, and a pattern that identifies the position of each byte.
 
-/// Which way a message goes, and who begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Sends the ping, and measures.
@@ -18,20 +17,19 @@ impl Role {
     }
 }
 
-/// A buffer: it moves into a post, and comes back out of its completion.
+/// A buffer that moves into a post and returns in its completion.
 pub(crate) type Buffer = Box<[u8]>;
 
-/// The two buffers of one size.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     pub(crate) outbox: Buffer,
     pub(crate) inbox: Buffer,
 }
 
-/// The memory of one side: for every size a buffer to send from and one to receive into, and the window that the peer
-/// writes into.
+/// Memory of one side: for every size a buffer to send from and one to receive into, and the window
+/// that the peer writes into.
 ///
-/// A posted buffer comes back with the length that it was posted with, so every size has buffers of its own.
+/// A buffer returns with the length that it was posted with, so every size has its own buffers.
 pub(crate) struct Memory {
     /// In the order of the sizes.
     pub(crate) buffers: Vec<Buffers>,
@@ -49,7 +47,6 @@ impl Memory {
     }
 }
 
-/// A byte that is not what it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mismatch {
     pub(crate) offset: usize,
@@ -57,7 +54,7 @@ pub(crate) struct Mismatch {
     pub(crate) expected: u8,
 }
 
-/// A pattern of bytes; every size, round and direction has another.
+/// A byte pattern that differs by size, round and direction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pattern(u64);
 

@@ -1,26 +1,26 @@
-//! What came out of a measurement.
+//! Results of a measurement.
 
 use std::thread;
 
 use crate::play::setup::Op;
 use crate::text::count;
 
-/// How many times the shortest half round trip the median may be.
+/// Ratio of the median to the shortest half round trip from which a result counts as disturbed.
 const DISTURBED: f64 = 10.0;
 
-/// Half round trips of one operation and size, and messages that follow each other.
+/// Half round trips of one operation and size, and the message stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) op: Op,
     pub(crate) size: usize,
-    /// Messages each way of which every byte was checked.
+    /// Number of messages each way with every byte checked.
     pub(crate) verified: u64,
     pub(crate) rounds: usize,
     pub(crate) trip: HalfTrip,
     pub(crate) flow: Option<Flow>,
 }
 
-/// Half round trips in nanoseconds; halves are kept.
+/// Half round trips in nanoseconds, not rounded.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HalfTrip {
     pub(crate) min: f64,
@@ -30,7 +30,7 @@ pub(crate) struct HalfTrip {
     pub(crate) p99: f64,
 }
 
-/// Messages that follow each other, in messages a second of each batch.
+/// Message streams: messages a second over the batches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     pub(crate) batches: usize,
@@ -49,19 +49,20 @@ impl Row {
         Row { op, size, verified, rounds: round_trips.len(), trip, flow: None }
     }
 
-    /// Whether the median is so far from the shortest time that something else than the transport has been measured.
+    /// Returns `true` if the median is so far from the shortest time that the result measures more
+    /// than the transport.
     pub(crate) fn is_disturbed(&self) -> bool {
         self.trip.p50 >= DISTURBED * self.trip.min.max(1.0)
     }
 
-    /// Bytes a second in one direction, of one message at a time.
+    /// Bytes a second in one direction, with one message at a time.
     pub(crate) fn bandwidth(&self) -> f64 {
         self.size as f64 / self.trip.p50.max(0.5) * 1e9
     }
 }
 
 impl Flow {
-    /// Of batches of this number of messages each, by the nanoseconds that each took.
+    /// Takes the nanoseconds of each batch of `messages` messages.
     pub(crate) fn new(messages: u64, batches: &mut [u64]) -> Self {
         batches.sort_unstable();
         let rate = |percent| messages as f64 * 1e9 / (2.0 * half(batches, percent)).max(1.0);
@@ -69,7 +70,6 @@ impl Flow {
     }
 }
 
-/// What to tell of results whose median is far from the shortest time, if there are any.
 pub(crate) fn warning<'r>(rows: impl Iterator<Item = &'r Row>) -> Option<String> {
     let disturbed = rows.filter(|row| row.is_disturbed()).count() as u64;
     (disturbed > 0).then(|| {
@@ -83,7 +83,7 @@ pub(crate) fn warning<'r>(rows: impl Iterator<Item = &'r Row>) -> Option<String>
     })
 }
 
-/// Half of the sample which at most this part of the samples, in percent, is below of.
+/// Half of a percentile of the samples, by nearest rank.
 fn half(sorted: &[u64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
     sorted.get(rank).map_or(0.0, |round_trip| *round_trip as f64 / 2.0)

@@ -1,4 +1,4 @@
-//! Waiting, with an end: for the fabric, for the other side, for Ctrl-C.
+//! Bounded waits: for the fabric, for the other side, for Ctrl-C.
 
 use std::io::{self, Write};
 use std::process;
@@ -12,27 +12,27 @@ use crate::play::frame::Message;
 use crate::play::link::Link;
 use crate::progress::Progress;
 
-/// Polls of an idle queue before the processor is offered to others: some 50 µs, much longer than a round over memory
-/// takes, and much shorter than a time slice.
+/// Polls of an idle queue before the thread yields: some 50 µs, much longer than a round over
+/// memory and much shorter than a time slice.
 const SPINS: u64 = 4096;
 
-/// Idle polls between two looks at the link, once the processor is being offered.
+/// Idle polls between two checks of the link, once the thread yields.
 const LOOK: u64 = 64;
 
-/// One side's (or, in one thread, both sides') link and patience.
+/// Link and time limit of one side or, in one thread, of both sides.
 pub(crate) struct Session {
     link: Link,
     timeout: Duration,
     interrupted: Arc<AtomicBool>,
-    /// Processor that the thread is bound to.
     core: Option<usize>,
     spins: u64,
-    /// Polls since something happened.
+    /// Polls since the last event.
     idle: u64,
-    /// When the spinning was over without anything.
+    /// Time at which spinning ended without an event.
     since: Instant,
     doing: String,
-    /// Counts calls of [`busy`](Session::busy) and looks around, for the [`guard`](Session::guard).
+    /// Number of calls of [`busy`](Session::busy) and `look_around`, for the
+    /// [`guard`](Session::guard).
     beats: Arc<AtomicU64>,
 }
 
@@ -53,7 +53,6 @@ impl Session {
         }
     }
 
-    /// On a processor of its own.
     pub(crate) fn on_core(self, core: Option<usize>) -> Self {
         Session { core, ..self }
     }
@@ -62,10 +61,11 @@ impl Session {
         self.core
     }
 
-    /// Ends the process if this session's thread does not come back from a call.
+    /// Ends the process if this session's thread does not return from a call.
     ///
-    /// A deadline ends a wait of this program's own. It does not end a provider's: `shm` takes spin locks in memory that
-    /// the processes share, and a process that is killed at the wrong moment never gives its lock back.
+    /// A deadline ends this program's own waits but not a provider's. `shm` takes spin locks in
+    /// memory shared by the processes, and a process killed while it holds a lock never releases
+    /// it.
     #[cfg_attr(not(feature = "libfabric"), allow(dead_code, reason = "two processes need libfabric"))]
     pub(crate) fn guard(&self) {
         let (beats, patience) = (Arc::downgrade(&self.beats), self.timeout.max(Duration::from_secs(2)));
@@ -78,7 +78,7 @@ impl Session {
                 } else if since.elapsed() >= patience {
                     let text =
                         "the provider does not return from a call; has the other side died with a lock in its hands?";
-                    // The thread that shows the progress is the one that does not return.
+                    // The thread that shows the progress is the blocked one.
                     Progress::new().clear();
                     let _ = writeln!(io::stderr(), "loom: {text}");
                     process::exit(1);
@@ -90,17 +90,16 @@ impl Session {
 
     #[inline]
     fn beat(&self) {
-        // One thread writes.
+        // A single thread writes.
         self.beats.store(self.beats.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Names what goes on, for messages.
+    /// Names the current step, for messages.
     pub(crate) fn begin(&mut self, doing: String) {
         self.doing = doing;
         self.idle = 0;
     }
 
-    /// Something happened.
     #[inline]
     pub(crate) fn busy(&mut self) -> Result<(), Failure> {
         self.idle = 0;
@@ -108,7 +107,8 @@ impl Session {
         if self.interrupted.load(Ordering::Relaxed) { Err(Failure::Interrupted) } else { Ok(()) }
     }
 
-    /// Nothing happened: spins for a while, then offers the processor, and gives up in the end.
+    /// Records a poll without an event: spins for a while, then yields, and fails after the
+    /// timeout.
     #[inline]
     pub(crate) fn idle(&mut self) -> Result<(), Failure> {
         self.idle += 1;
@@ -139,10 +139,10 @@ impl Session {
         Ok(())
     }
 
-    /// Hands something to the other side and takes what it hands over: both are at the same point of the game then.
+    /// Exchanges data with the other side, which synchronises both.
     ///
-    /// Meanwhile `poll` drives the fabric, because the other side may still need this side's progress; it says whether
-    /// something happened.
+    /// Meanwhile `poll` drives the fabric, because the other side may still need this side's
+    /// progress. It returns `true` if anything happened.
     pub(crate) fn swap(
         &mut self,
         mine: &[u8],
@@ -162,9 +162,8 @@ impl Session {
         }
     }
 
-    /// Tells the other side why this one ends, if it still listens.
     pub(crate) fn fail(&mut self, failure: &Failure) {
-        // It finds the link closed if this is lost.
+        // If the message is lost, the other side finds the link closed.
         let _ = self.link.send(Message::Failed(failure.to_string()));
     }
 }

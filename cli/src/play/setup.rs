@@ -1,4 +1,4 @@
-//! What is to be played, and where.
+//! Game and place.
 
 use std::time::Duration;
 
@@ -12,7 +12,6 @@ pub(crate) const DEFAULT_LISTEN: &str = "127.0.0.1:47593";
 pub(crate) const MAX_ROUNDS: u64 = 10_000_000;
 const MAX_TIMEOUT: f64 = 3600.0;
 
-/// What is sent back and forth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Op {
     Message,
@@ -32,7 +31,6 @@ impl Op {
         }
     }
 
-    /// What a provider must grant for it.
     pub(crate) fn caps(self) -> Caps {
         match self {
             Op::Message => Caps::MSG,
@@ -42,14 +40,13 @@ impl Op {
     }
 }
 
-/// Where the two sides are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     OneThread,
     TwoThreads,
-    /// The other side is a process that will connect.
+    /// The other process will connect.
     Listen(String),
-    /// The other side is a process that listens.
+    /// The other process listens.
     Connect(String),
 }
 
@@ -68,12 +65,11 @@ impl Place {
     }
 }
 
-/// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
     /// Half round trips.
     Trips,
-    /// Half round trips, and messages that follow each other.
+    /// Half round trips, and message streams.
     TripsAndFlow,
 }
 
@@ -82,20 +78,19 @@ pub(crate) struct Setup {
     pub(crate) ops: Vec<Op>,
     pub(crate) sizes: Vec<usize>,
     pub(crate) measure: Measure,
-    /// Measured rounds of each size; as many as there is time for if none.
+    /// Number of measured rounds of each size, or `None` to choose it by time.
     pub(crate) iterations: Option<u64>,
     pub(crate) place: Place,
-    /// A provider of libfabric; libfabric's first one if none.
+    /// Provider of libfabric, or `None` for libfabric's first one.
     pub(crate) provider: Option<String>,
-    /// This side's address, for providers that have one.
+    /// This side's address, for providers that have addresses.
     pub(crate) node: Option<String>,
     pub(crate) timeout: Duration,
-    /// Where to put a wrong byte.
+    /// Offset of a wrong byte.
     pub(crate) corrupt: Option<usize>,
 }
 
 impl Setup {
-    /// The processors of two threads.
     pub(crate) fn cores(&self) -> Option<[usize; 2]> {
         if self.place == Place::TwoThreads { cores::two() } else { None }
     }
@@ -105,7 +100,6 @@ impl Setup {
     }
 }
 
-/// How a process meets the other one.
 #[derive(Debug, Args)]
 pub(crate) struct Meeting {
     /// Wait for another process at this address (with libfabric)
@@ -126,7 +120,7 @@ pub(crate) struct Meeting {
 }
 
 impl Meeting {
-    /// Where the sides are, if in two processes.
+    /// Place of the sides, if in two processes.
     pub(crate) fn place(&self) -> Option<Place> {
         self.listen.clone().map(Place::Listen).or_else(|| self.connect.clone().map(Place::Connect))
     }
@@ -143,12 +137,10 @@ pub(crate) fn usage(text: impl Into<String>) -> Failure {
     Failure::Usage(text.into())
 }
 
-/// How results are shown.
 pub(crate) trait Report {
-    /// The transport is open.
+    /// Called when the transport is open.
     fn begin(&mut self, transport: &str, provider: &str, place: &Place) -> Result<(), Failure>;
-    /// This is measured next.
+    /// Called before each measurement.
     fn next(&mut self, op: Op, size: usize);
-    /// A result, as soon as it is known.
     fn row(&mut self, row: super::row::Row) -> Result<(), Failure>;
 }

@@ -1,7 +1,8 @@
-//! One side of the game: what it posts, and what it does with completions.
+//! One side of the game: its posts, and the handling of completions.
 //!
-//! A side never waits. [`Side::step`] takes one completion and posts what is due, so one thread can run one side or both,
-//! and the code is the same. Buffers are either here or in flight ([`Hold`]), and nothing is allocated on the way.
+//! A side never waits. [`Side::step`] takes one completion and posts due operations, so one
+//! thread can run one side or both with the same code. Each buffer is here or in flight ([`Hold`]),
+//! and a step allocates no memory.
 
 use std::time::Instant;
 
@@ -21,17 +22,17 @@ use crate::play::setup::Op;
 /// Memory that the peer writes into.
 pub(crate) type Exposed<T> = Mr<'static, T, Buffer>;
 
-/// An endpoint, its peer, and how far the current bout has come.
+/// An endpoint, its peer, and the state of the current bout.
 pub(crate) struct Side<T: Transport> {
     role: Role,
     endpoint: Endpoint<'static, T, Buffer>,
     peer: Peer,
-    /// Where the peer writes to, on this side; none unless RMA is played.
+    /// Memory on this side that the peer writes into, for RMA only.
     exposed: Option<Exposed<T>>,
-    /// Where this side writes to.
+    /// Memory of the peer that this side writes into.
     region: RemoteRegion,
     buffers: Vec<Buffers>,
-    /// Where to put a wrong byte, until it is sent.
+    /// Offset of a wrong byte, until it is sent.
     corrupt: Option<usize>,
 
     bout: Bout,
@@ -44,7 +45,7 @@ pub(crate) struct Side<T: Transport> {
     inbox: Hold,
     receive_due: bool,
     send_due: bool,
-    /// The peer's message of this round is here.
+    /// The peer's message of this round has arrived.
     arrived: bool,
     began: Instant,
     /// Round trips in nanoseconds.
@@ -95,12 +96,11 @@ impl<T: Transport> Side<T> {
         self.peer
     }
 
-    /// Round trips of the last bout, in nanoseconds.
     pub(crate) fn samples(&mut self) -> &mut [u64] {
         &mut self.samples
     }
 
-    /// Makes the first receive of a bout due; [`step`](Self::step) posts it.
+    /// Makes the first receive of a bout due. [`step`](Self::step) posts it.
     pub(crate) fn prepare(&mut self, bout: Bout) {
         let Buffers { outbox, inbox } = std::mem::take(&mut self.buffers[bout.index]);
         self.bout = bout;
@@ -109,12 +109,12 @@ impl<T: Transport> Side<T> {
         (self.receive_due, self.send_due, self.arrived) = (bout.op != Op::Write, false, false);
     }
 
-    /// Whether the peer may send.
+    /// Returns `true` if the peer may send.
     pub(crate) fn is_prepared(&self) -> bool {
         !self.receive_due
     }
 
-    /// Begins the bout: both sides are prepared.
+    /// Begins the bout. Both sides must be prepared.
     pub(crate) fn start(&mut self, rounds: u64) {
         (self.started, self.rounds) = (true, rounds);
         self.samples.clear();
@@ -125,20 +125,19 @@ impl<T: Transport> Side<T> {
         }
     }
 
-    /// Whether all messages were sent and received, and all buffers are back.
+    /// Returns `true` if all messages were sent and received and all buffers are back.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
         self.sent == self.rounds && self.received == self.rounds && self.outbox.is_here()
     }
 
-    /// Puts the buffers back.
     pub(crate) fn finish(&mut self) {
         if let (Some(outbox), Some(inbox)) = (self.outbox.take(), self.inbox.take()) {
             self.buffers[self.bout.index] = Buffers { outbox, inbox };
         }
     }
 
-    /// Takes one completion and posts what is due. Says whether anything happened.
+    /// Takes one completion and posts due operations. Returns `true` if anything happened.
     #[inline]
     pub(crate) fn step(&mut self) -> Result<bool, Failure> {
         let completion = self.endpoint.cq().poll().map_err(Failure::when("polling the completion queue"))?;
@@ -150,8 +149,8 @@ impl<T: Transport> Side<T> {
             Some(Completion::Unclaimed(error)) => return Err(self.failed(&error)),
             Some(other) => return Err(Failure::Protocol(format!("a completion of an unknown kind: {other:?}"))),
         }
-        // The peer's message may overtake the completion of this side's own, whose buffer the answer needs, and even the
-        // news that the bout begins.
+        // The peer's message may overtake the completion of this side's send, which returns the
+        // buffer that the answer needs, and even the start of the bout.
         if self.arrived && self.started && self.outbox.is_here() {
             self.take_turn()?;
         }
@@ -167,7 +166,8 @@ impl<T: Transport> Side<T> {
         Ok(happened)
     }
 
-    /// A message is here and the outbox is free: the round is over for the initiator, and half over for the responder.
+    /// Handles a message once the outbox is free: the end of the round for the initiator, its
+    /// middle for the responder.
     #[inline]
     fn take_turn(&mut self) -> Result<(), Failure> {
         self.arrived = false;
@@ -224,7 +224,6 @@ impl<T: Transport> Side<T> {
         Ok(posted)
     }
 
-    /// One of this side's operations is over.
     #[inline]
     fn complete(&mut self, done: Done<Buffer>) -> Result<(), Failure> {
         let key = done.key();
@@ -256,7 +255,6 @@ impl<T: Transport> Side<T> {
         Ok(())
     }
 
-    /// The peer has written into this side's window.
     #[inline]
     fn written(&mut self, event: &RemoteEvent) -> Result<(), Failure> {
         if self.bout.op != Op::Write || self.arrived {
@@ -269,7 +267,7 @@ impl<T: Transport> Side<T> {
         Ok(())
     }
 
-    /// Compares every byte with what the peer sent.
+    /// Compares every byte with the peer's pattern.
     fn verify(&mut self) -> Result<(), Failure> {
         let Hold::Here(bytes) = &mut self.inbox else { return Ok(()) };
         if let (Op::Write, Some(exposed)) = (self.bout.op, &self.exposed) {
@@ -295,7 +293,6 @@ impl<T: Transport> Side<T> {
         Failure::Operation { doing: format!("{}, posting a {what}", self.bout), text: error.to_string() }
     }
 
-    /// With the provider's own text.
     #[cold]
     fn failed(&self, error: &OpError) -> Failure {
         let text = self.endpoint.cq().error_text(error);

@@ -1,4 +1,4 @@
-//! [`Clock`]: the time that timers go by.
+//! [`Clock`]: the time of timers.
 
 use core::cell::Cell;
 use core::time::Duration;
@@ -22,7 +22,7 @@ use core::time::Duration;
 /// assert_eq!(Microseconds(Cell::new(1_500)).now(), Duration::from_micros(1_500));
 /// ```
 pub trait Clock {
-    /// The time since some moment that stays the same.
+    /// Time since a fixed moment.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -51,7 +51,7 @@ impl<C: Clock + ?Sized> Clock for &C {
     }
 }
 
-/// The clock of the standard library ([`Instant`](std::time::Instant)).
+/// Clock of the standard library ([`Instant`](std::time::Instant)).
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -75,7 +75,7 @@ pub struct StdClock {
 
 #[cfg(feature = "std")]
 impl StdClock {
-    /// A clock that starts at zero.
+    /// Creates a clock that starts at zero.
     #[must_use]
     pub fn new() -> Self {
         StdClock { start: std::time::Instant::now() }
@@ -97,7 +97,7 @@ impl Clock for StdClock {
     }
 }
 
-/// A clock that is moved by hand, for tests.
+/// A clock moved by hand, for tests.
 ///
 /// ```
 /// use core::pin::pin;
@@ -123,13 +123,13 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that stands at zero.
+    /// Creates a clock at zero.
     #[must_use]
     pub const fn new() -> Self {
         ManualClock { now: Cell::new(Duration::ZERO) }
     }
 
-    /// Moves the clock on. It stops at [`Duration::MAX`].
+    /// Moves the clock on, up to [`Duration::MAX`].
     ///
     /// ```
     /// use core::time::Duration;

@@ -1,16 +1,16 @@
-//! Async programs over loom, with neither `std` nor an allocator of their own.
+//! Async programs over loom, without `std` or a global allocator.
 //!
-//! The futures of a fabric are in [`loom_core::driver`], and any executor runs them whose tasks stay on one thread. This crate has
-//! one that needs nothing but memory, and what programs want beside it:
+//! Any executor with tasks that stay on one thread runs the futures of [`loom_core::driver`]. This
+//! crate has an executor that requires only memory, and tools:
 //!
-//! - [`LocalExecutor`]: a fixed number of tasks in one block of the caller's allocator. Wake-ups come from any thread, in constant time.
-//!   [`block_on`] runs one future without an executor.
-//! - [`timers`]: waiting for a time, and futures that have until a time, by any [clock](clock::Clock).
-//! - [`stream`]: events of peers, and operations that were given up, as streams.
-//! - [`window`]: transfers in many parts, of which a fixed number is in flight, with one outcome.
+//! - [`LocalExecutor`]: a fixed number of tasks in one block of the caller's allocator, woken from
+//!   any thread in constant time. [`block_on`] runs one future.
+//! - [`timers`]: sleeps and timeouts, by any [clock](clock::Clock).
+//! - [`stream`]: events of peers, and given-up operations, as streams.
+//! - [`window`]: transfers in many parts, with a fixed number in flight and one outcome.
 //!
-//! Everything is driven by the caller: a round of the executor polls what was woken, then takes a turn of what is driven, timers and
-//! queues. There are no hidden threads, and after opening nothing is allocated.
+//! The caller drives everything: a round of the executor polls woken tasks, then takes a turn of
+//! timers and queues. The crate starts no threads, and allocates only when opening.
 //!
 //! # Example
 //!
@@ -56,22 +56,22 @@
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
-//! `docs/async.md` in loom's repository has more: what may be dropped, what errors carry, and how operations are composed (callbacks, `then`,
-//! `when_all`, timeouts, retries, read-modify-write, other threads) with the combinators of `futures-util`.
+//! `docs/async.md` in loom's repository covers cancellation, errors, and composition of operations
+//! with `futures-util` (callbacks, `then`, `when_all`, timeouts, retries, read-modify-write, other
+//! threads).
 //!
-//! # Why an executor of its own
+//! # Other executors
 //!
-//! None of the others does with memory of the caller what a fabric needs. `embassy-executor` has tasks in statics only (`'static` futures of a macro, or an
-//! arena of a size that is set when it is built), is woken through a symbol that the program links, and has nowhere to poll a fabric
-//! between two rounds. `cassette` runs one future. The `LocalPool` of `futures-executor` needs `std` and parks its thread; its task
-//! set, `FuturesUnordered`, allocates each task with the global allocator, as do `async-executor` and `edge-executor`. What they agree on is
-//! taken over: a lock-free list of woken tasks, which is taken whole (embassy, `FuturesUnordered`), and rounds in which each task has one turn
-//! (embassy).
+//! Other executors keep tasks in statics (`embassy-executor`), run one future (`cassette`), require
+//! `std` (`LocalPool` of `futures-executor`), or allocate each task globally (`FuturesUnordered`,
+//! `async-executor`, `edge-executor`). The lock-free list of woken tasks follows embassy and
+//! `FuturesUnordered`, and the rounds with one poll of each task follow embassy.
 //!
 //! # Features
 //!
-//! - `tokio`: `tokio`, driving in a runtime of that name. With `std`. Off by default.
-//! - `std`: `std::time::Instant` as a clock, and constructors with the global allocator. Off by default.
+//! - `tokio`: `tokio`, driving in a tokio runtime. Requires `std`. Off by default.
+//! - `std`: `std::time::Instant` as a clock, and constructors with the global allocator. Off by
+//!   default.
 
 #![no_std]
 #![deny(unsafe_code)]
@@ -90,12 +90,12 @@ pub mod timers;
 pub mod tokio;
 pub mod window;
 
-/// The code of the page about async programs compiles and runs.
+/// Compiles and runs the code of the page about async programs.
 #[cfg(all(doctest, feature = "tokio"))]
 #[doc = include_str!("../../../docs/async.md")]
 struct PageDoctests;
 
-/// The code in the README compiles and runs.
+/// Compiles and runs the code of the README.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;

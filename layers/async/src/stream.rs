@@ -1,6 +1,6 @@
-//! [`Stream`]s of what a queue reports besides the operations that futures wait for.
+//! [`Stream`]s of queue events besides awaited operations.
 //!
-//! Nothing is lost when a stream is dropped: what it has not given out is for the next one that asks the driver.
+//! Dropping a stream loses no items. The driver keeps them for the next one.
 
 #![allow(unsafe_code, reason = "projects pins")]
 
@@ -17,7 +17,7 @@ use loom_core::eq::{EqError, EqEvent};
 use loom_core::transport::Connected;
 use loom_core::{Completion, Done, Transport};
 
-/// What each item of a stream is waited for with, again and again.
+/// Repeats a future for each item of a stream.
 struct Repeated<D, N> {
     driver: D,
     next: Option<N>,
@@ -34,26 +34,26 @@ impl<D: Clone, N> Repeated<D, N> {
     where
         N: Future<Output = Result<V, E>>,
     {
-        // SAFETY: `next` is not moved; nothing else is pinned.
+        // SAFETY: `next` is not moved. Other fields are not pinned.
         let Repeated { driver, next, renew, over } = unsafe { self.get_unchecked_mut() };
         if *over {
             return Poll::Ready(None);
         }
-        // SAFETY: a field of what is pinned; it is replaced by `set` alone, which drops it in its place.
+        // SAFETY: a field of a pinned value. Only `set` replaces it, and drops it in place.
         let mut next = unsafe { Pin::new_unchecked(next) };
         if next.is_none() {
             next.set(Some(renew(driver)));
         }
         let Some(waits) = next.as_mut().as_pin_mut() else { return Poll::Pending };
         let Poll::Ready(result) = waits.poll(cx) else { return Poll::Pending };
-        // A future is not polled again after its end.
+        // A completed future is not polled again.
         next.set(None);
         *over = result.is_err();
         Poll::Ready(Some(result))
     }
 }
 
-/// The events of a queue: [`events`].
+/// Events of a queue: [`events`].
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -92,7 +92,7 @@ impl<D: Clone, N> Repeated<D, N> {
 #[must_use = "streams do nothing unless they are polled"]
 pub struct Events<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B>, NextEvent<'m, T, B>>);
 
-/// The operations that were given up, and are over: [`unclaimed`].
+/// Given-up operations that have completed: [`unclaimed`].
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -125,8 +125,8 @@ pub struct Events<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B>, Next
 #[must_use = "streams do nothing unless they are polled"]
 pub struct UnclaimedDone<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B>, NextUnclaimed<'m, T, B>>);
 
-/// What a queue reports besides operations that are over, as a stream: peers' writes with immediate data, pieces of multi-receives. See
-/// [`CqDriver::next_event`].
+/// Stream of queue events besides completed operations: peers' writes with immediate data, pieces
+/// of multi-receives. See [`CqDriver::next_event`].
 ///
 /// If the queue fails, the error is the last item.
 ///
@@ -171,7 +171,8 @@ pub fn events<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Event
     Events(Repeated::new(driver, CqDriver::next_event))
 }
 
-/// The operations whose futures were dropped, with their buffers, as they end, as a stream. See [`CqDriver::next_unclaimed`].
+/// Stream of completed operations, with buffers, of dropped futures. See
+/// [`CqDriver::next_unclaimed`].
 ///
 /// If the queue fails, the error is the last item.
 ///
@@ -209,7 +210,7 @@ pub fn unclaimed<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Un
     UnclaimedDone(Repeated::new(driver, CqDriver::next_unclaimed))
 }
 
-/// The events of an event queue: [`connections`].
+/// Events of an event queue: [`connections`].
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -232,8 +233,8 @@ pub fn unclaimed<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Un
 #[must_use = "streams do nothing unless they are polled"]
 pub struct Connections<'m, T: Connected>(Repeated<EqDriver<'m, T>, NextEqEvent<'m, T>>);
 
-/// What an event queue tells that no future waits for, as a stream: requests of peers, and ends of connections. See
-/// [`EqDriver::next_event`].
+/// Stream of event-queue events besides awaited ones: requests of peers, and ends of connections.
+/// See [`EqDriver::next_event`].
 ///
 /// If the queue fails, the error is the last item.
 ///
@@ -267,7 +268,7 @@ impl<'m, T: Connected> Stream for Connections<'m, T> {
     type Item = Result<EqEvent<'m, T>, EqError>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        // SAFETY: a field of what is pinned.
+        // SAFETY: a field of a pinned value.
         unsafe { self.map_unchecked_mut(|stream| &mut stream.0) }.poll(cx)
     }
 }
@@ -284,14 +285,14 @@ impl<T: Connected> fmt::Debug for Connections<'_, T> {
     }
 }
 
-/// Implements [`Stream`] for those of completion queues.
+/// Implements [`Stream`] for completion queues.
 macro_rules! streams {
     ($($name:ident: $item:ty),*) => {$(
         impl<'m, T: Transport, B: Buffer> Stream for $name<'m, T, B> {
             type Item = Result<$item, CqError>;
 
             fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-                // SAFETY: a field of what is pinned.
+                // SAFETY: a field of a pinned value.
                 unsafe { self.map_unchecked_mut(|stream| &mut stream.0) }.poll(cx)
             }
         }

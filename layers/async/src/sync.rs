@@ -1,4 +1,4 @@
-//! The atomics that threads share: those of `core`, or those of the model checker.
+//! Atomics of `core`, or of the model checker.
 
 #[cfg(not(loom_model))]
 pub(crate) use core::sync::atomic::{AtomicU32, Ordering};

@@ -1,15 +1,16 @@
-//! Transfers in many parts, of which a fixed number is in flight.
+//! Transfers in many parts, with a fixed number in flight.
 //!
-//! [`transfer`] posts one part after the other, as long as fewer than `N` are in flight, and gives one [`Outcome`] for all of them:
-//! - What is refused for the moment (`FI_EAGAIN`, a full queue) waits for room.
-//! - After the first error no further part is posted, and all that were posted are waited for. So nothing of the transfer is in
-//!   flight when its outcome is there, unless the queue itself has failed: what is in flight is given up then, but for the operation that
-//!   [`PartError::Queue`] names.
-//! - A transfer that is dropped gives up what is in flight, as any future of an operation does: the driver's
-//!   [`Unclaimed`](loom_core::driver::Unclaimed) says what becomes of the buffers.
+//! [`transfer`] posts parts while fewer than `N` are in flight, and returns one [`Outcome`] for
+//! all:
+//! - A transient error (`FI_EAGAIN`, a full queue) waits for room.
+//! - After the first error, no part is posted, and all posted parts complete before the outcome. If
+//!   the queue itself fails, operations in flight are given up, except the one of
+//!   [`PartError::Queue`].
+//! - Dropping a transfer gives up operations in flight, as for any future of an operation. The
+//!   driver's [`Unclaimed`](loom_core::driver::Unclaimed) determines the fate of the buffers.
 //!
-//! The window is an array in the future: nothing is allocated. Each wake-up looks at all operations in flight, so a window of hundreds
-//! is better split over several tasks.
+//! The window is an array in the future, without allocation. Each wake-up polls all operations in
+//! flight, so split a window of hundreds over several tasks.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -51,8 +52,8 @@ use loom_core::driver::{CqDriver, Finish};
 use loom_core::error::{PostError, Rejected};
 use loom_core::{Done, Error, Info, OpKey, Transport};
 
-/// The ranges of `len` bytes that one operation each can move: as long as the provider grants (`max_msg_size`), and `most` at most. One of zero counts
-/// as one byte.
+/// Ranges of `len` bytes for one operation each, of at most `most` bytes and the provider's
+/// `max_msg_size`. A limit of zero counts as one byte.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -92,7 +93,7 @@ pub fn ranges<T: Transport>(
     (0..len).step_by(step).map(move |begin| begin..begin.saturating_add(step).min(len))
 }
 
-/// How many operations of a transfer are in flight at most: at least one.
+/// Maximum number of operations in flight, at least one.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -122,7 +123,7 @@ pub fn ranges<T: Transport>(
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Window<const N: usize>;
 
-/// What a transfer has come to.
+/// Outcome of a transfer.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -154,15 +155,15 @@ pub struct Window<const N: usize>;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use = "it says whether the transfer succeeded"]
 pub struct Outcome {
-    /// How many parts were transferred.
+    /// Number of parts transferred.
     pub parts: usize,
-    /// How many bytes these had.
+    /// Bytes of these parts.
     pub bytes: u64,
-    /// The first error, if there was one.
+    /// First error, if any.
     pub failed: Option<Failed>,
 }
 
-/// The first part of a transfer that failed.
+/// First failed part of a transfer.
 ///
 /// ```
 /// use loom_async::window::{Failed, PartError};
@@ -175,13 +176,13 @@ pub struct Outcome {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// Its number. The first part has 0.
+    /// Number of the part, from 0.
     pub part: usize,
-    /// Why it failed.
+    /// Cause.
     pub error: PartError,
 }
 
-/// Why a part failed.
+/// Cause of a failed part.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -211,21 +212,21 @@ pub struct Failed {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartError {
-    /// It was not posted.
+    /// The part was not posted.
     Post(PostError),
-    /// Its operation failed.
+    /// The operation failed.
     Operation(OpError),
-    /// The queue cannot go on. The operation is in its slot, and can be [waited for](CqDriver::finish) by its key.
+    /// The queue failed. The operation keeps its slot. [Wait](CqDriver::finish) for it by its key.
     Queue {
-        /// The operation.
+        /// Key of the operation.
         key: OpKey,
-        /// Why.
+        /// Error of the queue.
         error: CqError,
     },
 }
 
 impl Outcome {
-    /// The bytes of a transfer of which every part succeeded.
+    /// Bytes of a transfer in which every part succeeded.
     ///
     /// # Errors
     /// The first error.
@@ -251,7 +252,7 @@ struct InFlight<'d, 'm, T: Transport, B: Buffer, E, const N: usize> {
 }
 
 impl<'m, T: Transport, B: Buffer, E: FnMut(usize, Done<B>), const N: usize> InFlight<'_, 'm, T, B, E, N> {
-    /// Adds an operation. There is a place for it.
+    /// Adds an operation to a free slot.
     fn add(&mut self, part: usize, finish: Finish<'m, T, B>) {
         if let Some(place) = self.places.iter_mut().find(|place| place.is_none()) {
             *place = Some((part, finish));
@@ -259,7 +260,7 @@ impl<'m, T: Transport, B: Buffer, E: FnMut(usize, Done<B>), const N: usize> InFl
         }
     }
 
-    /// Takes what is over, and has the task be woken for the rest.
+    /// Takes completed operations, and registers the waker.
     fn look(&mut self, cx: &mut Context<'_>) {
         let InFlight { driver, places, count, outcome, each } = self;
         for place in places {
@@ -269,7 +270,7 @@ impl<'m, T: Transport, B: Buffer, E: FnMut(usize, Done<B>), const N: usize> InFl
             *place = None;
             *count -= 1;
             match result {
-                // Only one key can be told.
+                // The outcome has room for one key.
                 Err(_) if outcome.failed.is_some() => drop(driver.finish(key)),
                 Err(error) => outcome.fails(part, PartError::Queue { key, error }),
                 Ok(done) => {
@@ -287,10 +288,10 @@ impl<'m, T: Transport, B: Buffer, E: FnMut(usize, Done<B>), const N: usize> InFl
     }
 }
 
-/// Transfers parts, as the [module](self) says: `post` posts the buffer of each, whose number it gets, through an endpoint of the driver's queue. The
-/// buffers are dropped when their parts are over.
+/// Transfers parts (see the [module](self)). `post` gets a part's number and buffer, and posts it
+/// through an endpoint of the driver's queue. Buffers are dropped when their parts complete.
 ///
-/// `post` is called again with the same part where it is refused for the moment.
+/// After a transient error, `post` gets the part again.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -335,10 +336,11 @@ where
     transfer_each(driver, window, parts, post, |_, done| drop(done)).await
 }
 
-/// As [`transfer`], and gives each part's number and [`Done`], with the buffer, to `each`, in the order in which operations end.
+/// Like [`transfer`], and passes each part's number and [`Done`], with the buffer, to `each` as
+/// operations complete.
 ///
-/// A buffer is taken from the iterator when there is a place in the window. It is dropped if it cannot be posted, or if another part fails while it waits
-/// for room. Parts after that stay with the iterator.
+/// A buffer is taken from the iterator when the window has a free slot. It is dropped if it cannot
+/// be posted, or if another part fails while it waits for room. Later parts stay in the iterator.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -400,7 +402,7 @@ where
         let mut posting = pin!(driver.post(buf, |buf| post(part, buf)));
         let mut has_looked = false;
         let posted = poll_fn(|cx| {
-            // Until the post is refused nothing has been driven since the last look.
+            // Before a refusal, the queue was not driven since the last poll.
             if has_looked {
                 flight.look(cx);
             }

@@ -20,13 +20,12 @@ use crate::group::Queue;
 use crate::links::{Connection, Links};
 use crate::{ConnectError, Group, PeerError, PeerIndex};
 
-/// What a request and an answer begin with: the form, and its version. The rank follows.
+/// Format and version, before the rank.
 const GREETING: [u8; 8] = *b"loomgrp\x01";
 
-/// Endpoints of the queue beyond one for each member: of connections that are replaced.
+/// Spare endpoints for connections that are being replaced.
 const SPARE: usize = 4;
 
-/// The most events that are read without a look at the clock.
 const MOST_EVENTS: u32 = 256;
 
 fn greeting(rank: PeerIndex) -> [u8; 12] {
@@ -37,58 +36,58 @@ fn greeting(rank: PeerIndex) -> [u8; 12] {
     bytes
 }
 
-/// The rank in a greeting. Providers may carry more bytes than were given.
+/// Rank in a greeting. Providers may append bytes.
 fn greeted(bytes: &[u8]) -> Option<PeerIndex> {
     let number = bytes.strip_prefix(&GREETING)?.first_chunk()?;
     Some(PeerIndex(u32::from_le_bytes(*number)))
 }
 
-/// What is to become of a member's connection.
 #[derive(Default)]
 enum Pending<'m, T: Connected, B: Buffer> {
-    /// Nothing: it is there, or is not asked for.
+    /// Not wanted, or established.
     #[default]
     Nothing,
-    /// The member has to ask for it.
+    /// The peer must connect, or this side must retry.
     Awaits,
-    /// This side asks for it, or has accepted.
+    /// This side has requested or accepted.
     Connects(MsgEndpoint<'m, T, B, Connecting>),
 }
 
-/// No endpoint is opened or dropped while a cell of a place is borrowed: that runs loggers, and destructors of the program's memory.
+/// Member state. Do not open or drop endpoints while a cell is borrowed: that runs loggers and user
+/// destructors.
 struct Place<'m, T: Connected, B: Buffer> {
     pending: RefCell<Pending<'m, T, B>>,
-    /// Where this side connects to.
     address: RefCell<Option<EndpointAddr>>,
-    /// Why there is no connection yet.
     error: Cell<PeerError>,
-    /// The connection has ended, which the program does not know yet.
+    /// Ended, not yet reported.
     ended: Cell<bool>,
 }
 
-/// Makes the connections of a [`Group`] whose members have one each: over providers that have only connected endpoints (`FI_EP_MSG`).
+/// Connects the members of a [`Group`] pairwise, over providers with only connected endpoints
+/// (`FI_EP_MSG`).
 ///
-/// It listens at an [address](Self::address) that all peers need. [`join`](Self::join) makes all connections, and the group. After that it replaces peers
-/// ([`set`](Self::set)), and tells of connections that have ended ([`ended`](Self::ended)). If it is dropped, the group goes on.
+/// Peers connect to its [address](Self::address). [`join`](Self::join) makes all connections and
+/// the group, [`set`](Self::set) replaces peers, and [`ended`](Self::ended) reports closed
+/// connections. The group can outlive this value.
 ///
-/// # Who connects
+/// # Connection setup
 ///
-/// Of each pair the side of the lower rank connects, and the other accepts. A request says the rank of who asks, after bytes that only groups begin with;
-/// the answer says that of who accepts. A request that says anything else, or of a rank that is not awaited, is rejected, and the others go on. It is no proof of who
-/// asks: a program that knows the bytes can take the place of a peer. What is rejected or fails is tried again until the deadline.
+/// In each pair the lower rank connects and the higher accepts. Requests and answers carry a fixed
+/// prefix and the sender's rank. Requests with other contents or from a rank that is not awaited
+/// are rejected. The prefix does not authenticate: a program that sends it can take the place of a
+/// peer. Failed attempts are repeated until the deadline.
 ///
-/// This side has no connection to itself: posts to its own number are refused.
+/// This side has no connection to itself: posts to its own number are refused. Keep connections
+/// open until all members have reported that they joined.
 ///
-/// One that has joined may be awaited by others that have not: it closes nothing before it has heard of them.
+/// # Restrictions
 ///
-/// # What is different over connections
-///
-/// [`Group::recv`] needs no directed receives. [`Group::recv_any`] is refused. Where the provider's connections have no tagged messages, they are
-/// refused, and a group has [one team](crate::collective#tags): of the providers that the tests know, `sockets` alone has them.
+/// [`Group::recv`] works without directed receives. [`Group::recv_any`] is refused. Connections
+/// without tagged messages refuse these, and allow [one team](crate::collective#tags). Of the
+/// tested providers, only `sockets` has them.
 pub struct Connections<'m, T: Connected, B: Buffer, A: Allocator> {
     places: Array<Place<'m, T, B>, A>,
     rank: Cell<PeerIndex>,
-    /// The number of the last connection.
     serial: Cell<u64>,
     listener: PassiveEndpoint<'m, T>,
     eq: Eq<'m, T>,
@@ -99,21 +98,21 @@ pub struct Connections<'m, T: Connected, B: Buffer, A: Allocator> {
 
 #[cfg(feature = "std")]
 impl<'m, T: Connected, B: Buffer + 'm> Connections<'m, T, B, allocator_api2::alloc::Global> {
-    /// [`open_in`](Self::open_in), with memory of the global allocator.
+    /// Calls [`open_in`](Self::open_in) with the global allocator.
     ///
     /// # Errors
-    /// As [`open_in`](Self::open_in).
+    /// See [`open_in`](Self::open_in).
     pub fn open(domain: &Domain<'m, T>, capacity: u16, queue: impl Into<CqAttr>) -> Result<Self, OpenError> {
         Self::open_in(domain, capacity, queue, allocator_api2::alloc::Global)
     }
 }
 
 impl<'m, T: Connected, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Connections<'m, T, B, A> {
-    /// Opens an event queue, a listener, a completion queue with room for the endpoints, and a table of `capacity` members. The memory of them comes from
-    /// `alloc`, now.
+    /// Opens an event queue, a listener, a completion queue, and a table of `capacity` members.
+    /// Memory comes from `alloc`, now.
     ///
     /// # Errors
-    /// As [`Eq::open_in`], [`Eq::listen`] and [`Cq::open_in`].
+    /// See [`Eq::open_in`], [`Eq::listen`] and [`Cq::open_in`].
     pub fn open_in(
         domain: &Domain<'m, T>,
         capacity: u16,
@@ -138,22 +137,23 @@ impl<'m, T: Connected, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Connect
 }
 
 impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
-    /// The address that the peers need.
+    /// Address for the peers.
     ///
     /// # Errors
-    /// As [`PassiveEndpoint::address`].
+    /// See [`PassiveEndpoint::address`].
     pub fn address(&self) -> Result<EndpointAddr, Errno> {
         self.listener.address()
     }
 
-    /// The domain of the group: regions of it serve with all peers.
+    /// Domain, shared by all peers.
     #[must_use]
     pub const fn domain(&self) -> &Domain<'m, T> {
         &self.domain
     }
 
-    /// Connects with every peer, by their addresses in the order of their ranks, that of this side among them. All have to do so, before
-    /// the deadline. The group has a queue of its own, which is read meanwhile; no other group of this value may be open.
+    /// Connects to every peer before the deadline. `addresses` is in rank order and includes this
+    /// side. The group has its own queue, which is polled meanwhile. No other group of this value
+    /// may be open.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -181,7 +181,8 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     /// ```
     ///
     /// # Errors
-    /// The lowest rank that has no connection, and why. All connections are closed then, and it may be tried again.
+    /// The lowest unconnected rank, and the reason. All connections are closed, and `join` can be
+    /// called again.
     pub fn join(
         &self,
         rank: PeerIndex,
@@ -228,7 +229,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         self.connect(group, || (0..members).map(PeerIndex).filter(|peer| *peer != rank), until)
     }
 
-    /// Nothing is left of an attempt: the next may be for another rank.
+    /// Resets all places.
     fn forget_all(&self) {
         for place in self.places.iter() {
             drop(place.pending.take());
@@ -236,14 +237,14 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         }
     }
 
-    /// Puts a peer into a place of the group: a new one, or instead of the one that was there, whose connection is closed. The peer
-    /// does so, too, as it [joins](Self::join) or by this function. The others do not notice.
+    /// Puts a peer into a place and closes a former peer's connection. The new peer must also call
+    /// this function or [`join`](Self::join). Other members do not notice.
     ///
-    /// While it waits for this peer it rejects all others. So members that put several peers into places do that in the same order, such as that
-    /// of their numbers: members that begin with another one each wait in a circle until their deadlines.
+    /// It rejects all other peers meanwhile, so members must set several peers in the same order,
+    /// such as by number, or they wait in a circle until their deadlines.
     ///
     /// # Errors
-    /// Why there is no connection. The place is free then.
+    /// The reason why the peer is not connected. The place is then free.
     pub fn set(
         &self,
         group: &Group<'m, T, B, A>,
@@ -254,7 +255,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         self.is_of(group)?;
         let place = self.places.get(peer.place()).filter(|_| peer != self.rank.get()).ok_or(PeerError::NoSuchPlace)?;
         group.remove(peer);
-        // An event of the connection that was there says nothing of the next, whose endpoint may have its place in memory.
+        // Drain events of the former connection: the next endpoint may have its address.
         for _ in 0..MOST_EVENTS {
             let Some(event) = self.eq.poll().map_err(PeerError::Events)? else { break };
             if let Some(ended) = self.event(group, event) {
@@ -269,11 +270,13 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         })
     }
 
-    /// Reads the events, and says which peer's connection has ended, if one has: because the peer has closed it, or is gone. Posts to it are refused or fail, until it
-    /// is [removed](Group::remove) or [set](Self::set) again. `None` if there is no such event. A request for a connection is rejected.
+    /// Reads events. Returns a peer if its connection has ended. Posts to it fail or are refused
+    /// until it is [removed](Group::remove) or [set](Self::set) again. Connection requests are
+    /// rejected.
     ///
     /// # Errors
-    /// The event queue has failed; or [`PeerError::HasConnections`] if the group is another's.
+    /// The error of the event queue, or [`PeerError::HasConnections`] if the group belongs to
+    /// another value.
     pub fn ended(&self, group: &Group<'m, T, B, A>) -> Result<Option<PeerIndex>, PeerError> {
         self.is_of(group)?;
         if let Some((peer, _)) = (0..).map(PeerIndex).zip(self.places.iter()).find(|(_, place)| place.ended.take()) {
@@ -292,7 +295,6 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         if *group.cq() == self.cq { Ok(()) } else { Err(PeerError::HasConnections) }
     }
 
-    /// Asks for a connection, or awaits that the peer does.
     fn want(&self, peer: PeerIndex, place: &Place<'m, T, B>, address: &EndpointAddr) {
         place.address.replace(Some(address.clone()));
         place.error.set(PeerError::Missing);
@@ -316,7 +318,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         }
     }
 
-    /// Reads events until these have a connection.
+    /// Reads events until the wanted peers are connected.
     fn connect<I: Iterator<Item = PeerIndex>>(
         &self,
         group: &Group<'m, T, B, A>,
@@ -331,7 +333,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
                     self.has_ended(group, ended, wanted().any(|peer| peer == ended));
                 }
                 events = events.wrapping_add(1);
-                // Strangers may ask without end.
+                // Strangers may send requests without end.
                 if !events.is_multiple_of(MOST_EVENTS) {
                     continue;
                 }
@@ -341,7 +343,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
                 let error = self.places.get(peer.place()).map_or(PeerError::NoSuchPlace, |place| place.error.get());
                 return Err((peer, error));
             }
-            // What was refused on this side is tried again.
+            // Retry attempts that failed on this side.
             for place in wanted().filter(|peer| self.rank.get() < *peer).filter_map(|it| self.places.get(it.place())) {
                 if matches!(*place.pending.borrow(), Pending::Awaits) {
                     self.ask(place);
@@ -351,7 +353,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         Ok(())
     }
 
-    /// A connection has ended while others are made: it is made again, if it is wanted, or the program hears of it later.
+    /// Restarts a wanted connection, or stores the end for a later report.
     fn has_ended(&self, group: &Group<'m, T, B, A>, peer: PeerIndex, wanted: bool) {
         let Some(place) = self.places.get(peer.place()) else { return };
         if wanted {
@@ -362,7 +364,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         }
     }
 
-    /// Says which member's connection has ended, if the event tells of that.
+    /// Handles an event. Returns the member if its connection has ended.
     fn event(&self, group: &Group<'m, T, B, A>, event: EqEvent<'m, T>) -> Option<PeerIndex> {
         match event {
             EqEvent::Request(request) => self.request(request),
@@ -394,7 +396,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         }
     }
 
-    /// Accepts the request of a peer that is awaited; any other is rejected by being dropped.
+    /// Accepts an awaited peer. Dropping rejects any other.
     fn request(&self, request: ConnectionRequest<'m, T>) -> Option<PeerIndex> {
         let peer = greeted(request.data()).filter(|peer| *peer < self.rank.get())?;
         let place = self.places.get(peer.place())?;
@@ -408,13 +410,13 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         });
         match accepted {
             Ok(connecting) => drop(place.pending.replace(Pending::Connects(connecting))),
-            // The peer may ask again.
+            // The peer may try again.
             Err(error) => place.error.set(error),
         }
         None
     }
 
-    /// The place whose connection is being made by the endpoint for which this holds.
+    /// Place of the connecting endpoint that `is_it` accepts.
     fn connecting(&self, is_it: impl Fn(EndpointId) -> bool) -> Option<(PeerIndex, &Place<'m, T, B>)> {
         let is = |place: &Place<'m, T, B>| match &*RefCell::borrow(&place.pending) {
             Pending::Connects(connecting) => is_it(connecting.id()),
@@ -423,7 +425,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         (0..).map(PeerIndex).zip(self.places.iter()).find(|(_, place)| is(place))
     }
 
-    /// The connection of the endpoint for which this holds was not made, and may be tried again; or it has ended, and is that of a member.
+    /// Handles a failed attempt, or returns the member if its connection has ended.
     fn ends(&self, group: &Group<'m, T, B, A>, is_it: impl Fn(EndpointId) -> bool, errno: Errno) -> Option<PeerIndex> {
         let Some((_, place)) = self.connecting(&is_it) else { return member(group, is_it) };
         place.error.set(PeerError::Failed(errno));
@@ -432,7 +434,6 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     }
 }
 
-/// The member that has the endpoint for which this holds.
 fn member<T: Connected, B: Buffer, A: Allocator>(
     group: &Group<'_, T, B, A>,
     is_it: impl Fn(EndpointId) -> bool,

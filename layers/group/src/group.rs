@@ -1,4 +1,4 @@
-//! [`Group`]: peers by their numbers; and [`Prepared`], a group over one endpoint before it knows its peers.
+//! [`Group`], peers by number, and [`Prepared`], a group without peers.
 
 use core::borrow::Borrow;
 use core::cell::{Cell, RefCell};
@@ -17,34 +17,33 @@ use loom_core::{Av, Cq, Domain, Endpoint, MsgEndpoint, Peer, Transport};
 use crate::PeerIndex;
 use crate::links::{Links, Shared, To};
 
-/// What waits for room at an address, which may be that of several members, in one direction: in one order. What is sent does not wait for
-/// receives, which may wait for it.
+/// Requests waiting for room at an address, in one direction. Receives wait separately, because
+/// they may depend on sends.
 #[derive(Default)]
 pub(crate) struct Queue {
-    /// How many requests wait.
     pub(crate) waiting: Cell<u32>,
-    /// The round of posting in which there was no room.
     pub(crate) refused_in: Cell<u64>,
 }
 
-/// How large a group is.
+/// Size of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupAttr {
-    /// The most members that it has at a time.
+    /// Maximum number of members at a time.
     pub capacity: usize,
-    /// Number of new addresses that can take the place of others while the group is open, if the provider keeps removed addresses as long
-    /// as an endpoint is open ([`AvAttr::capacity`](loom_core::AvAttr::capacity)): one at least. Otherwise members are replaced without limit.
+    /// Number of new addresses, at least one, that can replace others. Applies to providers that
+    /// keep removed addresses until the endpoint closes
+    /// ([`AvAttr::capacity`](loom_core::AvAttr::capacity)).
     pub replacements: usize,
 }
 
 impl GroupAttr {
-    /// A group of `capacity` members.
+    /// Group of `capacity` members.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
         GroupAttr { capacity, replacements: 0 }
     }
 
-    /// The same, with room for that many new addresses.
+    /// Sets the number of replacements.
     #[must_use]
     pub const fn with_replacements(self, replacements: usize) -> Self {
         GroupAttr { replacements, ..self }
@@ -57,7 +56,7 @@ impl From<usize> for GroupAttr {
     }
 }
 
-/// A group before it knows its peers: its endpoint is open, and has an address that they need.
+/// Group without peers, with an open endpoint and its address.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -93,32 +92,29 @@ pub struct Prepared<'m, T: Transport, B: Buffer, A: Allocator> {
     domain: Domain<'m, T>,
     cq: Cq<'m, T, B>,
     shared: Shared<'m, T, B, A>,
-    /// By the place in the vector.
+    /// Indexed by place in the vector.
     queues: Array<[Queue; 2], A>,
 }
 
-/// Peers by their numbers: over one connectionless endpoint ([`Prepared`]), or over a connection for each peer
+/// Peers by number, over one connectionless endpoint ([`Prepared`]) or a connection for each peer
 /// ([`Connections`](crate::Connections)).
 ///
-/// Posts by a peer's number are those of [`Endpoint`], into the queue of the group ([`cq`](Self::cq)): their keys are for the program that polls it, or
-/// for a [driver](loom_core::driver)'s futures. Operations on many peers are those of a [`Scope`](crate::Scope).
-///
-/// All peers share the domain: a region that is registered once serves with all.
+/// Posts work like those of [`Endpoint`] and complete into [`cq`](Self::cq). Poll for their keys,
+/// or await them under a [driver](loom_core::driver). A [`Scope`](crate::Scope) posts to many
+/// peers. All peers share the domain and its memory regions.
 pub struct Group<'m, T: Transport, B: Buffer, A: Allocator> {
     domain: Domain<'m, T>,
     cq: Cq<'m, T, B>,
     pub(crate) links: Links<'m, T, B, A>,
-    /// By the place in the vector, or by the number of the member.
+    /// Indexed by place in the vector, or by member number.
     queues: Array<[Queue; 2], A>,
-    /// How many requests wait for room: those of all queues.
     pub(crate) waiting: Cell<usize>,
-    /// The rounds of posting that there were.
     round: Cell<u64>,
-    /// The numbers of teams that are taken: a bit each.
+    /// Bit set of team numbers in use.
     teams: [Cell<u64>; 4],
 }
 
-/// Why a peer did not become one.
+/// Reason why a peer was not added.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -141,22 +137,22 @@ pub struct Group<'m, T: Transport, B: Buffer, A: Allocator> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PeerError {
-    /// The group has no such place: it was opened for fewer.
+    /// The group was opened for fewer members.
     NoSuchPlace,
-    /// The address vector did not take the address.
+    /// The address vector rejected the address.
     Insert(InsertError),
-    /// Members of the group have connections, which [`Connections::set`](crate::Connections::set) makes; or they have none, and
-    /// [`Group::set`] sets them.
+    /// Wrong method: [`Connections::set`](crate::Connections::set) sets members that have
+    /// connections, [`Group::set`] all others.
     HasConnections,
-    /// It has not connected, or answered, before the deadline.
+    /// The peer did not connect in time.
     Missing,
-    /// The endpoint of the connection was not opened.
+    /// The connection's endpoint was not opened.
     Open(OpenError),
     /// Connecting or accepting was refused on this side.
     Connect(CmError),
-    /// The connection was rejected, or has ended, and there was no other before the deadline: the provider's reason.
+    /// The connection was rejected or ended, and was not replaced in time.
     Failed(Errno),
-    /// Another program has answered at its address.
+    /// Another program answered at the peer's address.
     Stranger,
     /// The event queue has failed.
     Events(EqError),
@@ -183,13 +179,13 @@ impl fmt::Display for PeerError {
 
 impl core::error::Error for PeerError {}
 
-/// A group that was not connected: which peer failed, and the group as it was prepared, with those that were inserted before.
+/// Failure to connect a group.
 pub struct ConnectError<P> {
-    /// The peer.
+    /// Peer that failed.
     pub peer: PeerIndex,
-    /// What failed.
+    /// Cause.
     pub error: PeerError,
-    /// To try again.
+    /// Prepared group, with the peers inserted before the failure.
     pub prepared: P,
 }
 
@@ -232,10 +228,10 @@ impl From<PeerError> for loom_core::Error {
 
 #[cfg(feature = "std")]
 impl<'m, T: Transport, B: Buffer + 'm> Prepared<'m, T, B, allocator_api2::alloc::Global> {
-    /// [`open_in`](Self::open_in), with memory of the global allocator.
+    /// Calls [`open_in`](Self::open_in) with the global allocator.
     ///
     /// # Errors
-    /// As [`open_in`](Self::open_in).
+    /// See [`open_in`](Self::open_in).
     pub fn open(
         domain: &Domain<'m, T>,
         attr: impl Into<GroupAttr>,
@@ -246,11 +242,11 @@ impl<'m, T: Transport, B: Buffer + 'm> Prepared<'m, T, B, allocator_api2::alloc:
 }
 
 impl<'m, T: Transport, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Prepared<'m, T, B, A> {
-    /// Opens what a group needs: an address vector, a queue, a connectionless endpoint, and a table of the
-    /// members. All memory comes from `alloc`, now.
+    /// Opens an address vector, a queue, an endpoint, and a table of members. Memory comes from
+    /// `alloc`, now.
     ///
     /// # Errors
-    /// As [`Av::open_in`], [`Cq::open_in`] and [`Cq::endpoint`].
+    /// See [`Av::open_in`], [`Cq::open_in`] and [`Cq::endpoint`].
     pub fn open_in(
         domain: &Domain<'m, T>,
         attr: impl Into<GroupAttr>,
@@ -258,7 +254,7 @@ impl<'m, T: Transport, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Prepare
         alloc: A,
     ) -> Result<Self, OpenError> {
         let GroupAttr { capacity, replacements } = attr.into();
-        // A member's address is removed when its successor's was inserted.
+        // A member's address is removed after its successor is inserted.
         let addresses = capacity.checked_add(replacements.max(1)).ok_or(OpenError::Size)?;
         let av = Av::open_in(domain, addresses, alloc.clone())?;
         let cq = Cq::open_in(domain, queue, alloc.clone())?;
@@ -270,25 +266,25 @@ impl<'m, T: Transport, B: Buffer + 'm, A: Allocator + Clone + Send + 'm> Prepare
 }
 
 impl<'m, T: Transport, B: Buffer, A: Allocator> Prepared<'m, T, B, A> {
-    /// The address that the peers need.
+    /// Address for the peers.
     ///
     /// # Errors
-    /// As [`Endpoint::address`].
+    /// See [`Endpoint::address`].
     pub fn address(&self) -> Result<EndpointAddr, Errno> {
         self.shared.endpoint.address()
     }
 
-    /// The domain of the group: regions of it serve with all peers.
+    /// Domain, shared by all peers.
     #[must_use]
     pub const fn domain(&self) -> &Domain<'m, T> {
         &self.domain
     }
 
-    /// Takes the addresses of the peers, in the order of their numbers. The group may be a peer of itself, and an address may be that of
-    /// several peers.
+    /// Inserts the addresses of the peers, in order of number. The group may be its own peer. Peers
+    /// may share an address.
     ///
     /// # Errors
-    /// The first peer that failed, with what was prepared, to try again.
+    /// The first peer that failed, with the prepared group.
     #[expect(
         clippy::result_large_err,
         reason = "the error gives back what was prepared, which is as large as the group"
@@ -326,19 +322,19 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         }
     }
 
-    /// How many members the group can have.
+    /// Maximum number of members.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.links.capacity()
     }
 
-    /// The members that are there.
+    /// Present members.
     pub fn peers(&self) -> impl Iterator<Item = PeerIndex> {
         let places = u32::try_from(self.capacity()).unwrap_or(u32::MAX);
         (0..places).map(PeerIndex).filter(|peer| self.links.to(*peer).is_some())
     }
 
-    /// A member, as the endpoint and the address vector know it; `None` if there is none of that number, or members have connections.
+    /// Address handle of a member. `None` if the member is absent or members have connections.
     #[must_use]
     pub fn peer(&self, peer: PeerIndex) -> Option<Peer> {
         match self.links.to(peer)? {
@@ -347,13 +343,13 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         }
     }
 
-    /// Puts a peer into a place: a new one, or instead of the one that was there, to which posts are refused from now on, if it has no other
-    /// place. The others do not notice. Members are replaced without limit, except over providers that keep removed addresses
-    /// ([`replacements`](GroupAttr::replacements)).
+    /// Puts a peer into a place. Posts to a replaced peer without another place are refused. Other
+    /// members do not notice. Only providers that keep removed addresses limit the number of
+    /// [`replacements`](GroupAttr::replacements).
     ///
     /// # Errors
-    /// [`PeerError`]; with [`InsertError::Full`] no replacements are left, and the former member stays. Members that have connections
-    /// are set by [`Connections::set`](crate::Connections::set).
+    /// [`PeerError`]. With [`InsertError::Full`] no replacements are left and the former member
+    /// stays. For members with connections, call [`Connections::set`](crate::Connections::set).
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -386,35 +382,36 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         }
     }
 
-    /// Takes a peer out of its place: posts to it are refused from now on. What is in flight ends by itself, or is cancelled; a connection is
-    /// closed, and its operations come back as they do when an endpoint is dropped. Returns whether it was there.
+    /// Removes a peer. Later posts to it are refused. Operations in flight complete or are
+    /// cancelled, those of a closed connection as when an endpoint is dropped. Returns `true` if
+    /// the peer was present.
     pub fn remove(&self, peer: PeerIndex) -> bool {
         match &self.links {
             Links::One(shared) => shared.remove(peer),
             Links::Each(connections) => {
-                // Closed when the place is free again: that runs destructors of the program's.
+                // Drop it after the place is free: that runs user destructors.
                 let removed = connections.get(peer.place()).and_then(RefCell::take);
                 removed.is_some()
             }
         }
     }
 
-    /// The address of this side's endpoint.
+    /// Address of the endpoint.
     ///
     /// # Errors
-    /// As [`Endpoint::address`]. `EOPNOTSUPP` if members have connections: the address is that of
-    /// [`Connections`](crate::Connections::address).
+    /// See [`Endpoint::address`]. `EOPNOTSUPP` if members have connections: use
+    /// [`Connections::address`](crate::Connections::address).
     pub fn address(&self) -> Result<EndpointAddr, Errno> {
         self.endpoint().map_or(Err(Errno::EOPNOTSUPP), Endpoint::address)
     }
 
-    /// The domain of the group: regions of it serve with all peers.
+    /// Domain, shared by all peers.
     #[must_use]
     pub const fn domain(&self) -> &Domain<'m, T> {
         &self.domain
     }
 
-    /// The address vector of the group; `None` if members have connections.
+    /// Address vector, or `None` if members have connections.
     #[must_use]
     pub const fn av(&self) -> Option<&Av<'m, T>> {
         match &self.links {
@@ -423,13 +420,13 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         }
     }
 
-    /// The queue of the group, which all its operations complete into.
+    /// Completion queue of all operations.
     #[must_use]
     pub const fn cq(&self) -> &Cq<'m, T, B> {
         &self.cq
     }
 
-    /// The endpoint of the group, for what has no form by number; `None` if members have connections.
+    /// Endpoint, for operations without a peer number. `None` if members have connections.
     #[must_use]
     pub const fn endpoint(&self) -> Option<&Endpoint<'m, T, B>> {
         match &self.links {
@@ -438,7 +435,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         }
     }
 
-    /// The connection of a member, for what has no form by number; `None` if it has none. A handle keeps it open, also when the member is removed.
+    /// Connection of a member, for operations without a peer number. The handle keeps it open after
+    /// the member was removed.
     #[must_use]
     pub fn connection(&self, peer: PeerIndex) -> Option<MsgEndpoint<'m, T, B>> {
         self.links.connection(peer)
@@ -450,7 +448,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         if self.cq().is_driven() { Err(CqError::Driven) } else { Ok(()) }
     }
 
-    /// What waits for room at a peer's address: receives, or all else.
+    /// Waiting requests for a peer's address: receives, or all others.
     #[inline]
     pub(crate) fn queue(&self, to: To, receives: bool) -> Option<&Queue> {
         let place = match to {
@@ -460,7 +458,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         self.queues.get(place)?.get(usize::from(receives))
     }
 
-    /// Takes the number of a team; `false` if it is taken.
+    /// Reserves a team number. Returns `false` if taken.
     pub(crate) fn take_team_number(&self, number: u8) -> bool {
         let Some((numbers, bit)) = self.team_number(number) else { return false };
         let before = numbers.replace(numbers.get() | bit);
@@ -473,7 +471,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         }
     }
 
-    /// Takes all numbers, for a team that has the connections for itself; `false` if one is taken.
+    /// Reserves all team numbers. Returns `false` if one is taken.
     pub(crate) fn take_all_team_numbers(&self) -> bool {
         let are_free = self.teams.iter().all(|numbers| numbers.get() == 0);
         if are_free {
@@ -490,7 +488,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         Some((self.teams.get(usize::from(number / 64))?, 1 << (number % 64)))
     }
 
-    /// The number of a new round of posting.
     pub(crate) fn next_round(&self) -> u64 {
         self.round.set(self.round.get().wrapping_add(1));
         self.round.get()

@@ -1,28 +1,28 @@
-//! One object that talks to many peers.
+//! Groups: one object that communicates with many peers.
 //!
-//! A [`Group`] is peers by their numbers, on either transport. It is opened in two steps, before and after the peers have exchanged addresses:
-//! - over one connectionless endpoint: [`Prepared`] has an address, and [`connect`](Prepared::connect) takes those of the peers;
-//! - over a connection for each peer, where the provider has only those (`FI_EP_MSG`): [`Connections`] has an address, and [`join`](Connections::join)
-//!   takes those of the peers, and connects.
+//! A [`Group`] addresses peers by number, on every transport. It is opened in two steps, before and
+//! after the exchange of addresses:
+//! - over one connectionless endpoint, with [`Prepared`] and [`connect`](Prepared::connect),
+//! - over a connection for each peer, for providers with only those (`FI_EP_MSG`), with
+//!   [`Connections`] and [`join`](Connections::join).
 //!
-//! The group is the same type, and has the same operations. All memory of loom's is taken when it is opened.
+//! All memory is allocated when a group opens. Operations have three levels of control:
+//! - *posted*: [`Group::send`] and its siblings return a key. Poll the queue, or await futures
+//!   under a [driver](loom_core::driver).
+//! - *scoped*: [`Group::scope`] stores requests in places of the caller, and ends or cancels all of
+//!   them.
+//! - *waiting*: [`scatter_send`](Group::scatter_send), [`gather_recv`](Group::gather_recv),
+//!   [`scatter_write`](Group::scatter_write), [`gather_read`](Group::gather_read),
+//!   [`multicast_send`](Group::multicast_send) and [`exchange`](Group::exchange) return when all
+//!   requests have completed or the deadline has passed.
 //!
-//! Operations have three levels of control:
-//! - *posted*: [`Group::send`] and the others by a peer's number return a key, for the program that polls the queue. Under a
-//!   [driver](loom_core::driver) of the queue they are awaited as futures;
-//! - *scoped*: [`Group::scope`] has requests in places of the caller's, which are looked at one by one, and leaves none behind;
-//! - *waiting*: [`scatter_send`](Group::scatter_send), [`gather_recv`](Group::gather_recv), [`scatter_write`](Group::scatter_write),
-//!   [`gather_read`](Group::gather_read), [`multicast_send`](Group::multicast_send) and [`exchange`](Group::exchange) end when all of their
-//!   requests are over, or the deadline has passed.
-//!
-//! Members of a group act together in a [`collective::Team`]: barrier, broadcast, reduce, all-reduce, scan, gather, scatter and their like, several at a
-//! time, by the algorithms of [`schedule`].
-//!
-//! What peers must know of each other before is an [`exchange`] record of bytes; [`bootstrap`] brings it to them.
+//! A [`collective::Team`] runs barrier, broadcast, reduce, all-reduce, scan, gather, scatter and
+//! similar collectives by the algorithms of [`schedule`]. [`bootstrap`] carries the initial
+//! [`exchange`] records between peers.
 //!
 //! # Example
 //!
-//! Scatter and gather among peers that are this side itself. The buffer is borrowed:
+//! Scatter and gather with a borrowed buffer, among peers that are all this side:
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -55,37 +55,37 @@
 //!
 //! # Room and order
 //!
-//! A request that is refused for the moment (`FI_EAGAIN`, a full queue) waits in its place, with its buffer. Requests of one scope to one
-//! address are posted in their order, also where that is the address of several members: receives in theirs, and all else in theirs. One that
-//! waits holds up those of its order, and no other. But where the transport lends room to an endpoint, and not to each of its peers, as the software transport does, a peer that receives nothing
-//! may take all of it.
+//! A request that is refused with a transient error (`FI_EAGAIN`, a full queue) waits in its place.
+//! Requests of a scope to one address, which members may share, are posted in order: receives in
+//! one order, all others in another. A waiting request delays only its own order. If the transport
+//! limits room by endpoint and not by peer, like the software transport, a peer that does not
+//! receive may occupy all of it.
 //!
 //! # Beside ibverbs-rs
 //!
-//! The model is `MultiChannel` of ibverbs-rs (0.4.1), which has a queue pair for each peer. What its types do is done so here:
+//! The model is `MultiChannel` of ibverbs-rs (0.4.1), which has a queue pair for each peer.
 //!
-//! | ibverbs-rs | here | what differs |
+//! | ibverbs-rs | here | difference |
 //! |---|---|---|
-//! | `MultiChannel::builder`, `build`, `ProtectionDomain::create_multi_channel` | [`Prepared::open_in`], [`Connections::open_in`] | one endpoint for all peers, or a connection for each; memory is the caller's |
-//! | `PreparedMultiChannel::endpoints` | [`Prepared::address`], [`Connections::address`] | one address, which all peers use |
-//! | `PreparedMultiChannel::handshake` | [`Prepared::connect`], [`Connections::join`] | a peer that fails is named, and nothing is lost |
-//! | none | [`Group::set`], [`Connections::set`], [`Group::remove`] | a peer is replaced or removed while the others go on |
+//! | `MultiChannel::builder`, `build`, `ProtectionDomain::create_multi_channel` | [`Prepared::open_in`], [`Connections::open_in`] | memory of the caller |
+//! | `PreparedMultiChannel::endpoints` | [`Prepared::address`], [`Connections::address`] | one address for all peers |
+//! | `PreparedMultiChannel::handshake` | [`Prepared::connect`], [`Connections::join`] | names a failing peer |
+//! | | [`Group::set`], [`Connections::set`], [`Group::remove`] | replaces or removes a peer |
 //! | `num_channels`, `pd` | [`Group::capacity`], [`Group::peers`], [`Group::domain`] | |
-//! | `send`, `receive`, `write`, `read` | [`Cq::post`](loom_core::Cq::post) and [`Cq::finish`](loom_core::Cq::finish) with [`Group::send`] and the others | a deadline; what is refused for the moment is posted again |
+//! | `send`, `receive`, `write`, `read` | [`Cq::post`](loom_core::Cq::post) and [`Cq::finish`](loom_core::Cq::finish) with [`Group::send`] etc. | deadline, retries |
 //! | `unsafe send_unpolled`, `receive_unpolled`, `write_unpolled`, `read_unpolled` | [`Group::send`], [`Group::recv`], [`Group::write`], [`Group::read`] | safe: the queue keeps the buffer |
-//! | `scatter_send`, `scatter_write`, `gather_receive`, `gather_read`, `multicast_send` | [`Group::scatter_send`], [`Group::scatter_write`], [`Group::gather_recv`], [`Group::gather_read`], [`Group::multicast_send`] | a deadline; one outcome for each peer instead of one error for all; as many requests as there are places, however deep the queue is |
-//! | none | [`Group::exchange`] | |
-//! | `scope` | [`Group::scope`] | what the scope has not waited for is cancelled; no allocation |
-//! | `manual_scope` | [`Group::scope`] | it polls nothing by itself until it ends |
-//! | `post_send`, `post_receive`, `post_write`, `post_read` | [`Scope::send`], [`Scope::recv`], [`Scope::write`], [`Scope::read`] | a request waits for room |
-//! | `post_scatter_send` and the others | a loop around [`Scope::send`] and the others | |
-//! | `unsafe scatter_send_unpolled` and the others | a loop around [`Group::send`] and the others | |
-//! | `with_immediate`, `only_immediate` | [`Scope::send_data`], [`Scope::write_data`], [`Group::write_data`] | with an empty buffer for the data alone |
-//! | `ScopedPendingWork::poll`, `spin_poll`, `PendingWork::poll`, `spin_poll`, `wr_id` | [`Scope::turn`] and [`Scope::outcome`], [`Scope::finish`]; [`Cq::take`](loom_core::Cq::take), [`Cq::wait`](loom_core::Cq::wait) with an [`OpKey`](loom_core::OpKey) | an error of the queue leaves the loan in the queue, which ends it |
+//! | `scatter_send`, `scatter_write`, `gather_receive`, `gather_read`, `multicast_send` | [`Group::scatter_send`], [`Group::scatter_write`], [`Group::gather_recv`], [`Group::gather_read`], [`Group::multicast_send`] | deadline, one outcome for each peer, not limited by queue depth |
+//! | | [`Group::exchange`] | |
+//! | `scope` | [`Group::scope`] | cancels unfinished requests, no allocation |
+//! | `manual_scope` | [`Group::scope`] | does not poll until it ends |
+//! | `post_send`, `post_receive`, `post_write`, `post_read` | [`Scope::send`], [`Scope::recv`], [`Scope::write`], [`Scope::read`] | requests wait for room |
+//! | `post_scatter_send` etc. | loop around [`Scope::send`] etc. | |
+//! | `unsafe scatter_send_unpolled` etc. | loop around [`Group::send`] etc. | |
+//! | `with_immediate`, `only_immediate` | [`Scope::send_data`], [`Scope::write_data`], [`Group::write_data`] | empty buffer for data alone |
+//! | `ScopedPendingWork::poll`, `spin_poll`, `PendingWork::poll`, `spin_poll`, `wr_id` | [`Scope::turn`] and [`Scope::outcome`], [`Scope::finish`], [`Cq::take`](loom_core::Cq::take), [`Cq::wait`](loom_core::Cq::wait) with an [`OpKey`](loom_core::OpKey) | after a queue error, the queue keeps and ends the loan |
 //! | `PeerRemoteMemoryRegion::new`, `peer`, `sub_region` | [`PeerRegion::new`], [`PeerRegion::peer`], [`PeerRegion::slice`] | |
-//! | `sub_region_unchecked` | none | every range is checked before it is posted |
+//! | `sub_region_unchecked` | | every range is checked |
 //! | `Channel` and its builder, scopes and operations | [`Endpoint`](loom_core::Endpoint), [`MsgEndpoint`](loom_core::MsgEndpoint), or a group of one | |
-//!
 
 #![no_std]
 #![deny(unsafe_code)]
@@ -115,7 +115,7 @@ pub use self::place::{Outcome, Place};
 pub use self::region::PeerRegion;
 pub use self::scope::{Request, Scope, Summary};
 
-/// The code in the README compiles and runs.
+/// Compiles and runs the code of the README.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;

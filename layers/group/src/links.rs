@@ -1,4 +1,4 @@
-//! [`Links`]: how a group reaches its members.
+//! [`Links`]: connectivity of a group.
 
 use core::cell::{Cell, RefCell};
 
@@ -10,29 +10,26 @@ use loom_core::{Av, Endpoint, MsgEndpoint, Peer, Transport};
 
 use crate::{PeerError, PeerIndex};
 
-/// How a group reaches its members.
 pub(crate) enum Links<'m, T: Transport, B: Buffer, A: Allocator> {
-    /// All over one connectionless endpoint.
+    /// All members over one connectionless endpoint.
     One(Shared<'m, T, B, A>),
-    /// Each over a connection of its own.
+    /// A connection for each member.
     Each(Array<RefCell<Option<Connection<'m, T, B>>>, A>),
 }
 
-/// One endpoint for all members.
 pub(crate) struct Shared<'m, T: Transport, B: Buffer, A: Allocator> {
     pub(crate) av: Av<'m, T>,
     pub(crate) endpoint: Endpoint<'m, T, B>,
     pub(crate) members: Array<Cell<Option<Peer>>, A>,
 }
 
-/// A member's connection.
 pub(crate) struct Connection<'m, T: Transport, B: Buffer> {
     pub(crate) endpoint: MsgEndpoint<'m, T, B>,
-    /// No other connection of the group has it: what waits for this one does not go to one that takes its place.
+    /// Unique in the group, so that waiting requests do not go to a successor.
     pub(crate) serial: u64,
 }
 
-/// Where a request goes: to the member that had the number when it was made.
+/// Original member of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum To {
     Peer(Peer),
@@ -59,20 +56,20 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Links<'m, T, B, A> {
         }
     }
 
-    /// The endpoint of all, and the member's address there.
+    /// Shared endpoint, and the member's address in it.
     #[inline]
     pub(crate) fn shared(&self, peer: PeerIndex) -> Option<(&Endpoint<'m, T, B>, Peer)> {
         let Links::One(shared) = self else { return None };
         Some((&shared.endpoint, shared.members.get(peer.place())?.get()?))
     }
 
-    /// A handle of a member's connection: user code that runs while it is used may take the member out of the group.
+    /// Handle of a member's connection. It stays valid if user code removes the member meanwhile.
     pub(crate) fn connection(&self, peer: PeerIndex) -> Option<MsgEndpoint<'m, T, B>> {
         let Links::Each(connections) = self else { return None };
         connections.get(peer.place())?.borrow().as_ref().map(|connection| connection.endpoint.clone())
     }
 
-    /// A handle of the connection that a request was made for, if it is still there.
+    /// Handle of a request's original connection, if it still exists.
     pub(crate) fn same_connection(&self, place: usize, serial: u64) -> Option<MsgEndpoint<'m, T, B>> {
         let Links::Each(connections) = self else { return None };
         let connection = connections.get(place)?.borrow();
@@ -101,7 +98,7 @@ impl<T: Transport, B: Buffer, A: Allocator> Shared<'_, T, B, A> {
         removed.is_some()
     }
 
-    /// Takes an address out of the vector, if it is no member's any more.
+    /// Removes an address from the vector, unless another member uses it.
     fn forget(&self, peer: Peer) {
         if self.members.iter().all(|member| member.get() != Some(peer)) {
             self.av.remove(peer);

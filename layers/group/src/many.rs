@@ -1,4 +1,4 @@
-//! Operations on many peers that wait until all of them are over.
+//! Operations on many peers that wait for all completions.
 
 use allocator_api2::alloc::Allocator;
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
@@ -10,11 +10,11 @@ use crate::place::Place;
 use crate::scope::{Request, Scope, Summary};
 use crate::{Group, PeerIndex, PeerRegion};
 
-/// Each takes work as long as there are places: what is left is left in the iterator, which may be lent (`&mut work`). Each request has
-/// exactly one [`Outcome`](crate::Outcome) in its place, whatever becomes of the others.
+/// Each takes work while places are free. The rest stays in the iterator, which may be borrowed
+/// (`&mut work`). Each request has one [`Outcome`](crate::Outcome) in its place.
 ///
 /// # Errors
-/// As [`Scope::finish`]. What was in flight then was cancelled.
+/// See [`Scope::finish`]. Requests in flight were cancelled.
 impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Sends a message to each peer.
     ///
@@ -44,7 +44,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// ```
     ///
     /// # Errors
-    /// As [`Scope::finish`].
+    /// See [`Scope::finish`].
     pub fn scatter_send(
         &self,
         work: impl IntoIterator<Item = (PeerIndex, B)>,
@@ -57,11 +57,12 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         self.each(work, places, until, |scope, (peer, buf)| scope.send(peer, buf))
     }
 
-    /// Receives a message of each peer. It needs directed receives of messages without tag, as [`Group::recv`] does: over `shm`, and over
-    /// `tcp` and `tcp;ofi_rxm` of libfabric 2, peers send tagged messages, and a [scope](Group::scope) receives those.
+    /// Receives a message from each peer. Requires directed receives of untagged messages, like
+    /// [`Group::recv`]. Over `shm`, and over `tcp` and `tcp;ofi_rxm` of libfabric 2, use tagged
+    /// messages in a [scope](Group::scope) instead.
     ///
     /// # Errors
-    /// As [`Scope::finish`].
+    /// See [`Scope::finish`].
     pub fn gather_recv(
         &self,
         work: impl IntoIterator<Item = (PeerIndex, B)>,
@@ -74,7 +75,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         self.each(work, places, until, |scope, (peer, buf)| scope.recv(peer, buf))
     }
 
-    /// Writes to memory of each peer.
+    /// Writes to a region of each peer.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -104,7 +105,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// ```
     ///
     /// # Errors
-    /// As [`Scope::finish`].
+    /// See [`Scope::finish`].
     pub fn scatter_write(
         &self,
         work: impl IntoIterator<Item = (PeerRegion, B)>,
@@ -117,10 +118,10 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         self.each(work, places, until, |scope, (to, buf)| scope.write(&to, buf))
     }
 
-    /// Reads from memory of each peer.
+    /// Reads from a region of each peer.
     ///
     /// # Errors
-    /// As [`Scope::finish`].
+    /// See [`Scope::finish`].
     pub fn gather_read(
         &self,
         work: impl IntoIterator<Item = (PeerRegion, B)>,
@@ -133,10 +134,10 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         self.each(work, places, until, |scope, (from, buf)| scope.read(&from, buf))
     }
 
-    /// Sends the same message to each peer: out of clones of a buffer, as `&[u8]` or a handle of shared bytes has them.
+    /// Sends clones of one message, such as `&[u8]` or a handle of shared bytes, to each peer.
     ///
     /// # Errors
-    /// As [`Scope::finish`].
+    /// See [`Scope::finish`].
     pub fn multicast_send(
         &self,
         peers: impl IntoIterator<Item = PeerIndex>,
@@ -150,14 +151,15 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         self.each(peers, places, until, |scope, peer| scope.send(peer, message.clone()))
     }
 
-    /// Sends a message to each peer, and receives one of each: of the three parts of work the second is sent, and the third is what is received
-    /// into. It takes two places for each peer: that of the receive, then that of the send.
+    /// Sends a message to each peer, and receives one from each. Work is the peer, the message, and
+    /// the receive buffer, and takes two places: the receive, then the send.
     ///
-    /// The queue has to have room for all receives and for one send more, or peers may wait for each other: work beyond that is left in the
-    /// iterator. If completions hold all slots, the summary is empty. So has the endpoint, by its number of receives (`rx_attr.size`), which is up to the caller.
+    /// Peers could wait for each other unless the queue has room for all receives and one send.
+    /// Work beyond that stays in the iterator. If completions hold all slots, the summary is empty.
+    /// The caller ensures that the endpoint has room for all receives (`rx_attr.size`).
     ///
     /// # Errors
-    /// As [`Scope::finish`].
+    /// See [`Scope::finish`].
     pub fn exchange(
         &self,
         work: impl IntoIterator<Item = (PeerIndex, B, B)>,
@@ -167,7 +169,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     where
         B: SourceBuffer + TargetBuffer,
     {
-        // Never one place for two requests.
+        // Whole pairs only: a work item needs both places.
         let room = self.cq().free_slots().saturating_sub(1);
         let pairs = (places.len() / 2).min(room);
         let places = places.get_mut(..pairs * 2).unwrap_or_default();
@@ -190,7 +192,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         while scope.room() > 0
             && let Some(one) = work.next()
         {
-            // There is a place: seen above.
+            // `Scope::room` has found a place.
             let _ = request(&mut scope, one);
         }
         scope.finish(until)

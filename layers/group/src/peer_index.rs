@@ -1,8 +1,8 @@
-//! [`PeerIndex`]: a peer of a group by its number.
+//! [`PeerIndex`]: number of a peer.
 
 use core::fmt;
 
-/// A peer of a group, by its number: members count from 0, this one among them.
+/// Number of a peer in a group. Members, including this side, count from 0.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -27,7 +27,7 @@ use core::fmt;
 pub struct PeerIndex(pub u32);
 
 impl PeerIndex {
-    /// As a number of a place in a table.
+    /// Index in a table.
     pub(crate) fn place(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }

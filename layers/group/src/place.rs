@@ -1,4 +1,4 @@
-//! [`Place`]: a request to one peer, and what became of it.
+//! [`Place`]: a request to one peer, and its outcome.
 
 use core::fmt;
 
@@ -12,7 +12,6 @@ use crate::PeerIndex;
 use crate::links::To;
 use crate::verb::{Verb, What};
 
-/// Posts over an endpoint of a kind.
 type PostOver<'m, T, B, K> = fn(
     &Endpoint<'m, T, B, K>,
     <K as Transmits<T>>::To,
@@ -21,7 +20,7 @@ type PostOver<'m, T, B, K> = fn(
     B,
 ) -> Result<OpKey, Rejected<B>>;
 
-/// Posts a request that has waited for room: over the endpoint of all, or over a connection.
+/// Functions that post over the shared endpoint or a connection.
 pub(crate) struct Post<'m, T: Transport, B: Buffer> {
     pub(crate) shared: PostOver<'m, T, B, Connectionless<'m, T>>,
     pub(crate) connected: PostOver<'m, T, B, Msg<Established>>,
@@ -33,9 +32,9 @@ impl<T: Transport, B: Buffer> Post<'_, T, B> {
     }
 }
 
-/// The room for one request, in a slice of the caller's, and what became of it.
+/// Storage for one request and its outcome, in a slice of the caller.
 ///
-/// An operation on many peers fills one place for each request, in their order.
+/// An operation on many peers fills one place for each request, in order.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -70,18 +69,18 @@ pub struct Place<'m, T: Transport, B: Buffer> {
     pub(crate) waiting: Option<Waiting<'m, T, B>>,
 }
 
-/// What a request needs to be posted later: with the buffer, which is in its outcome.
+/// Data to post a request later. Its buffer is in the outcome.
 pub(crate) struct Waiting<'m, T: Transport, B: Buffer> {
     pub(crate) post: Post<'m, T, B>,
-    /// The peer that had the number: one that takes its place later does not get the request.
+    /// Original peer of the number. A successor does not get the request.
     pub(crate) to: To,
     pub(crate) region: RemoteRegion,
     pub(crate) receives: bool,
-    /// A tag, or immediate data.
+    /// Tag, or immediate data.
     pub(crate) word: u64,
 }
 
-/// What became of a request.
+/// Outcome of a request.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -114,41 +113,42 @@ pub(crate) struct Waiting<'m, T: Transport, B: Buffer> {
 /// ```
 #[derive(Debug)]
 pub enum Outcome<B> {
-    /// Nothing was asked for.
+    /// No request.
     Empty,
-    /// It was posted, and is over.
+    /// Completed successfully.
     Done {
-        /// The buffer.
+        /// Buffer.
         buf: B,
-        /// What was transferred.
+        /// Result of the transfer.
         transfer: Transfer,
     },
-    /// It was posted, and has failed: `error` says how, and how many bytes were transferred ([`OpError::len`]).
+    /// Posted, but failed. [`OpError::len`] is the number of bytes transferred.
     Failed {
-        /// The buffer.
+        /// Buffer.
         buf: B,
-        /// How it failed.
+        /// Cause.
         error: OpError,
     },
-    /// It was not posted: it was refused, or has found no room until the deadline. Nothing of it has gone out.
+    /// Refused, or without room until the deadline. No data was sent.
     NotPosted {
-        /// The buffer.
+        /// Buffer.
         buf: B,
-        /// The last refusal.
+        /// Last refusal.
         error: PostError,
     },
-    /// It is in flight on the group's queue, because it could not be ended in time: the key is for who polls the queue.
+    /// In flight on the group's queue, because it did not end in time. The program polls the queue
+    /// for the key.
     InFlight(OpKey),
 }
 
 impl<B> Outcome<B> {
-    /// Whether it is [`Done`](Self::Done).
+    /// Returns `true` if the outcome is [`Done`](Self::Done).
     #[must_use]
     pub const fn is_done(&self) -> bool {
         matches!(self, Outcome::Done { .. })
     }
 
-    /// The buffer, if it is back.
+    /// Buffer, if it has returned.
     #[must_use]
     pub const fn buf(&self) -> Option<&B> {
         match self {
@@ -157,7 +157,7 @@ impl<B> Outcome<B> {
         }
     }
 
-    /// The buffer, if it is back.
+    /// Buffer, if it has returned.
     #[must_use]
     #[inline]
     pub fn into_buf(self) -> Option<B> {
@@ -176,10 +176,10 @@ impl<B> Outcome<B> {
 }
 
 impl<T: Transport, B: Buffer> Place<'_, T, B> {
-    /// A place without a request.
+    /// Place without a request.
     pub const EMPTY: Self = Place { peer: PeerIndex(0), outcome: Outcome::Empty, waiting: None };
 
-    /// Makes it [`EMPTY`](Self::EMPTY): cheaper than to assign that, as little is written.
+    /// Resets to [`EMPTY`](Self::EMPTY), with fewer writes than an assignment.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.peer = PeerIndex(0);
@@ -187,28 +187,30 @@ impl<T: Transport, B: Buffer> Place<'_, T, B> {
         self.waiting = None;
     }
 
-    /// Puts an outcome in place of one that has no buffer.
+    /// Replaces an outcome that has no buffer.
     #[inline]
     pub(crate) fn set(&mut self, outcome: Outcome<B>) {
         let before = core::mem::replace(&mut self.outcome, outcome);
         debug_assert!(before.buf().is_none(), "no buffer is lost");
-        // There is no buffer to drop. Without this the compiler looks for one.
+        // It has no buffer. Without this, the compiler emits a check.
         core::mem::forget(before);
     }
 
-    /// The peer of the request.
+    /// Peer of the request.
     #[must_use]
     pub const fn peer(&self) -> PeerIndex {
         self.peer
     }
 
-    /// What became of the request. Within a [`Scope`](crate::Scope), one that waits for room is [`NotPosted`](Outcome::NotPosted).
+    /// Outcome of the request. In a [`Scope`](crate::Scope), waiting requests are
+    /// [`NotPosted`](Outcome::NotPosted).
     #[must_use]
     pub const fn outcome(&self) -> &Outcome<B> {
         &self.outcome
     }
 
-    /// Takes the buffer out, if it is back: the place is empty then. One that is [`InFlight`](Outcome::InFlight) stays so.
+    /// Takes the buffer, if it has returned, and empties the place. [`InFlight`](Outcome::InFlight)
+    /// places do not change.
     #[must_use]
     #[inline]
     pub fn take_buf(&mut self) -> Option<B> {
@@ -218,7 +220,7 @@ impl<T: Transport, B: Buffer> Place<'_, T, B> {
         self.take().into_buf()
     }
 
-    /// Takes the outcome out: the place is empty.
+    /// Takes the outcome, and empties the place.
     #[must_use]
     #[inline]
     pub fn take(&mut self) -> Outcome<B> {

@@ -1,4 +1,4 @@
-//! Operations by a peer's number: as those of [`Endpoint`](loom_core::Endpoint), for the program that polls the queue of the group.
+//! Operations by peer number, with the semantics of [`Endpoint`](loom_core::Endpoint).
 
 use allocator_api2::alloc::Allocator;
 use loom_core::atomic::{BaseOp, CompareOp, Element, FetchOp};
@@ -15,7 +15,7 @@ use crate::scope::NOWHERE;
 use crate::verb::{self, Verb, What};
 use crate::{Group, PeerIndex, PeerRegion};
 
-/// Posts over what reaches a peer: its connection, or the endpoint of all.
+/// Posts over the connection of a peer, or over the shared endpoint.
 macro_rules! by_peer {
     ($group:expr, $peer:expr, |$endpoint:ident, $to:ident| $post:expr, else $unknown:expr) => {
         match &$group.links {
@@ -37,16 +37,15 @@ macro_rules! by_peer {
     };
 }
 
-/// A number that is no member's.
 #[cold]
 fn unknown<B>(buf: B) -> Rejected<B> {
     Rejected { buf, error: PostError::UnknownPeer }
 }
 
-/// Each returns the key of its operation on the [queue](Group::cq). A number that is no member's is refused as
-/// [`UnknownPeer`](PostError::UnknownPeer), and the buffer comes back, as with everything that is refused.
+/// Each operation returns its key on the [queue](Group::cq). An absent member is refused with
+/// [`UnknownPeer`](PostError::UnknownPeer). Every refusal returns the buffer.
 impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
-    /// Posts to the member that had a number, if it is still there.
+    /// Posts to the original member of a number, if it is still present.
     #[inline(always)]
     pub(crate) fn post<V: Verb<T, B>>(&self, to: To, what: What<'_>, buf: B) -> Result<OpKey, Rejected<B>> {
         match (&self.links, to) {
@@ -59,7 +58,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         }
     }
 
-    /// As [`post`](Self::post), a request that has waited.
+    /// Posts a request that has waited, like [`post`](Self::post).
     pub(crate) fn post_waiting(&self, waiting: &Waiting<'m, T, B>, buf: B) -> Result<OpKey, Rejected<B>> {
         let what = What { region: &waiting.region, word: waiting.word };
         match (&self.links, waiting.to) {
@@ -104,7 +103,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// ```
     ///
     /// # Errors
-    /// As [`Endpoint::send`](loom_core::Endpoint::send).
+    /// See [`Endpoint::send`](loom_core::Endpoint::send).
     #[doc(alias = "fi_send")]
     pub fn send(&self, peer: PeerIndex, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -116,7 +115,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Sends a message with immediate data.
     ///
     /// # Errors
-    /// As [`Endpoint::send_data`](loom_core::Endpoint::send_data).
+    /// See [`Endpoint::send_data`](loom_core::Endpoint::send_data).
     #[doc(alias = "fi_senddata")]
     pub fn send_data(&self, peer: PeerIndex, data: ImmediateData, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -125,20 +124,21 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         self.post_to::<verb::SendData>(peer, What { region: &NOWHERE, word: data.0 }, buf)
     }
 
-    /// Sends a copy of `bytes`, which are free when this returns.
+    /// Sends a copy of `bytes`, which can be reused on return.
     ///
     /// # Errors
-    /// As [`Endpoint::inject`](loom_core::Endpoint::inject).
+    /// See [`Endpoint::inject`](loom_core::Endpoint::inject).
     #[doc(alias = "fi_inject")]
     pub fn inject(&self, peer: PeerIndex, bytes: &[u8]) -> Result<(), PostError> {
         by_peer!(self, peer, |endpoint, to| endpoint.inject(to, bytes), else PostError::UnknownPeer)
     }
 
-    /// Receives a message of one peer. It needs [`DIRECTED_RECV`](loom_core::vocabulary::Caps::DIRECTED_RECV), which several providers have for
-    /// [tagged messages](Self::tagged_recv) alone; not so over connections.
+    /// Receives a message from one peer. Without connections it requires
+    /// [`DIRECTED_RECV`](loom_core::vocabulary::Caps::DIRECTED_RECV), which several providers have
+    /// only for [tagged messages](Self::tagged_recv).
     ///
     /// # Errors
-    /// As [`Endpoint::recv`](loom_core::Endpoint::recv).
+    /// See [`Endpoint::recv`](loom_core::Endpoint::recv).
     #[doc(alias = "fi_recv")]
     pub fn recv(&self, peer: PeerIndex, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -147,10 +147,10 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         self.post_to::<verb::Recv>(peer, What { region: &NOWHERE, word: 0 }, buf)
     }
 
-    /// Receives a message of any peer.
+    /// Receives a message from any peer.
     ///
     /// # Errors
-    /// As [`Endpoint::recv`](loom_core::Endpoint::recv). `EOPNOTSUPP` if members have connections: a message is received over one of them.
+    /// See [`Endpoint::recv`](loom_core::Endpoint::recv). `EOPNOTSUPP` if members have connections.
     #[doc(alias = "fi_recv")]
     pub fn recv_any(&self, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -187,7 +187,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// ```
     ///
     /// # Errors
-    /// As [`Endpoint::tagged_send`](loom_core::Endpoint::tagged_send).
+    /// See [`Endpoint::tagged_send`](loom_core::Endpoint::tagged_send).
     #[doc(alias = "fi_tsend")]
     pub fn tagged_send(&self, peer: PeerIndex, tag: Tag, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -196,10 +196,11 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         self.post_to::<verb::TaggedSend>(peer, What { region: &NOWHERE, word: tag.0 }, buf)
     }
 
-    /// Receives a tagged message of one peer: it needs [`DIRECTED_RECV`](loom_core::vocabulary::Caps::DIRECTED_RECV).
+    /// Receives a tagged message from one peer. Requires
+    /// [`DIRECTED_RECV`](loom_core::vocabulary::Caps::DIRECTED_RECV).
     ///
     /// # Errors
-    /// As [`Endpoint::tagged_recv`](loom_core::Endpoint::tagged_recv).
+    /// See [`Endpoint::tagged_recv`](loom_core::Endpoint::tagged_recv).
     #[doc(alias = "fi_trecv")]
     pub fn tagged_recv(&self, peer: PeerIndex, tag: impl Into<TagMatch>, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -208,7 +209,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         by_peer!(self, peer, |endpoint, to| endpoint.tagged_recv(to, tag, buf), else unknown(buf))
     }
 
-    /// Receives a message whose tag says which member it is of: it needs no directed receive.
+    /// Receives a message without a directed receive: the tag identifies the sender.
     pub(crate) fn recv_by_tag(&self, from: To, tag: Tag, buf: B) -> Result<OpKey, Rejected<B>>
     where
         B: TargetBuffer,
@@ -219,19 +220,18 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         }
     }
 
-    /// Cancels an operation on a peer.
     pub(crate) fn cancel(&self, peer: PeerIndex, key: OpKey) -> Result<(), Errno> {
         match &self.links {
             Links::One(shared) => shared.endpoint.cancel(key),
-            // One that was removed has given its operations back.
+            // A removed member's operations have been returned.
             Links::Each(_) => self.connection(peer).ok_or(Errno::ENOENT)?.cancel(key),
         }
     }
 
-    /// Reads from a peer's memory, from its beginning on, as many bytes as the buffer has.
+    /// Reads from the start of a peer's region, up to the length of the buffer.
     ///
     /// # Errors
-    /// As [`Endpoint::read`](loom_core::Endpoint::read).
+    /// See [`Endpoint::read`](loom_core::Endpoint::read).
     #[doc(alias = "fi_read")]
     pub fn read(&self, from: &PeerRegion, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -240,7 +240,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         self.post_to::<verb::Read>(from.peer(), What { region: from.region(), word: 0 }, buf)
     }
 
-    /// Writes the buffer into a peer's memory, from its beginning on.
+    /// Writes the buffer to the start of a peer's region.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -265,7 +265,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// ```
     ///
     /// # Errors
-    /// As [`Endpoint::write`](loom_core::Endpoint::write).
+    /// See [`Endpoint::write`](loom_core::Endpoint::write).
     #[doc(alias = "fi_write")]
     pub fn write(&self, to: &PeerRegion, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -274,10 +274,10 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         self.post_to::<verb::Write>(to.peer(), What { region: to.region(), word: 0 }, buf)
     }
 
-    /// As [`write`](Self::write), and tells the peer.
+    /// Writes the buffer, and notifies the peer.
     ///
     /// # Errors
-    /// As [`Endpoint::write_data`](loom_core::Endpoint::write_data).
+    /// See [`Endpoint::write_data`](loom_core::Endpoint::write_data).
     #[doc(alias = "fi_writedata")]
     pub fn write_data(&self, to: &PeerRegion, data: ImmediateData, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -286,10 +286,10 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         self.post_to::<verb::WriteData>(to.peer(), What { region: to.region(), word: data.0 }, buf)
     }
 
-    /// Changes elements of a peer's memory, as many as the buffer has operands.
+    /// Applies the buffer's operands to elements of a peer's region.
     ///
     /// # Errors
-    /// As [`Endpoint::atomic`](loom_core::Endpoint::atomic).
+    /// See [`Endpoint::atomic`](loom_core::Endpoint::atomic).
     #[doc(alias = "fi_atomic")]
     pub fn atomic<E: Element>(&self, at: &PeerRegion, op: Granted<BaseOp<E>>, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -298,10 +298,10 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         by_peer!(self, at.peer(), |endpoint, to| endpoint.atomic(to, at.region(), 0, op, buf), else unknown(buf))
     }
 
-    /// Changes an element of a peer's memory, and brings back what was there before.
+    /// Changes an element of a peer's region, and returns the former value in the completion.
     ///
     /// # Errors
-    /// As [`Endpoint::fetch_value`](loom_core::Endpoint::fetch_value).
+    /// See [`Endpoint::fetch_value`](loom_core::Endpoint::fetch_value).
     #[doc(alias = "fi_fetch_atomic")]
     pub fn fetch_value<E: Element>(
         &self,
@@ -317,10 +317,11 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         )
     }
 
-    /// Compares an element of a peer's memory, changes it if the comparison holds, and brings back what was there before.
+    /// Changes an element of a peer's region if a comparison holds, and returns the former value in
+    /// the completion.
     ///
     /// # Errors
-    /// As [`Endpoint::compare_value`](loom_core::Endpoint::compare_value).
+    /// See [`Endpoint::compare_value`](loom_core::Endpoint::compare_value).
     #[doc(alias = "fi_compare_atomic")]
     pub fn compare_value<E: Element>(
         &self,

@@ -1,4 +1,4 @@
-//! [`PeerRegion`]: memory of a peer, or a part of it.
+//! [`PeerRegion`]: a memory region of a peer, or a part of it.
 
 use core::ops::{Bound, RangeBounds};
 
@@ -6,9 +6,9 @@ use loom_core::RemoteRegion;
 
 use crate::PeerIndex;
 
-/// Memory of a peer that its region gives, or a part of that.
+/// Memory region of a peer, or a part of it.
 ///
-/// Ranges are checked against what the peer said: an operation beyond it is refused before it is posted
+/// Operations beyond the range that the peer stated are refused before they are posted
 /// ([`OutOfBounds`](loom_core::error::PostError::OutOfBounds)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerRegion {
@@ -17,19 +17,19 @@ pub struct PeerRegion {
 }
 
 impl PeerRegion {
-    /// A region of this peer.
+    /// Region of this peer.
     #[must_use]
     pub const fn new(peer: PeerIndex, region: RemoteRegion) -> Self {
         PeerRegion { peer, region }
     }
 
-    /// The peer.
+    /// Peer.
     #[must_use]
     pub const fn peer(&self) -> PeerIndex {
         self.peer
     }
 
-    /// The memory as the endpoint's operations take it.
+    /// Region for endpoint operations.
     #[must_use]
     pub const fn region(&self) -> &RemoteRegion {
         &self.region
@@ -42,7 +42,7 @@ impl PeerRegion {
         self.region.len()
     }
 
-    /// A part of it, by bytes from its beginning; `None` if it does not lie within.
+    /// Part of the region, in bytes from its start. `None` if the range exceeds the region.
     ///
     /// ```
     /// # use loom_core::RemoteRegion;

@@ -1,4 +1,4 @@
-//! [`Scope`]: requests to many peers, of which none is left behind.
+//! [`Scope`]: requests to many peers, all ended or cancelled at the end of the scope.
 
 use core::fmt;
 
@@ -16,20 +16,17 @@ use crate::place::{Outcome, Place, Post, Waiting};
 use crate::verb::{self, Verb, What};
 use crate::{Group, PeerIndex, PeerRegion};
 
-/// How often the queue is looked at for what was cancelled.
 const LOOKS: u64 = 10_000;
 
-/// How many turns pass between two looks at the clock while the queue is busy.
 const BUSY: u32 = 256;
 
-/// Of requests without a region.
 pub(crate) const NOWHERE: RemoteRegion = RemoteRegion::new(RemoteAddr(0), 0, MemoryKey(0), Access::empty());
 
-/// Which request of a scope, or of an operation on many peers: the number of its place.
+/// Number of a request: the index of its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request(pub usize);
 
-/// What became of the requests of an operation on many peers.
+/// Outcome counts of an operation on many peers.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -59,39 +56,40 @@ pub struct Request(pub usize);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Summary {
-    /// Those that are [`Done`](Outcome::Done).
+    /// Requests that are [`Done`](Outcome::Done).
     pub done: usize,
-    /// Those that have [`Failed`](Outcome::Failed).
+    /// Requests that [`Failed`](Outcome::Failed).
     pub failed: usize,
-    /// Those that were [`NotPosted`](Outcome::NotPosted).
+    /// Requests that were [`NotPosted`](Outcome::NotPosted).
     pub not_posted: usize,
-    /// Those that are still [`InFlight`](Outcome::InFlight).
+    /// Requests still [`InFlight`](Outcome::InFlight).
     pub in_flight: usize,
 }
 
 impl Summary {
-    /// How many requests there were.
+    /// Number of requests.
     #[must_use]
     pub const fn requests(&self) -> usize {
         self.done + self.failed + self.not_posted + self.in_flight
     }
 
-    /// Whether all are done.
+    /// Returns `true` if all requests are done.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.done == self.requests()
     }
 }
 
-/// Requests to many peers, in places of the caller's.
+/// Requests to many peers, in places of the caller.
 ///
-/// A request is posted at once if there is room, or waits in its place: what is refused for the moment holds up the requests to that peer,
-/// in the same direction, which stay in the order of the scope, and no other. [`turn`](Self::turn) posts what waits, and takes what is over; [`finish`](Self::finish) does
-/// so until all is over.
+/// Requests are posted at once or, after a transient error, wait in their places. A waiting request
+/// delays only later requests to the same peer in the same direction. [`turn`](Self::turn) posts
+/// waiting requests and takes completions, [`finish`](Self::finish) repeats this until all have
+/// completed.
 ///
-/// When the scope ends, also by a panic, nothing waits, and what is in flight is cancelled and waited for, for a bounded number of looks at the
-/// queue. What is in flight even then, because the provider does not cancel it, is in its place as
-/// [`InFlight`](Outcome::InFlight), and its buffer comes back through the group's queue.
+/// The end of a scope, also by a panic, gives up waiting requests, cancels those in flight, and
+/// polls for them a bounded number of times. Requests that the provider does not cancel stay
+/// [`InFlight`](Outcome::InFlight). The group's queue returns their buffers later.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -128,21 +126,20 @@ impl Summary {
 pub struct Scope<'s, 'm, T: Transport, B: Buffer, A: Allocator> {
     group: &'s Group<'m, T, B, A>,
     places: &'s mut [Place<'m, T, B>],
-    /// The places that have a request.
+    /// Places with a request.
     used: usize,
-    /// The first of them that is not over.
+    /// First place that has not completed.
     first: usize,
     waiting: usize,
 }
 
 impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
-    /// Runs `requests` with a scope whose requests are in `places`, from the first one on. Everything that it has posted is awaited or
-    /// cancelled when it returns.
+    /// Runs `requests` with a scope over `places`, which are emptied first. On return, all posted
+    /// requests were awaited or cancelled.
     ///
-    /// What the places held before is dropped.
-    ///
-    /// A request keeps its place in the queue until the scope has taken its completion ([`turn`](Scope::turn), [`finish`](Scope::finish)): an
-    /// operation within `requests` on the same group finds what room is left. Completions of the scope's requests are taken by it alone.
+    /// A request occupies the queue until the scope takes its completion ([`turn`](Scope::turn),
+    /// [`finish`](Scope::finish)). Operations within `requests` on the group share the remaining
+    /// room.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -185,7 +182,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
 }
 
 impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
-    /// How many requests there is room for yet.
+    /// Number of free places.
     #[must_use]
     pub fn room(&self) -> usize {
         self.places.len() - self.used
@@ -194,7 +191,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     /// Sends a message to a peer.
     ///
     /// # Errors
-    /// [`PostError::Full`] if there is no place left: the buffer comes back. Any other refusal is the request's outcome.
+    /// [`PostError::Full`], with the buffer, if no place is free. Other refusals are the request's
+    /// outcome.
     pub fn send(&mut self, peer: PeerIndex, buf: B) -> Result<Request, Rejected<B>>
     where
         B: SourceBuffer,
@@ -205,7 +203,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     /// Sends a message with immediate data to a peer.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// See [`send`](Self::send).
     pub fn send_data(&mut self, peer: PeerIndex, data: ImmediateData, buf: B) -> Result<Request, Rejected<B>>
     where
         B: SourceBuffer,
@@ -213,10 +211,10 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         self.request::<verb::SendData>(peer, &NOWHERE, data.0, buf)
     }
 
-    /// Receives a message of a peer.
+    /// Receives a message from a peer.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// See [`send`](Self::send).
     pub fn recv(&mut self, peer: PeerIndex, buf: B) -> Result<Request, Rejected<B>>
     where
         B: TargetBuffer,
@@ -227,7 +225,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     /// Sends a tagged message to a peer.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// See [`send`](Self::send).
     pub fn tagged_send(&mut self, peer: PeerIndex, tag: Tag, buf: B) -> Result<Request, Rejected<B>>
     where
         B: SourceBuffer,
@@ -235,10 +233,10 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         self.request::<verb::TaggedSend>(peer, &NOWHERE, tag.0, buf)
     }
 
-    /// Receives a tagged message of a peer.
+    /// Receives a tagged message from a peer.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// See [`send`](Self::send).
     pub fn tagged_recv(&mut self, peer: PeerIndex, tag: Tag, buf: B) -> Result<Request, Rejected<B>>
     where
         B: TargetBuffer,
@@ -246,10 +244,10 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         self.request::<verb::TaggedRecv>(peer, &NOWHERE, tag.0, buf)
     }
 
-    /// Reads from a peer's memory, from its beginning on.
+    /// Reads from the start of a peer's region.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// See [`send`](Self::send).
     pub fn read(&mut self, from: &PeerRegion, buf: B) -> Result<Request, Rejected<B>>
     where
         B: TargetBuffer,
@@ -257,10 +255,10 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         self.request::<verb::Read>(from.peer(), from.region(), 0, buf)
     }
 
-    /// Writes to a peer's memory, from its beginning on.
+    /// Writes to the start of a peer's region.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// See [`send`](Self::send).
     pub fn write(&mut self, to: &PeerRegion, buf: B) -> Result<Request, Rejected<B>>
     where
         B: SourceBuffer,
@@ -268,10 +266,10 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         self.request::<verb::Write>(to.peer(), to.region(), 0, buf)
     }
 
-    /// Writes to a peer's memory, and tells the peer.
+    /// Writes to the start of a peer's region, and notifies the peer.
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// See [`send`](Self::send).
     pub fn write_data(&mut self, to: &PeerRegion, data: ImmediateData, buf: B) -> Result<Request, Rejected<B>>
     where
         B: SourceBuffer,
@@ -279,7 +277,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         self.request::<verb::WriteData>(to.peer(), to.region(), data.0, buf)
     }
 
-    /// Posts a request, or has it wait in its place.
     #[inline]
     fn request<V: Verb<T, B>>(
         &mut self,
@@ -291,7 +288,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         let number = self.used;
         let Some(place) = self.places.get_mut(number) else { return Err(Rejected { buf, error: PostError::Full }) };
         place.peer = index;
-        // Over the endpoint of all, and where nothing waits for room: apart, so that it is about as short as by hand.
+        // Short path, about as fast as a direct post.
         if let Some((endpoint, peer)) = self.group.links.shared(index)
             && self.group.waiting.get() == 0
         {
@@ -302,18 +299,17 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         } else {
             self.request_to::<V>(self.group.links.to(index), region, word, buf);
         }
-        // A request whose buffer panics when it is lent is none.
+        // If lending the buffer panics, the request does not count.
         self.used += 1;
         Ok(Request(number))
     }
 
-    /// A request to a member that may have a connection, or to none, or behind others.
+    /// Posts to a connection, to an unknown member, or behind waiting requests.
     #[inline(never)]
     fn request_to<V: Verb<T, B>>(&mut self, to: Option<To>, region: &RemoteRegion, word: u64, buf: B) {
         let queue = to.and_then(|to| Some((to, self.group.queue(to, V::RECEIVES)?)));
         let posted = match queue {
             None => Err(Rejected { buf, error: PostError::UnknownPeer }),
-            // Behind another that waits for the same peer.
             Some((_, queue)) if queue.waiting.get() > 0 => Err(Rejected { buf, error: PostError::Again }),
             Some((to, _)) => self.group.post::<V>(to, What { region, word }, buf),
         };
@@ -321,12 +317,12 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
             (Ok(key), _, Some(place)) => place.set(Outcome::InFlight(key)),
             (Err(rejected), Some(to), _) => self.refused::<V>(to, region, word, rejected),
             (Err(Rejected { buf, error }), None, Some(place)) => place.set(Outcome::NotPosted { buf, error }),
-            // There is a place: it was seen.
+            // Unreachable: `request` has found the place.
             (_, _, None) => {}
         }
     }
 
-    /// A request was refused: it waits in its place if that was for the moment.
+    /// Stores a refused request. It waits if the error is transient.
     #[cold]
     fn refused<V: Verb<T, B>>(&mut self, to: To, region: &RemoteRegion, word: u64, rejected: Rejected<B>) {
         let (post, receives) = (Post::of::<V>(), V::RECEIVES);
@@ -335,26 +331,26 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
             (Some(place), Some(queue)) => {
                 self.waiting += usize::from(self.group.refuse(place, queue, waiting, rejected));
             }
-            // An address has a queue: this loses no buffer if one has not.
+            // Unreachable. Keeps the buffer.
             (Some(place), None) => place.set(Outcome::NotPosted { buf: rejected.buf, error: rejected.error }),
-            // There is a place: it was seen.
             (None, _) => {}
         }
     }
 
-    /// What has become of a request so far; `None` if the scope has none of that number. A look at the place, which drives nothing.
+    /// Outcome so far, or `None` for an unknown number. Does not drive the queue.
     #[must_use]
     pub fn outcome(&self, request: Request) -> Option<&Outcome<B>> {
         self.places.get(..self.used)?.get(request.0).map(Place::outcome)
     }
 
-    /// Whether a request waits for room.
+    /// Returns `true` if the request waits for room.
     #[must_use]
     pub fn waits(&self, request: Request) -> bool {
         self.places.get(request.0).is_some_and(|place| place.waiting.is_some())
     }
 
-    /// Whether all requests are over. Those that [`finish`](Self::finish) has left [`InFlight`](Outcome::InFlight) are no more the scope's.
+    /// Returns `true` if all requests have completed, except those that [`finish`](Self::finish)
+    /// left [`InFlight`](Outcome::InFlight).
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.places
@@ -364,29 +360,30 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
             .all(|place| place.waiting.is_none() && !matches!(place.outcome, Outcome::InFlight(_)))
     }
 
-    /// Drives the queue, takes what is over, and posts what waits, as far as there is room. Says whether anything happened.
+    /// Drives the queue, takes completions, and posts waiting requests. Returns `true` on progress.
     ///
     /// # Errors
-    /// As [`Cq::progress`](loom_core::Cq::progress). [`CqError::Driven`] if a driver polls the queue. [`CqError::UnknownKey`] if the completion of a
-    /// request was taken from the queue by another: the others of the scope go on.
+    /// See [`Cq::progress`](loom_core::Cq::progress). [`CqError::Driven`] if a driver polls the
+    /// queue. [`CqError::UnknownKey`] if the program took a completion of the scope: the other
+    /// requests go on.
     pub fn turn(&mut self) -> Result<bool, CqError> {
         self.group.is_not_driven()?;
         let busy = self.group.cq().progress()?;
-        // Also what another look at the queue has found.
+        // Includes completions that another poll found.
         let taken = self.take_all();
         let posted = self.post_waiting();
         Ok(taken? || posted || busy)
     }
 
-    /// Waits until all requests are over, or the deadline has passed. Then nothing waits any more, and what is in flight is cancelled
-    /// ([`Scope`]). The scope takes further requests.
+    /// Waits until all requests have completed or the deadline has passed, then gives up the rest
+    /// like the end of the [`Scope`]. The scope accepts further requests.
     ///
     /// # Errors
-    /// As [`turn`](Self::turn): the requests are in their places as they are.
+    /// See [`turn`](Self::turn). The places keep their requests.
     #[inline]
     pub fn finish(&mut self, mut until: impl Deadline) -> Result<Summary, CqError> {
         if self.waiting == 0 || self.post_all(&mut until)? {
-            // Nothing waits for room: in whichever order they end, all of them are waited for.
+            // Nothing waits for room, so the order of waiting does not matter.
             let cq = self.group.cq();
             let (mut done, mut is_over) = (0, true);
             for place in self.places.get_mut(self.first..self.used).unwrap_or_default() {
@@ -410,7 +407,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         Ok(self.summary())
     }
 
-    /// Turns until nothing waits for room; `false` if the deadline has passed before.
+    /// Turns until no request waits. Returns `false` if the deadline passes first.
     #[cold]
     fn post_all(&mut self, mut until: impl Deadline) -> Result<bool, CqError> {
         let mut turns = 0_u32;
@@ -423,7 +420,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         Ok(true)
     }
 
-    /// What has become of the requests so far.
+    /// Outcomes so far.
     pub fn summary(&self) -> Summary {
         let mut summary = Summary::default();
         for place in self.places.get(..self.used).unwrap_or_default() {
@@ -432,14 +429,13 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
                 Outcome::Failed { .. } => summary.failed += 1,
                 Outcome::NotPosted { .. } => summary.not_posted += 1,
                 Outcome::InFlight(_) => summary.in_flight += 1,
-                // Its buffer has panicked when it was lent again, and is gone.
+                // Lending the buffer again panicked: it is lost.
                 Outcome::Empty => summary.not_posted += 1,
             }
         }
         summary
     }
 
-    /// Takes what is over out of the queue.
     fn take_all(&mut self) -> Result<bool, CqError> {
         let (mut taken, mut failed) = (false, Ok(()));
         let begin = self.first;
@@ -451,7 +447,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
                         place.set(Outcome::of(done));
                         taken = true;
                     }
-                    // The others go on.
+                    // The other requests go on.
                     Err(error) => failed = Err(error),
                 }
             }
@@ -463,7 +459,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         failed.map(|()| taken)
     }
 
-    /// Posts what waits: for each peer in its order, until that peer has no room.
+    /// Posts waiting requests, for each peer in order.
     fn post_waiting(&mut self) -> bool {
         if self.waiting == 0 {
             return false;
@@ -473,12 +469,12 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         for place in self.places.get_mut(self.first..self.used).unwrap_or_default() {
             let Some(waiting) = &place.waiting else { continue };
             let queue = self.group.queue(waiting.to, waiting.receives);
-            // Also in a later round, of a scope within user code that this one has called.
+            // Skip queues refused in this round, or in a later one of a nested scope in user code.
             let Some(queue) = queue.filter(|queue| queue.refused_in.get() < round) else { continue };
             let (Some(waiting), Outcome::NotPosted { buf, .. }) = (place.waiting.take(), place.take()) else {
                 continue;
             };
-            // It does not wait while user code runs, which may panic.
+            // User code, which may panic, runs after this.
             self.group.waits_no_more(queue);
             self.waiting = self.waiting.saturating_sub(1);
             match self.group.post_waiting(&waiting, buf) {
@@ -502,7 +498,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         posted
     }
 
-    /// Has nothing wait, cancels what is in flight, and waits for that, for a bounded number of looks.
+    /// Gives up unfinished requests.
     #[inline]
     fn end(&mut self) {
         if self.first < self.used {
@@ -521,7 +517,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
                 self.waiting = self.waiting.saturating_sub(1);
             }
             if let Outcome::InFlight(key) = place.outcome {
-                // One that cannot be cancelled ends by itself, or stays in flight.
+                // Without cancellation, it completes or stays in flight.
                 let _ = self.group.cancel(place.peer, key);
             }
         }
@@ -538,7 +534,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
 }
 
 impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
-    /// Puts a request that was refused into its place. Returns whether it waits there.
+    /// Stores a refused request. Returns `true` if it waits.
     #[cold]
     fn refuse(
         &self,
@@ -557,7 +553,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         waits
     }
 
-    /// A request that has waited is posted, or is given up.
     fn waits_no_more(&self, queue: &Queue) {
         queue.waiting.set(queue.waiting.get().saturating_sub(1));
         self.waiting.set(self.waiting.get().saturating_sub(1));

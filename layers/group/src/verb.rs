@@ -1,4 +1,4 @@
-//! [`Verb`]: how a request is posted, at once or later.
+//! [`Verb`]: kinds of requests.
 
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use loom_core::endpoint::{Deferrable, Receives, Transmits};
@@ -6,25 +6,23 @@ use loom_core::error::Rejected;
 use loom_core::vocabulary::{ImmediateData, Tag, TagMatch};
 use loom_core::{Endpoint, OpKey, RemoteRegion, Transport};
 
-/// A kind of endpoint that reaches a member: a connectionless one, or a connection.
+/// Kind of endpoint that reaches a member: connectionless, or a connection.
 pub(crate) trait Reaches<T: Transport>: Transmits<T> + Receives<T> + Deferrable {}
 
 impl<T: Transport, K: Transmits<T> + Receives<T> + Deferrable> Reaches<T> for K {}
 
-/// What is posted, besides the buffer.
+/// Arguments of a post, besides the buffer.
 pub(crate) struct What<'r> {
-    /// That of reads and writes.
+    /// Region of reads and writes.
     pub(crate) region: &'r RemoteRegion,
-    /// A tag, or immediate data.
+    /// Tag, or immediate data.
     pub(crate) word: u64,
 }
 
-/// A kind of request. Its function is inlined where a request is posted at once; a place that waits keeps a pointer to it.
+/// Kind of request. Immediate posts inline its function, waiting places store a pointer to it.
 pub(crate) trait Verb<T: Transport, B: Buffer> {
-    /// Whether it receives messages.
     const RECEIVES: bool = false;
 
-    /// Posts it, to `to` or from `from`.
     fn post<K: Reaches<T>>(
         endpoint: &Endpoint<'_, T, B, K>,
         to: K::To,
@@ -34,7 +32,7 @@ pub(crate) trait Verb<T: Transport, B: Buffer> {
     ) -> Result<OpKey, Rejected<B>>;
 }
 
-/// The kinds of requests: what each needs of its buffer, and the operation of the endpoint.
+/// Kinds of requests: bounds of the buffer, and the endpoint's operation.
 macro_rules! verbs {
     ($($name:ident: $needs:ident, receives $receives:literal, |$endpoint:ident, $to:ident, $from:ident, $what:ident, $buf:ident| $post:expr;)*) => {$(
         pub(crate) enum $name {}

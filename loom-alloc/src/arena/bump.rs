@@ -1,12 +1,13 @@
-//! [`BumpArena`]: hands out memory from its begin to its end.
+//! [`BumpArena`]: memory handed out from front to back.
 //!
 //! # Invariants
 //!
-//! 1. The `capacity` bytes from `base` on are there for as long as the arena is, wherever it is moved, and are reached through it alone.
-//! 2. `used <= capacity`. Every block that was handed out and not given back lies within the first `used` bytes, and no
-//!    two of them overlap, but for empty ones.
+//! 1. The `capacity` bytes from `base` on exist as long as the arena, wherever it moves, and are
+//!    accessed through it alone.
+//! 2. `used <= capacity`. Allocated blocks lie within the first `used` bytes, and are disjoint if
+//!    not empty.
 //!
-//! It follows that a block which ends at `used` is the last one, and that no block has bytes beyond `used`.
+//! A block that ends at `used` is therefore the last one. No block has bytes beyond `used`.
 
 #![allow(unsafe_code, reason = "hands out parts of memory")]
 
@@ -20,62 +21,60 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use crate::block::{empty, is_aligned, move_to, zero_from};
 use crate::owns::Owns;
 
-/// Memory, handed out from its begin to its end: the caller's ([`Arena`](super::Arena)), or a block of another allocator
-/// ([`OwnedArena`](super::OwnedArena)).
+/// Memory handed out from front to back, of the caller ([`Arena`](super::Arena)) or another
+/// allocator ([`OwnedArena`](super::OwnedArena)).
 pub struct BumpArena<M> {
     base: NonNull<u8>,
     capacity: usize,
     used: Cell<usize>,
-    /// The most that were used when some of it was given back. (So taking a block does not touch it.)
+    /// Maximum of `used` before memory was last returned, so that taking a block need not update
+    /// it.
     peak: Cell<usize>,
-    /// With it, the memory goes (invariant 1).
+    /// Keeps the memory (invariant 1).
     _memory: M,
 }
 
-// SAFETY: an arena has its memory alone, and two numbers. While blocks are out, their holders borrow the arena (they have a
-// reference to it, which is not `Send`), so it does not move to another thread.
+// SAFETY: the arena owns its memory. Holders of blocks borrow it by a reference that is not `Send`,
+// so it does not change threads meanwhile.
 unsafe impl<M: Send> Send for BumpArena<M> {}
 
 impl<M> BumpArena<M> {
-    /// An arena over `capacity` bytes from `base` on.
-    ///
     /// # Safety
-    /// They are there for as long as `memory` is, wherever that is moved, and only this arena reaches them.
+    /// The bytes exist as long as `memory`, wherever it moves. Only this arena accesses them.
     pub(super) const unsafe fn over(base: NonNull<u8>, capacity: usize, memory: M) -> Self {
         BumpArena { base, capacity, used: Cell::new(0), peak: Cell::new(0), _memory: memory }
     }
 
-    /// How many bytes there are in all.
+    /// Size in bytes.
     #[must_use]
     pub const fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// How many bytes are handed out, with what lies between them.
+    /// Bytes handed out, with gaps for alignment.
     #[must_use]
     pub const fn used(&self) -> usize {
         self.used.get()
     }
 
-    /// How many bytes are left; a block may need some of them for its alignment.
+    /// Bytes left, some of which alignment may take.
     #[must_use]
     pub const fn remaining(&self) -> usize {
         self.capacity() - self.used()
     }
 
-    /// The most bytes that were ever used: how large the arena has to be for what the program did until now.
+    /// Maximum bytes ever used: the capacity needed so far.
     #[must_use]
     pub const fn high_water(&self) -> usize {
         let (used, peak) = (self.used.get(), self.peak.get());
         if used > peak { used } else { peak }
     }
 
-    /// Makes all of it free again. What took memory from the arena is gone by now: it borrows the arena for as long as it
-    /// may look at that memory. The high-water mark stays.
+    /// Frees all memory. The high-water mark stays.
     ///
-    /// It is as if the arena were dropped, and another one made over the same memory. So a value that was forgotten is no
-    /// danger: the borrow that it had is over, and with it everybody's right to look at it. Where a borrow never ends, as
-    /// that of a `&'static Arena`, there is no exclusive one to call this with.
+    /// Users of the memory borrow the arena, so the exclusive borrow excludes them. Forgotten
+    /// values are harmless, because their borrow has ended. A `&'static Arena` cannot be reset,
+    /// because it stays borrowed.
     ///
     /// ```
     /// use core::mem::MaybeUninit;
@@ -112,13 +111,13 @@ impl<M> BumpArena<M> {
         self.give_back_to(0);
     }
 
-    /// `used` is no more than it was, and every block beyond it is given back.
+    /// Sets a lower `used`. All blocks beyond it have been returned.
     fn give_back_to(&self, used: usize) {
         self.peak.set(self.high_water());
         self.used.set(used);
     }
 
-    /// Takes the next bytes that are aligned for the layout. The state is as before if there is no room.
+    /// Takes the next aligned bytes. Without room, the state is unchanged.
     fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
         let used = self.used.get();
         let free = self.base.addr().get().wrapping_add(used);
@@ -130,22 +129,22 @@ impl<M> BumpArena<M> {
         Some(unsafe { self.base.add(start) })
     }
 
-    /// A block where it is, with another size: reached through the arena's own pointer, as the caller's may be good for the old
-    /// size only.
+    /// The block with another size, from the arena's own pointer. The caller's may be valid for the
+    /// old size only.
     fn in_place(&self, block: NonNull<u8>, size: usize) -> NonNull<[u8]> {
         NonNull::slice_from_raw_parts(self.base.with_addr(block.addr()), size)
     }
 
-    /// Where the block begins, if it is the last one.
+    /// Offset of the last block.
     fn begin_of_last(&self, block: NonNull<u8>, size: usize) -> Option<usize> {
         let begin = block.addr().get().wrapping_sub(self.base.addr().get());
-        // An empty block may be anywhere, and has no room to give.
+        // An empty block may lie anywhere.
         (size > 0 && begin.checked_add(size) == Some(self.used.get())).then_some(begin)
     }
 }
 
-// SAFETY: blocks lie in memory that is there for longer than the reference lives, wherever the reference is moved or copied, and do not
-// overlap (invariants 1 and 2).
+// SAFETY: blocks lie in memory that outlives the reference and its copies, and are disjoint
+// (invariants 1 and 2).
 unsafe impl<M> Allocator for &BumpArena<M> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -170,22 +169,22 @@ unsafe impl<M> Allocator for &BumpArena<M> {
                 return Ok(self.in_place(block, new.size()));
             }
             if let Some(begin) = self.begin_of_last(block, old.size()) {
-                // Where it does not fit in place, it fits nowhere: all other room lies beyond.
+                // It does not fit elsewhere, because all other room lies behind it.
                 let end = begin.checked_add(new.size()).filter(|end| *end <= self.capacity).ok_or(AllocError)?;
                 self.used.set(end);
                 return Ok(self.in_place(block, new.size()));
             }
         }
         let moved = self.allocate(new)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow`.
         Ok(unsafe { move_to(moved, block, old, self) })
     }
 
     #[inline]
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow_zeroed`.
         let grown = unsafe { self.grow(block, old, new) }?;
-        // SAFETY: it had `old.size()` bytes, and is handed out anew.
+        // SAFETY: the block grew from `old.size()` bytes just now.
         Ok(unsafe { zero_from(grown, old.size()) })
     }
 
@@ -193,7 +192,7 @@ unsafe impl<M> Allocator for &BumpArena<M> {
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if !is_aligned(block, new) {
             let moved = self.allocate(new)?;
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller upholds `Allocator::shrink`.
             return Ok(unsafe { move_to(moved, block, old, self) });
         }
         if let Some(begin) = self.begin_of_last(block, old.size()) {
@@ -203,7 +202,7 @@ unsafe impl<M> Allocator for &BumpArena<M> {
     }
 }
 
-// SAFETY: blocks lie in the arena's memory, which it has alone; they are taken through references.
+// SAFETY: the arena owns its memory alone. Blocks are taken through references.
 unsafe impl<M> Owns for BumpArena<M> {
     #[inline]
     fn allocator(&self) -> impl Allocator {

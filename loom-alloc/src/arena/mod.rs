@@ -1,4 +1,4 @@
-//! [`Arena`] and [`OwnedArena`]: memory handed out from its begin to its end.
+//! [`Arena`] and [`OwnedArena`]: memory handed out from front to back.
 
 #![allow(unsafe_code, reason = "makes arenas over the memory that they borrow, or have")]
 
@@ -17,16 +17,14 @@ use allocator_api2::alloc::{AllocError, Allocator};
 use crate::block::Block;
 pub use bump::BumpArena;
 
-/// Memory of the caller, handed out from its begin to its end.
+/// Memory of the caller, handed out from front to back.
 ///
-/// `&Arena` is the allocator. Taking a block is a handful of instructions. The last block can grow and shrink in place,
-/// and gives its room back; the room of any other block that is given back stays used until the arena is reset. Objects of
-/// loom are closed in the reverse order of opening, so their room does come back, down to the last gap that was left to align
-/// a block.
+/// `&Arena` is the allocator. Taking a block takes a few instructions. The last block grows and
+/// shrinks in place and returns its room. Other freed blocks stay used until
+/// [`reset`](Self::reset). Objects of loom close in the reverse order of opening, so all room but
+/// gaps for alignment returns.
 ///
-/// All of it can be used anew once everything that was taken from it is gone ([`reset`](Self::reset)).
-///
-/// One thread uses it: it is not `Sync`.
+/// An arena belongs to one thread: it is not `Sync`.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -45,7 +43,7 @@ pub use bump::BumpArena;
 /// ```
 pub type Arena<'m> = BumpArena<Borrowed<'m>>;
 
-/// Why the memory of an [`Arena`] is there.
+/// Borrow of an [`Arena`]'s memory.
 #[allow(unnameable_types, reason = "programs do not need to name it")]
 #[derive(Debug)]
 pub struct Borrowed<'m> {
@@ -53,19 +51,19 @@ pub struct Borrowed<'m> {
 }
 
 impl<'m> Arena<'m> {
-    /// An arena over this memory.
+    /// Creates an arena.
     #[must_use]
     pub const fn new(memory: &'m mut [MaybeUninit<u8>]) -> Self {
         let (capacity, base) = (memory.len(), NonNull::from_mut(memory).cast());
-        // SAFETY: the memory is borrowed exclusively for `'m`, which no `Borrowed<'m>` outlives.
+        // SAFETY: borrowed exclusively for `'m`, which no `Borrowed<'m>` outlives.
         unsafe { BumpArena::over(base, capacity, Borrowed { _memory: PhantomData }) }
     }
 }
 
-/// An [`Arena`] over a block of another allocator, which it gives back when it is dropped.
+/// An [`Arena`] over a block of another allocator, freed on drop.
 ///
-/// `&OwnedArena` is the allocator. What dies together takes one block of the program's memory: of huge pages, say, or of a
-/// larger arena.
+/// `&OwnedArena` is the allocator. Objects of one lifetime share a block, for example of huge pages
+/// or of a larger arena.
 ///
 /// ```
 /// use loom_alloc::{Arena, OwnedArena};
@@ -85,7 +83,7 @@ impl<'m> Arena<'m> {
 /// ```
 pub type OwnedArena<A> = BumpArena<Owned<A>>;
 
-/// Why the memory of an [`OwnedArena`] is there.
+/// Block of an [`OwnedArena`].
 #[allow(unnameable_types, reason = "programs do not need to name it")]
 #[derive(Debug)]
 pub struct Owned<A: Allocator> {
@@ -93,22 +91,21 @@ pub struct Owned<A: Allocator> {
 }
 
 impl<A: Allocator> OwnedArena<A> {
-    /// Where the memory begins: at a cache line.
     const ALIGN: usize = 64;
 
-    /// An arena over `capacity` bytes of `alloc`, which begin at a cache line (64 bytes).
+    /// Creates an arena over `capacity` bytes of `alloc`, aligned to a cache line (64 bytes).
     ///
     /// # Errors
     /// [`AllocError`] if `alloc` has no such block.
     pub fn new_in(capacity: usize, alloc: A) -> Result<Self, AllocError> {
         let layout = Layout::from_size_align(capacity, Self::ALIGN).map_err(|_| AllocError)?;
         let block = Block::new(layout, alloc)?;
-        // SAFETY: the block is the value's alone, stays where it is when that is moved, and is given back when it is dropped.
+        // SAFETY: the value owns the block, which stays in place and is freed with it.
         Ok(unsafe { BumpArena::over(block.ptr(), capacity, Owned { _block: block }) })
     }
 }
 
-/// `Send` and not `Sync`, as the documentation says:
+/// `Send` and not `Sync`:
 ///
 /// ```
 /// fn sends<T: Send>() {}

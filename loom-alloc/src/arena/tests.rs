@@ -43,7 +43,7 @@ fn exhaustion_is_an_error_and_changes_nothing() {
         assert!(allocator.allocate(wrong).is_err(), "{wrong:?}");
         assert_eq!(arena.used(), 60);
     }
-    // SAFETY: handed out above with this layout.
+    // SAFETY: allocated with this layout.
     assert!(unsafe { allocator.grow(first.cast(), layout(60, 4), layout(65, 4)) }.is_err());
     assert_eq!(arena.used(), 60);
     assert!(allocator.allocate(layout(4, 4)).is_ok());
@@ -60,17 +60,17 @@ fn empty_blocks_take_nothing() {
     for align in [1, 8, 4096, 1 << 62] {
         let block = allocator.allocate(layout(0, align)).unwrap();
         assert_eq!((address(block) % align, block.len(), arena.used()), (0, 0, 0));
-        // SAFETY: handed out above with this layout.
+        // SAFETY: allocated with this layout.
         unsafe { allocator.deallocate(block.cast(), layout(0, align)) };
     }
     let block = allocator.allocate(layout(0, 1)).unwrap();
-    // SAFETY: handed out above with this layout.
+    // SAFETY: allocated with this layout.
     let block = unsafe { allocator.grow(block.cast(), layout(0, 1), layout(8, 8)) }.unwrap();
     assert_eq!((block.len(), arena.used()), (8, 8));
-    // SAFETY: as above.
+    // SAFETY: allocated with this layout.
     let block = unsafe { allocator.shrink(block.cast(), layout(8, 8), layout(0, 8)) }.unwrap();
     assert_eq!((block.len(), arena.used()), (0, 0));
-    // SAFETY: as above.
+    // SAFETY: allocated with this layout.
     unsafe { allocator.deallocate(block.cast(), layout(0, 8)) };
     assert!(allocator.allocate(layout(64, 64)).is_ok());
 }
@@ -82,10 +82,10 @@ fn the_last_block_gives_its_room_back() {
     let allocator = &arena;
     let first = allocator.allocate(layout(16, 16)).unwrap();
     let second = allocator.allocate(layout(16, 16)).unwrap();
-    // SAFETY: handed out above with this layout.
+    // SAFETY: allocated with this layout.
     unsafe { allocator.deallocate(first.cast(), layout(16, 16)) };
     assert_eq!(arena.used(), 32, "it was not the last");
-    // SAFETY: as above.
+    // SAFETY: allocated with this layout.
     unsafe { allocator.deallocate(second.cast(), layout(16, 16)) };
     assert_eq!((arena.used(), arena.high_water()), (16, 32));
     assert_eq!(address(allocator.allocate(layout(48, 16)).unwrap()), address(second));
@@ -98,22 +98,22 @@ fn the_last_block_grows_and_shrinks_in_place_and_others_move() {
     let arena = Arena::new(&mut memory.0);
     let allocator = &arena;
     let first = allocator.allocate_zeroed(layout(8, 8)).unwrap();
-    // SAFETY: handed out above with this layout.
+    // SAFETY: allocated with this layout.
     let grown = unsafe { allocator.grow_zeroed(first.cast(), layout(8, 8), layout(32, 8)) }.unwrap();
     assert_eq!((address(grown), grown.len(), arena.used()), (address(first), 32, 32));
-    // SAFETY: all of it is zeroed.
+    // SAFETY: zeroed.
     assert_eq!(unsafe { grown.as_ref() }, [0; 32]);
-    // SAFETY: as above.
+    // SAFETY: allocated with this layout.
     let shrunk = unsafe { allocator.shrink(grown.cast(), layout(32, 8), layout(16, 8)) }.unwrap();
     assert_eq!((address(shrunk), shrunk.len(), arena.used()), (address(first), 16, 16));
 
     let second = allocator.allocate(layout(1, 1)).unwrap();
-    // SAFETY: as above.
+    // SAFETY: allocated with this layout.
     let moved = unsafe { allocator.grow(shrunk.cast(), layout(16, 8), layout(24, 8)) }.unwrap();
     assert!(address(moved) > address(second));
-    // SAFETY: the first 16 bytes are copied, and zero.
+    // SAFETY: copied zeros.
     assert_eq!(unsafe { &moved.as_ref()[..16] }, [0; 16]);
-    // SAFETY: as above.
+    // SAFETY: allocated with this layout.
     let stricter = unsafe { allocator.shrink(moved.cast(), layout(24, 8), layout(8, 64)) }.unwrap();
     assert_eq!(address(stricter) % 64, 0);
 }
@@ -126,7 +126,7 @@ struct Live {
 
 impl Live {
     fn check(&self) {
-        // SAFETY: handed out, and filled by `fill`.
+        // SAFETY: allocated, and initialised by `fill`.
         let bytes = unsafe { NonNull::slice_from_raw_parts(self.block, self.layout.size()).as_ref() };
         assert!(bytes.iter().all(|byte| *byte == self.fill), "somebody else wrote into the block");
     }
@@ -138,7 +138,7 @@ impl Live {
     }
 }
 
-/// A xorshift generator: the same numbers in every run.
+/// Xorshift generator with a fixed seed.
 struct Random(u64);
 
 impl Random {
@@ -171,7 +171,6 @@ fn blocks_never_overlap_and_keep_their_contents() {
                     Err(_) => full += 1,
                 },
                 (3 | 4, Some(at)) => {
-                    // The last one more often than not.
                     let at = if step % 2 == 0 { live.len() - 1 } else { at };
                     let Live { block, layout, .. } = live.remove(at);
                     // SAFETY: handed out with this layout.

@@ -1,25 +1,24 @@
-//! Lists of the free ones among things that are numbered from 0 on: blocks of a pool, buffers of a registered slab.
+//! Free lists of things numbered from 0, like blocks of a pool or buffers of a slab.
 //!
-//! A list keeps numbers in storage of its own (`S`: an array, so that it can stand in a `static`, a slice, or a
-//! `Box` of
-//! an allocator), and touches nothing of what they name. The storage has one entry for each number, `u32::MAX` at most.
-//! No operation allocates, and each is a handful of instructions.
+//! A list keeps numbers in its storage `S`, an array, a slice or a `Box` of an allocator, with one
+//! entry for each number, at most `u32::MAX`. It does not touch the things, nor allocate.
+//! Operations take a few instructions.
 //!
-//! - [`OwnerList`]: one thread uses it.
-//! - [`SharedList`]: any number of threads, lock-free.
+//! - [`OwnerList`]: for one thread.
+//! - [`SharedList`]: for any number of threads, lock-free.
 //!
-//! Both give back first what was put last, which the caches still have; the shared one what was put last by the thread that takes,
-//! as long as that has put any.
+//! Both hand out the number put last, which is still cached. The shared list prefers those put by
+//! the taking thread.
 //!
-//! # Nothing but zeros
+//! # Zeroed storage
 //!
-//! Entries are stored relative to their place, such that a list of zeros is the one in which everything is free. So storage
-//! that is zeroed is ready, and a pool in a `static` takes no room in the program's file.
+//! Entries are relative to their index, so a zeroed list has all numbers free. A pool in a `static`
+//! takes no room in the program's file.
 //!
 //! # Contract
 //!
-//! A number that was taken belongs to the taker until it is put. Putting one that is not taken gives it to two takers afterwards:
-//! what is built on a list has to see to it. The list itself stays sound: it hands out no number beyond its storage.
+//! A taken number belongs to the taker until it is put. Users must not put a number that is not
+//! taken, which two takers would get. The list hands out no number beyond its storage in any case.
 
 mod owner;
 mod shared;
@@ -32,11 +31,9 @@ mod tests;
 pub(crate) use owner::OwnerList;
 pub(crate) use shared::SharedList;
 
-/// What both lists do.
 pub(crate) trait FreeList {
-    /// Takes a free number; `None` if there is none.
+    /// Takes a free number, if any.
     fn take(&self) -> Option<u32>;
 
-    /// Gives a number back that was taken.
     fn put(&self, number: u32);
 }

@@ -1,17 +1,18 @@
-//! The shared list under the model checker `loom`: every interleaving, and every value that a load may see.
+//! The shared list under the model checker `loom`: every interleaving and every value that a load
+//! may see.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom_model" cargo test -p loom-fabric-alloc --lib model --release
 //! ```
 //!
-//! What a number stands for is plain memory that the checker does not see: a `Plain` value is in its place, which is read and
-//! written by the thread that has the number, and fails the model where two do so without an order between them.
+//! The checker does not see the memory that numbers stand for. A `Plain` value takes its place: its
+//! holder reads and writes it, and unordered accesses fail the model.
 //!
-//! Under the checker a list has two stacks. The main thread's is the first one, and that of the other one is a model's parameter where
-//! both are played.
+//! Lists have two stacks here. The main thread uses the first. A parameter selects the other
+//! thread's where both are tested.
 //!
-//! The controls are the same models with lists from which an order, the tag, or the second look, is taken away. Each must fail, or
-//! the models prove nothing.
+//! Controls are models of lists without a memory order, the tag or the second pass. Each must fail,
+//! as proof of the models.
 
 #![allow(
     unsafe_code,
@@ -29,27 +30,26 @@ use loom::thread;
 
 use super::SharedList;
 
-/// Plain memory, whose accesses are checked for an order between them.
+/// Plain memory with checked order of accesses.
 struct Plain(UnsafeCell<u32>);
 
-// SAFETY: it is what the models are about, and the checker fails on two accesses without order.
+// SAFETY: the checker fails on unordered accesses.
 unsafe impl Sync for Plain {}
-// SAFETY: as above.
+// SAFETY: the checker fails on unordered accesses.
 unsafe impl Send for Plain {}
 
 impl Plain {
     fn read(&self) -> u32 {
-        // SAFETY: the checker fails the model if somebody writes.
+        // SAFETY: the checker fails on a concurrent write.
         self.0.with(|value| unsafe { *value })
     }
 
     fn write(&self, new: u32) {
-        // SAFETY: the checker fails the model if somebody else is there.
+        // SAFETY: the checker fails on a concurrent access.
         self.0.with_mut(|value| unsafe { *value = new });
     }
 }
 
-/// A list that a model can be played on.
 trait Modelled: Send + Sync + 'static {
     fn of(links: Vec<AtomicU32>) -> Self;
     fn take_near(&self, stack: usize) -> Option<u32>;
@@ -70,7 +70,6 @@ impl Modelled for SharedList<Vec<AtomicU32>> {
     }
 }
 
-/// A list with what its numbers stand for.
 struct Pool<L> {
     list: L,
     blocks: Vec<Plain>,
@@ -93,7 +92,7 @@ impl<L: Modelled> Pool<L> {
         self.list.put_near(near, number);
     }
 
-    /// The numbers that were taken for good and those on the list are all there are, once each.
+    /// Requires each number once, among the taken and the free.
     fn all_are_there(&self, taken: impl IntoIterator<Item = u32>) {
         let mut all: Vec<u32> = taken.into_iter().collect();
         while let Some(number) = self.take(0) {
@@ -106,7 +105,7 @@ impl<L: Modelled> Pool<L> {
     }
 }
 
-/// Two threads take and put, and there is one number for both.
+/// Two threads, one number.
 fn one_number_for_two<L: Modelled>(others: usize) {
     loom::model(move || {
         let pool = Pool::<L>::new(1);
@@ -122,7 +121,7 @@ fn one_number_for_two<L: Modelled>(others: usize) {
     });
 }
 
-/// One takes a number while another one takes two, puts the first one back, and keeps the second.
+/// One thread takes a number. Another takes two and puts the first one back.
 fn one_comes_back_while_another_takes<L: Modelled>(others: usize) {
     loom::model(move || {
         let pool = Pool::<L>::new(3);
@@ -143,7 +142,7 @@ fn one_comes_back_while_another_takes<L: Modelled>(others: usize) {
     });
 }
 
-/// Two put numbers of their own at once, and take again.
+/// Two threads put and take at once.
 fn two_put_at_once<L: Modelled>(others: usize) {
     loom::model(move || {
         let pool = Pool::<L>::new(2);
@@ -163,7 +162,7 @@ fn two_put_at_once<L: Modelled>(others: usize) {
     });
 }
 
-/// A take never fails while there is a number that no thread has.
+/// A take succeeds while a number is free.
 fn three_threads_and_two_numbers<L: Modelled>(others: usize) {
     loom::model(move || {
         let pool = Pool::<L>::new(2);
@@ -179,8 +178,8 @@ fn three_threads_and_two_numbers<L: Modelled>(others: usize) {
     });
 }
 
-/// A take does not fail either while a number is put on the stack that it has looked at already, and one is taken from that which it has
-/// yet to look at: at no time is there none.
+/// A take succeeds while a number is put on the stack already visited and one is taken from the
+/// next: one is free at all times.
 fn one_is_put_before_another_is_taken<L: Modelled>() {
     loom::model(|| {
         let pool = Pool::<L>::new(2);
@@ -227,16 +226,16 @@ fn a_number_is_put_before_another_is_taken() {
     one_is_put_before_another_is_taken::<Real>();
 }
 
-// Controls: what the models must find.
+// Controls, which must fail.
 
-/// What a control does without.
+/// Missing feature of a control.
 const TAG: u8 = 0;
 const ACQUIRE: u8 = 1;
 const RELEASE: u8 = 2;
 const SECOND_LOOK: u8 = 3;
 const RELEASE_OF_TAKE: u8 = 4;
 
-/// The list as it is, without one thing.
+/// The list without one feature.
 struct Without<const THING: u8> {
     heads: [AtomicU64; 2],
     links: Vec<AtomicU32>,

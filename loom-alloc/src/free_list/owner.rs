@@ -6,7 +6,7 @@ use super::FreeList;
 
 /// A stack of free numbers, for one thread.
 ///
-/// The entries from place `taken` on are the free numbers, the next one first; each is stored less its place.
+/// Entries from index `taken` on are the free numbers, the next one first, minus their index.
 #[derive(Debug)]
 pub(crate) struct OwnerList<S> {
     taken: Cell<u32>,
@@ -14,12 +14,11 @@ pub(crate) struct OwnerList<S> {
 }
 
 impl<S> OwnerList<S> {
-    /// A list over entries that are all zero: as many numbers as there are entries, all of them free.
+    /// Creates a list over zeroed entries, with all numbers free.
     pub(crate) const fn new(entries: S) -> Self {
         OwnerList { taken: Cell::new(0), entries }
     }
 
-    /// How many numbers are taken.
     pub(crate) const fn taken(&self) -> u32 {
         self.taken.get()
     }
@@ -40,7 +39,7 @@ impl<S: AsRef<[Cell<u32>]>> FreeList for OwnerList<S> {
         let place = self.taken.get().wrapping_sub(1);
         debug_assert!((number as usize) < entries.len(), "{number} is none of the list's");
         debug_assert!((place as usize) < entries.len(), "{number} is not taken");
-        // A number that cannot have been taken is not handed out later.
+        // Never hand out a number that cannot have been taken.
         if let Some(entry) = entries.get(place as usize).filter(|_| (number as usize) < entries.len()) {
             entry.set(number.wrapping_sub(place));
             self.taken.set(place);

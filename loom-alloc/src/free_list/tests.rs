@@ -14,7 +14,7 @@ fn shared<const N: usize>() -> SharedList<[AtomicU32; N]> {
     SharedList::new([const { AtomicU32::new(0) }; N])
 }
 
-/// A shared list as threads of these stacks use it, one after the other.
+/// A shared list used from these stacks in turn.
 struct Near<S> {
     list: SharedList<S>,
     stacks: &'static [usize],
@@ -72,7 +72,7 @@ fn the_storage_may_be_a_slice_or_a_vector() {
     numbers_are_taken_in_order_and_the_last_one_put_comes_first(&OwnerList::new(vec![Cell::new(0); 4]));
 }
 
-/// A million steps beside a set; the numbers that are free are known by name.
+/// Compares 100,000 steps with a set of free numbers.
 fn agrees_with_a_set(list: &impl FreeList, count: u32) {
     let mut free: BTreeSet<u32> = (0..count).collect();
     let mut taken: Vec<u32> = Vec::new();
@@ -80,7 +80,6 @@ fn agrees_with_a_set(list: &impl FreeList, count: u32) {
     for step in 0..100_000 {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let drawn = usize::try_from(seed >> 33).expect("31 bits");
-        // Full and empty by turns.
         if drawn % 8 < if step / 100 % 2 == 0 { 6 } else { 2 } {
             match list.take() {
                 Some(number) => {
@@ -121,7 +120,7 @@ fn the_owners_list_knows_how_many_are_taken() {
     assert_eq!(list.taken(), 1);
 }
 
-/// In release builds what cannot have been taken is passed over; in debug builds it is an error of this crate.
+/// Release builds ignore a number that was not taken. Debug builds panic.
 #[test]
 #[cfg_attr(debug_assertions, should_panic(expected = "none of the list's"))]
 fn a_number_beyond_the_owners_list_is_never_handed_out() {
@@ -151,10 +150,10 @@ fn threads_never_have_the_same_number() {
             scope.spawn(move || {
                 let mut takes = 0;
                 for round in 0..20_000 {
-                    // One to three at a time: all four want more than there are.
+                    // Four threads want more numbers than exist.
                     let numbers: Vec<u32> = (0..1 + round % 3).filter_map(|_| list.take()).collect();
                     for number in &numbers {
-                        // Relaxed: what the list does has to be order enough.
+                        // Relaxed: the list must provide the order.
                         assert_eq!(owners[*number as usize].swap(me, Ordering::Relaxed), 0, "somebody else has it");
                         takes += 1;
                     }
@@ -174,7 +173,7 @@ fn threads_never_have_the_same_number() {
     assert_eq!(all, (0..8).collect::<Vec<u32>>(), "all of them are back");
 }
 
-/// Whatever stacks the others put theirs on.
+/// Succeeds with any stacks.
 #[test]
 fn a_thread_that_has_no_number_gets_one_where_there_are_as_many_as_threads() {
     let list = shared::<4>();

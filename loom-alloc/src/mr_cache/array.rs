@@ -1,4 +1,4 @@
-//! [`Array`]: one of those in the one block that a cache takes from its allocator.
+//! [`Array`]: an array in a cache's block.
 
 #![allow(unsafe_code, reason = "arrays in the block")]
 
@@ -9,29 +9,29 @@ use allocator_api2::alloc::Allocator;
 
 use crate::block::Block;
 
-/// Values in a [`Block`]. They are not dropped.
+/// Values in a [`Block`], never dropped.
 pub(super) struct Array<V> {
     ptr: NonNull<V>,
     len: usize,
 }
 
 impl<V> Array<V> {
-    /// Values that are made here, at this offset in a block.
+    /// Writes values at an offset in a block.
     ///
     /// # Safety
-    /// The place is aligned and within the block, nothing else is made there, and the array is not used after the block is dropped.
+    /// The memory is aligned, within the block and otherwise unused. The block outlives the array.
     pub(super) unsafe fn new<A: Allocator>(
         block: &Block<A>,
         offset: usize,
         len: usize,
         mut make: impl FnMut(usize) -> V,
     ) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees `offset` within the block.
         let ptr = unsafe { block.ptr().add(offset) }.cast::<V>();
         for at in 0..len {
-            // SAFETY: as above.
+            // SAFETY: the caller guarantees `len` values within the block.
             let place = unsafe { ptr.add(at) };
-            // SAFETY: as above.
+            // SAFETY: the caller guarantees aligned, unused memory.
             unsafe { place.write(make(at)) };
         }
         Array { ptr, len }
@@ -43,14 +43,14 @@ impl<V> Deref for Array<V> {
 
     #[inline]
     fn deref(&self) -> &[V] {
-        // SAFETY: made by `Array::new`, whose caller keeps the block.
+        // SAFETY: `new` initialised the values. The block outlives the array.
         unsafe { NonNull::slice_from_raw_parts(self.ptr, self.len).as_ref() }
     }
 }
 
 impl<V> DerefMut for Array<V> {
     fn deref_mut(&mut self) -> &mut [V] {
-        // SAFETY: as above, and this has the array alone.
+        // SAFETY: `new` initialised the values. The block outlives the array, borrowed exclusively.
         unsafe { NonNull::slice_from_raw_parts(self.ptr, self.len).as_mut() }
     }
 }

@@ -1,8 +1,8 @@
-//! How a cache is opened, and what it has counted.
+//! Attributes and statistics of a cache.
 
 #![allow(unsafe_code, reason = "what a cache cannot know of the system is promised")]
 
-/// How a [`MrCache`](super::MrCache) is opened.
+/// Attributes of a [`MrCache`](super::MrCache).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MrCacheAttr {
     pub(super) capacity: u32,
@@ -12,31 +12,31 @@ pub struct MrCacheAttr {
 }
 
 impl MrCacheAttr {
-    /// A cache of at most this number of regions, which may be of any size together.
+    /// Attributes of a cache of at most `capacity` regions.
     #[must_use]
     pub const fn new(capacity: u32) -> Self {
         MrCacheAttr { capacity, bytes: usize::MAX, merged: usize::MAX, page_size: 4096 }
     }
 
-    /// At most this number of bytes is registered at a time, in whole pages.
+    /// Limits the registered bytes, in whole pages.
     #[must_use]
     pub const fn bytes(mut self, limit: usize) -> Self {
         self.bytes = limit;
         self
     }
 
-    /// Regions that overlap become one of at most this number of bytes (rule 5). Zero: none do.
+    /// Limits the bytes of a merged region (rule 5). Zero disables merging.
     #[must_use]
     pub const fn merged(mut self, limit: usize) -> Self {
         self.merged = limit;
         self
     }
 
-    /// Regions begin and end at multiples of this number of bytes, a power of two; of 4096, if nothing is said.
+    /// Sets the granularity of regions in bytes, a power of two. Default: 4096.
     ///
     /// # Safety
-    /// The system's pages, where buffers are, are no smaller: memory is mapped and unmapped in such steps alone. (No system that
-    /// loom runs on has smaller pages than 4096 bytes.)
+    /// Pages with buffers are no smaller, so that memory is mapped and unmapped in such steps.
+    /// Systems that loom supports have pages of at least 4096 bytes.
     #[must_use]
     pub const unsafe fn page_size(mut self, bytes: usize) -> Self {
         self.page_size = bytes;
@@ -44,27 +44,27 @@ impl MrCacheAttr {
     }
 }
 
-/// What a [`MrCache`](super::MrCache) has counted since it was opened, and what it has now.
+/// Counters of a [`MrCache`](super::MrCache) since opening, and its state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MrCacheStats {
-    /// Buffers that were found registered.
+    /// Buffers found.
     pub hits: u64,
-    /// Buffers that were not, and were registered or refused.
+    /// Buffers not found, then registered or refused.
     pub misses: u64,
-    /// Misses that replaced regions which they overlapped.
+    /// Misses that replaced overlapping regions.
     pub merges: u64,
-    /// Regions that were closed to make room.
+    /// Regions closed to make room.
     pub evictions: u64,
-    /// Regions that are not found any more because of a notice, [`invalidate`](super::MrCache::invalidate) or
+    /// Regions hidden by a notice, [`invalidate`](super::MrCache::invalidate) or
     /// [`flush`](super::MrCache::flush).
     pub invalidations: u64,
-    /// Regions that served one buffer, because its memory cannot be watched, or a notice was being given.
+    /// Regions for one buffer, because its memory is unwatchable or a notice was in progress.
     pub uncached: u64,
-    /// Regions that the provider failed to close. They are leaked, and the domain.
+    /// Regions that the provider failed to close, leaked with the domain.
     pub leaked: u64,
     /// Regions that can be found.
     pub found: u32,
-    /// Regions with users, also those that cannot be found any more.
+    /// Regions with users, including hidden ones.
     pub in_use: u32,
     /// Bytes of all open regions.
     pub registered_bytes: usize,

@@ -1,4 +1,4 @@
-//! [`MrCache`]: looks buffers up, and registers what it does not find.
+//! [`MrCache`]: finds or registers buffers.
 
 #![allow(unsafe_code, reason = "registers memory that may come and go")]
 
@@ -22,63 +22,63 @@ use super::entries::{Entries, Places, READ, Rights, WRITE, count};
 use super::monitor::{MemoryMonitor, Read};
 use crate::block::Block;
 
-/// A cache of registrations for local use, of the buffers that one thread posts: see the [module](super).
+/// A cache of registrations for local use by one thread. See the [module](super).
 ///
-/// Dropping it closes all of its regions; forgetting it leaves them open, and the domain.
+/// Dropping it closes all regions. Forgetting it leaves them and the domain open.
 pub struct MrCache<'d, T: Transport, M: MemoryMonitor, A: Allocator> {
-    /// First: dropped before the block.
+    /// First field: dropped before the block.
     entries: Entries<'d, T>,
     domain: Domain<'d, T>,
     monitor: M,
-    /// The version of the monitor's notices.
+    /// Notices read so far.
     seen: Cell<u64>,
     attr: MrCacheAttr,
     _block: Block<A>,
 }
 
 impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
-    /// A cache without regions. All memory that it needs is one block of `alloc`, of [this layout](Self::layout).
+    /// Creates a cache in one block of `alloc` ([layout](Self::layout)).
     ///
     /// # Errors
-    /// - [`OpenError::Size`] if the capacity is zero or more than an address space holds, or the page size is not a power of two
+    /// - [`OpenError::Size`] if the capacity is 0 or exceeds an address space, or the page size is
+    ///   not a power of two
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     pub fn open_in(domain: &Domain<'d, T>, attr: MrCacheAttr, monitor: M, alloc: A) -> Result<Self, OpenError> {
         let places = Self::places(&attr)?;
         let block = Block::new(places.layout, alloc).map_err(|_| OpenError::OutOfMemory)?;
-        // SAFETY: the block is for this, and is dropped behind the entries.
+        // SAFETY: the block is for the entries alone, and dropped after them.
         let entries = unsafe { Entries::new(&block, &places, &attr) };
         let seen = Cell::new(monitor.notices().now());
         Ok(MrCache { entries, domain: domain.clone(), monitor, seen, attr, _block: block })
     }
 
     fn places(attr: &MrCacheAttr) -> Result<Places, OpenError> {
-        // The last number is no entry's.
+        // Not a valid entry number.
         if attr.capacity == 0 || attr.capacity == u32::MAX || !attr.page_size.is_power_of_two() {
             return Err(OpenError::Size);
         }
         Places::of::<T>(attr).map_err(|_| OpenError::Size)
     }
 
-    /// What a cache takes from its allocator: for each region 100 bytes, the transport's handle, and between 16 and 32 bytes of the memo
-    /// of pages.
+    /// Layout of a cache's memory: for each region 100 bytes, the transport's handle, and 16 to 32
+    /// bytes of memo.
     ///
     /// # Errors
-    /// [`OpenError::Size`] as [`open_in`](Self::open_in).
+    /// [`OpenError::Size`] like [`open_in`](Self::open_in).
     pub fn layout(attr: &MrCacheAttr) -> Result<Layout, OpenError> {
         Ok(Self::places(attr)?.layout)
     }
 
-    /// Finds or registers the memory of a buffer.
-    ///
-    /// Empty buffers, and those that bring a descriptor along, pass as they are.
+    /// Finds or registers the memory of a buffer. Empty buffers, and those with a descriptor, pass
+    /// unchanged.
     ///
     /// # Errors
-    /// The buffer comes back.
-    /// - [`CacheError::InUse`] if all that the cache may have is in use
-    /// - [`CacheError::TooLong`] if it may not have that many bytes
-    /// - [`CacheError::DeviceMemory`] if it is a device's:
-    ///   [`Registered::on_device`](loom_core::registered::Registered::on_device)
-    /// - [`CacheError::Open`] if the buffer lends nothing by itself, or the provider refuses
+    /// The buffer is returned.
+    /// - [`CacheError::InUse`] if all regions or bytes are in use
+    /// - [`CacheError::TooLong`] if the pages exceed the cache's bytes
+    /// - [`CacheError::DeviceMemory`] for memory of a device, which
+    ///   [`Registered::on_device`](loom_core::registered::Registered::on_device) registers
+    /// - [`CacheError::Open`] if the buffer lends no memory by itself, or the provider refuses
     #[inline]
     pub fn register<B: Buffer>(&self, mut buf: B) -> Result<Cached<'_, 'd, T, B>, Rejected<B, CacheError>> {
         let lent = buf.lend();
@@ -88,7 +88,7 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         }
     }
 
-    /// The entry of a buffer that needs one, which has one user more.
+    /// Adds a user to the entry of a buffer, if it needs one.
     #[inline]
     fn entry_of(&self, lent: &Lent) -> Result<Option<u32>, CacheError> {
         let rights = if lent.is_readable() { READ } else { 0 } | if lent.is_writable() { WRITE } else { 0 };
@@ -114,7 +114,7 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         self.miss(lent, &bytes, rights, is_certain).map(Some)
     }
 
-    /// Forgets what is not there any more. Returns whether that is known.
+    /// Hides regions of memory that is gone. Returns `false` if that is unknown.
     #[cold]
     fn read_notices(&self) -> bool {
         let read = self.monitor.notices().read(self.seen.get(), |start, end| self.entries.invalidate(&(start..end)));
@@ -147,7 +147,8 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
             count(&self.entries.merges);
             self.entries.hide(&pages);
             let range = if union.len() <= self.attr.merged { &union } else { &pages };
-            // If it is refused, some of it may be gone, or may not be written: the buffer alone then.
+            // Part of the union may be unmapped or read-only. Then only the buffer's pages are
+            // registered.
             opened = self.open(lent, range, all).ok();
             rights = if opened.is_some() { all } else { rights };
         }
@@ -159,12 +160,12 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         Ok(entry)
     }
 
-    /// Registers a range around a buffer, for one user; a lookup does not find it yet.
+    /// Registers a range around a buffer, with one user, hidden from look-ups.
     fn open(&self, lent: &Lent, range: &Range<usize>, rights: Rights) -> Result<u32, CacheError> {
         if range.len() > self.attr.bytes {
             return Err(CacheError::TooLong { limit: self.attr.bytes });
         }
-        // Headroom is a part of the range. No page begins at zero that has a buffer in it.
+        // The range includes headroom. Pages with buffers do not begin at 0.
         let start = NonZero::new(range.start).ok_or(CacheError::Open(OpenError::Errno(Errno::EFAULT)))?;
         let first = lent.ptr().with_addr(start);
         let memory = match rights {
@@ -182,10 +183,10 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
             }
         }
         loop {
-            // SAFETY: the descriptor goes with buffers that lie in the range, as long as the entry has them as users, which keeps the
-            // region open. When a buffer becomes a user, the pages behind it are those that were there when the region
-            // was opened: of an entry that is found by the monitor's promise (it watches the pages, and all its notices were read), and
-            // this buffer is there already. They stay, because the buffer does.
+            // SAFETY: only buffers in the range use the descriptor, as users that keep the region
+            // open. Their pages are the registered ones: this buffer exists already, and for a
+            // found entry the monitor watches the pages and all notices were read. Pages stay while
+            // their buffer does.
             match unsafe { LocalMr::open(&self.domain, &memory, 0) } {
                 Ok(region) => return Ok(self.entries.open(range, region)),
                 Err(OpenError::Errno(Errno::ENOMEM | Errno::ENOSPC | Errno::ENOMR) | OpenError::Limit(_))
@@ -195,24 +196,23 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         }
     }
 
-    /// Nothing is found any more that overlaps `len` bytes from `start` on, and what has no users is closed; the rest with its
-    /// last user.
+    /// Hides regions that overlap `len` bytes from `start` on. Each is closed when it has no users.
     pub fn invalidate(&self, start: usize, len: usize) {
         self.entries.invalidate(&(start..start.saturating_add(len)));
     }
 
-    /// Nothing is found any more: [`invalidate`](Self::invalidate) of all memory.
+    /// Hides all regions.
     pub fn flush(&self) {
         self.entries.invalidate(&(0..usize::MAX));
     }
 
-    /// What was counted.
+    /// Counters and state.
     #[must_use]
     pub fn stats(&self) -> MrCacheStats {
         self.entries.stats()
     }
 
-    /// The monitor.
+    /// Monitor of the cache.
     #[must_use]
     pub const fn monitor(&self) -> &M {
         &self.monitor
@@ -225,7 +225,7 @@ impl<T: Transport, M: MemoryMonitor, A: Allocator> fmt::Debug for MrCache<'_, T,
     }
 }
 
-/// One thread has a cache, and buffers do not outlive it:
+/// A cache belongs to one thread and outlives its buffers:
 ///
 /// ```compile_fail,E0277
 /// use loom_alloc::mr_cache::{MrCache, Notified};

@@ -1,4 +1,4 @@
-//! [`Cached`]: a buffer with a region of the cache.
+//! [`Cached`]: a buffer with a cached region.
 
 #![allow(unsafe_code, reason = "implements `Buffer`, and shows its memory")]
 
@@ -12,24 +12,25 @@ use loom_core::transport::Transport;
 
 use super::entries::Entries;
 
-/// A buffer whose memory is registered in a [`MrCache`](super::MrCache), and which is posted like any other: it brings the
-/// region's descriptor along.
+/// A buffer registered in a [`MrCache`](super::MrCache), posted like any other, with the region's
+/// descriptor.
 ///
-/// Dropping it, or taking the buffer out, leaves the region to the cache. Forgetting it makes the region stay as long as the cache.
+/// Dropping it or taking the buffer out leaves the region in the cache. Forgetting it keeps the
+/// region open as long as the cache.
 pub struct Cached<'c, 'd, T: Transport, B: Buffer> {
-    /// First: the region has lost its user when the buffer is dropped.
+    /// First field: the user leaves before the buffer is dropped.
     user: User<'c, 'd, T>,
     buf: B,
 }
 
-/// A user of an entry, or of none: empty buffers need no region, and those that bring a descriptor have one.
+/// User of an entry. `None` for buffers that are empty or have a descriptor.
 pub(super) struct User<'c, 'd, T: Transport> {
     entries: &'c Entries<'d, T>,
     entry: Option<u32>,
 }
 
 impl<'c, 'd, T: Transport> User<'c, 'd, T> {
-    /// The one whom [`Entries::enter`] or [`Entries::open`] has counted, if there is an entry.
+    /// User counted by [`Entries::enter`] or [`Entries::open`].
     pub(super) const fn new(entries: &'c Entries<'d, T>, entry: Option<u32>) -> Self {
         User { entries, entry }
     }
@@ -49,7 +50,7 @@ impl<'c, 'd, T: Transport, B: Buffer> Cached<'c, 'd, T, B> {
         Cached { user, buf }
     }
 
-    /// The descriptor of the region in the cache, if the buffer needs one: it is not empty, and does not bring its own.
+    /// Descriptor of the cached region, unless the buffer is empty or has its own.
     #[doc(alias = "fi_mr_desc")]
     #[must_use]
     #[inline]
@@ -57,12 +58,12 @@ impl<'c, 'd, T: Transport, B: Buffer> Cached<'c, 'd, T, B> {
         self.user.entries.descriptor(self.user.entry?)
     }
 
-    /// The memory, if it is initialised, may be written, and is the host's.
+    /// Memory of the buffer, if initialised, writable and of the host.
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         bytes_mut(&mut self.buf)
     }
 
-    /// The buffer; the region stays in the cache.
+    /// Returns the buffer. The region stays cached.
     #[must_use]
     #[inline]
     pub fn into_inner(self) -> B {
@@ -70,7 +71,7 @@ impl<'c, 'd, T: Transport, B: Buffer> Cached<'c, 'd, T, B> {
     }
 }
 
-/// The buffer, to be looked at: it cannot be changed for another.
+/// Shared access, so that the buffer cannot be replaced.
 impl<T: Transport, B: Buffer> Deref for Cached<'_, '_, T, B> {
     type Target = B;
 
@@ -80,8 +81,8 @@ impl<T: Transport, B: Buffer> Deref for Cached<'_, '_, T, B> {
     }
 }
 
-// SAFETY: the range is the buffer's own, which does not change. The entry's region covers it and its headroom, and is open as long as the
-// entry has this user (invariant 4 of the entries); the cache, which would close it, is borrowed.
+// SAFETY: lends the buffer's own, constant range. The entry's region covers it with headroom and is
+// open while it has this user (invariant 4 of the entries). The cache is borrowed.
 unsafe impl<T: Transport, B: Buffer> Buffer for Cached<'_, '_, T, B> {
     #[inline]
     fn lend(&mut self) -> Lent {
@@ -101,21 +102,21 @@ impl<T: Transport, B: Buffer> fmt::Debug for Cached<'_, '_, T, B> {
     }
 }
 
-/// Why a cache did not register a buffer.
+/// Error of [`MrCache`](super::MrCache).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheError {
-    /// All regions, or all bytes, that the cache may have are in use: buffers have to be dropped first.
+    /// All regions or bytes are in use: drop buffers first.
     InUse,
-    /// The pages of the buffer are more bytes than the cache may have.
+    /// The buffer's pages exceed the cache's bytes.
     TooLong {
-        /// The most.
+        /// Maximum number of bytes.
         limit: usize,
     },
-    /// The memory is a device's.
+    /// The buffer is in device memory.
     DeviceMemory,
-    /// It lends nothing by itself ([`OpenError::Access`]): of an array of buffers each is registered. Or the provider
-    /// refused.
+    /// The buffer lends no memory by itself ([`OpenError::Access`]), like an array of buffers, or
+    /// the provider's error.
     Open(OpenError),
 }
 

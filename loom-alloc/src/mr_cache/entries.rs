@@ -1,16 +1,16 @@
-//! [`Entries`]: the regions of a cache, without the types of its monitor and allocator.
+//! [`Entries`]: the regions of a cache, without monitor and allocator types.
 //!
 //! # Invariants
 //!
-//! 1. An entry is *free* (no region, on the list of the free), or *found* (in the order, and it has rights), or *hidden* (not in
-//!    the order, no rights, and it has users).
+//! 1. An entry is *free* (no region, on the free list), *found* (in the order, with rights), or
+//!    *hidden* (not in the order, no rights, with users).
 //! 2. Found entries do not overlap.
-//! 3. An entry without users is free, or found and on the list of the idle: the one that was used last is its first.
-//! 4. A region is open as long as its entry is not free. An entry with users is never freed: a user can name it by
-//!    its number alone.
+//! 3. Entries without users are free, or found and on the idle list, the last used first.
+//! 4. The region is open unless the entry is free. An entry with users is not freed, so its number
+//!    is valid.
 //!
-//! The memo says which entry a page was found in last. It may be wrong, so it is looked at whether the entry has the buffer and
-//! the rights.
+//! The memo holds the entry that last contained a page. It may be stale, so range and rights are
+//! checked.
 
 #![allow(unsafe_code, reason = "arrays in the cache's block")]
 
@@ -28,15 +28,14 @@ use super::attr::{MrCacheAttr, MrCacheStats};
 use super::ordered::Ordered;
 use crate::block::Block;
 
-/// No entry.
 const NIL: u32 = u32::MAX;
 
-/// What a region may be used for; no bits: it is not to be found.
+/// Permitted use. Without bits, an entry is not found.
 pub(super) type Rights = u8;
 pub(super) const READ: Rights = 1;
 pub(super) const WRITE: Rights = 2;
 
-/// A line of the processor's cache.
+/// One cache line.
 #[repr(align(64))]
 struct CacheEntry {
     start: Cell<usize>,
@@ -44,25 +43,26 @@ struct CacheEntry {
     descriptor: Cell<Option<Descriptor>>,
     users: Cell<u32>,
     rights: Cell<Rights>,
-    /// Of the idle, or `next` of the free.
+    /// Next idle, or next free.
     next: Cell<u32>,
     previous: Cell<u32>,
 }
 
-/// Where the arrays are in the block.
+/// Layout of the block, with the offsets of its arrays.
 pub(super) struct Places {
     pub(super) layout: Layout,
     memo: usize,
     regions: usize,
     starts: usize,
     order: usize,
-    /// Places of the memo, as a power of two.
+    /// Base-2 logarithm of the memo's length.
     bits: u32,
 }
 
 impl Places {
     pub(super) fn of<'d, T: Transport + 'd>(attr: &MrCacheAttr) -> Result<Self, LayoutError> {
-        // Four times as many places as entries: with random pages, fewer than one in five shares its place with another.
+        // At least four slots for each entry: with random pages, fewer than one in five shares its
+        // slot.
         let bits = (u64::from(attr.capacity) * 4).next_power_of_two().trailing_zeros();
         let capacity = attr.capacity as usize;
         let layout = Layout::array::<CacheEntry>(capacity)?;
@@ -101,8 +101,8 @@ pub(super) fn count(counter: &Cell<u64>) {
 
 impl<'d, T: Transport> Entries<'d, T> {
     /// # Safety
-    /// The block has the layout of these places, which are of this attribute, nothing else is in it, and these entries are dropped
-    /// before it.
+    /// The block has the layout of `places`, computed for `attr`, is otherwise unused, and outlives
+    /// the entries.
     pub(super) unsafe fn new<A: Allocator>(block: &Block<A>, places: &Places, attr: &MrCacheAttr) -> Self {
         let capacity = attr.capacity as usize;
         let entry = |at: usize| CacheEntry {
@@ -114,15 +114,15 @@ impl<'d, T: Transport> Entries<'d, T> {
             next: Cell::new(u32::try_from(at + 1).ok().filter(|next| *next < attr.capacity).unwrap_or(NIL)),
             previous: Cell::new(NIL),
         };
-        // SAFETY: the caller's promise, here and below.
+        // SAFETY: the caller guarantees the block's layout.
         let entries = unsafe { Array::new(block, 0, capacity, entry) };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees the block's layout.
         let memo = unsafe { Array::new(block, places.memo, 1 << places.bits, |_| Cell::new(0)) };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees the block's layout.
         let regions = unsafe { Array::new(block, places.regions, capacity, |_| Cell::new(None)) };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees the block's layout.
         let starts = unsafe { Array::new(block, places.starts, capacity, |_| 0) };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees the block's layout.
         let order = unsafe { Array::new(block, places.order, capacity, |_| 0) };
         Entries {
             entries,
@@ -157,10 +157,10 @@ impl<'d, T: Transport> Entries<'d, T> {
         entry.start.get() <= start && end <= entry.end.get() && entry.rights.get() & rights == rights
     }
 
-    /// The entry that has this range, with these rights, which are some.
+    /// Entry that covers the range with these rights (at least one).
     #[inline]
     pub(super) fn find(&self, start: usize, end: usize, rights: Rights) -> Option<u32> {
-        // Twice: after one multiplication, pages in steps of some powers of two come to lie in a few places.
+        // A single multiplication would map pages at some power-of-two steps to few slots.
         let mixed = ((start >> self.page_bits) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let hash = (mixed ^ mixed >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.memo_shift;
         const { assert!(usize::BITS >= u64::BITS, "a place of the memo is a small number") };
@@ -177,7 +177,7 @@ impl<'d, T: Transport> Entries<'d, T> {
         })
     }
 
-    /// One user more; `false` if there are too many (of whom most were forgotten).
+    /// Adds a user. Returns `false` at the maximum, mostly of forgotten users.
     #[inline]
     pub(super) fn enter(&self, index: u32) -> bool {
         let users = &self.entry(index).users;
@@ -190,7 +190,6 @@ impl<'d, T: Transport> Entries<'d, T> {
         true
     }
 
-    /// One user less.
     #[inline]
     pub(super) fn leave(&self, index: u32) {
         let entry = self.entry(index);
@@ -231,7 +230,6 @@ impl<'d, T: Transport> Entries<'d, T> {
         if first == NIL { self.last_idle.set(index) } else { self.entry(first).previous.set(index) }
     }
 
-    /// Whether an entry is free.
     pub(super) fn has_free(&self) -> bool {
         self.free.get() != NIL
     }
@@ -240,7 +238,7 @@ impl<'d, T: Transport> Entries<'d, T> {
         self.bytes.get()
     }
 
-    /// Takes in a region with one user, which is not to be found yet. An entry is free.
+    /// Adds a region with one user, in a free entry, not found yet.
     pub(super) fn open(&self, range: &Range<usize>, region: LocalMr<'d, T>) -> u32 {
         let index = self.free.get();
         let entry = self.entry(index);
@@ -255,14 +253,14 @@ impl<'d, T: Transport> Entries<'d, T> {
         index
     }
 
-    /// Lets an entry be found that is hidden. None is found that overlaps it.
+    /// Makes a hidden entry found. It overlaps no found entry.
     pub(super) fn show(&self, index: u32, rights: Rights) {
         let entry = self.entry(index);
         entry.rights.set(rights);
         self.order.borrow_mut().insert(entry.start.get(), index);
     }
 
-    /// An entry that has no users, is on no list and is not to be found.
+    /// Closes the region of a hidden entry without users.
     fn close(&self, index: u32) {
         let entry = self.entry(index);
         entry.descriptor.set(None);
@@ -273,7 +271,7 @@ impl<'d, T: Transport> Entries<'d, T> {
         entry.next.set(self.free.replace(index));
     }
 
-    /// What those have together that overlap a range: begin, end and rights, with those of the range; and how many they are.
+    /// Union of range and rights with all overlapping entries, and their number.
     pub(super) fn union(&self, range: &Range<usize>, rights: Rights) -> (Range<usize>, Rights, usize) {
         let order = self.order.borrow();
         let places = order.overlapping(range, |index| self.entry(index).end.get());
@@ -286,7 +284,7 @@ impl<'d, T: Transport> Entries<'d, T> {
         (union, all, count)
     }
 
-    /// Nothing is found any more that overlaps a range; what has no users is closed. Returns how many there were.
+    /// Hides overlapping entries and closes those without users. Returns their number.
     pub(super) fn hide(&self, range: &Range<usize>) -> usize {
         if range.is_empty() {
             return 0;
@@ -306,12 +304,12 @@ impl<'d, T: Transport> Entries<'d, T> {
         count
     }
 
-    /// The same, for memory that may be gone.
+    /// Hides entries of memory that may be gone.
     pub(super) fn invalidate(&self, range: &Range<usize>) {
         self.invalidations.set(self.invalidations.get() + self.hide(range) as u64);
     }
 
-    /// Whether the regions without users have `bytes` bytes together, or more.
+    /// Returns `true` if regions without users have `bytes` bytes.
     pub(super) fn can_evict(&self, mut bytes: usize) -> bool {
         let mut index = self.last_idle.get();
         while bytes > 0 && index != NIL {
@@ -322,7 +320,7 @@ impl<'d, T: Transport> Entries<'d, T> {
         bytes == 0
     }
 
-    /// Closes the region without users whose last use is longest ago; `false` if each has users.
+    /// Closes the region without users for longest. Returns `false` if all have users.
     pub(super) fn evict(&self) -> bool {
         let index = self.last_idle.get();
         if index == NIL {
@@ -351,7 +349,7 @@ impl<'d, T: Transport> Entries<'d, T> {
 }
 
 impl<T: Transport> Drop for Entries<'_, T> {
-    /// Closes every region. Also those with users: these were forgotten, or they would borrow the cache.
+    /// Closes all regions. Remaining users were forgotten, because others borrow the cache.
     fn drop(&mut self) {
         for region in self.regions.iter() {
             drop(region.take());

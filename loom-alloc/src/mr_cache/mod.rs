@@ -1,50 +1,53 @@
-//! [`MrCache`]: registrations of arbitrary buffers, kept for the next time.
+//! [`MrCache`]: cached registrations of arbitrary buffers.
 //!
-//! Some providers take only buffers that are registered (`FI_MR_LOCAL`). Registering costs a system call and pins pages, so
-//! buffers that are posted again and again are best registered once, and leased. For programs that post whatever memory they have at hand
-//! there is this: [`MrCache::register`] makes a [`Cached`] of a buffer, which is posted like any other. Its region stays in the cache when
-//! the buffer comes back, and is found when the same memory is posted again.
+//! Some providers accept only registered buffers (`FI_MR_LOCAL`). Registration costs a system call
+//! and pins pages, so buffers posted repeatedly are best registered once and leased. For programs
+//! that post arbitrary memory, [`MrCache::register`] returns a [`Cached`] buffer, posted like any
+//! other. Its region stays in the cache and is found when the same memory is posted again.
 //!
-//! It is for local use alone: peers get no access. What they reach is a [`Mr`](loom_core::mr::Mr).
+//! Regions are for local use. Peers reach an [`Mr`](loom_core::mr::Mr).
 //!
 //! # Rules
 //!
-//! 1. **Pages.** A region consists of whole pages ([`MrCacheAttr::page_size`]): of those that the buffer, with its headroom, lies
-//!    on. What the system maps and unmaps are pages, so a region of a buffer holds no memory that could go while the buffer stays.
-//! 2. **Hit.** A region is found for a buffer if it covers it and has the access that the buffer allows: to be read by the transport if
-//!    the buffer is initialised, to be written if it may be. Regions that can be found never overlap, so there is one at most.
-//! 3. **Miss.** Otherwise the pages of the buffer are registered. A buffer that needs none passes: it is empty, or brings a
-//!    descriptor along.
-//! 4. **Users.** A region has as many users as there are [`Cached`] buffers with it, of which one that was forgotten counts for ever. It is never
+//! 1. **Pages.** A region covers the whole pages ([`MrCacheAttr::page_size`]) of a buffer with
+//!    headroom. Systems map and unmap pages, so a region keeps its memory while the buffer stays.
+//! 2. **Hit.** A region serves a buffer that it covers if it has the buffer's access: read if the
+//!    buffer is initialised, write if it is writable. Found regions never overlap, so at most one
+//!    serves.
+//! 3. **Miss.** Otherwise the buffer's pages are registered. Empty buffers and those with a
+//!    descriptor pass.
+//! 4. **Users.** A region has its [`Cached`] buffers as users, forgotten ones forever. It is not
 //!    closed while it has users.
-//! 5. **Overlap.** A miss whose pages overlap regions replaces these: they are not found any more from then on. The new region has the
-//!    access of all of them, and covers all of them, if that is no more than [`MrCacheAttr::merged`] bytes; otherwise the buffer's pages alone.
-//!    If the provider, or a limit of the cache, refuses that (because some of the memory may not be written, for example), the buffer's pages
-//!    are registered with the buffer's access.
-//! 6. **Not found any more** (replaced, evicted, invalidated) means: no look-up from then on returns the region. It is closed at
-//!    once if it has no users, or with its last.
-//! 7. **Limits.** There are no more regions than [the capacity](MrCacheAttr::new), and no more bytes than [`MrCacheAttr::bytes`], those
-//!    counted that are not found any more and have users. Where there would be, regions without users are closed, beginning
-//!    with that whose last user left longest ago. The same if the provider says that it has no room (`ENOMEM`, `ENOSPC`, `ENOMR`,
-//!    [`OpenError::Limit`](loom_core::error::OpenError::Limit)). If there are none, the buffer is refused and comes back. Where closing all of them would leave too many bytes, none is closed.
-//! 8. **Unmapped memory.** Before each look-up, what the [monitor](MemoryMonitor) has given notice of is not found any more. So a region
-//!    that is found never names pages that have gone. While a notice is being given, and for memory that the monitor cannot watch, a buffer gets a
-//!    region for itself, which is closed with it.
-//! 9. **Failure to close.** A region that the provider fails to close is leaked, and counted; the domain then stays open.
-//! 10. **Memory of devices** is refused: its allocators move and free it in ways that no monitor here hears of.
-//! 11. **Memory.** All that the cache needs it takes when it is opened, as one block ([`MrCache::layout`]).
+//! 5. **Overlap.** A miss replaces the regions that its pages overlap. The new region has the
+//!    access of all of them, and covers them if that takes at most [`MrCacheAttr::merged`] bytes,
+//!    otherwise the buffer's pages. If the provider or a limit refuses that, for example because
+//!    memory is read-only, the buffer's pages are registered with the buffer's access.
+//! 6. **Hidden.** Look-ups no longer return a replaced, evicted or invalidated region. It is closed
+//!    at once, or with its last user.
+//! 7. **Limits.** The cache has at most [capacity](MrCacheAttr::new) regions and
+//!    [`MrCacheAttr::bytes`] bytes, including hidden ones with users. Beyond that, or if the
+//!    provider is out of resources (`ENOMEM`, `ENOSPC`, `ENOMR`,
+//!    [`OpenError::Limit`](loom_core::error::OpenError::Limit)), regions without users are closed,
+//!    the one unused for longest first. Without such regions the buffer is refused and returned. If
+//!    closing all of them would leave too many bytes, they stay open.
+//! 8. **Unmapped memory.** Each look-up first hides regions that the [monitor](MemoryMonitor)
+//!    reported, so found regions never name pages that are gone. During a notice, and for memory
+//!    that the monitor cannot watch, a buffer gets its own region, closed with it.
+//! 9. **Failure to close.** The region is leaked and counted, and the domain stays open.
+//! 10. **Device memory** is refused, because it moves and goes unseen by these monitors.
+//! 11. **Memory.** The cache allocates one block when opened ([`MrCache::layout`]).
 //!
 //! # Costs
 //!
-//! A hit takes the same however many regions there are, but for what reaching memory costs: a memo says which region a page was found in
-//! last. Where that is wrong the regions are searched by address. A miss costs the registration, and moves 12 bytes for each region
-//! at a higher address: some microseconds at 10,000 regions, which registering takes anyway.
+//! A hit takes constant time apart from memory latency, by a memo of the region that last contained
+//! a page. If the memo is stale, regions are searched by address. A miss takes a registration, and
+//! moves 12 bytes for each region at a higher address: some microseconds at 10,000 regions.
 //!
 //! # Threads
 //!
-//! One thread has a cache, as it has a queue, and its endpoints: a hit is then two or three lines of memory without an atomic
-//! instruction but one load. Threads that post the same buffers register them once each; providers pin pages once for all. A monitor
-//! is shared by any number of caches.
+//! A cache belongs to one thread, like a queue and its endpoints. A hit touches two or three cache
+//! lines, with one atomic load. Threads that post the same buffers register them once each, and
+//! providers pin the pages once. Caches may share a monitor.
 //!
 //! # Example
 //!
@@ -83,7 +86,8 @@
 //! ```
 //!
 //! # References
-//! - `man fi_mr`, *Memory registration cache*: some providers of hardware have one inside, where `FI_MR_LOCAL` is not asked for
+//! - `man fi_mr`, *Memory registration cache*: the caches of hardware providers, used without
+//!   `FI_MR_LOCAL`
 
 mod array;
 mod attr;

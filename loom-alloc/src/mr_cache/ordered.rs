@@ -1,12 +1,12 @@
-//! [`Ordered`]: the regions that can be found, by address.
+//! [`Ordered`]: found regions by address.
 
 use core::ops::Range;
 
 use super::array::Array;
 
-/// Disjoint ranges in the order of their addresses. Those that overlap a range follow each other.
+/// Disjoint ranges by address. Those that overlap a range are adjacent.
 ///
-/// An insertion moves what lies behind it: 12 bytes of each region.
+/// An insertion moves 12 bytes for each later range.
 pub(super) struct Ordered {
     starts: Array<usize>,
     entries: Array<u32>,
@@ -22,13 +22,13 @@ impl Ordered {
         self.len
     }
 
-    /// The last one that does not begin behind an address.
+    /// Last range that does not begin behind an address.
     pub(super) fn at_or_before(&self, addr: usize) -> Option<u32> {
         let behind = self.starts[..self.len].partition_point(|start| *start <= addr);
         Some(self.entries[behind.checked_sub(1)?])
     }
 
-    /// The places of those that overlap a range, which is not empty.
+    /// Indices of the ranges that overlap a non-empty one.
     pub(super) fn overlapping(&self, range: &Range<usize>, end_of: impl Fn(u32) -> usize) -> Range<usize> {
         let behind = self.starts[..self.len].partition_point(|start| *start < range.end);
         let mut first = behind;
@@ -38,12 +38,11 @@ impl Ordered {
         first..behind
     }
 
-    /// What is at a place.
     pub(super) fn get(&self, place: usize) -> u32 {
         self.entries[..self.len][place]
     }
 
-    /// There is room for it, and it overlaps none.
+    /// Requires room and no overlap.
     pub(super) fn insert(&mut self, start: usize, entry: u32) {
         let place = self.starts[..self.len].partition_point(|other| *other < start);
         self.starts.copy_within(place..self.len, place + 1);

@@ -1,4 +1,4 @@
-//! [`MapError`]: what the operating system refuses.
+//! [`MapError`]: a failed system call.
 
 use core::ffi::{CStr, c_int};
 use core::fmt;
@@ -6,7 +6,7 @@ use core::fmt;
 use loom_core::Error;
 use loom_core::vocabulary::Errno;
 
-/// A system call that failed while memory was mapped. Nothing is left mapped.
+/// A failed system call of a mapping. It leaves no mapping behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapError {
     call: &'static CStr,
@@ -18,13 +18,13 @@ impl MapError {
         MapError { call, errno }
     }
 
-    /// The name of the system call.
+    /// Name of the system call.
     #[must_use]
     pub fn call(&self) -> &'static str {
         self.call.to_str().unwrap_or("")
     }
 
-    /// Its error number (`man 3 errno`).
+    /// Error number (`man 3 errno`).
     #[must_use]
     pub const fn errno(&self) -> c_int {
         self.errno

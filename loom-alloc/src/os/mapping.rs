@@ -10,22 +10,22 @@ use core::slice;
 
 use super::{MapError, sys};
 
-/// How large the pages of a [`Mapping`] are.
+/// Page size of a [`Mapping`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageSize {
-    /// As the processor has them: 4 KiB on most.
+    /// Base pages of the processor, mostly 4 KiB.
     Base,
-    /// Such pages, of which the kernel makes huge ones where it can and is allowed to (`MADV_HUGEPAGE`). That it could is not
-    /// promised; where it has no such thing, the mapping is refused.
+    /// Base pages that the kernel may merge into huge ones (`MADV_HUGEPAGE`). Refused by kernels
+    /// without the feature.
     Transparent,
-    /// Pages of 2 MiB, which the administrator has set aside (`/proc/sys/vm/nr_hugepages`).
+    /// Pages of 2 MiB, reserved by the administrator (`/proc/sys/vm/nr_hugepages`).
     Huge2M,
-    /// Pages of 1 GiB, which the administrator has set aside.
+    /// Pages of 1 GiB, reserved by the administrator.
     Huge1G,
 }
 
 impl PageSize {
-    /// In bytes. Transparent pages are as large as they become if all goes well.
+    /// Size in bytes. Transparent pages have the size of huge pages.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
@@ -35,7 +35,6 @@ impl PageSize {
         }
     }
 
-    /// For `mmap`.
     const fn map_flags(self) -> c_int {
         match self {
             PageSize::Base | PageSize::Transparent => 0,
@@ -44,7 +43,6 @@ impl PageSize {
         }
     }
 
-    /// For `memfd_create`.
     const fn file_flags(self) -> u32 {
         match self {
             PageSize::Base | PageSize::Transparent => 0,
@@ -54,27 +52,26 @@ impl PageSize {
     }
 }
 
-/// What a [`Mapping`] is asked for.
-///
-/// Each of it is granted or the mapping is refused; [`pages`](Self::pages) says what else will do.
+/// Attributes of a [`Mapping`]. All are granted or the mapping fails, except that
+/// [`pages`](Self::pages) lists alternatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappingAttr<'a> {
-    /// The sizes of pages that will do, the best one first. The first one that the system grants is taken.
+    /// Page sizes in order of preference. The first that the system grants is used.
     pub pages: &'a [PageSize],
-    /// The memory is a file without a name, which other processes can map if they are given [its descriptor](Mapping::file).
+    /// Maps an unnamed file, which other processes can map by [its descriptor](Mapping::file).
     pub shared: bool,
-    /// It is never swapped (`mlock`); `ulimit -l` says how many bytes a process may lock.
+    /// Locks the memory (`mlock`). `ulimit -l` limits locked bytes.
     pub locked: bool,
-    /// It lies on this NUMA node (`mbind`); without, on that of the thread that touches a page first.
+    /// NUMA node (`mbind`). Default: the node of the thread that first touches a page.
     pub node: Option<u32>,
-    /// Every page is there when the mapping is made: touched by this thread, and so on its node if none was named.
+    /// Touches every page when mapping, on this thread, and so by default on its node.
     pub touched: bool,
-    /// Before the memory and behind it lies a page that ends the process when it is touched: for finding out who writes beyond.
+    /// Adds guard pages on both sides, which end the process when touched.
     pub guarded: bool,
 }
 
 impl MappingAttr<'_> {
-    /// Pages of the usual size, for this process, that are there when they are touched first.
+    /// Private base pages, populated on first touch.
     pub const DEFAULT: MappingAttr<'static> = MappingAttr {
         pages: &[PageSize::Base],
         shared: false,
@@ -91,9 +88,9 @@ impl Default for MappingAttr<'static> {
     }
 }
 
-/// Pages of the operating system, all zero at first, and given back on drop.
+/// Zeroed pages of the operating system, unmapped on drop.
 ///
-/// What is to live in them takes it from an [`Arena`](crate::Arena) over them:
+/// Objects take memory from an [`Arena`](crate::Arena) over them:
 ///
 /// ```
 /// use loom_alloc::{Arena, Locked};
@@ -109,38 +106,38 @@ impl Default for MappingAttr<'static> {
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// For objects that are never closed, [`leak`](Self::leak) makes `'static` memory of it.
+/// [`leak`](Self::leak) returns `'static` memory for objects that are never closed.
 ///
 /// # References
-/// - `man 2 mmap`, `man 2 madvise`, `man 2 mlock`, `man 2 mbind`, `man 2 memfd_create`, `man 2 fcntl`
+/// - `man 2 mmap`, `man 2 madvise`, `man 2 mlock`, `man 2 mbind`, `man 2 memfd_create`, `man 2
+///   fcntl`
 #[doc(alias = "mmap")]
 pub struct Mapping {
     memory: NonNull<[u8]>,
     pages: PageSize,
-    /// Bytes of either guard.
     guard: usize,
     file: Option<c_int>,
 }
 
-// SAFETY: the mapping owns its memory, which belongs to no thread.
+// SAFETY: the mapping owns its memory, which has no thread affinity.
 unsafe impl Send for Mapping {}
-// SAFETY: a shared reference gives no access to it.
+// SAFETY: a shared reference gives no access.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Maps `len` bytes, rounded up to whole pages.
     ///
     /// # Errors
-    /// The system call that failed, and why: that for the last of the sizes of pages, if none was granted. `EINVAL` if nothing
-    /// is asked for (no bytes, or no size), or if there is no such NUMA node; `ENOMEM` if there is less memory or it is
-    /// more than may be locked; `EPERM` if nothing may.
+    /// The failed system call, for the last page size. `EINVAL` without bytes or page sizes, or for
+    /// an unknown NUMA node. `ENOMEM` beyond the memory or the lock limit. `EPERM` if locking is
+    /// not permitted.
     pub fn new(len: usize, attr: MappingAttr<'_>) -> Result<Self, MapError> {
         let mut refused = MapError::new(c"mmap", libc::EINVAL);
         if len == 0 {
             return Err(refused);
         }
         for pages in attr.pages {
-            // Another thread may map something at the addresses in between: then there are others.
+            // Another thread may take the addresses in between.
             for _ in 0..TRIES {
                 match Self::with_pages(len, *pages, &attr) {
                     Ok(mapping) => return Ok(mapping),
@@ -159,7 +156,7 @@ impl Mapping {
         let align = pages.bytes();
         let len = len.checked_next_multiple_of(align).ok_or(too_long)?;
         let guard = if attr.guarded { sys::page_size() } else { 0 };
-        // Whatever the kernel gives, an aligned range with its guards lies within.
+        // Contains an aligned range with its guards, at any address.
         let whole = len.checked_add(align).and_then(|sum| sum.checked_add(2 * guard)).ok_or(too_long)?;
         let file = if attr.shared { Some(File(sys::memory_file(len, pages.file_flags())?)) } else { None };
         let reserved = Range { at: sys::reserve(whole)?, len: whole };
@@ -174,51 +171,52 @@ impl Mapping {
             unsafe { sys::advise(at, len, libc::MADV_HUGEPAGE) }?;
         }
         if let Some(node) = attr.node {
-            // SAFETY: as above; before any page is there.
+            // SAFETY: mapped just now, and not populated.
             unsafe { sys::bind(at, len, node) }?;
         }
         if attr.touched {
-            // SAFETY: as above.
+            // SAFETY: mapped just now, writable, not in use.
             unsafe { touch(at, len) }?;
         }
         if attr.locked {
-            // SAFETY: as above.
+            // SAFETY: mapped just now.
             unsafe { sys::lock(at, len) }?;
         }
         let first = NonNull::new(at.cast::<u8>()).ok_or(too_long)?;
-        // The mapping owns all of it from here on.
+        // The mapping owns all three ranges now.
         let _ = ManuallyDrop::new([before, memory, behind]);
         let file = file.map(|file| ManuallyDrop::new(file).0);
         Ok(Mapping { memory: NonNull::slice_from_raw_parts(first, len), pages, guard, file })
     }
 
-    /// The size of the pages that the system has granted.
+    /// Granted page size.
     #[must_use]
     pub const fn pages(&self) -> PageSize {
         self.pages
     }
 
-    /// The descriptor of the file, if it was asked for as [shared](MappingAttr::shared), for giving it to another process. It is
-    /// closed with the mapping, and not passed on to programs that are executed. A program that maps it has the same memory: to keep
-    /// this one's references to it true is that program's part. The file is sealed: no program makes it shorter or longer
-    /// (`F_SEAL_SHRINK`, `F_SEAL_GROW`), with any size of pages.
+    /// Descriptor of a [shared](MappingAttr::shared) mapping's file, for another process. It is
+    /// closed with the mapping and on `exec`. Processes that map it share the memory and must keep
+    /// this process's references valid. The file is sealed against any change of length
+    /// (`F_SEAL_SHRINK`, `F_SEAL_GROW`).
     #[must_use]
     pub const fn file(&self) -> Option<c_int> {
         self.file
     }
 
-    /// The memory, as [`Arena::new`](crate::Arena::new) takes it.
+    /// Memory for [`Arena::new`](crate::Arena::new).
     pub const fn as_uninit_mut(&mut self) -> &mut [MaybeUninit<u8>] {
         let len = self.memory.len();
-        // SAFETY: the mapping owns its bytes, and is borrowed exclusively. They are never read as initialised ones.
+        // SAFETY: the mapping owns its bytes and is borrowed exclusively. They need not be
+        // initialised.
         unsafe { slice::from_raw_parts_mut(self.memory.as_ptr().cast(), len) }
     }
 
-    /// The memory for as long as the process runs.
+    /// Returns the memory for the rest of the process.
     #[must_use]
     pub fn leak(self) -> &'static mut [MaybeUninit<u8>] {
         let this = ManuallyDrop::new(self);
-        // SAFETY: it is not unmapped any more, and this is the only reference to it.
+        // SAFETY: never unmapped, and the only reference.
         unsafe { slice::from_raw_parts_mut(this.memory.as_ptr().cast(), this.memory.len()) }
     }
 }
@@ -226,7 +224,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let at = self.memory.cast::<c_void>().as_ptr().wrapping_byte_sub(self.guard);
-        // SAFETY: mapped by `new` with its guards, and not borrowed any more.
+        // SAFETY: mapped by `new` with its guards, and no longer borrowed.
         unsafe { sys::unmap(at, self.memory.len() + 2 * self.guard) };
         if let Some(file) = self.file {
             sys::close(file);
@@ -240,28 +238,29 @@ impl fmt::Debug for Mapping {
     }
 }
 
-/// How often memory is mapped anew where another thread takes the addresses that were chosen for it.
+/// Attempts to map memory when another thread takes the addresses.
 const TRIES: usize = 16;
 
-/// Makes every page be there.
+/// Populates every page.
 ///
 /// # Safety
-/// The range is mapped, can be written, and is not in use.
+/// The range is mapped, writable, and not in use.
 unsafe fn touch(at: *mut c_void, len: usize) -> Result<(), MapError> {
-    // SAFETY: the caller's promise. The kernel says what it cannot do, where a touch would end the process.
+    // SAFETY: the caller guarantees an unused mapped range. The kernel reports errors where a touch
+    // would end the process.
     let populated = unsafe { sys::advise(at, len, libc::MADV_POPULATE_WRITE) };
-    // Kernels before 5.14 have no such advice.
+    // Kernels before 5.14 lack the advice.
     if !populated.is_err_and(|error| error.errno() == libc::EINVAL) {
         return populated;
     }
     for offset in (0..len).step_by(sys::page_size()) {
-        // SAFETY: within the range; the memory is zero before and after. Volatile, so that it is written.
+        // SAFETY: within the zeroed range. Volatile keeps the write.
         unsafe { at.cast::<u8>().wrapping_add(offset).write_volatile(0) };
     }
     Ok(())
 }
 
-/// A file that is closed on drop.
+/// A file descriptor, closed on drop.
 struct File(c_int);
 
 impl Drop for File {
@@ -270,28 +269,29 @@ impl Drop for File {
     }
 }
 
-/// Addresses that are given back on drop.
+/// Address range, unmapped on drop.
 struct Range {
     at: *mut c_void,
     len: usize,
 }
 
 impl Range {
-    /// Gives all of it back but `len` bytes, from `before` on.
+    /// Unmaps all but `len` bytes from `before` on.
     ///
     /// # Safety
-    /// There are as many; the others are not in use. Both are multiples of the size of a page.
+    /// The kept part is within the range, the rest not in use. Both numbers are multiples of the
+    /// page size.
     unsafe fn keep(self, before: usize, len: usize) -> Self {
         let this = ManuallyDrop::new(self);
         let at = this.at.wrapping_byte_add(before);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees unused whole pages.
         unsafe { sys::unmap(this.at, before) };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees unused whole pages.
         unsafe { sys::unmap(at.wrapping_byte_add(len), this.len - before - len) };
         Range { at, len }
     }
 
-    /// The first bytes, as many at the end, and those between them.
+    /// Splits off `outer` bytes at each end.
     fn split(self, outer: usize) -> [Self; 3] {
         let this = ManuallyDrop::new(self);
         let inner = this.len - 2 * outer;
@@ -299,10 +299,11 @@ impl Range {
             .map(|(from, len)| Range { at: this.at.wrapping_byte_add(from), len })
     }
 
-    /// Maps memory in its place.
+    /// Maps memory in place of the range.
     ///
-    /// The addresses are given back first, and not replaced: a replacement that fails leaves them to anybody (the kernel unmaps
-    /// what is there before it looks whether it has the memory), and a thread that then gave them back would unmap memory of another thread.
+    /// Unmaps first instead of replacing with `MAP_FIXED`. A failed replacement leaves the
+    /// addresses free, because the kernel unmaps before it checks for memory. A later unmap could
+    /// then hit memory of another thread.
     fn map(self, huge: c_int, file: Option<c_int>) -> Result<Self, MapError> {
         let (at, len) = (self.at, self.len);
         drop(self);
@@ -313,7 +314,7 @@ impl Range {
 
 impl Drop for Range {
     fn drop(&mut self) {
-        // SAFETY: reserved or mapped by `Mapping::with_pages`, and not the mapping's yet, so it is not in use.
+        // SAFETY: reserved or mapped by `Mapping::with_pages`, not owned by a mapping, not in use.
         unsafe { sys::unmap(self.at, self.len) };
     }
 }

@@ -1,11 +1,11 @@
-//! [`Grid`]: where the blocks of a pool lie, and what is done with one.
+//! [`Grid`]: the blocks of a pool.
 //!
 //! # Invariants
 //!
-//! 1. `count * size` bytes from `base` on belong to the pool that has the grid, and are reached through it alone. `size` is a multiple
-//!    of `align`, and so is the address of `base`.
-//! 2. The list that comes with each call is the pool's, of `count` numbers. A block that is handed out is one whose number is
-//!    taken from it.
+//! 1. `count * size` bytes from `base` on belong to the pool and are accessed through it alone.
+//!    `size` and the address of `base` are multiples of `align`.
+//! 2. Calls get the pool's list of `count` numbers. A block is handed out while its number is
+//!    taken.
 
 #![allow(unsafe_code, reason = "hands out parts of memory")]
 
@@ -17,33 +17,32 @@ use allocator_api2::alloc::AllocError;
 use crate::block::{empty, zero_from};
 use crate::free_list::FreeList;
 
-/// The size of blocks, and what it takes to count them.
+/// Size of blocks, with constants to number them.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     size: usize,
     align: usize,
-    /// `size` is an odd number times two to the power of this.
+    /// Exponent of 2 in `size`.
     shift: u32,
-    /// What the odd number has to be multiplied with for one, modulo 2^64.
+    /// Inverse of the odd factor of `size`, modulo 2^64.
     inverse: usize,
 }
 
 impl Shape {
-    /// Blocks of `size` bytes, which are a multiple of `align` and more than none.
+    /// Requires `size > 0`, a multiple of `align`.
     pub(super) const fn new(size: usize, align: usize) -> Self {
         let shift = size.trailing_zeros();
         Shape { size, align, shift, inverse: inverse(size >> shift) }
     }
 }
 
-/// Blocks of one size, one after the other.
 pub(super) struct Grid {
     base: NonNull<u8>,
     shape: Shape,
 }
 
 impl Grid {
-    /// A grid of which invariant 1 has to hold.
+    /// Requires invariant 1.
     pub(super) const fn new(base: NonNull<u8>, shape: Shape) -> Self {
         Grid { base, shape }
     }
@@ -61,14 +60,14 @@ impl Grid {
         layout.size() <= self.shape.size && layout.align() <= self.shape.align
     }
 
-    /// Whether it lies in the first `count` blocks.
+    /// Returns `true` for a block among the first `count`.
     #[inline]
     pub(super) fn contains(&self, block: NonNull<u8>, count: usize) -> bool {
         block.addr().get().wrapping_sub(self.base.addr().get()) < self.shape.size * count
     }
 
-    /// The number of a block of this grid. A division takes several times as long as all the rest: the distance from the first
-    /// block is a multiple of the size, so a multiplication does.
+    /// Number of a block. Its distance from the first is a multiple of the size, so the inverse
+    /// replaces a division, which takes several times as long as the rest.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "blocks have numbers of 32 bits")]
     fn number(&self, block: NonNull<u8>) -> u32 {
@@ -76,7 +75,7 @@ impl Grid {
         (distance >> self.shape.shift).wrapping_mul(self.shape.inverse) as u32
     }
 
-    /// All of a block, reached through the grid's own pointer: the caller's may be good for a part of it only.
+    /// The whole block, from the grid's own pointer. The caller's may be valid for a part only.
     #[inline]
     fn whole(&self, block: NonNull<u8>) -> NonNull<[u8]> {
         NonNull::slice_from_raw_parts(self.base.with_addr(block.addr()), self.shape.size)
@@ -91,23 +90,23 @@ impl Grid {
             return Err(AllocError);
         }
         let number = list.take().ok_or(AllocError)?;
-        // SAFETY: the list has no numbers but those of blocks (invariants 1 and 2).
+        // SAFETY: the list has numbers of blocks only (invariants 1 and 2).
         let block = unsafe { self.base.add(number as usize * self.shape.size) };
         Ok(NonNull::slice_from_raw_parts(block, self.shape.size))
     }
 
     /// # Safety
-    /// The block was handed out with a layout of this size, and is not used afterwards.
+    /// The block was handed out with this size, and is not used afterwards.
     #[inline]
     pub(super) unsafe fn deallocate(&self, list: &impl FreeList, block: NonNull<u8>, layout: Layout) {
-        // A block of no bytes is none of the grid's.
+        // A block of no bytes has no number.
         if layout.size() != 0 {
             list.put(self.number(block));
         }
     }
 
     /// # Safety
-    /// As for [`Allocator::grow`](allocator_api2::alloc::Allocator::grow).
+    /// The contract of [`Allocator::grow`](allocator_api2::alloc::Allocator::grow).
     #[inline]
     pub(super) unsafe fn grow(
         &self,
@@ -119,12 +118,12 @@ impl Grid {
         if old.size() == 0 {
             return self.allocate(list, new);
         }
-        // In place, or not at all: all blocks are alike.
+        // In place or not at all, because all blocks have this size.
         if self.fits(new) { Ok(self.whole(block)) } else { Err(AllocError) }
     }
 
     /// # Safety
-    /// As for [`Allocator::grow_zeroed`](allocator_api2::alloc::Allocator::grow_zeroed).
+    /// The contract of [`Allocator::grow_zeroed`](allocator_api2::alloc::Allocator::grow_zeroed).
     pub(super) unsafe fn grow_zeroed(
         &self,
         list: &impl FreeList,
@@ -132,14 +131,14 @@ impl Grid {
         old: Layout,
         new: Layout,
     ) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow_zeroed`.
         let grown = unsafe { self.grow(list, block, old, new) }?;
-        // SAFETY: it had `old.size()` bytes, and is handed out anew.
+        // SAFETY: the block grew from `old.size()` bytes just now.
         Ok(unsafe { zero_from(grown, old.size()) })
     }
 
     /// # Safety
-    /// As for [`Allocator::shrink`](allocator_api2::alloc::Allocator::shrink).
+    /// The contract of [`Allocator::shrink`](allocator_api2::alloc::Allocator::shrink).
     #[inline]
     pub(super) unsafe fn shrink(
         &self,
@@ -150,7 +149,7 @@ impl Grid {
     ) -> Result<NonNull<[u8]>, AllocError> {
         if new.size() == 0 {
             let none = empty(new)?;
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller upholds `Allocator::shrink`.
             unsafe { self.deallocate(list, block, old) };
             return Ok(none);
         }
@@ -158,8 +157,8 @@ impl Grid {
     }
 }
 
-/// The inverse of an odd number modulo 2^64, by Newton's method: each step doubles the bits that are right, of which a number that
-/// is its own inverse modulo 8 has three.
+/// Inverse of an odd number modulo 2^64, by Newton's method. Each step doubles the correct bits, at
+/// first three, because an odd number is its own inverse modulo 8.
 const fn inverse(odd: usize) -> usize {
     let mut inverse = odd;
     let mut right = 3;

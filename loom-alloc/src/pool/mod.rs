@@ -1,4 +1,5 @@
-//! [`Pool`], [`SharedPool`], [`StaticPool`] and [`SizeClasses`]: blocks of fixed sizes, in constant time.
+//! [`Pool`], [`SharedPool`], [`StaticPool`] and [`SizeClasses`]: blocks of fixed sizes in constant
+//! time.
 
 #![allow(unsafe_code, reason = "hands out parts of the memory that it has")]
 
@@ -24,7 +25,7 @@ use grid::{Grid, Shape};
 pub use size_classes::{SizeClasses, Spill};
 pub use static_pool::StaticPool;
 
-/// How many blocks a pool has, and of what size.
+/// Number, size and alignment of a pool's blocks.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -37,21 +38,21 @@ pub use static_pool::StaticPool;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolAttr {
-    /// What a block has room for, and how it is aligned. Its size is rounded up to a multiple of the alignment, and is not zero.
+    /// Size, not zero, and alignment of a block. The size is rounded up to a multiple of the
+    /// alignment.
     pub block: Layout,
-    /// How many blocks there are; fewer than `u32::MAX`.
+    /// Number of blocks, less than `u32::MAX`.
     pub count: usize,
 }
 
 impl PoolAttr {
-    /// The block that a pool takes from its allocator: its footprint. `None` if there is no such pool, because its blocks have no
-    /// bytes, there are too many of them, or they are too large.
+    /// Layout of a pool's memory. `None` if blocks have no bytes, or are too many or too large.
     #[must_use]
     pub fn layout(&self) -> Option<Layout> {
         Some(self.parts()?.0)
     }
 
-    /// The whole, and where the numbers begin in it.
+    /// Layout of the memory, and offset of the numbers in it.
     fn parts(&self) -> Option<(Layout, usize)> {
         let block = self.block.pad_to_align();
         if block.size() == 0 || self.count >= u32::MAX as usize {
@@ -62,7 +63,7 @@ impl PoolAttr {
     }
 }
 
-/// A [`BlockPool`] of one thread: taking a block and giving it back takes a handful of instructions, whatever happened before.
+/// A [`BlockPool`] of one thread. Takes and returns blocks in a few instructions.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -83,15 +84,15 @@ impl PoolAttr {
 /// ```
 pub type Pool<A> = BlockPool<A, Owner>;
 
-/// A [`BlockPool`] of any number of threads: `Sync`, and lock-free.
+/// A [`BlockPool`] of any number of threads: `Sync` and lock-free.
 ///
-/// A thread that is stopped in the middle of taking a block or giving one back delays no other thread. Taking a block and giving it
-/// back is one compare-and-swap each, repeated where another thread came first.
+/// Taking and returning a block are one compare-and-swap each, repeated on contention. A thread
+/// stopped meanwhile delays no other.
 ///
-/// The free blocks are on seven stacks, and a thread uses one of them (an address on its call stack tells which one): threads that
-/// take blocks and give them back do not meet. A thread whose stack is empty takes from the others'. So a block can be given
-/// back on any thread, no thread keeps blocks from the others, and an allocation fails only if at some moment during the call no
-/// block is free. Each pool has the heads of the stacks in itself, 128 bytes each.
+/// Free blocks are on seven stacks. An address on its call stack selects a thread's stack, which
+/// avoids contention. From an empty stack, a thread proceeds to the others. Any thread may return a
+/// block, and allocation fails only if all blocks are taken at some moment during the call. The
+/// heads of the stacks take 128 bytes each in the pool.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -116,12 +117,11 @@ pub type SharedPool<A> = BlockPool<A, Shared>;
 
 /// Blocks of one size, in constant time: a [`Pool`] of one thread, or a [`SharedPool`] of many.
 ///
-/// A reference to it is the allocator. It gives a block to whatever fits one, and an error where the size or the alignment is
-/// larger, or where no block is left. A block grows and shrinks in place, within its size. Blocks of no bytes take nothing.
+/// A reference to it is the allocator. It serves layouts that fit a block. Blocks grow and shrink
+/// in place, within their size. Blocks of no bytes take no memory.
 ///
-/// The pool takes one block of its allocator when it is made ([`PoolAttr::layout`]), and gives it back when it is dropped. Over
-/// memory of the caller, it is made in an [`Arena`](crate::Arena) over that. What is free is remembered in four bytes for each
-/// block, apart from them, so that free blocks are not touched.
+/// The pool allocates one block ([`PoolAttr::layout`]), for example in an [`Arena`](crate::Arena),
+/// and frees it on drop. The free list takes four bytes for each block, apart from the blocks.
 pub struct BlockPool<A: Allocator, S: Sharing> {
     grid: Grid,
     count: usize,
@@ -129,14 +129,14 @@ pub struct BlockPool<A: Allocator, S: Sharing> {
     _block: Block<A>,
 }
 
-// SAFETY: a pool has its memory and its list alone. While blocks are out, their holders borrow the pool, so it does not move
-// to another thread if it is not `Sync`.
+// SAFETY: the pool owns its memory and list. Holders of blocks borrow it, so without `Sync` it does
+// not change threads meanwhile.
 unsafe impl<A: Allocator + Send, S: Sharing> Send for BlockPool<A, S> {}
-// SAFETY: the list is `Sync` by its atomics, and decides who has which block; the rest is never written.
+// SAFETY: the list's atomics give each block to one holder. The rest is never written.
 unsafe impl<A: Allocator + Sync> Sync for SharedPool<A> {}
 
 impl<A: Allocator> Pool<A> {
-    /// How many blocks are taken.
+    /// Number of taken blocks.
     #[must_use]
     pub const fn taken(&self) -> u32 {
         self.list.taken()
@@ -144,45 +144,47 @@ impl<A: Allocator> Pool<A> {
 }
 
 impl<A: Allocator, S: Sharing> BlockPool<A, S> {
-    /// A pool in one block of `alloc`.
+    /// Creates a pool in one block of `alloc`.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if there is no such pool, [`OpenError::OutOfMemory`] if `alloc` has no room for it.
+    /// [`OpenError::Size`] if [`PoolAttr::layout`] is `None`, [`OpenError::OutOfMemory`] if `alloc`
+    /// has no room.
     pub fn new_in(attr: PoolAttr, alloc: A) -> Result<Self, OpenError> {
         let (layout, numbers_at) = attr.parts().ok_or(OpenError::Size)?;
         let block = Block::new(layout, alloc).map_err(|_| OpenError::OutOfMemory)?;
-        // SAFETY: the numbers begin within the block.
+        // SAFETY: within the block.
         let numbers = unsafe { block.ptr().add(numbers_at) }.cast::<u32>();
-        // SAFETY: the layout has room for that number of them, aligned.
+        // SAFETY: the layout has these numbers, aligned.
         unsafe { numbers.write_bytes(0, attr.count) };
-        // SAFETY: they are there as long as the block, which the list stays beside, and the list alone reaches them.
+        // SAFETY: the numbers live in the pool's block, for the list alone.
         let list = unsafe { S::over(NonNull::slice_from_raw_parts(numbers, attr.count)) };
         let shape = Shape::new(attr.block.pad_to_align().size(), attr.block.align());
-        // The blocks are the first part of the pool's own block, and the list has their count (the grid's invariants).
+        // The block begins with the blocks, and the list has as many numbers (the grid's
+        // invariants).
         Ok(BlockPool { grid: Grid::new(block.ptr(), shape), count: attr.count, list, _block: block })
     }
 
-    /// How many blocks there are in all.
+    /// Number of blocks.
     #[must_use]
     pub const fn capacity(&self) -> usize {
         self.count
     }
 
-    /// What a block has room for, in bytes.
+    /// Bytes of a block.
     #[must_use]
     pub const fn block_size(&self) -> usize {
         self.grid.block_size()
     }
 
-    /// How a block is aligned.
+    /// Alignment of a block in bytes.
     #[must_use]
     pub const fn block_align(&self) -> usize {
         self.grid.align()
     }
 }
 
-// SAFETY: blocks lie in a block that is the pool's until it is dropped, which a reference to it outlives nowhere, and each
-// is handed out once (the grid's invariants).
+// SAFETY: the pool owns the memory until it is dropped, after its references. Blocks are handed out
+// once (the grid's invariants).
 unsafe impl<A: Allocator, S: Sharing> Allocator for &BlockPool<A, S> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -191,29 +193,29 @@ unsafe impl<A: Allocator, S: Sharing> Allocator for &BlockPool<A, S> {
 
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::deallocate`.
         unsafe { self.grid.deallocate(&self.list, block, layout) }
     }
 
     #[inline]
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow`.
         unsafe { self.grid.grow(&self.list, block, old, new) }
     }
 
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow_zeroed`.
         unsafe { self.grid.grow_zeroed(&self.list, block, old, new) }
     }
 
     #[inline]
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::shrink`.
         unsafe { self.grid.shrink(&self.list, block, old, new) }
     }
 }
 
-// SAFETY: blocks lie in the pool's block, which it has alone; they are taken through references.
+// SAFETY: the pool owns its blocks alone. They are taken through references.
 unsafe impl<A: Allocator, S: Sharing> Owns for BlockPool<A, S> {
     #[inline]
     fn allocator(&self) -> impl Allocator {
@@ -235,7 +237,7 @@ impl<A: Allocator, S: Sharing> fmt::Debug for BlockPool<A, S> {
     }
 }
 
-/// Who may have what, as the documentation says:
+/// Thread safety:
 ///
 /// ```
 /// use loom_alloc::{Pool, SharedPool, StaticPool};

@@ -1,4 +1,4 @@
-//! [`SizeClasses`]: several pools, of which the smallest that fits is taken.
+//! [`SizeClasses`]: several pools, of which the smallest that fits serves.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -11,20 +11,20 @@ use crate::block::{empty, move_to, zero_from};
 use crate::owns::Owns;
 use crate::sharing::Sharing;
 
-/// What happens when the smallest class that fits has no block left.
+/// Behaviour when the smallest fitting class is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spill {
-    /// There is none: small blocks never use up the large ones. Of two pools whose blocks have the same size and alignment, the second
-    /// one is then never used: what is to be one class is one pool.
+    /// The allocation fails. Small blocks never use up large ones. A pool with the block size and
+    /// alignment of an earlier one is never used.
     Never,
-    /// The next class that has one gives it: a larger one, or another of the same size.
+    /// The next class with a free block serves, of larger or equal size.
     ToLarger,
 }
 
-/// `K` pools with blocks of different sizes. The smallest class whose blocks fit gives one.
+/// `K` pools with blocks of different sizes. The smallest that fits serves an allocation.
 ///
-/// `&SizeClasses` is the allocator. A block grows and shrinks in place, within its size; beyond it, it moves to another class. Each
-/// operation looks at each class once at most.
+/// `&SizeClasses` is the allocator. A block grows and shrinks in place within its size, otherwise
+/// it moves. Operations visit each class at most once.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -45,42 +45,38 @@ pub enum Spill {
 /// # Ok::<_, loom_core::error::OpenError>(())
 /// ```
 pub struct SizeClasses<A: Allocator, S: Sharing, const K: usize> {
-    /// By size.
     pools: [BlockPool<A, S>; K],
     spill: Spill,
 }
 
 impl<A: Allocator, S: Sharing, const K: usize> SizeClasses<A, S, K> {
-    /// Of these pools, in any order.
+    /// Combines pools, in any order.
     #[must_use]
     pub fn new(mut pools: [BlockPool<A, S>; K], spill: Spill) -> Self {
         pools.sort_unstable_by_key(|pool| (pool.block_size(), pool.block_align()));
         SizeClasses { pools, spill }
     }
 
-    /// The pools, those with the smallest blocks first.
+    /// Pools, by increasing block size.
     #[must_use]
     pub const fn pools(&self) -> &[BlockPool<A, S>; K] {
         &self.pools
     }
 
-    /// The pool of a block.
     fn owner(&self, block: NonNull<u8>, layout: Layout) -> Option<&BlockPool<A, S>> {
         self.pools.iter().find(|pool| pool.owns(block, layout))
     }
 
-    /// Moves a block into one of another layout.
-    ///
     /// # Safety
     /// The block was handed out with the layout `old`, of at least one byte.
     unsafe fn move_block(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let moved = self.allocate(new)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the layout `old`.
         Ok(unsafe { move_to(moved, block, old, self) })
     }
 }
 
-// SAFETY: blocks are those of the pools, which are there as long as the classes are, and go back to where they come from.
+// SAFETY: the pools live as long as the classes. Blocks return to their own pool.
 unsafe impl<A: Allocator, S: Sharing, const K: usize> Allocator for &SizeClasses<A, S, K> {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         if layout.size() == 0 {
@@ -98,7 +94,7 @@ unsafe impl<A: Allocator, S: Sharing, const K: usize> Allocator for &SizeClasses
         if layout.size() > 0
             && let Some(pool) = self.owner(block, layout)
         {
-            // SAFETY: the caller's promise, and it is a block of this pool.
+            // SAFETY: the caller upholds `Allocator::deallocate`. `pool` owns the block.
             unsafe { pool.deallocate(block, layout) }
         }
     }
@@ -108,18 +104,18 @@ unsafe impl<A: Allocator, S: Sharing, const K: usize> Allocator for &SizeClasses
             return self.allocate(new);
         }
         let pool = self.owner(block, old).ok_or(AllocError)?;
-        // SAFETY: the caller's promise, and it is a block of this pool.
+        // SAFETY: the caller upholds `Allocator::grow`. `pool` owns the block.
         match unsafe { pool.grow(block, old, new) } {
-            // SAFETY: the caller's promise.
+            // SAFETY: the failed call left the layout `old`.
             Err(_) => unsafe { self.move_block(block, old, new) },
             grown => grown,
         }
     }
 
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow_zeroed`.
         let grown = unsafe { self.grow(block, old, new) }?;
-        // SAFETY: it had `old.size()` bytes, and is handed out anew.
+        // SAFETY: the block grew from `old.size()` bytes just now.
         Ok(unsafe { zero_from(grown, old.size()) })
     }
 
@@ -128,17 +124,17 @@ unsafe impl<A: Allocator, S: Sharing, const K: usize> Allocator for &SizeClasses
             return empty(new);
         }
         let pool = self.owner(block, old).ok_or(AllocError)?;
-        // SAFETY: the caller's promise, and it is a block of this pool.
+        // SAFETY: the caller upholds `Allocator::shrink`. `pool` owns the block.
         match unsafe { pool.shrink(block, old, new) } {
-            // It is to be aligned better than the pool's blocks are.
-            // SAFETY: the caller's promise.
+            // The new alignment exceeds that of the blocks.
+            // SAFETY: the failed call left the layout `old`.
             Err(_) => unsafe { self.move_block(block, old, new) },
             shrunk => shrunk,
         }
     }
 }
 
-// SAFETY: blocks are those of the pools, which are the classes' alone; they are taken through references.
+// SAFETY: the classes own the pools alone. Blocks are taken through references.
 unsafe impl<A: Allocator, S: Sharing, const K: usize> Owns for SizeClasses<A, S, K> {
     #[inline]
     fn allocator(&self) -> impl Allocator {

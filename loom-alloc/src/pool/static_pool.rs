@@ -15,9 +15,9 @@ use crate::owns::Owns;
 
 /// A lock-free pool of `N` blocks of `BLOCK` bytes, in a `static`, for any number of threads.
 ///
-/// `&StaticPool` is the allocator, as with a [`SharedPool`](super::SharedPool). The first block begins at a multiple of 64; a
-/// block is aligned for the largest power of two that divides its size, up to 64. The pool takes no room in the program's
-/// file: all of it is zero at first.
+/// `&StaticPool` is the allocator. The first block begins at a multiple of 64. Blocks are aligned
+/// to the largest power of two that divides their size, up to 64. The zeroed pool takes no room in
+/// the program's file.
 ///
 /// ```
 /// use loom_alloc::StaticPool;
@@ -32,12 +32,12 @@ use crate::owns::Owns;
 /// ```
 #[repr(C, align(64))]
 pub struct StaticPool<const BLOCK: usize, const N: usize> {
-    /// First, so that they begin at a multiple of 64.
+    /// First field, at a multiple of 64.
     blocks: UnsafeCell<[[MaybeUninit<u8>; BLOCK]; N]>,
     list: SharedList<[AtomicU32; N]>,
 }
 
-// SAFETY: the list decides who has which block, and only that one reaches it.
+// SAFETY: the list gives each block to one holder, which alone accesses it.
 unsafe impl<const BLOCK: usize, const N: usize> Sync for StaticPool<BLOCK, N> {}
 
 impl<const BLOCK: usize, const N: usize> StaticPool<BLOCK, N> {
@@ -48,10 +48,9 @@ impl<const BLOCK: usize, const N: usize> StaticPool<BLOCK, N> {
         if divides < 64 { divides } else { 64 }
     };
 
-    /// Worked out once, when it is compiled.
     const SHAPE: Shape = Shape::new(BLOCK, Self::ALIGN);
 
-    /// A pool whose blocks are all free. (A pool of blocks without bytes does not compile.)
+    /// Creates a pool. Does not compile if `BLOCK` is 0.
     #[must_use]
     pub const fn new() -> Self {
         const { assert!(Self::ALIGN > 0) };
@@ -61,35 +60,35 @@ impl<const BLOCK: usize, const N: usize> StaticPool<BLOCK, N> {
         }
     }
 
-    /// How many blocks there are in all.
+    /// Number of blocks.
     #[must_use]
     pub const fn capacity(&self) -> usize {
         N
     }
 
-    /// What a block has room for, in bytes.
+    /// Bytes of a block.
     #[must_use]
     pub const fn block_size(&self) -> usize {
         BLOCK
     }
 
-    /// How a block is aligned.
+    /// Alignment of a block in bytes.
     #[must_use]
     pub const fn block_align(&self) -> usize {
         Self::ALIGN
     }
 
-    /// The blocks are the pool's, and begin at a multiple of 64 (the grid's invariants).
+    /// The blocks belong to the pool and begin at a multiple of 64 (the grid's invariants).
     #[inline]
     const fn grid(&self) -> Grid {
-        // A pointer to a field is not null.
+        // A field has a non-null address.
         let base = NonNull::from_ref(&self.blocks).cast();
         Grid::new(base, Self::SHAPE)
     }
 }
 
-// SAFETY: blocks lie in the pool, which a reference to it outlives nowhere, and each is handed out once (the grid's
-// invariants).
+// SAFETY: blocks lie in the pool, which outlives its references, and are handed out once (the
+// grid's invariants).
 unsafe impl<const BLOCK: usize, const N: usize> Allocator for &StaticPool<BLOCK, N> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
@@ -98,29 +97,29 @@ unsafe impl<const BLOCK: usize, const N: usize> Allocator for &StaticPool<BLOCK,
 
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::deallocate`.
         unsafe { self.grid().deallocate(&self.list, block, layout) }
     }
 
     #[inline]
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow`.
         unsafe { self.grid().grow(&self.list, block, old, new) }
     }
 
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow_zeroed`.
         unsafe { self.grid().grow_zeroed(&self.list, block, old, new) }
     }
 
     #[inline]
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::shrink`.
         unsafe { self.grid().shrink(&self.list, block, old, new) }
     }
 }
 
-// SAFETY: blocks lie in the pool, and are taken through references.
+// SAFETY: blocks lie in the pool and are taken through references.
 unsafe impl<const BLOCK: usize, const N: usize> Owns for StaticPool<BLOCK, N> {
     #[inline]
     fn allocator(&self) -> impl Allocator {

@@ -20,7 +20,7 @@ fn address(block: NonNull<[u8]>) -> usize {
     block.cast::<u8>().addr().get()
 }
 
-/// Takes all there are, which are aligned and do not overlap.
+/// Takes all blocks, which are aligned and disjoint.
 fn take_all(pool: impl Allocator, one: Layout) -> Vec<NonNull<[u8]>> {
     let blocks: Vec<_> = core::iter::from_fn(|| pool.allocate(one).ok()).collect();
     let mut begins: Vec<_> = blocks.iter().map(|block| address(*block)).collect();
@@ -50,7 +50,7 @@ fn hands_out_each_block_once<S: Sharing>() {
             assert_eq!(blocks.len(), count);
             assert!(blocks.iter().all(|block| pool.owns(block.cast(), one)));
             for block in blocks {
-                // SAFETY: handed out above with this layout.
+                // SAFETY: allocated with this layout.
                 unsafe { (&pool).deallocate(block.cast(), one) };
             }
         }
@@ -79,7 +79,6 @@ fn pools_that_cannot_be_are_errors() {
         assert_eq!(Pool::new_in(wrong, &Budget::new(System, 1024)).err(), Some(error), "{wrong:?}");
         assert_eq!(SharedPool::new_in(wrong, &Budget::new(System, 1024)).err(), Some(error), "{wrong:?}");
     }
-    // One byte less is too little, and what the attributes say is enough.
     let fits = attr(128, 8, 8).layout().unwrap().size();
     assert!(Pool::new_in(attr(128, 8, 8), &Budget::new(System, fits - 1)).is_err());
     assert!(Pool::new_in(attr(128, 8, 8), &Budget::new(System, fits)).is_ok());
@@ -97,29 +96,29 @@ fn what_does_not_fit_a_block_is_an_error_and_takes_none() {
 
 fn grows_and_shrinks_in_place(pool: impl Allocator) {
     let block = pool.allocate_zeroed(layout(8, 8)).unwrap();
-    // SAFETY: handed out above, here and below.
+    // SAFETY: allocated with this layout.
     let grown = unsafe { pool.grow_zeroed(block.cast(), layout(8, 8), layout(64, 16)) }.unwrap();
     assert_eq!(address(grown), address(block));
-    // SAFETY: all of it is zeroed.
+    // SAFETY: zeroed.
     assert_eq!(unsafe { grown.as_ref() }, [0; 64]);
-    // SAFETY: as above.
+    // SAFETY: grown to this layout.
     assert!(unsafe { pool.grow(block.cast(), layout(64, 16), layout(65, 16)) }.is_err());
-    // SAFETY: as above.
+    // SAFETY: the failed call left this layout.
     assert!(unsafe { pool.shrink(block.cast(), layout(64, 16), layout(8, 32)) }.is_err());
-    // SAFETY: as above.
+    // SAFETY: the failed call left this layout.
     let shrunk = unsafe { pool.shrink(block.cast(), layout(64, 16), layout(1, 1)) }.unwrap();
     assert_eq!(address(shrunk), address(block));
-    // SAFETY: as above.
+    // SAFETY: shrunk to this layout.
     let none = unsafe { pool.shrink(block.cast(), layout(1, 1), layout(0, 64)) }.unwrap();
     assert_eq!((address(none) % 64, none.len()), (0, 0));
-    // It has gone back, and comes again: there is no other.
-    // SAFETY: as above.
+    // The only block was freed.
+    // SAFETY: allocated with this layout.
     let again = unsafe { pool.grow(none.cast(), layout(0, 64), layout(8, 8)) }.unwrap();
     assert_eq!(address(again), address(block));
-    // SAFETY: as above.
+    // SAFETY: allocated with this layout.
     unsafe { pool.deallocate(again.cast(), layout(8, 8)) };
     let none = pool.allocate(layout(0, 1 << 40)).unwrap();
-    // SAFETY: as above.
+    // SAFETY: allocated with this layout.
     unsafe { pool.deallocate(none.cast(), layout(0, 1 << 40)) };
     assert_eq!(take_all(&pool, layout(64, 16)).len(), 1, "nothing is lost");
 }
@@ -131,14 +130,14 @@ fn a_block_grows_and_shrinks_in_place_and_to_nothing() {
     grows_and_shrinks_in_place(&SharedPool::new_in(attr(64, 16, 1), System).unwrap());
     let classes = [Pool::new_in(attr(64, 16, 1), System).unwrap()];
     grows_and_shrinks_in_place(&SizeClasses::new(classes, Spill::Never));
-    // (Blocks of a static one are aligned better.)
+    // Static blocks have a larger alignment.
     let block = (&POOL).allocate_zeroed(layout(8, 64)).unwrap();
-    // SAFETY: handed out above.
+    // SAFETY: allocated with this layout.
     let grown = unsafe { (&POOL).grow_zeroed(block.cast(), layout(8, 64), layout(64, 64)) }.unwrap();
     assert_eq!(address(grown), address(block));
-    // SAFETY: all of it is zeroed.
+    // SAFETY: zeroed.
     assert_eq!(unsafe { grown.as_ref() }, [0; 64]);
-    // SAFETY: as above.
+    // SAFETY: grown to this layout.
     let none = unsafe { (&POOL).shrink(block.cast(), layout(64, 64), layout(0, 8)) }.unwrap();
     assert_eq!(none.len(), 0);
     assert_eq!(take_all(&POOL, layout(64, 64)).len(), 2);
@@ -158,7 +157,7 @@ fn a_static_pool_aligns_blocks_by_their_size() {
     assert!((&PAGES).allocate(layout(8, 128)).is_err() && (&NONE).allocate(layout(1, 1)).is_err());
 }
 
-/// More is asked for than there is; no thread has what another one has, and all of it comes back.
+/// Threads request more blocks than exist, never share one, and return all.
 #[test]
 fn threads_share_a_pool() {
     static POOL: StaticPool<64, 6> = StaticPool::new();
@@ -185,7 +184,6 @@ fn threads_share_a_pool() {
     assert_eq!((take_all(&POOL, layout(64, 64)).len(), take_all(&shared, layout(64, 64)).len()), (6, 6));
 }
 
-/// Blocks that one thread takes and another one gives back.
 #[test]
 fn threads_hand_blocks_on() {
     let pool = SharedPool::new_in(attr(8, 8, 4), System).unwrap();
@@ -213,7 +211,6 @@ fn threads_hand_blocks_on() {
 }
 
 fn classes(spill: Spill) -> SizeClasses<System, Owner, 3> {
-    // In any order.
     let pools = [attr(512, 8, 1), attr(16, 16, 3), attr(64, 8, 2)].map(|attr| Pool::new_in(attr, System).unwrap());
     SizeClasses::new(pools, spill)
 }
@@ -259,18 +256,18 @@ fn blocks_move_between_classes_and_go_back_to_their_own() {
     let classes = classes(Spill::Never);
     let block = (&classes).allocate_zeroed(layout(4, 4)).unwrap();
     assert_eq!(taken(&classes), [1, 0, 0]);
-    // SAFETY: handed out above, here and below.
+    // SAFETY: allocated with this layout.
     let grown = unsafe { (&classes).grow_zeroed(block.cast(), layout(4, 4), layout(40, 8)) }.unwrap();
     assert_eq!(taken(&classes), [0, 1, 0]);
-    // SAFETY: all of it is zeroed.
+    // SAFETY: zeroed.
     assert_eq!(unsafe { &grown.as_ref()[..40] }, [0; 40]);
-    // SAFETY: as above.
+    // SAFETY: allocated with this layout.
     assert!(unsafe { (&classes).grow(grown.cast(), layout(40, 8), layout(513, 8)) }.is_err());
     assert_eq!(taken(&classes), [0, 1, 0]);
-    // SAFETY: as above.
+    // SAFETY: the failed call left this layout.
     let stricter = unsafe { (&classes).shrink(grown.cast(), layout(40, 8), layout(16, 16)) }.unwrap();
     assert_eq!((address(stricter) % 16, taken(&classes)), (0, [1, 0, 0]));
-    // SAFETY: as above.
+    // SAFETY: allocated with this layout.
     unsafe { (&classes).deallocate(stricter.cast(), layout(16, 16)) };
     assert_eq!(taken(&classes), [0, 0, 0]);
 }

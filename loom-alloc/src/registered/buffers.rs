@@ -1,12 +1,12 @@
-//! [`Buffers`]: what leases know of their slab.
+//! [`Buffers`]: state of a slab that leases use.
 //!
 //! # Invariants
 //!
-//! 1. The memory of the buffers, `stride` bytes from one to the next, belongs to the slab for as long as this is there. It is registered
-//!    under the descriptor. It is initialised, and may be written. Only holders of leases access it; and peers, if
-//!    it is exposed.
-//! 2. The list gives a number to one lease at a time. Its parts, made by splitting, do not overlap, have at least one byte each, and together the
-//!    buffer's bytes at most. The number is put back when all of them have ended; not if one was forgotten.
+//! 1. The buffers, `stride` bytes apart, belong to the slab as long as this value exists. They are
+//!    registered under the descriptor, initialised and writable. Only holders of leases access
+//!    them, and peers if exposed.
+//! 2. The list gives a number to one lease at a time. The parts of a split lease are disjoint, not
+//!    empty, and within the buffer. The number is put back when all parts have been dropped.
 
 #![allow(unsafe_code, reason = "cuts the memory of a slab up")]
 
@@ -24,40 +24,38 @@ use crate::sharing::sealed::List;
 use crate::sharing::{Numbers, Sharing};
 
 pub(super) struct Buffers<L: Sharing> {
-    /// The first buffer.
     base: NonNull<u8>,
-    /// From one buffer to the next.
+    /// Bytes from one buffer to the next.
     stride: usize,
     pub(super) size: u32,
     pub(super) count: u32,
     pub(super) kind: HmemIface,
     pub(super) descriptor: Descriptor,
-    /// Where peers reach it.
     exposed: Option<Exposed>,
-    /// The numbers that are free.
     free: L,
-    /// Of each number that is not, how many parts are out besides the first one.
+    /// Parts besides the first, for each taken number.
     others: Numbers<<L as List>::Number>,
 }
 
-/// Memory that peers reach, from the first buffer on.
+/// Exposed memory, from the first buffer on.
 #[derive(Clone, Copy)]
 pub(super) struct Exposed {
     pub(super) window: Window<'static>,
     pub(super) remote: RemoteRegion,
 }
 
-// SAFETY: it gives leases, which have rules of their own, and numbers.
+// SAFETY: gives out only numbers, and leases with rules of their own.
 unsafe impl<L: Sharing + Send> Send for Buffers<L> where Numbers<L::Number>: Send {}
-// SAFETY: as above; the list decides who may take leases.
+// SAFETY: gives out only numbers, and leases that the list distributes among threads.
 unsafe impl<L: Sharing + Sync> Sync for Buffers<L> where Numbers<L::Number>: Sync {}
 
 impl<L: Sharing> Buffers<L> {
-    /// Cuts up what is lent.
+    /// Cuts up lent memory.
     ///
     /// # Safety
-    /// Both belong to the slab for as long as the value is used: what is lent, which the slab alone uses, registered under the
-    /// descriptor; and a table as [`SlabAttr::table`] says, of zeros.
+    /// While the value is used, the slab owns the lent memory, uses it alone and keeps it
+    /// registered under the descriptor. It owns the zeroed table, with the layout of
+    /// [`SlabAttr::table`].
     pub(super) unsafe fn new(
         lent: &Lent,
         descriptor: Descriptor,
@@ -70,17 +68,17 @@ impl<L: Sharing> Buffers<L> {
         }
         let address = lent.ptr().addr().get();
         let skipped = address.wrapping_neg() & (attr.align - 1);
-        // The last one need not be followed by what would align another.
+        // The last buffer needs no padding behind it.
         let needed = (memory.size() - (stride - attr.size)).checked_add(skipped);
         if needed.is_none_or(|needed| needed > lent.len()) {
             return Err(OpenError::Size);
         }
-        // SAFETY: that number of bytes is lent.
+        // SAFETY: `skipped <= needed <= lent.len()`, checked above.
         let base = unsafe { lent.ptr().add(skipped) };
         let number = |number| u32::try_from(number).map_err(|_| OpenError::Size);
         let [free, others] = {
             let first = table.cast::<u32>();
-            // SAFETY: half of the table.
+            // SAFETY: the table has `2 * attr.count` numbers.
             let second = unsafe { first.add(attr.count) };
             [first, second].map(|half| NonNull::slice_from_raw_parts(half, attr.count))
         };
@@ -92,17 +90,17 @@ impl<L: Sharing> Buffers<L> {
             kind: lent.kind(),
             descriptor,
             exposed: None,
-            // SAFETY: the caller's promise: zeros, and aligned for numbers.
+            // SAFETY: the caller guarantees a zeroed, aligned table for the slab alone.
             free: unsafe { L::over(free) },
-            // SAFETY: as above.
+            // SAFETY: the caller guarantees a zeroed, aligned table for the slab alone.
             others: unsafe { Numbers::over(others) },
         })
     }
 
-    /// The same of memory that peers reach, all of which the window shows.
+    /// Adds window and remote region, if the memory is exposed.
     ///
     /// # Safety
-    /// The window is valid for as long as the value is used.
+    /// The window covers the lent memory and is valid while the value is used.
     pub(super) unsafe fn exposed_as(
         mut self,
         window: Window<'static>,
@@ -116,41 +114,39 @@ impl<L: Sharing> Buffers<L> {
         Ok(self)
     }
 
-    /// A buffer that is free.
     #[inline]
     pub(super) fn take(&self) -> Option<u32> {
         self.free.take()
     }
 
-    /// A buffer comes back of which all parts have ended.
+    /// Returns a buffer without parts.
     #[inline]
     pub(super) fn put(&self, number: u32) {
         self.free.put(number);
     }
 
-    /// The parts of a buffer that is taken. They have at least one byte each and do not overlap, so that there are fewer than 2^32.
+    /// Part counter of a taken buffer, below 2^32 because parts are disjoint and not empty.
     #[inline]
     pub(super) fn parts(&self, number: u32) -> Option<&impl Parts> {
         self.others.as_ref().get(number as usize)
     }
 
-    /// Where a byte of a buffer is, counted from the first one's begin.
+    /// Offset of a byte in the memory.
     #[inline]
     const fn place(&self, number: u32, offset: u32) -> usize {
         number as usize * self.stride + offset as usize
     }
 
-    /// A byte of a buffer.
+    /// Pointer to a byte of a buffer.
     ///
     /// # Safety
-    /// The number was given by the list, and the offset is no more than the size.
+    /// The list handed out the number. The offset is at most the size.
     #[inline]
     pub(super) unsafe fn at(&self, number: u32, offset: u32) -> NonNull<u8> {
-        // SAFETY: within the memory, by the caller's promise and invariant 1.
+        // SAFETY: the caller guarantees that number and offset are within the memory (invariant 1).
         unsafe { self.base.add(self.place(number, offset)) }
     }
 
-    /// How this side and peers see a part of a buffer that is exposed.
     pub(super) fn exposed(&self, number: u32, offset: u32, len: u32) -> Option<Exposed> {
         let whole = self.exposed?;
         let place = self.place(number, offset);

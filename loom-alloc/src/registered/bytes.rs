@@ -1,4 +1,4 @@
-//! Leases as `bytes::Buf`, which reads and consumes the data, and `bytes::BufMut`, which fills the room.
+//! `bytes::Buf` over a lease's data and `bytes::BufMut` over its room.
 
 #![allow(unsafe_code, reason = "implements an unsafe trait")]
 
@@ -8,7 +8,7 @@ use bytes::{Buf, BufMut};
 use super::lease::Lease;
 use crate::sharing::Sharing;
 
-/// Reads the data, and consumes it.
+/// Reads and consumes the data.
 ///
 /// ```
 /// use bytes::{Buf, BufMut};
@@ -46,7 +46,7 @@ impl<L: Sharing> Buf for Lease<'_, L> {
 }
 
 /// Fills the room.
-// SAFETY: the room is the lease's own, and counted down by what is said to be written.
+// SAFETY: the room belongs to the lease and shrinks by the bytes written.
 unsafe impl<L: Sharing> BufMut for Lease<'_, L> {
     fn remaining_mut(&self) -> usize {
         self.room()

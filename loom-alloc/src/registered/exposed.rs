@@ -1,4 +1,4 @@
-//! [`RegionSlab`]: buffers of one size in a region that peers reach.
+//! [`RegionSlab`]: buffers of one size in an exposed memory region.
 
 #![allow(unsafe_code, reason = "cuts up memory that peers reach")]
 
@@ -21,13 +21,13 @@ use super::parts::NotJoined;
 use super::zeroed::Zeroed;
 use crate::sharing::{Owner, Shared, Sharing};
 
-/// Buffers of one size in one region that peers reach: [`ExposedSlab`] and [`SharedExposedSlab`].
+/// Buffers of one size in one exposed memory region: [`ExposedSlab`] and [`SharedExposedSlab`].
 ///
-/// Peers are told the [`RemoteRegion`] of a buffer and read and write it when they like, so that this side sees a buffer through
-/// its [`Window`] only; see [`ExposedLease`].
+/// A peer with the [`RemoteRegion`] of a buffer accesses it at any time, so this side uses its
+/// [`Window`] only (see [`ExposedLease`]).
 ///
-/// The slab owns the region. When it is dropped, the region is closed, and its memory stays for as long as peers may reach it
-/// ([`Mr`]). That it stays open while leases are out, their borrow of the slab ensures.
+/// Leases borrow the slab and keep its region open. Dropping the slab closes the region. The memory
+/// stays as long as peers may reach it ([`Mr`]).
 #[doc(alias = "fi_mr_reg")]
 pub struct RegionSlab<'d, T: Transport, M, A, L: Sharing, H = ()>
 where
@@ -35,12 +35,12 @@ where
     A: Allocator,
 {
     buffers: Buffers<L>,
-    /// Of what is free; taken last, so that it is given back first.
+    /// Free list. Allocated last, freed first.
     _table: Zeroed<A>,
     region: Mr<'d, T, M, H>,
 }
 
-/// A slab that peers reach, whose leases stay on this side's thread.
+/// An exposed slab with leases on one thread.
 ///
 /// ```
 /// use loom_alloc::registered::{ExposedSlab, SlabAttr};
@@ -71,10 +71,10 @@ where
 /// ```
 pub type ExposedSlab<'d, T, M, A, H = ()> = RegionSlab<'d, T, M, A, Owner, H>;
 
-/// A slab that peers reach, and that threads of this side share.
+/// An exposed slab shared by threads.
 pub type SharedExposedSlab<'d, T, M, A, H = ()> = RegionSlab<'d, T, M, A, Shared, H>;
 
-/// What a region has to allow for leases of it to be posted.
+/// Access that posting a lease requires.
 const POSTED: Access = Access::SEND.union(Access::RECV).union(Access::READ).union(Access::WRITE);
 
 impl<'d, T, A, L> RegionSlab<'d, T, Zeroed<A>, A, L>
@@ -83,11 +83,11 @@ where
     A: Allocator + Clone + Send + 'd,
     L: Sharing,
 {
-    /// Takes memory from an allocator, and lets peers reach it as the access says. The buffers have zeros in them at first, and can be
-    /// posted ([`ExposedLease::into_lease`]).
+    /// Allocates zeroed memory and exposes it with the given access. Buffers can also be posted
+    /// ([`ExposedLease::into_lease`]).
     ///
     /// # Errors
-    /// As [`Mr::open_in`], and [`OpenError::Size`] if the attributes are out of range.
+    /// Errors of [`Mr::open_in`], and [`OpenError::Size`] if an attribute is out of range.
     pub fn open_in(domain: &Domain<'d, T>, attr: SlabAttr, access: Access, alloc: A) -> Result<Self, OpenError> {
         let memory = Zeroed::new_in(attr.memory()?, alloc.clone())?;
         let region = Mr::open_in(domain, memory, access | POSTED, alloc.clone())?;
@@ -102,15 +102,16 @@ where
     A: Allocator,
     L: Sharing,
 {
-    /// Cuts a region up that was opened in any way: with a key of one's own, or for an endpoint, where the domain binds regions to these. It
-    /// may begin anywhere; up to `attr.align - 1` bytes of it are left out. Its leases are posted for what its access says besides that of
-    /// peers: [`Access::SEND`], [`Access::RECV`], [`Access::READ`] or [`Access::WRITE`], where the provider looks at that.
+    /// Cuts up an open region, for example with a chosen key, or of an endpoint where the domain
+    /// requires that. Skips up to `attr.align - 1` bytes. Posting a lease requires
+    /// [`Access::SEND`], [`Access::RECV`], [`Access::READ`] or [`Access::WRITE`] of the region, if
+    /// the provider checks it.
     ///
     /// # Errors
-    /// The region comes back.
-    /// - [`OpenError::Access`] if its memory may not be written, or is a device's
-    /// - [`OpenError::Size`] if the attributes are out of range, or it is too short for them
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room for the slab's [table](SlabAttr::table)
+    /// The region is returned.
+    /// - [`OpenError::Access`] if its memory is read-only or device memory
+    /// - [`OpenError::Size`] if an attribute is out of range or the region too short
+    /// - [`OpenError::OutOfMemory`] without room for the slab's [table](SlabAttr::table)
     pub fn over(
         region: Mr<'d, T, M, H>,
         attr: SlabAttr,
@@ -125,32 +126,32 @@ where
 
     fn cut(region: &Mr<'d, T, M, H>, attr: &SlabAttr, alloc: A) -> Result<(Buffers<L>, Zeroed<A>), OpenError> {
         let window = region.window();
-        // Of a device's memory there is no window.
+        // Device memory has an empty window.
         if window.is_empty() || !window.is_writable() {
             return Err(OpenError::Access);
         }
         let table = Zeroed::new_in(attr.table()?, alloc)?;
         let first = core::ptr::NonNull::new(window.as_ptr()).ok_or(OpenError::Size)?;
         let lent = Lent::both(first, window.len());
-        // SAFETY: the slab keeps the region open, and is borrowed by all leases. The window is used under these borrows.
+        // SAFETY: the slab keeps the region open. The window is used under borrows of the slab.
         let window = unsafe { transmute::<Window<'_>, Window<'static>>(window) };
-        // SAFETY: the slab owns the region, and with it the memory, and the table; this is the only window of it on this side:
-        // those borrow the region.
+        // SAFETY: the slab owns table and region, and so the memory. Other windows would borrow the
+        // region.
         let buffers = unsafe { Buffers::new(&lent, region.descriptor(), attr, table.ptr()) }?;
-        // SAFETY: as above.
+        // SAFETY: the slab keeps the region open, so the window is valid.
         let buffers = unsafe { buffers.exposed_as(window, region.remote()) }?;
         Ok((buffers, table))
     }
 
-    /// A buffer, with whatever is in it; `None` if all are out.
+    /// Takes a buffer with unspecified contents, or `None` if all are leased.
     #[inline]
     pub fn lease(&self) -> Option<ExposedLease<'_, L>> {
         let number = self.buffers.take()?;
-        // SAFETY: given just now.
+        // SAFETY: the list handed out the number just now.
         Some(ExposedLease(unsafe { Lease::whole(&self.buffers, number) }))
     }
 
-    /// How many buffers there are.
+    /// Number of buffers.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.buffers.count as usize
@@ -162,21 +163,20 @@ where
         self.buffers.size as usize
     }
 
-    /// The region, to be closed: peers may still reach it.
+    /// Returns the region, which peers may still reach.
     pub fn into_region(self) -> Mr<'d, T, M, H> {
         self.region
     }
 }
 
-/// A buffer of a slab that peers reach, or a part of one.
+/// A buffer of an exposed slab, or a part of one.
 ///
-/// # Why it cannot be posted
+/// # Posting
 ///
-/// A posted buffer is lent under a promise (that of [`Buffer`]): only the operation touches it meanwhile. Nothing on this side can make that promise
-/// for peers, who have been told the key and write when they like. If both happened at once, what arrives in one message could be a mixture
-/// of two; and a provider that copies out of it, and every `&[u8]` to it, would have a data race.
-/// So this side sees the lease through its [`window`](Self::window), whose rule takes peers into account, and what is to be sent out of
-/// it is copied; or the program's protocol keeps peers away, and says so: [`into_lease`](Self::into_lease).
+/// Only the operation may access a posted [`Buffer`], but peers with the key write at any time.
+/// That could mix messages, and would race with a copying provider and with any `&[u8]`. This side
+/// therefore uses the [`window`](Self::window) and copies data to send. If the program's protocol
+/// keeps peers away, [`into_lease`](Self::into_lease) makes the buffer postable.
 ///
 /// ```compile_fail,E0277
 /// use loom_alloc::registered::ExposedLease;
@@ -201,64 +201,64 @@ impl<'s, L: Sharing> ExposedLease<'s, L> {
         self.0.exposed().unwrap_or_else(|| unreachable!("the slab is one that peers reach"))
     }
 
-    /// This side's view of the buffer.
+    /// Local view of the buffer.
     #[must_use]
     pub fn window(&self) -> Window<'_> {
         self.exposed().window
     }
 
-    /// What a peer needs to reach the buffer, from its first byte on: to be told to it. It goes on reaching it when the lease is dropped.
+    /// Remote region of the buffer, for a peer. The peer can use it after the lease is dropped.
     #[must_use]
     pub fn remote(&self) -> RemoteRegion {
         self.exposed().remote
     }
 
-    /// The key of the slab's region.
+    /// Key of the region.
     #[doc(alias = "fi_mr_key")]
     #[must_use]
     pub fn key(&self) -> MemoryKey {
         self.remote().key()
     }
 
-    /// The local descriptor of the slab's region.
+    /// Local descriptor of the region.
     #[doc(alias = "fi_mr_desc")]
     #[must_use]
     pub const fn descriptor(&self) -> Descriptor {
         self.0.descriptor()
     }
 
-    /// How long it is.
+    /// Length in bytes.
     #[must_use]
     pub const fn capacity(&self) -> usize {
         self.0.capacity()
     }
 
-    /// Makes two of one, as [`Lease::split`].
+    /// Splits the lease, like [`Lease::split`].
     ///
     /// # Errors
-    /// The lease comes back if one of the two would have no bytes.
+    /// The lease is returned if a part would be empty.
     pub fn split(self, at: usize) -> Result<(Self, Self), Self> {
         let (first, second) = self.0.split(at).map_err(ExposedLease)?;
         Ok((ExposedLease(first), ExposedLease(second)))
     }
 
-    /// Makes one of two neighbours, as [`Lease::rejoin`].
+    /// Joins two neighbours, like [`Lease::rejoin`].
     ///
     /// # Errors
-    /// Both come back if they are none.
+    /// Both are returned if they are not neighbours.
     pub fn rejoin(self, other: Self) -> Result<Self, NotJoined<Self>> {
         let not_joined =
             |NotJoined { lease, other }| NotJoined { lease: ExposedLease(lease), other: ExposedLease(other) };
         self.0.rejoin(other.0).map(ExposedLease).map_err(not_joined)
     }
 
-    /// The same bytes as a lease to post and to look at, all of which are data, with the remote region at hand ([`Lease::remote`]).
-    /// [`expose`](Lease::expose) turns it back.
+    /// Converts into a postable lease with all bytes as data and its [`Lease::remote`].
+    /// [`expose`](Lease::expose) converts back.
     ///
     /// # Safety
-    /// No peer writes to these bytes before all that becomes of the lease has been dropped or exposed again; nor reads them, if they are
-    /// received into, read into or changed. The program's protocol says so: for example, peers write to a mailbox once, when asked, and
-    /// their write has been reported.
+    /// Until every lease made from this one is dropped or exposed, no peer writes to the bytes. No
+    /// peer reads them if they are changed or received or read into. The program's protocol
+    /// guarantees that: for example, peers write once per request, and the write was reported.
     pub unsafe fn into_lease(self) -> Lease<'s, L> {
         let mut lease = self.0;
         lease.fill();
@@ -267,15 +267,15 @@ impl<'s, L: Sharing> ExposedLease<'s, L> {
 }
 
 impl<'s, L: Sharing> Lease<'s, L> {
-    /// A lease whose bytes peers may reach again, if it is one of a slab that they reach.
+    /// Exposes the bytes to peers again.
     ///
     /// # Errors
-    /// The lease comes back if it is not.
+    /// The lease is returned if the slab is not exposed.
     pub fn expose(mut self) -> Result<ExposedLease<'s, L>, Self> {
         if self.exposed().is_none() {
             return Err(self);
         }
-        // What was data is of no meaning where peers write, and does not keep parts from being joined.
+        // Data has no meaning where peers write, and would keep parts from being joined.
         self.clear();
         Ok(ExposedLease(self))
     }

@@ -1,4 +1,4 @@
-//! [`RegisteredHeap`]: an allocator whose memory is registered.
+//! [`RegisteredHeap`]: an allocator over registered memory.
 
 #![allow(unsafe_code, reason = "hands out registered memory through an allocator")]
 
@@ -18,17 +18,16 @@ use loom_core::transport::Transport;
 
 use super::zeroed::Zeroed;
 
-/// Registered memory for a [`RegisteredHeap`], from an allocator.
-///
-/// Its bytes cannot be read: a heap leaves behind whatever was last in them, initialised or not.
+/// Registered memory for a [`RegisteredHeap`]. It cannot be read, because a heap may leave it
+/// uninitialised.
 pub struct HeapMemory<'d, T: Transport, A: Allocator>(Registered<'d, T, Zeroed<A>>);
 
 impl<'d, T: Transport, A: Allocator> HeapMemory<'d, T, A> {
-    /// Takes memory of this layout from an allocator, and registers it for local use.
+    /// Allocates memory and registers it for local use.
     ///
     /// # Errors
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
-    /// - [`OpenError::Errno`] if the provider refuses
+    /// - [`OpenError::Errno`] if the provider refuses the registration
     #[doc(alias = "fi_mr_reg")]
     pub fn open_in(domain: &Domain<'d, T>, layout: Layout, alloc: A) -> Result<Self, OpenError> {
         let memory = Registered::new(domain, Zeroed::new_in(layout, alloc)?).map_err(|refused| refused.error)?;
@@ -42,13 +41,13 @@ impl<T: Transport, A: Allocator> fmt::Debug for HeapMemory<'_, T, A> {
     }
 }
 
-/// An allocator over registered memory: `Box<[u8], &RegisteredHeap>` and `Vec<u8, &RegisteredHeap>` are posted without
-/// registration, and bring their descriptor along.
+/// An allocator over registered memory. A `Box<[u8], &RegisteredHeap>` or `Vec<u8,
+/// &RegisteredHeap>` is posted with its descriptor.
 ///
-/// How the memory is handed out, another allocator decides, which is made over all of it: an [`Arena`](crate::Arena), or any
-/// that hands out memory of its caller. What it takes from elsewhere has no descriptor, and is posted as unregistered memory is.
+/// An inner allocator hands out the memory: an [`Arena`](crate::Arena), or another one over memory
+/// of its caller. Blocks from elsewhere are posted as unregistered memory.
 ///
-/// Vectors that have to grow where there is no memory end the process, whatever their allocator: `try_reserve` is an error instead.
+/// A `Vec` that cannot grow ends the process. Use `try_reserve`.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -89,20 +88,20 @@ pub struct RegisteredHeap<'h, I> {
     begin: usize,
     len: usize,
     descriptor: Descriptor,
-    /// Whatever `I` borrows: the descriptor is good for as long as the memory is registered.
+    /// Keeps the memory, and so the descriptor, borrowed, whatever `I` borrows.
     memory: PhantomData<&'h mut [MaybeUninit<u8>]>,
 }
 
 impl<'h, I> RegisteredHeap<'h, I> {
-    /// An allocator over registered memory, which `inner` makes over its bytes.
+    /// Creates an allocator, with `inner` over the registered bytes.
     pub fn new<T: Transport, A: Allocator>(
         memory: &'h mut HeapMemory<'_, T, A>,
         inner: impl FnOnce(&'h mut [MaybeUninit<u8>]) -> I,
     ) -> Self {
         let descriptor = memory.0.descriptor();
         let lent = memory.0.lend();
-        // SAFETY: a block that belongs to the memory, which is borrowed for `'h`. That it may be left uninitialised does no harm: it is
-        // read only through what the allocator hands out, and the memory is never shown.
+        // SAFETY: the block belongs to the memory, which is borrowed for `'h` and read only through
+        // blocks of the allocator, so it may be left uninitialised.
         let bytes = unsafe { slice::from_raw_parts_mut(lent.ptr().as_ptr().cast(), lent.len()) };
         RegisteredHeap {
             inner: inner(bytes),
@@ -113,12 +112,12 @@ impl<'h, I> RegisteredHeap<'h, I> {
         }
     }
 
-    /// The allocator that hands the memory out.
+    /// Inner allocator.
     pub const fn inner(&self) -> &I {
         &self.inner
     }
 
-    /// The local descriptor of the region.
+    /// Local descriptor of the region.
     #[doc(alias = "fi_mr_desc")]
     #[must_use]
     pub const fn descriptor(&self) -> Descriptor {
@@ -126,7 +125,7 @@ impl<'h, I> RegisteredHeap<'h, I> {
     }
 }
 
-// SAFETY: forwards to an allocator that is borrowed for as long, and stays where it is.
+// SAFETY: forwards to an allocator that is borrowed for as long and does not move.
 unsafe impl<'a, I> Allocator for &'a RegisteredHeap<'_, I>
 where
     &'a I: Allocator,
@@ -143,30 +142,30 @@ where
 
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::deallocate`.
         unsafe { (&self.inner).deallocate(block, layout) }
     }
 
     #[inline]
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow`.
         unsafe { (&self.inner).grow(block, old, new) }
     }
 
     #[inline]
     unsafe fn grow_zeroed(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::grow_zeroed`.
         unsafe { (&self.inner).grow_zeroed(block, old, new) }
     }
 
     #[inline]
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller upholds `Allocator::shrink`.
         unsafe { (&self.inner).shrink(block, old, new) }
     }
 }
 
-// SAFETY: the region covers the memory, and is open for as long as that is borrowed, which the heap borrows.
+// SAFETY: the region covers the memory and is open while the heap borrows it.
 unsafe impl<'a, I> RegisteredAllocator for &'a RegisteredHeap<'_, I>
 where
     &'a I: Allocator,

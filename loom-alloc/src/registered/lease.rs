@@ -1,4 +1,4 @@
-//! [`Lease`]: a buffer of a slab, or a part of one, for as long as somebody has it.
+//! [`Lease`]: a slab buffer, or a part of one, in use.
 
 #![allow(unsafe_code, reason = "lends, and shows, the memory that a lease stands for")]
 
@@ -14,8 +14,7 @@ use super::buffers::{Buffers, Exposed};
 use super::parts::Parts;
 use crate::sharing::{Owner, Shared, Sharing};
 
-/// A buffer of a slab, or a part of one, that belongs to the holder of the lease: it is posted like any other buffer, and brings its
-/// descriptor along.
+/// A slab buffer, or a part of one, posted like any other buffer, with its descriptor.
 ///
 /// # Data and room
 ///
@@ -24,23 +23,23 @@ use crate::sharing::{Owner, Shared, Sharing};
 ///     0          data().as_ptr()               capacity()
 /// ```
 ///
-/// A lease that was just taken has no data, and room for as much as it is long. [`prepare`](Self::prepare) gives room to write to,
-/// and [`commit`](Self::commit) makes data of it; [`consume`](Self::consume) takes data away at its begin. When there is none left, all is
-/// room again. So one buffer is filled and read piece by piece, and nothing is moved in it. The lease dereferences to its data.
+/// A new lease is all room. [`prepare`](Self::prepare) returns room to write to,
+/// [`commit`](Self::commit) turns it into data, and [`consume`](Self::consume) removes data at the
+/// front. Without data, all is room again. Bytes never move. The lease dereferences to its data.
 ///
-/// # What a post takes
+/// # Posting
 ///
-/// - **A lease with data posts its data**: to be sent or written, or to be received or read over.
-/// - **A lease without data posts its room**, and that only to be received or read into: what was in the buffer before is
-///   not part of any message. ([`PostError::Access`](loom_core::error::PostError::Access) if it is sent. A message without bytes is injected.)
+/// - **With data, the data is posted**, for any operation.
+/// - **Without data, the room is posted**, to receive or read into. A send fails with
+///   [`PostError::Access`](loom_core::error::PostError::Access), because old contents are not part
+///   of a message. Messages without bytes are injected.
 ///
-/// When the lease comes back from a receive, [`set_len`](Self::set_len) says how much of it is the message. Before a post
-/// it shortens what is posted: an RMA read of 100 bytes goes into a lease of which 100 are said to be data.
+/// [`set_len`](Self::set_len) sets the length of a received message, or of a post: for an RMA read
+/// of 100 bytes, set 100.
 ///
-/// # Its end
+/// # Drop
 ///
-/// Dropping the lease gives the buffer back to the slab. Forgetting it loses the buffer for as long as the slab is there, and
-/// nothing else.
+/// Dropping the lease returns the buffer. Forgetting it leaks the buffer until the slab is dropped.
 ///
 /// ```
 /// use loom_alloc::{Arena, Locked};
@@ -79,21 +78,20 @@ use crate::sharing::{Owner, Shared, Sharing};
 pub struct Lease<'s, L: Sharing = Owner> {
     pub(super) buffers: &'s Buffers<L>,
     pub(super) number: u32,
-    /// The bytes of the buffer that are this lease's: `start..end`, at least one. `start <= data <= room <= end`.
+    /// Bytes of this lease: `start..end`, not empty. `start <= data <= room <= end`.
     pub(super) start: u32,
-    /// The first byte of the data. Where there is none, `start`.
+    /// First byte of the data, `start` without data.
     pub(super) data: u32,
-    /// The first byte behind the data.
     pub(super) room: u32,
     pub(super) end: u32,
 }
 
-/// A lease that goes from thread to thread.
+/// A lease that may change threads.
 pub type SharedLease<'s> = Lease<'s, Shared>;
 
 const _: () = assert!(size_of::<Lease<'_>>() == 32);
 
-/// More bytes than the lease has.
+/// The lease has fewer bytes than requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutOfLease;
 
@@ -112,22 +110,20 @@ impl From<OutOfLease> for Error {
 }
 
 impl<'s, L: Sharing> Lease<'s, L> {
-    /// A whole buffer.
-    ///
     /// # Safety
-    /// The list gave the number, for this lease.
+    /// The list handed out the number for this lease.
     #[inline]
     pub(super) const unsafe fn whole(buffers: &'s Buffers<L>, number: u32) -> Self {
         Lease { buffers, number, start: 0, data: 0, room: 0, end: buffers.size }
     }
 
-    /// How long it is: consumed bytes, data and room.
+    /// Length in bytes: consumed, data and room.
     #[must_use]
     pub const fn capacity(&self) -> usize {
         (self.end - self.start) as usize
     }
 
-    /// How many bytes of data there can be more.
+    /// Bytes behind the data.
     #[must_use]
     pub const fn room(&self) -> usize {
         (self.end - self.room) as usize
@@ -137,42 +133,43 @@ impl<'s, L: Sharing> Lease<'s, L> {
     #[inline]
     #[must_use]
     pub fn data(&self) -> &[u8] {
-        // SAFETY: within the lease (invariant 2); `Buffers` is borrowed.
+        // SAFETY: `self.data` is within the lease (invariant 2).
         let first = unsafe { self.buffers.at(self.number, self.data) };
-        // SAFETY: initialised, and this lease's alone (invariants 1 and 2), which is borrowed.
+        // SAFETY: initialised bytes of the borrowed lease alone (invariants 1 and 2).
         unsafe { slice::from_raw_parts(first.as_ptr(), (self.room - self.data) as usize) }
     }
 
-    /// The data, to be changed.
+    /// Mutable data.
     #[inline]
     #[must_use]
     pub fn data_mut(&mut self) -> &mut [u8] {
         self.bytes_mut(self.data, self.room)
     }
 
-    /// `start <= from <= to <= end`.
+    /// Requires `start <= from <= to <= end`.
     #[inline]
     pub(super) fn bytes_mut(&mut self, from: u32, to: u32) -> &mut [u8] {
         debug_assert!(self.start <= from && from <= to && to <= self.end);
-        // SAFETY: within the lease (invariant 2).
+        // SAFETY: `from` is within the lease (invariant 2).
         let first = unsafe { self.buffers.at(self.number, from) };
-        // SAFETY: initialised, and this lease's alone (invariants 1 and 2), which is borrowed exclusively.
+        // SAFETY: initialised bytes of the exclusively borrowed lease (invariants 1 and 2).
         unsafe { slice::from_raw_parts_mut(first.as_ptr(), (to - from) as usize) }
     }
 
-    /// `len` bytes of room, to be written to; what is in them is of no meaning. [`commit`](Self::commit) makes data of them.
+    /// Returns `len` bytes of room with unspecified contents. [`commit`](Self::commit) turns them
+    /// into data.
     ///
     /// # Errors
-    /// [`OutOfLease`] if there is less room.
+    /// [`OutOfLease`] if the room is shorter.
     pub fn prepare(&mut self, len: usize) -> Result<&mut [u8], OutOfLease> {
         let to = self.behind(self.room, len)?;
         Ok(self.bytes_mut(self.room, to))
     }
 
-    /// Makes data of `len` bytes of room, behind the data that is there.
+    /// Turns the next `len` bytes of room into data.
     ///
     /// # Errors
-    /// [`OutOfLease`] if there is less room; nothing has changed.
+    /// [`OutOfLease`] if the room is shorter. The lease is unchanged.
     pub fn commit(&mut self, len: usize) -> Result<(), OutOfLease> {
         self.room = self.behind(self.room, len)?;
         Ok(())
@@ -181,16 +178,16 @@ impl<'s, L: Sharing> Lease<'s, L> {
     /// Copies bytes behind the data.
     ///
     /// # Errors
-    /// [`OutOfLease`] if there is less room; nothing was copied.
+    /// [`OutOfLease`] if the room is shorter. The lease is unchanged.
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), OutOfLease> {
         self.prepare(bytes.len())?.copy_from_slice(bytes);
         self.commit(bytes.len())
     }
 
-    /// Takes `len` bytes of the data away, at its begin.
+    /// Removes `len` bytes of data at the front.
     ///
     /// # Errors
-    /// [`OutOfLease`] if there is less data; nothing has changed.
+    /// [`OutOfLease`] if the data is shorter. The lease is unchanged.
     pub fn consume(&mut self, len: usize) -> Result<(), OutOfLease> {
         let data = self.behind(self.data, len)?;
         if data > self.room {
@@ -201,53 +198,51 @@ impl<'s, L: Sharing> Lease<'s, L> {
         Ok(())
     }
 
-    /// Says how long the data is, from where it begins: as many bytes as were received, or as are to be posted. Bytes that were room
-    /// have whatever was in them.
+    /// Sets the length of the data: the bytes received or to be posted. Former room keeps its
+    /// contents.
     ///
     /// # Errors
-    /// [`OutOfLease`] if the lease has fewer bytes from there on; nothing has changed.
+    /// [`OutOfLease`] if the lease is shorter. The lease is unchanged.
     pub fn set_len(&mut self, len: usize) -> Result<(), OutOfLease> {
         self.room = self.behind(self.data, len)?;
         self.settle();
         Ok(())
     }
 
-    /// Takes all data away, such that all of the lease is room.
+    /// Removes all data.
     pub const fn clear(&mut self) {
         (self.data, self.room) = (self.start, self.start);
     }
 
-    /// The local descriptor of the slab's region.
+    /// Local descriptor of the region.
     #[doc(alias = "fi_mr_desc")]
     #[must_use]
     pub const fn descriptor(&self) -> Descriptor {
         self.buffers.descriptor
     }
 
-    /// What peers need to reach the lease, from its first byte on, if the slab is one that they reach.
+    /// Remote region of the lease, if the slab is exposed.
     #[doc(alias = "fi_mr_key")]
     #[must_use]
     pub fn remote(&self) -> Option<RemoteRegion> {
         Some(self.exposed()?.remote)
     }
 
-    /// How this side and peers see the lease, if they reach it.
     pub(super) fn exposed(&self) -> Option<Exposed> {
         self.buffers.exposed(self.number, self.start, self.end - self.start)
     }
 
-    /// Whether there is data. It is not looked at: it may be a device's, or peers may write there.
+    /// Does not read the data, which may be in device memory or written by peers.
     #[inline]
     pub(super) const fn has_data(&self) -> bool {
         self.data != self.room
     }
 
-    /// Makes data of all that the lease has.
     pub(super) const fn fill(&mut self) {
         (self.data, self.room) = (self.start, self.end);
     }
 
-    /// The place a number of bytes behind another one, if it lies within the lease.
+    /// Position `len` bytes behind `place`, within the lease.
     #[inline]
     fn behind(&self, place: u32, len: usize) -> Result<u32, OutOfLease> {
         if len > (self.end - place) as usize {
@@ -257,7 +252,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
         Ok(place + len as u32)
     }
 
-    /// Where there is no data, all is room.
+    /// Makes all bytes room if no data is left.
     #[inline]
     pub(super) const fn settle(&mut self) {
         if self.data == self.room {
@@ -265,7 +260,7 @@ impl<'s, L: Sharing> Lease<'s, L> {
         }
     }
 
-    /// Whether it is all of a buffer: then there is no other part of it.
+    /// Returns `true` for a whole buffer, which has no other parts.
     #[inline]
     pub(super) const fn is_whole(&self) -> bool {
         self.start == 0 && self.end == self.buffers.size
@@ -281,12 +276,12 @@ impl<L: Sharing> Drop for Lease<'_, L> {
     }
 }
 
-// SAFETY: the lease has its bytes for itself until it is dropped (invariants 1 and 2), wherever it is moved; the slab is borrowed, so
-// its region is open.
+// SAFETY: the lease owns its bytes until dropped, wherever it moves (invariants 1 and 2). It
+// borrows the slab, so the region is open.
 unsafe impl<L: Sharing> Buffer for Lease<'_, L> {
     #[inline]
     fn lend(&mut self) -> Lent {
-        // SAFETY: within the lease (invariant 2).
+        // SAFETY: `self.data` is within the lease (invariant 2).
         let first = unsafe { self.buffers.at(self.number, self.data) };
         let lent = if self.data == self.room {
             Lent::target(first, self.room())

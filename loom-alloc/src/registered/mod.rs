@@ -1,14 +1,16 @@
-//! Registered memory: buffers, and allocation, from a region that was registered once.
+//! Buffers and an allocator over memory that is registered once.
 //!
-//! Providers that ask for local registration (`FI_MR_LOCAL`) take no other buffers, and for others, too, registering is what makes
-//! posting arbitrary memory slow. So memory is registered when a program starts, and cut up:
+//! Providers with local registration (`FI_MR_LOCAL`) accept no other buffers. With others,
+//! registering arbitrary memory makes posts slow. Programs therefore register memory at start-up
+//! and cut it up:
 //!
-//! - [`Slab`] and [`SharedSlab`] have buffers of one size. A [`Lease`] of one moves into a post and comes back with its completion; it can be
-//!   filled and read piece by piece, [split](Lease::split) and [rejoined](Lease::rejoin).
-//! - [`ExposedSlab`] and [`SharedExposedSlab`] have buffers that peers reach: an [`ExposedLease`] has a window, and what a peer is to be
-//!   told.
-//! - A [`DeviceSlab`] has buffers in the memory of a device, whose bytes the host does not see.
-//! - [`RegisteredHeap`] is an allocator: a `Box<[u8], _>` or `Vec<u8, _>` of it can be posted.
+//! - [`Slab`] and [`SharedSlab`] have buffers of one size. A [`Lease`] of one moves into a post and
+//!   returns with its completion. It is filled and read piecewise, [split](Lease::split) and
+//!   [rejoined](Lease::rejoin).
+//! - [`ExposedSlab`] and [`SharedExposedSlab`] have buffers that peers reach. An [`ExposedLease`]
+//!   has a window and a remote region.
+//! - [`DeviceSlab`] has buffers in device memory.
+//! - [`RegisteredHeap`] is an allocator. Its `Box<[u8], _>` and `Vec<u8, _>` can be posted.
 
 mod attr;
 mod buffers;
@@ -36,7 +38,7 @@ pub use slab::{RegisteredSlab, SharedSlab, Slab};
 pub use views::ViewError;
 pub use zeroed::Zeroed;
 
-/// What the types refuse, each case beside one that differs in nothing else and is accepted.
+/// Rejected programs, each beside an accepted one that is otherwise equal.
 ///
 /// A lease does not outlive its slab:
 ///
@@ -62,8 +64,8 @@ pub use zeroed::Zeroed;
 /// drop(slab);
 /// ```
 ///
-/// Nor does it when it is posted: a queue that may be forgotten takes leases of slabs that are there for ever, and a scope ends
-/// before the slab.
+/// A posted lease does not either. A queue that may be forgotten takes leases of `'static` slabs
+/// only, and a scope ends before the slab:
 ///
 /// ```compile_fail,E0505
 /// # use loom_alloc::{allocator_api2::alloc::Global, registered::{Lease, Slab, SlabAttr}};
@@ -93,7 +95,7 @@ pub use zeroed::Zeroed;
 /// drop(slab);
 /// ```
 ///
-/// A slab's memory is not taken out of it while a lease is there, nor its region closed:
+/// With a lease, a slab's memory is not moved out, nor its region closed:
 ///
 /// ```compile_fail,E0505
 /// # use loom_alloc::{allocator_api2::alloc::Global, registered::{ExposedSlab, SlabAttr}};
@@ -117,7 +119,7 @@ pub use zeroed::Zeroed;
 /// drop(slab.into_region());
 /// ```
 ///
-/// A window of an exposed lease does not outlive it, so that no window is there when the lease becomes one to post:
+/// A window does not outlive its exposed lease, so none exists when the lease becomes postable:
 ///
 /// ```compile_fail,E0505
 /// use loom_alloc::registered::ExposedLease;
@@ -167,7 +169,7 @@ pub use zeroed::Zeroed;
 /// shares::<SharedSlab<'static, Soft<'static>, Zeroed<Alloc>, Alloc>>();
 /// ```
 ///
-/// What was registered for a heap is not dropped, or shown, before the heap:
+/// A heap's memory is not dropped or read before the heap is dropped:
 ///
 /// ```compile_fail,E0505
 /// # use loom_alloc::{allocator_api2::{alloc::Global, vec::Vec}, registered::{HeapMemory, RegisteredHeap}};

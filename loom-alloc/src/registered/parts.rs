@@ -1,4 +1,4 @@
-//! [`Parts`]: splitting leases, joining what was split, and when the last part has ended.
+//! [`Parts`]: splitting and joining leases.
 
 #![allow(unsafe_code, reason = "takes leases apart without dropping them")]
 
@@ -13,15 +13,13 @@ use loom_core::Error;
 use super::lease::Lease;
 use crate::sharing::Sharing;
 
-/// Of a buffer that was taken and cut into parts: how many parts there are besides the first one. Fewer than 2^32.
+/// Number of parts of a taken buffer besides the first, below 2^32.
 pub(crate) trait Parts {
-    /// One part has become two.
     fn split(&self);
 
-    /// Two parts have become one.
     fn joined(&self);
 
-    /// A part has ended. Whether it was the last one; then the number is zero again.
+    /// Returns `true` for the last part. The number is zero again.
     fn ended(&self) -> bool;
 }
 
@@ -45,8 +43,8 @@ impl Parts for Cell<u32> {
 }
 
 impl Parts for AtomicU32 {
-    // Relaxed: the thread that splits a part, or joins two, has them, and does nothing that another has to see. What is in them
-    // goes from thread to thread with the parts.
+    // Relaxed: the thread owns the parts that it splits or joins, and their contents move between
+    // threads with them.
 
     #[inline]
     fn split(&self) {
@@ -60,31 +58,31 @@ impl Parts for AtomicU32 {
 
     #[inline]
     fn ended(&self) -> bool {
-        // Release: what was done with the part comes before the whole is taken again. Acquire: the same of the other parts, for
-        // the thread that ends the last one and puts the whole on the list.
+        // Release: this part's use comes before the buffer is taken again. Acquire: pairs with the
+        // release of the other parts, before the last one puts the buffer on the list.
         let last = self.fetch_sub(1, Ordering::AcqRel) == 0;
         if last {
-            // Relaxed: no part is held any more, and the list publishes it to the next one who has.
+            // Relaxed: no part exists, and the list publishes the store.
             self.store(0, Ordering::Relaxed);
         }
         last
     }
 }
 
-/// Two leases that could not become one: both are as they were.
+/// Two leases that were not joined, unchanged.
 pub struct NotJoined<B> {
-    /// The lease that was to be extended.
+    /// Lease to extend.
     pub lease: B,
-    /// The one that was to become a part of it.
+    /// Lease to join to it.
     pub other: B,
 }
 
 impl<'s, L: Sharing> Lease<'s, L> {
-    /// Makes two leases of one, in constant time: one of the bytes before this one, counted from the lease's begin, and one of the rest. Data
-    /// goes where it lies. The buffer goes back to the slab when all of its parts have been dropped.
+    /// Splits off the first `at` bytes, in constant time. Data stays in place. The buffer returns
+    /// to the slab when all parts have been dropped.
     ///
     /// # Errors
-    /// The lease comes back if one of the two would have no bytes.
+    /// The lease is returned if a part would be empty.
     #[inline]
     pub fn split(self, at: usize) -> Result<(Self, Self), Self> {
         let Ok(at) = u32::try_from(at) else { return Err(self) };
@@ -103,10 +101,11 @@ impl<'s, L: Sharing> Lease<'s, L> {
         Ok((part(whole.start, at), part(at, whole.end)))
     }
 
-    /// Makes one lease of two neighbours in a buffer, whichever comes first, in constant time: what [`split`](Self::split) undoes.
+    /// Joins two neighbours in any order, in constant time. Reverses [`split`](Self::split).
     ///
     /// # Errors
-    /// Both come back if they do not lie side by side in one buffer, or if both have data and something else lies between.
+    /// Both are returned if they are not adjacent in one buffer, or both have data with a gap
+    /// between.
     #[inline]
     pub fn rejoin(self, other: Self) -> Result<Self, NotJoined<Self>> {
         let same = ptr::eq(self.buffers, other.buffers) && self.number == other.number;
@@ -143,7 +142,7 @@ impl<B> fmt::Display for NotJoined<B> {
 
 impl<B> core::error::Error for NotJoined<B> {}
 
-/// The leases are dropped.
+/// Drops both leases.
 impl<B> From<NotJoined<B>> for Error {
     fn from(_: NotJoined<B>) -> Self {
         Error::Invalid("the two leases are not neighbours in one buffer")

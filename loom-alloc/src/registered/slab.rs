@@ -19,23 +19,24 @@ use super::lease::Lease;
 use super::zeroed::Zeroed;
 use crate::sharing::{Owner, Shared, Sharing};
 
-/// Buffers of one size in one region that is registered for local use: [`Slab`] and [`SharedSlab`].
+/// Buffers of one size in one region registered for local use: [`Slab`] and [`SharedSlab`].
 ///
-/// Taking a buffer and giving it back is a handful of instructions, and neither allocates nor locks; registering was done once, for all. Each
-/// [`Lease`] borrows the slab, which therefore stays until the last one has ended, also those that are posted.
+/// Taking and returning a buffer takes a few instructions, without allocation or locks. Each
+/// [`Lease`], posted or not, borrows the slab.
 ///
-/// The memory comes from an allocator ([`open_in`](Self::open_in)), or is any registered buffer of the host that is initialised and may be
-/// written ([`over`](Self::over)). Besides, the slab takes [`SlabAttr::table`] from its allocator, and nothing after it was opened.
+/// The memory is allocated ([`open_in`](Self::open_in)), or any initialised, writable, registered
+/// host buffer ([`over`](Self::over)). The slab also allocates [`SlabAttr::table`] when opened.
 #[doc(alias = "fi_mr_reg")]
 pub struct RegisteredSlab<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> {
     buffers: Buffers<L>,
-    /// Not used while leases are out, but moved with the slab: what they point to is only borrowed from it then.
+    /// Not used while leases exist, but moved with the slab. Leases point into memory that it
+    /// lends.
     memory: MaybeUninit<Registered<'d, T, M>>,
-    /// Of what is free; taken last, so that it is given back first.
+    /// Free list. Allocated last, freed first.
     table: ManuallyDrop<Zeroed<A>>,
 }
 
-/// A slab whose leases stay on its thread.
+/// A slab with leases on one thread.
 ///
 /// ```
 /// use loom_alloc::registered::{Slab, SlabAttr};
@@ -55,7 +56,7 @@ pub struct RegisteredSlab<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing>
 /// ```
 pub type Slab<'d, T, M, A> = RegisteredSlab<'d, T, M, A, Owner>;
 
-/// A slab that threads share, and whose leases go from thread to thread.
+/// A slab shared by threads, with leases that may change threads.
 ///
 /// ```
 /// use loom_alloc::registered::{SharedSlab, SlabAttr};
@@ -75,22 +76,22 @@ pub type Slab<'d, T, M, A> = RegisteredSlab<'d, T, M, A, Owner>;
 /// ```
 pub type SharedSlab<'d, T, M, A> = RegisteredSlab<'d, T, M, A, Shared>;
 
-// SAFETY: it owns its memory, and while leases are out it is borrowed and not moved.
+// SAFETY: the slab owns its memory and does not move while leases borrow it.
 unsafe impl<'d, T: Transport, M: Buffer, A: Allocator + Send, L: Sharing + Send> Send for RegisteredSlab<'d, T, M, A, L> where
     Registered<'d, T, M>: Send
 {
 }
-// SAFETY: a shared reference gives leases, which the list shares out among threads, and numbers. Nothing else of the slab is used before
-// it is dropped. What its memory has lent, transports too use on whichever thread they like.
+// SAFETY: a shared reference gives numbers, and leases that the list distributes. The rest is not
+// used before drop. Transports may use lent memory on any thread.
 unsafe impl<T: Transport, M: Buffer, A: Allocator, L: Sharing + Sync> Sync for RegisteredSlab<'_, T, M, A, L> {}
 
 impl<'d, T: Transport, A: Allocator + Clone, L: Sharing> RegisteredSlab<'d, T, Zeroed<A>, A, L> {
-    /// Takes memory from an allocator, and registers it. The buffers have zeros in them at first.
+    /// Allocates zeroed memory and registers it.
     ///
     /// # Errors
     /// - [`OpenError::Size`] if the attributes are out of range
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
-    /// - [`OpenError::Errno`] if the provider refuses
+    /// - [`OpenError::Errno`] if the provider refuses the registration
     pub fn open_in(domain: &Domain<'d, T>, attr: SlabAttr, alloc: A) -> Result<Self, OpenError> {
         let memory = Zeroed::new_in(attr.memory()?, alloc.clone())?;
         let memory = Registered::new(domain, memory).map_err(|refused| refused.error)?;
@@ -99,14 +100,14 @@ impl<'d, T: Transport, A: Allocator + Clone, L: Sharing> RegisteredSlab<'d, T, Z
 }
 
 impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> RegisteredSlab<'d, T, M, A, L> {
-    /// Cuts registered memory up: the host's, initialised, and such that it may be written. It may begin anywhere; up to
-    /// `attr.align - 1` bytes of it are left out.
+    /// Cuts up registered host memory. Skips up to `attr.align - 1` bytes.
     ///
     /// # Errors
-    /// The memory comes back.
-    /// - [`OpenError::Access`] if it is not initialised, may not be written, or is a device's ([`DeviceSlab`](super::DeviceSlab))
-    /// - [`OpenError::Size`] if the attributes are out of range, or it is too short for them
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room for the slab's [table](SlabAttr::table)
+    /// The memory is returned.
+    /// - [`OpenError::Access`] if it is uninitialised, read-only or device memory
+    ///   ([`DeviceSlab`](super::DeviceSlab))
+    /// - [`OpenError::Size`] if an attribute is out of range or the memory too short
+    /// - [`OpenError::OutOfMemory`] without room for the slab's [table](SlabAttr::table)
     pub fn over(
         memory: Registered<'d, T, M>,
         attr: SlabAttr,
@@ -115,7 +116,6 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> RegisteredSlab<'d, T
         Self::over_memory_of(|kind| kind == HmemIface::SYSTEM, memory, attr, alloc)
     }
 
-    /// As [`over`](Self::over), if the memory is of the kind that is wanted.
     pub(super) fn over_memory_of(
         wanted: impl FnOnce(HmemIface) -> bool,
         memory: Registered<'d, T, M>,
@@ -128,31 +128,31 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> RegisteredSlab<'d, T
         };
         let descriptor = memory.descriptor();
         let mut memory = MaybeUninit::new(memory);
-        // SAFETY: written above.
+        // SAFETY: initialised above.
         let lent: Lent = unsafe { memory.assume_init_mut() }.lend();
         let buffers = if wanted(lent.kind()) {
-            // SAFETY: the slab owns both, and does not use them but to drop them, or to give them back, after the last lease has
-            // ended; these borrow it.
+            // SAFETY: the slab owns both, and drops or returns them after the last lease, because
+            // leases borrow it.
             unsafe { Buffers::new(&lent, descriptor, &attr, table.ptr()) }
         } else {
             Err(OpenError::Access)
         };
         match buffers {
             Ok(buffers) => Ok(RegisteredSlab { buffers, memory, table: ManuallyDrop::new(table) }),
-            // SAFETY: as above.
+            // SAFETY: initialised above.
             Err(error) => Err(Rejected { buf: unsafe { memory.assume_init() }, error }),
         }
     }
 
-    /// A buffer without data; `None` if all are out.
+    /// Takes a buffer without data, or `None` if all are leased.
     #[inline]
     pub fn lease(&self) -> Option<Lease<'_, L>> {
         let number = self.buffers.take()?;
-        // SAFETY: given just now.
+        // SAFETY: the list handed out the number just now.
         Some(unsafe { Lease::whole(&self.buffers, number) })
     }
 
-    /// How many buffers there are.
+    /// Number of buffers.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.buffers.count as usize
@@ -164,20 +164,20 @@ impl<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> RegisteredSlab<'d, T
         self.buffers.size as usize
     }
 
-    /// The local descriptor of the region.
+    /// Local descriptor of the region.
     #[doc(alias = "fi_mr_desc")]
     #[must_use]
     pub const fn descriptor(&self) -> Descriptor {
         self.buffers.descriptor
     }
 
-    /// The registered memory, with whatever is in it.
+    /// Returns the registered memory, with unspecified contents.
     #[must_use]
     pub fn into_memory(self) -> Registered<'d, T, M> {
         let mut this = ManuallyDrop::new(self);
-        // SAFETY: dropped once: this value ends here.
+        // SAFETY: dropped once, because `this` is `ManuallyDrop`.
         unsafe { ManuallyDrop::drop(&mut this.table) };
-        // SAFETY: written when it was opened, and taken once, here.
+        // SAFETY: initialised when opened, and moved out once.
         unsafe { this.memory.assume_init_read() }
     }
 }
@@ -186,7 +186,7 @@ impl<T: Transport, M: Buffer, A: Allocator, L: Sharing> Drop for RegisteredSlab<
     fn drop(&mut self) {
         // SAFETY: dropped once, here.
         unsafe { ManuallyDrop::drop(&mut self.table) };
-        // SAFETY: written when it was opened, and dropped once, here.
+        // SAFETY: initialised when opened, and dropped once.
         unsafe { self.memory.assume_init_drop() };
     }
 }

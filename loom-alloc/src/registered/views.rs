@@ -9,12 +9,12 @@ use bytemuck::{AnyBitPattern, Pod, PodCastError};
 use super::lease::{Lease, OutOfLease};
 use crate::sharing::Sharing;
 
-/// Why bytes of a lease are not values of a type.
+/// Error of a view as values of a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViewError {
-    /// The lease has not as many bytes.
+    /// The lease has fewer bytes.
     OutOfLease,
-    /// They are not aligned for the type, or no multiple of its size.
+    /// The bytes are misaligned for the type or no multiple of its size.
     Cast(PodCastError),
 }
 
@@ -44,7 +44,7 @@ impl From<ViewError> for Error {
     }
 }
 
-/// Views for plain old data, without a copy. The numbers are in this machine's byte order.
+/// Views as plain old data, without a copy, in this machine's byte order.
 ///
 /// ```
 /// use loom_alloc::registered::{Lease, ViewError};
@@ -70,26 +70,26 @@ impl From<ViewError> for Error {
 /// # Ok::<_, loom_core::error::OpenError>(())
 /// ```
 impl<L: Sharing> Lease<'_, L> {
-    /// The data as values.
+    /// Data as values.
     ///
     /// # Errors
-    /// [`ViewError::Cast`] if it does not begin aligned for them, or some bytes would be left over.
+    /// [`ViewError::Cast`] if the data is misaligned or no multiple of the size.
     pub fn data_as<V: AnyBitPattern>(&self) -> Result<&[V], ViewError> {
         bytemuck::try_cast_slice(self.data()).map_err(ViewError::Cast)
     }
 
-    /// The data as values, to be changed.
+    /// Data as mutable values.
     ///
     /// # Errors
-    /// As [`data_as`](Self::data_as).
+    /// [`ViewError::Cast`] like [`data_as`](Self::data_as).
     pub fn data_as_mut<V: Pod>(&mut self) -> Result<&mut [V], ViewError> {
         bytemuck::try_cast_slice_mut(self.data_mut()).map_err(ViewError::Cast)
     }
 
-    /// Room for `count` values, to be written to. [`commit`](Self::commit) makes data of it: by bytes.
+    /// Room for `count` values. [`commit`](Self::commit) counts bytes.
     ///
     /// # Errors
-    /// [`ViewError::OutOfLease`] if there is less room, [`ViewError::Cast`] if it does not begin aligned for them.
+    /// [`ViewError::OutOfLease`] if the room is shorter, [`ViewError::Cast`] if it is misaligned.
     pub fn prepare_as<V: Pod>(&mut self, count: usize) -> Result<&mut [V], ViewError> {
         let room = self.prepare(count.checked_mul(size_of::<V>()).ok_or(OutOfLease)?)?;
         bytemuck::try_cast_slice_mut(room).map_err(ViewError::Cast)

@@ -1,4 +1,4 @@
-//! [`Zeroed`]: a block of zeros from an allocator, as a buffer.
+//! [`Zeroed`]: a zeroed block, as a buffer.
 
 #![allow(unsafe_code, reason = "lends a block of memory")]
 
@@ -12,12 +12,12 @@ use loom_core::error::OpenError;
 
 use crate::block::Block;
 
-/// A block of memory from an allocator, of zeros at first, given back when it is dropped: a [`Buffer`] of any size and alignment, to be
-/// posted, registered or cut up.
+/// A block of an allocator, zeroed at first and freed on drop. A [`Buffer`] of any size and
+/// alignment.
 pub struct Zeroed<A: Allocator>(Block<A>);
 
 impl<A: Allocator> Zeroed<A> {
-    /// Zeros, of the size and alignment that the layout has.
+    /// Allocates a zeroed block.
     ///
     /// # Errors
     /// [`OpenError::OutOfMemory`] if the allocator has no room.
@@ -25,13 +25,13 @@ impl<A: Allocator> Zeroed<A> {
         Block::zeroed(layout, alloc).map(Zeroed).map_err(|_| OpenError::OutOfMemory)
     }
 
-    /// The first byte. All of them are initialised, and stay where they are when the value is moved.
+    /// First byte. All bytes are initialised and stay in place when the value moves.
     pub(super) fn ptr(&self) -> NonNull<u8> {
         self.0.ptr()
     }
 }
 
-// SAFETY: the block belongs to the value alone, is initialised, and does not move with it.
+// SAFETY: the value owns the initialised block, which does not move with it.
 unsafe impl<A: Allocator> Buffer for Zeroed<A> {
     #[inline]
     fn lend(&mut self) -> Lent {

@@ -1,14 +1,15 @@
-//! What the operations of `fi_atomic` compute of one element: a plain function, and in memory that others change meanwhile.
+//! Computations of `fi_atomic` on one element: as a plain function, and in memory with concurrent
+//! changes.
 
 #![allow(unsafe_code, reason = "changes memory that others change meanwhile")]
 
 use super::{Complex, Word};
 use crate::vocabulary::AtomicOp;
 
-/// Elements, and what is computed with them. Which operations a type admits, the constants of the operations' types say, and
-/// for numbers from elsewhere [`admits`](Self::admits) does.
+/// Computations on elements. The constants of the operation types, and [`admits`](Self::admits) for
+/// raw numbers, determine the operations of a type.
 pub(crate) trait Compute: Copy {
-    /// The same bits.
+    /// Unsigned integer with the same bits.
     type Word: Word;
 
     const ZERO: Self;
@@ -16,27 +17,27 @@ pub(crate) trait Compute: Copy {
     fn from_word(word: Self::Word) -> Self;
     fn to_word(self) -> Self::Word;
 
-    /// What the value becomes, if it is changed; or nothing, for an operation that it does not have.
+    /// The new value, or `None` if the value stays or the type lacks the operation.
     fn changed(self, op: AtomicOp, operand: Self, compare: Self) -> Option<Self>;
 
-    /// Whether it has this operation.
     fn admits(op: AtomicOp) -> bool;
 
-    /// Changes the element there in one step, and tells what was there before.
+    /// Changes the element in one step, and returns the previous value.
     ///
     /// # Safety
-    /// As [`Word::compare_exchange`]; of [`AtomicOp::READ`] the memory need not be writable.
+    /// The requirements of [`Word::compare_exchange`]. For [`AtomicOp::READ`] of fewer than 16
+    /// bytes the memory may be read-only.
     #[inline]
     unsafe fn change_at(at: *mut u8, op: AtomicOp, operand: Self, compare: Self) -> Self {
         let at = at.cast::<Self::Word>();
         let old = match op {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller keeps the rules of `load`.
             AtomicOp::READ => unsafe { Self::Word::load(at) },
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller keeps the rules of `swap`.
             AtomicOp::WRITE => unsafe { Self::Word::swap(at, operand.to_word()) },
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller keeps the rules of `fetch_add`.
             AtomicOp::SUM if Self::ADDS_AS_WORD => unsafe { Self::Word::fetch_add(at, operand.to_word()) },
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller keeps the rules of `update`.
             _ => unsafe {
                 Self::Word::update(at, |word| Self::from_word(word).changed(op, operand, compare).map(Self::to_word))
             },
@@ -44,11 +45,11 @@ pub(crate) trait Compute: Copy {
         Self::from_word(old)
     }
 
-    /// Whether the sum of two is that of their words.
+    /// `true` if the sum of two values is the sum of their words.
     const ADDS_AS_WORD: bool;
 }
 
-/// Whether a comparison has the value replaced.
+/// Returns `true` if the comparison holds, so that the value is replaced.
 fn swaps<E: PartialOrd>(op: AtomicOp, compare: E, value: E) -> bool {
     match op {
         AtomicOp::CSWAP => compare == value,
@@ -61,7 +62,7 @@ fn swaps<E: PartialOrd>(op: AtomicOp, compare: E, value: E) -> bool {
     }
 }
 
-/// What a logical operation makes of two values which are zero or not.
+/// Logical operation on two values, given as `true` for nonzero.
 fn logical(op: AtomicOp, one: bool, other: bool) -> Option<bool> {
     match op {
         AtomicOp::LOR => Some(one || other),
@@ -87,7 +88,7 @@ const fn is_ordered(op: AtomicOp) -> bool {
     )
 }
 
-/// Those of libfabric 1.
+/// Operations of libfabric 1.
 const fn is_known(op: AtomicOp) -> bool {
     op.as_raw() <= AtomicOp::MSWAP.as_raw()
 }
@@ -171,7 +172,7 @@ macro_rules! floats {
             #[inline]
             fn changed(self, op: AtomicOp, operand: Self, compare: Self) -> Option<Self> {
                 Some(match op {
-                    // As C compares: what is not a number is neither less nor greater.
+                    // C's comparison: NaN is neither less nor greater.
                     AtomicOp::MIN if operand < self => operand,
                     AtomicOp::MAX if operand > self => operand,
                     AtomicOp::SUM => self + operand,

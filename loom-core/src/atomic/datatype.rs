@@ -1,6 +1,6 @@
-//! From a number to a type: what is generic in the elements' type is called by their datatype.
+//! Dispatches a runtime `Datatype` to code generic over the element type.
 
-/// `$run::<E>($arguments)` for the type of the datatype.
+/// Calls `$run::<E>($arguments)` with the type of the datatype.
 macro_rules! by_datatype {
     ($datatype:expr, $run:ident($($argument:expr),*)) => {
         match $datatype {

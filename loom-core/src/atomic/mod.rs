@@ -1,15 +1,15 @@
-//! What atomic operations are of: elements ([`Element`]) and what can be done with them ([`BaseOp`], [`FetchOp`],
+//! Elements of atomic operations ([`Element`]), and the operations ([`BaseOp`], [`FetchOp`],
 //! [`ReadOp`], [`CompareOp`]).
 //!
-//! The type of the elements decides libfabric's datatype, and has only those operations as constants that the datatype admits:
-//! `BaseOp::<u64>::BOR` is one, `BaseOp::<f64>::BOR` does not compile.
+//! The element type determines libfabric's datatype, and has as constants only the operations of
+//! that datatype: `BaseOp::<u64>::BOR` exists, `BaseOp::<f64>::BOR` does not compile.
 //!
 //! ```compile_fail,E0599
 //! use loom_core::atomic::BaseOp;
 //! let bits_of_a_float = BaseOp::<f64>::BOR;
 //! ```
 //!
-//! C's `long double` has no type here, because Rust has none.
+//! C's `long double` has no type, because Rust lacks it.
 
 #![allow(unsafe_code, reason = "an unsafe trait says which types are elements")]
 
@@ -25,7 +25,8 @@ pub(crate) use self::datatype::by_datatype;
 pub(crate) use self::word::Word;
 use crate::vocabulary::{AtomicOp, Datatype};
 
-/// A type that atomic operations compute with: integers of 8 to 128 bits, `f32`, `f64`, and [`Complex`] of these.
+/// Type that atomic operations compute with: integers of 8 to 128 bits, `f32`, `f64`, and
+/// [`Complex`] of these.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -49,18 +50,19 @@ use crate::vocabulary::{AtomicOp, Datatype};
 /// ```
 ///
 /// # Safety
-/// The type has the size and representation of its datatype; each pattern of its bits is a value; it has no padding.
+/// The type has the size and representation of its datatype. Each bit pattern is a value. The type
+/// has no padding.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a datatype of `fi_atomic`",
     note = "integers of 8 to 128 bits, `f32`, `f64`, and `Complex` of the two are"
 )]
 #[expect(private_bounds, reason = "other crates do not implement it")]
 pub unsafe trait Element: Compute + Copy + fmt::Debug + Send + Sync + 'static {
-    /// libfabric's name for it.
+    /// libfabric's datatype.
     const DATATYPE: Datatype;
 }
 
-/// An element that has a lesser and a greater: every one but complex numbers.
+/// Element with an order: every one except complex numbers.
 ///
 /// ```
 /// use core::sync::atomic::{AtomicU64, Ordering};
@@ -81,7 +83,7 @@ pub unsafe trait Element: Compute + Copy + fmt::Debug + Send + Sync + 'static {
 #[diagnostic::on_unimplemented(message = "`{Self}` has no order, or is no datatype of `fi_atomic`")]
 pub trait Ordered: Element {}
 
-/// An element that consists of bits: integers.
+/// Element with bitwise operations: integers.
 ///
 /// ```
 /// use core::sync::atomic::AtomicU64;
@@ -102,7 +104,7 @@ pub trait Ordered: Element {}
 #[diagnostic::on_unimplemented(message = "`{Self}` is no integer that is a datatype of `fi_atomic`")]
 pub trait Integer: Ordered {}
 
-/// A complex number.
+/// Complex number.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -140,7 +142,8 @@ pub struct Complex<F> {
 
 macro_rules! elements {
     ($($Type:ty => $DATATYPE:ident: $($Trait:ident),*;)+) => {$(
-        // SAFETY: a number of that many bits, all of whose patterns are values.
+        // SAFETY: the type is a number of the datatype's size, and each of its bit patterns is a
+        // value.
         unsafe impl Element for $Type {
             const DATATYPE: Datatype = Datatype::$DATATYPE;
         }
@@ -165,7 +168,7 @@ elements! {
     Complex<f64> => DOUBLE_COMPLEX:;
 }
 
-/// Which of `fi_atomic`'s three forms an operation has.
+/// Form of an operation of `fi_atomic`.
 ///
 /// ```
 /// use loom_core::atomic::{BaseOp, Form, Operation, ReadOp};
@@ -185,15 +188,15 @@ pub enum Form {
     /// Changes the peer's memory: `fi_atomic`.
     #[doc(alias = "fi_atomicvalid")]
     Base,
-    /// The same, and brings what was there before: `fi_fetch_atomic`.
+    /// Changes the peer's memory and returns the previous value: `fi_fetch_atomic`.
     #[doc(alias = "FI_FETCH_ATOMIC")]
     Fetch,
-    /// Compares first, and brings what was there before: `fi_compare_atomic`.
+    /// Compares first, and returns the previous value: `fi_compare_atomic`.
     #[doc(alias = "FI_COMPARE_ATOMIC")]
     Compare,
 }
 
-/// What an atomic operation is: its form, the datatype, and what it computes.
+/// Form, datatype and computation of an atomic operation.
 ///
 /// ```
 /// use loom_core::atomic::{Atomic, BaseOp, FetchOp, Operation, ReadOp};
@@ -209,15 +212,15 @@ pub enum Form {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Atomic {
-    /// Its form.
+    /// Form.
     pub form: Form,
-    /// What the elements are.
+    /// Type of the elements.
     pub datatype: Datatype,
-    /// What it computes.
+    /// Computation.
     pub op: AtomicOp,
 }
 
-/// An operation whose type says what its elements are: [`BaseOp`], [`FetchOp`], [`ReadOp`] and [`CompareOp`].
+/// Operation with a typed element: [`BaseOp`], [`FetchOp`], [`ReadOp`] and [`CompareOp`].
 ///
 /// ```
 /// use loom_core::atomic::{Atomic, BaseOp, Form, Operation};
@@ -228,13 +231,13 @@ pub struct Atomic {
 /// ```
 #[expect(private_bounds, reason = "other crates do not implement it")]
 pub trait Operation: Copy + fmt::Debug + Sealed {
-    /// What it computes with.
+    /// Element type.
     type Element: Element;
 
-    /// What it is for a transport.
+    /// Untyped form for a transport.
     fn atomic(self) -> Atomic;
 
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     #[doc(hidden)]
     #[inline]
     fn element_size(self) -> usize {
@@ -242,7 +245,7 @@ pub trait Operation: Copy + fmt::Debug + Sealed {
     }
 }
 
-/// Any of those, without the type of its elements.
+/// Operation without the type of its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AnyOperation {
     atomic: Atomic,
@@ -258,7 +261,7 @@ impl AnyOperation {
 impl Sealed for AnyOperation {}
 
 impl Operation for AnyOperation {
-    /// Of no meaning.
+    /// Not used.
     type Element = u8;
 
     fn atomic(self) -> Atomic {
@@ -311,7 +314,8 @@ macro_rules! operations {
 }
 
 operations! {
-    /// An operation that changes the peer's memory and brings nothing back. The constants are those of [`AtomicOp`].
+    /// Operation that changes the peer's memory and returns no value. The constants are those of
+    /// [`AtomicOp`].
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -346,7 +350,7 @@ operations! {
         Ordered: MIN, MAX;
         Integer: BOR, BAND, BXOR;
     }
-    /// An operation that changes the peer's memory, and brings back what was there before.
+    /// Operation that changes the peer's memory and returns the previous value.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -377,7 +381,7 @@ operations! {
         Ordered: MIN, MAX;
         Integer: BOR, BAND, BXOR;
     }
-    /// The operation that brings back what is there, and takes no operands.
+    /// Operation that returns the current value and takes no operands.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -405,7 +409,8 @@ operations! {
     ReadOp is Fetch {
         Element: READ;
     }
-    /// An operation that changes the peer's memory if a comparison says so, and brings back what was there before.
+    /// Operation that changes the peer's memory if a comparison holds, and returns the previous
+    /// value.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {

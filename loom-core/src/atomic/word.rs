@@ -1,46 +1,47 @@
-//! [`Word`]: elements as the processor changes them, in one step. For memory that peers reach: the rule is in [`crate::exposed`].
+//! [`Word`]: integers that the processor changes in one step, for exposed memory by the rule of
+//! [`crate::exposed`].
 
 #![allow(unsafe_code, reason = "memory that others change meanwhile")]
 
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-/// Everything that was written before a change is seen by whom sees the change, as between threads.
+/// A thread that sees a change sees all writes before it, as between threads.
 const ORDER: Ordering = Ordering::AcqRel;
 
-/// An unsigned integer that the processor changes in one step, wherever it does.
+/// Unsigned integer that the processor changes in one step, if it can.
 pub(crate) trait Word: Copy + PartialEq {
     const ZERO: Self;
 
-    /// Whether this processor can.
+    /// Returns `true` if this processor can.
     #[inline]
     fn is_atomic() -> bool {
         true
     }
 
-    /// The value.
+    /// Loads the value.
     ///
     /// # Safety
-    /// `at` is memory for an atomic of this size: aligned, valid, and reached in no other way meanwhile but by the rule of
-    /// `exposed`; and [`is_atomic`](Self::is_atomic).
+    /// `at` is valid and aligned for an atomic of this size, and writable for `u128`. All other
+    /// accesses keep the rule of `exposed`. [`is_atomic`](Self::is_atomic) is `true`.
     unsafe fn load(at: *mut Self) -> Self;
 
-    /// Replaces `old` by `new`; or tells what else was there.
+    /// Replaces `old` by `new`, or returns the different current value.
     ///
     /// # Safety
-    /// As [`load`](Self::load), of memory that may be written.
+    /// The rules of [`load`](Self::load), for writable memory.
     unsafe fn compare_exchange(at: *mut Self, old: Self, new: Self) -> Result<(), Self>;
 
-    /// Changes the value until `change` has no other, and tells what was there before.
+    /// Applies `change` until it succeeds or returns `None`. Returns the previous value.
     ///
     /// # Safety
-    /// As [`compare_exchange`](Self::compare_exchange).
+    /// The rules of [`compare_exchange`](Self::compare_exchange).
     #[inline]
     unsafe fn update(at: *mut Self, change: impl Fn(Self) -> Option<Self>) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the rules of `load`.
         let mut old = unsafe { Self::load(at) };
         loop {
             let Some(new) = change(old) else { return old };
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller keeps the rules of `compare_exchange`.
             match unsafe { Self::compare_exchange(at, old, new) } {
                 Ok(()) => return old,
                 Err(other) => old = other,
@@ -48,16 +49,16 @@ pub(crate) trait Word: Copy + PartialEq {
         }
     }
 
-    /// Adds, without what does not fit, and tells what was there before.
+    /// Adds with wrapping, and returns the previous value.
     ///
     /// # Safety
-    /// As [`compare_exchange`](Self::compare_exchange).
+    /// The rules of [`compare_exchange`](Self::compare_exchange).
     unsafe fn fetch_add(at: *mut Self, operand: Self) -> Self;
 
-    /// Replaces the value, and tells what was there before.
+    /// Replaces the value, and returns the previous one.
     ///
     /// # Safety
-    /// As [`compare_exchange`](Self::compare_exchange).
+    /// The rules of [`compare_exchange`](Self::compare_exchange).
     unsafe fn swap(at: *mut Self, new: Self) -> Self;
 }
 
@@ -68,25 +69,25 @@ macro_rules! words {
 
             #[inline]
             unsafe fn load(at: *mut Self) -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller guarantees an aligned, valid atomic.
                 unsafe { $Atomic::from_ptr(at) }.load(Ordering::Acquire)
             }
 
             #[inline]
             unsafe fn compare_exchange(at: *mut Self, old: Self, new: Self) -> Result<(), Self> {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller guarantees an aligned, writable atomic.
                 unsafe { $Atomic::from_ptr(at) }.compare_exchange(old, new, ORDER, Ordering::Acquire).map(|_| ())
             }
 
             #[inline]
             unsafe fn fetch_add(at: *mut Self, operand: Self) -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller guarantees an aligned, writable atomic.
                 unsafe { $Atomic::from_ptr(at) }.fetch_add(operand, ORDER)
             }
 
             #[inline]
             unsafe fn swap(at: *mut Self, new: Self) -> Self {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller guarantees an aligned, writable atomic.
                 unsafe { $Atomic::from_ptr(at) }.swap(new, ORDER)
             }
         }
@@ -100,7 +101,7 @@ words! {
     u64, AtomicU64;
 }
 
-/// Atomic on x86-64 alone: stable Rust has no atomics of this size.
+/// Atomic only on x86-64: stable Rust has no atomics of this size.
 impl Word for u128 {
     const ZERO: Self = 0;
 
@@ -112,7 +113,8 @@ impl Word for u128 {
             static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
             match ANSWER.load(Ordering::Relaxed) {
                 UNKNOWN => {
-                    // Every processor but the first ones of the architecture. Asked once: it takes long, above all in a virtual machine.
+                    // True except for the first processors of the architecture. Cached: `cpuid` is
+                    // slow, above all in a virtual machine.
                     let answer = core::arch::x86_64::__cpuid(1).ecx & (1 << 13) != 0;
                     ANSWER.store(answer.into(), Ordering::Relaxed);
                     answer
@@ -126,7 +128,8 @@ impl Word for u128 {
 
     #[inline]
     unsafe fn load(at: *mut Self) -> Self {
-        // SAFETY: the caller's promise. Zero is replaced by zero, or nothing is changed.
+        // SAFETY: `load` requires writable memory for `u128`. The exchange replaces at most zero by
+        // zero.
         match unsafe { Self::compare_exchange(at, 0, 0) } {
             Ok(()) => 0,
             Err(other) => other,
@@ -140,9 +143,11 @@ impl Word for u128 {
             #[expect(clippy::cast_possible_truncation, reason = "halves")]
             let halves = |value: u128| (value as u64, (value >> 64) as u64);
             let ((mut low, mut high), (new_low, new_high)) = (halves(old), halves(new));
-            // By assembly: without optimisation the intrinsic is a call into a library that a freestanding program does not have.
-            // SAFETY: the caller's promise; `rbx`, which the compiler keeps for itself, is as it was afterwards. A compare-exchange of
-            // sequential consistency: the instruction has a lock.
+            // Assembly, because without optimisation the intrinsic calls a library that a
+            // freestanding program lacks.
+            // SAFETY: the caller guarantees an aligned, writable atomic. The code restores `rbx`,
+            // which the compiler reserves. The lock prefix makes the exchange sequentially
+            // consistent.
             unsafe {
                 core::arch::asm!(
                     "xchg {new}, rbx",
@@ -162,20 +167,20 @@ impl Word for u128 {
         #[cfg(not(target_arch = "x86_64"))]
         {
             let (_, _) = (at, new);
-            // Never called: `is_atomic` is false here.
+            // Never called: `is_atomic` is false.
             Err(old)
         }
     }
 
     #[inline]
     unsafe fn fetch_add(at: *mut Self, operand: Self) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the rules of `update`.
         unsafe { Self::update(at, |old| Some(old.wrapping_add(operand))) }
     }
 
     #[inline]
     unsafe fn swap(at: *mut Self, new: Self) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the rules of `update`.
         unsafe { Self::update(at, |_| Some(new)) }
     }
 }
@@ -190,12 +195,12 @@ mod tests {
         let at = &raw mut word;
         let change = |old| {
             if old == W::from(5) {
-                // SAFETY: a local word, which is reached by this pointer alone.
+                // SAFETY: only this pointer accesses the local word.
                 unsafe { W::swap(at, W::from(9)) };
             }
             Some(add(old))
         };
-        // SAFETY: a local word, which is reached by this pointer alone.
+        // SAFETY: only this pointer accesses the local word.
         let before = unsafe { W::update(at, change) };
         (before, word)
     }

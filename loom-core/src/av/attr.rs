@@ -1,4 +1,4 @@
-//! [`AvAttr`]: how large an address vector is.
+//! [`AvAttr`]: size of an address vector.
 
 #![allow(unsafe_code, reason = "asks the transport of an open domain")]
 
@@ -15,7 +15,7 @@ use crate::storage::array;
 use crate::transport::{AvRoom, Transport};
 use crate::vocabulary::{AddressFormat, EndpointAddr};
 
-/// How large an [`Av`](super::Av) is. All of its memory is taken when it is opened.
+/// Size of an [`Av`](super::Av), which allocates all of its memory when opened.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -39,48 +39,51 @@ use crate::vocabulary::{AddressFormat, EndpointAddr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(from = "Parts", into = "Parts"))]
 pub struct AvAttr {
-    /// Number of peers that the vector has room for at a time, at least: a transport may need more places
+    /// Minimum number of peers at a time. A transport may need more slots
     /// ([`Av::places`](super::Av::places)).
     ///
-    /// A [removed](super::Av::remove) peer's place returns, with these exceptions, where the provider keeps removed addresses as long as an
-    /// endpoint is bound to the vector:
-    /// - `shm` takes 256 addresses, whatever the capacity is, in the lifetime of a vector. Endpoints of the process and
-    ///   peers that were not inserted and have sent a message may count. A capacity above 256 is refused with
-    ///   [`OpenError::TooManyPeers`], an address after the last with
-    ///   [`InsertError::TooManyPeers`](super::InsertError::TooManyPeers): close the vector and its endpoints, and open others.
-    /// - Over libfabric, the capacity counts for the lifetime of a vector if threads share the domain (`Ofi<Shared>`), if its info grants
-    ///   [`Caps::COLLECTIVE`](crate::Caps::COLLECTIVE), and over providers and versions that are not tested.
+    /// A [removed](super::Av::remove) peer's slot is reused, except where the provider keeps
+    /// removed addresses while an endpoint is bound to the vector:
+    /// - `shm` takes 256 addresses in the lifetime of a vector, regardless of the capacity.
+    ///   Endpoints of the process, and peers that were not inserted but have sent a message, may
+    ///   count. A capacity above 256 is refused with [`OpenError::TooManyPeers`], an address beyond
+    ///   the limit with [`InsertError::TooManyPeers`](super::InsertError::TooManyPeers): close the
+    ///   vector and its endpoints, and open new ones.
+    /// - Over libfabric, the capacity counts for the lifetime of a vector if threads share the
+    ///   domain (`Ofi<Shared>`), if its info grants [`Caps::COLLECTIVE`](crate::Caps::COLLECTIVE),
+    ///   and over untested providers and versions.
     pub capacity: usize,
-    /// How many bytes there are for addresses other than IPv4 sockets, as
-    /// [`AddressTableAttr::bytes`] has it; `None` for what addresses of the domain's format are likely to need: 32 for
-    /// each peer if they may be IPv6 sockets, 96 if they are something else (as 72 bytes take), and one of the longest more.
+    /// Bytes for addresses other than IPv4 sockets ([`AddressTableAttr::bytes`]). `None` for the
+    /// likely need of the domain's address format: for each peer 32 if addresses may be IPv6
+    /// sockets, or 96 for other formats (enough for 72 bytes), plus one address of maximum length.
     pub bytes: Option<usize>,
-    /// How many of the first places can have an address of their own, as [`AddressTableAttr::singles`] has it: fewer than all for
-    /// peers that are inserted by range. The place of one of these that was removed is for the same address again, or takes a
-    /// record or two of [`ranges`](Self::ranges): where they are used up, and the provider gives the place to another address, that is
-    /// [full](super::InsertError::Full).
+    /// Number of leading slots with an address of their own ([`AddressTableAttr::singles`]), fewer
+    /// than all for peers inserted by range. After a removal such a slot is reused for the same
+    /// address, or needs one or two [`ranges`](Self::ranges) records. Without a free record,
+    /// inserting another address there returns [`Full`](super::InsertError::Full).
     pub singles: usize,
-    /// How many pieces of ranges are kept as such, as [`AddressTableAttr::ranges`] has it: none where addresses are no sockets.
+    /// Number of range records ([`AddressTableAttr::ranges`]), ignored where addresses are not
+    /// sockets.
     pub ranges: usize,
-    /// The seed of the hash function of addresses: [`AddressTableAttr::seed`].
+    /// Seed of the address hash function ([`AddressTableAttr::seed`]).
     pub seed: u64,
 }
 
 impl AvAttr {
-    /// This number of peers, each with an address of its own, in memory as the format of their addresses has it; up to 16 ranges; and a
-    /// seed that is the same for all.
+    /// Attributes for this number of peers, each with its own address, default memory, up to 16
+    /// ranges and a fixed seed.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
         let AddressTableAttr { singles, ranges, seed, .. } = AddressTableAttr::new(capacity);
         AvAttr { capacity, bytes: None, singles, ranges, seed }
     }
 
-    /// The memory that a vector of this domain takes from an allocator of type `A`, in one block. It depends on the domain: on the format of
-    /// its addresses, and on the number of places that its transport needs for them.
+    /// Layout of a vector's one block from an allocator of type `A`, which depends on the domain's
+    /// address format and transport.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if the capacity is zero or more than an address has room for, or all of it more than an address space
-    /// holds.
+    /// [`OpenError::Size`] for a capacity of zero or beyond 32 bits, or a layout beyond the address
+    /// space.
     pub fn layout<T: Transport, A: Allocator>(&self, domain: &Domain<'_, T>) -> Result<Layout, OpenError> {
         let room = self.room(domain)?;
         let mut plan = Plan::of::<AvInner<T>, A>()?;
@@ -89,7 +92,6 @@ impl AvAttr {
         Ok(plan.layout())
     }
 
-    /// The room that a vector of this domain needs.
     pub(super) fn room<T: Transport>(&self, domain: &Domain<'_, T>) -> Result<AvRoom, OpenError> {
         if self.capacity == 0 || u32::try_from(self.capacity).is_err() {
             return Err(OpenError::Size);
@@ -98,24 +100,22 @@ impl AvAttr {
         Ok(unsafe { T::av_room(domain.raw(), self.capacity) })
     }
 
-    /// Number of places that can be those of removed peers.
+    /// Number of slots that removed peers can occupy.
     pub(super) const fn links(room: AvRoom) -> usize {
         if room.reused.is_some() { room.places } else { 0 }
     }
 
-    /// The attributes of the table of a vector of this domain.
     pub(super) fn table<T: Transport>(
         &self,
         domain: &Domain<'_, T>,
         room: AvRoom,
     ) -> Result<AddressTableAttr, OpenError> {
-        // Those of removed peers have an address of their own, too.
+        // Slots of removed peers have their own addresses, too.
         let removed = if room.reused.is_some() { room.places.saturating_sub(self.capacity) } else { 0 };
         let attr = AvAttr { singles: self.singles.saturating_add(removed), ..*self };
         attr.of_places(room.places, domain.attributes().addr_format)
     }
 
-    /// The attributes of the table, of which the transport has said how many places it needs.
     fn of_places(&self, places: usize, format: AddressFormat) -> Result<AddressTableAttr, OpenError> {
         let AvAttr { bytes, singles, ranges, seed, .. } = *self;
         let (sockets, cells) = match format {
@@ -128,13 +128,13 @@ impl AvAttr {
             all.checked_add(AddressTableAttr::bytes_for(EndpointAddr::MAX_LEN))
         };
         let bytes = bytes.or_else(likely).ok_or(OpenError::Size)?;
-        // Others have no ranges.
+        // Only sockets have ranges.
         let ranges = if sockets { ranges } else { 0 };
         Ok(AddressTableAttr { bytes, singles, ranges, seed, format, ..AddressTableAttr::new(places) })
     }
 }
 
-/// The form of [`AvAttr`] with the feature `serde`: what a configuration leaves out is as in [`AvAttr::new`].
+/// Form of [`AvAttr`] with feature `serde`. Omitted fields default to those of [`AvAttr::new`].
 #[cfg(feature = "serde")]
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(rename = "AvAttr", deny_unknown_fields)]
@@ -142,7 +142,7 @@ struct Parts {
     capacity: usize,
     #[serde(default)]
     bytes: Option<usize>,
-    /// `None` for the number of the default, which is more than some formats have.
+    /// `None` for the default, which exceeds the range of some formats.
     #[serde(default)]
     singles: Option<usize>,
     #[serde(default = "Parts::default_ranges")]
@@ -174,7 +174,7 @@ impl From<AvAttr> for Parts {
     }
 }
 
-/// That number of peers: [`AvAttr::new`].
+/// Converts by [`AvAttr::new`].
 impl From<usize> for AvAttr {
     fn from(capacity: usize) -> Self {
         AvAttr::new(capacity)

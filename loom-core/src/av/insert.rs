@@ -1,4 +1,4 @@
-//! Putting addresses into an [`Av`]: one, many at once, by name, and by range.
+//! Insertion of addresses into an [`Av`]: one, many, by name, and by range.
 
 #![allow(unsafe_code, reason = "inserts into raw handles")]
 
@@ -14,7 +14,7 @@ use crate::notes::note;
 use crate::transport::Transport;
 use crate::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
 
-/// Why an address was not inserted.
+/// Reason why an address was not inserted.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -38,12 +38,12 @@ use crate::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InsertError {
-    /// The vector has no place left, or no room for the bytes of the address ([`AvAttr`](super::AvAttr)).
+    /// The vector has no free slot, or no space for the address bytes ([`AvAttr`](super::AvAttr)).
     Full,
-    /// This process is a forked child, and its parent opened the vector. The child opens a vector of its own.
+    /// The vector was opened by the parent of this forked process. The child must open its own.
     OtherProcess,
-    /// The provider has taken as many addresses as it takes in the lifetime of a vector, removed ones included
-    /// ([`AvAttr::capacity`](super::AvAttr::capacity)).
+    /// The provider has taken its maximum of addresses for a vector's lifetime, including removed
+    /// ones ([`AvAttr::capacity`](super::AvAttr::capacity)).
     TooManyPeers {
         /// Maximum number of addresses in the lifetime of a vector.
         limit: usize,
@@ -78,14 +78,14 @@ impl fmt::Display for InsertError {
 impl core::error::Error for InsertError {}
 
 impl<T: Transport> Av<'_, T> {
-    /// Puts a peer's address into the vector. The same address again is the same peer, however it is written
-    /// ([which addresses are the same](crate::engine::address_table)), and the provider is not asked.
+    /// Inserts a peer's address. The [same address](crate::engine::address_table), in any notation,
+    /// returns the same peer without a call of the provider.
     ///
-    /// If the provider gives the new address the place in its own vector that another peer has here, that peer is removed: its handle
-    /// goes stale, and posts to it are refused with [`PostError::UnknownPeer`](crate::error::PostError::UnknownPeer). Over the
-    /// software transport a place is that of the endpoint in the network, so that the address of a new endpoint displaces that of
-    /// the closed endpoint before it. The address that was inserted last stays, also if it is the older one: an address that
-    /// arrives after its endpoint has closed displaces the one of the endpoint that is there.
+    /// If the provider assigns the slot of another peer, that peer is removed: its handle is stale,
+    /// and posts to it fail with [`PostError::UnknownPeer`](crate::error::PostError::UnknownPeer).
+    /// Over the software transport a slot is the endpoint's in the network, so a new endpoint's
+    /// address displaces that of the closed one before it. The last inserted address stays, even if
+    /// it is the older endpoint's.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -107,9 +107,9 @@ impl<T: Transport> Av<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// - [`InsertError::Full`] if no place is left
-    /// - [`InsertError::TooManyPeers`] if the provider takes no more addresses in the lifetime of a vector (`shm`)
-    /// - [`InsertError::Errno`] if the provider refuses: a foreign format, or an address that means nothing to it
+    /// [`InsertError::Full`], [`InsertError::TooManyPeers`] over a provider with a maximum for a
+    /// vector's lifetime (`shm`), or [`InsertError::Errno`] for a foreign format or an address that
+    /// the provider rejects.
     ///
     /// # References
     /// - `man fi_av`
@@ -118,7 +118,7 @@ impl<T: Transport> Av<'_, T> {
         self.insert_by(address, |table, addr| table.insert_at(addr, address))
     }
 
-    /// Inserts an address: `insert` puts it into the table at its fabric address.
+    /// Inserts an address. `insert` adds it to the table at its fabric address.
     fn insert_by(
         &self,
         address: &EndpointAddr,
@@ -127,7 +127,8 @@ impl<T: Transport> Av<'_, T> {
         self.try_insert(address, insert).inspect_err(|error| self.note_refused(address, *error))
     }
 
-    /// The provider's reasons are its own, and those of loom ([`ProviderQuirks`](crate::transport::ProviderQuirks)): for the log.
+    /// Logs the refusal: its reason is the provider's or loom's
+    /// ([`ProviderQuirks`](crate::transport::ProviderQuirks)).
     fn note_refused(&self, address: &dyn fmt::Display, error: InsertError) {
         note!(debug, "quirk", "address {address} is not inserted on {}: {error}", *self.body.domain);
     }
@@ -149,7 +150,6 @@ impl<T: Transport> Av<'_, T> {
         self.keep(&mut addresses, addr, |table| insert(table, addr))
     }
 
-    /// The reason of an insertion that the provider has refused.
     fn refused(&self, errno: Errno) -> InsertError {
         match self.body.limit {
             Some(limit) if errno == Errno::ENOSPC => InsertError::TooManyPeers { limit },
@@ -157,25 +157,26 @@ impl<T: Transport> Av<'_, T> {
         }
     }
 
-    /// Removes addresses of removed peers from the provider's vector, the oldest first, until another address has room. Returns `false`
-    /// if the vector has as many peers as it has room for.
+    /// Removes retired addresses from the provider's vector, the oldest first, until another
+    /// address has space. Returns `false` if the vector has its maximum of peers.
     fn make_room(&self, addresses: &mut Addresses) -> bool {
         let has_room = addresses.has_room();
         while has_room && addresses.is_full() && self.reclaim(addresses) {}
         has_room
     }
 
-    /// Removes the address that was retired first from the provider's vector. Returns `false` if no address is retired.
+    /// Removes the oldest retired address from the provider's vector. Returns `false` if no address
+    /// is retired.
     fn reclaim(&self, addresses: &mut Addresses) -> bool {
         let Some(addr) = addresses.oldest() else { return false };
-        // SAFETY: the vector is open (C1); the address was inserted and not removed since; only a transport that admits it at any time
-        // retires addresses (C13).
+        // SAFETY: the vector is open (C1), and the address was inserted and not removed since. Only
+        // a transport that allows removal at any time retires addresses (C13).
         let _ = unsafe { T::av_remove(&self.body.raw, addr) };
         true
     }
 
-    /// Puts the addresses of many peers into the vector, as [`insert`](Self::insert) does with each. `each` gets the results in the
-    /// order of the addresses, and may use the vector. Returns the number of those that are in.
+    /// [Inserts](Self::insert) the addresses of many peers. `each` receives the results in order
+    /// and may use the vector. Returns the number of inserted peers.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -202,16 +203,16 @@ impl<T: Transport> Av<'_, T> {
         count_inserted(addresses.iter().map(|address| self.insert(address)), &mut each)
     }
 
-    /// Puts peers at consecutive addresses into the vector: `services` ports from that of `first` on, at each of `nodes`
-    /// addresses from that of `first` on. Tells `each` what has become of them, all services of a node before the next node,
-    /// and returns how many are in, as [`insert_all`](Self::insert_all) does.
+    /// Inserts peers at consecutive addresses: `services` ports from that of `first`, at each of
+    /// `nodes` addresses from that of `first`. `each` receives the results, node by node. Returns
+    /// the number of inserted peers.
     ///
-    /// Those that get consecutive places, as they do in a vector from which no peer was removed, take one record together, and no
-    /// more memory for their addresses ([`AvAttr::ranges`](super::AvAttr::ranges)).
+    /// Peers with consecutive slots, as in a vector without removals, share one record and need no
+    /// other memory ([`AvAttr::ranges`](super::AvAttr::ranges)).
     ///
-    /// For providers with socket addresses. They are counted up here and not by `fi_av_insertsym`, which `udp;ofi_rxd` does not
-    /// have, which returns one handle for all over `sockets`, and which others let run on from the last port to port 0. Nodes
-    /// that have names are inserted one by one ([`insert_service`](Self::insert_service)).
+    /// Requires socket addresses. loom does not use `fi_av_insertsym`: `udp;ofi_rxd` lacks it,
+    /// `sockets` returns one handle for all, others wrap from the last port to port 0. Insert named
+    /// nodes one by one ([`insert_service`](Self::insert_service)).
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -237,10 +238,10 @@ impl<T: Transport> Av<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// None is inserted then:
-    /// - [`InsertError::Full`] if there are more addresses than the vector has places
-    /// - [`InsertError::Errno`] with `ENOSYS` if the provider's addresses are no socket addresses; `EINVAL` if they are not of the
-    ///   family of `first`, if its port is 0, or if the range goes past the last port or address
+    /// No peer is inserted:
+    /// - [`InsertError::Full`] for more addresses than the vector has slots
+    /// - [`InsertError::Errno`] with `ENOSYS` if the provider's addresses are not sockets, `EINVAL`
+    ///   if `first` has another family or port 0, or the range exceeds the last port or address
     ///
     /// # References
     /// - `man fi_av`
@@ -269,8 +270,8 @@ impl<T: Transport> Av<'_, T> {
         Ok(count_inserted(range.members().map(insert), &mut each))
     }
 
-    /// Puts a peer into the vector by the name of its node and service, as `10.0.0.1` and `7471`, or by the text of its
-    /// address alone. Names are looked up by the provider, which may take its time.
+    /// Inserts a peer by the name of its node and service, such as `10.0.0.1` and `7471`, or by its
+    /// address text alone. The provider looks names up, which may be slow.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -290,7 +291,7 @@ impl<T: Transport> Av<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`insert`](Self::insert); `ENOSYS` if the provider takes addresses only.
+    /// Those of [`insert`](Self::insert), and `ENOSYS` if the provider takes addresses only.
     ///
     /// # References
     /// - `man fi_av`
@@ -301,19 +302,20 @@ impl<T: Transport> Av<'_, T> {
 
     fn try_insert_service(&self, node: &str, service: Option<&str>) -> Result<Peer, InsertError> {
         let mut addresses = self.body.addresses()?;
-        // The address of a peer needs no room. The provider has room for one address more than the vector counts.
+        // A known address needs no slot. The provider has space for one address more than the
+        // vector counts.
         let has_room = self.make_room(&mut addresses);
         // SAFETY: the vector is open (C1).
         let addr =
             unsafe { T::av_insert_service(&self.body.raw, node, service) }.map_err(|errno| self.refused(errno))?;
-        // SAFETY: the vector is open (C1), and the address was inserted just now.
+        // SAFETY: the vector is open (C1), and the address was just inserted.
         let address = unsafe { T::av_lookup(&self.body.raw, addr) };
         let peer = match &address {
             Ok(address) => addresses.find(address),
             Err(_) => self.body.table.peer(addr),
         };
         if let Some(peer) = peer {
-            // Providers count how often an address was inserted. Others have given it another place.
+            // Some providers count the insertions of an address, others assign another slot.
             if addresses.are_removed() {
                 self.take_back(&addresses, addr);
             }
@@ -329,8 +331,8 @@ impl<T: Transport> Av<'_, T> {
         })
     }
 
-    /// Keeps an address to which the provider gave a fabric address, while no other thread changes the vector, as `insert` does. If
-    /// no peer has the fabric address then, it is taken back.
+    /// Keeps an inserted address by `insert`, under the vector's lock. Takes it back if no peer has
+    /// its fabric address afterwards.
     fn keep(
         &self,
         addresses: &mut Addresses,
@@ -339,7 +341,7 @@ impl<T: Transport> Av<'_, T> {
     ) -> Result<Peer, InsertError> {
         let inserted = loop {
             match insert(&mut addresses.table) {
-                // Removed peers' addresses take room, too.
+                // Addresses of removed peers take space, too.
                 Err(Full::Bytes) if self.reclaim(addresses) => {}
                 inserted => break inserted,
             }
@@ -352,18 +354,18 @@ impl<T: Transport> Av<'_, T> {
         peer
     }
 
-    /// Removes an address that no peer has, while no other thread changes the vector. Where one has had it, operations in flight may
-    /// still refer to it: then it stays until the vector closes, unless the transport removes addresses at any time.
+    /// Removes an address without a peer, under the vector's lock. If a peer had it, operations in
+    /// flight may refer to it: unless the transport removes addresses at any time, it stays until
+    /// the vector closes.
     fn take_back(&self, addresses: &Addresses, addr: FabricAddr) {
         if addresses.are_removed() || !self.body.is_bound() || !self.body.table.was_used(addr) {
-            // SAFETY: the vector is open (C1); the transport admits it, no endpoint is bound, or no peer ever had the address, so that
-            // nothing can have been posted to it (C13).
+            // SAFETY: the vector is open (C1). The transport allows removal, no endpoint is bound,
+            // or no peer ever had the address, so no post refers to it (C13).
             let _ = unsafe { T::av_remove(&self.body.raw, addr) };
         }
     }
 }
 
-/// Passes each result on, and counts the peers.
 fn count_inserted(
     results: impl Iterator<Item = Result<Peer, InsertError>>,
     each: &mut impl FnMut(Result<Peer, InsertError>),

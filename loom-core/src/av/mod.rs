@@ -1,4 +1,4 @@
-//! [`Av`]: the address vector, where peers' addresses become handles.
+//! [`Av`]: address vector, which converts peers' addresses to handles.
 
 #![allow(unsafe_code, reason = "opens and closes raw handles; a table in memory of the allocator")]
 
@@ -25,14 +25,14 @@ use crate::storage::array;
 use crate::transport::{Scalable, Transport};
 use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 
-/// Peers' addresses, as endpoints see them.
+/// Peers' addresses.
 ///
-/// A counted handle: clones are the same vector, which is closed when the last of them and every endpoint that is bound to it is
-/// gone. Where the transport's threading level admits it, the vector is shared between threads: finding the fabric address of a
-/// peer takes no lock, and neither does finding a peer by that; inserting, removing, and whatever reads addresses take one.
+/// A counted handle: the vector closes when its last clone and the last endpoint bound to it are
+/// gone. If the transport's threading level allows it, threads share the vector. Conversions
+/// between peers and fabric addresses take no lock. Inserting, removing and reading addresses do.
 ///
-/// The addresses are in an [address table](crate::engine::address_table) of the vector's own: an address that was inserted is one
-/// peer, over every provider, and is found again without asking the provider.
+/// Its [address table](crate::engine::address_table) maps each address to one peer, over every
+/// provider, without a call of the provider.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -59,14 +59,15 @@ pub struct Av<'m, T: Transport> {
     body: Handle<'m, AvInner<T>>,
 }
 
-/// What there is one of, however many handles there are.
+/// State shared by all handles.
 pub(crate) struct AvInner<T: Transport> {
     raw: T::Av,
     domain: Handle<'static, DomainInner<T>>,
     table: Peers<'static>,
-    /// The addresses, with the same peers. In the vector's own block: the lifetime is shorter than it says.
+    /// Addresses of the same peers as `table`, in the vector's own block, so the lifetime is really
+    /// shorter.
     addresses: spin::Mutex<Addresses>,
-    /// Of each address, for the number of a receive context.
+    /// Bits of each address for the number of a receive context.
     rx_ctx_bits: u8,
     /// Maximum number of addresses in the lifetime of the vector.
     limit: Option<usize>,
@@ -75,14 +76,13 @@ pub(crate) struct AvInner<T: Transport> {
 impl<'m, T: Transport> Av<'m, T> {
     /// Opens a vector for [`AvAttr::capacity`] peers at a time, in memory of `alloc`.
     ///
-    /// The places of [removed](Self::remove) peers return. Over providers that cannot remove an address while endpoints are open, the
-    /// capacity, or the provider's bound if it has one, counts for the lifetime of the vector ([`AvAttr::capacity`]).
+    /// Slots of [removed](Self::remove) peers are reused. Where the provider cannot remove
+    /// addresses while endpoints are open, the capacity or the provider's maximum counts for the
+    /// vector's lifetime ([`AvAttr::capacity`]).
     ///
     /// # Errors
-    /// - [`OpenError::Size`] if the capacity is zero or does not fit into memory
-    /// - [`OpenError::TooManyPeers`] if the provider's vectors have fewer places than the capacity
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room
-    /// - [`OpenError::Errno`] if the provider refuses
+    /// [`OpenError::Size`] for a capacity of zero or beyond memory, [`OpenError::TooManyPeers`],
+    /// [`OpenError::OutOfMemory`] or [`OpenError::Errno`].
     #[doc(alias = "fi_av_open")]
     pub fn open_in<A: Allocator + Send + 'm>(
         domain: &Domain<'m, T>,
@@ -91,12 +91,13 @@ impl<'m, T: Transport> Av<'m, T> {
     ) -> Result<Self, OpenError> {
         let attr = attr.into();
         Self::open_as(domain, attr, alloc, 0, |raw| {
-            // SAFETY: the domain is open and stays so: the vector keeps it (C1, C2).
+            // SAFETY: the domain is open (C1), and the vector keeps it open (C2).
             unsafe { T::av_open(raw, attr.capacity) }
         })
     }
 
-    /// `open` opens the raw vector, with `rx_ctx_bits` bits of each address for the number of a receive context.
+    /// Opens the raw vector by `open`, with `rx_ctx_bits` bits of each address for the number of a
+    /// receive context.
     fn open_as<A: Allocator + Send + 'm>(
         domain: &Domain<'m, T>,
         attr: AvAttr,
@@ -111,20 +112,21 @@ impl<'m, T: Transport> Av<'m, T> {
         let links = AvAttr::links(room);
         let links_at = plan.add(array::<u32>(links)?)?;
         let block = Unfilled::new(plan, alloc)?;
-        // SAFETY: the place of the table in the block.
+        // SAFETY: `table_at` is the plan's offset of the table.
         let memory = unsafe { block.at(table_at) };
-        // SAFETY: there is room for it. It is given back after the vector, by which alone the table is reached: the lifetime never
-        // leaves this file.
+        // SAFETY: the plan reserves the table's layout. The block outlives the vector, which alone
+        // reaches the table, and the lifetime never leaves this file.
         let addresses: AddressTable<'static> = unsafe { table.table(memory) };
-        // SAFETY: the place of the links in the block.
+        // SAFETY: `links_at` is the plan's offset of the links.
         let memory = unsafe { block.at(links_at) };
-        // SAFETY: there is room for that many links, which are the vector's as the table is.
+        // SAFETY: the plan reserves space for `links` links. The block outlives the vector, which
+        // alone reaches them.
         let removed = Removed::new(unsafe { fill(memory, links, || Removed::LINK) });
         let raw = open(domain.raw()).map_err(|errno| match room.limit {
             Some(limit) if attr.capacity > limit => OpenError::TooManyPeers { limit },
             _ => OpenError::refused::<T>(errno),
         })?;
-        // SAFETY: the vector's handles live for 'm.
+        // SAFETY: the vector's handles live for `'m`.
         let domain = unsafe { domain.body.for_child() };
         let table = addresses.peers();
         let places = table.places();
@@ -138,7 +140,7 @@ impl<'m, T: Transport> Av<'m, T> {
     /// [`Av::open_in`] with the global allocator.
     ///
     /// # Errors
-    /// As [`Av::open_in`].
+    /// Those of [`Av::open_in`].
     #[cfg(feature = "std")]
     pub fn open(domain: &Domain<'m, T>, attr: impl Into<AvAttr>) -> Result<Self, OpenError> {
         Self::open_in(domain, attr, allocator_api2::alloc::Global)
@@ -146,16 +148,17 @@ impl<'m, T: Transport> Av<'m, T> {
 }
 
 impl<T: Transport> Av<'_, T> {
-    /// Removes a peer from the vector: from now on posts to it are refused. Returns `true` if it was in the vector.
+    /// Removes a peer, so that posts to it are refused. Returns `true` if it was in the vector.
     ///
-    /// The peer's place returns to the vector. Places return in the order of the removals, and no earlier than the vector needs
-    /// them: it has up to 16 places more than its capacity for this. Until then a message of the removed peer has a
-    /// [source](crate::Transfer::source) that is no peer, whether it came before the removal or comes later. A
-    /// message that comes after that names no other peer either. Two things must not wait so long: looking up the source of a completion, and
-    /// cancelling a receive for the removed peer alone, which would take a later peer's messages.
+    /// Slots are reused in the order of removal, as late as possible: the vector has up to 16 slots
+    /// beyond its capacity for this. Until then messages of the removed peer, earlier or later,
+    /// have a [source](crate::Transfer::source) without a peer. Messages after the reuse name no
+    /// other peer either. Before it, look up completions' sources, and cancel receives for the
+    /// removed peer alone, which would take a later peer's messages.
     ///
-    /// Where a provider cannot remove an address while an endpoint is bound to the vector, the place returns only if no
-    /// endpoint is bound ([`AvAttr::capacity`]). The place of a member of a [range](Self::insert_symmetric) returns at once.
+    /// If the provider cannot remove addresses while an endpoint is bound to the vector, slots are
+    /// reused only if no endpoint is bound ([`AvAttr::capacity`]). The slot of a
+    /// [range](Self::insert_symmetric) member is reusable at once.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -186,21 +189,22 @@ impl<T: Transport> Av<'_, T> {
         }
         let Some(addr) = addresses.table.remove(peer) else { return false };
         if are_removed || !self.body.is_bound() {
-            // SAFETY: the vector is open (C1); the transport admits it, or no endpoint is bound, and binding takes the same lock, so
-            // that no operation in flight refers to the address (C13).
+            // SAFETY: the vector is open (C1). The transport allows removal, or no endpoint is
+            // bound (binding takes the same lock), so no operation in flight refers to the address
+            // (C13).
             let _ = unsafe { T::av_remove(&self.body.raw, addr) };
         }
         true
     }
 
-    /// How many places the vector has, which is at least as many as it was opened for: [`Peer::index`] is below that.
+    /// Number of slots, at least the requested capacity. [`Peer::index`] is below it.
     #[must_use]
     pub fn places(&self) -> usize {
         self.body.table.places()
     }
 
-    /// The address of a peer, as it was inserted (in its [canonical form](crate::engine::address_table)); `None` if the peer was
-    /// removed.
+    /// Returns a peer's address in its [canonical form](crate::engine::address_table), or `None` if
+    /// the peer was removed.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -221,8 +225,8 @@ impl<T: Transport> Av<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// The provider's, if it cannot tell. It is asked for peers that were inserted by name and that it could not tell then,
-    /// either.
+    /// Those of the provider, which is called only for peers inserted by name with an address that
+    /// it could not return then.
     #[doc(alias = "fi_av_lookup")]
     pub fn address(&self, peer: Peer) -> Option<Result<EndpointAddr, Errno>> {
         let addresses = match self.body.addresses() {
@@ -232,14 +236,15 @@ impl<T: Transport> Av<'_, T> {
         let addr = self.body.table.addr(peer)?;
         Some(match addresses.table.address(peer) {
             Some(address) => Ok(address),
-            // SAFETY: the vector is open (C1); the address is in it, and removing takes the same lock.
+            // SAFETY: the vector is open (C1) and contains the address: removal takes the same
+            // lock.
             None => unsafe { T::av_lookup(&self.body.raw, addr) },
         })
     }
 
-    /// The peer that has an address, if it is in the vector: the reverse of [`address`](Self::address).
+    /// Finds the peer with an address, the reverse of [`address`](Self::address).
     ///
-    /// Takes constant time, and waits for a thread that is inserting.
+    /// Takes constant time, and waits for an inserting thread.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -262,7 +267,7 @@ impl<T: Transport> Av<'_, T> {
         self.body.addresses().ok()?.table.find(address)
     }
 
-    /// An empty set of up to `count` peers of this vector, in memory of `alloc`.
+    /// Creates an empty set of up to `count` peers of this vector, in memory of `alloc`.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -287,19 +292,19 @@ impl<T: Transport> Av<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`AddressSet::new_in`].
+    /// Those of [`AddressSet::new_in`].
     #[doc(alias = "fi_av_set")]
     pub fn set_in<A: Allocator>(&self, count: usize, alloc: A) -> Result<AddressSet<A>, OpenError> {
         AddressSet::new_in(self.body.table.places(), count, alloc)
     }
 
-    /// The peers by their handles and fabric addresses, to read only, for [`AddressSet::insert_range`].
+    /// Read-only table of handles and fabric addresses, for [`AddressSet::insert_range`].
     #[must_use]
     pub fn peer_table(&self) -> Peers<'_> {
         self.body.table
     }
 
-    /// The peer that a completion names as its source, if it is in the vector.
+    /// Finds the peer of a completion's source.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -325,14 +330,14 @@ impl<T: Transport> Av<'_, T> {
         self.body.table.peer(source)
     }
 
-    /// The fabric address of a peer, unless it was removed.
+    /// Fabric address of a peer that was not removed.
     #[inline]
     #[must_use]
     pub fn fabric_addr(&self, peer: Peer) -> Option<FabricAddr> {
         self.body.table.addr(peer)
     }
 
-    /// The peers in the vector.
+    /// Iterates over the peers in the vector.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -361,11 +366,10 @@ impl<T: Transport> Av<'_, T> {
         self.body.table.iter()
     }
 
-    /// The fabric address of a peer's receive context.
+    /// Fabric address of a peer's receive context.
     ///
     /// # Errors
-    /// - [`PostError::UnknownPeer`] if the peer was removed
-    /// - [`PostError::BeyondContexts`] if the vector was not opened for contexts of so high a number
+    /// [`PostError::UnknownPeer`] or [`PostError::BeyondContexts`]
     #[doc(alias = "fi_rx_addr")]
     #[inline]
     pub fn rx_addr(&self, to: RxPeer) -> Result<FabricAddr, PostError> {
@@ -374,7 +378,7 @@ impl<T: Transport> Av<'_, T> {
         addr.rx_context(to.index(), self.body.rx_ctx_bits).ok_or(beyond)
     }
 
-    /// The raw handle, for calls that loom does not wrap.
+    /// Raw handle, for calls that loom does not wrap.
     #[must_use]
     pub fn raw(&self) -> &T::Av {
         &self.body.raw
@@ -384,15 +388,15 @@ impl<T: Transport> Av<'_, T> {
         &self.body.domain
     }
 
-    /// The fabric addresses of some peers, for `with`: the same each time that they are iterated, because no peer is removed meanwhile. `None` if
-    /// one of them is not in the vector.
+    /// Calls `with` with the fabric addresses of some peers, equal in each iteration because the
+    /// lock prevents removals. Returns `None` if a peer is not in the vector.
     pub(crate) fn with_addrs<'p, R>(&'p self, peers: &'p [Peer], with: impl FnOnce(FabricAddrs<'p>) -> R) -> Option<R> {
         let _addresses = self.body.addresses().ok()?;
         let addrs = FabricAddrs { table: self.body.table, peers: peers.iter() };
         (addrs.clone().count() == peers.len()).then(|| with(addrs))
     }
 
-    /// For an endpoint that is about to be opened. No address is removed meanwhile.
+    /// Bond for an endpoint to open. Taken under the lock, so that no address is removed meanwhile.
     pub(crate) fn bond(&self) -> Bond {
         let _addresses = self.body.addresses.lock();
         self.body.bond()
@@ -400,10 +404,10 @@ impl<T: Transport> Av<'_, T> {
 }
 
 impl<T: Transport> AvInner<T> {
-    /// The addresses, under their lock.
+    /// Locks the addresses.
     ///
     /// # Errors
-    /// `OTHER_PROCESS` if this is a forked child, and a thread of its parent held the lock.
+    /// `OTHER_PROCESS` in a forked child, if a thread of its parent held the lock.
     pub(super) fn addresses(&self) -> Result<spin::MutexGuard<'_, Addresses>, Errno> {
         loop {
             match self.addresses.try_lock() {
@@ -415,7 +419,6 @@ impl<T: Transport> AvInner<T> {
     }
 }
 
-/// The fabric addresses of peers.
 #[derive(Clone)]
 pub(crate) struct FabricAddrs<'p> {
     table: Peers<'p>,
@@ -432,7 +435,7 @@ impl Iterator for FabricAddrs<'_> {
 
 impl<T: Transport> CrossesThreads for AvInner<T> where Self: Send + Sync {}
 
-// SAFETY: a place begins with its head.
+// SAFETY: a `HandleBlock` begins with its head.
 unsafe impl<T: Transport> Object for AvInner<T> {
     const ONE_THREAD: bool = false;
 
@@ -445,9 +448,10 @@ unsafe impl<T: Transport> Object for AvInner<T> {
     }
 
     unsafe fn end(this: NonNull<Self>, left: bool) -> Ended {
-        // SAFETY: the caller's promise.
+        // SAFETY: `end` is called once, after the last handle has gone.
         let this = unsafe { this.as_ref() };
-        // SAFETY: bound endpoints held a handle of it, and there is none left (C2). A failed close is not retried (C3).
+        // SAFETY: bound endpoints hold a handle of the vector, and the last handle has gone (C2). A
+        // failed close is not retried (C3).
         if left || unsafe { T::av_close(&this.raw) }.is_err() {
             this.domain.leave();
             note!(warn, "left", "address vector of {} places stays open on {}", this.table.places(), *this.domain);
@@ -465,15 +469,16 @@ impl<T: Transport> Clone for Av<'_, T> {
 }
 
 impl<'m, T: Scalable> Av<'m, T> {
-    /// The most bits of an address that can be for the number of a receive context. (`sockets` would take more, and sends the
-    /// number in one byte.)
+    /// Maximum bits of an address for the number of a receive context. `sockets` accepts more but
+    /// sends the number in one byte.
     pub const MAX_RX_CTX_BITS: u8 = 8;
 
-    /// Opens a vector as [`open_in`](Self::open_in) does, whose peers can have up to 2 to the power of `rx_ctx_bits` receive
+    /// [Opens](Self::open_in) a vector for peers with up to 2 to the power of `rx_ctx_bits` receive
     /// contexts.
     ///
     /// # Errors
-    /// As [`open_in`](Self::open_in); [`OpenError::Size`] for more bits than [`MAX_RX_CTX_BITS`](Self::MAX_RX_CTX_BITS).
+    /// Those of [`open_in`](Self::open_in), and [`OpenError::Size`] beyond
+    /// [`MAX_RX_CTX_BITS`](Self::MAX_RX_CTX_BITS).
     #[doc(alias = "rx_ctx_bits")]
     pub fn open_for_contexts_in<A: Allocator + Send + 'm>(
         domain: &Domain<'m, T>,
@@ -485,7 +490,7 @@ impl<'m, T: Scalable> Av<'m, T> {
             return Err(OpenError::Size);
         }
         Self::open_as(domain, AvAttr::new(capacity), alloc, rx_ctx_bits, |raw| {
-            // SAFETY: the domain is open and stays so: the vector keeps it (C1, C2).
+            // SAFETY: the domain is open (C1), and the vector keeps it open (C2).
             unsafe { T::av_open_for_contexts(raw, capacity, rx_ctx_bits) }
         })
     }
@@ -493,7 +498,7 @@ impl<'m, T: Scalable> Av<'m, T> {
     /// [`Av::open_for_contexts_in`] with the global allocator.
     ///
     /// # Errors
-    /// As [`Av::open_for_contexts_in`].
+    /// Those of [`Av::open_for_contexts_in`].
     #[cfg(feature = "std")]
     pub fn open_for_contexts(domain: &Domain<'m, T>, capacity: usize, rx_ctx_bits: u8) -> Result<Self, OpenError> {
         Self::open_for_contexts_in(domain, capacity, rx_ctx_bits, allocator_api2::alloc::Global)

@@ -1,8 +1,10 @@
-//! [`Addresses`]: the addresses of a vector, and those of removed peers that the provider still holds.
+//! [`Addresses`]: the addresses of a vector, including those of removed peers that the provider
+//! still holds.
 //!
-//! Where the provider can remove an address beside open endpoints, a removed peer's address is retired: it stays in the provider's vector and in
-//! the table, so that its place is not the next insertion's, and messages which come late name a place without a peer. The oldest one is
-//! removed from the provider when the room is used up and another address is inserted.
+//! If the provider can remove addresses while endpoints are open, a removed peer's address is
+//! retired: it stays in the provider's vector and the table. Insertions do not take its slot, and
+//! late messages name a slot without a peer. When space runs out, an insertion removes the oldest
+//! from the provider.
 
 use crate::engine::address_table::AddressTable;
 use crate::engine::peer_table::Peer;
@@ -10,22 +12,23 @@ use crate::vocabulary::{EndpointAddr, FabricAddr};
 
 /// Not in the list.
 const FREE: u32 = u32::MAX;
-/// In the list, and the last.
+/// Last in the list.
 const END: u32 = u32::MAX - 1;
 
-/// Places of removed peers, the oldest first. If its address is inserted again, a place stays in the list until its turn.
+/// Slots of removed peers, the oldest first. After its address is inserted again, a slot stays in
+/// the list until its turn.
 #[derive(Debug)]
 pub(super) struct Removed {
-    /// The next one of each place.
+    /// Successor of each slot.
     next: &'static mut [u32],
     ends: Option<(u32, u32)>,
 }
 
 impl Removed {
-    /// The link of a place that is not in the list.
+    /// Link of a slot that is not in the list.
     pub(super) const LINK: u32 = FREE;
 
-    /// An empty list, over a link for each place that can be in it.
+    /// Creates an empty list with a link for each slot.
     pub(super) fn new(next: &'static mut [u32]) -> Self {
         Removed { next, ends: None }
     }
@@ -52,16 +55,14 @@ impl Removed {
     }
 }
 
-/// Room of a vector that retires removed addresses.
+/// Capacity of a vector that retires removed addresses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
-    /// Maximum number of peers.
     pub(super) peers: usize,
-    /// Maximum number of addresses that the provider holds, for peers and for removed ones.
+    /// Maximum number of addresses at the provider, including removed peers'.
     pub(super) addresses: usize,
 }
 
-/// The addresses of a vector.
 #[derive(Debug)]
 pub(crate) struct Addresses {
     pub(super) table: AddressTable<'static>,
@@ -79,33 +80,34 @@ impl Addresses {
         self.room.is_some()
     }
 
-    /// Maximum number of peers.
     pub(super) fn most(&self) -> usize {
         self.room.map_or(self.table.peers().places(), |room| room.peers)
     }
 
-    /// Returns `true` if another peer has room, if some removed addresses are removed from the provider.
+    /// Returns `true` if another peer fits, once retired addresses are removed from the provider.
     pub(super) fn has_room(&self) -> bool {
         self.room.is_none_or(|room| self.table.len() < room.peers)
     }
 
-    /// Returns `true` if the provider holds as many addresses as the vector has room for.
+    /// Returns `true` if the provider holds its maximum of addresses.
     pub(super) fn is_full(&self) -> bool {
         self.room.is_some_and(|room| self.table.len() + self.table.retired() >= room.addresses)
     }
 
-    /// The peer that has an address: one that is in the vector, or a new one at the place of a removed one that had the address.
+    /// Finds the peer of an address, or makes a new peer in the slot of a removed one with that
+    /// address.
     pub(super) fn find(&mut self, address: &EndpointAddr) -> Option<Peer> {
         let found = self.table.find(address);
         found.or_else(|| if self.has_room() { self.table.revive(address) } else { None })
     }
 
-    /// Retires the address in a place.
+    /// Retires the address in a slot.
     pub(super) fn push(&mut self, place: u32) {
         self.removed.push(place);
     }
 
-    /// Forgets the address that was retired first, and returns its fabric address: the provider is to remove it.
+    /// Forgets the oldest retired address and returns its fabric address, which the provider must
+    /// remove.
     pub(super) fn oldest(&mut self) -> Option<FabricAddr> {
         while let Some(place) = self.removed.pop() {
             // The address may have been inserted again.
@@ -150,7 +152,7 @@ mod tests {
         retire(&mut addresses, first);
         retire(&mut addresses, second);
         assert_eq!((addresses.has_room(), addresses.table.len(), addresses.table.retired()), (true, 0, 2));
-        // An address that is inserted again is a new peer at its place.
+        // An address inserted again is a new peer in the same slot.
         let again = addresses.find(&address(1)).unwrap();
         assert!(again != first && again.index() == first.index());
         assert_eq!(addresses.table.address(again), Some(address(1)));
@@ -159,7 +161,7 @@ mod tests {
         assert_eq!(addresses.find(&address(2)), None, "as many peers as there is room for");
         assert_eq!((addresses.oldest(), addresses.oldest()), (Some(FabricAddr(1)), None));
         assert_eq!((addresses.table.len(), addresses.table.retired()), (2, 0));
-        // The place of the forgotten address is another's.
+        // The slot of the forgotten address goes to another address.
         assert!(addresses.table.remove(again).is_some());
         let other = addresses.table.insert_at(FabricAddr(1), &address(7)).unwrap().peer();
         assert_eq!((addresses.find(&address(7)), addresses.find(&address(2))), (Some(other), None));

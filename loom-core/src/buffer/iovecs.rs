@@ -1,4 +1,4 @@
-//! [`IoVecs`]: what a buffer lends that does not lie in one place; arrays of buffers.
+//! [`IoVecs`], and arrays of buffers.
 
 use core::ptr::NonNull;
 
@@ -6,7 +6,7 @@ use heapless::Vec;
 
 use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 
-/// The ranges of one operation, in order.
+/// Ranges of one operation, in order.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -33,38 +33,40 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 #[doc(alias = "iovec")]
 pub struct IoVecs {
     list: Vec<Lent, { IoVecs::MOST }>,
-    /// There were more.
+    /// More than `MOST` pieces were pushed.
     too_many: bool,
 }
 
 impl IoVecs {
-    /// The most pieces that an operation can have here; providers' limits (`iov_limit`) are lower mostly.
+    /// Maximum number of pieces of an operation. Limits of providers (`iov_limit`) are usually
+    /// lower.
     pub const MOST: usize = 8;
 
-    /// Adds a range. Beyond [`IoVecs::MOST`] the operation is refused.
+    /// Adds a range. An operation with more than [`IoVecs::MOST`] ranges is refused.
     pub fn push(&mut self, piece: Lent) {
         self.too_many |= self.list.push(piece).is_err();
     }
 
-    /// The ranges, if there were not too many.
+    /// The ranges, or `None` if there were too many.
     pub(crate) fn get(&self) -> Option<&[Lent]> {
         if self.too_many { None } else { Some(&self.list) }
     }
 
-    /// As [`get`](Self::get), to be changed.
+    /// Mutable form of [`get`](Self::get).
     pub(crate) fn get_mut(&mut self) -> Option<&mut [Lent]> {
         if self.too_many { None } else { Some(&mut self.list) }
     }
 
-    /// Bytes of all of them; `None` if that is no number of bytes.
+    /// Total bytes, or `None` on overflow.
     pub(crate) fn total(&self) -> Option<usize> {
         self.list.iter().try_fold(0_usize, |total, piece| total.checked_add(piece.len()))
     }
 }
 
-/// One message from, or into, several buffers: for the calls whose names end in `with`
-/// ([`send_with`](crate::endpoint::Endpoint::send_with), for example). All other calls refuse an array, unless it has one buffer.
-// SAFETY: as for the buffers, which stay in the array.
+/// One message from or into several buffers, for calls with names that end in `with`, for example
+/// [`send_with`](crate::endpoint::Endpoint::send_with). Other calls refuse an array unless it has
+/// one buffer.
+// SAFETY: the array owns its buffers, and each keeps the contract of `Buffer`.
 unsafe impl<B: Buffer, const N: usize> Buffer for [B; N] {
     #[inline]
     fn lend(&mut self) -> Lent {
@@ -84,7 +86,7 @@ impl<B: SourceBuffer, const N: usize> SourceBuffer for [B; N] {}
 impl<B: TargetBuffer, const N: usize> TargetBuffer for [B; N] {}
 
 impl Lent {
-    /// No bytes, which may neither be read nor written: every post of it is refused.
+    /// An empty range that is neither readable nor writable, so that every post of it is refused.
     const fn nothing() -> Self {
         let mut nothing = Lent::source(NonNull::dangling(), 0);
         nothing.readable = false;

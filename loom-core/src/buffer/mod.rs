@@ -1,8 +1,9 @@
-//! Memory that can be lent to a transport: [`Buffer`], what it lends ([`Lent`]), and the common implementations.
+//! Memory that can be lent to a transport: [`Buffer`], its ranges ([`Lent`]), and common
+//! implementations.
 //!
-//! A posted operation lends memory to a provider, which the type system does not know, until its completion is read or its
-//! endpoint is closed. Buffers therefore move *into* a post and come back *out* of its completion; while the
-//! operation is in flight nothing in the program can name them.
+//! A posted operation lends memory to a provider until its completion is read or its endpoint is
+//! closed, which the type system cannot see. Buffers therefore move *into* a post and *out* of its
+//! completion. The program cannot name them in between.
 
 #![allow(unsafe_code, reason = "implementations of the unsafe trait `Buffer`")]
 
@@ -19,10 +20,10 @@ pub use self::prefixed::Prefixed;
 pub use self::registered::RegisteredAllocator;
 use crate::vocabulary::HmemIface;
 
-/// A memory region's local descriptor together with the domain that made it.
+/// Local descriptor of a memory region, with the domain that made it.
 ///
-/// Providers which ask for `FI_MR_LOCAL` need the descriptor of the region that a posted buffer lies in. It means
-/// something in its own domain only, so it carries that domain's identity and a post elsewhere is refused.
+/// Providers that require `FI_MR_LOCAL` need the descriptor of a posted buffer's region. It is
+/// valid in its own domain only, so a post in another domain is refused.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -54,14 +55,14 @@ pub struct Descriptor {
 }
 
 impl Descriptor {
-    /// The transport's own number for it (`fi_mr_desc`).
+    /// The transport's own number (`fi_mr_desc`).
     #[must_use]
     pub const fn raw(&self) -> usize {
         self.raw
     }
 }
 
-/// What a [`Buffer`] lends for one operation: a range of bytes and what may be done with it.
+/// Range of bytes that a [`Buffer`] lends for one operation, and its permitted accesses.
 ///
 /// ```
 /// use core::ptr::NonNull;
@@ -87,7 +88,7 @@ pub struct Lent {
 }
 
 impl Lent {
-    /// Bytes that may be read: the source of a send or of an RMA write.
+    /// Readable bytes: the source of a send or of an RMA write.
     ///
     /// ```
     /// use core::ptr::NonNull;
@@ -104,7 +105,7 @@ impl Lent {
         Lent { ptr, len, headroom: 0, readable: true, writable: false, kind: HmemIface::SYSTEM, descriptor: None }
     }
 
-    /// Bytes that may be written, and need not be initialised: the target of a receive or of an RMA read.
+    /// Writable bytes, possibly uninitialised: the target of a receive or of an RMA read.
     ///
     /// ```
     /// use core::mem::MaybeUninit;
@@ -128,14 +129,14 @@ impl Lent {
         Lent { ptr, len, headroom: 0, readable: true, writable: true, kind: HmemIface::SYSTEM, descriptor: None }
     }
 
-    /// The same range, with the local descriptor of the region that it lies in.
+    /// Adds the local descriptor of the region that contains the range.
     #[must_use]
     pub const fn with_descriptor(mut self, descriptor: Descriptor) -> Self {
         self.descriptor = Some(descriptor);
         self
     }
 
-    /// The same range, in the memory of a device. Transports which cannot reach it refuse the post.
+    /// Marks the range as device memory. Transports that cannot reach it refuse the post.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -156,8 +157,9 @@ impl Lent {
         self
     }
 
-    /// The same range without its first `bytes` bytes, which become room for what a provider puts in front of messages
-    /// ([`headroom`](Self::headroom)): if the range may be written, and as far as it reaches.
+    /// Turns the first `bytes` bytes, or the whole range if it is shorter, into
+    /// [`headroom`](Self::headroom) for a provider's message prefix. A read-only range loses the
+    /// bytes without gaining headroom.
     ///
     /// ```
     /// use core::ptr::NonNull;
@@ -180,7 +182,7 @@ impl Lent {
         self
     }
 
-    /// Its first `len` bytes, or all if it has fewer.
+    /// First `len` bytes, or the whole range if it is shorter.
     pub(crate) const fn first(mut self, len: usize) -> Self {
         if len < self.len {
             self.len = len;
@@ -188,7 +190,7 @@ impl Lent {
         self
     }
 
-    /// What lies behind its first `len` bytes.
+    /// Range after the first `len` bytes.
     pub(crate) fn behind(mut self, len: usize) -> Self {
         let len = len.min(self.len);
         self.ptr = self.ptr.map_addr(|addr| addr.saturating_add(len));
@@ -197,7 +199,7 @@ impl Lent {
         self
     }
 
-    /// The same range with `bytes` bytes of its headroom; `None` if it has fewer.
+    /// Range extended by `bytes` bytes of its headroom, or `None` if the headroom is smaller.
     pub(crate) fn with_prefix(mut self, bytes: usize) -> Option<Self> {
         self.headroom = self.headroom.checked_sub(bytes)?;
         self.len = self.len.checked_add(bytes)?;
@@ -205,12 +207,12 @@ impl Lent {
         Some(self)
     }
 
-    /// The range and headroom of another, with everything else of this one.
+    /// Replaces the range and headroom by those of `other`.
     pub(crate) const fn with_range_of(self, other: &Lent) -> Self {
         Lent { ptr: other.ptr, len: other.len, headroom: other.headroom, ..self }
     }
 
-    /// Everything that the buffer has: the range and its headroom.
+    /// Range and headroom together.
     pub(crate) fn whole(self) -> Self {
         self.with_prefix(self.headroom).unwrap_or(self)
     }
@@ -228,39 +230,38 @@ impl Lent {
         self.len
     }
 
-    /// Bytes in front of the range that belong to the buffer and are nothing of the message, for providers that ask for them
-    /// (`FI_MSG_PREFIX`).
+    /// Bytes before the range that belong to the buffer but not to the message (`FI_MSG_PREFIX`).
     #[must_use]
     pub const fn headroom(&self) -> usize {
         self.headroom
     }
 
-    /// Whether the bytes are initialised and may be sent.
+    /// Returns `true` if the bytes are initialised and may be sent.
     #[must_use]
     pub const fn is_readable(&self) -> bool {
         self.readable
     }
 
-    /// Whether the bytes may be written.
+    /// Returns `true` if the bytes may be written.
     #[must_use]
     pub const fn is_writable(&self) -> bool {
         self.writable
     }
 
-    /// Whose memory it is.
+    /// Owner of the memory.
     #[must_use]
     pub const fn kind(&self) -> HmemIface {
         self.kind
     }
 
-    /// The local descriptor, if the range lies in a registered region.
+    /// Local descriptor, if the range lies in a registered region.
     #[must_use]
     pub const fn descriptor(&self) -> Option<Descriptor> {
         self.descriptor
     }
 }
 
-/// A value that owns, or exclusively borrows, a range of bytes which can be lent to a transport.
+/// Value that owns, or exclusively borrows, a range of bytes that can be lent to a transport.
 ///
 /// ```
 /// # #![allow(unsafe_code)]
@@ -302,24 +303,26 @@ impl Lent {
 ///
 /// # Safety
 ///
-/// - Every call of [`lend`](Buffer::lend) returns the same range, also after the value was moved.
-/// - From `lend` until the value is used again or dropped, the range stays valid for what [`Lent`] says:
+/// - Every call of [`lend`](Buffer::lend) returns the same range, even after the value was moved.
+/// - From `lend` until the value is used again or dropped, the range stays valid for its [`Lent`]:
 ///   initialised and free of writers if readable, free of any other access if writable.
-/// - The [headroom](Lent::headroom) before it is free of any other access and may be written for as long, and is initialised if
-///   the range is.
-/// - If [`Lent`] has a descriptor, its region is open and covers the range and its headroom for as long.
+/// - During that time the [headroom](Lent::headroom) is writable and free of any other access, and
+///   is initialised if the range is.
+/// - If [`Lent`] has a descriptor, its region is open during that time and covers the range and its
+///   headroom.
 pub unsafe trait Buffer {
-    /// The range. Called once per post, after the value has reached the place where it stays while lent.
+    /// Returns the range. Called once per post, after the value reached the place where it stays
+    /// while lent.
     fn lend(&mut self) -> Lent;
 
-    /// The same for a buffer that does not lie in one place: its ranges, in order, of which the rules above hold too. Called
-    /// instead of [`lend`](Buffer::lend) by operations which take several.
+    /// Pushes the ranges of a buffer in several pieces, in order, under the safety rules of the
+    /// trait. Operations on several pieces call this instead of [`lend`](Buffer::lend).
     fn lend_pieces(&mut self, pieces: &mut IoVecs) {
         pieces.push(self.lend());
     }
 }
 
-/// What a buffer would lend, as bytes: if they are initialised, may be written, and are the host's.
+/// Bytes of a buffer, if they are initialised, writable and host memory.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -337,12 +340,12 @@ pub fn bytes_mut<B: Buffer + ?Sized>(buf: &mut B) -> Option<&mut [u8]> {
     if !lent.is_readable() || !lent.is_writable() || lent.kind() != HmemIface::SYSTEM {
         return None;
     }
-    // SAFETY: initialised and writable memory of the host, free of any other access until the buffer is used again, which is
-    // borrowed for as long.
+    // SAFETY: the range is initialised, writable host memory, and free of other accesses while the
+    // buffer is borrowed.
     Some(unsafe { core::slice::from_raw_parts_mut(lent.ptr().as_ptr(), lent.len()) })
 }
 
-/// A buffer whose bytes are initialised, so that they may be sent.
+/// Buffer with initialised bytes, which may be sent.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -378,7 +381,7 @@ pub fn bytes_mut<B: Buffer + ?Sized>(buf: &mut B) -> Option<&mut [u8]> {
 )]
 pub trait SourceBuffer: Buffer {}
 
-/// A buffer that may be written, so that messages can be received into it.
+/// Writable buffer, which can receive messages.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -410,7 +413,7 @@ pub trait SourceBuffer: Buffer {}
 )]
 pub trait TargetBuffer: Buffer {}
 
-// SAFETY: a shared borrow keeps the range initialised and unwritten for 'a, wherever the reference is moved.
+// SAFETY: a shared borrow keeps the range initialised and unwritten for 'a.
 unsafe impl Buffer for &[u8] {
     #[inline]
     fn lend(&mut self) -> Lent {
@@ -419,7 +422,7 @@ unsafe impl Buffer for &[u8] {
 }
 impl SourceBuffer for &[u8] {}
 
-// SAFETY: an exclusive borrow keeps everybody else away from the range for 'a, wherever the reference is moved.
+// SAFETY: an exclusive borrow excludes other accesses for 'a.
 unsafe impl Buffer for &mut [u8] {
     #[inline]
     fn lend(&mut self) -> Lent {
@@ -429,7 +432,8 @@ unsafe impl Buffer for &mut [u8] {
 impl SourceBuffer for &mut [u8] {}
 impl TargetBuffer for &mut [u8] {}
 
-// SAFETY: as for `&mut [u8]`; the range is lent for writing only, so uninitialised bytes are not read.
+// SAFETY: an exclusive borrow excludes other accesses for 'a. Uninitialised bytes are not read: the
+// range is lent for writing only.
 unsafe impl Buffer for &mut [MaybeUninit<u8>] {
     #[inline]
     fn lend(&mut self) -> Lent {
@@ -438,7 +442,7 @@ unsafe impl Buffer for &mut [MaybeUninit<u8>] {
 }
 impl TargetBuffer for &mut [MaybeUninit<u8>] {}
 
-// SAFETY: an empty range has nothing to keep valid.
+// SAFETY: an empty range has no bytes to keep valid.
 unsafe impl Buffer for () {
     #[inline]
     fn lend(&mut self) -> Lent {
@@ -448,9 +452,9 @@ unsafe impl Buffer for () {
 impl SourceBuffer for () {}
 impl TargetBuffer for () {}
 
-/// Any of the borrowed buffers, for a queue which carries several kinds.
+/// Borrowed buffer of any kind.
 ///
-/// What a variant cannot do is refused when it is posted, and the buffer comes back.
+/// A post that the variant does not support is refused and returns the buffer.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -480,18 +484,18 @@ impl TargetBuffer for () {}
 /// ```
 #[derive(Debug, Default)]
 pub enum AnyBuffer<'a> {
-    /// No bytes: for messages which consist of a tag or immediate data alone.
+    /// Zero bytes, for messages of only a tag or immediate data.
     #[default]
     Empty,
     /// Bytes to send.
     Read(&'a [u8]),
     /// Bytes to send or to receive into.
     Write(&'a mut [u8]),
-    /// Room to receive into.
+    /// Memory to receive into.
     Uninit(&'a mut [MaybeUninit<u8>]),
 }
 
-// SAFETY: each variant defers to the implementation for what it holds.
+// SAFETY: each variant forwards to its content.
 unsafe impl Buffer for AnyBuffer<'_> {
     #[inline]
     fn lend(&mut self) -> Lent {
@@ -513,7 +517,7 @@ mod owned {
 
     use super::{Buffer, Lent, NonNull, SourceBuffer, TargetBuffer};
 
-    // SAFETY: the box owns its bytes, and their address does not depend on where the box is.
+    // SAFETY: the box owns its bytes, and a move of the box does not move them.
     unsafe impl Buffer for Box<[u8]> {
         #[inline]
         fn lend(&mut self) -> Lent {
@@ -523,8 +527,8 @@ mod owned {
     impl SourceBuffer for Box<[u8]> {}
     impl TargetBuffer for Box<[u8]> {}
 
-    /// The initialised part is lent; spare capacity is not.
-    // SAFETY: the vector owns its bytes; nothing can make it grow while it is in flight.
+    /// Lends the initialised part without spare capacity.
+    // SAFETY: the vector owns its bytes, and cannot grow while it is in flight.
     unsafe impl Buffer for Vec<u8> {
         #[inline]
         fn lend(&mut self) -> Lent {

@@ -1,19 +1,21 @@
-//! [`Prefixed`]: a buffer with room for what a provider puts in front of messages.
+//! [`Prefixed`].
 
 use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 
-/// A buffer whose first bytes are not of the message: room for the provider, where it asks for that (`FI_MSG_PREFIX`).
+/// Buffer with a prefix reserved for the provider (`FI_MSG_PREFIX`).
 ///
-/// Endpoints of such an info send out of, and receive into, no other buffers
-/// ([`PostError::NoPrefix`](crate::error::PostError::NoPrefix)); the room has to be as large as
-/// [`msg_prefix_size`](crate::vocabulary::EndpointAttributes::msg_prefix_size) says, which is zero where the provider does not ask for room. Everywhere
-/// else, and in RMA, the room is left alone. Either way the message is what lies behind it, and lengths are those of the
-/// message: one program runs over both. Of several buffers in one operation, the first has the room.
+/// Endpoints of an info with this mode accept no other buffers
+/// ([`PostError::NoPrefix`](crate::error::PostError::NoPrefix)). The prefix has at least
+/// [`msg_prefix_size`](crate::vocabulary::EndpointAttributes::msg_prefix_size) bytes, which is zero
+/// without the mode. Other endpoints, and RMA, leave the prefix untouched. The message always
+/// starts after the prefix, and lengths exclude it, so one program works with both kinds. Of
+/// several buffers in one operation, the first has the prefix.
 ///
-/// What the provider has left in the room means nothing. Memory that may only be read has none to write to, and is refused.
+/// Bytes that the provider leaves in the prefix have no meaning. Read-only memory has no writable
+/// prefix and is refused.
 ///
-/// libfabric offers these providers (`usnic`, and datagrams over `verbs` and `efa`) to those who say in
-/// [`Hints::mode`](crate::info::Hints::mode) that they are ready for that.
+/// libfabric offers such providers (`usnic`, and datagrams over `verbs` and `efa`) only if
+/// [`Hints::mode`](crate::info::Hints::mode) has the mode.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -49,13 +51,13 @@ pub struct Prefixed<B> {
 }
 
 impl<B> Prefixed<B> {
-    /// Keeps the first `room` bytes of a buffer for the provider. (A buffer that is not so long has less room, and a message of
-    /// no bytes.)
+    /// Reserves the first `room` bytes of a buffer for the provider. A shorter buffer has a shorter
+    /// prefix and an empty message.
     pub const fn new(buf: B, room: usize) -> Self {
         Prefixed { buf, room }
     }
 
-    /// How many bytes are kept for the provider.
+    /// Number of bytes reserved for the provider.
     #[must_use]
     pub const fn room(&self) -> usize {
         self.room
@@ -79,13 +81,13 @@ impl<B> Prefixed<B> {
         self.buf.as_mut().get_mut(self.room..).unwrap_or(&mut [])
     }
 
-    /// The buffer with the room in it.
+    /// Returns the buffer, including the prefix.
     pub fn into_inner(self) -> B {
         self.buf
     }
 }
 
-// SAFETY: a part of what the buffer itself lends, and the rest of it, which the room is.
+// SAFETY: the range and its headroom are both parts of the range that the inner buffer lends.
 unsafe impl<B: Buffer> Buffer for Prefixed<B> {
     #[inline]
     fn lend(&mut self) -> Lent {
@@ -129,7 +131,7 @@ mod tests {
         let mut array = [0_u8; 3];
         let lent = Prefixed::new(&mut array[..], 4).lend();
         assert_eq!((lent.len(), lent.headroom()), (0, 3));
-        // Room in room adds up.
+        // Nested prefixes add up.
         let mut bytes = [0_u8; 9];
         let lent = Prefixed::new(Prefixed::new(&mut bytes[..], 4), 2).lend();
         assert_eq!((lent.len(), lent.headroom()), (3, 6));

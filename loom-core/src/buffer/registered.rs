@@ -1,4 +1,4 @@
-//! [`RegisteredAllocator`]: boxes and vectors in registered memory as buffers.
+//! [`RegisteredAllocator`].
 
 #![allow(unsafe_code, reason = "an unsafe trait, and implementations of `Buffer`")]
 
@@ -8,8 +8,8 @@ use allocator_api2::alloc::Allocator;
 
 use super::Descriptor;
 
-/// An allocator of registered memory: `Box<[u8], A>` and `Vec<u8, A>` of allocator-api2 (feature `std`) are posted without
-/// registration.
+/// Allocator of registered memory. `Box<[u8], A>` and `Vec<u8, A>` of allocator-api2 (feature
+/// `std`) are posted without registration.
 ///
 /// ```
 /// # #![allow(unsafe_code)]
@@ -61,11 +61,11 @@ use super::Descriptor;
 /// ```
 ///
 /// # Safety
-/// If [`descriptor_of`](Self::descriptor_of) gives one for a block that this allocator has handed out, or for a part of it, then the region is open
-/// and covers the range for as long as the block is allocated; also where the box or vector with the block is forgotten, for as
-/// long as the allocator's lifetime.
+/// If [`descriptor_of`](Self::descriptor_of) returns a descriptor for a block of this allocator, or
+/// a part of one, then the region is open and covers the range while the block is allocated. If the
+/// box or vector is forgotten, this holds for the allocator's lifetime.
 pub unsafe trait RegisteredAllocator: Allocator {
-    /// The descriptor of the region that these bytes lie in; `None` if they lie in none.
+    /// The descriptor of the region that contains these bytes, if any.
     #[doc(alias = "fi_mr_desc")]
     fn descriptor_of(&self, block: NonNull<[u8]>) -> Option<Descriptor>;
 }
@@ -86,8 +86,8 @@ mod owned {
         }
     }
 
-    // SAFETY: the box owns its bytes, and their address does not depend on where the box is; the region is open by the allocator's
-    // contract.
+    // SAFETY: the box owns its bytes, and a move of the box does not move them.
+    // `RegisteredAllocator` keeps the region open.
     unsafe impl<A: RegisteredAllocator> Buffer for Box<[u8], A> {
         #[inline]
         fn lend(&mut self) -> Lent {
@@ -97,8 +97,9 @@ mod owned {
     impl<A: RegisteredAllocator> SourceBuffer for Box<[u8], A> {}
     impl<A: RegisteredAllocator> TargetBuffer for Box<[u8], A> {}
 
-    /// The initialised part is lent; spare capacity is not.
-    // SAFETY: as above; nothing can make the vector grow while it is in flight.
+    /// Lends the initialised part without spare capacity.
+    // SAFETY: the vector owns its bytes, and cannot grow while in flight. `RegisteredAllocator`
+    // keeps the region open.
     unsafe impl<A: RegisteredAllocator> Buffer for Vec<u8, A> {
         #[inline]
         fn lend(&mut self) -> Lent {

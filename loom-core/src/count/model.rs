@@ -1,7 +1,8 @@
-//! Counts that cross threads, under the model checker: the thread that gives up the last handle of an object ends it, alone, and sees all that was
-//! done to it before.
+//! Handle counts under the model checker: the thread that gives up the last handle of an object
+//! ends it alone, and sees all earlier accesses.
 //!
-//! What the count protects is plain memory that the checker watches ([`UnsafeCell`]). The file ends with controls.
+//! The count protects plain memory that the checker watches ([`UnsafeCell`]). Controls stand at the
+//! end.
 
 #![allow(unsafe_code, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
@@ -12,16 +13,18 @@ use loom::thread;
 use super::SharedCount;
 use crate::sync::{AtomicU32, Ordering};
 
-/// An object that threads have handles of, and what each has done to it.
+/// An object with handles in several threads, and a cell for each thread.
 struct Object {
     handles: SharedCount,
     done: [UnsafeCell<u32>; 2],
     ended: AtomicU32,
 }
 
-// SAFETY: each thread writes to its own cell; who ends the object reads both, which is what is modelled.
+// SAFETY: each thread writes its own cell. Only the thread that ends the object reads both, which
+// is the property under test.
 unsafe impl Sync for Object {}
-// SAFETY: as above.
+// SAFETY: each thread writes its own cell. Only the thread that ends the object reads both, which
+// is the property under test.
 unsafe impl Send for Object {}
 
 impl Object {
@@ -30,13 +33,12 @@ impl Object {
         Arc::new(Object { handles: SharedCount::one(), done, ended: AtomicU32::new(0) })
     }
 
-    /// Uses the object, and gives the handle up.
     fn use_and_drop(&self, thread: usize, remove: fn(&SharedCount) -> bool) {
-        // SAFETY: this thread's.
+        // SAFETY: only thread `thread` writes this cell.
         self.done[thread].with_mut(|done| unsafe { *done = 1 });
         if remove(&self.handles) {
             for done in &self.done {
-                // SAFETY: the checker fails if it is not ordered behind the write.
+                // SAFETY: the checker fails if this read is not ordered after the write.
                 let done = done.with(|done| unsafe { *done });
                 assert_eq!(done, 1);
             }
@@ -48,7 +50,7 @@ impl Object {
 fn model(add: fn(&SharedCount), remove: fn(&SharedCount) -> bool) {
     loom::model(move || {
         let object = Object::new();
-        // By a handle that is there.
+        // Added through an existing handle.
         add(&object.handles);
         let other = thread::spawn({
             let object = object.clone();
@@ -81,7 +83,7 @@ fn handles_are_made_of_others_while_these_go() {
         let other = thread::spawn({
             let object = object.clone();
             move || {
-                // A clone, and both go.
+                // Clones the handle and gives up both.
                 add(&object.handles);
                 assert!(!remove(&object.handles), "there is another");
                 object.use_and_drop(1, remove);

@@ -1,4 +1,4 @@
-//! [`CqAttr`]: how a queue is opened, and where its parts lie in the memory that it takes.
+//! [`CqAttr`]: options and memory layout of a queue.
 
 use core::alloc::Layout;
 
@@ -13,7 +13,7 @@ use crate::storage::array;
 use crate::transport::Transport;
 use crate::vocabulary::WaitObj;
 
-/// How a queue is opened. All of its memory is taken then.
+/// Options of a queue, which takes all of its memory when it is opened.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -43,55 +43,55 @@ use crate::vocabulary::WaitObj;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(deny_unknown_fields))]
 pub struct CqAttr {
-    /// How many operations can be in flight.
+    /// Maximum number of operations in flight.
     #[doc(alias = "size")]
     pub depth: usize,
-    /// How many endpoints can be open on the queue at a time; below `u16::MAX`.
+    /// Maximum number of open endpoints, below `u16::MAX`.
     #[cfg_attr(feature = "serde", serde(default = "CqAttr::default_endpoints"))]
     pub endpoints: u16,
-    /// One provider queue for transmits and another for receives, so that either can be polled alone.
+    /// Opens separate provider queues for transmits and receives, to poll each alone.
     #[cfg_attr(feature = "serde", serde(default))]
     pub separate: bool,
-    /// What to sleep on until there is something. `shm` has nothing but [`WaitObj::NONE`], and neither has the software transport without
-    /// the feature `std`, on systems that are no Unix, and in a strict network.
+    /// Wait object to sleep on. Only [`WaitObj::NONE`] works over `shm`, and over the software
+    /// transport without the feature `std`, on non-Unix systems and in a strict network.
     #[doc(alias = "wait_obj")]
     #[cfg_attr(feature = "serde", serde(default))]
     pub wait: WaitObj,
-    /// Whether messages can be claimed ([`Endpoint::tagged_peek_claim`](crate::endpoint::Endpoint::tagged_peek_claim))
-    /// also where the provider keeps claims in the contexts of operations (`struct fi_context`).
+    /// Allows claims
+    /// ([`Endpoint::tagged_peek_claim`](crate::endpoint::Endpoint::tagged_peek_claim)) also where
+    /// the provider keeps them in operation contexts (`struct fi_context`).
     #[cfg_attr(feature = "serde", serde(default))]
     pub claims: bool,
 }
 
 impl CqAttr {
-    /// For at most `depth` operations in flight, 16 endpoints, and with one provider queue.
+    /// Options for `depth` operations in flight, 16 endpoints and one provider queue.
     #[must_use]
     pub const fn new(depth: usize) -> Self {
         CqAttr { depth, endpoints: 16, separate: false, wait: WaitObj::NONE, claims: false }
     }
 
-    /// What a configuration leaves out is as in [`new`](Self::new).
     #[cfg(feature = "serde")]
     const fn default_endpoints() -> u16 {
         Self::new(1).endpoints
     }
 
-    /// With one provider queue for each direction.
+    /// Requests one provider queue per direction.
     #[must_use]
     pub const fn separate(mut self) -> Self {
         self.separate = true;
         self
     }
 
-    /// For claiming messages, over every provider that can.
+    /// Allows claims over every provider that supports them.
     #[must_use]
     pub const fn with_claims(mut self) -> Self {
         self.claims = true;
         self
     }
 
-    /// With a file descriptor to sleep on, and one provider queue: for [`Cq::poll_for`](super::Cq::poll_for) and
-    /// [`Cq::wait_fd`](super::Cq::wait_fd).
+    /// Requests one provider queue with a file descriptor, for
+    /// [`Cq::poll_for`](super::Cq::poll_for) and [`Cq::wait_fd`](super::Cq::wait_fd).
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -117,24 +117,22 @@ impl CqAttr {
         self
     }
 
-    /// For at most `endpoints` endpoints.
+    /// Sets the maximum number of endpoints.
     #[must_use]
     pub const fn endpoints(mut self, endpoints: u16) -> Self {
         self.endpoints = endpoints;
         self
     }
 
-    /// How many events the provider's queue is opened for.
     pub(super) const fn events(&self) -> usize {
         self.depth.saturating_add(PEER_EVENTS)
     }
 
-    /// The memory that a queue takes from an allocator of type `A`, in one block: the op table, the endpoint slots, and
-    /// what the transport asks for.
+    /// Layout of the block that a queue takes from an `A`.
     ///
     /// # Errors
-    /// [`OpenError::OutOfRange`] if the depth is zero, or a number is too large, and [`OpenError::Size`] if it is more than an address space
-    /// holds.
+    /// [`OpenError::OutOfRange`] if the depth is zero or a number is too large, and
+    /// [`OpenError::Size`] if the block exceeds the address space.
     pub fn layout<T: Transport, B: Buffer, A: Allocator>(&self) -> Result<Layout, OpenError> {
         Ok(self.parts::<T, B, A>()?.plan.layout())
     }
@@ -153,14 +151,12 @@ impl CqAttr {
     }
 }
 
-/// For at most this number of operations in flight: [`CqAttr::new`].
 impl From<usize> for CqAttr {
     fn from(depth: usize) -> Self {
         CqAttr::new(depth)
     }
 }
 
-/// The depth, and offsets in the block of memory.
 pub(super) struct Parts {
     pub(super) plan: Plan,
     pub(super) depth: u32,

@@ -1,4 +1,5 @@
-//! Closing a queue: endpoints first, forgotten ones too, then the buffers in flight, then the raw queues.
+//! Closing a queue: all endpoints, including forgotten ones, then the buffers in flight, then the
+//! raw queues.
 
 #![allow(unsafe_code, reason = "closes raw handles and drops the buffers that were lent")]
 
@@ -17,26 +18,27 @@ use crate::scope_registry::{Node, ScopeRef};
 use crate::transport::{Closing, InFlight, Transport};
 use crate::vocabulary::Errno;
 
-/// How many polls an endpoint is given to end what cannot be interrupted, before it is left to its queue.
+/// Maximum number of polls for an endpoint's uninterruptible operations, before it is left to its
+/// queue.
 const SETTLING: u32 = 1 << 17;
 
 impl<T: Transport, B: Buffer> CqInner<T, B> {
-    /// Closes endpoints, forgotten ones too, then drops the buffers, if they are to be, then closes the queues. Says whether endpoints
-    /// are left open, and so everything that they use.
+    /// Closes all endpoints, drops the buffers if `drops_buffers` is set, and closes the raw
+    /// queues. Returns `true` if endpoints, and all that they use, stay open.
     ///
     /// # Safety
-    /// Called once; the queue and its endpoints are not used any more.
+    /// Called once. The queue and its endpoints are not used any more.
     unsafe fn close(&self, drops_buffers: bool) -> Result<bool, Errno> {
         if self.has_bound_regions() {
             return Err(Errno::EBUSY);
         }
-        // Polls: milliseconds where giving up leaks; a tenth of a second, so that a peer which is not running at the
-        // moment can answer, where it ends the process.
+        // Milliseconds if giving up leaks, about 0.1 s if it aborts, so that a peer that is not
+        // running at the moment can answer.
         let patience = match self.on_failed_close {
             OnFailedClose::Leak => SETTLING,
             OnFailedClose::Abort => 32 * SETTLING,
         };
-        // SAFETY: the caller's promise: no `Endpoint` uses the endpoint slots.
+        // SAFETY: the caller guarantees that no `Endpoint` uses the slots.
         let mut open = unsafe { self.close_endpoints() }?;
         if open.retired > 0 {
             for (index, endpoint_slot) in (0u16..).zip(self.endpoint_slots()) {
@@ -46,21 +48,21 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
                 (0u16..).zip(self.endpoint_slots()).all(|(index, _)| self.in_flight_on(index) == InFlight::NOTHING)
             });
             if quiet {
-                // Together, if they keep each other open only.
+                // Closes endpoints together that only keep each other open.
                 for endpoint_slot in self.endpoint_slots() {
                     endpoint_slot.leave();
                 }
             }
-            // What could not be closed because of others that are closed now, too.
-            // SAFETY: as above.
+            // Closes endpoints that waited for others.
+            // SAFETY: the caller guarantees that no `Endpoint` uses the slots.
             open = unsafe { self.close_endpoints() }?;
         }
         if open.retired > 0 {
-            // What is still in flight on endpoints that others keep open stays lent.
+            // Buffers in flight on endpoints that others keep open stay lent.
             if !self.progress_until(patience, || self.ops.in_flight() == 0) {
                 return Err(Errno::EBUSY);
             }
-            // SAFETY: as above.
+            // SAFETY: the caller guarantees that no `Endpoint` uses the slots.
             open = unsafe { self.close_endpoints() }?;
             for endpoint_slot in self.endpoint_slots() {
                 endpoint_slot.leave_for_good(&self.domain);
@@ -69,38 +71,39 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         let left_open = open.retired + open.left > 0;
         let queues = CloseQueues { cq: self, left_open };
         if drops_buffers {
-            // SAFETY: every endpoint that posted is closed (P1), or has nothing in flight (P3). A destructor that unwinds still gets the
-            // queues closed.
+            // SAFETY: every endpoint that posted is closed (P1), or has no operations in flight
+            // (P3). `queues` closes the raw queues even if a destructor unwinds.
             unsafe { self.ops.drop_buffers() };
         }
         let _ = ManuallyDrop::new(queues);
-        // Queues of endpoints that stay open stay open too, and so does the domain.
+        // Open endpoints keep their queues and domain open.
         if !left_open {
             self.close_queues()?;
         }
         Ok(left_open)
     }
 
-    /// Closes a queue that was forgotten in a scope. Its buffers are leaked: they may belong to another thread, or have handles of the
-    /// scope. So may what its endpoints are bound to.
+    /// Closes a queue that was forgotten in a scope. Leaks its buffers and bonds, which may belong
+    /// to another thread or hold handles of the scope.
     ///
     /// # Safety
     /// The node lies in a queue, which is not used any more.
     pub(super) unsafe fn close_scoped(node: NonNull<Node>, scope: ScopeRef) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees a node of a queue.
         let prefix = unsafe { node.byte_sub(Self::NODE_AT) };
-        // SAFETY: as above: the node lies in a place.
+        // SAFETY: `prefix` is the begin of the queue's place.
         let place = unsafe { Self::place_of(prefix.cast()) };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees a node of a queue, which has this place.
         let this = unsafe { HandleBlock::value(place) };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees a node of an open queue.
         let this = unsafe { this.as_ref() };
         if !this.is_here() {
             return;
         }
-        // SAFETY: the queue's own, which gives it up with this: the block stays, whatever was forgotten may refer to it.
+        // SAFETY: the queue gives up its own handle here. Its block stays, because forgotten
+        // objects may refer to it.
         let domain = unsafe { core::ptr::read(&raw const this.domain) };
-        // SAFETY: as above; called once.
+        // SAFETY: called once, and the caller guarantees that the queue is not used any more.
         let closed = unsafe { this.close(false) };
         this.note_closed(closed, &domain);
         match closed {
@@ -121,7 +124,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         DomainInner::after_scope(domain, scope);
     }
 
-    /// How closing went, for the log.
     fn note_closed(&self, closed: Result<bool, Errno>, domain: &DomainInner<T>) {
         let depth = self.depth;
         match closed {
@@ -141,7 +143,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         }
     }
 
-    /// What is lent cannot be had back.
     fn failed_to_close(&self) {
         match self.on_failed_close {
             OnFailedClose::Leak => {}
@@ -154,25 +155,25 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         }
     }
 
-    /// Whether a memory region is bound to one of the endpoints: it was forgotten, if the queue is to be closed, and so the
-    /// endpoint cannot be.
+    /// Returns `true` if an endpoint has a bound memory region. On closing, such a region was
+    /// forgotten, and its endpoint cannot be closed.
     fn has_bound_regions(&self) -> bool {
         self.endpoint_slots().iter().any(|endpoint_slot| !endpoint_slot.regions().get().is_none())
     }
 
-    /// Closes every endpoint, and tells how many are still open.
+    /// Closes every endpoint, and counts those still open.
     ///
     /// # Safety
     /// No `Endpoint` uses the endpoint slots any more.
     unsafe fn close_endpoints(&self) -> Result<StillOpen, Errno> {
         let mut open = StillOpen { retired: 0, left: 0 };
-        // What others receive through comes last.
+        // Shared receive contexts close last.
         for for_others in [false, true] {
             for (index, endpoint_slot) in (0u16..).zip(self.endpoint_slots()) {
                 if (endpoint_slot.receives() == Some(ReceiveMode::ForOthers)) != for_others {
                     continue;
                 }
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller guarantees that no `Endpoint` uses the slots.
                 match unsafe { self.close_endpoint(index, endpoint_slot) }? {
                     Closing::Closed => {}
                     Closing::Retired => open.retired += 1,
@@ -183,14 +184,12 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         Ok(open)
     }
 
-    /// Whether an endpoint is open that receives through the shared receive context at this place of the queue.
     pub(crate) fn is_received_through(&self, index: u16) -> bool {
         let through_this = Some(ReceiveMode::Through(index));
         self.endpoint_slots().iter().any(|other| other.receives() == through_this)
     }
 
-    /// Closes the endpoint at a place of the queue. A shared receive context that an open endpoint receives through is
-    /// retired.
+    /// Closes the endpoint in a slot, or retires a shared receive context that is in use.
     ///
     /// # Safety
     /// The endpoint is not used after this.
@@ -199,17 +198,18 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             endpoint_slot.retire();
             return Ok(Closing::Retired);
         }
-        // That is what providers make of them.
+        // Providers cancel operations in flight when an endpoint closes.
         self.all_to_cancel(index).for_each(drop);
-        // SAFETY: the caller's promise; the endpoint slot is one of this queue, and so of its domain.
+        // SAFETY: the caller guarantees that the endpoint is not used after this. Its slot belongs
+        // to this queue's domain.
         unsafe { endpoint_slot.close(&self.domain, self.in_flight_on(index)) }
     }
 
-    /// Closes the endpoint at a place of the queue, after its operations in flight were cancelled if the provider wants that. One that
-    /// cannot be closed is closed with the queue; so is one that failed to close, which the queue then finds out.
+    /// Closes the endpoint in a slot, after cancelling its operations if the provider requires
+    /// that. An endpoint that cannot be closed, or fails to, is left to its queue.
     ///
     /// # Safety
-    /// There is no handle of the endpoint any more.
+    /// The endpoint has no handles any more.
     pub(crate) unsafe fn close_one(&self, index: u16) {
         let Some(endpoint_slot) = self.endpoint_slots().get(usize::from(index)) else { return };
         if !self.is_here() {
@@ -224,33 +224,32 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             self.settle(index);
         }
         let close = || {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that the endpoint has no handles.
             unsafe { self.close_endpoint(index, endpoint_slot) }
         };
         let mut closed = close();
         if let Ok(Closing::Retired) = closed {
             endpoint_slot.cancel_all(self.all_to_cancel(index));
-            // What others receive through stays open as long as they do.
+            // A shared receive context stays open while endpoints use it.
             if !self.is_received_through(index) {
                 self.settle(index);
                 closed = close();
             }
         }
         if let Ok(Closing::Closed) = closed {
-            // What was over before the close is a completion like any other.
             self.collect();
             // SAFETY: the endpoint is closed (P1).
             unsafe { self.ops.abandon(index) };
-            // The place can be used again, and user code runs.
+            // The slot can be reused. Dropping the bonds runs user code.
             let bonds = endpoint_slot.take_bonds();
             self.domain.release();
             drop(bonds);
-            // What it received through may have lost its last handle before.
+            // The endpoint's shared receive context may have lost its last handle before.
             if let Some(ReceiveMode::Through(shared)) = receives
                 && self.endpoint_slots().get(usize::from(shared)).is_some_and(EndpointSlot::is_retired)
                 && !self.is_received_through(shared)
             {
-                // SAFETY: an endpoint is retired when there is no handle of it any more.
+                // SAFETY: a retired endpoint has no handles any more.
                 unsafe { self.close_one(shared) };
             }
             note!(debug, "close", "endpoint {index} is closed on {}", *self.domain);
@@ -266,20 +265,18 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         self.wants_driver();
     }
 
-    /// Notes that an operation is being cancelled.
     pub(crate) fn cancelling(&self, key: OpKey) {
-        // Providers that keep to the buffer of a multi-receive flag its end, too.
+        // Providers that respect the buffer of a multi-receive also flag its end.
         self.ops.cancelling(key, T::quirks(self.domain.info().raw()).multi_recv);
     }
 
-    /// Everything that is in flight on an endpoint, to be cancelled.
     pub(crate) fn all_to_cancel(&self, endpoint: u16) -> impl Iterator<Item = Posted> + '_ {
         self.ops.posted_on(endpoint).inspect(|op| self.cancelling(op.key))
     }
 
-    /// What is in flight on an endpoint that may keep it from being closed.
+    /// Counts operations in flight that may keep an endpoint open.
     pub(crate) fn in_flight_on(&self, endpoint: u16) -> InFlight {
-        // Of what is closed nothing is in flight any more, whatever has not come back.
+        // A closed endpoint has no operations in flight, even if some were never reported.
         let endpoint_slot = self.endpoint_slots().get(usize::from(endpoint));
         let Some(receives) = endpoint_slot.and_then(EndpointSlot::receives) else { return InFlight::NOTHING };
         let with_transmits = receives == ReceiveMode::Nowhere || !T::quirks(self.domain.info().raw()).close_with_sends;
@@ -295,7 +292,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         })
     }
 
-    /// Polls until the receives and reads of a retired endpoint have ended, for a bounded time.
+    /// Polls, for a bounded time, until a retired endpoint's receives and reads have completed.
     #[cold]
     pub(crate) fn settle(&self, endpoint: u16) {
         let mut polls = 0;
@@ -305,7 +302,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         {}
     }
 
-    /// Polls until `so` holds, throwing peers' events away: there is no handle left to poll for them.
+    /// Polls until `so` holds. Discards peers' events, which no handle is left to read.
     #[cold]
     fn progress_until(&self, patience: u32, so: impl Fn() -> bool) -> bool {
         let mut polls = 0;
@@ -318,7 +315,8 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         true
     }
 
-    /// Polls until an event was kept or `patience` polls were made; `false` if the queue cannot go on.
+    /// Polls until an event was kept or `patience` polls were made. Returns `false` if the queue
+    /// failed.
     fn keep_until_busy(&self, polls: &mut u32, patience: u32) -> bool {
         while *polls < patience {
             *polls += 1;
@@ -333,10 +331,10 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 
     fn close_queues(&self) -> Result<(), Errno> {
         let rx = self.rx.as_ref().map_or(Ok(()), |rx| {
-            // SAFETY: the endpoints bound to it are closed (C2); called once, from `close` (C3).
+            // SAFETY: its endpoints are closed (C2), and `close` calls this once (C3).
             unsafe { T::cq_close(rx) }
         });
-        // SAFETY: as above.
+        // SAFETY: its endpoints are closed (C2), and `close` calls this once (C3).
         let tx = unsafe { T::cq_close(&self.tx) };
         rx.and(tx)
     }
@@ -347,7 +345,7 @@ unsafe impl<T: Transport, B: Buffer> Object for CqInner<T, B> {
     const ONE_THREAD: bool = true;
 
     unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees a head of this type.
         unsafe { Self::place_of(head) }
     }
 
@@ -356,11 +354,11 @@ unsafe impl<T: Transport, B: Buffer> Object for CqInner<T, B> {
     }
 
     unsafe fn end(this: NonNull<Self>, _: bool) -> Ended {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees a valid object.
         let this = unsafe { this.as_ref() };
         this.node.unregister();
         let bonds = DropBonds { endpoint_slots: this.endpoint_slots() };
-        // SAFETY: called once, here; there is no handle any more, and endpoints are handles.
+        // SAFETY: called once, without any handles. Endpoints are handles.
         let closed = unsafe { this.close(true) };
         this.note_closed(closed, &this.domain);
         let ended = match closed {
@@ -371,20 +369,19 @@ unsafe impl<T: Transport, B: Buffer> Object for CqInner<T, B> {
             }
             Err(_) => {
                 this.failed_to_close();
-                // Endpoints may still be open, and so is what they are bound to.
+                // Endpoints and their bonds may still be open.
                 let _ = ManuallyDrop::new(bonds);
                 return Ended::Kept;
             }
         };
-        // User code runs.
+        // Runs user code.
         this.domain.release();
         drop(bonds);
         ended
     }
 }
 
-/// Drops what the endpoints of a queue were bound to, which are closed or left, as the queue is: user code runs. Also when a destructor
-/// unwinds.
+/// Drops the bonds of closed or left endpoints. Runs user code, and continues if it unwinds.
 struct DropBonds<'a, T: Transport> {
     endpoint_slots: &'a [EndpointSlot<T>],
 }
@@ -401,16 +398,14 @@ impl<T: Transport> Drop for DropBonds<'_, T> {
     }
 }
 
-/// How many endpoints of a queue could not be closed.
 struct StillOpen {
     retired: usize,
     left: usize,
 }
 
-/// Closes the raw queues when a buffer's destructor unwinds. The block is then leaked.
+/// Closes the raw queues if a buffer's destructor unwinds. The block is then leaked.
 struct CloseQueues<'a, T: Transport, B: Buffer> {
     cq: &'a CqInner<T, B>,
-    /// Endpoints are still bound to them.
     left_open: bool,
 }
 

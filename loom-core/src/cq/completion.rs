@@ -1,4 +1,4 @@
-//! [`Completion`]: what a completion queue reports, and [`Piece`], one message of a multi-receive.
+//! [`Completion`], and [`Piece`], one message of a multi-receive.
 
 #![allow(unsafe_code, reason = "keeps the queue whose table a piece refers to")]
 
@@ -14,7 +14,7 @@ use crate::handle::{Erased, Head};
 use crate::transport::{Event, Transport};
 use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData};
 
-/// A peer's operation on this side's memory that reports itself: an RMA write with immediate data.
+/// A peer's RMA write to this side's memory with immediate data.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -43,7 +43,7 @@ use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData};
 pub struct RemoteEvent {
     flags: CompletionFlags,
     len: usize,
-    // Means something if the flags say so.
+    // Valid only with the flag `REMOTE_CQ_DATA`.
     data: ImmediateData,
     source: FabricAddr,
 }
@@ -53,26 +53,26 @@ impl RemoteEvent {
         RemoteEvent { flags: event.flags, len: event.len, data: event.data, source: event.source }
     }
 
-    /// Bytes written, where the provider says so; else zero.
+    /// Bytes written, or zero if the provider does not report them.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a length of a transfer, not a collection")]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// What kind of operation it was.
+    /// Kind of operation.
     #[must_use]
     pub const fn flags(&self) -> CompletionFlags {
         self.flags
     }
 
-    /// The peer's immediate data.
+    /// Immediate data of the peer.
     #[must_use]
     pub fn data(&self) -> Option<ImmediateData> {
         self.flags.contains(CompletionFlags::REMOTE_CQ_DATA).then_some(self.data)
     }
 
-    /// The peer, where the provider grants `SOURCE`.
+    /// Address of the peer, where the provider grants `SOURCE`.
     #[must_use]
     pub fn source(&self) -> Option<FabricAddr> {
         (self.source != FabricAddr::UNSPEC).then_some(self.source)
@@ -90,7 +90,7 @@ impl fmt::Debug for RemoteEvent {
     }
 }
 
-/// What a completion queue reports.
+/// Item that a completion queue reports.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -123,30 +123,30 @@ impl fmt::Debug for RemoteEvent {
 #[must_use = "it may hold a buffer"]
 #[non_exhaustive]
 pub enum Completion<'m, B> {
-    /// An operation of this side is over.
+    /// An operation of this side completed.
     Op(Done<B>),
-    /// A message has come into the buffer of a multi-receive
-    /// ([`Endpoint::multi_recv`](crate::endpoint::Endpoint::multi_recv)).
+    /// A message arrived in the buffer of a [multi-receive](crate::endpoint::Endpoint::multi_recv).
     Piece(Piece<'m, B>),
-    /// A peek is answered ([`Endpoint::tagged_peek`](crate::endpoint::Endpoint::tagged_peek)).
+    /// A [peek](crate::endpoint::Endpoint::tagged_peek) was answered.
     Peek(Peek),
-    /// An operation on a value is over: an atomic one ([`Endpoint::fetch_value`](crate::endpoint::Endpoint::fetch_value) and its
-    /// like), or a collective ([`CollectiveGroup::barrier`](crate::endpoint::CollectiveGroup::barrier) and its like).
+    /// An atomic operation such as
+    /// [`Endpoint::fetch_value`](crate::endpoint::Endpoint::fetch_value), or a collective such as
+    /// [`CollectiveGroup::barrier`](crate::endpoint::CollectiveGroup::barrier), completed.
     Value(Fetched),
-    /// A peer wrote to this side's memory and said so.
+    /// A peer wrote to this side's memory with immediate data.
     Remote(RemoteEvent),
-    /// An operation without a key failed: an injected message that could not be delivered, an operation that reports nothing
-    /// else ([`Endpoint::send_unsignaled`](crate::endpoint::Endpoint::send_unsignaled)), or a write of a peer that
-    /// has gone in the middle of it, where the provider tells of that.
+    /// An operation without a key failed: an undeliverable injected message, an [unsignaled
+    /// operation](crate::endpoint::Endpoint::send_unsignaled), or the write of a peer that
+    /// disappeared midway, where the provider reports that.
     Unclaimed(OpError),
 }
 
 /// A message in the buffer of a multi-receive.
 ///
-/// It has a [key](op_table::Piece::key), [bytes](op_table::Piece::bytes), and [what became of it](op_table::Piece::result). The buffer comes
-/// back when the provider has released it and every piece of it was dropped.
-///
-/// It is a handle of its queue. Forgetting one is safe: the buffer then stays in its queue, which stays open.
+/// Has a [key](op_table::Piece::key), [bytes](op_table::Piece::bytes) and a
+/// [result](op_table::Piece::result). The buffer completes once the provider has released it and
+/// all pieces are dropped. A piece is a handle of its queue. A forgotten piece safely keeps the
+/// buffer and its queue.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -182,34 +182,33 @@ pub struct Piece<'m, B> {
 }
 
 impl<B> Drop for Piece<'_, B> {
-    // Always, and with what it takes by value: where a completion is never a piece its address is then not taken, and most of it
-    // never written to memory.
+    // Inlined, with parts passed by value, so that completions that are never pieces stay out of
+    // memory.
     #[inline(always)]
     fn drop(&mut self) {
         /// # Safety
-        /// The piece is one of the table, in the queue of which the handle is given up.
+        /// The caller gives up `queue`, a handle of the queue with this table.
         #[cold]
         #[inline(never)]
         unsafe fn give_back<B>((table, key): (NonNull<op_table::OpTable<B>>, OpKey), queue: NonNull<Head>) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller gives up this handle.
             let queue = unsafe { Erased::from_raw(queue) };
-            // SAFETY: in the queue's block.
+            // SAFETY: the table lies in the block that the handle keeps.
             let table = unsafe { table.as_ref() };
             table.give_back(key);
             table.wants_driver();
             drop(queue);
         }
-        // SAFETY: its own, and neither is used after this.
+        // SAFETY: both are this value's own, and are not used after this.
         unsafe { give_back(self.piece.place(), self.queue.as_raw()) };
     }
 }
 
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
-    /// A piece with the queue that it is of.
     #[cold]
     #[inline(never)]
     pub(super) fn piece(&self, piece: op_table::Piece<'_, B>) -> Piece<'m, B> {
-        // SAFETY: its table is the queue's, which is open as long as there is a handle.
+        // SAFETY: the new handle keeps the table's queue open.
         let piece = unsafe { piece.extended() };
         Piece { piece: ManuallyDrop::new(piece), queue: ManuallyDrop::new(self.body.erased()) }
     }

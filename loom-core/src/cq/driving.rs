@@ -1,13 +1,13 @@
-//! [`Driving`]: a deadline of one queue that drives others.
+//! [`Driving`]: a deadline that also drives other queues.
 
 use super::CqError;
 use crate::deadline::Deadline;
 
-/// Another deadline, with other queues driven between two looks.
+/// Deadline that drives other queues whenever it is checked.
 ///
-/// A post, retry or wait drives its own queue. The endpoints of another queue on the thread make no progress meanwhile, and over most
-/// providers (`shm`, `tcp;ofi_rxm`) and a [strict network](crate::soft#strict-networks) an operation needs the progress of both sides.
-/// A call to a peer on another queue of the thread takes this deadline, which drives that queue.
+/// A post, retry or wait drives only its own queue. Over most providers (`shm`, `tcp;ofi_rxm`) and
+/// a [strict network](crate::soft#strict-networks), an operation needs progress on both sides. Use
+/// this deadline for a peer on another queue of the same thread.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -42,13 +42,15 @@ pub struct Driving<D, F> {
 }
 
 impl<D: Deadline, F: FnMut() -> Result<bool, CqError>> Driving<D, F> {
-    /// Calls `drive` at each look: [`Cq::progress`](super::Cq::progress) of the other queues, for example.
+    /// Calls `drive`, for example [`Cq::progress`](super::Cq::progress) of other queues, at each
+    /// check.
     #[must_use]
     pub const fn new(until: D, drive: F) -> Self {
         Driving { until, drive, failed: None }
     }
 
-    /// Result of driving. The deadline passes when it fails: a caller that passes `&mut` of this value finds the error here.
+    /// Returns the result of driving. A failure makes the deadline pass. Pass `&mut` of this value
+    /// to read it.
     ///
     /// # Errors
     /// The error that `drive` returned.

@@ -15,40 +15,38 @@ use crate::handle::Bond;
 use crate::transport::{Closing, InFlight, Transport};
 use crate::vocabulary::{EndpointType, Errno, MsgOrder};
 
-/// Everything that an endpoint is bound to, which stays open as long.
+/// Objects that an endpoint is bound to and keeps open.
 #[derive(Default)]
 pub(crate) struct Bonds {
-    /// To its address vector, which threads may share.
+    /// Address vector, which threads may share.
     pub(crate) av: Option<Bond>,
-    /// To an event queue or a scalable endpoint, and to counters.
+    /// Event queue or scalable endpoint, and counters.
     pub(crate) others: Vec<Bond, 7>,
 }
 
-/// A place for one endpoint in the storage of its queue, so that a forgotten one is closed with the queue.
+/// Place of one endpoint in its queue, which closes forgotten endpoints.
 pub(crate) struct EndpointSlot<T: Transport> {
     state: Cell<SlotState>,
     raw: UnsafeCell<MaybeUninit<T::Endpoint>>,
-    /// What it is bound to.
     bonds: RefCell<Bonds>,
-    /// Bytes of the longest message that was truncated.
+    /// Bytes of the longest truncated message.
     truncated: Cell<usize>,
     receives: Cell<ReceiveMode>,
-    /// How many handles there are of it.
     handles: Cell<Count>,
-    /// How many memory regions are bound to it, which are closed before it is. Each has a handle.
+    /// Number of bound memory regions, which close before the endpoint.
     regions: Cell<Count>,
-    /// Peers' writes use up its receives.
+    /// Peers' writes consume its receives.
     consumes: Cell<bool>,
-    /// What is in flight is ended before it is closed, as far as that can be soon.
+    /// Closing first ends operations in flight that end soon.
     settles: Cell<bool>,
     offered: Cell<Offered>,
 }
 
-/// What the info of an endpoint offers that no post is checked against.
+/// Attributes that posts are not checked against.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Offered {
     pub(crate) kind: EndpointType,
-    /// On both sides.
+    /// Order that both sides grant.
     pub(crate) msg_order: MsgOrder,
 }
 
@@ -57,29 +55,29 @@ impl Bonds {
         self.av.iter().chain(&self.others)
     }
 
-    /// The endpoint stays open for good, and so does what it is bound to: reading a counter would drive it.
+    /// Leaves the endpoint and its bonds open for good, because reading a counter would drive it.
     pub(crate) fn leave(&self) {
         self.all().for_each(Bond::leave);
     }
 
-    /// Gives them up without ending what they are bonds of.
+    /// Gives the bonds up without ending the bound objects.
     pub(crate) fn forget(self) {
         self.av.into_iter().chain(self.others).for_each(Bond::forget);
     }
 }
 
-/// Where an endpoint's receives are posted.
+/// Destination of an endpoint's receive posts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReceiveMode {
-    /// On itself.
     Itself,
-    /// On itself, for others, too: it is a shared receive context.
+    /// The endpoint itself, a shared receive context.
     ForOthers,
-    /// Posts this number of zero-length receives, which remote writes consume (`FI_RX_CQ_DATA`): it takes no messages.
+    /// Takes no messages, but posts this number of zero-length receives, which remote writes
+    /// consume (`FI_RX_CQ_DATA`).
     OfWrites(u16),
-    /// On the shared receive context at this place of the queue, which is not closed before the endpoint is.
+    /// The shared receive context in this slot, which closes after the endpoint.
     Through(u16),
-    /// It has none: it is a transmit context.
+    /// Transmit context.
     Nowhere,
 }
 
@@ -87,11 +85,11 @@ pub(crate) enum ReceiveMode {
 enum SlotState {
     Closed,
     Open,
-    /// To be closed with the queue; see [`Closing::Retired`].
+    /// Closes with the queue ([`Closing::Retired`]).
     Retired,
-    /// Open for good; see [`Closing::Left`].
+    /// Open for good ([`Closing::Left`]).
     Left,
-    /// The provider failed to close it: whatever it was lent is lost with the queue.
+    /// The provider failed to close it. Its buffers are lost with the queue.
     Failed(Errno),
 }
 
@@ -111,22 +109,22 @@ impl<T: Transport> EndpointSlot<T> {
         }
     }
 
-    /// Whether an endpoint can be opened here.
     pub(crate) fn is_closed(&self) -> bool {
         self.state.get() == SlotState::Closed
     }
 
-    /// Whether something can be posted on what is open here.
+    /// Returns `true` if the endpoint accepts posts.
     pub(crate) fn is_open(&self) -> bool {
         self.state.get() == SlotState::Open
     }
 
-    /// Keeps an endpoint that has just been opened, of which there is one handle.
+    /// Stores an endpoint that was just opened and has one handle.
     ///
     /// # Safety
-    /// The state is `Closed`: nothing refers to the handle that was here before. The endpoint is bound to this alone.
+    /// The state is `Closed`, so the previous raw handle is not referenced. The endpoint is bound
+    /// to this slot alone.
     pub(crate) unsafe fn open(&self, raw: T::Endpoint, receives: ReceiveMode, bonds: Bonds) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the state `Closed`, in which the handle is not borrowed.
         unsafe { self.raw.get().write(MaybeUninit::new(raw)) };
         self.bonds.replace(bonds);
         self.truncated.set(0);
@@ -137,84 +135,81 @@ impl<T: Transport> EndpointSlot<T> {
         self.state.set(SlotState::Open);
     }
 
-    /// Keeps in mind that an endpoint was opened by half and cannot be closed: the queue finds out when it is dropped.
+    /// Records a partly opened endpoint that cannot be closed, so that dropping the queue detects
+    /// it.
     pub(crate) fn fail(&self, receives: ReceiveMode, errno: Errno, bonds: Bonds) {
-        // It may go on using what it is bound to, which is never closed then, and stays where it is.
+        // The endpoint may use its bonds for good.
         bonds.leave();
         self.bonds.replace(bonds);
         self.receives.set(receives);
         self.state.set(SlotState::Failed(errno));
     }
 
-    /// Where the endpoint that is open here receives.
     pub(crate) fn receives(&self) -> Option<ReceiveMode> {
         (!self.is_closed()).then(|| self.receives.get())
     }
 
-    /// How many handles there are of it.
     pub(crate) const fn handles(&self) -> &Cell<Count> {
         &self.handles
     }
 
-    /// How many memory regions are bound to it.
     pub(crate) const fn regions(&self) -> &Cell<Count> {
         &self.regions
     }
 
-    /// Whether peers' writes use up its receives.
     pub(crate) const fn consumes(&self) -> &Cell<bool> {
         &self.consumes
     }
 
-    /// Whether what is in flight is ended before it is closed, as far as that can be soon.
     pub(crate) const fn settles(&self) -> &Cell<bool> {
         &self.settles
     }
 
-    /// What the info of the endpoint offers, set after it was opened.
+    /// Set after opening.
     pub(crate) const fn offered(&self) -> &Cell<Offered> {
         &self.offered
     }
 
-    /// Whether it is to be closed, and was not yet.
     pub(crate) fn is_retired(&self) -> bool {
         self.state.get() == SlotState::Retired
     }
 
-    /// Whether it stays open for good.
     pub(crate) fn is_left(&self) -> bool {
         self.state.get() == SlotState::Left
     }
 
-    /// Leaves the endpoint to its queue.
     pub(crate) fn retire(&self) {
         if self.state.get() == SlotState::Open {
             self.state.set(SlotState::Retired);
         }
     }
 
-    /// The raw handle.
+    /// Returns the raw handle.
     ///
     /// # Safety
-    /// The state is `Open` or `Retired`: the handle was written, and is not written again before the endpoint slot is closed.
+    /// The state is `Open` or `Retired`: the handle was written, and is not written again before
+    /// the slot is closed.
     #[inline]
     pub(crate) unsafe fn raw(&self) -> &T::Endpoint {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the state `Open` or `Retired`, in which the handle is not
+        // written.
         let raw = unsafe { &*self.raw.get() };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees the state `Open` or `Retired`, in which the handle is
+        // initialised.
         unsafe { raw.assume_init_ref() }
     }
 
-    /// A message of `len` bytes was longer than its buffer.
+    /// Records the length of a truncated message.
     pub(crate) fn note_truncated(&self, len: usize) {
         self.truncated.set(self.truncated.get().max(len));
     }
 
-    /// Closes the endpoint, if one is open here. A close that failed is reported again, and not retried. One to which regions
-    /// are bound is retired.
+    /// Closes the endpoint, if it is open. A failed close is reported again, not retried. An
+    /// endpoint with bound regions is retired.
     ///
     /// # Safety
-    /// No `Endpoint` uses the endpoint slot after this; the endpoint is one of `domain`, and `in_flight` is what is in flight on it.
+    /// No `Endpoint` uses the slot after this, the endpoint belongs to `domain`, and `in_flight`
+    /// describes its operations.
     pub(crate) unsafe fn close(&self, domain: &DomainInner<T>, in_flight: InFlight) -> Result<Closing, Errno> {
         match self.state.get() {
             SlotState::Closed => return Ok(Closing::Closed),
@@ -229,7 +224,7 @@ impl<T: Transport> EndpointSlot<T> {
         // SAFETY: the state is `Open` or `Retired`.
         let raw = unsafe { self.raw() };
         let in_flight = InFlight { longest_truncated: self.truncated.get(), ..in_flight };
-        // SAFETY: open (C1), and closed once, unless it is retired (C3): the state changes below whatever comes back.
+        // SAFETY: open (C1), and closed once unless retired (C3), because the state changes below.
         let closing = unsafe { T::endpoint_close(raw, in_flight) };
         self.state.set(match closing {
             Ok(Closing::Closed) => SlotState::Closed,
@@ -237,7 +232,7 @@ impl<T: Transport> EndpointSlot<T> {
             Ok(Closing::Left) => SlotState::Left,
             Err(errno) => SlotState::Failed(errno),
         });
-        // Left open, it is still bound to what it was bound to, which then stays open too.
+        // An endpoint that is left keeps its bonds.
         if let Ok(Closing::Left) = closing {
             self.bonds.borrow().leave();
         }
@@ -247,7 +242,7 @@ impl<T: Transport> EndpointSlot<T> {
         closing
     }
 
-    /// Tells the transport that the queue of a retired endpoint is not polled any more, until it is closed again.
+    /// Notifies the transport that a retired endpoint's queue is not polled until the next close.
     pub(crate) fn leave(&self) {
         if self.state.get() == SlotState::Retired {
             // SAFETY: the state is `Retired`.
@@ -257,7 +252,7 @@ impl<T: Transport> EndpointSlot<T> {
         }
     }
 
-    /// Tells the transport that the queue of a retired endpoint, on which nothing is in flight, is not polled ever again.
+    /// Notifies the transport that the queue of a retired, idle endpoint is never polled again.
     pub(crate) fn leave_for_good(&self, domain: &DomainInner<T>) {
         if self.state.get() == SlotState::Retired {
             // SAFETY: the state is `Retired`.
@@ -272,23 +267,23 @@ impl<T: Transport> EndpointSlot<T> {
         }
     }
 
-    /// What an endpoint was bound to that is closed or left. Dropping it runs user code, so that the caller is done with the endpoint.
+    /// Takes the bonds of a closed or left endpoint. Dropping them runs user code.
     pub(crate) fn take_bonds(&self) -> Bonds {
         self.bonds.take()
     }
 
-    /// Whether it is bound to something that stays on one thread.
     pub(crate) fn stays_on_its_thread(&self) -> bool {
         !self.bonds.borrow().others.is_empty()
     }
 
-    /// Asks for every operation in flight to end. Those that cannot be cancelled go on.
+    /// Requests cancellation of operations in flight. Some may continue.
     pub(crate) fn cancel_all(&self, in_flight: impl Iterator<Item = Posted>) {
         if let SlotState::Open | SlotState::Retired = self.state.get() {
             // SAFETY: the state is `Open` or `Retired`.
             let raw = unsafe { self.raw() };
             for op in in_flight {
-                // SAFETY: the endpoint is open (C1) or retired (C3), and the context is one of its operations in flight.
+                // SAFETY: the endpoint is open (C1) or retired (C3), and the context is one of its
+                // operations in flight.
                 let _ = unsafe { T::cancel(raw, op.context) };
             }
         }

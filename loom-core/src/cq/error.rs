@@ -1,4 +1,4 @@
-//! [`CqError`], and [`ErrorText`]: a provider's words for an operation that failed.
+//! [`CqError`], and [`ErrorText`], the provider's text for a failed operation.
 
 #![allow(unsafe_code, reason = "asks the transport about an open queue")]
 
@@ -11,7 +11,7 @@ use crate::error::OTHER_PROCESS;
 use crate::transport::Transport;
 use crate::vocabulary::{CompletionFlags, Errno};
 
-/// Why a queue cannot go on, or not with this call.
+/// Error of a queue or of one call on it.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -36,30 +36,33 @@ use crate::vocabulary::{CompletionFlags, Errno};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CqError {
-    /// The provider's queue itself failed: with [`EOVERRUN`](Errno::EOVERRUN), it had no place for an event. The operations in flight
-    /// keep their buffers until the queue is closed.
+    /// The provider queue failed, with [`EOVERRUN`](Errno::EOVERRUN) because an event did not fit.
+    /// Operations in flight keep their buffers until the queue is closed.
     #[doc(alias = "FI_EOVERRUN")]
     Queue(Errno),
-    /// The completion of the key was taken already, by [`poll`](super::Cq::poll) or an earlier wait, or the key is of another queue.
+    /// The completion was already taken by [`poll`](super::Cq::poll) or a wait, or the key belongs
+    /// to another queue.
     UnknownKey,
-    /// While waiting for one operation, as many events of peers came as are kept: take them with
-    /// [`poll`](super::Cq::poll) and wait again.
+    /// The maximum number of peer events arrived during a wait: take them with
+    /// [`poll`](super::Cq::poll), then wait again.
     PeerEvents,
-    /// The operation is a multi-receive that is over, and waits for its pieces: take them with
-    /// [`poll`](super::Cq::poll), drop them, and wait again.
+    /// The operation is a completed multi-receive with pieces out: take them with
+    /// [`poll`](super::Cq::poll), drop them, then wait again.
     PiecesOut,
-    /// The deadline has passed; the operation is still in flight. Of [`Cq::finish`](super::Cq::finish) alone.
+    /// The deadline passed with the operation in flight. Returned only by
+    /// [`Cq::finish`](super::Cq::finish) and its variants.
     TimedOut,
-    /// The queue was not opened with something to sleep on ([`CqAttr::with_fd`](super::CqAttr::with_fd)), or it has two
-    /// provider queues and cannot sleep on both.
+    /// The queue has no wait object ([`CqAttr::with_fd`](super::CqAttr::with_fd)), or two provider
+    /// queues.
     NotOpenedFor,
-    /// The queue has a [driver](crate::driver), which alone polls it: completions are for its futures.
+    /// A [driver](crate::driver) polls the queue for its futures.
     Driven,
     /// Another future waits for the operation.
     Awaited,
-    /// This process is a forked child, and its parent opened the queue. Completions go to the parent. The child opens a queue of its own.
+    /// This process is a forked child of the process that opened the queue and receives its
+    /// completions. The child has to open its own queue.
     OtherProcess,
-    /// While waiting for a counter, an operation that it counts failed: its completion has the reason.
+    /// An operation that the awaited counter counts failed. Its completion has the reason.
     CountedFailure,
 }
 
@@ -90,7 +93,7 @@ impl From<Errno> for CqError {
     }
 }
 
-/// A provider's text for an error, up to [`ErrorText::MAX_LEN`] bytes.
+/// Provider's text for an error, up to [`ErrorText::MAX_LEN`] bytes.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -119,17 +122,16 @@ pub struct ErrorText {
 }
 
 impl ErrorText {
-    /// What `write` wrote, which says how many bytes that were.
     pub(crate) fn written_by(write: impl FnOnce(&mut [u8]) -> usize) -> Self {
         let mut text = ErrorText { bytes: [0; ErrorText::MAX_LEN], len: 0 };
         text.len = write(&mut text.bytes);
         text
     }
 
-    /// The most bytes that are kept of a text.
+    /// Maximum length in bytes.
     pub const MAX_LEN: usize = 128;
 
-    /// The text; what is not UTF-8 is left out at the end.
+    /// Returns the text up to the first byte that is not UTF-8.
     #[must_use]
     pub fn as_str(&self) -> &str {
         let bytes = self.bytes.get(..self.len).unwrap_or(&self.bytes);
@@ -153,18 +155,18 @@ impl fmt::Debug for ErrorText {
 }
 
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
-    /// Copies the data that the provider has given with the last failed operation of the queue (or, of two provider queues, of
-    /// the transmits or of the receives, as `error` is of), and returns how many bytes there were, 128 at most. What they mean, the
-    /// provider's documentation says; there are none over the software transport.
+    /// Copies the provider's data for the last failed operation of the queue, and returns its
+    /// length, at most 128 bytes. With two provider queues, `error` selects the direction. The
+    /// provider documents the data. The software transport does not report any.
     #[doc(alias = "err_data")]
     pub fn error_data(&self, error: &OpError, out: &mut [u8]) -> usize {
         let queue =
             self.body.rx.as_ref().filter(|_| error.flags.contains(CompletionFlags::RECV)).unwrap_or(&self.body.tx);
-        // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
+        // SAFETY: handles keep the queue open (C1) on its thread (C5).
         unsafe { T::cq_error_data(queue, out) }
     }
 
-    /// The provider's text for a failed operation.
+    /// Returns the provider's text for a failed operation.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -191,7 +193,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         let queue =
             self.body.rx.as_ref().filter(|_| error.flags.contains(CompletionFlags::RECV)).unwrap_or(&self.body.tx);
         ErrorText::written_by(|out| {
-            // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
+            // SAFETY: handles keep the queue open (C1) on its thread (C5).
             unsafe { T::cq_error_text(queue, error.provider_errno, out) }
         })
     }

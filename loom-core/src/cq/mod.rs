@@ -1,7 +1,8 @@
-//! The completion queue: owns the operations in flight and every endpoint that posts through it.
+//! Completion queues.
 //!
-//! A [`Cq`] is one [op table](crate::engine::op_table) over one or two provider queues, in one block of memory with the places of its
-//! endpoints. Endpoints, and the pieces of multi-receives, are handles of it, too: the last one to go closes it.
+//! A [`Cq`] is one [op table](crate::engine::op_table) over one or two provider queues, in one
+//! block of memory with its endpoint slots. Endpoints and multi-receive pieces are handles of their
+//! queue.
 
 #![allow(unsafe_code, reason = "refers to the endpoint slots in the queue's own block of memory")]
 
@@ -43,21 +44,21 @@ use crate::scope_registry::Node;
 use crate::transport::Transport;
 use crate::vocabulary::WaitObj;
 
-/// How many events of peers a queue has room for besides those of its own operations.
+/// Number of peer events for which a queue has room.
 ///
-/// Peers' writes with immediate data report themselves without a post of this side, so the provider's queue is opened
-/// for this many more events than there are operations, and [`Cq::wait`] keeps as many for the next
-/// poll.
+/// A peer's write with immediate data raises an event without a post on this side. The provider
+/// queue is therefore opened for this many more events than operations, and [`Cq::wait`] keeps up
+/// to this many for the next poll.
 pub const PEER_EVENTS: usize = 64;
 
 /// A completion queue.
 ///
-/// A counted handle: the queue is closed when the last of its clones, of its endpoints and of the [pieces](Piece) of its
-/// multi-receives is gone. Closing it drops the buffers in flight. What is forgotten keeps it open, until the end of its
-/// [`scope`](crate::scope::scope) or for good; that is safe.
+/// A counted handle. Dropping the last of its clones, endpoints and multi-receive [pieces](Piece)
+/// closes the queue and drops the buffers in flight. A forgotten handle safely keeps the queue open
+/// until its [`scope`](crate::scope::scope) ends, or for good.
 ///
-/// It stays on the thread that opened it, and so do its endpoints: parallelism is a queue for each thread. A whole queue can be handed
-/// to another thread when it is [parked](Self::park).
+/// The queue and its endpoints stay on the thread that opened it, unless the whole queue is
+/// [parked](Self::park) and moved.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -88,51 +89,49 @@ pub const PEER_EVENTS: usize = 64;
 #[doc(alias = "fid_cq")]
 pub struct Cq<'m, T: Transport, B: Buffer> {
     pub(super) body: Handle<'m, CqInner<T, B>>,
-    /// Invariant: what uses shorter-lived memory is not bound to a queue that is kept.
+    /// Makes the type invariant in `'m`: shorter-lived memory cannot be bound to the queue.
     lives: Brand<'m>,
 }
 
-/// What there is one of, however many handles there are.
 pub(crate) struct CqInner<T: Transport, B: Buffer, S: ?Sized = [Slot<B>]> {
-    /// How many slots there are.
     depth: u32,
     node: Node,
     on_failed_close: OnFailedClose,
     domain: Handle<'static, DomainInner<T>>,
     tx: T::Cq,
-    /// The queue of the receives, unless `tx` serves both.
     rx: Option<T::Cq>,
-    /// In the same block of memory as the queue.
+    /// Lies in the queue's own block.
     endpoint_slots: NonNull<[EndpointSlot<T>]>,
-    /// Unmatched events met while waiting for one key.
+    /// Events that arrived during a wait for one key.
     unmatched: RefCell<Deque<UnmatchedEvent, PEER_EVENTS>>,
-    /// What there is to sleep on: nothing, if there are two provider queues.
+    /// `NONE` with two provider queues.
     wait: WaitObj,
     signalled: Signalled,
-    /// Whether there ever was a [`Signaller`].
     has_signallers: Cell<bool>,
-    /// No poll goes the short way: there are two provider queues, or prefixes that its events count.
+    /// Polls never take the fast path: there are two provider queues, or prefixes.
     detours: bool,
-    /// A [driver](crate::driver) alone polls it.
+    /// A [driver](crate::driver) polls the queue.
     driven: Cell<bool>,
-    /// Peers' writes use up receives (`FI_RX_CQ_DATA`).
+    /// Peers' writes consume receives (`FI_RX_CQ_DATA`).
     consumes: bool,
-    /// Which provider queue `poll` looks at first the next time.
+    /// Provider queue that `poll` reads first.
     turn: Cell<bool>,
-    /// Something counts as kept in it also where unmatched events are kept, or polls make detours: a poll then has to look elsewhere
-    /// than into `tx`, or at more.
+    /// Its "kept" flag is also set by unmatched events and detours, because a poll then has to
+    /// check more than `tx`.
     ops: OpTable<B, S>,
 }
 
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
-    /// Number of operations in flight, and of receives that are kept for peers' writes
-    /// ([`Binding::remote_writes`](crate::endpoint::Binding::remote_writes), where the provider requires them).
+    /// Number of operations in flight, including receives for peers' writes
+    /// ([`Binding::remote_writes`](crate::endpoint::Binding::remote_writes), where the provider
+    /// requires them).
     ///
-    /// A peek counts until it is answered, and the fetch or discard of a claimed message until it has ended. Three things hold a slot and
-    /// do not count: a completion that the queue keeps for [`poll`](Self::poll) and [`wait`](Self::wait), a
-    /// [`Claim`](crate::completion::Claim), and a multi-receive that has ended with [pieces](Piece) out. They make posts fail
-    /// as [`Kept`](crate::error::PostError::Kept) before `in_flight` has reached [`capacity`](Self::capacity), and
-    /// [`free_slots`](Self::free_slots) leaves them out.
+    /// A peek counts until it is answered, and the fetch or discard of a claimed message until it
+    /// completes. Completions kept for [`poll`](Self::poll) and [`wait`](Self::wait), a
+    /// [`Claim`](crate::completion::Claim), and a completed multi-receive with [pieces](Piece) out
+    /// hold slots without counting. Posts may therefore fail with
+    /// [`Kept`](crate::error::PostError::Kept) below [`capacity`](Self::capacity).
+    /// [`free_slots`](Self::free_slots) excludes these slots.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -158,7 +157,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         self.body.ops.in_flight()
     }
 
-    /// Number of slots: the most operations that can be in flight.
+    /// Maximum number of operations in flight.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -177,8 +176,8 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         self.body.ops.capacity()
     }
 
-    /// Number of operations that can be posted now: the slots without operation in flight, completion, claim or piece. Takes time linear in
-    /// the [capacity](Self::capacity).
+    /// Number of operations that can be posted now: slots without operation, completion, claim or
+    /// piece. Takes time linear in the [capacity](Self::capacity).
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -210,7 +209,8 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         self.body.ops.free_slots()
     }
 
-    /// How many of the provider's events belonged to no operation in flight: late ones of endpoints already closed.
+    /// Number of provider events of no operation in flight, such as late events of closed
+    /// endpoints.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -229,13 +229,14 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         self.body.ops.strays()
     }
 
-    /// The raw queue of the transmits and that of the receives, which may be the same: for calls that loom does not wrap.
+    /// Returns the raw transmit and receive queues, which may be identical, for calls that loom
+    /// does not wrap.
     #[must_use]
     pub fn raw(&self) -> (&T::Cq, &T::Cq) {
         self.body.raw()
     }
 
-    /// The info of its domain.
+    /// Returns the info of the queue's domain.
     #[must_use]
     pub fn info(&self) -> &Info<T> {
         self.domain().info()
@@ -257,7 +258,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     }
 
     pub(crate) fn endpoint_slots(&self) -> &[EndpointSlot<T>] {
-        // SAFETY: written when the queue was opened, in the block that the queue lies in itself.
+        // SAFETY: the slots were written when the queue was opened, in its own block.
         unsafe { self.endpoint_slots.as_ref() }
     }
 }
@@ -268,7 +269,6 @@ impl<T: Transport, B: Buffer> Clone for Cq<'_, T, B> {
     }
 }
 
-/// Handles of the same queue are equal.
 impl<T: Transport, B: Buffer> PartialEq for Cq<'_, T, B> {
     fn eq(&self, other: &Self) -> bool {
         self.body.is(&other.body)

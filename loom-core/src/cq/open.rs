@@ -1,4 +1,4 @@
-//! Opening a queue: what lies where in its block.
+//! Opening a queue, and the layout of its block.
 
 #![allow(unsafe_code, reason = "opens raw queues, and lays the queue out in its block")]
 
@@ -26,14 +26,13 @@ use crate::storage::{array, extend};
 use crate::transport::{Claims, Transport};
 use crate::vocabulary::{Caps, Errno, WaitObj};
 
-/// A queue without slots: what lies before them is the same in every queue.
+/// Queue without slots, for the layout before them.
 type Prefix<T, B> = CqInner<T, B, [Slot<B>; 0]>;
 
 impl<T: Transport, B: Buffer> CqInner<T, B> {
-    /// The layout of the place of a queue of this depth.
     pub(super) fn place_layout(depth: usize) -> Result<Layout, OpenError> {
         let prefix = Layout::new::<HandleBlock<Prefix<T, B>>>();
-        // The slots are the last field of the last field of the last one.
+        // The slots are the last field at each level of nesting.
         let slots_at = HandleBlock::<Prefix<T, B>>::VALUE_AT
             + offset_of!(Prefix<T, B>, ops)
             + OpTable::<B, [Slot<B>; 0]>::SLOTS_AT;
@@ -41,34 +40,35 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         Ok(extend(before, array::<Slot<B>>(depth)?)?.0.pad_to_align())
     }
 
-    /// How far behind the begin of the place the node is.
+    /// Offset of the node in the place, in bytes.
     pub(super) const NODE_AT: usize = HandleBlock::<Prefix<T, B>>::VALUE_AT + offset_of!(Prefix<T, B>, node);
 
-    /// A pointer to a place, made of that to its begin and the number of slots.
     pub(super) fn place_at(begin: NonNull<u8>, depth: usize) -> NonNull<HandleBlock<Self>> {
         let slots = core::ptr::slice_from_raw_parts_mut(begin.as_ptr().cast::<Slot<B>>(), depth);
-        // SAFETY: the address is that of `begin`.
+        // SAFETY: `slots` has the address of `begin`.
         unsafe { NonNull::new_unchecked(slots as *mut HandleBlock<Self>) }
     }
 
-    /// The place that a head begins.
+    /// Returns the place that a head begins.
     ///
     /// # Safety
     /// The head is that of a queue of this type.
     pub(super) unsafe fn place_of(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
         let prefix = head.cast::<HandleBlock<Prefix<T, B>>>();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees a head of this type.
         let prefix = unsafe { HandleBlock::value(prefix) };
-        // SAFETY: as above.
+        // SAFETY: the head's queue is open, and begins with this prefix.
         let prefix = unsafe { prefix.as_ref() };
         Self::place_at(head.cast(), prefix.depth as usize)
     }
 }
 
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
-    /// Opens a queue with memory of `alloc`. Its attributes are at least how many operations can be in flight.
+    /// Opens a queue with memory from `alloc`. `attr` is at least the number of operations in
+    /// flight.
     ///
-    /// Buffers live for `'m`, because the queue may be forgotten: borrowed ones need a [`scope`](crate::scope::scope).
+    /// Buffers live for `'m`, because the queue may be forgotten. Borrowed buffers require a
+    /// [`scope`](crate::scope::scope).
     ///
     /// # Errors
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
@@ -96,20 +96,21 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         let kind = if asked || for_claims { ContextKind::Space } else { ContextKind::Word };
         let with_source = attributes.caps.contains(Caps::SOURCE);
         let events = attr.events();
-        // Events of a closed endpoint may lie in the provider's queue and in what the transport has read of it: rule 4
-        // of the op table counts twice what the queue can hold.
+        // Events of closed endpoints may remain in the provider queue and the transport's
+        // read-ahead: rule 4 of the op table counts twice the capacity.
         let horizon = u32::try_from(events).ok().and_then(|events| events.checked_mul(2)).ok_or(OpenError::Size)?;
         let block = Unfilled::new(parts.plan, alloc)?;
         let at = |part: usize| {
-            // SAFETY: one of the plan's.
+            // SAFETY: `part` is an offset of the plan.
             unsafe { block.at(part) }
         };
 
-        // SAFETY: the domain is open (C1); the memory has the layout that the transport asked for, and stays until the queue is
-        // closed (C16).
+        // SAFETY: the domain is open (C1). The memory has the transport's layout, and stays until
+        // the queue is closed (C16).
         let tx = unsafe { T::cq_open(domain.raw(), events, with_source, attr.wait, at(parts.tx)) }?;
         let rx = if attr.separate {
-            // SAFETY: as above, with memory of its own.
+            // SAFETY: the domain is open (C1). The memory has the transport's layout, and stays
+            // until the queue is closed (C16).
             match unsafe { T::cq_open(domain.raw(), events, with_source, attr.wait, at(parts.rx)) } {
                 Ok(rx) => Some(rx),
                 Err(errno) => {
@@ -129,13 +130,12 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         for index in 0..usize::from(attr.endpoints) {
             // SAFETY: the plan has room for `attr.endpoints` endpoint slots.
             let endpoint_slot = unsafe { endpoint_slots.add(index) };
-            // SAFETY: as above.
+            // SAFETY: the plan has room for this slot.
             unsafe { endpoint_slot.write(EndpointSlot::closed()) };
         }
         let place = CqInner::<T, B>::place_at(at(0), attr.depth);
         // SAFETY: the place lies in the block.
         let this = unsafe { HandleBlock::value(place) }.as_ptr();
-        /// Writes a field of the body in place.
         macro_rules! set {
             ($field:ident, $value:expr) => {
                 // SAFETY: the block begins with room for the place.
@@ -162,9 +162,9 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         set!(wait, attr.wait);
         set!(signalled, Signalled::not_yet());
         set!(has_signallers, Cell::new(false));
-        // SAFETY: as above.
+        // SAFETY: the place lies in the block.
         let ops = unsafe { &raw mut (*this).ops };
-        // SAFETY: as above.
+        // SAFETY: the block has room for `attr.depth` slots.
         unsafe { OpTable::init_slots(ops, kind, horizon) };
         // SAFETY: every field is written; the plan has the layout of the place.
         let body = unsafe { block.filled(place) };
@@ -173,7 +173,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         // SAFETY: the place lies in the block.
         let node = unsafe { &raw mut (*this).node };
         if let Some(node) = NonNull::new(node) {
-            // SAFETY: the queue stays where it is. The pointer is that of its place.
+            // SAFETY: the queue stays in place, and the pointer is that of its place.
             unsafe { Node::register(node, domain.scope) };
         }
         note!(
@@ -188,11 +188,12 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         Ok(Cq { body, lives: PhantomData })
     }
 
-    /// [`Cq::open_in`] with a file descriptor to sleep on, where the transport has one for such a queue; otherwise the queue is polled.
-    /// [`wait_obj`](Self::wait_obj) reports which. With [`CqAttr::separate`] there is no descriptor.
+    /// [`Cq::open_in`] with a file descriptor to sleep on, if the transport supports it and without
+    /// [`CqAttr::separate`]. Otherwise the queue is polled. [`wait_obj`](Self::wait_obj) reports
+    /// the result.
     ///
     /// # Errors
-    /// As [`Cq::open_in`].
+    /// Those of [`Cq::open_in`].
     pub fn open_waitable_in<A: Allocator + Clone + Send + 'm>(
         domain: &Domain<'m, T>,
         attr: impl Into<CqAttr>,
@@ -203,7 +204,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     {
         let attr = attr.into();
         match Self::open_in(domain, attr.with_fd(), alloc.clone()) {
-            // Providers without wait objects refuse by one of these. If it is for another reason, they refuse again.
+            // Errors of providers without wait objects. Other causes fail again.
             Err(OpenError::Errno(Errno::ENOSYS | Errno::EOPNOTSUPP | Errno::EINVAL)) => {
                 Self::open_in(domain, CqAttr { wait: WaitObj::NONE, ..attr }, alloc)
             }
@@ -228,7 +229,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// As [`Cq::open_in`].
+    /// Those of [`Cq::open_in`].
     #[cfg(feature = "std")]
     pub fn open_waitable(domain: &Domain<'m, T>, attr: impl Into<CqAttr>) -> Result<Self, OpenError>
     where
@@ -237,7 +238,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         Self::open_waitable_in(domain, attr, allocator_api2::alloc::Global)
     }
 
-    /// Wait object of the queue: [`WaitObj::FD`] if it can be slept on by a descriptor, [`WaitObj::NONE`] if it is polled.
+    /// [`WaitObj::FD`] if threads can sleep on a descriptor, [`WaitObj::NONE`] if the queue is
+    /// polled.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -258,7 +260,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// [`Cq::open_in`] with the global allocator.
     ///
     /// # Errors
-    /// As [`Cq::open_in`].
+    /// Those of [`Cq::open_in`].
     #[cfg(feature = "std")]
     pub fn open(domain: &Domain<'m, T>, attr: impl Into<CqAttr>) -> Result<Self, OpenError>
     where

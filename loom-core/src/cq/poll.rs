@@ -1,4 +1,4 @@
-//! Asking a queue for the next completion.
+//! Polling a queue for the next completion.
 
 #![allow(unsafe_code, reason = "polls open raw queues, and tells the op table what they report")]
 
@@ -14,28 +14,27 @@ use crate::error::PostError;
 use crate::transport::{Event, Msg, Transport};
 use crate::vocabulary::{CompletionFlags, Errno, OpFlags};
 
-/// Flags of events that a peer has caused by itself.
+/// Flags of events that a peer causes.
 pub(super) const PEERS: CompletionFlags = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_READ);
 
-/// What the slower ways of a poll return. Not what `poll` itself does: the compiler would build the completions of the fast
-/// way in memory, where these are.
+/// Result of slow paths. `poll` does not return this type, which would make the compiler build
+/// completions of the fast path in memory.
 type Next<'m, B> = Option<Result<Completion<'m, B>, CqError>>;
 
-/// Why a poll goes another way than that of an operation that has succeeded.
+/// Reason to leave the fast path.
 pub(super) enum Detour {
-    /// Something may be kept, or left of endpoints that are closed, or there is more than one queue to look at.
+    /// Events may be kept or left over from closed endpoints, or there are two provider queues.
     Kept,
-    /// Any other event.
     Event(Event),
-    /// An error of the provider's queue.
     Failed(Errno),
 }
 
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
-    /// The next completion of either direction; `None` if there is none for now. Drives progress.
+    /// Returns the next completion of either direction, or `None` if the queue is empty. Drives
+    /// progress.
     ///
-    /// What [`wait`](Self::wait) and [`progress`](Self::progress) have kept comes first, receives before transmits;
-    /// then one provider queue's completions come in its order.
+    /// Completions kept by [`wait`](Self::wait) and [`progress`](Self::progress) come first,
+    /// receives before transmits. Those of one provider queue then keep its order.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -69,31 +68,32 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// - [`CqError::Queue`] if the provider's queue failed
+    /// - [`CqError::Queue`] if the provider queue failed
     /// - [`CqError::Driven`] if a [driver](crate::driver) polls the queue
     #[doc(alias = "fi_cq_read")]
-    // Always, with the way of a successful operation through it and nothing else: its completion is built where the caller
-    // wants it, not copied from one return value to the next. That is a third of the cost of a poll.
+    // Inlined, with only the path of a success, so that the completion is built in place. This
+    // saves a third of the cost of a poll.
     #[inline(always)]
     pub fn poll(&self) -> Result<Option<Completion<'m, B>>, CqError> {
         let detour = if self.body.ops.is_kept() {
             Detour::Kept
         } else {
-            // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
+            // SAFETY: handles keep the queue open (C1) on its thread (C5).
             match unsafe { T::cq_poll(&self.body.tx) } {
                 Ok(Some(event)) => {
                     let event = event.borrow();
                     if !event.flags.intersects(PEERS) {
-                        // SAFETY: the transport has just reported the event, and a queue has one table. Where there are prefixes,
-                        // the table counts as keeping something (`detours`).
+                        // SAFETY: the transport has just reported the event, and a queue has one
+                        // table. With prefixes, the "kept" flag (`detours`) excludes this path.
                         if let Some(done) = unsafe { self.body.ops.succeed(event) } {
                             return Ok(Some(Completion::Op(done)));
                         }
                     }
-                    // A copy: most events are never put together in memory then.
+                    // Cloned only here, so that most events are never built in memory.
                     Detour::Event(Event::clone(event))
                 }
-                // No event of a closed endpoint is left either: something counts as kept until there is none.
+                // No events of closed endpoints remain: the "kept" flag is set until the queue is
+                // drained.
                 Ok(None) => return Ok(None),
                 Err(errno) => Detour::Failed(errno),
             }
@@ -101,8 +101,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         self.poll_detour(detour).transpose()
     }
 
-    /// [`poll`](Self::poll) by any other way than that of a success. One call for all of them: with more, the compiler would keep the
-    /// completions of the fast way in memory, too.
+    /// [`poll`](Self::poll) without the fast path. A single call covers all detours: with several,
+    /// the compiler would build fast completions in memory too.
     #[cold]
     #[inline(never)]
     fn poll_detour(&self, detour: Detour) -> Next<'m, B> {
@@ -113,7 +113,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
     }
 
-    /// [`poll`](Self::poll) where something may be kept, or left of endpoints that are closed, or there are two provider queues or prefixes.
+    /// [`poll`](Self::poll) for `Detour::Kept`.
     fn poll_kept(&self) -> Next<'m, B> {
         if self.body.driven.get() {
             return Some(Err(CqError::Driven));
@@ -129,12 +129,10 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         self.poll_queue(first).or_else(|| self.poll_last(second))
     }
 
-    /// [`poll`](Self::poll) from an event on which is not that of a success.
     fn poll_on(&self, event: &Event) -> Next<'m, B> {
         self.resolve(event).or_else(|| self.poll_last(&self.body.tx))
     }
 
-    /// [`poll`](Self::poll) after an error of the provider's queue.
     #[cold]
     fn poll_failed(&self, errno: Errno) -> Next<'m, B> {
         match self.body.failed(&self.body.tx, errno).transpose()? {
@@ -143,7 +141,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
     }
 
-    /// The next completion of the last raw queue to look at.
     fn poll_last(&self, queue: &T::Cq) -> Next<'m, B> {
         let polled = self.poll_queue(queue);
         if polled.is_none() {
@@ -152,11 +149,10 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         polled
     }
 
-    /// The next completion of a raw queue.
     fn poll_queue(&self, queue: &T::Cq) -> Next<'m, B> {
-        // Bounded: stray events are no more than the queue holds and peers go on adding.
+        // Bounded: stray events are limited to the capacity of the queue and new events of peers.
         loop {
-            // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
+            // SAFETY: handles keep the queue open (C1) on its thread (C5).
             let completion = match unsafe { T::cq_poll(queue) } {
                 Ok(event) => self.resolve(event?.borrow()),
                 Err(errno) => match self.body.failed(queue, errno).transpose()? {
@@ -170,23 +166,24 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
     }
 
-    /// The next completion of a send, read or write.
+    /// Returns the next completion of a send, read or write.
     ///
     /// # Errors
-    /// As [`Cq::poll`](Self::poll).
+    /// Those of [`Cq::poll`](Self::poll).
     pub fn poll_tx(&self) -> Result<Option<Completion<'m, B>>, CqError> {
         self.poll_direction(&self.body.tx, Direction::Transmit)
     }
 
-    /// The next completion of a receive, or event of a peer.
+    /// Returns the next completion of a receive, or event of a peer.
     ///
     /// # Errors
-    /// As [`Cq::poll`](Self::poll).
+    /// Those of [`Cq::poll`](Self::poll).
     pub fn poll_rx(&self) -> Result<Option<Completion<'m, B>>, CqError> {
         self.poll_direction(self.body.rx.as_ref().unwrap_or(&self.body.tx), Direction::Receive)
     }
 
-    /// The next completion of one direction. Those of the other are kept: one raw queue may report both.
+    /// Returns the next completion of one direction, and keeps those of the other: one raw queue
+    /// may report both.
     fn poll_direction(&self, queue: &T::Cq, direction: Direction) -> Result<Option<Completion<'m, B>>, CqError> {
         if self.body.driven.get() {
             return Err(CqError::Driven);
@@ -206,7 +203,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
     }
 
-    /// What an event says to the user; nothing, if it belongs to an operation that is over.
+    /// Converts an event, unless its operation already completed.
     fn resolve(&self, event: &Event) -> Next<'m, B> {
         if let Some(event) = self.body.unmatched_by_flags(event) {
             return Some(Ok(self.unmatched(event)));
@@ -229,40 +226,40 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
 }
 
 impl<T: Transport, B: Buffer> CqInner<T, B> {
-    /// The event behind an error of a poll, if there is one.
     #[cold]
     pub(super) fn failed(&self, queue: &T::Cq, errno: Errno) -> Result<Option<Event>, CqError> {
         if errno != Errno::EAVAIL {
             return Err(errno.into());
         }
-        // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
+        // SAFETY: handles keep the queue open (C1) on its thread (C5).
         let event = unsafe { T::cq_read_error(queue) }?;
         if let Some(event) = event.filter(|event| event.errno == Errno::ETRUNC)
             && let Some(endpoint) = self.ops.endpoint_of(event.context)
             && let Some(endpoint_slot) = self.endpoint_slots().get(usize::from(endpoint))
         {
-            // What did not fit is not told by every provider.
+            // Some providers do not report the excess.
             let whole = event.len.checked_add(event.overflow_or_place).filter(|_| event.overflow_or_place > 0);
             endpoint_slot.note_truncated(whole.unwrap_or(usize::MAX));
         }
         Ok(event)
     }
 
-    /// A peer's operation on this side's memory, which the provider reports with a context of no meaning; or, where it uses up a
-    /// receive, with the context of that.
+    /// Recognises a peer's operation on this side's memory. Its context is meaningless, unless it
+    /// consumes a receive and has the context of that.
     #[inline]
     pub(super) fn unmatched_by_flags(&self, event: &Event) -> Option<UnmatchedEvent> {
         if !event.flags.intersects(PEERS) || event.is_error() {
             return None;
         }
         if self.consumes {
-            // SAFETY: the transport has just reported the event, whose context is then that of a receive which is over.
+            // SAFETY: the transport has just reported the event, with the context of a completed
+            // receive.
             unsafe { self.ops.use_up(event.context) };
         }
         Some(UnmatchedEvent::Remote(RemoteEvent::of(event)))
     }
 
-    /// Posts the receives again that peers' writes have used up.
+    /// Posts receives again that peers' writes have consumed.
     #[inline]
     pub(super) fn post_used_up_again(&self) {
         if self.ops.has_used_up() {
@@ -270,7 +267,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         }
     }
 
-    /// [`post_used_up_again`](Self::post_used_up_again), if there are any.
     #[cold]
     #[inline(never)]
     fn post_again(&self) {
@@ -281,16 +277,18 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             |endpoint| record_of(endpoint).is_some(),
             |endpoint, from, pieces, context| {
                 let endpoint_slot = record_of(endpoint).ok_or(PostError::Errno(Errno::ECANCELED))?;
-                // SAFETY: open, and not closed before this returns: no user code runs.
+                // SAFETY: open, and not closed before this returns, because no user code runs.
                 let raw = unsafe { endpoint_slot.raw() };
                 Ok(match pieces {
-                    // SAFETY: the endpoint is open (C1), the address is one that a receive was posted with (C13), and what is lent is
-                    // what was lent then (contract of `Buffer`), and stays in the op table until the event or the endpoint's
-                    // close (C9).
+                    // SAFETY: the endpoint is open (C1), and the address is that of an earlier
+                    // receive (C13). The memory is that of the first post (contract of `Buffer`),
+                    // and stays in the op table until its event or the endpoint's close (C9).
                     [only] => unsafe { T::recv(raw, from, only, context) },
                     pieces => {
                         let msg = Msg { address: from, pieces, data: None, context, flags: OpFlags::COMPLETION };
-                        // SAFETY: as above.
+                        // SAFETY: the endpoint is open (C1), the address is that of an earlier
+                        // receive (C13), and the memory stays until its event or the endpoint's
+                        // close (C9).
                         unsafe { T::recvmsg(raw, &msg) }
                     }
                 }?)
@@ -299,8 +297,8 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     }
 }
 
-/// Whether an event is that of an operation: the error of a queue that was overrun is not. Events were lost, and there will be no
-/// more.
+/// Rejects the error of an overrun queue, which belongs to no operation: events were lost, and no
+/// more will come.
 #[inline]
 pub(super) fn of_an_operation(event: &Event) -> Result<(), CqError> {
     if event.errno == Errno::EOVERRUN { Err(CqError::Queue(event.errno)) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! Sleeping until a queue has something, and [`Signaller`], which ends a sleep.
+//! Sleeping on a queue, and [`Signaller`], which ends a sleep.
 
 #![allow(unsafe_code, reason = "asks the transport about an open queue")]
 
@@ -13,19 +13,18 @@ use crate::deadline::Deadline;
 use crate::transport::{Signals, Transport};
 use crate::vocabulary::{Errno, WaitObj};
 
-/// For how many milliseconds a thread sleeps at most that others can wake up: most of libfabric's providers lose a signal that
-/// comes when a sleep begins, just after it has looked for one.
+/// Maximum sleep in milliseconds with signallers. Most libfabric providers lose a signal that
+/// arrives as a sleep begins.
 const SLICE: i32 = 20;
 
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
-    /// The next completion, for which it sleeps so long at most. `Ok(None)` says that the time is over, or that it was woken
-    /// up: by a [signal](super::Signaller::signal), or for nothing.
+    /// Returns the next completion, and sleeps for at most `time`, rounded up to milliseconds.
+    /// `Ok(None)` means that the time has passed, or that a [signal](super::Signaller::signal) or a
+    /// spurious wake-up ended the sleep.
     ///
-    /// What ends the sleep is a completion. After a post that is refused for the moment, there may be none to come: then
-    /// [`post`](Self::post) and [`retry`](Self::retry) are the way to go on.
-    ///
-    /// For queues that were opened with something to sleep on ([`CqAttr::with_fd`](super::CqAttr::with_fd)). Milliseconds
-    /// count; what is left of one is rounded up.
+    /// A sleep ends with a completion, which may not come after a transient error of a post: use
+    /// [`post`](Self::post) or [`retry`](Self::retry). Requires a wait object
+    /// ([`CqAttr::with_fd`](super::CqAttr::with_fd)).
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -53,7 +52,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// As [`Cq::poll`](Self::poll), and [`CqError::NotOpenedFor`].
+    /// Those of [`Cq::poll`](Self::poll), and [`CqError::NotOpenedFor`].
     #[doc(alias = "fi_cq_sread")]
     pub fn poll_for(&self, time: Duration) -> Result<Option<Completion<'m, B>>, CqError> {
         if self.body.wait == WaitObj::NONE {
@@ -65,7 +64,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         let mut left = milliseconds(time);
         while !self.body.signalled.take() && left > 0 {
             let now = if self.body.has_signallers.get() { left.min(SLICE) } else { left };
-            // SAFETY: the queue is open until its last handle is dropped (C1), this thread is its only user (C5) but for signals
+            // SAFETY: the queue is open (C1), this thread is its only user (C5) apart from signals
             // (P16), and the poll has just found it empty.
             unsafe { T::cq_sleep(&self.body.tx, now) }?;
             if let Some(completion) = self.poll()? {
@@ -76,11 +75,11 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         Ok(None)
     }
 
-    /// The next completion, for which it sleeps until the deadline at most. `Ok(None)` means that the deadline has passed, or that a
-    /// [`Signaller`] has woken the thread: a wake-up of the system or of the provider without a completion ends no sleep here.
+    /// Returns the next completion, and sleeps until the deadline. `Ok(None)` means that the
+    /// deadline has passed or a [`Signaller`] has signalled. Spurious wake-ups do not end the call.
     ///
-    /// A sleep takes the time that is left until the deadline ([`Deadline::left`]). A deadline without such a time, as
-    /// [`Driving`](crate::Driving) and [`Spins`](crate::Spins), is looked at every 20 milliseconds. A queue without a wait object
+    /// A deadline without a time ([`Deadline::left`]), such as [`Driving`](crate::Driving) and
+    /// [`Spins`](crate::Spins), is checked every 20 ms. A queue without a wait object
     /// ([`Cq::wait_obj`]) is polled without sleeping.
     ///
     /// ```
@@ -107,7 +106,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// As [`Cq::poll`](Self::poll).
+    /// Those of [`Cq::poll`](Self::poll).
     #[doc(alias = "fi_cq_sread")]
     pub fn poll_until(&self, mut until: impl Deadline) -> Result<Option<Completion<'m, B>>, CqError> {
         loop {
@@ -123,34 +122,38 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             }
             let left = until.left().map_or(SLICE, milliseconds);
             let now = if self.body.has_signallers.get() { left.min(SLICE) } else { left };
-            // SAFETY: the queue is open until its last handle is dropped (C1), this thread is its only user (C5) but for signals
+            // SAFETY: the queue is open (C1), this thread is its only user (C5) apart from signals
             // (P16), and the poll has just found it empty.
             unsafe { T::cq_sleep(&self.body.tx, now) }?;
         }
     }
 
-    /// The file descriptor that becomes readable when the queue may have something, for a program that sleeps on many.
-    /// Before sleeping on it, ask [`may_sleep`](Self::may_sleep). It is the queue's, which closes it.
+    /// File descriptor that becomes readable when the queue may have an event. Call
+    /// [`may_sleep`](Self::may_sleep) before each sleep. The queue owns and closes it.
     ///
-    /// Some providers have queues that can be slept on but no descriptor (`udp;ofi_rxd`).
+    /// Some queues support sleeping without a descriptor (`udp;ofi_rxd`).
     ///
     /// # Errors
-    /// [`CqError::NotOpenedFor`] if the queue was not opened with one, [`CqError::Queue`] if the provider has none.
+    /// [`CqError::NotOpenedFor`] if the queue was not opened with a descriptor, [`CqError::Queue`]
+    /// if the provider does not have one.
     #[doc(alias = "FI_GETWAIT")]
     pub fn wait_fd(&self) -> Result<c_int, CqError> {
         if self.body.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
         }
-        // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
+        // SAFETY: handles keep the queue open (C1) on its thread (C5).
         Ok(unsafe { T::cq_wait_fd(&self.body.tx) }?)
     }
 
-    /// Whether the program may sleep on the file descriptor now. If not, something has come: poll until nothing is left, and
-    /// ask again. A program that uses the queue or its endpoints in between asks again, too: what it has begun may be over already. (Of a [signal](super::Signaller::signal) it tells once.)
+    /// Returns `true` if the program may sleep on the file descriptor. If `false`, poll until the
+    /// queue is empty, then call again. Call again after any use of the queue or its endpoints,
+    /// because new operations may have completed. A [signal](super::Signaller::signal) is reported
+    /// once.
     ///
-    /// Over `tcp;ofi_rxm` and `udp;ofi_rxd` it is `false` for good after an endpoint of the queue was closed, because libfabric's sleep crashes
-    /// then. The call waits up to a millisecond for a completion instead, so that a program which polls and asks in turn uses little processor
-    /// time. [`poll_for`](Self::poll_for) polls once a millisecond there.
+    /// Over `tcp;ofi_rxm` and `udp;ofi_rxd`, always `false` after an endpoint of the queue was
+    /// closed, because libfabric's sleep then crashes. The call instead waits up to 1 ms for a
+    /// completion, which saves processor time in a loop of polls. [`poll_for`](Self::poll_for) then
+    /// polls once per millisecond.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -180,19 +183,20 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// [`CqError::NotOpenedFor`] if there is none, [`CqError::Queue`] if the provider's queue failed.
+    /// [`CqError::NotOpenedFor`] without a descriptor, [`CqError::Queue`] if the provider queue
+    /// failed.
     #[doc(alias = "fi_trywait")]
     pub fn may_sleep(&self) -> Result<bool, CqError> {
         self.sleeps(|| self.body.keeps_something())
     }
 
-    /// Returns `true` if the queue cannot be slept on any more, and is polled once a millisecond.
+    /// Returns `true` if the queue can only be polled, once per millisecond.
     pub(crate) fn naps(&self) -> bool {
-        // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
+        // SAFETY: handles keep the queue open (C1) on its thread (C5).
         unsafe { T::cq_naps(&self.body.tx) }
     }
 
-    /// Returns `true` if a signal has come, or something is to be done that no descriptor reports.
+    /// Returns `true` after a signal, or if `has_to_do` reports work that no descriptor signals.
     pub(super) fn has_to_wake(&self, has_to_do: impl FnOnce() -> bool) -> Result<bool, CqError> {
         if self.body.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
@@ -200,22 +204,21 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         Ok(self.body.signalled.take() || has_to_do())
     }
 
-    /// Whether the program may sleep, if nothing is to be done of which no descriptor tells.
     pub(super) fn sleeps(&self, has_to_do: impl FnOnce() -> bool) -> Result<bool, CqError> {
         if self.has_to_wake(has_to_do)? {
             return Ok(false);
         }
-        // SAFETY: as above; the queue is one of this domain (C4).
+        // SAFETY: handles keep the queue open (C1) on its thread (C5), and it belongs to this
+        // domain (C4).
         Ok(unsafe { T::cq_may_sleep(self.body.domain.raw(), &self.body.tx) }?)
     }
 }
 
-/// A time in whole milliseconds, rounded up.
 fn milliseconds(time: Duration) -> i32 {
     i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
 }
 
-/// Whether a [`Signaller`] has signalled, and no sleeper was told of it yet.
+/// Signal that no sleeper has taken yet.
 #[derive(Debug)]
 pub(super) struct Signalled(AtomicBool);
 
@@ -224,18 +227,18 @@ impl Signalled {
         Signalled(AtomicBool::new(false))
     }
 
-    /// Release: what this thread did before the signal happens before what the sleeper does after it has seen it.
+    /// Release pairs with the Acquire of `take`: the sleeper sees writes from before the signal.
     fn set(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Acquire: see [`set`](Self::set).
+    /// Acquire pairs with the Release of [`set`](Self::set).
     pub(super) fn take(&self) -> bool {
         self.0.swap(false, Ordering::Acquire)
     }
 }
 
-/// Wakes up the thread that sleeps on a queue. It borrows the handle of the queue, which other threads cannot otherwise name.
+/// Wakes the thread that sleeps on a queue, from other threads. Borrows a handle of the queue.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -265,27 +268,25 @@ impl Signalled {
 /// - `man fi_cq`
 pub struct Signaller<'q, T: Signals> {
     raw: T::Signal,
-    /// The queue's, which is open as long as it is borrowed.
     signalled: &'q Signalled,
 }
 
 impl<T: Signals> Signaller<'_, T> {
-    /// Ends [`Cq::poll_for`](super::Cq::poll_for) and [`Cq::poll_until`](super::Cq::poll_until), which return `Ok(None)`; if no thread
-    /// sleeps, it is the next one that does not sleep. Signals that come meanwhile are one. What this thread did before, the sleeper sees afterwards.
+    /// Ends [`Cq::poll_for`](super::Cq::poll_for) and [`Cq::poll_until`](super::Cq::poll_until), or
+    /// the next such sleep, with `Ok(None)`. Signals before a wake-up count as one. The sleeper
+    /// sees this thread's earlier writes. The queue's file descriptor becomes readable, and
+    /// [`Cq::may_sleep`](super::Cq::may_sleep) returns `false` once.
     ///
-    /// The queue's file descriptor becomes readable, too, and [`Cq::may_sleep`](super::Cq::may_sleep) says once that the
-    /// program may not sleep.
-    ///
-    /// Providers of libfabric may wake the sleeper up some 20 ms late: most of them lose a signal that comes just when a sleep begins. The
-    /// software transport loses none.
+    /// Most providers of libfabric lose a signal that arrives as a sleep begins, and then wake the
+    /// sleeper about 20 ms late. The software transport loses no signals.
     ///
     /// # Errors
-    /// The provider's: `ENOSYS` if it has no signals. The sleeper wakes up all the same, but as late as that.
+    /// The provider's error: `ENOSYS` without signals. The sleeper still wakes, about 20 ms late.
     #[doc(alias = "fi_cq_signal")]
     pub fn signal(&self) -> Result<(), Errno> {
-        // Before the provider wakes the sleeper up, who looks for this.
+        // Before the provider wakes the sleeper, which checks this flag.
         self.signalled.set();
-        // SAFETY: the queue is borrowed, so it is open until this returns (C1); any thread may signal (P16).
+        // SAFETY: the borrowed queue is open (C1), and any thread may signal (P16).
         unsafe { T::cq_signal(&self.raw) }
     }
 }
@@ -297,19 +298,19 @@ impl<T: Signals> fmt::Debug for Signaller<'_, T> {
 }
 
 impl<T: Signals, B: Buffer> Cq<'_, T, B> {
-    /// What other threads need to wake this one up from sleeping on the queue.
-    ///
-    /// It is there over the software transport, and over libfabric where threads share a domain (`Ofi<Shared>`).
+    /// Returns a handle with which other threads wake this thread from sleeping on the queue.
+    /// Exists over the software transport, and over libfabric where threads share a domain
+    /// (`Ofi<Shared>`).
     ///
     /// # Errors
-    /// [`CqError::NotOpenedFor`] if there is nothing to sleep on.
+    /// [`CqError::NotOpenedFor`] without a wait object.
     #[doc(alias = "fi_cq_signal")]
     pub fn signaller(&self) -> Result<Signaller<'_, T>, CqError> {
         if self.body.wait == WaitObj::NONE {
             return Err(CqError::NotOpenedFor);
         }
         self.body.has_signallers.set(true);
-        // SAFETY: the queue is open until its last handle is dropped (C1), with something to sleep on.
+        // SAFETY: handles keep the queue open (C1), which has a wait object.
         let raw = unsafe { T::cq_signal_of(&self.body.tx) };
         Ok(Signaller { raw, signalled: &self.body.signalled })
     }

@@ -1,4 +1,4 @@
-//! Posting until it is taken, waiting for one operation, and keeping what completes meanwhile.
+//! Posting with retries, waiting for one operation, and keeping other completions meanwhile.
 
 #![allow(unsafe_code, reason = "polls open raw queues, and tells the op table what they report")]
 
@@ -15,25 +15,22 @@ use crate::engine::op_table::{
 use crate::error::{PostError, Rejected};
 use crate::transport::{Event, Transport};
 
-/// What progress has found, for who waits for one operation.
 enum Next<R> {
-    /// The operation is over.
     Taken(R),
-    /// An event, which is kept.
+    /// Another event, which is kept.
     Kept,
-    /// No event.
     Nothing,
 }
 
-/// How many events pass between two looks at the clock while the queue is busy.
+/// Number of events between two checks of the deadline.
 const BUSY: u32 = 256;
 
-/// An event that does not end an operation of this queue.
+/// Event that does not complete an operation of this queue.
 pub(super) enum UnmatchedEvent {
     Message(Message),
     Peek {
         peek: Peek,
-        /// The future that waited for it was dropped: it is for who takes events.
+        /// Its future was dropped, so any reader of unmatched events may take it.
         given_up: bool,
     },
     Remote(RemoteEvent),
@@ -41,8 +38,8 @@ pub(super) enum UnmatchedEvent {
 }
 
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
-    /// Waits for one operation. Completions of others are kept for [`poll`](Self::poll); `Ok(None)` says that the
-    /// deadline passed, and leaves the operation in flight.
+    /// Waits for one operation. Other completions are kept for [`poll`](Self::poll). `Ok(None)`
+    /// means that the deadline has passed with the operation in flight.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -67,11 +64,11 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// - [`CqError::UnknownKey`] if the operation is over and its completion was taken
+    /// - [`CqError::UnknownKey`] if the completion was already taken
     /// - [`CqError::PeerEvents`] if events of peers have to be taken first
-    /// - [`CqError::PiecesOut`] if it is a multi-receive that waits for its pieces
-    /// - [`CqError::Queue`] if the provider's queue failed
-    /// - [`CqError::Driven`] if a [driver](crate::driver) polls the queue: its futures wait
+    /// - [`CqError::PiecesOut`] for a completed multi-receive with pieces out
+    /// - [`CqError::Queue`] if the provider queue failed
+    /// - [`CqError::Driven`] if a [driver](crate::driver) polls the queue
     pub fn wait(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Done<B>>, CqError> {
         self.is_not_driven()?;
         let mut busy = 0_u32;
@@ -82,8 +79,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
                 Taken::Draining => return Err(CqError::PiecesOut),
                 Taken::InFlight => {}
             }
-            // SAFETY: `advance` hands over an event that the transport has just reported, and a queue has one table. Where there are
-            // prefixes, the table counts as keeping something (`detours`), and nothing is handed over.
+            // SAFETY: `advance` passes an event that the transport has just reported, and a queue
+            // has one table. With prefixes (`detours`) it passes no event.
             let look = match self.body.advance(|event| unsafe { self.body.ops.succeed_as(key, event) })? {
                 Next::Taken(done) => return Ok(Some(done)),
                 Next::Kept => {
@@ -93,7 +90,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
                 Next::Nothing => true,
             };
             if look && until.passed() {
-                // What was refused when it was to be posted again has ended without an event.
+                // An operation that failed to be posted again has completed without an event.
                 return Ok(match self.body.ops.take(key) {
                     Taken::Done(done) => Some(done),
                     _ => None,
@@ -102,10 +99,10 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
     }
 
-    /// Waits for one atomic operation on a value, as [`wait`](Self::wait) does for operations with a buffer.
+    /// [`wait`](Self::wait) for an atomic operation on a value.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// Those of [`wait`](Self::wait).
     #[inline]
     pub fn wait_value(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Fetched>, CqError> {
         self.is_not_driven()?;
@@ -115,7 +112,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             if !ops.is_valued(key) {
                 return ops.take_value(key).map(Some).ok_or(CqError::UnknownKey);
             }
-            // SAFETY: `advance` hands over an event that the transport has just reported, and a queue has one table.
+            // SAFETY: `advance` passes an event that the transport has just reported, and a queue
+            // has one table.
             let look = match self.body.advance(|event| unsafe { ops.succeed_value(key, event) })? {
                 Next::Taken(fetched) => return Ok(Some(fetched)),
                 Next::Kept => {
@@ -130,11 +128,11 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
     }
 
-    /// Waits until a counter has reached `threshold`: until that number of operations of the endpoints that it counts for has succeeded. Drives
-    /// progress, and keeps completions for [`poll`](Self::poll); `Ok(false)` says that the deadline passed.
+    /// Waits until a counter reaches `threshold`. Drives progress, and keeps completions for
+    /// [`poll`](Self::poll). `Ok(false)` means that the deadline has passed.
     ///
-    /// This works over every transport, with any counter that counts for endpoints of this queue; [`Counter::wait_for`] sleeps, where
-    /// the provider has something to sleep on.
+    /// Works over every transport, with counters of endpoints on this queue. [`Counter::wait_for`]
+    /// sleeps instead, if the provider supports that.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -161,9 +159,9 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// - [`CqError::CountedFailure`] if an operation that the counter counts fails meanwhile
+    /// - [`CqError::CountedFailure`] if a counted operation fails meanwhile
     /// - [`CqError::PeerEvents`] if events of peers have to be taken first
-    /// - [`CqError::Queue`] if the provider's queue failed
+    /// - [`CqError::Queue`] if the provider queue failed
     #[doc(alias = "fi_cntr_wait")]
     pub fn wait_counter(
         &self,
@@ -179,7 +177,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             if counter.read_error() != failed {
                 return Err(CqError::CountedFailure);
             }
-            // The clock each time: operations may end that this counter does not count, for ever.
+            // Checks the deadline every time, because uncounted operations could complete for ever.
             self.progress()?;
             if until.passed() {
                 return Ok(counter.read() >= threshold);
@@ -187,10 +185,10 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
     }
 
-    /// Waits for the answer to one peek, as [`wait`](Self::wait) does for operations with a buffer.
+    /// [`wait`](Self::wait) for the answer to a peek.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait); `UnknownKey` also if its endpoint was closed.
+    /// Those of [`wait`](Self::wait). `UnknownKey` also if the endpoint was closed.
     pub fn wait_peek(&self, key: OpKey, mut until: impl Deadline) -> Result<Option<Peek>, CqError> {
         self.is_not_driven()?;
         loop {
@@ -200,23 +198,21 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             if !self.body.ops.is_peeking(key) {
                 return Err(CqError::UnknownKey);
             }
-            // An answer does not wait for a peer: looking at the clock each time is no more than a few looks.
+            // An answer does not depend on a peer, so the deadline is checked only a few times.
             if (!self.body.progress()? || !self.body.ops.is_peeking(key)) && until.passed() {
                 return Ok(self.take_peek(key));
             }
         }
     }
 
-    /// Takes the answer to a peek, if it is kept.
     pub(super) fn take_peek(&self, key: OpKey) -> Option<Peek> {
         let mut unmatched = self.body.unmatched.borrow_mut();
         let mut found = None;
-        // Once round: the others keep their order.
+        // One full rotation keeps the order of the other events.
         for _ in 0..unmatched.len() {
             match unmatched.pop_front()? {
                 UnmatchedEvent::Peek { peek, .. } if peek.key() == key && found.is_none() => found = Some(peek),
                 other => {
-                    // There is room: one has just been taken out.
                     let _ = unmatched.push_back(other);
                 }
             }
@@ -224,7 +220,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         found
     }
 
-    /// Takes the completion of one operation, if it is kept: the queue is not polled. `None` if the operation is in flight.
+    /// Takes the completion of one operation without polling. Returns `None` if the operation is in
+    /// flight.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -252,7 +249,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// As [`wait`](Self::wait), but none of the provider's queue.
+    /// Those of [`wait`](Self::wait), except of the provider queue.
     pub fn take(&self, key: OpKey) -> Result<Option<Done<B>>, CqError> {
         self.is_not_driven()?;
         match self.body.ops.take(key) {
@@ -263,20 +260,20 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
     }
 
-    /// Drives progress and keeps what completes for later: for the loop around a post that is refused as
-    /// [`PostError::Again`]. Completions that are kept hold their slots: after
-    /// [`PostError::Kept`], take them. Returns `true` if anything happened.
+    /// Drives progress and keeps completions, for loops around a post that fails with
+    /// [`PostError::Again`]. Kept completions hold slots, so take them after [`PostError::Kept`].
+    /// Returns `true` if an event was processed.
     ///
     /// # Errors
     /// - [`CqError::PeerEvents`] if events of peers have to be taken first
-    /// - [`CqError::Queue`] if the provider's queue failed
+    /// - [`CqError::Queue`] if the provider queue failed
     pub fn progress(&self) -> Result<bool, CqError> {
         let busy = self.body.progress();
         self.body.wants_driver();
         busy
     }
 
-    /// Takes the oldest thing kept, of receives and peers first.
+    /// Takes the oldest kept completion, receives and peer events first.
     #[cold]
     pub(super) fn take_any_kept(&self) -> Option<Completion<'m, B>> {
         let kept = self.take_kept(Direction::Receive).or_else(|| self.take_kept(Direction::Transmit));
@@ -297,7 +294,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         })
     }
 
-    /// The completion of an unmatched event.
     pub(super) fn unmatched(&self, event: UnmatchedEvent) -> Completion<'m, B> {
         match event {
             UnmatchedEvent::Message(message) => Completion::Piece(self.piece(self.body.ops.piece(message))),
@@ -309,7 +305,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
 }
 
 impl<T: Transport, B: Buffer> CqInner<T, B> {
-    /// [`Cq::progress`].
     pub(super) fn progress(&self) -> Result<bool, CqError> {
         self.post_used_up_again();
         let mut busy = false;
@@ -322,15 +317,15 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         Ok(busy)
     }
 
-    /// [`progress`](Self::progress) for who waits for one operation: `take` takes its completion from the event, where that
-    /// has not to be kept first. It is asked of no event of a peer. One way through it, as through [`Cq::poll`].
+    /// [`progress`](Self::progress) for a wait. `take` takes the awaited completion from an event,
+    /// except peer events. A single inlined path, like [`Cq::poll`].
     #[inline(always)]
     fn advance<R>(&self, take: impl FnOnce(&Event) -> Option<R>) -> Result<Next<R>, CqError> {
-        // Whatever is not matched counts as kept: there is room for the next one if nothing does.
+        // If the "kept" flag is clear, the next event has room.
         let detour = if self.ops.is_kept() && self.still_keeps() {
             Detour::Kept
         } else {
-            // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
+            // SAFETY: handles keep the queue open (C1) on its thread (C5).
             match unsafe { T::cq_poll(&self.tx) } {
                 Ok(Some(event)) => {
                     let event = event.borrow();
@@ -348,7 +343,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         Ok(if self.advance_detour(detour)? { Next::Kept } else { Next::Nothing })
     }
 
-    /// Whether the next look has to go another way, now that those who wait may have taken all that was kept.
+    /// Updates the "kept" flag, because waits may have taken everything.
     #[cold]
     fn still_keeps(&self) -> bool {
         let kept = self.keeps_something() || self.always_detours() || self.ops.has_ghosts();
@@ -371,15 +366,15 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         Ok(true)
     }
 
-    /// Keeps the next event of a raw queue for a later poll or wait; `false` if there is none.
+    /// Keeps the next event of a raw queue. Returns `false` if the queue is empty.
     ///
     /// # Errors
-    /// [`CqError::PeerEvents`] if there is no room for an event of a peer, which the next one may be.
+    /// [`CqError::PeerEvents`] without room for a peer event.
     pub(super) fn keep_next(&self, queue: &T::Cq) -> Result<bool, CqError> {
         if self.unmatched.borrow().is_full() {
             return Err(CqError::PeerEvents);
         }
-        // SAFETY: the queue is open until its last handle is dropped (C1), and these stay on this thread (C5).
+        // SAFETY: handles keep the queue open (C1) on its thread (C5).
         let event = match unsafe { T::cq_poll(queue) } {
             Ok(event) => event.map(|event| *event.borrow()),
             Err(errno) => self.failed(queue, errno)?,
@@ -389,7 +384,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         Ok(true)
     }
 
-    /// Keeps an event that the transport has just reported. There is room for it.
+    /// Keeps an event that was just reported. Requires room for it.
     #[inline(never)]
     pub(super) fn keep(&self, event: &Event) -> Result<(), CqError> {
         of_an_operation(event)?;
@@ -406,17 +401,17 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         if let Some(kept) = kept {
             let pushed = self.unmatched.borrow_mut().push_back(kept);
             debug_assert!(pushed.is_ok(), "there is room, as the caller has seen");
-            // Whatever made the queue look: a driver that does not learn of it from this call looks for itself.
+            // A driver that does not learn of the event from this call checks for it.
             self.ops.note_news();
         }
         self.ops.set_kept(true);
         Ok(())
     }
 
-    /// Keeps everything that the provider's queues hold now: what an endpoint that has just been closed left there.
+    /// Keeps the events that a closed endpoint left in the provider queues.
     pub(crate) fn collect(&self) {
         for queue in core::iter::once(&self.tx).chain(&self.rx) {
-            // No queue holds more than this; what peers go on adding is not waited for.
+            // A queue holds at most this many events.
             for _ in 0..self.ops.capacity() + PEER_EVENTS {
                 if !matches!(self.keep_next(queue), Ok(true)) {
                     break;
@@ -425,18 +420,18 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         }
     }
 
-    /// Whether the next poll has something to tell or to post that the provider's queue does not know of.
+    /// Returns `true` if the next poll has work that the provider queue does not signal.
     pub(super) fn keeps_something(&self) -> bool {
         !self.unmatched.borrow().is_empty() || self.ops.has_parked() || self.ops.has_used_up()
     }
 }
 
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
-    /// Posts a buffer until it is taken: as long as that is refused for the moment, this drives progress and posts again. What
-    /// completes meanwhile is kept for [`poll`](Self::poll) and [`wait`](Self::wait), and holds its slot until it is taken. If that
-    /// leaves no slot, this returns [`PostError::Kept`] at once: take completions, and call again.
+    /// Posts a buffer. Drives progress and retries after transient errors. Completions are kept for
+    /// [`poll`](Self::poll) and [`wait`](Self::wait), and hold slots. If no slot is left, returns
+    /// [`PostError::Kept`] at once: take completions, then call again.
     ///
-    /// Over a fabric a first message may be refused thousands of times, until a connection is there.
+    /// A first message over a fabric may be refused thousands of times until its connection exists.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -455,8 +450,8 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// ```
     ///
     /// # Errors
-    /// The last refusal, with the buffer: one that progress does not end, or when the deadline has passed, or when the queue cannot go
-    /// on ([`progress`](Self::progress) says why).
+    /// The last refusal, with the buffer: a permanent error, or any error once the deadline has
+    /// passed or the queue has failed ([`progress`](Self::progress) reports the cause).
     #[inline]
     pub fn post(
         &self,
@@ -472,10 +467,11 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         }
     }
 
-    /// As [`post`](Self::post), for what has no buffer: injected messages and writes, and peeks.
+    /// [`post`](Self::post) for operations without a buffer: injected messages and writes, and
+    /// peeks.
     ///
     /// # Errors
-    /// As [`post`](Self::post).
+    /// Those of [`post`](Self::post).
     #[inline]
     pub fn retry<V>(&self, mut until: impl Deadline, post: impl Fn() -> Result<V, PostError>) -> Result<V, PostError> {
         loop {
@@ -486,35 +482,34 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         }
     }
 
-    /// Whether to post again.
     #[cold]
     fn goes_on(&self, error: PostError, until: &mut impl Deadline) -> bool {
-        // Progress keeps completions, and frees no slot. It comes first: the deadline may count looks.
+        // Progress does not free slots. It precedes the deadline, which may count checks.
         error.is_transient() && error != PostError::Kept && self.progress().is_ok() && !until.passed()
     }
 
-    /// As [`wait`](Self::wait), where a deadline that has passed is an error.
+    /// [`wait`](Self::wait) with an error if the deadline passes.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait), and [`CqError::TimedOut`]: the operation is still in flight.
+    /// Those of [`wait`](Self::wait), and [`CqError::TimedOut`] with the operation in flight.
     pub fn finish(&self, key: OpKey, until: impl Deadline) -> Result<Done<B>, CqError> {
         self.wait(key, until)?.ok_or(CqError::TimedOut)
     }
 
-    /// [`wait_value`](Self::wait_value) with an error when the deadline passes: the end of an atomic operation on a value, or of a collective.
+    /// [`wait_value`](Self::wait_value) with an error if the deadline passes.
     ///
     /// # Errors
-    /// As [`finish`](Self::finish).
+    /// Those of [`finish`](Self::finish).
     #[doc(alias = "fi_cq_sread")]
     #[inline]
     pub fn finish_value(&self, key: OpKey, until: impl Deadline) -> Result<Fetched, CqError> {
         self.wait_value(key, until)?.ok_or(CqError::TimedOut)
     }
 
-    /// [`wait_peek`](Self::wait_peek) with an error when the deadline passes: the answer to a peek.
+    /// [`wait_peek`](Self::wait_peek) with an error if the deadline passes.
     ///
     /// # Errors
-    /// As [`finish`](Self::finish).
+    /// Those of [`finish`](Self::finish).
     #[doc(alias = "FI_PEEK")]
     pub fn finish_peek(&self, key: OpKey, until: impl Deadline) -> Result<Peek, CqError> {
         self.wait_peek(key, until)?.ok_or(CqError::TimedOut)

@@ -1,10 +1,10 @@
-//! [`Deferred`]: operations that are posted when a counter has reached a threshold. What `man fi_trigger` describes as deferred work.
+//! [`Deferred`]: operations posted when a counter reaches a threshold, as in `man fi_trigger`.
 //!
-//! Work is given to a [`Deferred`] with its buffer. It waits there until its counter has reached its threshold, and is then posted through
-//! its endpoint like any operation, by the caller of [`poll`](Deferred::poll). This runs in the progress loop of the program and over every
-//! transport: no provider need have triggered operations.
+//! A [`Deferred`] holds work with its buffer until a counter reaches a threshold. The caller of
+//! [`poll`](Deferred::poll) then posts it like any operation, over every transport, without
+//! triggered operations of the provider.
 //!
-//! A receive completes, and the answer goes out by itself:
+//! A receive completes, and the answer is sent automatically:
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -45,22 +45,22 @@
 //!
 //! # What it promises
 //!
-//! - **Order.** Work that waits for one counter starts in the order of thresholds, and where these are the same in the order in which it was
-//!   given. Work that is refused for the moment ([`PostError::is_transient`]) is tried again by the next poll, and what waits for the same
-//!   counter waits for it. Between counters there is no order.
-//! - **A threshold counts failures, too**: work starts when the sum of operations that succeeded and that failed has reached it, as
-//!   `fi_trigger` has it. So a chain does not hang when one of its operations fails; who wants it to end looks at the completion and
-//!   [flushes](Deferred::flush).
-//! - **Each buffer comes back once**, in the state in which the work is by then. While work waits, nothing is lent: the buffer is in memory of
-//!   the [`Deferred`], which drops it if it is dropped itself. Work that is cancelled, flushed or refused is
-//!   [returned](DeferredEvent::Returned). Work that has started is an operation of the queue like any other
-//!   ([`engine::op_table`](crate::engine::op_table)), and outlives the [`Deferred`]: the queue gives its buffer back.
-//! - **Chains.** Counters of the endpoints ([`Binding::counter`](crate::endpoint::Binding::counter)) count what deferred work does as they
-//!   count everything. [`Deferred::post_then`] names one more counter, of that work alone.
-//! - **Bounded.** A poll starts no more work than there is when it begins, looks once at each counter that work waits for, and allocates
-//!   nothing.
+//! - **Order.** Work of one counter starts in the order of thresholds, and for equal thresholds in
+//!   the order of posting. After a transient error ([`PostError::is_transient`]) the next poll
+//!   retries it before other work of the counter. Work of different counters is not ordered.
+//! - **Thresholds include failures.** Work starts when the sum of successful and failed operations
+//!   reaches the threshold, as in `fi_trigger`. So a chain does not hang when an operation fails.
+//!   To end it, check the completions and [flush](Deferred::flush).
+//! - **Each buffer is returned once.** The buffer of waiting work is not lent: it lies in the
+//!   [`Deferred`], which drops it when it is dropped. Cancelled, flushed or refused work is
+//!   [returned](DeferredEvent::Returned). Started work is a normal operation of the queue
+//!   ([`engine::op_table`](crate::engine::op_table)) that outlives the [`Deferred`].
+//! - **Chains.** Counters of endpoints ([`Binding::counter`](crate::endpoint::Binding::counter))
+//!   count deferred work too. [`Deferred::post_then`] adds a counter for one piece of work.
+//! - **Bounded.** A poll starts at most the work that exists when it begins, reads each awaited
+//!   counter once, and does not allocate.
 //!
-//! Other than in `fi_trigger`, each operation completes into the queue: its buffer comes back by that.
+//! Unlike in `fi_trigger`, each operation completes into the queue, which returns its buffer.
 //!
 //! # References
 //! - `man fi_trigger`, section *Deferred Work Queues*; `man fi_cntr`
@@ -92,10 +92,11 @@ use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
 
-/// Work that waits for counters, for endpoints of one queue. The [module](self) says how it runs.
+/// Work that waits for counters, for endpoints of one queue. The [module](self) explains how it
+/// runs.
 ///
-/// A counted handle: what waits is dropped with the last of its clones. It is a handle of its queue, too, and of the endpoints and
-/// counters of the work in it.
+/// A counted handle, also of its queue and of the work's endpoints and counters. Dropping the last
+/// clone drops waiting work.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -137,30 +138,28 @@ where
 
 type Places<'m, T, B, K> = BlockSlice<Place<Counter<'m, T>, Task<'m, T, B, K>>>;
 
-/// What there is one of, however many handles there are.
 struct DeferredInner<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> {
-    /// Borrowed while no user code runs.
+    /// Not borrowed while user code runs.
     table: RefCell<WorkTable<Places<'m, T, B, K>>>,
-    /// In which place of the table the work is that was posted under a key of this index.
+    /// Place in the table of the operation in each slot.
     by_op: BlockSlice<Cell<u32>>,
-    /// The place that is looked at next for work whose completion was taken from the queue itself.
+    /// Next place to check for work with an unreported completion.
     look: Cell<u32>,
     cq: Cq<'m, T, B>,
 }
 
-/// How far a piece of work is.
 pub(crate) enum WorkAt {
-    /// For its counter, or it is just being posted.
+    /// Waits for its counter, or is being posted.
     Waits,
-    /// It is this operation.
+    /// Started as this operation.
     Started(OpKey),
-    /// It was not started, and that was not told yet.
+    /// Not started, and not reported.
     Returned,
-    /// It is over, or is none of these.
+    /// Ended, or unknown.
     Over,
 }
 
-/// What [`Deferred::poll`] reports.
+/// Event that [`Deferred::poll`] reports.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -191,14 +190,15 @@ pub(crate) enum WorkAt {
 #[must_use = "it may hold a buffer"]
 #[non_exhaustive]
 pub enum DeferredEvent<'m, B> {
-    /// Work was posted, and its operation is over.
+    /// Work was posted, and its operation completed.
     Done(WorkKey, Done<B>),
-    /// Work was not posted. It was refused, or was [cancelled](Deferred::cancel) or [flushed](Deferred::flush):
-    /// `PostError::Errno(ECANCELED)`.
+    /// Work was not posted. It was refused, or was [cancelled](Deferred::cancel) or
+    /// [flushed](Deferred::flush): `PostError::Errno(ECANCELED)`.
     Returned(WorkKey, Rejected<B>),
-    /// A counter was not changed. The provider refused, or the work was cancelled or flushed: `ECANCELED`.
+    /// A counter was not changed. The provider refused, or the work was cancelled or flushed:
+    /// `ECANCELED`.
     NotCounted(WorkKey, Errno),
-    /// The queue reports something that was not deferred.
+    /// A completion of the queue that was not deferred.
     Other(Completion<'m, B>),
 }
 
@@ -208,7 +208,8 @@ where
     B: Buffer,
     K: Transmits<T> + Receives<T>,
 {
-    /// Opens one for endpoints of a queue, with room for `capacity` pieces of work: those that wait, and those that are under way.
+    /// Opens a `Deferred` for endpoints of a queue, with room for `capacity` pieces of work,
+    /// waiting or in flight.
     ///
     /// # Errors
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
@@ -216,9 +217,9 @@ where
     pub fn open_in<A: Allocator + Send + 'm>(cq: &Cq<'m, T, B>, capacity: usize, alloc: A) -> Result<Self, OpenError> {
         let (plan, places, by_op) = Self::plan::<A>(capacity, cq.capacity())?;
         let block = Unfilled::new(plan, alloc)?;
-        // SAFETY: planned for this, and a field of the object in the block, which is dropped before that is given back.
+        // SAFETY: the part was planned for these places. The slice is dropped before its block.
         let places = unsafe { BlockSlice::new(&block, places, |number| Place::free(number, capacity)) };
-        // SAFETY: as above.
+        // SAFETY: the part was planned for these cells. The slice is dropped before its block.
         let by_op = unsafe { BlockSlice::new(&block, by_op, |_| Cell::new(u32::MAX)) };
         let table = RefCell::new(WorkTable::new(places));
         let inner = DeferredInner { table, by_op, look: Cell::new(0), cq: cq.clone() };
@@ -228,7 +229,7 @@ where
     /// [`Deferred::open_in`] with the global allocator.
     ///
     /// # Errors
-    /// As [`Deferred::open_in`].
+    /// Those of [`Deferred::open_in`].
     #[cfg(feature = "std")]
     pub fn open(cq: &Cq<'m, T, B>, capacity: usize) -> Result<Self, OpenError> {
         Self::open_in(cq, capacity, allocator_api2::alloc::Global)
@@ -244,34 +245,34 @@ where
         Ok((plan, places, by_op))
     }
 
-    /// The memory that one takes from an allocator of type `A`, in one block, for a queue of this depth
+    /// Layout of the block that a `Deferred` takes from an `A`, for a queue of this depth
     /// ([`Cq::capacity`]).
     ///
     /// # Errors
-    /// As [`Deferred::open_in`].
+    /// [`OpenError::Size`] if the capacity is zero, or does not fit into memory.
     pub fn layout<A: Allocator>(capacity: usize, depth: usize) -> Result<Layout, OpenError> {
         Ok(Self::plan::<A>(capacity, depth)?.0.layout())
     }
 
-    /// How many pieces of work there are: those that wait, are under way, or are still to be reported as returned.
+    /// Number of pieces of work that wait, are in flight, or are not yet reported as returned.
     #[must_use]
     pub fn len(&self) -> usize {
         self.body.table.borrow().len()
     }
 
-    /// Whether there is none.
+    /// Returns `true` if it holds no work.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many there is room for.
+    /// Maximum number of pieces of work.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.body.table.borrow().capacity()
     }
 
-    /// The queue that the work completes into.
+    /// Returns the queue that the work completes into.
     #[must_use]
     pub fn cq(&self) -> &Cq<'m, T, B> {
         &self.body.cq
@@ -284,7 +285,8 @@ where
     B: SourceBuffer + TargetBuffer,
     K: Transmits<T> + Receives<T> + Deferrable + Clone,
 {
-    /// Posts an operation when a counter has reached a threshold: `(&counter, threshold)`. If it has already, the next poll posts it.
+    /// Posts an operation when a counter reaches a threshold: `(&counter, threshold)`. If it
+    /// already has, the next poll posts.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -311,11 +313,12 @@ where
     /// ```
     ///
     /// # Errors
-    /// The buffer comes back:
-    /// - [`PostError::Full`] if there is as much work as there is room for
-    /// - [`PostError::ForeignObject`] if the endpoint is of another queue, or a counter of another domain
+    /// With the buffer:
+    /// - [`PostError::Full`] if the maximum number of pieces of work is reached
+    /// - [`PostError::ForeignObject`] if the endpoint belongs to another queue, or a counter to
+    ///   another domain
     ///
-    /// What else can be wrong with an operation is found when it is posted, and [returned](DeferredEvent::Returned).
+    /// Other errors occur when the operation is posted, and [return](DeferredEvent::Returned) it.
     pub fn post(
         &self,
         when: (&Counter<'m, T>, u64),
@@ -326,8 +329,9 @@ where
         self.defer(when, (endpoint, work, None), buf)
     }
 
-    /// As [`post`](Self::post), and adds to another counter when the operation is over: one to those that succeeded, or if it failed
-    /// or was refused, to those that failed. Work that is cancelled while it waits is not counted.
+    /// [`post`](Self::post), and counts the completed operation in another counter: as a success,
+    /// or as a failure if it failed or was refused. Work that is cancelled while it waits is not
+    /// counted.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -357,7 +361,7 @@ where
     /// ```
     ///
     /// # Errors
-    /// As [`post`](Self::post).
+    /// Those of [`post`](Self::post).
     #[doc(alias = "completion_cntr")]
     pub fn post_then(
         &self,
@@ -399,7 +403,7 @@ where
         counters.into_iter().all(|counter| counter.is_of(self.cq().domain()))
     }
 
-    /// Adds `value` to a counter when another has reached a threshold.
+    /// Adds `value` to a counter when another counter reaches a threshold.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -427,13 +431,13 @@ where
     /// ```
     ///
     /// # Errors
-    /// As [`post`](Self::post).
+    /// Those of [`post`](Self::post).
     #[doc(alias = "FI_OP_CNTR_ADD")]
     pub fn add(&self, when: (&Counter<'m, T>, u64), to: &Counter<'m, T>, value: u64) -> Result<WorkKey, PostError> {
         self.count(when, to, |counter| Job::Add { counter, value })
     }
 
-    /// Sets a counter to `value` when another has reached a threshold.
+    /// Sets a counter to `value` when another counter reaches a threshold.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -459,7 +463,7 @@ where
     /// ```
     ///
     /// # Errors
-    /// As [`post`](Self::post).
+    /// Those of [`post`](Self::post).
     #[doc(alias = "FI_OP_CNTR_SET")]
     pub fn set(&self, when: (&Counter<'m, T>, u64), of: &Counter<'m, T>, value: u64) -> Result<WorkKey, PostError> {
         self.count(when, of, |counter| Job::Set { counter, value })
@@ -483,8 +487,8 @@ where
         Ok(key)
     }
 
-    /// Asks for work to end early. Work that waits is [returned](DeferredEvent::Returned) by the next poll. An operation that has started is
-    /// [cancelled](Endpoint::cancel) like any other: its completion still comes.
+    /// Requests that work ends early. The next poll [returns](DeferredEvent::Returned) waiting
+    /// work. A started operation is [cancelled](Endpoint::cancel), and still completes.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -509,14 +513,14 @@ where
     /// ```
     ///
     /// # Errors
-    /// `ENOENT` if the work is over or was returned already, `EBUSY` if it is just being posted (by the caller's caller, out of which a
-    /// buffer calls), or what the provider says.
+    /// `ENOENT` if the work has ended or was already returned, `EBUSY` if it is being posted
+    /// (further up the call stack, which called code of a buffer), or the provider's error.
     #[doc(alias = "FI_CANCEL_WORK")]
     pub fn cancel(&self, key: WorkKey) -> Result<(), Errno> {
         let mut table = self.body.table.borrow_mut();
         match table.cancel(key, Task::cancelled) {
             Ok(counter) => {
-                // The last handle of it, maybe: user code runs.
+                // Runs user code, if it drops the counter's last handle.
                 drop(table);
                 drop(counter);
                 self.wants_driver();
@@ -526,7 +530,7 @@ where
                 let job = table.value(key).map(|task| &task.job);
                 let Some(Job::Post { endpoint, op: Some(op), .. }) = job else { return Err(Errno::ENOENT) };
                 let (endpoint, op) = (endpoint.clone(), *op);
-                // Who drives the queue is woken: user code runs.
+                // Cancelling wakes the driver, which runs user code.
                 drop(table);
                 endpoint.cancel(op)
             }
@@ -535,8 +539,8 @@ where
         }
     }
 
-    /// Cancels all work that waits: for one counter, or for any. Says how many pieces these are; polls return them. What has started goes
-    /// on.
+    /// Cancels all waiting work, or that of one counter, for polls to return. Returns the number of
+    /// pieces. Started work continues.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -579,14 +583,14 @@ where
         }
     }
 
-    /// Starts the work that is due, and returns what comes next: work that was not started, or the next completion of the
-    /// [queue](Cq::poll). `None` if there is none for now. Drives progress.
+    /// Starts due work, and returns the next event: work that was not started, or the next
+    /// completion of the [queue](Cq::poll). `None` without an event. Drives progress.
     ///
-    /// A program that has deferred work polls here and not the queue. Otherwise no work starts, and work whose completion was taken from the
-    /// queue itself counts as over, and as a success, only some polls later.
+    /// Poll here instead of the queue. Otherwise no work starts, and a completion that was taken
+    /// from the queue itself ends its work, as a success, only some polls later.
     ///
     /// # Errors
-    /// As [`Cq::poll`]: under a driver, [`CqError::Driven`] where no work is there that was not started.
+    /// Those of [`Cq::poll`]: with a driver, [`CqError::Driven`] unless work is returned.
     pub fn poll(&self) -> Result<Option<DeferredEvent<'m, B>>, CqError> {
         self.run();
         if let Some(returned) = self.take_returned() {
@@ -602,49 +606,47 @@ where
         }))
     }
 
-    /// There is something to do for who drives the queue.
     fn wants_driver(&self) {
         self.cq().body.wants_driver();
     }
 
-    /// Cancels work that waits; `false` if it does not.
+    /// Cancels waiting work. Returns `false` if it does not wait.
     pub(crate) fn cancel_waiting(&self, work: WorkKey) -> bool {
         self.waits(work) && self.cancel(work).is_ok()
     }
 
-    /// Whether work waits for counters, or to be tried again.
+    /// Returns `true` if work waits for counters, or to be retried.
     pub(crate) fn has_waiting(&self) -> bool {
         self.body.table.borrow().lists() > 0
     }
 
-    /// No future waits for work that has started, or is just being posted: its operation is for the driver when it is over
-    /// ([`look_at_ended`](Self::look_at_ended)).
+    /// Records that no future waits for started work. On completion its operation goes to the
+    /// driver ([`look_at_ended`](Self::look_at_ended)).
     pub(crate) fn abandon(&self, work: WorkKey) {
         self.body.table.borrow_mut().set_abandoned(work, true);
     }
 
-    /// A future waits for work, maybe after another one was dropped.
+    /// Records that a future waits for work.
     pub(crate) fn is_waited_for(&self, work: WorkKey) {
         self.body.table.borrow_mut().set_abandoned(work, false);
     }
 
-    /// Takes work that was not started after all when no future waited for it any more.
+    /// Takes work that failed to start after its future was dropped.
     pub(crate) fn take_returned_abandoned(&self) -> Option<DeferredEvent<'m, B>> {
         let work = self.body.table.borrow_mut().abandoned_returned()?;
         self.take_returned_of(work)
     }
 
-    /// [`run`](Self::run), for a driver.
+    /// [`run`](Self::run) for a driver.
     pub(crate) fn start_due(&self) -> bool {
         self.run()
     }
 
-    /// An operation is over, which may be that of work.
+    /// Records a completed operation, which may belong to work.
     pub(crate) fn note_end(&self, op: OpKey, succeeded: bool) -> Option<WorkKey> {
         self.ended(op, succeeded)
     }
 
-    /// How far a piece of work is.
     pub(crate) fn at(&self, work: WorkKey) -> WorkAt {
         let table = self.body.table.borrow();
         match table.phase(work) {
@@ -658,22 +660,20 @@ where
         }
     }
 
-    /// Whether a piece of work waits for its counter.
     pub(crate) fn waits(&self, work: WorkKey) -> bool {
         matches!(self.at(work), WorkAt::Waits)
     }
 
-    /// Takes this work, if it was not started.
     pub(crate) fn take_returned_of(&self, work: WorkKey) -> Option<DeferredEvent<'m, B>> {
         let task = self.body.table.borrow_mut().take_returned_of(work)?;
         Some(Self::returned(work, task))
     }
 
-    /// Starts the work that is due, drives progress, and keeps what completes for [`poll`](Self::poll), as [`Cq::progress`]. Says whether
-    /// anything happened.
+    /// Starts due work, drives progress, and keeps completions for [`poll`](Self::poll), like
+    /// [`Cq::progress`]. Returns `true` if work started or an event was processed.
     ///
     /// # Errors
-    /// As [`Cq::progress`].
+    /// Those of [`Cq::progress`].
     pub fn progress(&self) -> Result<bool, CqError> {
         Ok(self.run() | self.cq().progress()?)
     }
@@ -688,7 +688,6 @@ unsafe impl<T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> Object for D
     }
 
     unsafe fn end(_: NonNull<Self>, _: bool) -> Ended {
-        // Nothing is open but what fields drop.
         Ended::Free
     }
 }

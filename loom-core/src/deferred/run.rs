@@ -1,4 +1,4 @@
-//! Starting the work that is due, and noting how it ends.
+//! Starting due work and recording its completion.
 
 use super::{Deferred, DeferredEvent, Work};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
@@ -10,23 +10,20 @@ use crate::error::{PostError, Rejected};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
 
-/// A piece of work, with what it takes to do it.
 pub(super) struct Task<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> {
     pub(super) job: Job<'m, T, B, K>,
-    /// Of an operation, until it is posted.
+    /// Buffer of an operation, until it is posted.
     pub(super) buf: Option<B>,
-    /// Why it is returned.
+    /// Reason for which the work is returned.
     pub(super) refused: Option<PostError>,
 }
 
-/// What is to be done.
 #[expect(clippy::large_enum_variant, reason = "they lie in places that have room for the largest, and most are that")]
 pub(super) enum Job<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> {
     Post {
         endpoint: Endpoint<'m, T, B, K>,
         work: Work<K::To, K::From>,
         then: Option<Counter<'m, T>>,
-        /// The key, once it is posted.
         op: Option<OpKey>,
     },
     Add {
@@ -44,8 +41,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> Task<'_, T, B, K> {
         self.refused = Some(PostError::Errno(Errno::ECANCELED));
     }
 
-    /// Counts an operation that is over, where that is asked for. A counter whose endpoints were left open counts nothing any more, and
-    /// says so where it is read.
+    /// Counts a completed operation, if requested. A counter with left-open endpoints no longer
+    /// counts, and reading it reports that.
     fn count(&self, succeeded: bool) {
         if let Job::Post { then: Some(then), .. } = &self.job {
             let _ = if succeeded { then.add(1) } else { then.add_error(1) };
@@ -53,11 +50,9 @@ impl<T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> Task<'_, T, B, K> {
     }
 }
 
-/// What became of work that was tried.
 enum Tried {
-    /// It is to be tried again, and nothing else before it.
+    /// Try again, before other work of the counter.
     Again,
-    /// It has started, or is over.
     Gone,
 }
 
@@ -67,13 +62,13 @@ where
     B: SourceBuffer + TargetBuffer,
     K: Transmits<T> + Receives<T> + Deferrable + Clone,
 {
-    /// Starts what is due, and says whether there was anything. User code runs.
+    /// Starts due work. Returns `true` if it did. Runs user code.
     pub(super) fn run(&self) -> bool {
         let mut left = self.body.table.borrow().len();
         if left == 0 {
             return false;
         }
-        // An operation without a future is for the poll that follows, where there is no driver.
+        // Without a driver, operations without a future complete in the poll that follows.
         if !self.cq().is_driven() {
             let _: (bool, Option<OpKey>) = self.look_at_ended();
         }
@@ -106,7 +101,7 @@ where
             drop(last);
         } else {
             let last = self.body.table.borrow_mut().end(key);
-            // Handles of counters, maybe the last ones: user code runs.
+            // Runs user code, if it drops the last handle of a counter.
             drop((last, task));
         }
         Tried::Gone
@@ -115,7 +110,7 @@ where
     fn try_post(&self, key: WorkKey, mut task: Task<'m, T, B, K>) -> Tried {
         let (Job::Post { endpoint, work, .. }, Some(buf)) = (&task.job, task.buf.take()) else { return Tried::Gone };
         let unwound = Unwound { deferred: self, key };
-        // User code runs, which may add work, cancel, and poll: the table is not borrowed.
+        // Runs user code, which may add work, cancel and poll, so the table is not borrowed.
         let posted = work.post(endpoint, buf);
         core::mem::forget(unwound);
         match posted {
@@ -136,7 +131,7 @@ where
                     if !table.is_abandoned(key) {
                         return Tried::Again;
                     }
-                    // The future that waited was dropped by what `post` has called.
+                    // User code in `post` dropped the future of this work.
                     drop(table);
                     self.cancel_waiting(key);
                     return Tried::Gone;
@@ -150,23 +145,21 @@ where
         }
     }
 
-    /// Notes which work an operation is.
     fn note(&self, op: OpKey, key: WorkKey) {
         if let Some(place) = self.body.by_op.get(op.index() as usize) {
             let before = place.replace(key.index());
-            // Work that still has the operation whose place this is now: its completion was taken from the queue itself. By now
-            // there may be other work in that place of the table.
+            // Ends earlier work with this slot: its completion was taken from the queue itself. Its
+            // place in the table may already hold other work.
             self.end_at(before, |known| known.index() == op.index(), true);
         }
     }
 
-    /// The work that an operation is of, which is over now.
     pub(super) fn ended(&self, op: OpKey, succeeded: bool) -> Option<WorkKey> {
         let place = self.body.by_op.get(op.index() as usize)?;
         self.end_at(place.get(), |known| known == op, succeeded)
     }
 
-    /// Ends the work in a place of the table, if it was started and this holds for its operation.
+    /// Ends started work in a place of the table, if `is_over` accepts its operation.
     fn end_at(&self, index: u32, is_over: impl FnOnce(OpKey) -> bool, succeeded: bool) -> Option<WorkKey> {
         let mut table = self.body.table.borrow_mut();
         let key = table.started_at(index)?;
@@ -175,7 +168,7 @@ where
             _ => return None,
         }
         let (task, _) = table.end(key);
-        // User code may run: it has handles.
+        // Runs user code, if it drops handles.
         drop(table);
         if let Some(task) = task {
             task.count(succeeded);
@@ -183,9 +176,10 @@ where
         Some(key)
     }
 
-    /// Looks at one place, and each time at another, for work whose operation is over without this having been told: its completion is parked, or was
-    /// taken from the queue itself. It counts what the work asks for. What it returns: whether it has counted, and
-    /// an operation whose future was dropped, once; its work is over then.
+    /// Checks the next place for work with an unreported completion, which is parked or was taken
+    /// from the queue itself, and counts it if requested. Returns `true` if it counted.
+    ///
+    /// Also returns, once, an operation after its future was dropped. Its work then ends.
     pub(crate) fn look_at_ended(&self) -> (bool, Option<OpKey>) {
         let look = &self.body.look;
         let index = look.get();
@@ -203,24 +197,22 @@ where
         let (op, then) = (*op, then.take());
         let abandoned = table.is_abandoned(key);
         let ended = if abandoned { table.end(key).0 } else { None };
-        // User code may run: it has handles.
+        // Runs user code, if it drops handles.
         drop(table);
         let has_counted = then.is_some();
         if let Some(then) = then {
-            // As for any: see `Task::count`.
+            // Ignores errors like `Task::count`.
             let _ = if succeeded { then.add(1) } else { then.add_error(1) };
         }
         drop(ended);
         (has_ended || has_counted, abandoned.then_some(op))
     }
 
-    /// Takes work that was not started.
     pub(super) fn take_returned(&self) -> Option<DeferredEvent<'m, B>> {
         let (key, task) = self.body.table.borrow_mut().take_returned()?;
         Some(Self::returned(key, task))
     }
 
-    /// What is reported of work that was not started.
     pub(super) fn returned(key: WorkKey, task: Task<'m, T, B, K>) -> DeferredEvent<'m, B> {
         let error = task.refused.unwrap_or(PostError::Errno(Errno::ECANCELED));
         match (task.buf, error) {
@@ -231,7 +223,7 @@ where
     }
 }
 
-/// Forgets work whose post unwinds: its buffer is gone.
+/// Removes the work of a post that unwinds. Its buffer is lost.
 struct Unwound<'a, 'm, T, B, K>
 where
     T: Transport,

@@ -1,4 +1,4 @@
-//! [`Work`]: what can be deferred.
+//! [`Work`]: operations that can be deferred.
 
 use crate::atomic::{AnyOperation, Operation};
 use crate::buffer::{SourceBuffer, TargetBuffer};
@@ -11,10 +11,8 @@ use crate::remote_region::RemoteRegion;
 use crate::transport::Transport;
 use crate::vocabulary::{ImmediateData, Tag, TagMatch};
 
-/// An operation that is posted later.
-///
-/// It says what the operation is posted with besides its buffer: the arguments of the endpoint's methods of the same names. `To` and
-/// `From` are what stands for the other side ([`Transmits::To`], [`Receives::From`]).
+/// An operation that is posted later: the arguments of the endpoint's method of the same name,
+/// except the buffer. `To` and `From` identify the peer ([`Transmits::To`], [`Receives::From`]).
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -55,7 +53,7 @@ pub enum Work<To, From> {
     Send {
         /// The receiver.
         to: To,
-        /// What else is asked of it.
+        /// Options of the send.
         options: SendOptions,
     },
     /// [`Endpoint::tagged_send_with`].
@@ -63,64 +61,65 @@ pub enum Work<To, From> {
     TaggedSend {
         /// The receiver.
         to: To,
-        /// The message's tag.
+        /// Tag of the message.
         tag: Tag,
-        /// What else is asked of it.
+        /// Options of the send.
         options: SendOptions,
     },
     /// [`Endpoint::recv_with`].
     #[doc(alias = "FI_OP_RECV")]
     Recv {
-        /// Whose messages it takes.
+        /// Source of the messages.
         from: From,
     },
     /// [`Endpoint::tagged_recv_with`].
     #[doc(alias = "FI_OP_TRECV")]
     TaggedRecv {
-        /// Whose messages it takes.
+        /// Source of the messages.
         from: From,
-        /// The tags that it takes.
+        /// Tags to match.
         tag: TagMatch,
     },
     /// [`Endpoint::read`].
     #[doc(alias = "FI_OP_READ")]
     Read {
-        /// Whose memory it reads.
+        /// Owner of the memory.
         peer: To,
-        /// The memory.
+        /// Memory to read.
         region: RemoteRegion,
-        /// Where in there, in bytes.
+        /// Offset in the region, in bytes.
         offset: u64,
     },
     /// [`Endpoint::write`], or [`Endpoint::write_data`].
     #[doc(alias = "FI_OP_WRITE")]
     Write {
-        /// Whose memory it changes.
+        /// Owner of the memory.
         peer: To,
-        /// The memory.
+        /// Memory to write.
         region: RemoteRegion,
-        /// Where in there, in bytes.
+        /// Offset in the region, in bytes.
         offset: u64,
         /// Immediate data.
         data: Option<ImmediateData>,
     },
-    /// [`Endpoint::atomic`], [`Endpoint::fetch_atomic`], [`Endpoint::atomic_read`] or [`Endpoint::compare_atomic`].
+    /// [`Endpoint::atomic`], [`Endpoint::fetch_atomic`], [`Endpoint::atomic_read`] or
+    /// [`Endpoint::compare_atomic`].
     #[doc(alias = "FI_OP_ATOMIC")]
     #[doc(alias = "FI_OP_FETCH_ATOMIC")]
     #[doc(alias = "FI_OP_COMPARE_ATOMIC")]
     Atomic {
-        /// Whose memory it changes.
+        /// Owner of the memory.
         peer: To,
-        /// The memory.
+        /// Memory to change.
         region: RemoteRegion,
-        /// Where in there, in bytes.
+        /// Offset in the region, in bytes.
         offset: u64,
-        /// The operation, as the domain has granted it.
+        /// Operation that the domain has granted.
         op: AnyAtomic,
     },
 }
 
-/// An atomic operation of any kind that a domain has granted: `Granted` turns into it.
+/// Atomic operation of any kind that a domain has granted. Converts from `Granted`.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -151,12 +150,12 @@ impl<O: Operation> From<Granted<O>> for AnyAtomic {
 }
 
 impl<To, From> Work<To, From> {
-    /// A send that the endpoint does as by default.
+    /// A send with the endpoint's default options.
     pub fn send(to: impl Into<To>) -> Self {
         Work::Send { to: to.into(), options: SendOptions::new() }
     }
 
-    /// A tagged send that the endpoint does as by default.
+    /// A tagged send with the endpoint's default options.
     pub fn tagged_send(to: impl Into<To>, tag: Tag) -> Self {
         Work::TaggedSend { to: to.into(), tag, options: SendOptions::new() }
     }
@@ -171,7 +170,6 @@ impl<To, From> Work<To, From> {
         Work::TaggedRecv { from: from.into(), tag: tag.into() }
     }
 
-    /// Posts it now.
     pub(super) fn post<T, B, K>(&self, endpoint: &Endpoint<'_, T, B, K>, buf: B) -> Result<OpKey, Rejected<B>>
     where
         T: Transport,

@@ -15,11 +15,11 @@ use crate::engine::arrivals::{ArrivalKey, Arrivals, ArrivalsError};
 use crate::error::OpenError;
 use crate::storage::Array;
 
-/// Counts arrivals of immediate data ([`Arrivals`]), and wakes those who wait for a number of them.
+/// Counts arrivals of immediate data ([`Arrivals`]), and wakes their waiters.
 ///
-/// Any number of futures can wait for one value, each for a total of its own. What comes before anybody waits is not lost.
-///
-/// A task takes the [events](super::CqDriver::next_event) of a queue and counts them; others wait:
+/// Any number of futures can wait for one value, each for its own total, including earlier
+/// arrivals. One task takes the [events](super::CqDriver::next_event) of a queue and counts them,
+/// and others wait:
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -71,27 +71,27 @@ use crate::storage::Array;
 /// ```
 pub struct AwaitedArrivals<A: Allocator> {
     arrivals: Arrivals<A>,
-    /// Of those who wait, by the numbers of their places.
+    /// By the numbers of the waiters' places.
     wakers: Array<Cell<Option<Waker>>, A>,
 }
 
 #[cfg(feature = "std")]
 impl AwaitedArrivals<Global> {
-    /// [`open_in`](Self::open_in), with memory of the global allocator.
+    /// [`open_in`](Self::open_in) with the global allocator.
     ///
     /// # Errors
-    /// As [`open_in`](Self::open_in).
+    /// Those of [`open_in`](Self::open_in).
     pub fn open(values: usize, waiters: usize) -> Result<Self, OpenError> {
         Self::open_in(values, waiters, Global)
     }
 }
 
 impl<A: Allocator> AwaitedArrivals<A> {
-    /// Opens a table of the values below `values`, for as many who wait at the same time as `waiters`: [`Arrivals::open_in`], and 16 bytes for each
-    /// who waits in a third block.
+    /// Opens a table of the values below `values`, for `waiters` simultaneous waiters. Takes the
+    /// memory of [`Arrivals::open_in`], and a third block of 16 bytes per waiter.
     ///
     /// # Errors
-    /// As [`Arrivals::open_in`].
+    /// Those of [`Arrivals::open_in`].
     pub fn open_in(values: usize, waiters: usize, alloc: A) -> Result<Self, OpenError>
     where
         A: Clone,
@@ -100,10 +100,10 @@ impl<A: Allocator> AwaitedArrivals<A> {
         Ok(AwaitedArrivals { arrivals, wakers: Array::new_in(waiters, alloc, |_| Cell::new(None))? })
     }
 
-    /// Counts an arrival, and wakes those for whom enough has come.
+    /// Counts an arrival, and wakes the waiters that have reached their totals.
     ///
     /// # Errors
-    /// [`ArrivalsError::NoSuchValue`]: it is counted nowhere.
+    /// [`ArrivalsError::NoSuchValue`] without counting it.
     pub fn count(&self, value: u64) -> Result<(), ArrivalsError> {
         self.arrivals.count(value)?;
         for_each(core::iter::from_fn(|| self.arrivals.poll()), |arrived| {
@@ -114,7 +114,7 @@ impl<A: Allocator> AwaitedArrivals<A> {
         Ok(())
     }
 
-    /// How often a value has come.
+    /// Number of arrivals of a value.
     ///
     /// # Errors
     /// [`ArrivalsError::NoSuchValue`]
@@ -122,10 +122,12 @@ impl<A: Allocator> AwaitedArrivals<A> {
         self.arrivals.total(value)
     }
 
-    /// Waits until a value has come `threshold` times in all, counted from when the table was opened. Says how often it has.
+    /// Waits until a value has arrived `threshold` times since the table was opened. Returns the
+    /// number of arrivals.
     ///
     /// # Errors
-    /// [`ArrivalsError::NoSuchValue`], [`ArrivalsError::Full`] if as many wait as there is room for
+    /// [`ArrivalsError::NoSuchValue`], and [`ArrivalsError::Full`] if all waiters' places are in
+    /// use.
     pub const fn reached(&self, value: u64, threshold: u64) -> ReachedArrivals<'_, A> {
         ReachedArrivals { table: self, value, threshold, key: None }
     }
@@ -135,7 +137,7 @@ impl<A: Allocator> AwaitedArrivals<A> {
     }
 }
 
-/// Waits for arrivals: [`AwaitedArrivals::reached`]. Nothing is lost if it is dropped.
+/// Waits for arrivals: [`AwaitedArrivals::reached`]. Dropping it loses no arrivals.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -167,12 +169,11 @@ pub struct ReachedArrivals<'a, A: Allocator> {
 }
 
 impl<A: Allocator> ReachedArrivals<'_, A> {
-    /// Waits no more.
     fn leave(&mut self) {
         if let Some(key) = self.key.take()
             && self.table.arrivals.give_up(key).is_ok()
         {
-            // Else the place is somebody else's by now.
+            // Otherwise the place belongs to another waiter.
             drop(self.table.waker(key).and_then(Cell::take));
         }
     }
@@ -182,7 +183,7 @@ impl<A: Allocator> Future for ReachedArrivals<'_, A> {
     type Output = Result<u64, ArrivalsError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // A second time when it is registered: that runs user code, which may count.
+        // Checks twice, because registering runs user code that may count arrivals.
         for is_registered in [false, true] {
             let total = self.table.total(self.value)?;
             if total >= self.threshold {

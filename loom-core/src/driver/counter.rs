@@ -1,4 +1,4 @@
-//! [`CounterDriver`]: reads a counter and wakes those who wait for it.
+//! [`CounterDriver`]: reads a counter and wakes its waiters.
 
 #![allow(unsafe_code, reason = "projects pins")]
 
@@ -19,11 +19,10 @@ use crate::error::OpenError;
 use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::transport::Transport;
 
-/// Reads a counter, as long as somebody waits for it, and wakes those whose threshold it has reached.
+/// Reads a counter while futures wait for it, and wakes those with reached thresholds.
 ///
-/// The operations that it counts make progress where their queue is driven, too: the executor drives `(queue, counter)` as one.
-///
-/// A counted handle; futures have it, too.
+/// Counted operations make progress where their queue is driven, so the executor drives
+/// `(queue, counter)` as one. A counted handle, which futures hold too.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -69,13 +68,13 @@ pub struct CounterDriver<'m, T: Transport> {
 struct CounterDriverInner<'m, T: Transport> {
     counter: Counter<'m, T>,
     waiting: WaitList,
-    /// What it was when it was read last; nothing, if somebody has begun to wait since.
+    /// Counts at the last read, or `None` after a new wait.
     last: Cell<Option<(u64, u64)>>,
     idle: Cell<Option<Waker>>,
 }
 
 impl<'m, T: Transport> CounterDriver<'m, T> {
-    /// Opens the driver of a counter, with memory of `alloc`.
+    /// Opens the driver of a counter, with memory from `alloc`.
     ///
     /// # Errors
     /// [`OpenError::OutOfMemory`] if the allocator has no room.
@@ -90,21 +89,21 @@ impl<'m, T: Transport> CounterDriver<'m, T> {
     /// [`CounterDriver::open_in`] with the global allocator.
     ///
     /// # Errors
-    /// As [`CounterDriver::open_in`].
+    /// Those of [`CounterDriver::open_in`].
     #[cfg(feature = "std")]
     pub fn open(counter: &Counter<'m, T>) -> Result<Self, OpenError> {
         Self::open_in(counter, allocator_api2::alloc::Global)
     }
 
-    /// The memory that a driver takes from an allocator of type `A`, in one block.
+    /// Layout of the block that a driver takes from an `A`.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if it is more than an address space holds.
+    /// [`OpenError::Size`] if the block exceeds the address space.
     pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
         Ok(Plan::of::<CounterDriverInner<'m, T>, A>()?.layout())
     }
 
-    /// The counter that it reads.
+    /// Returns the counter that it reads.
     #[must_use]
     pub fn counter(&self) -> &Counter<'m, T> {
         &self.body.counter
@@ -114,11 +113,11 @@ impl<'m, T: Transport> CounterDriver<'m, T> {
         store(&self.body.idle, waker);
     }
 
-    /// Waits until the counter has reached `threshold`: until that number of operations has succeeded. Says how many have.
+    /// Waits until the counter reaches `threshold`. Returns the number of successful operations.
     ///
     /// # Errors
-    /// [`CounterError::OperationFailed`] if an operation that it counts fails after the first poll. Those that failed before, which
-    /// [`Counter::read_error`] counts, do not end the future.
+    /// [`CounterError::OperationFailed`] if a counted operation fails after the first poll. Earlier
+    /// failures ([`Counter::read_error`]) do not end the future.
     #[doc(alias = "fi_cntr_wait")]
     pub fn reached(&self, threshold: u64) -> Reached<'m, T> {
         Reached { driver: self.clone(), waiter: Waiter::new(), threshold, errors: None }
@@ -185,7 +184,7 @@ pub struct Reached<'m, T: Transport> {
     driver: CounterDriver<'m, T>,
     waiter: Waiter,
     threshold: u64,
-    /// How many operations had failed when it was polled first.
+    /// Failed operations at the first poll.
     errors: Option<u64>,
 }
 
@@ -193,12 +192,12 @@ impl<T: Transport> Future for Reached<'_, T> {
     type Output = Result<u64, CounterError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: the waiter is not moved; nothing else is pinned.
+        // SAFETY: the waiter, the only pinned field, is not moved.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: a field of what is pinned.
+        // SAFETY: the waiter is a field of the pinned future.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
         let inner = &*this.driver.body;
-        // A second time when it is registered: that runs user code, by which the counter may change.
+        // Checks twice, because registering runs user code that may change the counter.
         for is_registered in [false, true] {
             let now = (inner.counter.read(), inner.counter.read_error());
             if now.0 >= this.threshold {
@@ -211,7 +210,7 @@ impl<T: Transport> Future for Reached<'_, T> {
             }
             if !is_registered {
                 let is_new = !waiter.is_in_a_list();
-                // SAFETY: the list lies in the driver's block, which is there as long as the handle in this future.
+                // SAFETY: the future's handle keeps the driver's block with the list.
                 unsafe { waiter.wait_in(&inner.waiting, this.threshold, cx.waker()) };
                 if is_new {
                     inner.last.set(None);
@@ -234,7 +233,6 @@ unsafe impl<T: Transport> Object for CounterDriverInner<'_, T> {
     }
 
     unsafe fn end(_: NonNull<Self>, _: bool) -> Ended {
-        // Nothing is open but what fields drop.
         Ended::Free
     }
 }

@@ -1,4 +1,4 @@
-//! [`CqDriver`]: polls a completion queue and wakes those who wait for its operations.
+//! [`CqDriver`]: polls a completion queue and wakes the waiters of its operations.
 
 #![allow(unsafe_code, reason = "lays entries out in the block of the driver")]
 
@@ -21,32 +21,32 @@ use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
 
-/// What a post waits for that takes no slot of the queue: the provider alone.
+/// Goal of a waiting post that takes no slot, but needs the provider.
 pub(super) const FOR_PROVIDER: u64 = 0;
 
-/// What a post waits for that takes a slot of the queue.
+/// Goal of a waiting post that takes a slot.
 pub(super) const FOR_SLOT: u64 = 1;
 
-/// The end of the list of what can be taken back.
+/// End of the list of operations to take back.
 const NONE: u32 = u32::MAX;
 
-/// After how many turns one of the posts is tried that wait behind others.
+/// Turns between two tries of a post that waits behind others.
 const OTHERS_TURN: u32 = 16;
 
-/// How many operations a task may find over at once between two turns: what comes after them waits, so that other tasks, timers and sockets have their
-/// turn beside a task whose operations all end as they begin.
+/// Maximum number of operations that complete at their first poll between two turns. Later ones
+/// wait, so that other tasks, timers and sockets run.
 const AT_ONCE: u32 = 128;
 
-/// How many turns a future has to take events that others wait behind. One that is held and not polled does not take them.
+/// Number of turns before untaken events fail the futures that they block. Futures that are held
+/// but not polled do not take events.
 const UNTAKEN: u32 = 1024;
 
-/// What has those who wait.
 enum Told<'d> {
     Entry(&'d Entry),
     List(&'d WaitList),
 }
 
-/// What becomes of the buffer of an operation whose future was dropped, when the operation is over.
+/// Policy for the buffer of an operation that completes after its future was dropped.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -76,17 +76,18 @@ enum Told<'d> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unclaimed {
-    /// It is dropped, whatever the operation has come to.
+    /// The buffer is dropped, whatever the result.
     Drop,
-    /// It stays in its slot, and is for [`CqDriver::take_unclaimed`] or [`CqDriver::next_unclaimed`]. Until it is taken, the queue has room for one
-    /// operation less.
+    /// The completion holds its slot until [`CqDriver::take_unclaimed`] or
+    /// [`CqDriver::next_unclaimed`] takes it.
     Keep,
 }
 
-/// Polls a completion queue, and wakes those who wait for its operations. The [module](super) says what can be awaited.
+/// Polls a completion queue, and wakes the waiters of its operations. The [module](super) lists the
+/// futures.
 ///
-/// A counted handle, and one of its queue: futures have it, too. The last one gives the queue back to [`Cq::poll`]; operations whose futures
-/// were dropped are completions like all others then.
+/// A counted handle, also of its queue, which futures hold too. Dropping the last one returns the
+/// queue to [`Cq::poll`], which then also reports operations of dropped futures.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -128,42 +129,38 @@ pub struct CqDriver<'m, T: Transport, B: Buffer> {
     pub(super) body: Handle<'m, CqDriverInner<'m, T, B>>,
 }
 
-/// What there is one of, however many handles there are.
 pub(super) struct CqDriverInner<'m, T: Transport, B: Buffer> {
     cq: Cq<'m, T, B>,
     unclaimed: Unclaimed,
-    /// Of which slot each is.
+    /// By slot.
     entries: BlockSlice<Entry>,
-    /// How many completions, and events of no operation, the queue had kept when those who wait were last told.
+    /// Number of kept completions and other events at the last notification.
     told_of: Cell<u32>,
-    /// Why the queue cannot go on.
     failed: Cell<Option<CqError>>,
-    /// How many turns have met events that were still to be taken.
+    /// Number of turns that found events untaken.
     untaken: Cell<u32>,
-    /// The provider queue to look at first.
     receives_first: Cell<bool>,
-    /// How many turns there were in which posts waited.
     turns: Cell<u32>,
-    /// How many operations were found over at once since the last turn.
+    /// Number of operations that completed at their first poll since the last turn.
     at_once: Cell<u32>,
-    /// Operations to take back, oldest first: the first and the last of the list.
+    /// First and last of the operations to take back, oldest first.
     given_up: Cell<(u32, u32)>,
-    /// Futures of multi-receives that wait for pieces.
+    /// Number of futures of multi-receives that wait for pieces.
     pub(super) draining: Cell<u32>,
-    /// Posts that were refused for the moment.
+    /// Posts after transient errors.
     pub(super) room: WaitList,
-    /// Who waits for events that belong to no operation.
+    /// Waiters for events of no operation.
     pub(super) events: WaitList,
-    /// Who waits for what can be taken back.
+    /// Waiters for operations to take back.
     pub(super) claimants: WaitList,
 }
 
 impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
-    /// Opens the driver of a queue, with memory of `alloc`.
+    /// Opens the driver of a queue, with memory from `alloc`.
     ///
     /// # Errors
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
-    /// - [`OpenError::Errno`] with `EBUSY` if the queue has a driver
+    /// - [`OpenError::Errno`] with `EBUSY` if the queue already has a driver
     pub fn open_in<A: Allocator + Send + 'm>(
         cq: &Cq<'m, T, B>,
         unclaimed: Unclaimed,
@@ -174,10 +171,10 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         if !cq.body.begin_driving() {
             return Err(Errno::EBUSY.into());
         }
-        // SAFETY: planned for this, and a field of the object in the block, which is dropped before that is given back.
+        // SAFETY: the part was planned for these entries. The slice is dropped before its block.
         let entries = unsafe { BlockSlice::new(&block, entries, |_| Entry::new()) };
         let inner = CqDriverInner {
-            // What is kept already was kept for those who know its keys.
+            // Completions that are kept already belong to the holders of their keys.
             told_of: Cell::new(cq.ops().ends().0),
             cq: cq.clone(),
             unclaimed,
@@ -199,7 +196,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// [`CqDriver::open_in`] with the global allocator.
     ///
     /// # Errors
-    /// As [`CqDriver::open_in`].
+    /// Those of [`CqDriver::open_in`].
     #[cfg(feature = "std")]
     pub fn open(cq: &Cq<'m, T, B>, unclaimed: Unclaimed) -> Result<Self, OpenError> {
         Self::open_in(cq, unclaimed, allocator_api2::alloc::Global)
@@ -211,23 +208,23 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         Ok((plan, entries))
     }
 
-    /// The memory that a driver takes from an allocator of type `A`, in one block, for a queue of this depth ([`Cq::capacity`]).
+    /// Layout of the block that a driver takes from an `A`, for a queue of this depth
+    /// ([`Cq::capacity`]).
     ///
     /// # Errors
-    /// [`OpenError::Size`] if it is more than an address space holds.
+    /// [`OpenError::Size`] if the block exceeds the address space.
     pub fn layout<A: Allocator>(depth: usize) -> Result<Layout, OpenError> {
         Ok(Self::plan::<A>(depth)?.0.layout())
     }
 
-    /// The queue that it polls.
+    /// Returns the queue that it polls.
     #[must_use]
     pub fn cq(&self) -> &Cq<'m, T, B> {
         &self.body.cq
     }
 
-    /// Takes back the buffer of an operation whose future was dropped, if one is over, the oldest first.
-    ///
-    /// There are none where the driver was opened with [`Unclaimed::Drop`].
+    /// Takes the oldest completed operation whose future was dropped. Always `None` if the driver
+    /// was opened with [`Unclaimed::Drop`].
     pub fn take_unclaimed(&self) -> Option<Done<B>> {
         self.body.take_unclaimed()
     }
@@ -253,19 +250,17 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         self.unclaimed
     }
 
-    /// The entry of an operation's slot. A key of another queue may name none.
+    /// Returns the entry of a slot, if the key is of this queue.
     #[inline]
     pub(super) fn entry(&self, key: OpKey) -> Option<&Entry> {
         self.entries.get(key.index() as usize)
     }
 
-    /// Why futures of the queue cannot go on.
     #[inline]
     pub(super) const fn failure(&self) -> Option<CqError> {
         self.failed.get()
     }
 
-    /// There is something new to look for.
     #[inline]
     pub(super) fn is_wanted(&self) {
         self.cq.body.wants_driver();
@@ -300,8 +295,8 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
         if !self.room.is_empty() && (events > 0 || !self.has_room_by_events_alone()) {
             self.room.tell_first(events + 1);
-            // The first may wait for a peer that takes nothing. While there are events, that is tried now and then: those who wait are to be
-            // taken in order.
+            // The first post may wait for an unresponsive peer. While events arrive, others are
+            // tried only now and then, to keep the order.
             let turns = self.turns.get();
             self.turns.set(turns.wrapping_add(1));
             if events == 0 || turns.is_multiple_of(OTHERS_TURN) {
@@ -311,19 +306,19 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         events
     }
 
-    /// Whether something is to be done before the next event.
     #[inline]
     fn has_to_do(&self) -> bool {
         self.failed.get().is_some() || self.is_behind() || self.cq.body.makes_detours()
     }
 
-    /// Whether operations have ended that no future has seen yet, or receives are to be posted again.
+    /// Returns `true` if operations completed that futures have not seen, or receives have to be
+    /// posted again.
     #[inline]
     pub(super) fn is_behind(&self) -> bool {
         self.told_of.get() != self.ops().ends().0 || self.cq.body.has_used_up()
     }
 
-    /// Does what is to be done before the next event; `false` if there will be none.
+    /// Does the work that precedes the next event. Returns `false` if no more events can come.
     #[cold]
     fn prepare(&self) -> bool {
         if matches!(self.failed.get(), Some(CqError::Queue(_) | CqError::OtherProcess)) {
@@ -335,8 +330,8 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         true
     }
 
-    /// Looks for the end of an operation that has just begun, once: many are over by then, and no task needs to be woken. After [`AT_ONCE`] of
-    /// them the next one waits for a turn.
+    /// Polls once for an operation that has just begun, because many have completed by then. After
+    /// [`AT_ONCE`] completions the next one waits for a turn.
     #[inline(always)]
     pub(super) fn look_for(&self, key: OpKey) -> Option<Done<B>> {
         let at_once = self.at_once.get();
@@ -346,7 +341,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         match self.cq.body.take_one(key) {
             Next::Taken(done) => {
                 self.at_once.set(at_once + 1);
-                // The transport may have handed over more, of which the descriptor does not tell any more.
+                // The transport may have read more events, which the descriptor does not signal.
                 self.is_wanted();
                 return Some(done);
             }
@@ -357,13 +352,12 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         None
     }
 
-    /// Tells who is meant of what has just been kept.
     #[inline]
     fn tell_of(&self, kept: Kept) {
         if matches!(kept, Kept::Nothing | Kept::Silent) {
             return;
         }
-        // User code may have kept others meanwhile.
+        // Increments, because user code may have kept further events.
         self.told_of.set(self.told_of.get().wrapping_add(1));
         match kept {
             Kept::Completion(index) => self.is_over(index),
@@ -380,7 +374,8 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
     }
 
-    /// No future waits for a peek any more. Its answer may have claimed a message, which is not to be lost: if it is kept, it is an event.
+    /// Handles a peek without a future. A kept answer becomes an event, because it may hold a
+    /// claimed message.
     #[cold]
     pub(super) fn give_up_answer(&self, key: OpKey) {
         if self.cq.give_up_answer(key) {
@@ -388,8 +383,8 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
     }
 
-    /// Another operation has the slot of what an entry is about: a peek that was answered, or whose endpoint was closed, outside of a turn.
-    /// A future that waits for that looks itself.
+    /// Handles an entry after another operation took its slot, because a peek was answered or its
+    /// endpoint closed outside of a turn.
     #[cold]
     pub(super) fn is_of_another(&self, entry: &Entry) {
         match entry.interest() {
@@ -399,7 +394,6 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
     }
 
-    /// Tells who waits for the operation in a slot that it is over.
     #[inline]
     fn is_over(&self, index: u32) {
         let Some(entry) = self.entries.get(index as usize) else { return };
@@ -410,8 +404,8 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
     }
 
-    /// Tells of what has come outside of turns: completions and events of an endpoint that was closed, the end of a multi-receive whose last
-    /// piece was dropped, what a blocking call has kept that drove progress.
+    /// Notifies waiters of events from outside of turns: of a closed endpoint, of a multi-receive
+    /// after its last piece was dropped, or of a blocking call that drove progress.
     fn tell_of_others(&self) {
         let (ends, _) = self.ops().ends();
         if self.told_of.replace(ends) == ends {
@@ -429,18 +423,18 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         });
     }
 
-    /// An operation is over whose future was dropped.
+    /// Handles a completed operation of a dropped future.
     #[cold]
     pub(super) fn give_back(&self, entry: &Entry, key: OpKey) {
         if self.ops().parked_at(key.index()) != Some(key) {
-            // It was a peek, or the slot is another operation's by now.
+            // A peek, or the slot belongs to another operation.
             entry.set(Interest::None);
             self.give_up_answer(key);
             return;
         }
         if self.unclaimed == Unclaimed::Drop || self.ops().is_value(key) {
             entry.set(Interest::None);
-            // User code, at the end.
+            // Runs user code, so it comes last.
             drop(self.take_any(key));
             return;
         }
@@ -459,7 +453,6 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         self.claimants.tell_one();
     }
 
-    /// No future waits for an operation any more.
     pub(super) fn give_up(&self, key: OpKey) {
         let Some(entry) = self.entry(key).filter(|_| self.ops().knows(key)) else { return };
         entry.set(Interest::GivenUp(key));
@@ -468,7 +461,6 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
     }
 
-    /// Takes a completion, of whatever kind.
     fn take_any(&self, key: OpKey) -> Option<Done<B>> {
         match self.ops().take(key) {
             Taken::Done(done) => Some(done),
@@ -479,7 +471,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
     }
 
-    /// Takes an operation off the list of those that can be taken back, which is walked.
+    /// Removes an operation from the list of those to take back, in linear time.
     #[cold]
     pub(super) fn claim(&self, entry: &Entry, key: OpKey) {
         entry.set(Interest::None);
@@ -514,13 +506,12 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
     }
 
-    /// Whether an event comes before there is room for any post that waits: the queue has as many operations in flight as it can, and no post waits
-    /// that is none of these.
+    /// Returns `true` if only events can make room: all slots have operations in flight, and every
+    /// waiting post requires a slot.
     pub(super) fn has_room_by_events_alone(&self) -> bool {
         self.room.is_empty() || self.ops().is_full() && !self.room.has(FOR_PROVIDER)
     }
 
-    /// A slot is free again.
     #[inline]
     pub(super) fn has_room(&self) {
         if !self.room.is_empty() {
@@ -528,10 +519,10 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
     }
 
-    /// All futures learn that the queue cannot go on.
     #[cold]
     fn cannot_go_on(&self, error: CqError) {
-        // Who waits for events is about to take them, and so is who waits for an answer and was told: unless it is not polled.
+        // Waiters for events, and notified waiters for an answer, are about to take them, unless
+        // they are never polled.
         let is_about_to_be_taken = || !self.events.is_empty() || self.cq.body.keeps_answer(|key| self.is_awaited(key));
         if error == CqError::PeerEvents && self.untaken.get() < UNTAKEN && is_about_to_be_taken() {
             self.untaken.set(self.untaken.get() + 1);
@@ -547,12 +538,10 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         });
     }
 
-    /// Whether a future waits for an operation.
     pub(super) fn is_awaited(&self, key: OpKey) -> bool {
         self.entry(key).is_some_and(|entry| entry.interest() == Interest::Awaited(key))
     }
 
-    /// Events of peers were taken: there is room for others.
     pub(super) fn goes_on(&self) {
         self.untaken.set(0);
         if self.failed.get() == Some(CqError::PeerEvents) {
@@ -571,7 +560,7 @@ unsafe impl<T: Transport, B: Buffer> Object for CqDriverInner<'_, T, B> {
     }
 
     unsafe fn end(this: NonNull<Self>, _: bool) -> Ended {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees a valid object.
         let this = unsafe { this.as_ref() };
         this.cq.body.end_driving();
         Ended::Free

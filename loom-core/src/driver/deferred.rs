@@ -1,4 +1,4 @@
-//! [`DeferredDriver`]: starts deferred work, and wakes those who wait for it.
+//! [`DeferredDriver`]: starts deferred work and wakes its waiters.
 
 #![allow(unsafe_code, reason = "projects pins")]
 
@@ -24,15 +24,14 @@ use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
 
-/// At how many places for work a turn looks at most, whether that is over.
+/// Maximum number of places that a turn checks.
 const LOOKS: usize = 16;
 
-/// Starts deferred work whose counters have reached their thresholds, and wakes those who wait for it.
+/// Starts deferred work when its counter reaches the threshold, and wakes its waiters.
 ///
-/// The operations of the work end where their queue is driven, so the executor drives `(queue, deferred)` as one. It cannot sleep as long as there is
-/// work that waits: no descriptor tells of counters.
-///
-/// A counted handle, and one of the [`Deferred`] and of the queue's driver; futures have it, too.
+/// The operations complete where their queue is driven, so the executor drives `(queue, deferred)`
+/// as one. It cannot sleep while work waits, because no descriptor signals counters. A counted
+/// handle, also of the [`Deferred`] and of the queue's driver, which futures hold too.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -83,7 +82,7 @@ where
 struct DeferredDriverInner<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> {
     deferred: Deferred<'m, T, B, K>,
     driver: CqDriver<'m, T, B>,
-    /// Who waits for work that has not started: its key is the goal.
+    /// Waiters for work that has not started. Goals are keys.
     waiting: WaitList,
 }
 
@@ -93,7 +92,7 @@ where
     B: SourceBuffer + TargetBuffer,
     K: Transmits<T> + Receives<T> + Deferrable + Clone,
 {
-    /// Looks at `most` places at most for work that is over, and at none if there is no work. Says whether any may have been counted.
+    /// Checks up to `most` places for completed work. Returns `true` if a counter may have changed.
     fn look_at_ended(&self, most: usize) -> bool {
         let mut counted = false;
         if self.deferred.is_empty() {
@@ -110,7 +109,7 @@ where
     }
 }
 
-/// Why deferred work has no completion to give back.
+/// Reason for which deferred work has no completion.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -154,11 +153,12 @@ where
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WorkError<B> {
-    /// It was not posted: it was refused, or was cancelled or flushed. Here is its buffer.
+    /// Work that was not posted, because it was refused, cancelled or flushed, with its buffer.
     Returned(Rejected<B>),
-    /// A counter was not changed: the provider refused, or the work was cancelled or flushed.
+    /// A counter was not changed, because the provider refused or the work was cancelled or
+    /// flushed.
     NotCounted(Errno),
-    /// The queue cannot go on. The work is under way.
+    /// The queue failed with the work in flight.
     Queue(CqError),
 }
 
@@ -180,11 +180,12 @@ where
     B: SourceBuffer + TargetBuffer,
     K: Transmits<T> + Receives<T> + Deferrable + Clone,
 {
-    /// Opens the driver of deferred work, with memory of `alloc`. `driver` is that of its queue.
+    /// Opens the driver of deferred work, with memory from `alloc`. `driver` is the driver of its
+    /// queue.
     ///
     /// # Errors
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
-    /// - [`OpenError::Errno`] with `EINVAL` if the driver is of another queue
+    /// - [`OpenError::Errno`] with `EINVAL` if `driver` belongs to another queue
     pub fn open_in<A: Allocator + Send + 'm>(
         deferred: &Deferred<'m, T, B, K>,
         driver: &CqDriver<'m, T, B>,
@@ -202,29 +203,29 @@ where
     /// [`DeferredDriver::open_in`] with the global allocator.
     ///
     /// # Errors
-    /// As [`DeferredDriver::open_in`].
+    /// Those of [`DeferredDriver::open_in`].
     #[cfg(feature = "std")]
     pub fn open(deferred: &Deferred<'m, T, B, K>, driver: &CqDriver<'m, T, B>) -> Result<Self, OpenError> {
         Self::open_in(deferred, driver, allocator_api2::alloc::Global)
     }
 
-    /// The memory that a driver takes from an allocator of type `A`, in one block.
+    /// Layout of the block that a driver takes from an `A`.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if it is more than an address space holds.
+    /// [`OpenError::Size`] if the block exceeds the address space.
     pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
         Ok(Plan::of::<DeferredDriverInner<'m, T, B, K>, A>()?.layout())
     }
 
-    /// The deferred work.
+    /// Returns the deferred work.
     #[must_use]
     pub fn deferred(&self) -> &Deferred<'m, T, B, K> {
         &self.body.deferred
     }
 
-    /// Waits for the end of deferred work: of an operation its completion; `None` if a counter was changed, or if the work is over and its
-    /// completion was taken. Several futures may wait for work that has not started. Of its operation one has the completion: the others end with
-    /// [`CqError::Awaited`].
+    /// Waits for deferred work. Returns the completion of an operation, or `None` for a change of a
+    /// counter or a completion that was already taken. Of several futures for one operation, one
+    /// receives the completion, and the others return [`CqError::Awaited`].
     ///
     /// # Errors
     /// [`WorkError`]
@@ -245,18 +246,18 @@ where
         inner.look_at_ended(LOOKS);
         let busy = inner.deferred.start_due();
         if inner.driver.body.unclaimed() == Unclaimed::Drop {
-            // User code, at the end.
+            // Runs user code, so it comes last.
             while let Some(returned) = inner.deferred.take_returned_abandoned() {
                 drop(returned);
             }
         }
-        // Also of what was cancelled meanwhile.
+        // Includes work that was cancelled meanwhile.
         inner.waiting.tell_where(|work| !inner.deferred.waits(WorkKey::from_word(work)));
         usize::from(busy)
     }
 }
 
-// SAFETY: there are none.
+// SAFETY: it has no descriptors.
 unsafe impl<T, B, K> Sleepable for DeferredDriver<'_, T, B, K>
 where
     T: Transport,
@@ -268,7 +269,8 @@ where
     }
 
     fn may_sleep(&self, _: &Waker) -> Result<bool, SleepError> {
-        // A turn has looked at some of the work. Those who wait for a counter that this one raises look before anything sleeps.
+        // A turn checks only some of the work. Waiters of a counter that this raises run before the
+        // executor sleeps.
         let counted = self.body.look_at_ended(usize::MAX);
         Ok(!counted && !self.body.deferred.has_waiting())
     }
@@ -276,9 +278,9 @@ where
 
 /// Waits for deferred work: [`DeferredDriver::finish`].
 ///
-/// If it is dropped before the work has started, the work is cancelled. After that the operation goes on. In either case
-/// [`Unclaimed`] says what becomes of the buffer; where it keeps buffers, that of cancelled work is for
-/// [`Deferred::poll`].
+/// Dropping it cancels work that has not started. Otherwise the operation continues. [`Unclaimed`]
+/// determines the use of the buffer. If it is kept, [`Deferred::poll`] returns that of cancelled
+/// work.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -313,7 +315,7 @@ where
 {
     driver: DeferredDriver<'m, T, B, K>,
     work: WorkKey,
-    /// Its operation, once that is posted.
+    /// Set once posted.
     op: Option<Wait>,
     waiter: Waiter,
     over: bool,
@@ -328,16 +330,16 @@ where
     type Output = Result<Option<Done<B>>, WorkError<B>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: the waiter is not moved; nothing else is pinned.
+        // SAFETY: the waiter, the only pinned field, is not moved.
         let this = unsafe { self.get_unchecked_mut() };
         let inner = &*this.driver.body;
         if this.op.is_none() {
             inner.deferred.is_waited_for(this.work);
             match inner.deferred.at(this.work) {
                 WorkAt::Waits => {
-                    // SAFETY: a field of what is pinned.
+                    // SAFETY: the waiter is a field of the pinned future.
                     let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
-                    // SAFETY: the list lies in the driver's block, which is there as long as the handle in this future.
+                    // SAFETY: the future's handle keeps the driver's block with the list.
                     unsafe { waiter.wait_in(&inner.waiting, this.work.word(), cx.waker()) };
                     return Poll::Pending;
                 }
@@ -401,7 +403,7 @@ where
         }
         if matches!(at, WorkAt::Returned) || inner.deferred.cancel_waiting(self.work) {
             if inner.driver.body.unclaimed() == Unclaimed::Drop {
-                // User code, at the end.
+                // Runs user code, so it comes last.
                 drop(inner.deferred.take_returned_of(self.work));
             }
         } else {
@@ -419,7 +421,6 @@ unsafe impl<T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> Object for D
     }
 
     unsafe fn end(_: NonNull<Self>, _: bool) -> Ended {
-        // Nothing is open but what fields drop.
         Ended::Free
     }
 }

@@ -1,4 +1,4 @@
-//! [`Entry`]: who waits for the operation in a slot of the queue.
+//! [`Entry`]: the waiter of the operation in a slot of the queue.
 
 use core::cell::Cell;
 use core::task::Waker;
@@ -6,24 +6,22 @@ use core::task::Waker;
 use super::wait_list::store;
 use crate::engine::op_table::OpKey;
 
-/// What is known of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Interest {
-    /// There was no future for its operation.
+    /// The operation has no future.
     None,
     /// A future waits for this operation.
     Awaited(OpKey),
-    /// The future that waited for this operation was dropped.
+    /// The operation's future was dropped.
     GivenUp(OpKey),
-    /// Such an operation is over, and can be taken back.
+    /// The operation completed after its future was dropped, and can be taken back.
     Unclaimed(OpKey),
 }
 
-/// Who waits for the operation in a slot of the queue.
 pub(super) struct Entry {
     interest: Cell<Interest>,
     waker: Cell<Option<Waker>>,
-    /// In the list of those that can be taken back.
+    /// Next in the list of operations to take back.
     pub(super) after: Cell<u32>,
 }
 
@@ -42,13 +40,11 @@ impl Entry {
         self.interest.set(interest);
     }
 
-    /// Has an operation's end wake this waker.
     #[inline]
     pub(super) fn store(&self, waker: &Waker) {
         store(&self.waker, waker);
     }
 
-    /// Wakes who waits.
     #[inline]
     pub(super) fn wake(&self) {
         if let Some(waker) = self.waker.take() {
@@ -56,7 +52,6 @@ impl Entry {
         }
     }
 
-    /// No task is woken any more.
     #[inline]
     pub(super) fn clear(&self) {
         drop(self.waker.take());

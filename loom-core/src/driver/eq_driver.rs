@@ -1,4 +1,4 @@
-//! [`EqDriver`]: polls an event queue and wakes those whose connections it tells of.
+//! [`EqDriver`]: polls an event queue and wakes the futures of its connections.
 
 #![allow(unsafe_code, reason = "lays events out in the block of the driver, and projects pins")]
 
@@ -26,11 +26,11 @@ use crate::transport::connected::Fid;
 use crate::transport::{Connected, Multicast};
 use crate::vocabulary::{CmData, EndpointAddr, Errno};
 
-/// Polls an event queue, and wakes those whose connections it tells of.
+/// Polls an event queue, and wakes the futures of its connections. Other events are kept for
+/// [`next_event`](Self::next_event): requests of peers, and connections that have ended.
 ///
-/// What no future waits for is kept for [`next_event`](Self::next_event): requests of peers, and connections that have ended.
-///
-/// A counted handle, and one of its queue; futures have it, too. Polling the queue besides takes events away from futures.
+/// A counted handle, also of its queue, which futures hold too. Polling the queue directly takes
+/// events away from futures.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -66,29 +66,29 @@ pub struct EqDriver<'m, T: Connected> {
     body: Handle<'m, EqDriverInner<'m, T>>,
 }
 
-/// An event that the driver keeps until a future takes it.
 struct Kept<'m, T: Connected> {
-    /// When the driver read it.
+    /// Moment at which the driver read it.
     seen: Moment,
-    /// The object that it is about, if a future may wait for events about that object.
+    /// Object of the event, if futures may wait for it.
     about: Option<Fid>,
     event: EqEvent<'m, T>,
 }
 
 struct EqDriverInner<'m, T: Connected> {
     eq: Eq<'m, T>,
-    /// The first `len` hold one each, the oldest first.
+    /// The first `len` cells hold one event each, oldest first.
     events: BlockSlice<Cell<Option<Kept<'m, T>>>>,
     len: Cell<usize>,
     failed: Cell<Option<EqError>>,
-    /// Who waits for events about an object: its address is the goal.
+    /// Waiters for events about an object. Goals are its address.
     about: WaitList,
-    /// Who waits for the others.
+    /// Waiters for all other events.
     others: WaitList,
     idle: Cell<Option<Waker>>,
 }
 
-/// Why there is no connection. The endpoint is closed, or the request rejected; what was posted comes back through its queue.
+/// Reason for which a connection failed. The endpoint is closed, or the request rejected. The
+/// endpoint's queue returns posted buffers.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -116,14 +116,15 @@ struct EqDriverInner<'m, T: Connected> {
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "there is no allocator to box a failure with")]
 pub enum ConnectError {
-    /// Connecting or accepting was refused on this side.
+    /// This side refused to connect or accept.
     Refused(CmError),
-    /// It failed later: the peer has rejected, or cannot be reached.
+    /// The peer rejected the attempt, or cannot be reached.
     Failed(Failure),
-    /// The provider has shut the endpoint down before it was connected, and gives no reason. `tcp` says so of some attempts that fail.
+    /// The provider shut the endpoint down before it was connected, without a reason. `tcp` does so
+    /// for some failed attempts.
     #[doc(alias = "FI_SHUTDOWN")]
     Shutdown,
-    /// The event queue cannot go on.
+    /// The event queue failed.
     Queue(EqError),
 }
 
@@ -141,15 +142,16 @@ impl fmt::Display for ConnectError {
 impl core::error::Error for ConnectError {}
 
 impl<'m, T: Connected> EqDriver<'m, T> {
-    /// Opens the driver of an event queue, with memory of `alloc`. It keeps at most `events` of those that no future waits for.
+    /// Opens the driver of an event queue, with memory from `alloc`. Keeps at most `events` events
+    /// that no future waits for.
     ///
     /// # Errors
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
-    /// - [`OpenError::Size`] if it is to keep none, or more than fit into memory
+    /// - [`OpenError::Size`] if `events` is zero, or more than fit into memory
     pub fn open_in<A: Allocator + Send + 'm>(eq: &Eq<'m, T>, events: usize, alloc: A) -> Result<Self, OpenError> {
         let (plan, part) = Self::plan::<A>(events)?;
         let block = Unfilled::new(plan, alloc)?;
-        // SAFETY: planned for this, and a field of the object in the block, which is dropped before that is given back.
+        // SAFETY: the part was planned for these events. The slice is dropped before its block.
         let events = unsafe { BlockSlice::new(&block, part, |_| Cell::new(None)) };
         let inner = EqDriverInner {
             eq: eq.clone(),
@@ -166,7 +168,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     /// [`EqDriver::open_in`] with the global allocator.
     ///
     /// # Errors
-    /// As [`EqDriver::open_in`].
+    /// Those of [`EqDriver::open_in`].
     #[cfg(feature = "std")]
     pub fn open(eq: &Eq<'m, T>, events: usize) -> Result<Self, OpenError> {
         Self::open_in(eq, events, allocator_api2::alloc::Global)
@@ -181,22 +183,22 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         Ok((plan, part))
     }
 
-    /// The memory that a driver takes from an allocator of type `A`, in one block.
+    /// Layout of the block that a driver takes from an `A`.
     ///
     /// # Errors
-    /// As [`EqDriver::open_in`].
+    /// [`OpenError::Size`] if `events` is zero, or more than fit into memory.
     pub fn layout<A: Allocator>(events: usize) -> Result<Layout, OpenError> {
         Ok(Self::plan::<A>(events)?.0.layout())
     }
 
-    /// The queue that it polls.
+    /// Returns the queue that it polls.
     #[must_use]
     pub fn eq(&self) -> &Eq<'m, T> {
         &self.body.eq
     }
 
-    /// Connects an endpoint, and waits until it is connected. Comes with what the peer gave to accept. Begins when it is first polled. If the
-    /// future is dropped, the endpoint is closed.
+    /// Connects an endpoint, and waits until it is connected. Returns it with the peer's data from
+    /// accept. Begins at the first poll. Dropping the future closes the endpoint.
     ///
     /// # Errors
     /// [`ConnectError`]
@@ -209,18 +211,19 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     ) -> impl Future<Output = Result<(MsgEndpoint<'m, T, B, Established>, CmData), ConnectError>> + use<'m, T, B> {
         let (driver, to, data) = (self.clone(), to.clone(), copy_of(&endpoint, data));
         async move {
-            // An endpoint has no event before it connects: what the queue has now is of an earlier endpoint with this address. Those tested providers
-            // whose endpoints have connections remove such events at its close.
+            // An endpoint has no events before it connects, so these belong to an earlier endpoint
+            // with this address. The tested providers remove them when that endpoint closes.
             driver.turn(driver.body.room());
             driver.body.leave_to_others(endpoint.fid(), |_| true);
-            // In the poll that begins to wait: an event that came earlier would be one that no future waits for, which `next_event` takes.
+            // Connects in the poll that begins to wait, because `next_event` takes events without a
+            // waiting future.
             let connecting = endpoint.connect(&to, &data.map_err(ConnectError::Refused)?);
             driver.established(connecting.map_err(|refused| ConnectError::Refused(refused.error))?).await
         }
     }
 
-    /// Accepts a request, and waits until the endpoint is connected. Begins when it is first polled. If the future is dropped, the endpoint is
-    /// closed.
+    /// Accepts a request, and waits until the endpoint is connected. Begins at the first poll.
+    /// Dropping the future closes the endpoint.
     ///
     /// # Errors
     /// [`ConnectError`]
@@ -232,7 +235,8 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     ) -> impl Future<Output = Result<MsgEndpoint<'m, T, B, Established>, ConnectError>> + use<'m, T, B> {
         let (driver, data) = (self.clone(), copy_of(&endpoint, data));
         async move {
-            // In the poll that begins to wait, as for connecting. The queue is not read first: an endpoint that accepts is made for one request.
+            // Accepts in the poll that begins to wait, like `connect`. An accepting endpoint is
+            // opened for one request, so the queue is not read first.
             let accepted = endpoint.accept(&data.map_err(ConnectError::Refused)?);
             let accepted = accepted.map_err(|refused| ConnectError::Refused(refused.error))?;
             Ok(driver.established(accepted).await?.0)
@@ -244,7 +248,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         endpoint: MsgEndpoint<'m, T, B, Connecting>,
     ) -> Result<(MsgEndpoint<'m, T, B, Established>, CmData), ConnectError> {
         if !self.body.eq.moment().is_since(endpoint.id().opened) {
-            // Bound to another event queue: nothing would come here.
+            // Bound to another event queue: no event would arrive here.
             return Err(ConnectError::Refused(CmError::Errno(Errno::EINVAL)));
         }
         self.is_wanted();
@@ -257,7 +261,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
                     let answer = CmData::new(endpoint.answer(&event)).unwrap_or(CmData::EMPTY);
                     match endpoint.established(&event) {
                         Ok(endpoint) => return Ok((endpoint, answer)),
-                        // Of an earlier one with the same address.
+                        // The event belongs to an earlier endpoint with this address.
                         Err(same) => endpoint = same,
                     }
                 }
@@ -268,8 +272,8 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         }
     }
 
-    /// Has an endpoint join a multicast group, and waits until it is in it. Begins when it is first polled. If the future is dropped, the
-    /// group is left.
+    /// Joins a multicast group, and waits for membership. Begins at the first poll. Dropping the
+    /// future leaves the group.
     ///
     /// # Errors
     /// [`ConnectError`]
@@ -295,7 +299,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
                 match about.await.map_err(ConnectError::Queue)? {
                     EqEvent::Joined(event) => match group.joined(&event) {
                         Ok(group) => return Ok(group),
-                        // Of an earlier one with the same address.
+                        // The event belongs to an earlier group with this address.
                         Err(same) => group = same,
                     },
                     EqEvent::Failed(failure) => return Err(ConnectError::Failed(failure)),
@@ -305,10 +309,11 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         }
     }
 
-    /// Waits for an event that no other future waits for: a peer's request, or the end of a connection.
+    /// Waits for an event that no other future waits for: a peer's request, or the end of a
+    /// connection.
     ///
     /// # Errors
-    /// [`EqError::Queue`] if the provider's queue failed.
+    /// [`EqError::Queue`] if the provider queue failed.
     #[doc(alias = "fi_eq_read")]
     pub fn next_event(&self) -> NextEqEvent<'m, T> {
         NextEqEvent { driver: self.clone(), waiter: Waiter::new() }
@@ -327,7 +332,6 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     }
 }
 
-/// A copy of what goes along with connecting or accepting, which a future does not borrow.
 fn copy_of<T: Connected, B: Buffer, S>(endpoint: &MsgEndpoint<'_, T, B, S>, data: &[u8]) -> Result<CmData, CmError> {
     CmData::new(data).ok_or_else(|| {
         let limit = endpoint.cm_data_size().map_or(CmData::MAX_LEN, |limit| limit.min(CmData::MAX_LEN));
@@ -335,7 +339,6 @@ fn copy_of<T: Connected, B: Buffer, S>(endpoint: &MsgEndpoint<'_, T, B, S>, data
     })
 }
 
-/// Which object an event is about, if it is one that somebody may wait for.
 fn object_of<T: Connected>(event: &EqEvent<'_, T>) -> Option<Fid> {
     match event {
         EqEvent::Connected(event) => Some(event.endpoint()),
@@ -347,7 +350,7 @@ fn object_of<T: Connected>(event: &EqEvent<'_, T>) -> Option<Fid> {
 }
 
 impl<'m, T: Connected> EqDriverInner<'m, T> {
-    /// Takes the oldest event that is meant. What is looked at is put back: no other code runs meanwhile.
+    /// Takes the oldest matching event. Checked cells are restored before other code runs.
     fn take(&self, is_meant: impl Fn(&Kept<'m, T>) -> bool) -> Option<EqEvent<'m, T>> {
         let len = self.len.get();
         let held = self.events.get(..len)?;
@@ -373,19 +376,16 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
         }
     }
 
-    /// There is something new to look for.
     fn is_wanted(&self) {
         if let Some(waker) = self.idle.take() {
             waker.wake();
         }
     }
 
-    /// Whether a future waits for this event.
     fn is_awaited(&self, kept: &Kept<'m, T>) -> bool {
         kept.about.is_some_and(|object| self.about.has(object.addr()))
     }
 
-    /// How many events are kept for which this holds.
     fn count(&self, holds: impl Fn(&Kept<'m, T>) -> bool) -> usize {
         let holds = |place: &&Cell<Option<Kept<'m, T>>>| {
             let kept = place.take();
@@ -396,13 +396,11 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
         self.events.iter().filter(holds).count()
     }
 
-    /// How many more events can be kept.
     fn room(&self) -> usize {
         self.events.len() - self.len.get()
     }
 
-    /// Leaves to [`EqDriver::next_event`] those events with this address that are about an earlier object, by the moment at which they were
-    /// read.
+    /// Leaves events of an earlier object with this address to [`EqDriver::next_event`].
     fn leave_to_others(&self, object: Fid, is_earlier: impl Fn(Moment) -> bool) {
         for place in self.events.iter() {
             let mut kept = place.take();
@@ -453,11 +451,10 @@ impl<T: Connected> Drive for EqDriver<'_, T> {
     }
 }
 
-/// Waits for an event about an object.
 struct About<'m, T: Connected> {
     driver: EqDriver<'m, T>,
     object: Fid,
-    /// When the object was opened: an earlier event is about another one with the same address.
+    /// When the object was opened. Earlier events belong to another object with the same address.
     since: Moment,
     waiter: Waiter,
 }
@@ -466,14 +463,14 @@ impl<'m, T: Connected> Future for About<'m, T> {
     type Output = Result<EqEvent<'m, T>, EqError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: the waiter is not moved; nothing else is pinned.
+        // SAFETY: the waiter, the only pinned field, is not moved.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: a field of what is pinned.
+        // SAFETY: the waiter is a field of the pinned future.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
         let inner = &*this.driver.body;
         inner.leave_to_others(this.object, |seen| !seen.is_since(this.since));
         let is_meant = |kept: &Kept<'m, T>| kept.about == Some(this.object);
-        // A second time when it waits: that runs user code, which may bring what is waited for.
+        // Checks twice, because beginning to wait runs user code that may deliver the event.
         for waits in [false, true] {
             if let Some(event) = inner.take(is_meant) {
                 waiter.leave();
@@ -484,7 +481,7 @@ impl<'m, T: Connected> Future for About<'m, T> {
                 return Poll::Ready(Err(error));
             }
             if !waits {
-                // SAFETY: the list lies in the driver's block, which is there as long as the handle in this future.
+                // SAFETY: the future's handle keeps the driver's block with the list.
                 unsafe { waiter.wait_in(&inner.about, this.object.addr(), cx.waker()) };
             }
         }
@@ -492,20 +489,21 @@ impl<'m, T: Connected> Future for About<'m, T> {
     }
 }
 
-/// Events about the object that are left over belong to those who wait in [`EqDriver::next_event`] from here on.
+/// Leaves remaining events about the object to the waiters of [`EqDriver::next_event`].
 impl<T: Connected> Drop for About<'_, T> {
     fn drop(&mut self) {
         self.waiter.leave();
         let inner = &*self.driver.body;
         let left = inner.count(|kept| kept.about == Some(self.object) && !inner.is_awaited(kept));
-        // Wakers are user code: nothing is borrowed.
+        // Wakers are user code, so no borrow is held.
         for _ in 0..left {
             inner.others.tell_one();
         }
     }
 }
 
-/// Waits for an event that no other future waits for: [`EqDriver::next_event`]. Nothing is lost if it is dropped.
+/// Waits for an event that no other future waits for: [`EqDriver::next_event`]. Dropping it loses
+/// no event.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -538,12 +536,12 @@ impl<'m, T: Connected> Future for NextEqEvent<'m, T> {
     type Output = Result<EqEvent<'m, T>, EqError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: the waiter is not moved; nothing else is pinned.
+        // SAFETY: the waiter, the only pinned field, is not moved.
         let this = unsafe { self.get_unchecked_mut() };
-        // SAFETY: a field of what is pinned.
+        // SAFETY: the waiter is a field of the pinned future.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
         let inner = &*this.driver.body;
-        // A second time when it waits, as above.
+        // Checks twice, because beginning to wait runs user code that may deliver the event.
         for waits in [false, true] {
             if let Some(event) = inner.take(|kept| !inner.is_awaited(kept)) {
                 waiter.leave();
@@ -554,7 +552,7 @@ impl<'m, T: Connected> Future for NextEqEvent<'m, T> {
                 return Poll::Ready(Err(error));
             }
             if !waits {
-                // SAFETY: the list lies in the driver's block, which is there as long as the handle in this future.
+                // SAFETY: the future's handle keeps the driver's block with the list.
                 unsafe { waiter.wait_in(&inner.others, 0, cx.waker()) };
             }
         }
@@ -565,7 +563,7 @@ impl<'m, T: Connected> Future for NextEqEvent<'m, T> {
 impl<T: Connected> Drop for NextEqEvent<'_, T> {
     fn drop(&mut self) {
         if self.waiter.leave() {
-            // What it was told of is somebody else's.
+            // Passes its notification to another waiter.
             self.driver.body.others.tell_one();
         }
     }
@@ -580,7 +578,6 @@ unsafe impl<T: Connected> Object for EqDriverInner<'_, T> {
     }
 
     unsafe fn end(_: NonNull<Self>, _: bool) -> Ended {
-        // Nothing is open but what fields drop.
         Ended::Free
     }
 }

@@ -1,4 +1,4 @@
-//! [`NextEvent`] and [`NextUnclaimed`]: futures that wait for what no other future waits for.
+//! [`NextEvent`] and [`NextUnclaimed`]: futures of events that no other future waits for.
 
 #![allow(unsafe_code, reason = "projects pins")]
 
@@ -14,7 +14,7 @@ use crate::cq::{Completion, CqError};
 use crate::engine::op_table::Done;
 use crate::transport::Transport;
 
-/// A place among those who wait for the next of something.
+/// Place among the waiters for the next item.
 struct Place<'m, T: Transport, B: Buffer> {
     driver: CqDriver<'m, T, B>,
     waiter: Waiter,
@@ -26,16 +26,15 @@ impl<'m, T: Transport, B: Buffer> Place<'m, T, B> {
         Place { driver: driver.clone(), waiter: Waiter::new(), list }
     }
 
-    /// Takes the next of what there is, or waits for it.
     fn poll<V>(
         self: Pin<&Self>,
         cx: &Context<'_>,
         take: impl Fn(&CqDriver<'m, T, B>) -> Option<V>,
     ) -> Poll<Result<V, CqError>> {
         let list = (self.list)(&self.driver);
-        // SAFETY: a field of what is pinned, and never moved out of it.
+        // SAFETY: a field of the pinned place, never moved out of it.
         let waiter = unsafe { self.map_unchecked(|place| &place.waiter) };
-        // A second time when it waits: that runs user code, which may bring what is waited for.
+        // Checks twice, because beginning to wait runs user code that may deliver an item.
         for waits in [false, true] {
             if let Some(taken) = take(&self.driver) {
                 waiter.leave();
@@ -46,7 +45,7 @@ impl<'m, T: Transport, B: Buffer> Place<'m, T, B> {
                 return Poll::Ready(Err(error));
             }
             if !waits {
-                // SAFETY: the list lies in the driver's block, which is there as long as the handle in this place.
+                // SAFETY: the place's handle keeps the driver's block with the list.
                 unsafe { waiter.wait_in(list, 0, cx.waker()) };
             }
         }
@@ -57,13 +56,14 @@ impl<'m, T: Transport, B: Buffer> Place<'m, T, B> {
 impl<T: Transport, B: Buffer> Drop for Place<'_, T, B> {
     fn drop(&mut self) {
         if self.waiter.leave() {
-            // What it was told of is somebody else's.
+            // Passes its notification to another waiter.
             (self.list)(&self.driver).tell_one();
         }
     }
 }
 
-/// Waits for what a queue reports besides operations that are over: [`CqDriver::next_event`]. Nothing is lost if it is dropped.
+/// Waits for an event other than a completed operation: [`CqDriver::next_event`]. Dropping it loses
+/// no event.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -104,13 +104,14 @@ impl<'m, T: Transport, B: Buffer> Future for NextEvent<'m, T, B> {
     type Output = Result<Completion<'m, B>, CqError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: a field of what is pinned.
+        // SAFETY: the place is a field of the pinned future.
         let place = unsafe { self.as_ref().map_unchecked(|next| &next.0) };
         place.poll(cx, CqDriver::take_event)
     }
 }
 
-/// Waits for an operation whose future was dropped: [`CqDriver::next_unclaimed`]. Nothing is lost if it is dropped itself.
+/// Waits for an operation after its future was dropped: [`CqDriver::next_unclaimed`]. Dropping it
+/// loses no completion.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -154,14 +155,14 @@ impl<T: Transport, B: Buffer> Future for NextUnclaimed<'_, T, B> {
     type Output = Result<Done<B>, CqError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: a field of what is pinned.
+        // SAFETY: the place is a field of the pinned future.
         let place = unsafe { self.as_ref().map_unchecked(|next| &next.0) };
         place.poll(cx, CqDriver::take_unclaimed)
     }
 }
 
 impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
-    /// Takes what the queue has reported besides operations that are over, if there is something, the oldest first.
+    /// Takes the oldest event other than a completed operation.
     pub fn take_event(&self) -> Option<Completion<'m, B>> {
         let inner = &*self.body;
         let event = inner.cq().take_unmatched()?;
@@ -169,14 +170,16 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         Some(event)
     }
 
-    /// Waits for what the queue reports besides operations that are over:
+    /// Waits for an event other than a completed operation:
+    ///
     /// - [`Completion::Remote`]: a peer's write with immediate data
     /// - [`Completion::Piece`]: a message in the buffer of a multi-receive
-    /// - [`Completion::Peek`]: the answer to a peek whose future was dropped
-    /// - [`Completion::Unclaimed`]: the failure of what has no key
+    /// - [`Completion::Peek`]: the answer to a peek after its future was dropped
+    /// - [`Completion::Unclaimed`]: the failure of an operation without a key
     ///
-    /// A queue keeps [`PEER_EVENTS`](crate::cq::PEER_EVENTS) of them. If more come and no future waits for them, the others end with
-    /// [`CqError::PeerEvents`]: let a task of its own take them, which waits for nothing else.
+    /// A queue keeps [`PEER_EVENTS`](crate::cq::PEER_EVENTS) of them. If more arrive and no future
+    /// waits for them, other futures fail with [`CqError::PeerEvents`]. Take them in a dedicated
+    /// task.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -212,13 +215,13 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// [`CqError::Queue`] if the provider's queue failed.
+    /// [`CqError::Queue`] if the provider queue failed.
     #[doc(alias = "FI_REMOTE_CQ_DATA")]
     pub fn next_event(&self) -> NextEvent<'m, T, B> {
         NextEvent(Place::new(self, |driver| &driver.body.events))
     }
 
-    /// Waits for an operation whose future was dropped, and which is over. There is none where the driver was opened with
+    /// Waits for a completed operation after its future was dropped. Never completes with
     /// [`Unclaimed::Drop`](super::Unclaimed::Drop).
     ///
     /// ```
@@ -256,7 +259,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// [`CqError::Queue`] if the provider's queue failed.
+    /// [`CqError::Queue`] if the provider queue failed.
     pub fn next_unclaimed(&self) -> NextUnclaimed<'m, T, B> {
         NextUnclaimed(Place::new(self, |driver| &driver.body.claimants))
     }

@@ -1,4 +1,4 @@
-//! [`Finish`] and its like: futures that wait for the end of one operation.
+//! [`Finish`], [`FinishValue`] and [`FinishPeek`]: futures of one operation.
 
 use core::fmt;
 use core::future::Future;
@@ -14,7 +14,6 @@ use crate::engine::op_table::{Done, Fetched, OpKey, Peek};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
 
-/// A future of one operation, and the driver that wakes it.
 struct Waiting<'m, T: Transport, B: Buffer> {
     driver: CqDriver<'m, T, B>,
     wait: Wait,
@@ -27,9 +26,8 @@ impl<T: Transport, B: Buffer> Drop for Waiting<'_, T, B> {
     }
 }
 
-/// Waits for an operation with a buffer: [`CqDriver::finish`].
-///
-/// If it is dropped, the operation goes on, and [`Unclaimed`](super::Unclaimed) says what becomes of its buffer.
+/// Waits for an operation with a buffer: [`CqDriver::finish`]. If it is dropped, the operation
+/// continues, and [`Unclaimed`](super::Unclaimed) determines the use of its buffer.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -61,23 +59,23 @@ impl<T: Transport, B: Buffer> Drop for Waiting<'_, T, B> {
 pub struct Finish<'m, T: Transport, B: Buffer>(Waiting<'m, T, B>);
 
 impl<'m, T: Transport, B: Buffer> Finish<'m, T, B> {
-    /// The operation.
+    /// Returns the key of the operation.
     #[must_use]
     pub fn key(&self) -> OpKey {
         self.0.wait.key()
     }
 
-    /// Ends the future and not the operation, which is left to who knows its key: for [`CqDriver::finish`], later.
+    /// Ends the future but not the operation, whose key serves a later [`CqDriver::finish`].
     #[must_use = "the key is all that is left of the operation"]
     pub fn into_key(mut self) -> OpKey {
         self.0.wait.release(&self.0.driver.body);
         self.0.wait.key()
     }
 
-    /// Cancels the operation ([`Endpoint::cancel`]) before it returns. The future then waits for the outcome: a success that came first, or
-    /// [`ECANCELED`](Errno::ECANCELED). It does not borrow the endpoint.
-    ///
-    /// The future ends as that of [`CqDriver::finish`]. If the provider does not cancel the operation, the future waits for its end.
+    /// Cancels the operation ([`Endpoint::cancel`]) before it returns. The future then waits for
+    /// the outcome: an earlier success, or [`ECANCELED`](Errno::ECANCELED). It does not borrow the
+    /// endpoint, and returns like that of [`CqDriver::finish`]. If the provider does not cancel the
+    /// operation, the future waits for its completion.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -109,7 +107,7 @@ impl<'m, T: Transport, B: Buffer> Finish<'m, T, B> {
     /// ```
     #[doc(alias = "fi_cancel")]
     pub fn cancel<K>(self, endpoint: &Endpoint<'_, T, B, K>) -> Self {
-        // Whatever the provider says: the outcome tells.
+        // The outcome decides, not the provider's answer.
         let _: Result<(), Errno> = endpoint.cancel(self.key());
         self
     }
@@ -128,9 +126,8 @@ impl<T: Transport, B: Buffer> Future for Finish<'_, T, B> {
     }
 }
 
-/// Waits for an operation on a value: [`CqDriver::finish_value`].
-///
-/// If it is dropped, the operation goes on, and its result is dropped.
+/// Waits for an operation on a value: [`CqDriver::finish_value`]. If it is dropped, the operation
+/// continues, and its result is dropped.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -187,9 +184,8 @@ impl<T: Transport, B: Buffer> Future for FinishValue<'_, T, B> {
     }
 }
 
-/// Waits for the answer to a peek: [`CqDriver::finish_peek`].
-///
-/// If it is dropped, the answer comes as an [event](CqDriver::next_event): it may have claimed a message.
+/// Waits for the answer to a peek: [`CqDriver::finish_peek`]. If it is dropped, the answer becomes
+/// an [event](CqDriver::next_event), because it may have claimed a message.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -250,43 +246,44 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         Waiting { driver: self.clone(), wait: Wait::new(key) }
     }
 
-    /// Waits for the end of an operation with a buffer that an endpoint of the queue has posted.
-    ///
-    /// The future is for this operation alone, and gives it up when it is dropped; [`Finish::into_key`] keeps it.
+    /// Waits for an operation with a buffer of an endpoint of the queue. Dropping the future gives
+    /// the operation up, and [`Finish::into_key`] keeps it.
     ///
     /// # Errors
-    /// The future ends with an error if it cannot wait. The operation is still there then, and can be waited for again:
-    /// - [`CqError::UnknownKey`] if the operation is over and its completion was taken, or is not one with a buffer
+    /// The future returns an error if it cannot wait. The operation still exists, and can be waited
+    /// for again:
+    /// - [`CqError::UnknownKey`] if the completion was already taken, or the operation has no
+    ///   buffer
     /// - [`CqError::Awaited`] if another future waits for it
-    /// - [`CqError::PeerEvents`] if as many events of peers came as are kept, and no future waits for them: take them with
-    ///   [`next_event`](Self::next_event)
-    /// - [`CqError::Queue`] if the provider's queue failed
+    /// - [`CqError::PeerEvents`] if the maximum number of peer events is kept and no future waits
+    ///   for them: take them with [`next_event`](Self::next_event)
+    /// - [`CqError::Queue`] if the provider queue failed
     #[doc(alias = "fi_cq_read")]
     #[inline(always)]
     pub fn finish(&self, key: OpKey) -> Finish<'m, T, B> {
         Finish(self.wait(key))
     }
 
-    /// Waits for the end of an operation on a value: an atomic one ([`Endpoint::fetch_value`] and its like) or a collective.
+    /// Waits for an operation on a value: a collective, or an atomic operation such as
+    /// [`Endpoint::fetch_value`].
     ///
     /// # Errors
-    /// As [`finish`](Self::finish).
+    /// Those of [`finish`](Self::finish).
     #[inline(always)]
     pub fn finish_value(&self, key: OpKey) -> FinishValue<'m, T, B> {
         FinishValue(self.wait(key))
     }
 
-    /// Waits for the answer to a peek ([`Endpoint::tagged_peek`] and its like).
+    /// Waits for the answer to a peek, for example [`Endpoint::tagged_peek`].
     ///
     /// # Errors
-    /// As [`finish`](Self::finish); [`CqError::UnknownKey`] also if its endpoint was closed.
+    /// Those of [`finish`](Self::finish). [`CqError::UnknownKey`] also if the endpoint was closed.
     #[doc(alias = "FI_PEEK")]
     pub fn finish_peek(&self, key: OpKey) -> FinishPeek<'m, T, B> {
         FinishPeek(self.wait(key))
     }
 }
 
-/// Implements `Debug` for futures of one operation.
 macro_rules! debug_futures {
     ($($name:ident)*) => {$(
         impl<T: Transport, B: Buffer> fmt::Debug for $name<'_, T, B> {

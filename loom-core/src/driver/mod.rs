@@ -1,9 +1,9 @@
 //! Futures over a fabric, and the drivers that wake them.
 //!
-//! A [`CqDriver`] polls a completion queue, and its futures wait for operations of that queue. It is the executor's part to call
-//! [`Drive::turn`] again and again, between two rounds of its tasks. Nothing else is needed: no thread, no operating system, and no allocation after the
-//! driver was opened. Any executor does, whose tasks stay on one thread. The package `loom-fabric-async` has one for `no_std`, and drives under
-//! tokio.
+//! A [`CqDriver`] polls a completion queue and wakes the futures of its operations. The executor
+//! calls [`Drive::turn`] repeatedly, between rounds of its tasks. An open driver needs no thread,
+//! no operating system and no allocation. Any executor that keeps its tasks on one thread is
+//! suitable. The package `loom-fabric-async` has one for `no_std`, and runs drivers under tokio.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -42,53 +42,57 @@
 //!
 //! # What can be awaited
 //!
-//! Endpoints post as ever. What they return is an [`OpKey`](crate::OpKey), and that is what futures wait for:
+//! Endpoints post as usual and return an [`OpKey`](crate::OpKey), which futures wait for:
 //!
-//! | | posts | waits for its end |
+//! | | posts | waits for completion |
 //! |---|---|---|
-//! | [`CqDriver::run`] | an operation with a buffer, as soon as it is taken | yes: [`Done`](crate::Done) |
-//! | [`CqDriver::post`] | the same | no: [`OpKey`](crate::OpKey) |
-//! | [`CqDriver::retry`] | what has no buffer: injected messages, atomic operations on values, collectives, peeks | no |
+//! | [`CqDriver::run`] | an operation with a buffer | yes: [`Done`](crate::Done) |
+//! | [`CqDriver::post`] | an operation with a buffer | no: [`OpKey`](crate::OpKey) |
+//! | [`CqDriver::retry`] | an operation without a buffer: injected messages, atomic operations on values, collectives, peeks | no |
 //! | [`CqDriver::finish`] | | of an operation with a buffer |
 //! | [`CqDriver::finish_value`] | | of an operation on a value |
 //! | [`CqDriver::finish_peek`] | | of a peek |
 //! | [`CqDriver::next_event`] | | the next event of a peer, or piece of a multi-receive |
-//! | [`CqDriver::next_unclaimed`] | | the next operation that no future waits for any more |
-//! | [`AwaitedArrivals::reached`] | | immediate data, so often |
+//! | [`CqDriver::next_unclaimed`] | | the next completed operation without a future |
+//! | [`AwaitedArrivals::reached`] | | a number of arrivals of immediate data |
 //! | [`CounterDriver::reached`] | | a counter's threshold |
 //! | [`DeferredDriver::finish`] | | of deferred work |
-//! | [`EqDriver::connect`], [`EqDriver::accept`], [`EqDriver::join`] | | a connection, or being in a multicast group |
-//! | [`EqDriver::next_event`] | | the next request for a connection, or end of one |
+//! | [`EqDriver::connect`], [`EqDriver::accept`], [`EqDriver::join`] | | a connection, or membership in a multicast group |
+//! | [`EqDriver::next_event`] | | the next connection request, or end of a connection |
 //!
 //! # What they promise
 //!
-//! - **A future may be dropped at any point.** It holds a key and no buffer. Its operation goes on in its slot, and when that is over, its buffer
-//!   is dropped or can be taken back, as [`Unclaimed`] says. An operation that is to end early is [cancelled](Finish::cancel): the call
-//!   cancels it, and the future that it returns awaits the outcome. A future that has not posted yet holds its buffer, and drops it.
-//! - **A post waits for room in order of arrival.** What the queue or the provider refuses for the moment
-//!   ([`PostError::is_transient`](crate::error::PostError::is_transient)) is tried again after a turn, the oldest first. A post that comes later waits
-//!   behind those that wait. So that a peer that takes nothing does not hold up the others for ever, one of those further behind is tried, too,
-//!   each time another: in a turn that finds no event, and in every sixteenth. Posts of one task keep their order; those of several may then
-//!   overtake each other.
-//! - **Constant time.** An event wakes who waits for its operation, whom it finds by the number of the slot. A turn takes no more events than
-//!   its budget. It wakes no other task, but of the posts that wait for room one more than there were events, and the one whose turn it is.
-//! - **A first look.** The first poll of a future takes one event of the queue: most operations that are short are over by then, and no task needs to be
-//!   woken. After 128 operations that were over at their first look, the next one waits for a turn: other tasks, timers and sockets have theirs.
-//! - **Errors reach those who wait.** If a queue fails, each of its futures ends with the error, and so does every later one. An operation that
-//!   fails is the result of its own future alone.
+//! - **A future may be dropped at any point.** It holds a key and no buffer. Its operation
+//!   continues, and on completion its buffer is dropped or can be taken ([`Unclaimed`]). To end the
+//!   operation early, [cancel](Finish::cancel) it and await the outcome. A future that has not
+//!   posted yet drops its buffer.
+//! - **Posts wait for room in order of arrival.** A post with a transient error
+//!   ([`PostError::is_transient`](crate::error::PostError::is_transient)) is retried after a turn,
+//!   the oldest first, and later posts wait behind it. So that an unresponsive peer does not block
+//!   the others for ever, every turn without events and every sixteenth turn also tries one post
+//!   further behind, in rotation. Posts of one task keep their order. Posts of different tasks may
+//!   then overtake each other.
+//! - **Constant time.** An event finds its waiter by slot number. A turn takes at most its budget
+//!   of events. Besides their waiters, it wakes one more waiting post than there were events, and
+//!   the post that is tried out of order.
+//! - **Early completion.** The first poll of a future takes one event of the queue, because most
+//!   short operations have completed by then. After 128 operations that completed so, the next one
+//!   waits for a turn, so that other tasks, timers and sockets can run.
+//! - **Errors reach every waiter.** If a queue fails, all its current and later futures return the
+//!   error. A failed operation affects only its own future.
 //!
 //! # Queues that are driven
 //!
-//! A queue has one driver at a time. As long as it has one, [`Cq::poll`](crate::Cq::poll) and [`Cq::wait`](crate::Cq::wait) are refused
-//! ([`CqError::Driven`](crate::cq::CqError::Driven)), because they would take completions away from futures.
-//!
-//! A driver and its futures stay on the thread of their queue.
+//! A queue has at most one driver. Meanwhile [`Cq::poll`](crate::Cq::poll) and
+//! [`Cq::wait`](crate::Cq::wait) fail with [`CqError::Driven`](crate::cq::CqError::Driven), because
+//! they would take completions away from futures. A driver and its futures stay on the thread of
+//! their queue.
 //!
 //! # Sleeping
 //!
-//! An executor that has nothing to do may sleep, if the queues were opened with descriptors: [`Sleepable`] has the contract, for any runtime that
-//! can wait for descriptors. What is posted by way of a driver is looked after. Who posts by hand meanwhile, as with
-//! [`Endpoint::inject`](crate::Endpoint::inject), has it looked after by [`Cq::progress`](crate::Cq::progress).
+//! An idle executor may sleep if the queues were opened with descriptors ([`Sleepable`]). The
+//! driver makes progress for posts that go through it. For direct posts, for example with
+//! [`Endpoint::inject`](crate::Endpoint::inject), call [`Cq::progress`](crate::Cq::progress).
 
 mod arrivals;
 mod counter;
@@ -113,9 +117,8 @@ pub use self::finish::{Finish, FinishPeek, FinishValue};
 pub use self::post::{Post, Retry, Run, RunError};
 pub use self::sleepable::{SleepError, Sleepable};
 
-/// What has to be driven for futures to go on: a driver, or several.
-///
-/// Tuples, arrays and slices of drivers, and references to one, are driven as one: each in turn has the whole budget.
+/// One or several drivers. Tuples, arrays, slices and references of drivers are driven as one, each
+/// with the whole budget.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -135,10 +138,11 @@ pub use self::sleepable::{SleepError, Sleepable};
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Drive {
-    /// Takes events, as many as `budget` at most of each queue, and wakes whom they are for. Says how many there were.
+    /// Takes at most `budget` events of each queue, wakes their waiters, and returns the number of
+    /// events.
     ///
-    /// Between two turns the executor polls what was woken. A turn that has found nothing is no reason to stop: providers make progress in
-    /// these calls.
+    /// The executor polls woken tasks between turns. It continues after a turn without events,
+    /// because these calls make progress.
     fn turn(&self, budget: usize) -> usize;
 }
 

@@ -1,4 +1,4 @@
-//! [`Post`], [`Retry`] and [`Run`]: futures that post, as soon as the queue and the provider take it.
+//! [`Post`], [`Retry`] and [`Run`]: futures that post once the queue and the provider accept.
 
 #![allow(unsafe_code, reason = "projects pins")]
 
@@ -17,15 +17,15 @@ use crate::engine::op_table::{Done, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::transport::Transport;
 
-/// A place among those who wait for room: [`FOR_SLOT`] or [`FOR_PROVIDER`].
+/// Place among the waiters for room: [`FOR_SLOT`] or [`FOR_PROVIDER`].
 struct Place<'m, T: Transport, B: Buffer, const FOR: u64> {
     driver: CqDriver<'m, T, B>,
-    /// There is one when it has been refused: most never are, and futures are moved until they are polled.
+    /// Created at the first refusal, because most posts are never refused, and futures move until
+    /// they are polled.
     waiter: Option<Waiter>,
 }
 
 impl<T: Transport, B: Buffer, const FOR: u64> Place<'_, T, B, FOR> {
-    /// Whether its turn has come to try.
     #[inline]
     fn may_try(self: Pin<&mut Self>, cx: &Context<'_>) -> bool {
         let inner = &*self.driver.body;
@@ -38,7 +38,7 @@ impl<T: Transport, B: Buffer, const FOR: u64> Place<'_, T, B, FOR> {
             return true;
         }
         match &self.waiter {
-            // Others came first.
+            // Other posts came first.
             None => !self.is_refused(cx),
             Some(waiter) if waiter.still_waits() => {
                 waiter.renew(cx.waker());
@@ -48,25 +48,25 @@ impl<T: Transport, B: Buffer, const FOR: u64> Place<'_, T, B, FOR> {
         }
     }
 
-    /// It is refused for the moment, and waits if it can be tried again.
+    /// Waits after a transient error. Returns `false` if the queue has failed.
     #[cold]
     fn is_refused(self: Pin<&mut Self>, cx: &Context<'_>) -> bool {
-        // SAFETY: nothing is moved: a waiter is made where it stays.
+        // SAFETY: the waiter, the only pinned field, is created in place.
         let Place { driver, waiter } = unsafe { self.get_unchecked_mut() };
         let inner = &*driver.body;
         if inner.failure().is_some() {
             return false;
         }
         let waiter = &*waiter.get_or_insert_with(Waiter::new);
-        // SAFETY: a field of what is pinned, and never moved out of it.
+        // SAFETY: a field of the pinned place, never moved out of it.
         let waiter = unsafe { Pin::new_unchecked(waiter) };
-        // SAFETY: the list lies in the driver's block, which is there as long as the handle in this place.
+        // SAFETY: the place's handle keeps the driver's block with the list.
         unsafe { waiter.wait_in(&inner.room, FOR, cx.waker()) };
         inner.is_wanted();
         true
     }
 
-    /// It waits no more: there may be room for the next one.
+    /// Stops waiting. The next post may have room.
     #[inline]
     fn leaves(&self) {
         if let Some(waiter) = &self.waiter {
@@ -76,9 +76,8 @@ impl<T: Transport, B: Buffer, const FOR: u64> Place<'_, T, B, FOR> {
     }
 }
 
-/// Posts an operation with a buffer, as soon as it is taken: [`CqDriver::post`].
-///
-/// If it is dropped before that, the buffer is dropped with it.
+/// Posts an operation with a buffer once it is accepted: [`CqDriver::post`]. Dropping it before
+/// drops the buffer.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -115,9 +114,9 @@ where
 {
     #[inline]
     fn poll_post(self: Pin<&mut Self>, cx: &Context<'_>) -> Poll<Result<OpKey, Rejected<B>>> {
-        // SAFETY: the place is not moved; nothing else is pinned.
+        // SAFETY: the place, the only pinned field, is not moved.
         let Post { place, buf, post } = unsafe { self.get_unchecked_mut() };
-        // SAFETY: a field of what is pinned.
+        // SAFETY: the place is a field of the pinned future.
         let mut place = unsafe { Pin::new_unchecked(place) };
         if !place.as_mut().may_try(cx) {
             return Poll::Pending;
@@ -145,14 +144,14 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let posted = self.as_mut().poll_post(cx);
         if posted.is_ready() {
-            // What is posted needs progress, also if no task waits for its end.
+            // A posted operation requires progress even if no task waits for it.
             self.place.driver.body.is_wanted();
         }
         posted
     }
 }
 
-/// Posts what has no buffer, as soon as it is taken: [`CqDriver::retry`].
+/// Posts an operation without a buffer once it is accepted: [`CqDriver::retry`].
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -192,9 +191,9 @@ where
     type Output = Result<V, PostError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: the place is not moved; nothing else is pinned.
+        // SAFETY: the place, the only pinned field, is not moved.
         let Retry { place, post, over } = unsafe { self.get_unchecked_mut() };
-        // SAFETY: a field of what is pinned.
+        // SAFETY: the place is a field of the pinned future.
         let mut place = unsafe { Pin::new_unchecked(place) };
         if *over || !place.as_mut().may_try(cx) {
             return Poll::Pending;
@@ -204,7 +203,7 @@ where
             posted => {
                 *over = true;
                 place.leaves();
-                // An injected message has no completion to wait for, and needs progress all the same.
+                // An injected message requires progress, but has no completion to wait for.
                 place.driver.body.is_wanted();
                 Poll::Ready(posted)
             }
@@ -212,7 +211,7 @@ where
     }
 }
 
-/// Why [`CqDriver::run`] has no completion to give back.
+/// Reason for which [`CqDriver::run`] has no completion.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -251,13 +250,14 @@ where
 /// ```
 #[derive(Debug)]
 pub enum RunError<B> {
-    /// The operation was not posted. Here is its buffer.
+    /// The operation was not posted, and returns its buffer.
     Rejected(Rejected<B>),
-    /// The queue cannot go on. The operation is in its slot, and can be [waited for](CqDriver::finish) again.
+    /// The queue failed. The operation is in its slot, and can be [waited for](CqDriver::finish)
+    /// again.
     Queue {
-        /// The operation.
+        /// Key of the operation.
         key: OpKey,
-        /// Why.
+        /// Error of the queue.
         error: CqError,
     },
 }
@@ -273,10 +273,11 @@ impl<B> fmt::Display for RunError<B> {
 
 impl<B: fmt::Debug> core::error::Error for RunError<B> {}
 
-/// Posts an operation with a buffer, as soon as it is taken, and waits for its end: [`CqDriver::run`].
+/// Posts an operation with a buffer once it is accepted, and waits for its completion:
+/// [`CqDriver::run`].
 ///
-/// If it is dropped before the operation is posted, the buffer is dropped with it. After that the operation goes on, and
-/// [`Unclaimed`](super::Unclaimed) says what becomes of its buffer.
+/// Dropping it before the post drops the buffer. After that the operation continues, and
+/// [`Unclaimed`](super::Unclaimed) determines the use of its buffer.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -316,7 +317,7 @@ pub struct Run<'m, T: Transport, B: Buffer, P> {
 }
 
 impl<'m, T: Transport, B: Buffer, P> Run<'m, T, B, P> {
-    /// The operation, if it has been posted.
+    /// Returns the key, if the operation has been posted.
     #[must_use]
     pub fn key(&self) -> Option<OpKey> {
         self.wait.as_ref().map(Wait::key)
@@ -331,10 +332,10 @@ where
 
     #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: the post is not moved; the rest is not pinned.
+        // SAFETY: the post, the only pinned field, is not moved.
         let Run { post, wait } = unsafe { self.get_unchecked_mut() };
         if wait.is_none() {
-            // SAFETY: a field of what is pinned.
+            // SAFETY: the post is a field of the pinned future.
             let mut post = unsafe { Pin::new_unchecked(&mut *post) };
             match post.as_mut().poll_post(cx) {
                 Poll::Pending => return Poll::Pending,
@@ -366,8 +367,8 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         Place { driver: self.clone(), waiter: None }
     }
 
-    /// Posts a buffer through an endpoint of the queue, as soon as it is taken: what is refused for the moment
-    /// ([`PostError::is_transient`]) waits for its turn.
+    /// Posts a buffer through an endpoint of the queue once it is accepted. After a transient error
+    /// ([`PostError::is_transient`]) it waits for its turn.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -406,7 +407,8 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// The last refusal, with the buffer: one that is not for the moment, or one that is if the queue cannot go on.
+    /// The last refusal, with the buffer: a permanent error, or a transient error if the queue has
+    /// failed.
     #[doc(alias = "FI_EAGAIN")]
     #[inline(always)]
     pub fn post<P>(&self, buf: B, post: P) -> Post<'m, T, B, P>
@@ -416,7 +418,8 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         Post { place: self.place(), buf: Some(buf), post }
     }
 
-    /// As [`post`](Self::post), for what has no buffer: injected messages, atomic operations on values, collectives, peeks.
+    /// [`post`](Self::post) for operations without a buffer: injected messages, atomic operations
+    /// on values, collectives, peeks.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -451,7 +454,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// As [`post`](Self::post).
+    /// Those of [`post`](Self::post).
     #[inline(always)]
     pub fn retry<V, P>(&self, post: P) -> Retry<'m, T, B, P>
     where
@@ -460,8 +463,8 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         Retry { place: self.place(), post, over: false }
     }
 
-    /// Posts a buffer through an endpoint of the queue, as soon as it is taken, and waits for the operation's end. What has become of it,
-    /// [`Done::result`] says.
+    /// Posts a buffer through an endpoint of the queue once it is accepted, and waits for the
+    /// completion with its [result](Done::result).
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -496,7 +499,8 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// [`RunError::Rejected`] as [`post`](Self::post), [`RunError::Queue`] as [`finish`](Self::finish).
+    /// [`RunError::Rejected`] with the errors of [`post`](Self::post), [`RunError::Queue`] with
+    /// those of [`finish`](Self::finish).
     #[inline(always)]
     pub fn run<P>(&self, buf: B, post: P) -> Run<'m, T, B, P>
     where

@@ -1,4 +1,4 @@
-//! [`Sleepable`]: what an executor may sleep on while there is nothing to do.
+//! [`Sleepable`]: descriptors that an idle executor may sleep on.
 
 #![allow(unsafe_code, reason = "promises that descriptors are open")]
 
@@ -16,17 +16,18 @@ use crate::eq::EqError;
 use crate::transport::{Connected, Transport};
 use crate::vocabulary::Errno;
 
-/// Drivers whose executor may sleep on descriptors.
+/// Drivers whose executor may sleep on descriptors: the contract with runtimes, based on
+/// libfabric's `fi_trywait` protocol. An executor repeats these steps:
 ///
-/// This is the contract with runtimes that can wait for descriptors, and libfabric's `fi_trywait` protocol behind it. An executor goes round so:
+/// 1. It takes [turns](Drive::turn) and polls woken tasks, until a turn finds no events.
+/// 2. It begins to wait for all [descriptors](Self::wait_fds), or clears their readiness
+///    (edge-triggered).
+/// 3. It calls [`may_sleep`](Self::may_sleep), which may run user code that drops buffers and
+///    wakers and so wakes tasks. If it returns `false` or a task was woken, the executor returns to
+///    step 1.
+/// 4. It sleeps until a descriptor is readable or its waker is woken. Both may happen spuriously.
 ///
-/// 1. It takes a [turn](Drive::turn), and polls what that has woken, until a turn finds nothing.
-/// 2. It begins to wait for all [descriptors](Self::wait_fds), or makes the runtime forget that they were readable (edge-triggered).
-/// 3. It asks whether it [may sleep](Self::may_sleep). If not, it goes on with the first step. The call may run code of the user, which drops buffers
-///    and wakers, and so may wake tasks: the executor looks behind the call whether one was woken, and if so goes on with the first step.
-/// 4. It sleeps until a descriptor is readable, or the waker is woken that it has given. Both may happen for nothing.
-///
-/// The second step comes before the third: what becomes readable in between is found by one of them.
+/// Step 2 precedes step 3, so that one of them detects an event in between.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -60,35 +61,37 @@ use crate::vocabulary::Errno;
 /// ```
 ///
 /// # Safety
-/// The descriptors are open as long as the driver is there, and the same each time.
+/// The descriptors are open as long as the driver exists, and do not change.
 pub unsafe trait Sleepable: Drive {
     /// Calls `each` with every descriptor.
     ///
     /// # Errors
-    /// [`SleepError::NotOpenedFor`] if a queue was not opened with one.
+    /// [`SleepError::NotOpenedFor`] if a queue was opened without a descriptor.
     #[doc(alias = "FI_GETWAIT")]
     fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError>;
 
-    /// Whether the executor may sleep now. `waker` is woken when a future waits for something new, which takes another turn.
+    /// Returns `true` if the executor may sleep now. `waker` is woken when a new wait requires a
+    /// turn. The call may wake tasks.
     ///
-    /// It may not as long as a post waits for the provider, which has refused it for the moment, or a multi-receive for its pieces: no descriptor
-    /// tells of these. It may while posts wait because the queue has as many operations in flight as it can, unless completions hold slots
-    /// that no future has taken. The call may wake tasks.
+    /// Returns `false` while a post waits for the provider, or a multi-receive for its pieces,
+    /// which no descriptor signals. Posts that wait for slots allow sleep if operations in flight
+    /// hold all slots, but not if untaken completions do.
     ///
     /// # Errors
     /// [`SleepError`]
     #[doc(alias = "fi_trywait")]
     fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError>;
 
-    /// Returns the time for which the executor may sleep now: [`may_sleep`](Self::may_sleep) for executors with a timer. `None` if it may
-    /// not sleep, [`Duration::MAX`] if it may until a descriptor is readable or the waker is woken.
+    /// [`may_sleep`](Self::may_sleep) for executors with a timer. Returns the time for which the
+    /// executor may sleep, `None` if it may not, and [`Duration::MAX`] if it may until a descriptor
+    /// is readable or the waker is woken.
     ///
-    /// The time is 1 ms if a queue of libfabric cannot be slept on any more, because one of its endpoints was closed and the provider's
-    /// sleep is not safe after that (`tcp;ofi_rxm`, `udp;ofi_rxd`). For such a queue `may_sleep` blocks the thread for that millisecond and returns
-    /// `false`. This function does not block.
+    /// Returns 1 ms for a queue of libfabric with a closed endpoint, where the provider's sleep is
+    /// no longer safe (`tcp;ofi_rxm`, `udp;ofi_rxd`). For such a queue `may_sleep` blocks for 1 ms
+    /// and returns `false`. This function does not block.
     ///
     /// # Errors
-    /// As [`may_sleep`](Self::may_sleep).
+    /// Those of [`may_sleep`](Self::may_sleep).
     fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
         Ok(self.may_sleep(waker)?.then_some(Duration::MAX))
     }
@@ -97,12 +100,11 @@ pub unsafe trait Sleepable: Drive {
 /// Time between two polls of a queue that cannot be slept on.
 const NAP: Duration = Duration::from_millis(1);
 
-/// The time for which both drivers may sleep.
 fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
     Some(one?.min(other?))
 }
 
-/// Why an executor cannot sleep.
+/// Reason for which an executor cannot sleep.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -131,9 +133,9 @@ fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SleepError {
-    /// A queue or counter was not opened with a descriptor.
+    /// A queue or counter was opened without a descriptor.
     NotOpenedFor,
-    /// The provider's queue or counter failed, or it has no descriptor.
+    /// The provider's queue or counter failed, or has no descriptor.
     Failed(Errno),
 }
 
@@ -177,12 +179,12 @@ impl From<CounterError> for SleepError {
 }
 
 impl<T: Transport, B: Buffer> CqDriver<'_, T, B> {
-    /// Returns `true` if the executor may sleep and `false` if not, or `None` if that depends on the queue.
+    /// Returns `true` or `false` if the driver's state decides, or `None` if the queue does.
     fn idles(&self, waker: &Waker) -> Result<Option<bool>, SleepError> {
         let inner = &*self.body;
         store(inner.ops().wanted(), waker);
         match inner.failure() {
-            // Until somebody takes them.
+            // Sleeps until the events are taken.
             Some(CqError::PeerEvents) => Ok(Some(true)),
             Some(error) => Err(error.into()),
             None if inner.is_behind() || !inner.has_room_by_events_alone() || inner.draining.get() > 0 => {
@@ -193,7 +195,7 @@ impl<T: Transport, B: Buffer> CqDriver<'_, T, B> {
     }
 }
 
-// SAFETY: the driver is a handle of what has the descriptor, which closes it with its last handle.
+// SAFETY: the driver is a handle of the queue. The last handle closes the descriptor.
 unsafe impl<T: Transport, B: Buffer> Sleepable for CqDriver<'_, T, B> {
     fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
         each(self.cq().wait_fd()?);
@@ -218,7 +220,7 @@ unsafe impl<T: Transport, B: Buffer> Sleepable for CqDriver<'_, T, B> {
     }
 }
 
-// SAFETY: the driver is a handle of what has the descriptor, which closes it with its last handle.
+// SAFETY: the driver is a handle of the queue. The last handle closes the descriptor.
 unsafe impl<T: Connected> Sleepable for EqDriver<'_, T> {
     fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
         each(self.eq().wait_fd()?);
@@ -228,7 +230,7 @@ unsafe impl<T: Connected> Sleepable for EqDriver<'_, T> {
     fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
         self.will_be_told(waker);
         match self.failure() {
-            // Until somebody takes them.
+            // Sleeps until the events are taken.
             Some(EqError::Unread) => Ok(true),
             Some(error) => Err(error.into()),
             None => Ok(self.eq().may_sleep()?),
@@ -236,7 +238,7 @@ unsafe impl<T: Connected> Sleepable for EqDriver<'_, T> {
     }
 }
 
-// SAFETY: the driver is a handle of what has the descriptor, which closes it with its last handle.
+// SAFETY: the driver is a handle of the counter. The last handle closes the descriptor.
 unsafe impl<T: Transport> Sleepable for CounterDriver<'_, T> {
     fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
         each(self.counter().wait_fd()?);
@@ -260,7 +262,7 @@ unsafe impl<T: Transport> Sleepable for CounterDriver<'_, T> {
     }
 }
 
-// SAFETY: those of the driver behind it, which is borrowed.
+// SAFETY: the borrowed driver is `Sleepable`.
 unsafe impl<D: Sleepable + ?Sized> Sleepable for &D {
     fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
         (**self).wait_fds(each)
@@ -275,14 +277,14 @@ unsafe impl<D: Sleepable + ?Sized> Sleepable for &D {
     }
 }
 
-// SAFETY: those of the drivers in it.
+// SAFETY: each driver in it is `Sleepable`.
 unsafe impl<D: Sleepable> Sleepable for [D] {
     fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
         self.iter().try_for_each(|driver| driver.wait_fds(each))
     }
 
     fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
-        // All of them, each of which stores the waker.
+        // Calls every driver, so that each stores the waker.
         self.iter().try_fold(true, |may, driver| Ok(driver.may_sleep(waker)? && may))
     }
 
@@ -291,7 +293,7 @@ unsafe impl<D: Sleepable> Sleepable for [D] {
     }
 }
 
-// SAFETY: those of the drivers in it.
+// SAFETY: each driver in it is `Sleepable`.
 unsafe impl<D: Sleepable, const N: usize> Sleepable for [D; N] {
     fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
         self.as_slice().wait_fds(each)
@@ -309,7 +311,7 @@ unsafe impl<D: Sleepable, const N: usize> Sleepable for [D; N] {
 /// Implements [`Sleepable`] for tuples.
 macro_rules! sleepable_tuples {
     ($(($($name:ident)*))*) => {$(
-        // SAFETY: those of the drivers in it.
+        // SAFETY: each driver in it is `Sleepable`.
         unsafe impl<$($name: Sleepable),*> Sleepable for ($($name,)*) {
             #[allow(non_snake_case, reason = "values are named like their types")]
             fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
@@ -321,7 +323,7 @@ macro_rules! sleepable_tuples {
             #[allow(non_snake_case, reason = "values are named like their types")]
             fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
                 let ($($name,)*) = self;
-                // All of them, each of which stores the waker.
+                // Calls every driver, so that each stores the waker.
                 Ok(true $(& $name.may_sleep(waker)?)*)
             }
 

@@ -1,4 +1,4 @@
-//! [`Wait`]: what each future of an operation knows of it.
+//! [`Wait`]: the state of an operation's future.
 
 use core::task::{Context, Poll};
 
@@ -9,34 +9,27 @@ use crate::cq::CqError;
 use crate::engine::op_table::{Done, OpKey, Taken};
 use crate::transport::Transport;
 
-/// How far a future is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
-    /// It was not polled.
     New,
-    /// It waits.
     Waiting,
-    /// As `Waiting`, and the operation is a multi-receive that waits for its pieces.
+    /// Waiting for the pieces of a multi-receive.
     Draining,
-    /// It has told what there was to tell, or is not to.
+    /// Result returned, or wait released.
     Over,
 }
 
-/// What waits for the end of an operation. If it is [ended](Self::end) before that, the operation is given up: it goes on, and then the driver
-/// has its buffer.
-///
-/// The driver is that of the future around it, which ends it when it is dropped.
+/// Wait for an operation. If it is [ended](Self::end) early, the operation continues, and its
+/// buffer goes to the driver. The future around it owns the driver handle.
 #[derive(Debug)]
 pub(super) struct Wait {
     key: OpKey,
     progress: Progress,
 }
 
-/// What a look at an operation has found.
 pub(super) enum Look<V> {
     Over(V),
     UnderWay,
-    /// The operation is a multi-receive that waits for its pieces.
     Draining,
     Unknown,
 }
@@ -51,8 +44,8 @@ impl Wait {
         self.key
     }
 
-    /// Takes the completion of an operation with a buffer, if it is over as most are.
-    // Always, and with nothing but that way through it: the completion is built where the future's caller wants it.
+    /// Takes the completion, if the operation has already completed.
+    // Inlined, with only the fast path, so that the completion is built in place.
     #[inline(always)]
     pub(super) fn take<T: Transport, B: Buffer>(&mut self, inner: &CqDriverInner<'_, T, B>) -> Option<Done<B>> {
         let key = self.key;
@@ -71,7 +64,6 @@ impl Wait {
         None
     }
 
-    /// Takes the completion of an operation with a buffer, or waits for it.
     #[inline(never)]
     pub(super) fn poll_done<T: Transport, B: Buffer>(
         &mut self,
@@ -87,7 +79,6 @@ impl Wait {
         })
     }
 
-    /// Takes what `look` finds, or waits for it.
     #[inline(never)]
     pub(super) fn poll<T: Transport, B: Buffer, V>(
         &mut self,
@@ -105,11 +96,11 @@ impl Wait {
                 _ => {}
             }
         }
-        // A second time when it is registered: that runs user code, by which the operation may end.
+        // Checks twice, because registering runs user code that may complete the operation.
         for is_registered in [false, true] {
             let draining = match look(inner, key) {
                 Look::Over(value) => {
-                    // Not before: a future of another kind cannot have it.
+                    // Only now, because a future of another kind cannot take the completion.
                     if unclaimed {
                         inner.claim(entry, key);
                     } else if entry.interest() == Interest::GivenUp(key) {
@@ -134,7 +125,8 @@ impl Wait {
             }
             if self.progress == Progress::New {
                 if entry.interest() != Interest::GivenUp(key) {
-                    // Not before: only an operation that is under way is known to have the slot, and a key may be an old one.
+                    // Only now, because only an operation in flight certainly holds the slot: the
+                    // key may be an old one.
                     inner.is_of_another(entry);
                 }
                 entry.set(Interest::Awaited(key));
@@ -146,7 +138,7 @@ impl Wait {
         Poll::Pending
     }
 
-    /// It ends with an error, which says nothing about the operation: that is not given up.
+    /// Ends with an error of the wait. The operation is not given up.
     #[cold]
     fn fails<T: Transport, B: Buffer, V>(
         &mut self,
@@ -157,18 +149,17 @@ impl Wait {
         Poll::Ready(Err(error))
     }
 
-    /// The operation is over, and was taken.
     #[inline]
     fn over<T: Transport, B: Buffer>(&mut self, inner: &CqDriverInner<'_, T, B>) {
         self.release(inner);
         inner.has_room();
     }
 
-    /// Waits no more, and leaves the operation to who knows its key.
+    /// Stops waiting, and leaves the operation to the holders of its key.
     #[inline]
     pub(super) fn release<T: Transport, B: Buffer>(&mut self, inner: &CqDriverInner<'_, T, B>) {
         let before = core::mem::replace(&mut self.progress, Progress::Over);
-        // A peek that is answered has no slot any more: the entry may be about another operation, which has it now.
+        // An answered peek has no slot any more, so the entry may belong to another operation.
         if matches!(before, Progress::Waiting | Progress::Draining)
             && let Some(entry) = inner.entry(self.key)
             && matches!(entry.interest(), Interest::Awaited(awaited) if awaited == self.key)
@@ -181,7 +172,6 @@ impl Wait {
         }
     }
 
-    /// The future is dropped.
     #[inline]
     pub(super) fn end<T: Transport, B: Buffer>(&mut self, inner: &CqDriverInner<'_, T, B>) {
         if self.progress != Progress::Over {

@@ -1,6 +1,5 @@
-//! [`WaitList`]: who waits for something, in order of arrival.
-//!
-//! The places lie in the futures that wait, which are pinned: so any number of them can wait, and nothing is allocated.
+//! [`WaitList`]: waiters in order of arrival. Its nodes lie in the pinned futures that wait, so
+//! that any number can wait without allocation.
 
 #![allow(unsafe_code, reason = "a list through pinned places")]
 
@@ -13,35 +12,36 @@ use core::task::Waker;
 
 use heapless::Vec;
 
-/// How many are woken between two looks at the list.
+/// Number of wakers woken between two walks of the list.
 const AT_ONCE: usize = 16;
 
-/// Those who wait, oldest first. It stays on one thread, and so do the places in it.
+/// Waiters, oldest first, on one thread.
 ///
 /// # Rules
-/// 1. A place in the list is pinned, and leaves the list when it is dropped. So what the list points to is there.
-/// 2. A list in which there are places does not move, and takes them out when it is dropped. So what a place points to is there.
-/// 3. Wakers are user code: none is woken, cloned or dropped while the links are being changed.
+/// 1. A waiter in the list is pinned, and leaves the list when it is dropped. So the list's
+///    pointers are valid.
+/// 2. A list with waiters does not move, and removes them when it is dropped. So a waiter's pointer
+///    to its list is valid.
+/// 3. Wakers are user code: they are not woken, cloned or dropped while links change.
 pub(crate) struct WaitList {
     first: Cell<Option<NonNull<Waiter>>>,
     last: Cell<Option<NonNull<Waiter>>>,
-    /// Whose turn it is of those that are told one by one, in a circle.
+    /// Next waiter for round-robin notification.
     turn: Cell<Option<NonNull<Waiter>>>,
-    /// How often those who wait were told.
+    /// Number of notifications so far.
     tellings: Cell<u64>,
 }
 
-/// A place in a [`WaitList`].
 pub(crate) struct Waiter {
     list: Cell<Option<NonNull<WaitList>>>,
     before: Cell<Option<NonNull<Waiter>>>,
     after: Cell<Option<NonNull<Waiter>>>,
     waker: Cell<Option<Waker>>,
-    /// It was told to look again, and has not done so.
+    /// Notified, and not polled since.
     told: Cell<bool>,
-    /// What it waits for, where that is a number.
+    /// Identifies the awaited condition.
     goal: Cell<u64>,
-    /// How often those in the list had been told when it began to wait.
+    /// Value of `tellings` when the wait began.
     since: Cell<u64>,
     _pinned: PhantomPinned,
 }
@@ -56,7 +56,7 @@ impl WaitList {
         self.first.get().is_none()
     }
 
-    /// Puts somebody who is in no list behind the others.
+    /// Appends a waiter that is in no list.
     ///
     /// # Safety
     /// Rule 2: the list does not move any more.
@@ -72,7 +72,6 @@ impl WaitList {
         }
     }
 
-    /// Takes somebody out, who is in this list.
     fn remove(&self, waiter: &Waiter) {
         let (before, after) = (waiter.before.take(), waiter.after.take());
         match before {
@@ -91,14 +90,14 @@ impl WaitList {
         waiter.list.set(None);
     }
 
-    /// Those in the list. No user code runs while it is walked.
+    /// Iterates over the waiters. No user code may run meanwhile.
     fn iter(&self) -> impl Iterator<Item = &Waiter> {
         // SAFETY: rule 1.
         let get = |place: NonNull<Waiter>| unsafe { place.as_ref() };
         core::iter::successors(self.first.get().map(get), move |waiter| waiter.after.get().map(get))
     }
 
-    /// Has those of the first `most` whom it is meant for look again, but none who begins to wait meanwhile.
+    /// Notifies the matching waiters among the first `most`, except those that arrive meanwhile.
     fn tell(&self, most: usize, is_meant: impl Fn(&Waiter) -> bool) {
         let telling = self.tellings.get();
         self.tellings.set(telling + 1);
@@ -111,24 +110,24 @@ impl WaitList {
                 }
                 waiter.told.set(true);
                 if let Some(waker) = waiter.waker.take() {
-                    // There is room, as was seen.
                     let _ = wakers.push(waker);
                 }
             }
             (!wakers.is_empty()).then_some(wakers)
         };
-        // One batch after the other: wakers are user code, which may change the list.
+        // Wakes in batches, because wakers are user code that may change the list.
         for_each(core::iter::from_fn(next_batch), |wakers| for_each(wakers.into_iter(), Waker::wake));
     }
 
-    /// Tells the first `most`, those included that were told and have not looked yet.
+    /// Notifies the first `most` waiters, counting those notified before that have not polled
+    /// since.
     pub(crate) fn tell_first(&self, most: usize) {
         if !self.is_empty() {
             self.tell(most, |_| true);
         }
     }
 
-    /// Tells one more than those that were told and have not looked yet.
+    /// Notifies one more waiter.
     pub(crate) fn tell_one(&self) {
         let next = self.iter().find(|waiter| !waiter.told.replace(true));
         if let Some(waker) = next.and_then(|waiter| waiter.waker.take()) {
@@ -136,10 +135,10 @@ impl WaitList {
         }
     }
 
-    /// Tells one, and each time another.
+    /// Notifies one waiter, a different one each time.
     pub(crate) fn tell_next_in_turn(&self) {
         let Some(place) = self.turn.get().or(self.first.get()) else { return };
-        // SAFETY: rule 1, and `remove` has the turn go on.
+        // SAFETY: rule 1, and `remove` advances the turn.
         let waiter = unsafe { place.as_ref() };
         self.turn.set(waiter.after.get());
         waiter.told.set(true);
@@ -148,25 +147,23 @@ impl WaitList {
         }
     }
 
-    /// Tells all of those whose goal is meant.
     pub(crate) fn tell_where(&self, is_meant: impl Fn(u64) -> bool) {
         if !self.is_empty() {
             self.tell(usize::MAX, |waiter| is_meant(waiter.goal.get()));
         }
     }
 
-    /// Whether somebody waits for this.
     pub(crate) fn has(&self, goal: u64) -> bool {
         self.iter().any(|waiter| waiter.goal.get() == goal)
     }
 
-    /// Tells everybody.
     pub(crate) fn tell_all(&self) {
         self.tell_first(usize::MAX);
     }
 }
 
-/// Does something for each, for the rest also when it unwinds for one: it is user code, and none may miss its wake-up.
+/// Calls `each` for every item. If user code unwinds for one item, the rest still runs, so that no
+/// wake-up is lost.
 pub(super) fn for_each<I: Iterator>(items: I, each: impl FnMut(I::Item)) {
     struct Rest<I: Iterator, F: FnMut(I::Item)>(I, F);
 
@@ -217,8 +214,8 @@ impl Waiter {
         }
     }
 
-    /// Waits in a list until it has to look again. Who waits there already keeps the place. User code runs, which may bring what is waited
-    /// for, and tell: who waits looks only after this.
+    /// Waits in a list until notified, and keeps its position if it is already there. Runs user
+    /// code, which may fulfil the condition, so check the condition after this.
     ///
     /// # Safety
     /// Rule 2: the list does not move any more.
@@ -227,29 +224,27 @@ impl Waiter {
         self.told.set(false);
         self.since.set(list.tellings.get());
         if self.list.get().is_none() {
-            // SAFETY: the caller's promise; it is in no list.
+            // SAFETY: the caller guarantees rule 2, and the waiter is in no list.
             unsafe { list.push(self) };
         }
-        // User code, at the end.
+        // Runs user code, so it comes last.
         self.store(waker);
     }
 
-    /// Whether it waits in a list, and need not look yet.
+    /// Returns `true` if it waits and was not notified.
     pub(crate) const fn still_waits(&self) -> bool {
         self.list.get().is_some() && !self.told.get()
     }
 
-    /// Whether it waits in a list, told to look or not.
     pub(crate) const fn is_in_a_list(&self) -> bool {
         self.list.get().is_some()
     }
 
-    /// Has this waker be woken from here on.
     pub(crate) fn renew(&self, waker: &Waker) {
         self.store(waker);
     }
 
-    /// Stores a waker, which user code may have missed that runs by this and tells.
+    /// Stores a waker, and wakes it if user code meanwhile notified this waiter.
     fn store(&self, waker: &Waker) {
         store(&self.waker, waker);
         if self.told.get() {
@@ -257,7 +252,7 @@ impl Waiter {
         }
     }
 
-    /// Leaves its list, and says whether it was told to look and has not.
+    /// Leaves its list. Returns `true` if it was notified and has not polled since.
     #[cold]
     pub(crate) fn leave(&self) -> bool {
         if let Some(list) = self.list.get() {
@@ -284,8 +279,9 @@ impl fmt::Debug for Waiter {
     }
 }
 
-/// Has a place wake this waker: nothing is cloned or counted if it does already. User code runs, and may wake what is stored: who stores looks
-/// for what it waits for only after this. That is over if somebody else has the place by then.
+/// Stores a waker, without a clone if an equivalent one is stored. Runs user code, which may wake
+/// the stored waker, so check the condition after this. A waker that user code stores meanwhile
+/// stays: the caller's own wait has then ended.
 #[inline]
 pub(crate) fn store(place: &Cell<Option<Waker>>, waker: &Waker) {
     match place.take() {
@@ -327,7 +323,7 @@ mod tests {
         }
     }
 
-    /// Who of five has to look, each of whom waits for its own number.
+    /// Returns which of five waiters are notified, each with its number as goal.
     fn told(tell: impl Fn(&WaitList)) -> Vec<bool> {
         let list = WaitList::new();
         let woken = Arc::<Woken>::default();
@@ -337,7 +333,7 @@ mod tests {
         for (goal, waiter) in (0..).zip(waiters) {
             // SAFETY: the array is pinned.
             let waiter = unsafe { Pin::new_unchecked(waiter) };
-            // SAFETY: the list stays where it is.
+            // SAFETY: the list does not move.
             unsafe { waiter.wait_in(&list, goal, &waker) };
         }
         tell(&list);
@@ -346,7 +342,7 @@ mod tests {
         told
     }
 
-    /// A place, and who takes it while another waker is being cloned for it.
+    /// A place, and the waker that user code stores in it during a clone.
     struct Taken {
         place: Cell<Option<Waker>>,
         by: Cell<Option<Waker>>,
@@ -354,7 +350,7 @@ mod tests {
 
     static TABLE: RawWakerVTable = RawWakerVTable::new(
         |taken| {
-            // SAFETY: the test has it on its stack.
+            // SAFETY: `taken` lives on the stack of the test.
             let this = unsafe { &*taken.cast::<Taken>() };
             this.place.set(this.by.take());
             RawWaker::new(taken, &TABLE)
@@ -368,7 +364,7 @@ mod tests {
     fn who_has_taken_the_place_meanwhile_is_not_overwritten() {
         let woken = Arc::<Woken>::default();
         let taken = Taken { place: Cell::new(None), by: Cell::new(Some(woken.clone().into())) };
-        // SAFETY: nothing is freed by these functions, and it outlives the waker.
+        // SAFETY: the functions free nothing, and `taken` outlives the waker.
         let waker = unsafe { Waker::from_raw(RawWaker::new((&raw const taken).cast(), &TABLE)) };
         store(&taken.place, &waker);
         taken.place.take().into_iter().for_each(Waker::wake);
@@ -398,16 +394,16 @@ mod tests {
         let list = WaitList::new();
         let waker = Waker::noop();
         let first = pin!(Waiter::new());
-        // SAFETY: the list stays where it is.
+        // SAFETY: the list does not move.
         unsafe { first.as_ref().wait_in(&list, 1, waker) };
         {
             let second = pin!(Waiter::new());
-            // SAFETY: as above.
+            // SAFETY: the list does not move.
             unsafe { second.as_ref().wait_in(&list, 2, waker) };
             list.tell_next_in_turn();
             assert!(!first.still_waits() && second.still_waits(), "the next turn is that of the second");
         }
-        // SAFETY: as above.
+        // SAFETY: the list does not move.
         unsafe { first.as_ref().wait_in(&list, 1, waker) };
         list.tell_next_in_turn();
         assert!(!first.still_waits());
@@ -419,7 +415,7 @@ mod tests {
         let waiter = pin!(Waiter::new());
         {
             let list = WaitList::new();
-            // SAFETY: the list stays where it is.
+            // SAFETY: the list does not move.
             unsafe { waiter.as_ref().wait_in(&list, 0, Waker::noop()) };
         }
         assert!(!waiter.is_in_a_list());

@@ -1,25 +1,17 @@
-//! Atomic operations on a peer's memory: what `man fi_atomic` describes.
+//! Atomic operations on a peer's memory (`man fi_atomic`).
 //!
-//! Each takes the operation as the domain has [granted](crate::granted::Granted) it. There are forms for one value, which needs
-//! no buffer, and for as many elements as a buffer holds. A buffer of an operation that fetches holds several lists of elements, one
-//! behind the other and of the same length:
+//! The domain [grants](crate::granted::Granted) each operation. Forms for one value need no buffer.
+//! A fetching operation's buffer holds several lists of equal length.
 //!
-//! | operation | the buffer holds |
-//! |---|---|
-//! | [`atomic`](Endpoint::atomic) | operands |
-//! | [`fetch_atomic`](Endpoint::fetch_atomic) | operands, then room for the results |
-//! | [`atomic_read`](Endpoint::atomic_read) | room for the results |
-//! | [`compare_atomic`](Endpoint::compare_atomic) | operands, then what is compared, then room for the results |
+//! Results are the previous contents of the peer's memory, valid once the operation has completed
+//! with success. The completion's length is the buffer's. Space for results is initialised, because
+//! a provider was seen to report success without writing it (`sm2-atomic-read-brings-nothing`).
 //!
-//! Results are what was in the peer's memory before. They are there when the operation has completed with success; the length of that
-//! completion is the buffer's. Room for results is initialised memory: a provider was seen to report success without results
-//! (`sm2-atomic-read-brings-nothing`), and a program must not read uninitialised memory then.
+//! The peer's memory must be aligned to the element size. Where addresses are offsets, only the
+//! peer can check this: the software transport fails with `EINVAL`.
 //!
-//! The peer's memory must be aligned to the size of an element. Where addresses in a region are offsets, only the peer can see to that;
-//! the software transport fails such an operation with `EINVAL`.
-//!
-//! An operation on an element is atomic with respect to others that the same provider does. That peers' operations are so with
-//! respect to what the owner of the memory does, or another provider, only the software transport promises
+//! Operations on an element are atomic among those of the same provider. Only the software
+//! transport also guarantees atomicity with respect to the memory's owner and other providers
 //! ([`Window::element`](crate::exposed::Window::element)).
 
 #![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
@@ -41,7 +33,6 @@ use crate::remote_region::RemoteRegion;
 use crate::transport::{AtomicRanges, Context, Msg, RmaTarget, Transport};
 use crate::vocabulary::{Access, AtomicOp, Caps, Errno, FabricAddr, OpFlags};
 
-/// The lists that the buffer of an operation holds: how many, and whether the first are operands.
 const fn lists(Atomic { form, op, .. }: Atomic) -> usize {
     match (form, op) {
         (Form::Base, _) | (Form::Fetch, AtomicOp::READ) => 1,
@@ -58,7 +49,6 @@ const fn caps(Atomic { form, op, .. }: Atomic) -> Caps {
     }
 }
 
-/// Access to the peer's memory.
 const fn access(Atomic { form, op, .. }: Atomic) -> Access {
     match (form, op) {
         (Form::Base, _) => Access::REMOTE_WRITE,
@@ -67,7 +57,6 @@ const fn access(Atomic { form, op, .. }: Atomic) -> Access {
     }
 }
 
-/// What the op table takes the operation for.
 const fn kind(form: Form) -> OpKind {
     match form {
         Form::Base => OpKind::Write,
@@ -76,7 +65,8 @@ const fn kind(form: Form) -> OpKind {
 }
 
 impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
-    /// Changes elements of a peer's region, from `offset` bytes into it, as many as the buffer has operands.
+    /// Applies `op` to elements of a peer's region, from byte `offset`, one for each operand in the
+    /// buffer.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -107,10 +97,9 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// ```
     ///
     /// # Errors
-    /// - [`PostError::ForeignOperation`] if another domain has granted the operation;
-    /// - [`PostError::RemoteAccess`] if the region does not grant the access;
-    /// - [`PostError::NotElements`], [`PostError::TooManyElements`], [`PostError::Misaligned`];
-    /// - any other [`PostError`] of an RMA write. The buffer comes back. What the peer refuses is an error completion.
+    /// The buffer, with [`PostError::ForeignOperation`], [`PostError::RemoteAccess`],
+    /// [`PostError::NotElements`], [`PostError::TooManyElements`], [`PostError::Misaligned`] or any
+    /// other of an RMA write. An operation that the peer refuses completes with an error.
     #[doc(alias = "fi_atomic")]
     pub fn atomic<E: Element>(
         &self,
@@ -127,8 +116,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.post_atomic(peer.into(), (region, offset), op, buf)
     }
 
-    /// As [`atomic`](Self::atomic), and brings back what was there before. The buffer holds the operands, and behind them room for as
-    /// many results.
+    /// [`atomic`](Self::atomic) that returns the previous elements. The buffer holds the operands,
+    /// then space for as many results.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -155,7 +144,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// ```
     ///
     /// # Errors
-    /// As [`atomic`](Self::atomic).
+    /// Those of [`atomic`](Self::atomic).
     #[doc(alias = "fi_fetch_atomic")]
     pub fn fetch_atomic<E: Element>(
         &self,
@@ -172,10 +161,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.post_atomic(peer.into(), (region, offset), op, buf)
     }
 
-    /// Reads elements of a peer's region, each in one step, as many as the buffer has room for.
+    /// Reads elements of a peer's region, each atomically, until the buffer is full.
     ///
     /// # Errors
-    /// As [`atomic`](Self::atomic).
+    /// Those of [`atomic`](Self::atomic).
     #[doc(alias = "fi_fetch_atomic")]
     #[doc(alias = "FI_ATOMIC_READ")]
     pub fn atomic_read<E: Element>(
@@ -193,11 +182,11 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.post_atomic(peer.into(), (region, offset), op, buf)
     }
 
-    /// Changes elements of a peer's region that compare as the operation says, and brings back what was there before. The buffer holds
-    /// the operands, behind them what is compared, and behind that room for the results.
+    /// Replaces elements of a peer's region if the comparison holds, and returns the previous
+    /// elements. The buffer holds operands, comparison values, and space for results.
     ///
     /// # Errors
-    /// As [`atomic`](Self::atomic).
+    /// Those of [`atomic`](Self::atomic).
     #[doc(alias = "fi_compare_atomic")]
     pub fn compare_atomic<E: Element>(
         &self,
@@ -214,11 +203,12 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.post_atomic(peer.into(), (region, offset), op, buf)
     }
 
-    /// As [`atomic`](Self::atomic), of parts of a peer's memory ([`RemoteRegion::part`]), and out of one buffer or several.
+    /// [`atomic`](Self::atomic) on parts of a peer's memory ([`RemoteRegion::part`]), from one or
+    /// several buffers.
     ///
     /// # Errors
-    /// As [`atomic`](Self::atomic), [`PostError::TooManyPieces`] of either side, and [`PostError::NotElements`] if a piece or part holds
-    /// some of an element.
+    /// Those of [`atomic`](Self::atomic), [`PostError::TooManyPieces`] for either side, and
+    /// [`PostError::NotElements`] for a piece or part that splits an element.
     #[doc(alias = "fi_atomicmsg")]
     #[doc(alias = "fi_atomicv")]
     pub fn atomic_with<E: Element>(
@@ -236,11 +226,11 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.post_atomic_msg(peer.into(), remote, op, options, buf)
     }
 
-    /// As [`fetch_atomic`](Self::fetch_atomic), of parts and pieces as [`atomic_with`](Self::atomic_with). The pieces are taken as one
-    /// range, which holds the operands and then room for the results.
+    /// [`fetch_atomic`](Self::fetch_atomic) on parts and pieces, which form one range of operands
+    /// and results.
     ///
     /// # Errors
-    /// As [`atomic_with`](Self::atomic_with).
+    /// Those of [`atomic_with`](Self::atomic_with).
     #[doc(alias = "fi_fetch_atomicmsg")]
     #[doc(alias = "fi_fetch_atomicv")]
     pub fn fetch_atomic_with<E: Element>(
@@ -258,10 +248,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.post_atomic_msg(peer.into(), remote, op, options, buf)
     }
 
-    /// As [`atomic_read`](Self::atomic_read), of parts and pieces as [`atomic_with`](Self::atomic_with).
+    /// [`atomic_read`](Self::atomic_read) on parts and pieces.
     ///
     /// # Errors
-    /// As [`atomic_with`](Self::atomic_with).
+    /// Those of [`atomic_with`](Self::atomic_with).
     #[doc(alias = "fi_fetch_atomicmsg")]
     pub fn atomic_read_with<E: Element>(
         &self,
@@ -278,11 +268,11 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.post_atomic_msg(peer.into(), remote, op, options, buf)
     }
 
-    /// As [`compare_atomic`](Self::compare_atomic), of parts and pieces as [`atomic_with`](Self::atomic_with). The pieces are taken as one
-    /// range, which holds the operands, then what is compared, and then room for the results.
+    /// [`compare_atomic`](Self::compare_atomic) on parts and pieces, which form one range of
+    /// operands, comparison values and results.
     ///
     /// # Errors
-    /// As [`atomic_with`](Self::atomic_with).
+    /// Those of [`atomic_with`](Self::atomic_with).
     #[doc(alias = "fi_compare_atomicmsg")]
     #[doc(alias = "fi_compare_atomicv")]
     pub fn compare_atomic_with<E: Element>(
@@ -300,7 +290,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.post_atomic_msg(peer.into(), remote, op, options, buf)
     }
 
-    /// Changes elements of a peer's region by a copy of `operands`. Nothing reports success.
+    /// [`atomic`](Self::atomic) with a copy of `operands`. Success is not reported.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -328,8 +318,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// ```
     ///
     /// # Errors
-    /// [`PostError::TooLong`] beyond the [`inject_size`](Self::inject_size), or as [`atomic`](Self::atomic); `EOPNOTSUPP` where
-    /// [writes](Self::inject_write) cannot be injected.
+    /// [`PostError::TooLong`] beyond the [`inject_size`](Self::inject_size), `EOPNOTSUPP` where
+    /// [writes](Self::inject_write) cannot be injected, or those of [`atomic`](Self::atomic).
     #[doc(alias = "fi_inject_atomic")]
     pub fn inject_atomic<E: Element>(
         &self,
@@ -345,21 +335,23 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         if !self.kind.injects_writes() {
             return Err(PostError::Errno(Errno::EOPNOTSUPP));
         }
-        // SAFETY: elements have no padding, so that their bytes are initialised.
+        // SAFETY: elements have no padding, so all of their bytes are initialised.
         let bytes = unsafe { core::slice::from_raw_parts(operands.as_ptr().cast::<u8>(), size_of_val(operands)) };
         let peer = peer.into();
         let peer = self.opened.injectable(required_caps::ATOMIC, || self.destination(peer), None, bytes)?;
         let (target, atomic) = self.opened.target(peer, (region, offset), &op, bytes.len())?;
-        // SAFETY: the endpoint is open (C1), on this thread (C5), the address one that it may write to (C13), the length and what C28 asks
-        // for checked.
+        // SAFETY: the endpoint is open (C1), on this thread (C5). `injectable` and `target` have
+        // checked the address (C13), the length and C28.
         map_refusal(unsafe { T::inject_atomic(self.raw(), target, bytes, atomic) })
     }
 
-    /// Changes one element of a peer's region, `offset` bytes into it. Completes as a
-    /// [`Completion::Value`](crate::completion::Completion::Value); [`Cq::wait_value`](crate::cq::Cq::wait_value) waits for it.
+    /// Changes one element of a peer's region, at byte `offset`. Completes as a
+    /// [`Completion::Value`](crate::completion::Completion::Value), for which
+    /// [`Cq::wait_value`](crate::cq::Cq::wait_value) waits.
     ///
     /// # Errors
-    /// As [`atomic`](Self::atomic); [`PostError::NotRegistered`] where the provider asks for local registration (`FI_MR_LOCAL`).
+    /// Those of [`atomic`](Self::atomic), and [`PostError::NotRegistered`] where the provider
+    /// requires local registration (`FI_MR_LOCAL`).
     #[doc(alias = "fi_atomic")]
     #[inline]
     pub fn atomic_value<E: Element>(
@@ -374,12 +366,13 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         K: Has<AtomicOps>,
     {
         self.post_value(peer.into(), (region, offset), op, (operand, operand), |raw, target, lent, atomic, context| {
-            // SAFETY: see `post_value`.
+            // SAFETY: `post_value` guarantees C1, C5, C9, C10, C13 and C28.
             map_refusal(unsafe { T::atomic(raw, target, &lent.operand, atomic, context) })
         })
     }
 
-    /// As [`atomic_value`](Self::atomic_value), and brings back what was there before: fetch-and-add, for one.
+    /// [`atomic_value`](Self::atomic_value) that returns the previous element, for example
+    /// fetch-and-add.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -405,7 +398,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// ```
     ///
     /// # Errors
-    /// As [`atomic_value`](Self::atomic_value).
+    /// Those of [`atomic_value`](Self::atomic_value).
     #[doc(alias = "fi_fetch_atomic")]
     #[inline]
     pub fn fetch_value<E: Element>(
@@ -420,15 +413,15 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         K: Has<AtomicOps>,
     {
         self.post_value(peer.into(), (region, offset), op, (operand, operand), |raw, target, lent, atomic, context| {
-            // SAFETY: see `post_value`.
+            // SAFETY: `post_value` guarantees C1, C5, C9, C10, C13 and C28.
             map_refusal(unsafe { T::fetch_atomic(raw, target, &lent.operand, &lent.result, atomic, context) })
         })
     }
 
-    /// Reads one element of a peer's region in one step, as [`fetch_value`](Self::fetch_value).
+    /// Reads one element of a peer's region atomically.
     ///
     /// # Errors
-    /// As [`atomic_value`](Self::atomic_value).
+    /// Those of [`atomic_value`](Self::atomic_value).
     #[doc(alias = "fi_fetch_atomic")]
     #[doc(alias = "FI_ATOMIC_READ")]
     #[inline]
@@ -443,16 +436,16 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         K: Has<AtomicOps>,
     {
         self.post_value(peer.into(), (region, offset), op, (E::ZERO, E::ZERO), |raw, target, lent, atomic, context| {
-            // SAFETY: see `post_value`.
+            // SAFETY: `post_value` guarantees C1, C5, C9, C10, C13 and C28.
             map_refusal(unsafe { T::fetch_atomic(raw, target, &lent.operand.first(0), &lent.result, atomic, context) })
         })
     }
 
-    /// Replaces one element of a peer's region by `operand`, if `compare` and the element compare as the operation says, and brings
-    /// back what was there before: compare-and-swap, for one.
+    /// Replaces one element of a peer's region by `operand` if its comparison with `compare` holds,
+    /// and returns the previous element, for example compare-and-swap.
     ///
     /// # Errors
-    /// As [`atomic_value`](Self::atomic_value).
+    /// Those of [`atomic_value`](Self::atomic_value).
     #[doc(alias = "fi_compare_atomic")]
     #[doc(alias = "FI_CSWAP")]
     #[inline]
@@ -470,14 +463,14 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     {
         self.post_value(peer.into(), (region, offset), op, (operand, compare), |raw, target, lent, atomic, context| {
             let ranges = [&lent.operand, &lent.compare, &lent.result];
-            // SAFETY: see `post_value`.
+            // SAFETY: `post_value` guarantees C1, C5, C9, C10, C13 and C28.
             map_refusal(unsafe { T::compare_atomic(raw, target, ranges, atomic, context) })
         })
     }
 
-    /// Posts an operation on a value. `submit` may rely on this: the endpoint is open (C1), on this thread (C5), the address is one that it
-    /// may transmit to (C13), what C28 asks for was checked, and the values stay in the op table until the event or the endpoint's close
-    /// (C9, C10).
+    /// Posts an operation on a value. `submit` may rely on an open endpoint (C1) on this thread
+    /// (C5), a valid destination (C13), C28, and values that stay in the op table until the event
+    /// or the endpoint's close (C9, C10).
     #[inline(always)]
     fn post_value<O: Operation<Element = E>, E: Element>(
         &self,
@@ -499,7 +492,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         })
     }
 
-    /// Posts an operation on elements that lie in one range on both sides.
+    /// Posts an operation on elements in one range on both sides.
     pub(crate) fn post_atomic<O: Operation>(
         &self,
         peer: K::To,
@@ -514,7 +507,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.opened.settle(posting, submitted)
     }
 
-    /// Submits such an operation of what a posting has lent.
     fn submit_atomic<O: Operation>(
         &self,
         place: (&RemoteRegion, u64),
@@ -529,25 +521,26 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let bytes = lent.len() / lists;
         let (target, atomic) = self.opened.target(address, place, &op, bytes)?;
         if lists > 1 {
-            // The whole was looked at as room for results.
+            // `lend` has checked the whole buffer as a target only.
             self.opened.lendable(&lent.first((lists - 1) * bytes), OpKind::Write)?;
         }
         let part = |at: usize| lent.behind(at * bytes).first(bytes);
         let raw = self.raw();
-        // SAFETY: see `Posting`, which the parts lie in; what C28 asks for was checked.
+        // SAFETY: the parts lie in the posting's memory (C9 to C12). `Posting` guarantees C1, C5
+        // and C13, `target` C28.
         map_refusal(match atomic.form {
-            // SAFETY: as above.
+            // SAFETY: C1, C5, C9 to C13 and C28 hold, see above.
             Form::Base => unsafe { T::atomic(raw, target, lent, atomic, context) },
-            // SAFETY: as above.
+            // SAFETY: C1, C5, C9 to C13 and C28 hold, see above.
             Form::Fetch if lists == 1 => unsafe { T::fetch_atomic(raw, target, &lent.first(0), lent, atomic, context) },
-            // SAFETY: as above.
+            // SAFETY: C1, C5, C9 to C13 and C28 hold, see above.
             Form::Fetch => unsafe { T::fetch_atomic(raw, target, &part(0), &part(1), atomic, context) },
-            // SAFETY: as above.
+            // SAFETY: C1, C5, C9 to C13 and C28 hold, see above.
             Form::Compare => unsafe { T::compare_atomic(raw, target, [&part(0), &part(1), &part(2)], atomic, context) },
         })
     }
 
-    /// Posts an operation on elements that lie in several ranges.
+    /// Posts an operation on elements in several ranges.
     fn post_atomic_msg<O: Operation>(
         &self,
         peer: K::To,
@@ -561,7 +554,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             Form::Base => limits.with_default(options.flags),
             Form::Fetch | Form::Compare => options.flags | limits.tx_flags.intersection(OpFlags::FENCE),
         };
-        // Rule 7 of the op table. The buffer is not to be copied: there may be more than can be injected.
+        // Rule 7 of the op table. No `INJECT`: the buffer may exceed the inject size.
         let flags = flags.difference(OpFlags::INJECT) | OpFlags::COMPLETION;
         let caps = Opened::<T, B>::with_fence(caps(atomic), flags);
         if let Err(error) = self.opened.granted(caps, None) {
@@ -591,25 +584,26 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             let pieces: &[Lent] = if operands.is_empty() { &nothing } else { &operands };
             let msg = Msg { address, pieces, data: None, context, flags };
             let ranges = AtomicRanges { compare: &compare, results: &results };
-            // SAFETY: the endpoint is open (C1), on this thread (C5), the address one that it may transmit to (C13); the ranges allow what
-            // they are for, are registered where that is asked for (C11), and stay in the op table until the event or the endpoint's close
-            // (C9, C10). What C14 and C28 ask for was checked.
+            // SAFETY: the endpoint is open (C1), on this thread (C5), and may transmit to the
+            // address (C13). The ranges allow their access, are registered where required (C11),
+            // and stay in the op table until the event or the endpoint's close (C9, C10). C14 and
+            // C28 are checked above.
             map_refusal(unsafe { T::atomicmsg(self.raw(), &msg, ranges, &parts, atomic) })
         })
     }
 }
 
-/// Ranges of one list of elements.
+/// One list of elements.
 type List = Vec<Lent, { IoVecs::MOST }>;
 
-/// What is left of a buffer's pieces: those, without the first bytes of the first.
+/// Rest of a buffer's pieces, without the first `used` bytes of the first piece.
 struct Cut<'p> {
     pieces: &'p [Lent],
     used: usize,
 }
 
 impl Cut<'_> {
-    /// The next range, of `most` bytes at most.
+    /// Takes the next range, of at most `most` bytes.
     fn next(&mut self, most: usize) -> Option<Lent> {
         loop {
             let (first, others) = self.pieces.split_first()?;
@@ -627,7 +621,7 @@ impl Cut<'_> {
 }
 
 impl<T: Transport, B: Buffer> Opened<'_, T, B> {
-    /// Where an operation on `bytes` bytes goes, and what it is.
+    /// Target of an operation on `bytes` bytes, and the checked operation.
     #[inline]
     fn target<O: Operation>(
         &self,
@@ -645,7 +639,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         self.cq().domain().identity()
     }
 
-    /// The next `bytes` bytes of a buffer's pieces, for this purpose.
+    /// Takes the next `bytes` bytes of a buffer's pieces.
     fn list(
         &self,
         rest: &mut Cut<'_>,

@@ -1,4 +1,4 @@
-//! [`Binding`]: what an endpoint is bound to, and set to, when it opens.
+//! [`Binding`]: bound objects and options of an endpoint.
 
 use heapless::Vec;
 
@@ -12,12 +12,11 @@ use crate::info::Info;
 use crate::transport::{Connected, Scalable, Transport};
 use crate::vocabulary::{Counted, EndpointOption, Errno, OptionType, OptionValue};
 
-/// What an endpoint is bound to, and set to, before it is enabled.
+/// Objects that an endpoint is bound to, and options set before it is enabled.
 ///
-/// The main thing is of type `W`: the address vector of a connectionless endpoint ([`Cq::endpoint`](crate::cq::Cq::endpoint)),
-/// the event queue of a connection-oriented one ([`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint)), the
-/// [`ScalableEndpoint`] of a context ([`Cq::tx_context`](crate::cq::Cq::tx_context)). Where there is nothing else to say, a
-/// reference to it is enough.
+/// The main object `W` is an address vector ([`Cq::endpoint`](crate::cq::Cq::endpoint)), an event
+/// queue ([`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint)) or a [`ScalableEndpoint`]
+/// ([`Cq::tx_context`](crate::cq::Cq::tx_context)). A reference to it converts into a binding.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -45,14 +44,12 @@ pub struct Binding<'b, 'm, T: Transport, W> {
     pub(super) selective: bool,
     pub(super) receives: ReceiveMode,
     options: Vec<(u32, OptionValue), MAX_OPTIONS>,
-    /// An option cannot be set to that, or there were too many.
     wrong_options: bool,
 }
 
-/// How many options can be set before an endpoint is enabled.
 const MAX_OPTIONS: usize = 8;
 
-/// What endpoints are bound to that have completions of both directions.
+/// Objects of endpoints that transmit and receive.
 pub trait BothWays: super::kind::Sealed {}
 
 impl<T: Transport> super::kind::Sealed for Av<'_, T> {}
@@ -61,7 +58,7 @@ impl<T: Connected> super::kind::Sealed for Eq<'_, T> {}
 impl<T: Connected> BothWays for Eq<'_, T> {}
 
 impl<'b, 'm, T: Transport, W> Binding<'b, 'm, T, W> {
-    /// To this, and nothing else.
+    /// Binds to this object alone.
     #[must_use]
     pub const fn to(to: &'b W) -> Self {
         Binding {
@@ -75,15 +72,15 @@ impl<'b, 'm, T: Transport, W> Binding<'b, 'm, T, W> {
         }
     }
 
-    /// Counts these operations of the endpoint. Several counters can be given, for different operations; those of a context count
-    /// operations of its direction.
+    /// Counts these operations of the endpoint. Several counters can count different operations,
+    /// for a context those of its direction.
     #[must_use]
     pub fn counter(mut self, counted: Counted, counter: &'b Counter<'m, T>) -> Self {
         self.counters.add(counted, counter);
         self
     }
 
-    /// Sets an option before the endpoint is enabled; at most eight.
+    /// Sets an option before the endpoint is enabled, at most eight.
     #[doc(alias = "fi_setopt")]
     #[must_use]
     pub fn option<V: OptionType>(mut self, option: EndpointOption<V>, value: V) -> Self {
@@ -92,21 +89,20 @@ impl<'b, 'm, T: Transport, W> Binding<'b, 'm, T, W> {
         self
     }
 
-    /// The options, for the transport.
     pub(super) fn options(&self) -> Result<&[(u32, OptionValue)], OpenError> {
         if self.wrong_options { Err(Errno::EINVAL.into()) } else { Ok(&self.options) }
     }
 
-    /// Everything but the address vector that the endpoint will keep open, and `more`.
+    /// Bonds that the endpoint keeps, including `more`, without its address vector.
     pub(super) fn bonds(&self, more: Option<crate::handle::Bond>) -> Bonds {
         Bonds { av: None, others: more.into_iter().chain(self.counters.bonds()).collect() }
     }
 }
 
 impl<W: BothWays, T: Transport> Binding<'_, '_, T, W> {
-    /// For operations that do not report their success, too, such as
-    /// [`send_unsignaled`](super::Endpoint::send_unsignaled). All others go on reporting theirs. Opening the endpoint is refused with
-    /// `EOPNOTSUPP` over `net` and libfabric 1's `tcp`, which report them all the same.
+    /// Allows operations that do not report success, such as
+    /// [`send_unsignaled`](super::Endpoint::send_unsignaled). Opening fails with `EOPNOTSUPP` over
+    /// `net` and libfabric 1's `tcp`, which report them regardless.
     #[doc(alias = "FI_SELECTIVE_COMPLETION")]
     #[must_use]
     pub const fn selective(mut self) -> Self {
@@ -114,21 +110,21 @@ impl<W: BothWays, T: Transport> Binding<'_, '_, T, W> {
         self
     }
 
-    /// For an endpoint whose peers write to this side's memory, and send it no messages: its receives are refused
+    /// Opens an endpoint for peers' writes, without messages: its receives are refused
     /// ([`PostError::NotGranted`](crate::error::PostError::NotGranted)).
     ///
-    /// Where the provider has peers' writes with immediate data use up receives (`FI_RX_CQ_DATA`, as `verbs`), `count` are kept
-    /// posted for it, of no bytes, in as many places of the queue; each is posted again by the poll that follows. It is the
-    /// number of writes that the endpoint can be told of between two polls; the next one waits, or fails at its writer, as the
-    /// provider has it. Other providers need none. A message that comes all the same is lost, and reported as
+    /// If writes with immediate data consume receives (`FI_RX_CQ_DATA`, as over `verbs`), `count`
+    /// receives of zero bytes stay posted in operation slots of the queue, and the next poll
+    /// reposts consumed ones. Beyond `count` writes between two polls, the next waits or fails at
+    /// its writer. A message that arrives regardless is lost and reported as
     /// [`Completion::Unclaimed`](crate::completion::Completion::Unclaimed).
     ///
-    /// Where the provider asks for prefixes, too, opening is refused with [`OpenError::Mode`]: no known one does. So is an endpoint
-    /// that receives through a [`SharedRx`](super::SharedRx), with `EINVAL`.
+    /// Opening fails with [`OpenError::Mode`] if the provider also requires prefixes (no known one
+    /// does), and with `EINVAL` for receives through a [`SharedRx`](super::SharedRx).
     ///
-    /// An endpoint that takes messages needs nothing like that: its writers use up receives of yours, which are posted again by
-    /// the next poll under the same key, behind those that were posted meanwhile, and are not reported. There have to be
-    /// some.
+    /// Endpoints that take messages do not need this: writes consume the program's receives, which
+    /// must exist. The next poll reposts them, unreported, under the same key, after receives
+    /// posted meanwhile.
     #[doc(alias = "FI_RX_CQ_DATA")]
     #[must_use]
     pub const fn remote_writes(mut self, count: u16) -> Self {
@@ -138,7 +134,8 @@ impl<W: BothWays, T: Transport> Binding<'_, '_, T, W> {
 }
 
 impl<'b, 'm, T: Transport> Binding<'b, 'm, T, Av<'m, T>> {
-    /// Opens the endpoint from this info instead of the domain's: with another source address, for example.
+    /// Opens the endpoint from this info instead of the domain's, for example with another source
+    /// address.
     #[must_use]
     pub const fn info(mut self, info: &'b Info<T>) -> Self {
         self.info = Some(info);
@@ -164,8 +161,8 @@ impl<'b, 'm, T: Scalable> From<&'b ScalableEndpoint<'m, T>> for Binding<'b, 'm, 
     }
 }
 
-/// Whether an option can be set to this. Providers go on with multi-receives of which nothing is left, if that is not too
-/// little.
+/// Returns `true` if an option can have this value. With `MIN_MULTI_RECV` zero, providers would
+/// continue a multi-receive without space.
 pub(super) fn is_sane<V: OptionType>(option: EndpointOption<V>, value: V) -> bool {
     let nothing_left =
         option.as_raw() == EndpointOption::MIN_MULTI_RECV.as_raw() && value.into() == OptionValue::Size(0);

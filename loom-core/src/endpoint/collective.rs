@@ -1,4 +1,4 @@
-//! [`CollectiveGroup`]: endpoints that act together.
+//! [`CollectiveGroup`]: collective operations of several endpoints.
 
 #![allow(unsafe_code, reason = "joins, uses and leaves raw groups")]
 
@@ -21,11 +21,11 @@ use crate::transport::{CollectiveAttr, CollectiveCall, Collectives, Context};
 use crate::vocabulary::{Caps, CollectiveOp, Errno, FabricAddr};
 
 impl<T: Collectives> Domain<'_, T> {
-    /// Asks whether endpoints of this domain have a collective operation, and of how many members.
+    /// Queries a collective operation's support and maximum number of members in this domain.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` if the domain's info does not grant [`Caps::COLLECTIVE`], or the provider does not have the operation for this type;
-    /// or any other number of the provider's.
+    /// `EOPNOTSUPP` without [`Caps::COLLECTIVE`] or without the operation for this type, or another
+    /// error of the provider.
     ///
     /// # References
     /// - `man fi_collective`, section *Query Collective*
@@ -34,27 +34,26 @@ impl<T: Collectives> Domain<'_, T> {
         if !self.attributes().caps.contains(Caps::COLLECTIVE) {
             return Err(Errno::EOPNOTSUPP);
         }
-        // SAFETY: a domain is open as long as there is a handle (C1).
+        // SAFETY: this handle keeps the domain open (C1).
         unsafe { T::query_collective(self.raw(), collective) }
     }
 }
 
 impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
-    /// Joins the members of a set, of which this endpoint is one, for collective operations. Each of them joins, with a set of the same
-    /// members in the same order: their ranks.
+    /// Joins a set's members, including this endpoint, for collective operations. Every member
+    /// joins with the same members in the same order, which gives their ranks.
     ///
-    /// It takes until the last has joined. Until then operations in the group are refused with [`PostError::Again`], so that
-    /// [`Cq::retry`](crate::cq::Cq::retry) and [`Cq::post`](crate::cq::Cq::post) wait for the members;
-    /// [`CollectiveGroup::is_joined`] asks. An endpoint may be in several groups, also of the same members, which join them in the same order.
+    /// Until the last member has joined ([`CollectiveGroup::is_joined`]), operations are refused
+    /// with [`PostError::Again`], so [`Cq::retry`](crate::cq::Cq::retry) and
+    /// [`Cq::post`](crate::cq::Cq::post) wait. Groups may share members, if these join them in the
+    /// same order.
     ///
     /// # Errors
-    /// - [`OpenError::NotGranted`] without [`Caps::COLLECTIVE`]
-    /// - [`OpenError::UnknownPeer`] if a member is not in the endpoint's address vector any more
-    /// - [`OpenError::NotMember`] if the set does not have this endpoint
-    /// - [`OpenError::Errno`] with `EHOSTUNREACH` if a member is known to be gone, or another number of the provider's; over
-    ///   `tcp;ofi_rxm`, `ENOSPC` if there is no room for another group
-    /// - [`OpenError::Limit`] if the software network has no room for another group
-    ///   ([`NetworkAttr::groups`](crate::soft::NetworkAttr::groups))
+    /// [`OpenError::NotGranted`] without [`Caps::COLLECTIVE`], [`OpenError::UnknownPeer`],
+    /// [`OpenError::NotMember`], [`OpenError::Limit`] at the software network's
+    /// [`NetworkAttr::groups`](crate::soft::NetworkAttr::groups), or [`OpenError::Errno`]:
+    /// `EHOSTUNREACH` if a member is known to have gone, `ENOSPC` over `tcp;ofi_rxm` without space
+    /// for another group, or another error of the provider.
     ///
     /// # References
     /// - `man fi_collective`, section *Join Collective*
@@ -65,8 +64,9 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
         let me = av.find(&self.address()?).ok_or(OpenError::NotMember)?;
         let rank = set.rank(me).ok_or(OpenError::NotMember)?;
         let joined = av.with_addrs(set.members(), |members| {
-            // SAFETY: the endpoint is open (C1), on this thread (C5); the members are addresses of its vector (C13), and stay there meanwhile:
-            // each once, because a set has a peer once, and the same each time.
+            // SAFETY: the endpoint is open (C1), on this thread (C5). The members are addresses of
+            // its vector (C13) and stay there during the call. A set yields each once, and the same
+            // each time.
             unsafe { T::join_collective(self.raw(), members) }
         });
         let raw = joined.ok_or(OpenError::UnknownPeer)?.map_err(OpenError::refused::<T>)?;
@@ -74,33 +74,37 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
     }
 }
 
-/// Endpoints that act together: an endpoint's membership among others.
+/// An endpoint's membership in a group for collective operations.
 ///
-/// Every member calls the same operations, in the same order, with the same types, reductions and roots, and parts of the same number
-/// of elements. An operation is over for a member when its completion comes. Several may be under way.
+/// Every member calls the same operations in the same order, with the same types, reductions, roots
+/// and elements per part. An operation ends for a member with its completion. Several may be in
+/// flight.
 ///
-/// A buffer holds the operands, and behind them room for the results. With *part* for the elements that one member gives to, or gets of,
-/// one other, and a group of *n* members:
+/// A buffer holds operands, then space for results, in parts. A *part* is the elements that one
+/// member sends to or receives from one other, *n* the number of members:
 ///
-/// | operation | the buffer holds | at members that are not the root |
+/// | operation | operands + results | at members that are not the root |
 /// |---|---|---|
-/// | [`broadcast`](Self::broadcast) | one part, which is the root's afterwards | the same |
-/// | [`all_reduce`](Self::all_reduce) | one part, and one of results | |
-/// | [`reduce`](Self::reduce) | one part, and one of results | one part |
-/// | [`reduce_scatter`](Self::reduce_scatter) | *n* parts, and one of results | |
-/// | [`all_gather`](Self::all_gather) | one part, and *n* of results | |
-/// | [`gather`](Self::gather) | one part, and *n* of results | one part |
-/// | [`scatter`](Self::scatter) | *n* parts, and one of results | one part, of results |
-/// | [`all_to_all`](Self::all_to_all) | *n* parts, and *n* of results | |
+/// | [`broadcast`](Self::broadcast) | 1, overwritten by the root's | the same |
+/// | [`all_reduce`](Self::all_reduce) | 1 + 1 | |
+/// | [`reduce`](Self::reduce) | 1 + 1 | 1 + 0 |
+/// | [`reduce_scatter`](Self::reduce_scatter) | *n* + 1 | |
+/// | [`all_gather`](Self::all_gather) | 1 + *n* | |
+/// | [`gather`](Self::gather) | 1 + *n* | 1 + 0 |
+/// | [`scatter`](Self::scatter) | *n* + 1 | 0 + 1 |
+/// | [`all_to_all`](Self::all_to_all) | *n* + *n* | |
 ///
-/// Parts are in the order of the ranks. [`barrier`](Self::barrier), and the operations on one value, need no buffer; their completion is a
-/// [`Completion::Value`](crate::completion::Completion::Value), which [`Cq::wait_value`](crate::cq::Cq::wait_value) waits for.
+/// Parts are in rank order. [`barrier`](Self::barrier) and operations on one value need no buffer
+/// and complete as a [`Completion::Value`](crate::completion::Completion::Value)
+/// ([`Cq::wait_value`](crate::cq::Cq::wait_value)).
 ///
-/// It is a handle of the endpoint, too. Dropping it leaves the group, and so does closing the endpoint. Over the software transport, operations
-/// that have not run by then end with `ECANCELED`, and those of the other members with `ECONNRESET`. (`tcp;ofi_rxm` keeps groups until the
-/// endpoint is closed, and does not tell others: `docs/limits.md`.)
+/// Also a handle of the endpoint. Dropping it, or closing the endpoint, leaves the group. Over the
+/// software transport, operations that have not run then end with `ECANCELED`, and the other
+/// members' with `ECONNRESET`. `tcp;ofi_rxm` keeps groups until the endpoint closes, and does not
+/// notify members (`docs/limits.md`).
 ///
-/// A member that leaves before all have joined does not join another group of the same members until they have: theirs would meet that one.
+/// A member that leaves before all have joined must not join another group of the same members
+/// until they have: their joins would match the new group.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -148,40 +152,41 @@ pub struct CollectiveGroup<'m, T: Collectives, B: Buffer> {
 }
 
 impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
-    /// This member's rank.
+    /// Rank of this member.
     #[must_use]
     pub const fn rank(&self) -> usize {
         self.rank
     }
 
-    /// How many members there are.
+    /// Number of members.
     #[must_use]
     pub const fn size(&self) -> usize {
         self.size
     }
 
-    /// Whether every member has joined. It is so after the queue was polled often enough, here and at the others.
+    /// Returns `true` if every member has joined, which requires polls here and at the others.
     ///
     /// # Errors
-    /// The group never will be, or is no more: `ECONNRESET` over the software transport if a member has gone, or a number of the provider's.
+    /// The group is unusable: `ECONNRESET` over the software transport if a member has gone, or an
+    /// error of the provider.
     #[doc(alias = "FI_JOIN_COMPLETE")]
     pub fn is_joined(&self) -> Result<bool, Errno> {
         // SAFETY: the endpoint is open (C1), on this thread (C5), and has joined the group (C29).
         unsafe { T::collective_joined(self.endpoint.raw(), &self.raw) }
     }
 
-    /// The queue of the endpoint, which operations of the group complete into.
+    /// Queue of the endpoint and the group's completions.
     #[must_use]
     pub const fn cq(&self) -> &Cq<'m, T, B> {
         self.endpoint.cq()
     }
 
-    /// Asks whether the group has an operation on parts of `count` elements each. The answer depends on these, on the provider and on its
-    /// parameters alone: every member gets the same, also before all have joined. An operation that is admitted may still be refused because
-    /// of the buffer, or because of what has become of the group.
+    /// Checks that the group has an operation on parts of `count` elements each. The result is
+    /// equal at every member, also before all have joined. An admitted operation may still be
+    /// refused because of its buffer or the group's state.
     ///
     /// # Errors
-    /// `EOPNOTSUPP`, `ENOSYS`, `EMSGSIZE`, `EINVAL` or another number: posts of it are refused with the same.
+    /// Those of posting the operation: `EOPNOTSUPP`, `ENOSYS`, `EMSGSIZE`, `EINVAL` or another.
     pub fn admits(&self, collective: Collective, count: usize) -> Result<(), Errno> {
         // SAFETY: the endpoint is open (C1), on this thread (C5), and has joined the group (C29).
         let most = unsafe { T::admits_collective(self.endpoint.raw(), &self.raw, collective, count) }?.max_members;
@@ -217,34 +222,34 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// [`PostError::Again`] until every member has joined, or if too many operations are under way; [`PostError::Errno`] with
-    /// `ECONNRESET` over the software transport if a member has gone, or with another number of the provider's. Of a value:
-    /// [`PostError::NotRegistered`] where the provider asks for local registration (`FI_MR_LOCAL`).
+    /// - [`PostError::Again`] until every member has joined, or with too many operations in flight
+    /// - [`PostError::Errno`]: `ECONNRESET` over the software transport if a member has gone, or
+    ///   another error of the provider
+    /// - [`PostError::NotRegistered`] for operations on a value, under `FI_MR_LOCAL`
     #[doc(alias = "fi_barrier")]
     #[doc(alias = "fi_barrier2")]
     pub fn barrier(&self) -> Result<OpKey, PostError> {
         self.post_value::<u8>(Collective::BARRIER, 0, 0)
     }
 
-    /// Brings the root's value to every member. Other members' values are not looked at.
+    /// Sends the root's value to every member. Other members' values are ignored.
     ///
     /// # Errors
-    /// As [`barrier`](Self::barrier); [`PostError::NotMember`] if no member has the root's rank.
+    /// Those of [`barrier`](Self::barrier), and [`PostError::NotMember`].
     #[doc(alias = "fi_broadcast")]
     pub fn broadcast_value<E: Element>(&self, root: usize, value: E) -> Result<OpKey, PostError> {
         self.post_value(Collective::broadcast::<E>(), root, value)
     }
 
-    /// Combines the values of all members, and brings every member the result.
+    /// Combines all members' values and sends the result to every member.
     ///
     /// # Errors
-    /// As [`barrier`](Self::barrier).
+    /// Those of [`barrier`](Self::barrier).
     #[doc(alias = "fi_allreduce")]
     pub fn all_reduce_value<E: Element>(&self, op: ReduceOp<E>, value: E) -> Result<OpKey, PostError> {
         self.post_value(Collective::all_reduce(op), 0, value)
     }
 
-    /// Posts an operation on one element or none.
     fn post_value<E: Element>(&self, collective: Collective, root: usize, value: E) -> Result<OpKey, PostError> {
         let opened = &self.endpoint.opened;
         opened.check(Caps::COLLECTIVE, || Ok(FabricAddr::UNSPEC), None)?;
@@ -266,7 +271,7 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
         Ok(CollectiveCall { collective, count, root })
     }
 
-    /// Submits an operation whose lengths are right, and whose memory stays in the op table.
+    /// Submits an operation with checked lengths and memory in the op table.
     fn submit(
         &self,
         call: &CollectiveCall,
@@ -275,15 +280,16 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
         context: Context,
     ) -> Result<(), PostError> {
         let raw = self.endpoint.raw();
-        // SAFETY: the endpoint is open (C1), on this thread (C5), and has joined the group (C29); the root is a member, and the lengths are
-        // right (C30); what is lent allows it, is registered where that is asked for (C11), and stays in the op table until the event or the
+        // SAFETY: the endpoint is open (C1), on this thread (C5), and has joined the group (C29).
+        // The caller has checked root and lengths (C30). The ranges allow their access, are
+        // registered where required (C11), and stay in the op table until the event or the
         // endpoint's close (C9, C10).
         map_refusal(unsafe { T::collective(raw, &self.raw, call, operands, results, context) })
     }
 }
 
 impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
-    /// Brings the root's elements to every member: what other members' buffers hold is overwritten.
+    /// Sends the root's elements to every member, overwriting the others' buffers.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -313,17 +319,16 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// ```
     ///
     /// # Errors
-    /// As [`barrier`](Self::barrier), with the buffer, and
-    /// - [`PostError::NotMember`] if no member has the root's rank;
-    /// - [`PostError::NotElements`] if the buffer does not hold what the [table](CollectiveGroup) says;
-    /// - any other [`PostError`] of a read.
+    /// The buffer, with those of [`barrier`](Self::barrier), [`PostError::NotMember`],
+    /// [`PostError::NotElements`] for a buffer not shaped as in the [table](CollectiveGroup), or
+    /// any other of a read.
     #[doc(alias = "fi_broadcast")]
     pub fn broadcast<E: Element>(&self, root: usize, buf: B) -> Result<OpKey, Rejected<B>> {
         self.post(Collective::broadcast::<E>(), root, buf)
     }
 
-    /// Combines the elements of all members, one by one, and brings every member the result. Over the software transport it is the same at
-    /// every member, bit by bit, because elements are combined in the order of the ranks.
+    /// Combines all members' elements, one by one, and sends the result to every member. The
+    /// software transport combines in rank order, so results have the same bits everywhere.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -356,72 +361,72 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// ```
     ///
     /// # Errors
-    /// As [`broadcast`](Self::broadcast).
+    /// Those of [`broadcast`](Self::broadcast).
     #[doc(alias = "fi_allreduce")]
     pub fn all_reduce<E: Element>(&self, op: ReduceOp<E>, buf: B) -> Result<OpKey, Rejected<B>> {
         self.post(Collective::all_reduce(op), 0, buf)
     }
 
-    /// As [`all_reduce`](Self::all_reduce), for the root alone.
+    /// [`all_reduce`](Self::all_reduce) with the result for the root alone.
     ///
     /// # Errors
-    /// As [`broadcast`](Self::broadcast).
+    /// Those of [`broadcast`](Self::broadcast).
     #[doc(alias = "fi_reduce")]
     pub fn reduce<E: Element>(&self, op: ReduceOp<E>, root: usize, buf: B) -> Result<OpKey, Rejected<B>> {
         self.post(Collective::reduce(op), root, buf)
     }
 
-    /// As [`all_reduce`](Self::all_reduce), and brings each member the part of the result that has its rank.
+    /// [`all_reduce`](Self::all_reduce) that sends each member the part of the result with its
+    /// rank.
     ///
     /// # Errors
-    /// As [`broadcast`](Self::broadcast).
+    /// Those of [`broadcast`](Self::broadcast).
     #[doc(alias = "fi_reduce_scatter")]
     pub fn reduce_scatter<E: Element>(&self, op: ReduceOp<E>, buf: B) -> Result<OpKey, Rejected<B>> {
         self.post(Collective::reduce_scatter(op), 0, buf)
     }
 
-    /// Brings the elements of all members to every member.
+    /// Sends all members' elements to every member.
     ///
     /// # Errors
-    /// As [`broadcast`](Self::broadcast).
+    /// Those of [`broadcast`](Self::broadcast).
     #[doc(alias = "fi_allgather")]
     pub fn all_gather<E: Element>(&self, buf: B) -> Result<OpKey, Rejected<B>> {
         self.post(Collective::all_gather::<E>(), 0, buf)
     }
 
-    /// Brings the elements of all members to the root.
+    /// Sends all members' elements to the root.
     ///
     /// # Errors
-    /// As [`broadcast`](Self::broadcast).
+    /// Those of [`broadcast`](Self::broadcast).
     #[doc(alias = "fi_gather")]
     pub fn gather<E: Element>(&self, root: usize, buf: B) -> Result<OpKey, Rejected<B>> {
         self.post(Collective::gather::<E>(), root, buf)
     }
 
-    /// Brings each member the part of the root's elements that has its rank.
+    /// Sends each member the part of the root's elements with its rank.
     ///
     /// # Errors
-    /// As [`broadcast`](Self::broadcast).
+    /// Those of [`broadcast`](Self::broadcast).
     #[doc(alias = "fi_scatter")]
     pub fn scatter<E: Element>(&self, root: usize, buf: B) -> Result<OpKey, Rejected<B>> {
         self.post(Collective::scatter::<E>(), root, buf)
     }
 
-    /// Brings each member the part that has its rank of every member's elements.
+    /// Sends each member, from every member, the part with its rank.
     ///
     /// # Errors
-    /// As [`broadcast`](Self::broadcast).
+    /// Those of [`broadcast`](Self::broadcast).
     #[doc(alias = "fi_alltoall")]
     pub fn all_to_all<E: Element>(&self, buf: B) -> Result<OpKey, Rejected<B>> {
         self.post(Collective::all_to_all::<E>(), 0, buf)
     }
 
-    /// Posts an operation whose type is not known to the program's: for what stands on groups. The functions above are for all else.
-    ///
-    /// Of a barrier, the buffer is not looked at: it comes back with the completion.
+    /// Posts an operation with an element type known at run time only. The buffer of a barrier is
+    /// ignored.
     ///
     /// # Errors
-    /// As [`broadcast`](Self::broadcast).
+    /// Those of [`broadcast`](Self::broadcast).
     pub fn post(&self, collective: Collective, root: usize, buf: B) -> Result<OpKey, Rejected<B>> {
         let opened = &self.endpoint.opened;
         let posting = opened.lend((Caps::COLLECTIVE, OpKind::Read), || Ok(FabricAddr::UNSPEC), None, buf)?;
@@ -434,7 +439,7 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
         opened.settle(posting, submitted)
     }
 
-    /// The elements of a part, the operands, and the place for the results, of what a buffer has lent.
+    /// Splits a buffer into operands and space for results, with the number of elements in a part.
     fn cut(
         &self,
         opened: &Opened<'_, T, B>,
@@ -442,12 +447,12 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
         collective: Collective,
         root: usize,
     ) -> Result<(usize, Lent, Lent), PostError> {
-        // The whole was looked at as room for results.
+        // `lend` has checked the whole buffer as a target only.
         opened.lendable(lent, OpKind::Write)?;
         if collective.op() == CollectiveOp::BARRIER {
             return Ok((0, lent.first(0), lent.first(0)));
         }
-        // Every other has a size: `Collective` is made of elements.
+        // All others have a size: a `Collective` is made of elements.
         let size = collective.datatype().size().unwrap_or(0);
         let (operands, results) = collective.parts(self.size, self.rank == root);
         let unit = operands.checked_add(results).and_then(|parts| parts.checked_mul(size));
@@ -461,7 +466,8 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
 
 impl<T: Collectives, B: Buffer> Drop for CollectiveGroup<'_, T, B> {
     fn drop(&mut self) {
-        // SAFETY: joined on this endpoint, which is open (C1), on this thread (C5), and left once (C29).
+        // SAFETY: joined on this endpoint, which is open (C1), on this thread (C5), and left once
+        // (C29).
         unsafe { T::leave_collective(self.endpoint.raw(), &self.raw) };
     }
 }

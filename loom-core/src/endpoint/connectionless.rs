@@ -1,4 +1,4 @@
-//! [`Connectionless`]: the kind of endpoint that finds its peers in an address vector.
+//! [`Connectionless`]: endpoint kind with an address vector.
 
 #![allow(unsafe_code, reason = "opens a raw endpoint")]
 
@@ -18,7 +18,7 @@ use crate::query::Group;
 use crate::transport::{Bindings, EndpointError, Transport};
 use crate::vocabulary::{EndpointType, FabricAddr};
 
-/// A connectionless endpoint, which finds its peers in an address vector.
+/// Connectionless endpoint kind, with peers in an address vector.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -86,8 +86,8 @@ impl<T: Transport> Receives<T> for Connectionless<'_, T> {
 }
 
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
-    /// Opens an endpoint that completes into this queue and finds its peers in an address vector (`&av`, or a [`Binding`] that says
-    /// more).
+    /// Opens a connectionless endpoint, with completions in this queue and peers in an address
+    /// vector: `&av`, or a [`Binding`] with options.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -107,15 +107,14 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// - [`OpenError::OtherDomain`] if the info, the address vector or a counter belongs to another domain
-    /// - [`OpenError::EndpointType`] if the info, or that of the domain, describes an endpoint that has to be connected
-    /// - [`OpenError::NotGranted`] if it grants collectives or memory of devices, and the domain's info does not
-    /// - [`OpenError::Counters`] if two counters count the same
-    /// - [`OpenError::TooManyEndpoints`] if the queue has no place for another endpoint
-    /// - [`OpenError::Size`] if it has too few for operations for [`remote_writes`](Binding::remote_writes)
-    /// - [`OpenError::Limit`] if a software network has as many endpoints as [`NetworkAttr::endpoints`](crate::soft::NetworkAttr::endpoints)
-    /// - [`OpenError::Errno`] if the provider refuses, with `EINVAL` if an option can only be read or not be set to that, or there are more
-    ///   than eight
+    /// - [`OpenError::OtherDomain`], [`OpenError::EndpointType`], [`OpenError::Counters`],
+    ///   [`OpenError::TooManyEndpoints`]
+    /// - [`OpenError::NotGranted`] for collectives or device memory that the domain's info lacks
+    /// - [`OpenError::Size`] without operation slots for [`remote_writes`](Binding::remote_writes)
+    /// - [`OpenError::Limit`] at the software network's
+    ///   [`NetworkAttr::endpoints`](crate::soft::NetworkAttr::endpoints)
+    /// - [`OpenError::Errno`] of the provider, or `EINVAL` for a read-only option, an invalid
+    ///   value, or more than eight options
     #[doc(alias = "fi_endpoint")]
     #[doc(alias = "fi_ep_bind")]
     #[doc(alias = "fi_enable")]
@@ -126,7 +125,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     {
         let bind = bind.into();
         let opened = bind.open_connectionless(self, None, |domain, info, bind| {
-            // SAFETY: see `open_connectionless`.
+            // SAFETY: `open_connectionless` guarantees C1, C2, C4 and C7.
             unsafe { T::endpoint_open(domain, info, bind) }
         })?;
         Ok(Endpoint { opened, kind: Connectionless { av: bind.to.clone() } })
@@ -134,8 +133,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
 }
 
 impl<'m, T: Transport> Binding<'_, 'm, T, Av<'m, T>> {
-    /// Opens an endpoint without connections, bound to one thing `more`. `open` may rely on this: everything that it is given keeps
-    /// to C1, C2, C4 and C7.
+    /// Opens a connectionless endpoint, bound to `more` as well. `open` may rely on C1, C2, C4 and
+    /// C7.
     pub(super) fn open_connectionless<B: Buffer>(
         &self,
         cq: &Cq<'m, T, B>,
@@ -152,8 +151,9 @@ impl<'m, T: Transport> Binding<'_, 'm, T, Av<'m, T>> {
         let (options, selective) = (self.options()?, self.selective);
         let bonds = Bonds { av: Some(self.to.bond()), ..self.bonds(more) };
         let opened = Opened::open(cq, info, self.receives, bonds, |tx, rx| {
-            // Queue, vector and counters are open (C1) and of this domain (C4), and outlive the endpoint: the queue closes it before
-            // itself, and the others stay open, and where they are, while they are bound (C2, C7).
+            // Queue, vector and counters are open (C1), of this domain (C4), and outlive the
+            // endpoint. The queue closes the endpoint before itself (C2). The others stay open, at
+            // their addresses, while bound (C2, C7).
             let bind = Bindings { tx, rx, av: self.to.raw(), counters: &self.counters.raw(), selective, options };
             open(domain.raw(), info.raw(), bind)
         })?;

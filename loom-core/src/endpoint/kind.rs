@@ -1,7 +1,5 @@
-//! Kinds of endpoints: whom each transmits to, and from whom it receives.
-//!
-//! Operations are written once, for every kind ([`Endpoint`](super::Endpoint)). A kind says which it has ([`Transmits`],
-//! [`Receives`]), and what stands for the other side in their arguments.
+//! Kinds of endpoints, which declare their operations ([`Transmits`], [`Receives`]) and the type of
+//! peers in arguments. [`Endpoint`](super::Endpoint) implements the operations once for all kinds.
 
 use super::post::Limits;
 use crate::av::Av;
@@ -11,11 +9,12 @@ use crate::query::{AtomicOps, Group, Messages, Reads, Tagged, Writes};
 use crate::transport::Transport;
 use crate::vocabulary::{Caps, FabricAddr};
 
-/// Kinds are loom's own.
+/// Restricts the kinds to those of loom.
 #[expect(unnameable_types, reason = "only loom implements it")]
 pub trait Sealed {}
 
-/// A kind of endpoint that has a group of operations: all groups, or, if it is an [`Only`](super::Only), those of its query.
+/// A kind of endpoint with a group of operations: those of the query for an [`Only`](super::Only),
+/// otherwise all.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -49,7 +48,7 @@ pub trait Sealed {}
 /// ```
 pub trait Has<G: Group>: Sealed {}
 
-/// A kind of endpoint that has the operations which can be [deferred](crate::deferred).
+/// A kind of endpoint with the operations that can be [deferred](crate::deferred).
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -88,7 +87,7 @@ pub trait Deferrable: Has<Messages> + Has<Tagged> + Has<Reads> + Has<Writes> + H
 
 impl<K> Deferrable for K where K: Has<Messages> + Has<Tagged> + Has<Reads> + Has<Writes> + Has<AtomicOps> {}
 
-/// A kind of endpoint whose options can be read.
+/// A kind of endpoint with readable options.
 pub trait HasOptions: Sealed {}
 
 /// A kind of endpoint that has an address of its own.
@@ -147,14 +146,14 @@ pub trait HasAddress: HasOptions {}
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Transmits<T: Transport>: Sealed {
-    /// Whom an operation goes to.
+    /// Destination of an operation.
     type To: Copy;
 
-    /// The address that an operation goes to: one that the endpoint may transmit to.
+    /// Address that the endpoint may transmit to.
     #[doc(hidden)]
     fn destination(&self, limits: &Limits, to: Self::To) -> Result<FabricAddr, PostError>;
 
-    /// Whether writes can be injected.
+    /// Returns `true` if writes can be injected.
     #[doc(hidden)]
     fn injects_writes(&self) -> bool {
         true
@@ -191,18 +190,18 @@ pub trait Transmits<T: Transport>: Sealed {
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Receives<T: Transport>: Sealed {
-    /// Whose messages a receive takes.
+    /// Source of a receive.
     type From: Copy;
 
-    /// Any peer's messages.
+    /// Messages of any peer.
     const ANY: Self::From;
 
-    /// The address whose messages a receive takes: one of the endpoint's vector, or none in particular.
+    /// Source address of a receive: one of the endpoint's vector, or `UNSPEC`.
     #[doc(hidden)]
     fn source(&self, limits: &Limits, from: Self::From) -> Result<FabricAddr, PostError>;
 }
 
-/// A kind of endpoint that can look at tagged messages that were not received yet.
+/// A kind of endpoint that can peek at tagged messages.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -233,7 +232,7 @@ pub trait Receives<T: Transport>: Sealed {
 /// ```
 pub trait Peeks<T: Transport>: Receives<T> {}
 
-/// Whose messages a receive takes.
+/// Source of a receive's messages.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -263,9 +262,9 @@ pub trait Peeks<T: Transport>: Receives<T> {}
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Anybody's.
+    /// Any peer.
     Any,
-    /// One peer's; where the provider grants `DIRECTED_RECV`.
+    /// One peer, where the provider grants `DIRECTED_RECV`.
     #[doc(alias = "FI_DIRECTED_RECV")]
     Peer(Peer),
 }
@@ -277,7 +276,6 @@ impl From<Peer> for Source {
 }
 
 impl Source {
-    /// The address of the one whose messages a receive takes.
     #[inline]
     pub(super) fn address<T: Transport>(self, limits: &Limits, av: &Av<'_, T>) -> Result<FabricAddr, PostError> {
         match self {
@@ -290,7 +288,7 @@ impl Source {
     }
 }
 
-/// The other side of a connection: what stands for a peer in operations of an endpoint that has one only.
+/// The peer of a connection, in arguments.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {

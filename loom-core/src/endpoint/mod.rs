@@ -1,24 +1,18 @@
-//! [`Endpoint`]: where messages, tagged messages and RMA operations are posted.
+//! [`Endpoint`]: posts messages, tagged messages, RMA and atomic operations.
 //!
-//! Operations are written once. What differs from one kind of endpoint to another is how it is opened, and whom its operations
-//! name as the other side:
+//! Kinds of endpoints share these operations and differ in opening and peers:
 //!
 //! | kind | opened by | transmits to | receives from |
 //! |---|---|---|---|
 //! | [`Connectionless`] | [`Cq::endpoint`](crate::cq::Cq::endpoint) | a [`Peer`](crate::engine::peer_table::Peer) of its address vector | a [`Source`] |
 //! | [`MulticastEndpoint`] | [`Cq::multicast_endpoint`](crate::cq::Cq::multicast_endpoint) | a peer, or a [`MulticastGroup`] | a [`Source`] |
-//! | [`MsgEndpoint`] | [`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint), or a request | [`ThePeer`], when it is connected | [`ThePeer`] |
-//! | [`SharedRx`] | [`Cq::shared_rx`](crate::cq::Cq::shared_rx) | no peer | [`AnyConnection`] |
-//! | [`TxContext`] | [`Cq::tx_context`](crate::cq::Cq::tx_context) | a peer, or one of its receive contexts ([`RxPeer`](crate::engine::peer_table::RxPeer)) | no peer |
-//! | [`RxContext`] | [`Cq::rx_context`](crate::cq::Cq::rx_context) | no peer | a [`Source`] |
+//! | [`MsgEndpoint`] | [`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint), or a request | [`ThePeer`], when connected | [`ThePeer`] |
+//! | [`SharedRx`] | [`Cq::shared_rx`](crate::cq::Cq::shared_rx) | | [`AnyConnection`] |
+//! | [`TxContext`] | [`Cq::tx_context`](crate::cq::Cq::tx_context) | a peer, or its receive context ([`RxPeer`](crate::engine::peer_table::RxPeer)) | |
+//! | [`RxContext`] | [`Cq::rx_context`](crate::cq::Cq::rx_context) | | a [`Source`] |
 //!
-//! Two other forms were tried. With a path (`endpoint.to(peer).send(buf)`), a connection, which has one peer only, needs operations
-//! or a detour of its own. With operations as values (`endpoint.post(send(peer), buf)`), neither `Endpoint` nor its documentation
-//! says what it can do. This form takes as many instructions as operations that are written for each kind.
-//!
-//! An endpoint of most kinds can be narrowed to the operations that a [query](crate::query) asks for: [`Only`].
-//!
-//! What works for several kinds is generic in the kind:
+//! [`Only`] narrows most kinds to the operations of a [query](crate::query). Code for several kinds
+//! is generic in the kind:
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -87,19 +81,20 @@ use crate::error::PostError;
 use crate::transport::Transport;
 use crate::vocabulary::{EndpointAddr, EndpointOption, Errno, FabricAddr, OptionType};
 
-/// An endpoint; a connectionless one, if its kind is not said.
+/// An endpoint, connectionless by default.
 ///
-/// A counted handle: the endpoint is closed when the last of its clones is gone. It is a handle of its queue, too, and of what it is
-/// bound to: all of these stay open as long as it is there, in whichever order a program drops them.
+/// A counted handle: the endpoint closes when its last clone is dropped. It keeps its queue and
+/// bound objects open, in whichever order they are dropped.
 ///
-/// Posts move a buffer into the queue and return an [`OpKey`]; the completion gives the buffer back. A post that is
-/// not taken gives it back at once, in [`Rejected`](crate::error::Rejected). Closing the endpoint ends them:
-/// operations that are over by then complete as they ended (unless [`PEER_EVENTS`](crate::cq::PEER_EVENTS) events of
-/// peers lie before them), all others with `ECANCELED`, so every buffer comes back through the queue. A send, read or write
-/// that ends so may have been done all the same: a peer may have received the message before the endpoint closed. (Where the
-/// provider cannot close an endpoint while others are open that have talked to it, or while a long read is under way, as
-/// `shm`, its receives are cancelled, its sends and reads go on, and it is closed with the queue; until then it keeps its
-/// place in it.)
+/// A post moves a buffer into the queue and returns an [`OpKey`]. The completion returns the
+/// buffer, as does a refused post ([`Rejected`](crate::error::Rejected)).
+///
+/// Closing the endpoint returns every buffer through the queue. Operations that have ended by then
+/// complete with their results (unless [`PEER_EVENTS`](crate::cq::PEER_EVENTS) events of peers
+/// precede them), all others with `ECANCELED`, even if a send, read or write has happened. Some
+/// providers (`shm`) cannot close an endpoint while others that have communicated with it are open,
+/// or during a long read. Its receives are then cancelled, its sends and reads continue, and it
+/// keeps its slot until it is closed with the queue.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -129,8 +124,8 @@ pub struct Endpoint<'m, T: Transport, B: Buffer, K = Connectionless<'m, T>> {
 }
 
 impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
-    /// Asks for an operation to end early. Its completion still comes: with `ECANCELED`, or as if nothing had
-    /// happened if it was too late, or if the provider cannot cancel this kind of operation.
+    /// Requests cancellation of an operation. It still completes: with `ECANCELED`, or normally if
+    /// it was too late or the provider cannot cancel this kind of operation.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -154,28 +149,27 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
     /// ```
     ///
     /// # Errors
-    /// `ENOENT` if the operation is not in flight on this endpoint, or what the provider says.
+    /// `ENOENT` for an operation not in flight on this endpoint, or an error of the provider.
     #[doc(alias = "fi_cancel")]
     pub fn cancel(&self, key: OpKey) -> Result<(), Errno> {
         self.opened.cancel(key)
     }
 
-    /// The queue that the endpoint completes into.
+    /// Queue that the endpoint completes into.
     #[must_use]
     pub const fn cq(&self) -> &Cq<'m, T, B> {
         self.opened.cq()
     }
 
-    /// The raw handle, for posting what loom does not wrap.
+    /// Raw handle, for posts that loom does not wrap.
     ///
-    /// Events of contexts that the op table did not give out are counted as strays and otherwise ignored.
+    /// Events with contexts unknown to the op table are counted as strays and otherwise ignored.
     #[inline]
     #[must_use]
     pub fn raw(&self) -> &T::Endpoint {
         self.opened.raw()
     }
 
-    /// Keeps the endpoint open, also if it is dropped.
     pub(crate) fn keep(&self) -> Kept {
         Kept::endpoint(&self.opened)
     }
@@ -187,10 +181,10 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
 }
 
 impl<T: Transport, B: Buffer, K: HasOptions> Endpoint<'_, T, B, K> {
-    /// What an option of the endpoint is set to.
+    /// Value of an option.
     ///
     /// # Errors
-    /// The provider's: `ENOPROTOOPT` for an option that it does not have.
+    /// Those of the provider: `ENOPROTOOPT` for an unsupported option.
     #[doc(alias = "fi_getopt")]
     pub fn option<V: OptionType>(&self, option: EndpointOption<V>) -> Result<V, Errno> {
         self.opened.option(option)
@@ -198,7 +192,7 @@ impl<T: Transport, B: Buffer, K: HasOptions> Endpoint<'_, T, B, K> {
 }
 
 impl<T: Transport, B: Buffer, K: HasAddress> Endpoint<'_, T, B, K> {
-    /// The endpoint's address, for peers to insert into their address vectors, or to connect to.
+    /// Address of the endpoint, for peers to insert into address vectors or connect to.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -217,13 +211,13 @@ impl<T: Transport, B: Buffer, K: HasAddress> Endpoint<'_, T, B, K> {
     /// ```
     ///
     /// # Errors
-    /// The provider's.
+    /// Those of the provider.
     #[doc(alias = "fi_getname")]
     pub fn address(&self) -> Result<EndpointAddr, Errno> {
         self.opened.address()
     }
 
-    /// Sets an option of the endpoint. Most have to be set [before it is enabled](Binding::option).
+    /// Sets an option. Most must be set [before the endpoint is enabled](Binding::option).
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -242,7 +236,7 @@ impl<T: Transport, B: Buffer, K: HasAddress> Endpoint<'_, T, B, K> {
     /// ```
     ///
     /// # Errors
-    /// `EINVAL` for an option that can only be read or not be set to that, or what the provider says.
+    /// `EINVAL` for a read-only option or an invalid value, or an error of the provider.
     #[doc(alias = "fi_setopt")]
     pub fn set_option<V: OptionType>(&self, option: EndpointOption<V>, value: V) -> Result<(), Errno> {
         self.opened.set_option(option, value)
@@ -250,7 +244,7 @@ impl<T: Transport, B: Buffer, K: HasAddress> Endpoint<'_, T, B, K> {
 }
 
 impl<'m, T: Transport, B: Buffer> Endpoint<'m, T, B> {
-    /// The address vector in which the endpoint finds its peers.
+    /// Address vector with the endpoint's peers.
     #[must_use]
     pub const fn av(&self) -> &Av<'m, T> {
         &self.kind.av
@@ -258,8 +252,8 @@ impl<'m, T: Transport, B: Buffer> Endpoint<'m, T, B> {
 }
 
 impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
-    /// The most bytes that the inject calls take. (Where the provider asks for room in front of messages, loom puts it there, and
-    /// 1024 bytes are the most with that.)
+    /// Maximum bytes of an inject. With a provider that requires prefixes, loom adds the prefix,
+    /// and both have at most 1024 bytes.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {

@@ -1,4 +1,4 @@
-//! [`MsgEndpoint`]: an endpoint that is connected to one other.
+//! [`MsgEndpoint`]: an endpoint connected to one peer.
 
 #![allow(unsafe_code, reason = "opens and uses raw handles")]
 
@@ -21,7 +21,7 @@ use crate::transport::connected::{Fid, MsgBindings};
 use crate::transport::{Connected, Transport};
 use crate::vocabulary::{EndpointAddr, EndpointOption, EndpointType, Errno, FabricAddr};
 
-/// Not connected yet.
+/// State before connecting.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -45,7 +45,7 @@ use crate::vocabulary::{EndpointAddr, EndpointOption, EndpointType, Errno, Fabri
 #[derive(Debug)]
 pub enum Idle {}
 
-/// Opened for a peer's request, which it has not accepted yet.
+/// State of an endpoint for a peer's request, before it accepts.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -68,7 +68,7 @@ pub enum Idle {}
 #[derive(Debug)]
 pub enum Requested {}
 
-/// Between connecting or accepting and the event that says how it went.
+/// State between connecting or accepting and the event with the outcome.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -98,7 +98,7 @@ pub enum Requested {}
 #[derive(Debug)]
 pub enum Connecting {}
 
-/// Connected.
+/// Connected state.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -125,20 +125,21 @@ pub enum Established {}
 
 /// A connection-oriented endpoint (`FI_EP_MSG`), in one of four states.
 ///
-/// A client opens one ([`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint)) and connects it; a server opens one for a
-/// peer's request ([`ConnectionRequest::endpoint`](crate::eq::ConnectionRequest::endpoint)) and accepts. Both are
-/// connected when the event queue says so. The state is a type: what an endpoint cannot do yet, it has no method for.
+/// A client opens ([`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint)) and connects. A server opens
+/// for a request ([`ConnectionRequest::endpoint`](crate::eq::ConnectionRequest::endpoint)) and
+/// accepts. The event queue reports the connection. The state determines the methods:
 ///
-/// | state | how it is left |
+/// | state | left by |
 /// |---|---|
 /// | [`Idle`] | [`connect`](MsgEndpoint::connect) |
 /// | [`Requested`] | [`accept`](MsgEndpoint::accept) |
-/// | [`Connecting`] | [`established`](MsgEndpoint::established), with the event that says so |
+/// | [`Connecting`] | [`established`](MsgEndpoint::established), with the event |
 /// | [`Established`] | dropping it |
 ///
-/// Receives can be posted in every state, so that there is room for what the peer sends first. When the connection ends, by
-/// [`shutdown`](Self::shutdown), by the peer, or because the network fails, operations in flight complete with an error, or come back when the endpoint is dropped; posts from then on are refused, or complete with an error (but
-/// `sockets` reports what fits into its buffers as sent).
+/// Receives can be posted in every state, ready for the peer's first messages. When a connection
+/// ends, by [`shutdown`](Self::shutdown), the peer or the network, operations in flight complete
+/// with an error, or when the endpoint is dropped. Later posts are refused or complete with an
+/// error, but `sockets` reports sends that fit into its buffers as sent.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -179,18 +180,16 @@ pub enum Established {}
 #[doc(alias = "fid_ep")]
 pub type MsgEndpoint<'m, T, B, S = Established> = Endpoint<'m, T, B, Msg<S>>;
 
-/// A connection-oriented endpoint (`FI_EP_MSG`) in one of its four states.
+/// Connection-oriented endpoint kind (`FI_EP_MSG`), in one of four states.
 #[derive(Debug)]
 pub struct Msg<S> {
     id: EndpointId,
-    /// Whether it was opened for a request.
     accepts: bool,
-    /// How many bytes connecting and accepting carry.
     cm_data_size: Result<usize, Errno>,
     state: PhantomData<S>,
 }
 
-/// In the last state: the others are left by consuming the endpoint.
+/// Established endpoints only: other states are left by consuming the endpoint.
 impl Clone for Msg<Established> {
     fn clone(&self) -> Self {
         Msg { ..*self }
@@ -212,7 +211,7 @@ impl<T: Transport> Transmits<T> for Msg<Established> {
     }
 }
 
-/// In every state, so that there is room for what the peer sends first.
+/// Every state, so that receives are ready for the peer's first messages.
 impl<T: Transport, S> Receives<T> for Msg<S> {
     type From = ThePeer;
 
@@ -225,16 +224,14 @@ impl<T: Transport, S> Receives<T> for Msg<S> {
 }
 
 impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
-    /// Opens an endpoint that is to be connected, completes into this queue, and is bound to an event queue (`&eq`, or a
-    /// [`Binding`] with counters).
+    /// Opens an endpoint to connect, with completions in this queue and an event queue: `&eq`, or a
+    /// [`Binding`] with counters.
     ///
     /// # Errors
-    /// - [`OpenError::OtherDomain`] if the info or the event queue belongs to another domain
-    /// - [`OpenError::EndpointType`] if the info, or that of the domain, describes an endpoint without connections
-    /// - [`OpenError::NotGranted`] if it grants collectives or memory of devices, and the domain's info does not
-    /// - [`OpenError::Counters`] if two counters count the same
-    /// - [`OpenError::TooManyEndpoints`] if the queue has no place for another endpoint
-    /// - [`OpenError::Errno`] if the provider refuses
+    /// - [`OpenError::OtherDomain`], [`OpenError::EndpointType`], [`OpenError::Counters`],
+    ///   [`OpenError::TooManyEndpoints`]
+    /// - [`OpenError::NotGranted`] for collectives or device memory that the domain's info lacks
+    /// - [`OpenError::Errno`] of the provider
     #[doc(alias = "fi_endpoint")]
     pub fn msg_endpoint<'b>(
         &self,
@@ -250,8 +247,8 @@ impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
 }
 
 impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
-    /// Opens an endpoint from an info of the queue's domain, for a request if there is one. `through`, if it is given, is of
-    /// the same queue.
+    /// Opens an endpoint from an info of the queue's domain, optionally for a request. `through`
+    /// belongs to the same queue.
     fn open(
         cq: &Cq<'m, T, B>,
         through: Option<&SharedRx<'m, T, B>>,
@@ -277,9 +274,10 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
             let shared_rx = through.map(Endpoint::raw);
             let counters = &bind.counters.raw();
             let bind = MsgBindings { tx, rx, eq: eq.raw(), shared_rx, counters, selective, options };
-            // SAFETY: queues and counters are open (C1) and of this domain (C4), and outlive the endpoint: the completion queue closes
-            // it before itself (C2), and what it receives through after it (C19); the others stay open while they are bound (C7). The
-            // request is one of an event queue that is open (`ConnectionRequest` is a handle of it), and used up once (C21).
+            // SAFETY: queues and counters are open (C1), of this domain (C4), and outlive the
+            // endpoint: the queue closes it before itself (C2) and before the shared receive
+            // context (C19), the others stay open while bound (C7). The `ConnectionRequest` keeps
+            // its event queue open, and the request is used up once (C21).
             unsafe { T::msg_endpoint_open(domain.raw(), info.raw(), request, bind) }
         })?;
         let held = held.with_selective(selective);
@@ -294,23 +292,24 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
         Endpoint { opened: held, kind: Msg { id, accepts, cm_data_size, state: PhantomData } }
     }
 
-    /// What events name this endpoint by, as long as it is open.
+    /// Identifier of this endpoint in events while it is open.
     #[must_use]
     pub fn fid(&self) -> Fid {
         self.kind.id.fid()
     }
 
-    /// What events of its event queue are compared with ([`ShutdownEvent::is_of`](crate::eq::ShutdownEvent::is_of)), where the endpoint itself is not
-    /// at hand.
+    /// Identifier to compare events with, without the endpoint itself
+    /// ([`ShutdownEvent::is_of`](crate::eq::ShutdownEvent::is_of)).
     #[must_use]
     pub fn id(&self) -> EndpointId {
         self.kind.id
     }
 
-    /// The most bytes that [`connect`](MsgEndpoint::connect) and [`accept`](MsgEndpoint::accept) take along.
+    /// Maximum bytes of data in [`connect`](MsgEndpoint::connect) and
+    /// [`accept`](MsgEndpoint::accept).
     ///
     /// # Errors
-    /// The provider's, if it does not tell.
+    /// Those of the provider.
     #[doc(alias = "FI_OPT_CM_DATA_SIZE")]
     pub fn cm_data_size(&self) -> Result<usize, Errno> {
         self.kind.cm_data_size
@@ -337,17 +336,18 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
         MsgEndpoint::open(cq, through, bind, info, &mut None)
     }
 
-    /// Asks for a connection to a passive endpoint. `data` goes along, for the peer's
+    /// Requests a connection to a passive endpoint, which receives `data` as
     /// [`ConnectionRequest::data`](crate::eq::ConnectionRequest::data).
     ///
     /// # Errors
-    /// [`CmError`]; the endpoint comes back, but not every provider lets it try again. A peer that rejects, or cannot be
-    /// reached, is an event.
+    /// [`CmError`] with the endpoint, which not every provider can connect again. A rejection or an
+    /// unreachable peer is reported as an event.
     #[doc(alias = "fi_connect")]
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn connect(self, to: &EndpointAddr, data: &[u8]) -> Result<MsgEndpoint<'m, T, B, Connecting>, Refused<Self>> {
         let connected = CmError::check(data, self.kind.cm_data_size).and_then(|()| {
-            // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and the data is not too long.
+            // SAFETY: the endpoint is open (C1), on its event queue's thread (C20). The data's
+            // length is checked above.
             Ok(unsafe { T::connect(self.raw(), to, data) }?)
         });
         match connected {
@@ -372,16 +372,16 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Requested> {
         MsgEndpoint::open(cq, through, bind, info, request)
     }
 
-    /// Accepts the request. `data` goes along, for the peer's
-    /// [`answer`](MsgEndpoint::answer).
+    /// Accepts the request. The peer receives `data` as its [`answer`](MsgEndpoint::answer).
     ///
     /// # Errors
-    /// [`CmError`]; the endpoint comes back.
+    /// [`CmError`] with the endpoint.
     #[doc(alias = "fi_accept")]
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn accept(self, data: &[u8]) -> Result<MsgEndpoint<'m, T, B, Connecting>, Refused<Self>> {
         let accepted = CmError::check(data, self.kind.cm_data_size).and_then(|()| {
-            // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), was opened for a request, and the data is not too long.
+            // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and opened for
+            // a request. The data's length is checked above.
             Ok(unsafe { T::accept(self.raw(), data) }?)
         });
         match accepted {
@@ -392,16 +392,18 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Requested> {
 }
 
 impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Connecting> {
-    /// What the peer gave to accept, if the event is about this endpoint. On the accepting side nothing comes along.
+    /// Data of the peer's `accept`, if the event concerns this endpoint. Empty on the accepting
+    /// side.
     #[must_use]
     pub fn answer<'a>(&self, event: &'a ConnectedEvent) -> &'a [u8] {
         if event.is_of(self) && !self.kind.accepts { event.data() } else { &[] }
     }
 
-    /// The connected endpoint, if the event is about this one.
+    /// Returns the connected endpoint, if the event concerns it.
     ///
     /// # Errors
-    /// The endpoint as it was, if the event is about another: an earlier one with the same [`fid`](Self::fid), for example.
+    /// The unchanged endpoint, for an event of another, for example an earlier one with the same
+    /// [`fid`](Self::fid).
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn established(self, event: &ConnectedEvent) -> Result<MsgEndpoint<'m, T, B, Established>, Self> {
         if event.is_of(&self) { Ok(self.into_state()) } else { Err(self) }
@@ -409,8 +411,9 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Connecting> {
 }
 
 impl<T: Connected, B: Buffer> MsgEndpoint<'_, T, B, Established> {
-    /// Ends the connection: the peer's event queue reports it. Operations in flight complete with an error, or come back
-    /// when the endpoint is dropped; what was sent before arrives, if the provider says so.
+    /// Ends the connection, as the peer's event queue reports. Operations in flight complete with
+    /// an error, or when the endpoint is dropped. Earlier messages arrive if the provider
+    /// guarantees it.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -432,32 +435,35 @@ impl<T: Connected, B: Buffer> MsgEndpoint<'_, T, B, Established> {
     /// ```
     ///
     /// # Errors
-    /// The provider's; `EOPNOTSUPP` over `sockets`, which would close a foreign file descriptor afterwards, and libfabric 1's
-    /// `net` and `tcp`, which would free reads twice, and over providers that are not tested: dropping the endpoint ends the connection
-    /// there.
+    /// Those of the provider. `EOPNOTSUPP` over `sockets` (would later close a foreign file
+    /// descriptor), libfabric 1's `net` and `tcp` (would free reads twice) and untested providers:
+    /// drop the endpoint instead.
     #[doc(alias = "fi_shutdown")]
     pub fn shutdown(&self) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and was connected (P9).
+        // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and was connected
+        // (P9).
         unsafe { T::shutdown(self.raw()) }
     }
 
-    /// The peer's address.
+    /// Address of the peer.
     ///
     /// # Errors
-    /// The provider's: `ENOTCONN`, for example, if the connection has ended.
+    /// Those of the provider, for example `ENOTCONN` after the connection has ended.
     #[doc(alias = "fi_getpeer")]
     pub fn peer_address(&self) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and was connected (P9).
+        // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and was connected
+        // (P9).
         unsafe { T::peer_address(self.raw()) }
     }
 }
 
 impl<T: Connected> ConnectionRequest<'_, T> {
-    /// Opens an endpoint for the connection, which completes into `cq` and is bound to an event queue: this one, or another of
-    /// the same domain (`&eq`, or a [`Binding`] with counters). Receives can be posted on it before it accepts.
+    /// Opens an endpoint for the connection, with completions in `cq` and this event queue or
+    /// another of the same domain: `&eq`, or a [`Binding`] with counters. Receives can be posted
+    /// before it accepts.
     ///
     /// # Errors
-    /// Those of [`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint); the request is rejected then.
+    /// Those of [`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint). The request is then rejected.
     #[doc(alias = "fi_endpoint")]
     pub fn endpoint<'b, 'c, B: Buffer>(
         self,
@@ -471,11 +477,11 @@ impl<T: Connected> ConnectionRequest<'_, T> {
         self.open_endpoint(cq, None, bind.into())
     }
 
-    /// [`endpoint`](Self::endpoint) for a connection that receives through a shared receive context, and completes into its
-    /// queue.
+    /// [`endpoint`](Self::endpoint) that receives through a shared receive context and completes
+    /// into its queue.
     ///
     /// # Errors
-    /// As [`endpoint`](Self::endpoint).
+    /// Those of [`endpoint`](Self::endpoint).
     #[doc(alias = "fi_ep_bind")]
     pub fn endpoint_through<'b, 'c, B: Buffer>(
         self,

@@ -25,11 +25,11 @@ use crate::transport::Multicast;
 use crate::transport::connected::Fid;
 use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr, OpFlags};
 
-/// A connectionless endpoint that can be in multicast groups: an [`Endpoint`], bound to an event queue besides
+/// A connectionless endpoint for multicast groups, also bound to an event queue
 /// ([`Cq::multicast_endpoint`]).
 ///
-/// Groups are addresses of their own, which it [joins](Self::join). The event queue says when it is in one; from then on what is
-/// sent to the group reaches every member. Receives are those of any endpoint, posted on the endpoint itself.
+/// It [joins](Self::join) groups by address. After the event that reports the join, messages to the
+/// group reach every member. Receives are posted on the endpoint itself.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -62,7 +62,7 @@ use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr, OpFlags};
 #[doc(alias = "FI_MULTICAST")]
 pub type MulticastEndpoint<'m, T, B> = Endpoint<'m, T, B, InGroups<'m, T>>;
 
-/// A connectionless endpoint that can be in multicast groups: see [`MulticastEndpoint`].
+/// Endpoint kind of [`MulticastEndpoint`].
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -115,15 +115,14 @@ impl<T: Multicast> Receives<T> for InGroups<'_, T> {
 }
 
 impl<'m, T: Multicast, B: Buffer> Cq<'m, T, B> {
-    /// As [`endpoint`](Self::endpoint), for an endpoint that joins multicast groups: it is bound to an event queue, too, which tells
-    /// how that went.
+    /// [`endpoint`](Self::endpoint) for multicast groups, also bound to an event queue, which
+    /// reports joins.
     ///
     /// # Errors
-    /// As [`endpoint`](Self::endpoint), and
-    /// - [`OpenError::OtherDomain`] if the event queue belongs to another domain
-    /// - [`OpenError::NotGranted`] without [`Caps::MULTICAST`], which has to be asked for
-    /// - [`OpenError::Errno`] with `EOPNOTSUPP` over a provider of libfabric's that is not known to leave groups; `udp` is,
-    ///   unless the endpoint only sends
+    /// Those of [`endpoint`](Self::endpoint), [`OpenError::NotGranted`] without
+    /// [`Caps::MULTICAST`], which hints must request, and [`OpenError::Errno`] with `EOPNOTSUPP`
+    /// over a libfabric provider not known to leave groups, among them `udp` for an endpoint that
+    /// only sends.
     #[doc(alias = "FI_MULTICAST")]
     pub fn multicast_endpoint<'b>(
         &self,
@@ -144,7 +143,8 @@ impl<'m, T: Multicast, B: Buffer> Cq<'m, T, B> {
             return Err(OpenError::NotGranted(missing));
         }
         let opened = bind.open_connectionless(self, Some(eq.bond()), |domain, info, bind| {
-            // SAFETY: see `open_connectionless`; the event queue is open (C1), of this domain (C4), and stays open while it is bound (C22).
+            // SAFETY: `open_connectionless` guarantees C1, C2, C4 and C7. The event queue is open
+            // (C1), of this domain (C4), and stays open while bound (C22).
             unsafe { T::multicast_endpoint_open(domain, info, bind, eq.raw()) }
         })?;
         Ok(Endpoint { opened, kind: InGroups { av: bind.to.clone(), eq: eq.clone() } })
@@ -152,39 +152,42 @@ impl<'m, T: Multicast, B: Buffer> Cq<'m, T, B> {
 }
 
 impl<'m, T: Multicast, B: Buffer> MulticastEndpoint<'m, T, B> {
-    /// Joins the group at an address, to send to it and to receive what others send: a multicast address, and the port at
-    /// which the members receive. Whether and when the endpoint is in it, the event queue says.
+    /// Joins the group at `address`, a multicast address with the members' port, to send and
+    /// receive. The event queue reports the join.
     ///
-    /// To receive, the endpoint itself has to be open at that port, and at the group's address or every address of its host:
-    /// what [`Hints::node`](crate::info::Hints::node) and `service` of its info say. Members on one host need a port each (`udp`
-    /// does not share them), and so are not reached by one message.
+    /// To receive, the endpoint must be open at that port, and at the group's address or every
+    /// address of its host ([`Hints::node`](crate::info::Hints::node) and `service` of its info).
+    /// `udp` does not share ports: members on one host need a port each, and a message reaches only
+    /// one of them.
     ///
     /// # Errors
-    /// - `EINVAL` if that is not the address of a group, or of another format than the endpoint's
-    /// - `EADDRINUSE` if the endpoint is in that group already, also if the group's value was forgotten
-    /// - `ENOBUFS` if the endpoint is in eight groups, or in as many as the system lets it
-    /// - `ENODEV` if no interface leads to such addresses
-    /// - `EOPNOTSUPP` over libfabric without the feature `std`, by which it asks the system beforehand
-    /// - what else the provider says; `ENOSYS` from `udp` for IPv6
+    /// - `EINVAL` if `address` is not a group's, or has another format than the endpoint's
+    /// - `EADDRINUSE` if the endpoint is in that group, even if the group's value was forgotten
+    /// - `ENOBUFS` beyond eight groups, or the system's limit
+    /// - `ENODEV` without an interface for such addresses
+    /// - `EOPNOTSUPP` over libfabric without feature `std`, needed to check with the system
+    /// - another error of the provider, for example `ENOSYS` from `udp` for IPv6
     #[doc(alias = "fi_join")]
     pub fn join(&self, address: &EndpointAddr) -> Result<MulticastGroup<'m, T, B, Joining>, Errno> {
-        // Names the join, in every event queue of the program: the provider's own names come again.
+        // Identifies the join in the program's event queues, because providers reuse their
+        // identifiers.
         static JOINS: AtomicU64 = AtomicU64::new(1);
 
         let context = JOINS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and was opened for it (C22).
+        // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and opened for
+        // multicast (C22).
         let raw = unsafe { T::join(self.raw(), address, context) }?;
         Ok(MulticastGroup { member: Membership { endpoint: self.clone(), raw, context }, state: PhantomData })
     }
 
-    /// The event queue that tells of the endpoint's groups.
+    /// Event queue for the endpoint's groups.
     #[must_use]
     pub const fn eq(&self) -> &Eq<'m, T> {
         &self.kind.eq
     }
 }
 
-/// Between joining and the event that says how it went.
+/// State between joining and the event with the outcome.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -211,7 +214,7 @@ impl<'m, T: Multicast, B: Buffer> MulticastEndpoint<'m, T, B> {
 #[derive(Debug)]
 pub enum Joining {}
 
-/// In the group.
+/// State of a joined group.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -236,14 +239,12 @@ pub enum Joining {}
 #[derive(Debug)]
 pub enum Joined {}
 
-/// A multicast group that an endpoint is in, or is about to be in. Dropping it leaves the group.
+/// A multicast group of an endpoint, and a handle of it. Dropping it leaves the group.
 ///
-/// | state | how it is left |
+/// | state | left by |
 /// |---|---|
-/// | [`Joining`] | [`joined`](MulticastGroup::joined), with the event that says so |
+/// | [`Joining`] | [`joined`](MulticastGroup::joined), with the event |
 /// | [`Joined`] | dropping it |
-///
-/// It is a handle of the endpoint, too.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -271,7 +272,7 @@ pub struct MulticastGroup<'m, T: Multicast, B: Buffer, S = Joined> {
     state: PhantomData<S>,
 }
 
-/// What leaves the group when it is dropped.
+/// Leaves the group when dropped.
 struct Membership<'m, T: Multicast, B: Buffer> {
     endpoint: MulticastEndpoint<'m, T, B>,
     raw: T::Group,
@@ -280,33 +281,35 @@ struct Membership<'m, T: Multicast, B: Buffer> {
 
 impl<T: Multicast, B: Buffer> Drop for Membership<'_, T, B> {
     fn drop(&mut self) {
-        // SAFETY: joined on this endpoint, which is open, and left once (C23). If that fails, closing the endpoint leaves the group
-        // (P11).
+        // SAFETY: joined on this endpoint, which is open, and left once (C23). If leaving fails,
+        // closing the endpoint leaves the group (P11).
         let _ = unsafe { T::leave(self.endpoint.raw(), &self.raw) };
     }
 }
 
 impl<'m, T: Multicast, B: Buffer, S> MulticastGroup<'m, T, B, S> {
-    /// What events name this group by, as long as the endpoint is in it.
+    /// Identifier of the group in events.
     #[must_use]
     pub fn fid(&self) -> Fid {
         T::group_fid(&self.member.raw)
     }
 
-    /// The endpoint that is in it.
+    /// Endpoint in the group.
     #[must_use]
     pub const fn endpoint(&self) -> &MulticastEndpoint<'m, T, B> {
         &self.member.endpoint
     }
 
-    /// Leaves the group, as dropping it does, and tells whether that went well. What was sent to it goes on.
+    /// Leaves the group, as dropping it does, and returns the result. Operations in flight
+    /// continue.
     ///
     /// # Errors
-    /// The provider's. The endpoint is in the group until it is closed, then.
+    /// Those of the provider. The endpoint then stays in the group until it closes.
     #[doc(alias = "fi_close")]
     pub fn leave(self) -> Result<(), Errno> {
         let mut member = ManuallyDrop::new(self.member);
-        // SAFETY: joined on this endpoint, which is open, and left once (C23): here, and not in `drop`.
+        // SAFETY: joined on this endpoint, which is open, and left once (C23), here: `ManuallyDrop`
+        // prevents `drop`.
         let left = unsafe { T::leave(member.endpoint.raw(), &member.raw) };
         // SAFETY: dropped once, here.
         unsafe { core::ptr::drop_in_place(&raw mut member.endpoint) };
@@ -315,12 +318,13 @@ impl<'m, T: Multicast, B: Buffer, S> MulticastGroup<'m, T, B, S> {
 }
 
 impl<'m, T: Multicast, B: Buffer> MulticastGroup<'m, T, B, Joining> {
-    /// The group that the endpoint is in now, if the event is about this one.
+    /// Returns the joined group, if the event concerns it.
     ///
-    /// A join that has failed is an [`EqEvent::Failed`](crate::eq::EqEvent::Failed) about this [`fid`](Self::fid); then drop this.
+    /// After an [`EqEvent::Failed`](crate::eq::EqEvent::Failed) with this [`fid`](Self::fid) drop
+    /// this value.
     ///
     /// # Errors
-    /// The group as it was, if the event is about another.
+    /// The unchanged group, for an event of another.
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the group with")]
     pub fn joined(self, event: &JoinedEvent) -> Result<MulticastGroup<'m, T, B, Joined>, Self> {
         if event.context() != self.member.context || event.group() != self.fid() {
@@ -331,11 +335,11 @@ impl<'m, T: Multicast, B: Buffer> MulticastGroup<'m, T, B, Joining> {
 }
 
 impl<T: Multicast, B: Buffer> MulticastGroup<'_, T, B, Joined> {
-    /// Sends a message to every member of the group, this endpoint too if it receives there. As of any datagram, nothing says
-    /// whom it has reached.
+    /// Sends a message to every member, including this endpoint if it receives there. Arrival is
+    /// not reported.
     ///
     /// # Errors
-    /// Any [`PostError`](crate::error::PostError) of a send; the buffer comes back.
+    /// Any [`PostError`](crate::error::PostError) of a send, with the buffer.
     #[doc(alias = "fi_send")]
     pub fn send(&self, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -344,10 +348,10 @@ impl<T: Multicast, B: Buffer> MulticastGroup<'_, T, B, Joined> {
         self.send_with(SendOptions::new(), buf)
     }
 
-    /// Sends a message to every member of the group, out of one buffer or several.
+    /// Sends a message to every member, from one or several buffers.
     ///
     /// # Errors
-    /// As [`Endpoint::send_with`].
+    /// Those of [`Endpoint::send_with`].
     #[doc(alias = "fi_sendmsg")]
     #[doc(alias = "fi_mc_addr")]
     pub fn send_with(&self, options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>>
@@ -358,11 +362,12 @@ impl<T: Multicast, B: Buffer> MulticastGroup<'_, T, B, Joined> {
         let limits = endpoint.limits();
         let how = (Caps::MULTICAST.union(required_caps::SEND), OpKind::Send, limits.tx_iov_limit);
         let asked = (options.data, limits.with_default(options.flags | OpFlags::MULTICAST));
-        // SAFETY: the group was joined on this endpoint, whose event has said so, and not left (C23). The address goes to `sendmsg` of
-        // this endpoint, with the flag (C24).
+        // SAFETY: the event has reported that the group was joined on this endpoint, and it was not
+        // left (C23). The address is used for `sendmsg` on this endpoint with `MULTICAST` (C24).
         let to = || Ok(unsafe { T::group_address(raw) });
         endpoint.opened.post_msg(how, to, asked, buf, |raw, msg, _| {
-            // SAFETY: see `post_msg`.
+            // SAFETY: `post_msg` guarantees C1, C5 and C9 to C13, and the flag is `MULTICAST`
+            // (C24).
             map_refusal(unsafe { T::sendmsg(raw, msg) })
         })
     }

@@ -1,4 +1,4 @@
-//! [`Only`]: the kind of endpoint that has the operations of a query, and no others.
+//! [`Only`]: kind of endpoint with the operations of a query alone.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -22,9 +22,8 @@ use crate::query::{self, AnyType, Asked, CollectiveOps, Dgram, EndpointKind, Gro
 use crate::transport::{Collectives, Connected, Scalable, Transport};
 use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr};
 
-/// Kind `K` of endpoint, with the operations that the [query](crate::query) `Q` asks for.
-///
-/// It is that at compile time alone: an endpoint of this kind is as large as one of kind `K`, and does the same.
+/// Kind `K` of endpoint with the operations of the [query](crate::query) `Q`, at compile time only:
+/// size and behaviour are those of kind `K`.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -54,7 +53,7 @@ pub struct Only<K, Q> {
     query: PhantomData<fn() -> Q>,
 }
 
-/// A connectionless endpoint with the operations that a query asks for ([`Cq::endpoint_for`]).
+/// Connectionless endpoint with the operations of a query ([`Cq::endpoint_for`]).
 pub type OnlyEndpoint<'m, T, B, Q> = Endpoint<'m, T, B, Only<Connectionless<'m, T>, Q>>;
 
 impl<K: Clone, Q> Clone for Only<K, Q> {
@@ -101,7 +100,7 @@ impl<T: Transport, K: Receives<T>, Q> Receives<T> for Only<K, Q> {
     }
 }
 
-/// A type of endpoint without connections, or any.
+/// A connectionless endpoint type, or any type.
 #[diagnostic::on_unimplemented(
     message = "an endpoint of type `{Self}` is connected, and this one is not",
     label = "the query asks for `{Self}`",
@@ -113,14 +112,14 @@ impl WithoutConnections for AnyType {}
 impl WithoutConnections for Rdm {}
 impl WithoutConnections for Dgram {}
 
-/// A kind of endpoint that can be narrowed to a query for this type of endpoint.
+/// A kind of endpoint that a query for this type can narrow.
 #[diagnostic::on_unimplemented(
     message = "an endpoint of kind `{Self}` cannot be narrowed to a query for one of type `{E}`",
     label = "the query asks for `{E}`",
     note = "one that is narrowed already is narrowed anew after `Endpoint::whole`"
 )]
 pub trait Narrows<E: EndpointKind>: Sealed {
-    /// What another part of the endpoint does, which a query may ask for all the same.
+    /// Queried capabilities that another part of the endpoint may provide.
     #[doc(hidden)]
     const ELSEWHERE: Caps;
 }
@@ -137,18 +136,18 @@ impl<T: Scalable, E: WithoutConnections> Narrows<E> for RxCtx<'_, T> {
     const ELSEWHERE: Caps = Caps::SEND;
 }
 
-/// Its receives may be those of a [`SharedRx`](super::SharedRx).
+/// Receives may be those of a [`SharedRx`](super::SharedRx).
 impl Narrows<AnyType> for Msg<Established> {
     const ELSEWHERE: Caps = Caps::RECV;
 }
 
-/// Its receives may be those of a [`SharedRx`](super::SharedRx).
+/// Receives may be those of a [`SharedRx`](super::SharedRx).
 impl Narrows<query::Msg> for Msg<Established> {
     const ELSEWHERE: Caps = Caps::RECV;
 }
 
 impl<'m, T: Transport, B: Buffer, K: Clone> Endpoint<'m, T, B, K> {
-    /// Another handle of the endpoint, with the operations that a query asks for: calls of others do not compile.
+    /// Another handle of the endpoint, with the operations of a query. Other calls do not compile.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -171,8 +170,8 @@ impl<'m, T: Transport, B: Buffer, K: Clone> Endpoint<'m, T, B, K> {
     /// ```
     ///
     /// # Errors
-    /// [`OpenError::EndpointType`], [`OpenError::NotGranted`] or [`OpenError::InjectSize`] if it does not have everything that the query asks
-    /// for.
+    /// [`OpenError::EndpointType`], [`OpenError::NotGranted`] or [`OpenError::InjectSize`] if the
+    /// endpoint does not meet the query.
     pub fn only<Q: Query>(&self) -> Result<Endpoint<'m, T, B, Only<K, Q>>, OpenError>
     where
         K: Narrows<Q::Kind>,
@@ -184,8 +183,8 @@ impl<'m, T: Transport, B: Buffer, K: Clone> Endpoint<'m, T, B, K> {
 }
 
 impl<'m, T: Transport, B: Buffer, K: Clone, Q> Endpoint<'m, T, B, Only<K, Q>> {
-    /// Another handle of the endpoint, with every operation of its kind: the way out of the query. What the provider does not grant is
-    /// refused when it is posted ([`PostError::NotGranted`]).
+    /// Another handle of the endpoint, with every operation of its kind. Posts that the provider
+    /// does not grant are refused ([`PostError::NotGranted`]).
     #[must_use]
     pub fn whole(&self) -> Endpoint<'m, T, B, K> {
         Endpoint { opened: self.opened.clone(), kind: self.kind.kind.clone() }
@@ -193,7 +192,7 @@ impl<'m, T: Transport, B: Buffer, K: Clone, Q> Endpoint<'m, T, B, Only<K, Q>> {
 }
 
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
-    /// As [`endpoint`](Self::endpoint), for an endpoint with the operations that a [query] asks for, and no others.
+    /// [`endpoint`](Self::endpoint) with the operations of a [query] alone.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -216,8 +215,9 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// ```
     ///
     /// # Errors
-    /// As [`endpoint`](Self::endpoint); [`OpenError::EndpointType`], [`OpenError::NotGranted`] or [`OpenError::InjectSize`] if the info does
-    /// not have everything that the query asks for: nothing stays open.
+    /// Those of [`endpoint`](Self::endpoint), and, with the endpoint closed,
+    /// [`OpenError::EndpointType`], [`OpenError::NotGranted`] or [`OpenError::InjectSize`] if the
+    /// info does not meet the query.
     #[doc(alias = "fi_endpoint")]
     pub fn endpoint_for<'b, Q: Query<Kind: WithoutConnections>>(
         &self,
@@ -234,7 +234,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
 }
 
 impl<'m, T: Transport, B: Buffer, Q> OnlyEndpoint<'m, T, B, Q> {
-    /// The address vector in which the endpoint finds its peers.
+    /// Address vector with the endpoint's peers.
     #[must_use]
     pub const fn av(&self) -> &Av<'m, T> {
         &self.kind.kind.av
@@ -242,10 +242,10 @@ impl<'m, T: Transport, B: Buffer, Q> OnlyEndpoint<'m, T, B, Q> {
 }
 
 impl<'m, T: Collectives, B: Buffer, Q> OnlyEndpoint<'m, T, B, Q> {
-    /// Joins the members of a set for collective operations: [`Endpoint::join_collective`](Endpoint::join_collective).
+    /// [`Endpoint::join_collective`](Endpoint::join_collective) for this kind.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Endpoint::join_collective`](Endpoint::join_collective).
     #[doc(alias = "fi_join_collective")]
     pub fn join_collective<A: Allocator>(&self, set: &AddressSet<A>) -> Result<CollectiveGroup<'m, T, B>, OpenError>
     where
@@ -256,19 +256,19 @@ impl<'m, T: Collectives, B: Buffer, Q> OnlyEndpoint<'m, T, B, Q> {
 }
 
 impl<T: Connected, B: Buffer, Q> Endpoint<'_, T, B, Only<Msg<Established>, Q>> {
-    /// Ends the connection: [`MsgEndpoint::shutdown`](MsgEndpoint::shutdown).
+    /// [`MsgEndpoint::shutdown`](MsgEndpoint::shutdown) for this kind.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`MsgEndpoint::shutdown`](MsgEndpoint::shutdown).
     #[doc(alias = "fi_shutdown")]
     pub fn shutdown(&self) -> Result<(), Errno> {
         self.whole().shutdown()
     }
 
-    /// The peer's address: [`MsgEndpoint::peer_address`](MsgEndpoint::peer_address).
+    /// [`MsgEndpoint::peer_address`](MsgEndpoint::peer_address) for this kind.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`MsgEndpoint::peer_address`](MsgEndpoint::peer_address).
     #[doc(alias = "fi_getpeer")]
     pub fn peer_address(&self) -> Result<EndpointAddr, Errno> {
         MsgEndpoint::peer_address(&self.whole())

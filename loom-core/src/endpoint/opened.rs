@@ -1,4 +1,4 @@
-//! [`Opened`]: what endpoints of every kind have in common: a slot in a queue, a raw handle, options; and [`Kept`], a handle without kind.
+//! [`Opened`], the common state of endpoint kinds, and [`Kept`], a handle without kind.
 
 #![allow(unsafe_code, reason = "opens, uses and closes the raw handle in the endpoint slot")]
 
@@ -18,18 +18,17 @@ use crate::notes::note;
 use crate::transport::{EndpointError, Transport};
 use crate::vocabulary::{Attributes, EndpointAddr, EndpointOption, Errno, FabricAddr, Mode, OptionType};
 
-/// A handle of an open endpoint of any kind. The last one closes the endpoint.
+/// Handle of an open endpoint of any kind. Dropping the last closes the endpoint.
 pub(super) struct Opened<'m, T: Transport, B: Buffer> {
     cq: Cq<'m, T, B>,
-    /// In the queue's block.
     endpoint_slot: NonNull<EndpointSlot<T>>,
     index: u16,
     pub(super) limits: Limits,
 }
 
 impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
-    /// Opens an endpoint in a free place of the queue. `open` opens it from `info` of the queue's domain, bound to the queues
-    /// that it is given and by these bonds.
+    /// Opens an endpoint in a free slot of the queue. `open` opens the raw endpoint from `info`, of
+    /// the queue's domain, bound to the given queues and by `bonds`.
     pub(super) fn open(
         cq: &Cq<'m, T, B>,
         info: &Info<T>,
@@ -40,7 +39,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
         let domain = cq.domain();
         let place = (0u16..).zip(cq.body.endpoint_slots()).find(|(_, endpoint_slot)| endpoint_slot.is_closed());
         if matches!(receives, ReceiveMode::OfWrites(1..)) && info.consumes_receives() && info.prefixes().rx > 0 {
-            // Those are of no bytes.
+            // Receives of zero bytes have no space for a prefix.
             return Err(OpenError::Mode(Mode::MSG_PREFIX));
         }
         let Some((index, endpoint_slot)) = place else { return Err(OpenError::TooManyEndpoints) };
@@ -48,7 +47,8 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
         domain.deferred_close().endpoint_opened();
         match open(tx, rx) {
             Ok(raw) => {
-                // SAFETY: the endpoint slot is closed, so there is no reference to its handle; the endpoint is bound to no more.
+                // SAFETY: the slot is closed, so its handle has no references. The endpoint is
+                // bound to `bonds` and the queues only.
                 unsafe { endpoint_slot.open(raw, receives, bonds) };
                 let limits = Limits::of(info, domain, receives);
                 let opened = Opened { cq: cq.clone(), endpoint_slot: endpoint_slot.into(), index, limits };
@@ -60,7 +60,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
                 if let ReceiveMode::OfWrites(count) = receives
                     && opened.limits.consumes
                 {
-                    // Closes the endpoint again if it fails.
+                    // On failure, `opened` closes the endpoint.
                     (0..count).try_for_each(|_| opened.post_spare())?;
                 }
                 note!(
@@ -77,7 +77,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
             }
             Err(error) => {
                 if error.left_open {
-                    // What it is bound to stays open, too, and the queue finds out when it is closed.
+                    // Bound objects stay open. The queue detects this when it closes.
                     endpoint_slot.fail(receives, error.errno, bonds);
                     note!(
                         warn,
@@ -96,19 +96,17 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
         }
     }
 
-    /// Says whether the endpoint was opened as selective.
     pub(super) const fn with_selective(mut self, selective: bool) -> Self {
         self.limits.selective = selective;
         self
     }
 
-    /// Has it end what is in flight before it is closed.
+    /// Makes the endpoint end its operations before it closes.
     pub(super) fn settling(self) -> Self {
         self.endpoint_slot().settles().set(true);
         self
     }
 
-    /// Its place in the queue.
     pub(super) const fn index(&self) -> u16 {
         self.index
     }
@@ -120,22 +118,21 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
 
     #[inline]
     pub(super) const fn endpoint_slot(&self) -> &EndpointSlot<T> {
-        // SAFETY: in the block of the queue, which is there as long as this handle of it.
+        // SAFETY: the slot is in the queue's block, which this handle's `cq` keeps alive.
         unsafe { self.endpoint_slot.as_ref() }
     }
 
-    /// The raw handle.
     #[inline]
     pub(super) fn raw(&self) -> &T::Endpoint {
-        // SAFETY: the endpoint slot is open from `open` until this value is dropped.
+        // SAFETY: the slot is open from `open` until this value is dropped.
         unsafe { self.endpoint_slot().raw() }
     }
 
-    /// Posts a receive of no bytes, for a peer's write to use up.
+    /// Posts a receive of zero bytes for a peer's write.
     fn post_spare(&self) -> Result<(), OpenError> {
         let posted = self.cq.ops().post_spare(self.index, |context| {
-            // SAFETY: the endpoint is open (C1), on this thread (C5), and nothing is lent but the context's space, which stays until the
-            // event or the endpoint's close (C10).
+            // SAFETY: the endpoint is open (C1), on this thread (C5). Only the context's space is
+            // lent, until the event or the endpoint's close (C10).
             post::map_refusal(unsafe { T::recv(self.raw(), FabricAddr::UNSPEC, &().lend(), context) })
         });
         posted.map_err(|error| match error {
@@ -144,34 +141,32 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
         })
     }
 
-    /// `fi_cancel`
     pub(super) fn cancel(&self, key: OpKey) -> Result<(), Errno> {
         if self.limits.consumes && self.cq.ops().cancel_used_up(key, self.index) {
             self.cq.body.wants_driver();
             return Ok(());
         }
         let context = self.cq.ops().context_of(key, self.index).ok_or(Errno::ENOENT)?;
-        // SAFETY: the endpoint is open (C1), on this thread (C5), and the context is one of its operations in flight.
+        // SAFETY: the endpoint is open (C1), on this thread (C5), and the context is of one of its
+        // operations in flight.
         unsafe { T::cancel(self.raw(), context) }?;
-        // Only now: what the provider has refused to cancel ends as any other. The event is read by a later poll.
+        // Only once the provider has accepted: otherwise the operation ends normally. A later poll
+        // reads the event.
         self.cq.body.cancelling(key);
         self.cq.body.wants_driver();
         Ok(())
     }
 
-    /// The address, for the log.
     pub(super) fn shown_address(&self) -> impl fmt::Display {
         ShownAddress(self)
     }
 
-    /// `fi_getname`
     pub(super) fn address(&self) -> Result<EndpointAddr, Errno> {
         // SAFETY: the endpoint is open (C1), on this thread (C5).
         unsafe { T::endpoint_address(self.raw()) }
     }
 }
 
-/// The address of an endpoint, asked for when it is printed.
 struct ShownAddress<'o, 'm, T: Transport, B: Buffer>(&'o Opened<'m, T, B>);
 
 impl<T: Transport, B: Buffer> fmt::Display for ShownAddress<'_, '_, T, B> {
@@ -209,14 +204,12 @@ impl<T: Transport, B: Buffer> fmt::Debug for Opened<'_, T, B> {
 }
 
 impl<T: Transport, B: Buffer> Opened<'_, T, B> {
-    /// `fi_getopt`
     pub(super) fn option<V: OptionType>(&self, option: EndpointOption<V>) -> Result<V, Errno> {
         // SAFETY: the endpoint is open (C1), on this thread (C5).
         let value = unsafe { T::endpoint_option(self.raw(), option.as_raw(), V::ANY.into()) }?;
         V::of(value).ok_or(Errno::EOTHER)
     }
 
-    /// `fi_setopt`
     pub(super) fn set_option<V: OptionType>(&self, option: EndpointOption<V>, value: V) -> Result<(), Errno> {
         if !is_sane(option, value) {
             return Err(Errno::EINVAL);
@@ -226,33 +219,32 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     }
 }
 
-/// A handle of an endpoint that a memory region is bound to, which is closed before the endpoint is.
+/// Handle of an endpoint that a memory region is bound to. The region closes first.
 pub struct Kept(Option<Keeper>);
 
 struct Keeper {
     queue: Erased,
     index: u16,
-    /// Gives a handle of the endpoint at a place of the queue up, and a region that is bound to it.
+    /// Releases a handle of the endpoint in this slot, and a region bound to it.
     release: unsafe fn(&Erased, u16),
 }
 
 impl Kept {
-    /// Of no endpoint.
     pub(crate) const fn nothing() -> Self {
         Kept(None)
     }
 
     pub(super) fn endpoint<T: Transport, B: Buffer>(endpoint: &Opened<'_, T, B>) -> Self {
         /// # Safety
-        /// The queue is a `CqInner<T, B>`, with an endpoint there, of which a handle is given up.
+        /// The queue is a `CqInner<T, B>` with an endpoint at `index` that has a handle to release.
         unsafe fn release<T: Transport, B: Buffer>(queue: &Erased, index: u16) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees that the queue is a `CqInner<T, B>`.
             let queue = unsafe { queue.object::<CqInner<T, B>>() };
             let Some(endpoint_slot) = queue.endpoint_slots().get(usize::from(index)) else { return };
             endpoint_slot.regions().set(endpoint_slot.regions().get().one_less());
             endpoint_slot.handles().set(endpoint_slot.handles().get().one_less());
             if endpoint_slot.handles().get().is_none() {
-                // SAFETY: it was the last one.
+                // SAFETY: this was the last handle of the endpoint.
                 unsafe { queue.close_one(index) };
             }
         }
@@ -267,7 +259,7 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         if let Some(Keeper { queue, index, release }) = &self.0 {
-            // SAFETY: the queue is that of the endpoint. This is a handle of both.
+            // SAFETY: `queue` and `index` are the endpoint's, and `self` is a handle of both.
             unsafe { release(queue, *index) };
         }
     }

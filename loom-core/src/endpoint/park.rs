@@ -1,4 +1,4 @@
-//! [`Parked`]: a queue on its way to another thread.
+//! [`Parked`]: a queue that moves to another thread.
 
 #![allow(unsafe_code, reason = "moves a queue to another thread")]
 
@@ -10,8 +10,8 @@ use crate::cq::{Cq, EndpointSlot};
 use crate::domain::Domain;
 use crate::transport::Transport;
 
-/// A queue with all of its endpoints, not in use: it can be handed to another thread where the transport's threading level
-/// admits that (over libfabric, with `Ofi<Shared>`).
+/// An idle queue with all of its endpoints, to move to another thread if the transport's threading
+/// level allows it (over libfabric, with `Ofi<Shared>`).
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -36,14 +36,15 @@ use crate::transport::Transport;
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 pub struct Parked<'m, T: Transport, B: Buffer, const N: usize = 0> {
-    // First: endpoints close before their queue does.
+    // First field: endpoints close before their queue.
     endpoints: [Endpoint<'m, T, B>; N],
     cq: Cq<'m, T, B>,
 }
 
-// SAFETY: all handles of the queue are in here (`park`), so that another thread uses what is in its block, and counts, only after this
-// one. What else is reached from there, domain and address vectors, threads may share. The transport's queues and endpoints may be
-// used by one thread after another (P17: a handle of the domain is `Send` only where the raw domain is `Sync`).
+// SAFETY: this value holds all handles of the queue (`park`), so another thread uses its block and
+// counts only after this one. Domain and address vectors may be shared. Threads may use the
+// transport's queues and endpoints in turn (P17: a domain handle is `Send` only if the raw domain
+// is `Sync`).
 unsafe impl<'m, T: Transport, B: Buffer + Send, const N: usize> Send for Parked<'m, T, B, N>
 where
     Domain<'m, T>: Send,
@@ -51,7 +52,7 @@ where
 {
 }
 
-/// Why a queue was not parked. It comes back, with its endpoints.
+/// A queue that could not be parked, with its endpoints.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -81,8 +82,9 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Parks the queue with all of its endpoints.
     ///
     /// # Errors
-    /// [`ParkError`] if there is another handle of the queue: a clone, another endpoint, a [piece](crate::cq::Piece), a multicast group or
-    /// a region of one of the endpoints; or if an endpoint is bound to what stays on this thread: a counter or an event queue.
+    /// [`ParkError`] if the queue has another handle (clone, other endpoint,
+    /// [piece](crate::cq::Piece), multicast group or region of an endpoint), or an endpoint is
+    /// bound to an object of this thread (counter or event queue).
     pub fn park<const N: usize>(
         self,
         endpoints: [Endpoint<'m, T, B>; N],
@@ -98,7 +100,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
 }
 
 impl<'m, T: Transport, B: Buffer, const N: usize> Parked<'m, T, B, N> {
-    /// The queue, which stays on this thread from here on, and its endpoints.
+    /// Returns the queue, now bound to this thread, and its endpoints.
     #[must_use]
     pub fn unpark(self) -> (Cq<'m, T, B>, [Endpoint<'m, T, B>; N]) {
         (self.cq, self.endpoints)

@@ -1,4 +1,4 @@
-//! What every post goes through: it is checked against [`Limits`], and its buffer moves into the op table.
+//! Common path of posts: checks against [`Limits`] and the buffer's move into the op table.
 
 use heapless::Vec;
 
@@ -14,7 +14,7 @@ use crate::remote_region::RemoteRegion;
 use crate::transport::{Context, Msg, ProviderQuirks, Refusal, RemotePart, RmaTarget, Transport};
 use crate::vocabulary::{Access, Caps, FabricAddr, HmemIface, ImmediateData, MrMode, OpFlags};
 
-/// What a provider has to grant for each group of operations.
+/// Capabilities required by groups of operations.
 pub(super) mod required_caps {
     use crate::vocabulary::Caps;
 
@@ -31,18 +31,13 @@ pub(super) mod required_caps {
     pub(in crate::endpoint) const ATOMIC_FETCH: Caps = ATOMIC.union(ATOMIC_READ);
 }
 
-/// What an operation does with its buffer.
+/// Use of the buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OpKind {
-    /// A message is sent out of it.
     Send,
-    /// A message is received into it.
     Receive,
-    /// A tagged message is received into it.
     TaggedReceive,
-    /// It is written to a peer's memory.
     Write,
-    /// A peer's memory is read into it.
     Read,
 }
 
@@ -56,14 +51,12 @@ impl OpKind {
         }
     }
 
-    /// Whether the buffer's bytes go out.
     pub(super) const fn is_out(self) -> bool {
         matches!(self, OpKind::Send | OpKind::Write)
     }
 }
 
 impl<T: Transport, B: Buffer> Opened<'_, T, B> {
-    /// Checks what goes out as a copy.
     #[inline]
     pub(super) fn injectable(
         &self,
@@ -78,8 +71,9 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         self.check(caps, to, data)
     }
 
-    /// Sends a message as a copy. `submit` may rely on this: the endpoint is open (C1), on this thread (C5), the address is what `to`
-    /// gave (C13), and what it is given is not longer than a prefix and `inject_size` together, with the prefix that C12 asks for.
+    /// Injects a message. `submit` may rely on an open endpoint (C1) on this thread (C5), an
+    /// address from `to` (C13), and bytes of at most a prefix and `inject_size`, with the prefix
+    /// required by C12.
     #[inline(always)]
     pub(super) fn inject(
         &self,
@@ -98,7 +92,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         Ok(submit(self.raw(), self.check(caps, to, data)?, bytes)?)
     }
 
-    /// Puts a prefix before what is injected, where one is asked for; else it is too long.
+    /// Prepends the required prefix. Without one the bytes are too long.
     #[cold]
     #[inline(never)]
     fn prefixed(&self, bytes: &[u8]) -> Result<[u8; INJECT_ROOM], PostError> {
@@ -112,7 +106,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         Ok(room)
     }
 
-    /// Checks what a buffer has lent, but for what only some providers [require](Self::apply_modes).
+    /// Checks lent memory, except for [modes](Self::apply_modes) of some providers.
     #[inline]
     pub(super) fn lendable(&self, lent: &Lent, purpose: OpKind) -> Result<(), PostError> {
         let allowed = if purpose.is_out() { lent.is_readable() } else { lent.is_writable() };
@@ -133,8 +127,8 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         Ok(())
     }
 
-    /// Whether what a buffer has lent of a device's memory can be posted. It has to be registered, whether the domain asks for
-    /// that or not: by its descriptor a provider knows whose memory it is.
+    /// Checks lent device memory. It must always be registered: the descriptor identifies the
+    /// device.
     #[cold]
     fn takes_of_device(&self, lent: &Lent) -> Result<(), PostError> {
         if !self.limits.takes_device_memory() {
@@ -143,8 +137,8 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         if lent.descriptor().is_none() && lent.len() > 0 { Err(PostError::NotRegistered) } else { Ok(()) }
     }
 
-    /// What is to be posted of a buffer for a provider that asks for more than others: with the prefix, if it is the first of a
-    /// message's, and registered. The first comes with the operation's context and address.
+    /// Applies the provider's modes: registration, and the prefix of a message's first piece, given
+    /// as `first` with the operation's context and address.
     #[cold]
     #[inline(never)]
     pub(super) fn apply_modes(
@@ -163,7 +157,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
             && self.limits.consumes
             && purpose == OpKind::Receive
         {
-            // What it takes to post it again.
+            // To post the receive again.
             self.cq().ops().note_source(context, from);
         }
         let lent = lent.with_prefix(needed).ok_or(PostError::NoPrefix { needed })?;
@@ -173,7 +167,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         Ok(lent)
     }
 
-    /// What is to be submitted of what a buffer has lent: that, or as the provider wants it.
+    /// Checks lent memory and returns it in the form that the provider requires.
     #[inline(always)]
     pub(super) fn checked(
         &self,
@@ -185,18 +179,17 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         if !self.limits.extra_checks {
             return Ok(*lent);
         }
-        // By value, and no more of the result than what may be another: where nothing more is required, what is lent stays in registers.
+        // Takes only the range, by value, so that `lent` stays in registers without extra checks.
         Ok(lent.with_range_of(&self.apply_modes(*lent, purpose, Some((context, address)))?))
     }
 
-    /// Checks the capabilities that an operation needs, and its immediate data.
     #[inline(always)]
     pub(super) fn granted(&self, caps: Caps, data: Option<ImmediateData>) -> Result<(), PostError> {
         self.limits.granted(caps)?;
         self.limits.check_data_width(data)
     }
 
-    /// Checks an operation without a buffer of the program, and returns the address.
+    /// Checks an operation without a buffer and returns its address.
     #[inline(always)]
     pub(super) fn check(
         &self,
@@ -208,9 +201,9 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         address()
     }
 
-    /// Lends a buffer for an operation, which is to be submitted, and what came of that [settled](Self::settle).
-    // Always, and with no closure in between: what does not hold for this endpoint or buffer is gone then, and neither what is lent
-    // nor the key goes through memory.
+    /// Lends a buffer for an operation. Its submission's result goes to [`settle`](Self::settle).
+    // Always inlined, without a closure: checks that cannot fail here are optimised out, and the
+    // lent range and the key stay in registers.
     #[inline(always)]
     pub(super) fn lend(
         &self,
@@ -237,7 +230,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         Err(Rejected { buf: self.take_back(lending.slot), error })
     }
 
-    /// The operation is under way, or was refused.
+    /// Returns the key of an operation in flight, or a refused one's buffer.
     #[inline(always)]
     pub(super) fn settle(
         &self,
@@ -250,8 +243,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         }
     }
 
-    /// The buffer of an operation that was refused.
-    // From the endpoint on: nothing of the table is kept in registers then while an operation is submitted.
+    // Takes the endpoint, so that the op table occupies no registers during submission.
     #[cold]
     #[inline(never)]
     fn take_back(&self, slot: &Slot<B>) -> B {
@@ -259,9 +251,10 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     }
 }
 
-/// An operation that is about to be submitted. Who does may rely on this: the endpoint is open (C1), on this thread (C5), the address is
-/// what [`lend`](Opened::lend) was given (C13), and what is lent allows what the purpose says, with the prefix and registration that the
-/// provider asks for (C11, C12), and stays in the op table until its event or the endpoint's close (C9, C10).
+/// An operation to submit, which guarantees an open endpoint (C1) on this thread (C5), the address
+/// of [`lend`](Opened::lend) (C13), and memory that allows the purpose, has the required prefix and
+/// registration (C11, C12), and stays in the op table until the event or the endpoint's close (C9,
+/// C10).
 #[must_use]
 pub(super) struct Posting<'t, T: Transport, B> {
     pub(super) raw: &'t T::Endpoint,
@@ -271,7 +264,7 @@ pub(super) struct Posting<'t, T: Transport, B> {
     slot: &'t Slot<B>,
 }
 
-/// Target of an operation on `len` bytes of a region that needs this access to it.
+/// Target of an operation on `len` bytes of a region that must grant `needed`.
 #[inline]
 pub(super) fn remote(
     to: FabricAddr,
@@ -284,29 +277,25 @@ pub(super) fn remote(
     Ok(RmaTarget { to, addr, key: region.key() })
 }
 
-/// Checks that a region grants this access.
 #[inline]
 fn granted_by(region: &RemoteRegion, needed: Access) -> Result<(), PostError> {
     let missing = needed.difference(region.access());
     if missing.is_empty() { Ok(()) } else { Err(PostError::RemoteAccess(missing).cold()) }
 }
 
-/// The answer of a transport.
 #[inline]
 pub(super) fn map_refusal(posted: Result<(), Refusal>) -> Result<(), PostError> {
     Ok(posted?)
 }
 
-/// The parts of peers' memory that one operation names.
 pub(super) type Parts = Vec<RemotePart, { IoVecs::MOST }>;
 
 impl<T: Transport, B: Buffer> Opened<'_, T, B> {
-    /// What a provider has to grant besides the operation itself.
     pub(super) const fn with_fence(caps: Caps, flags: OpFlags) -> Caps {
         if flags.contains(OpFlags::FENCE) { caps.union(Caps::FENCE) } else { caps }
     }
 
-    /// Posts an operation. `submit` may rely on what a [`Posting`] promises, for each piece.
+    /// Posts an operation. `submit` may rely on [`Posting`]'s guarantees, for each piece.
     pub(super) fn post_msg(
         &self,
         (caps, purpose, iov_limit): (Caps, OpKind, usize),
@@ -342,7 +331,7 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
             let mut adjusted = Vec::<Lent, { IoVecs::MOST }>::new();
             if self.limits.extra_checks {
                 for (at, piece) in pieces_of.iter().enumerate() {
-                    // There is room: there are not more than that.
+                    // Always fits: at most `IoVecs::MOST` pieces.
                     let _ =
                         adjusted.push(self.apply_modes(*piece, purpose, (at == 0).then_some((context, address)))?);
                 }
@@ -352,8 +341,8 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         })
     }
 
-    /// The parts of a peer's memory: at most `rma_iov_limit`, together as long as the buffer, and each with the access that the
-    /// operation needs.
+    /// Checks a peer's parts: at most `rma_iov_limit`, together as long as the buffer, each with
+    /// access `needed`.
     pub(super) fn parts(&self, remote: &[RemoteRegion], total: usize, needed: Access) -> Result<Parts, PostError> {
         let limit = self.limits.rma_iov_limit.min(IoVecs::MOST);
         let too_many = PostError::TooManyPieces { limit };
@@ -372,11 +361,11 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     }
 }
 
-/// What a post is checked against.
+/// Limits of posts.
 #[expect(unnameable_types, reason = "an argument of hidden methods")]
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// What is not granted: a post needs nothing of it.
+    /// Capabilities that posts may not require.
     lacking: Caps,
     pub(super) quirks: ProviderQuirks,
     pub(super) inject_size: usize,
@@ -387,48 +376,49 @@ pub struct Limits {
     pub(super) tx_iov_limit: usize,
     pub(super) rx_iov_limit: usize,
     pub(super) rma_iov_limit: usize,
-    /// What sends and writes do by default.
+    /// Default flags of sends and writes.
     pub(super) tx_flags: OpFlags,
-    /// Bytes in front of messages.
     pub(super) prefixes: Prefixes,
-    /// Buffers have to be registered.
+    /// Buffers must be registered.
     pub(super) local: bool,
-    /// Peers' writes use up receives.
+    /// Peers' writes consume receives.
     pub(super) consumes: bool,
-    /// The provider requires additional checks.
     pub(super) extra_checks: bool,
-    /// Sends, reads and writes need not report their success.
+    /// Sends, reads and writes need not report success.
     pub(super) selective: bool,
 }
 
-/// The most bytes that inject calls copy where a prefix has to be put before them: on the stack.
+/// Maximum bytes, on the stack, of an inject with a prefix.
 pub(super) const INJECT_ROOM: usize = 1024;
 
 impl Limits {
-    /// Of an endpoint that is opened from this info of a domain.
     pub(super) fn of<T: Transport>(info: &Info<T>, domain: &DomainInner<T>, receive_mode: ReceiveMode) -> Self {
         let attributes = info.attributes();
         let elsewhere = match receive_mode {
             ReceiveMode::Through(_) | ReceiveMode::OfWrites(_) | ReceiveMode::Nowhere => Caps::RECV,
-            // Providers that have tags with shared contexts crash when one arrives that no receive matches.
+            // Providers that support tags with shared contexts crash when an unmatched tagged
+            // message arrives.
             ReceiveMode::ForOthers => Caps::TAGGED.union(Caps::MULTI_RECV),
             ReceiveMode::Itself => Caps::empty(),
         };
         let consumes = info.consumes_receives();
         let prefixes = info.prefixes();
-        // libfabric does not define where prefixes lie in a multi-receive buffer, or what a write uses up of it.
+        // libfabric does not define where prefixes lie in a multi-receive buffer, or how much of it
+        // a write consumes.
         let multi = Caps::MULTI_RECV.union(Caps::TAGGED_MULTI_RECV);
         let without = if prefixes.rx > 0 || consumes { multi } else { Caps::empty() };
         let (inject_size, inject_end) = match prefixes.tx {
             0 => (attributes.tx.inject_size, attributes.tx.inject_size.saturating_add(1)),
             size => (attributes.tx.inject_size.min(INJECT_ROOM.saturating_sub(size)), 0),
         };
-        // An info without a name came with a request: what it grants is known of the domain's alone.
+        // An info without a name comes from a request, and only the domain's info has reliable
+        // capabilities.
         let granted = if info.provider().is_empty() { domain.info().caps() } else { Caps::all() };
-        // The domain asks for it, whatever the info says.
+        // The domain may require registration even if the info does not.
         let local = attributes.domain.mr_mode.union(domain.attributes().domain.mr_mode).contains(MrMode::LOCAL);
         Limits {
-            // Taken from the domain's info: `sockets` leaves the provider name out of the info of a connection request.
+            // From the domain's info: `sockets` omits the provider name from the info of a
+            // connection request.
             quirks: T::quirks(domain.info().raw()),
             lacking: attributes.caps.intersection(granted).with_modifiers().complement() | elsewhere | without,
             inject_size,
@@ -447,29 +437,25 @@ impl Limits {
         }
     }
 
-    /// What is granted, as far as posts can use it.
+    /// Granted capabilities of posts.
     pub(super) const fn caps(&self) -> Caps {
         self.lacking.complement()
     }
 
-    /// Bytes of immediate data.
     pub(super) const fn cq_data_size(&self) -> usize {
         self.cq_data_size
     }
 
-    /// Whether something is granted.
     #[inline]
     pub(super) fn granted(&self, caps: Caps) -> Result<(), PostError> {
         let missing = caps.intersection(self.lacking);
         if missing.is_empty() { Ok(()) } else { Err(PostError::NotGranted(missing).cold()) }
     }
 
-    /// Whether memory of devices can be posted.
     pub(super) const fn takes_device_memory(&self) -> bool {
         !self.lacking.contains(Caps::HMEM)
     }
 
-    /// Whether immediate data is carried.
     #[inline]
     pub(super) fn check_data_width(&self, data: Option<ImmediateData>) -> Result<(), PostError> {
         match data {
@@ -480,7 +466,8 @@ impl Limits {
         }
     }
 
-    /// Whether a message without tag can be received from this address: of one peer, only where that works.
+    /// Checks the source of an untagged message: directed receives require a provider where they
+    /// work.
     #[inline]
     pub(super) fn directs(&self, from: FabricAddr) -> Result<FabricAddr, PostError> {
         if from == FabricAddr::UNSPEC || self.quirks.directed_recv {
@@ -490,8 +477,8 @@ impl Limits {
         }
     }
 
-    /// With what the endpoint does by default, which flags of a call would override; but for the level of completion, if
-    /// another is asked for.
+    /// Adds the default flags, which flags of a call would override. A completion level in `flags`
+    /// replaces the default.
     pub(super) fn with_default(&self, flags: OpFlags) -> OpFlags {
         let other = flags.intersects(CompletionLevel::ALL);
         flags | if other { self.tx_flags.difference(CompletionLevel::ALL) } else { self.tx_flags }

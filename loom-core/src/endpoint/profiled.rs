@@ -1,4 +1,5 @@
-//! [`Profiled`]: an endpoint whose type says what can be relied on; and [`Unmet`], one that falls short.
+//! [`Profiled`], an endpoint with a profile's guarantees in its type, and [`Unmet`], an endpoint
+//! that does not meet one.
 
 #![allow(unsafe_code, reason = "asks the raw domain")]
 
@@ -16,10 +17,9 @@ use crate::query::{Injects, Messages, Tagged};
 use crate::transport::Transport;
 use crate::vocabulary::{Attributes, ImmediateData, Tag};
 
-/// An endpoint that keeps what the [profile](crate::profiles) `P` says: [`Endpoint::with_profile`] has checked it.
+/// An endpoint that meets the [profile](crate::profiles) `P` ([`Endpoint::with_profile`]).
 ///
-/// It is the endpoint, and no larger: everything that an [`Endpoint`] does works here, too. What is added checks lengths at compile
-/// time.
+/// It has the size and methods of the [`Endpoint`], and checks lengths at compile time.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -49,11 +49,10 @@ pub struct Profiled<'m, T: Transport, B: Buffer, P, K = Connectionless<'m, T>> {
 }
 
 impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
-    /// Checks the info that the endpoint was opened from against a profile, and asks the domain for the profile's atomic operations.
-    /// From then on the type says that the profile holds.
+    /// Checks the endpoint's info, and the domain's atomic operations, against a profile.
     ///
     /// # Errors
-    /// The first difference, and the endpoint back.
+    /// The first difference, with the endpoint.
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn with_profile<P: Profile>(self) -> Result<Profiled<'m, T, B, P, K>, Unmet<Self>> {
         match self.check(&Promise::of::<P>()) {
@@ -62,10 +61,9 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
         }
     }
 
-    /// Whether the endpoint keeps a promise.
     fn check(&self, promise: &Promise) -> Result<(), ProfileError> {
         let domain = self.cq().domain();
-        // The endpoint's own info may be another one of the domain.
+        // The endpoint's own info may differ from the domain's.
         let offered = self.opened.endpoint_slot().offered().get();
         let mut granted: Attributes = *domain.attributes();
         granted.endpoint.kind = offered.kind;
@@ -75,7 +73,7 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
         granted.domain.cq_data_size = self.limits().cq_data_size();
         promise.check(domain.info().provider(), &granted)?;
         for missing in promise.atomics.iter() {
-            // SAFETY: a domain is open as long as there is a handle of one of its queues (C1).
+            // SAFETY: the queue's handle keeps the domain open (C1).
             let attr = unsafe { T::query_atomic(domain.raw(), missing) };
             if !attr.is_ok_and(|attr| attr.count > 0 && Some(attr.size) == missing.datatype.size()) {
                 return Err(ProfileError::Atomic { missing });
@@ -86,16 +84,16 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
 }
 
 impl<'m, T: Transport, B: Buffer, P: Profile, K> Profiled<'m, T, B, P, K> {
-    /// What the profile says, as a value.
+    /// Guarantees of the profile, as a value.
     pub const PROMISE: Promise = Promise::of::<P>();
 
-    /// The endpoint, without the profile.
+    /// Returns the endpoint without the profile.
     #[must_use]
     pub fn into_inner(self) -> Endpoint<'m, T, B, K> {
         self.endpoint
     }
 
-    /// The immediate data with these values, of a layout that the provider carries whole: a wider one than the profile's
+    /// Encodes values as immediate data. A layout wider than the profile's
     /// [`CQ_DATA_SIZE`](Profile::CQ_DATA_SIZE) does not compile.
     ///
     /// ```
@@ -141,11 +139,11 @@ impl<'m, T: Transport, B: Buffer, P: Profile, K> Profiled<'m, T, B, P, K> {
 }
 
 impl<T: Transport, B: Buffer, P: Profile, K: Transmits<T>> Profiled<'_, T, B, P, K> {
-    /// [`inject`](Endpoint::inject), of an array that the provider takes: a longer one than the profile's
+    /// [`inject`](Endpoint::inject) of an array. One longer than the profile's
     /// [`INJECT_SIZE`](Profile::INJECT_SIZE) does not compile.
     ///
     /// # Errors
-    /// As [`inject`](Endpoint::inject), but for [`PostError::TooLong`].
+    /// Those of [`inject`](Endpoint::inject), except [`PostError::TooLong`].
     #[inline]
     pub fn inject_array<const N: usize>(&self, to: impl Into<K::To>, bytes: &[u8; N]) -> Result<(), PostError>
     where
@@ -155,10 +153,10 @@ impl<T: Transport, B: Buffer, P: Profile, K: Transmits<T>> Profiled<'_, T, B, P,
         self.endpoint.inject(to, bytes)
     }
 
-    /// [`tagged_inject`](Endpoint::tagged_inject), as [`inject_array`](Self::inject_array).
+    /// [`inject_array`](Self::inject_array) for [`tagged_inject`](Endpoint::tagged_inject).
     ///
     /// # Errors
-    /// As [`tagged_inject`](Endpoint::tagged_inject), but for [`PostError::TooLong`].
+    /// Those of [`tagged_inject`](Endpoint::tagged_inject), except [`PostError::TooLong`].
     #[inline]
     pub fn tagged_inject_array<const N: usize>(
         &self,
@@ -195,7 +193,7 @@ impl<T: Transport, B: Buffer, P: Profile, K> fmt::Debug for Profiled<'_, T, B, P
     }
 }
 
-/// An endpoint that does not keep a profile: what is short, and the endpoint, as it was.
+/// An unchanged endpoint that does not meet a profile, with the reason.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -240,7 +238,7 @@ impl<E> fmt::Display for Unmet<E> {
 
 impl<E> core::error::Error for Unmet<E> {}
 
-/// The difference alone, for `?`; the endpoint is closed, unless there are other handles of it.
+/// The difference alone, for `?`. The endpoint closes unless it has other handles.
 impl<E> From<Unmet<E>> for ProfileError {
     fn from(unmet: Unmet<E>) -> Self {
         unmet.error

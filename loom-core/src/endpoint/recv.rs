@@ -1,4 +1,4 @@
-//! Receiving messages, and peeking at tagged ones: what `man fi_msg` and `man fi_tagged` describe.
+//! Receives and peeks (`man fi_msg`, `man fi_tagged`).
 
 #![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
 
@@ -14,13 +14,12 @@ use crate::transport::{Claims, Context, Msg, Refusal, Transport};
 use crate::vocabulary::{Caps, Errno, FabricAddr, HmemIface, OpFlags, TagMatch};
 
 impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
-    /// The address that messages without tag come from.
     #[inline]
     fn plain_source(&self, from: K::From) -> Result<FabricAddr, PostError> {
         self.limits().directs(self.source(from)?)
     }
 
-    /// Address that tagged messages come from, if the provider matches the tag as it should.
+    /// Source of tagged messages, if the provider matches masked tags correctly.
     #[inline]
     fn tagged_source(&self, from: K::From, tag: TagMatch) -> Result<FabricAddr, PostError> {
         if tag.ignore != 0 && !self.limits().quirks.masked_recv {
@@ -31,15 +30,15 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
 
     /// Receives a message.
     ///
-    /// A message that is longer than the buffer completes with `ETRUNC`: what fits is there, and the error says how
-    /// much did not.
+    /// A message longer than the buffer completes with `ETRUNC`: the buffer holds the part that
+    /// fits, and the error reports the missing bytes.
     ///
     /// # Errors
-    /// [`PostError::NotGranted`] for a directed receive where the provider has none, or has none that works for messages
-    /// without tag (`net` and `tcp` take anybody's, `shm` and `tcp;ofi_rxm` of libfabric 2 crash), or any other [`PostError`];
-    /// the buffer comes back.
+    /// Any [`PostError`], with the buffer. [`PostError::NotGranted`] for a directed receive if the
+    /// provider has none, or none for untagged messages (`net` and `tcp` accept any peer's, `shm`
+    /// and `tcp;ofi_rxm` of libfabric 2 crash).
     #[doc(alias = "fi_recv")]
-    // Always: see `lend`.
+    // Always inlined, like `lend`.
     #[inline(always)]
     pub fn recv(&self, from: impl Into<K::From>, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -48,15 +47,16 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     {
         let (from, how) = (from.into(), (required_caps::RECV, OpKind::Receive));
         let posting = self.opened.lend(how, || self.plain_source(from), None, buf)?;
-        // SAFETY: see `Posting`.
+        // SAFETY: `posting` guarantees C1, C5 and C9 to C13.
         let submitted = unsafe { T::recv(posting.raw, posting.address, &posting.lent, posting.context) };
         self.opened.settle(posting, map_refusal(submitted))
     }
 
-    /// Receives a message into one buffer or several, each filled before the next: see [`send_with`](Self::send_with).
+    /// [`recv`](Self::recv) into one or several buffers, each filled before the next
+    /// ([`send_with`](Self::send_with)).
     ///
     /// # Errors
-    /// As [`recv`](Self::recv), and [`PostError::TooManyPieces`].
+    /// Those of [`recv`](Self::recv), and [`PostError::TooManyPieces`].
     #[doc(alias = "fi_recvmsg")]
     #[doc(alias = "fi_recvv")]
     pub fn recv_with(&self, from: impl Into<K::From>, options: RecvOptions, buf: B) -> Result<OpKey, Rejected<B>>
@@ -71,16 +71,17 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
             (None, options.flags),
             buf,
             |raw, msg, _| {
-                // SAFETY: see `post_msg`.
+                // SAFETY: `post_msg` guarantees C1, C5 and C9 to C13.
                 map_refusal(unsafe { T::recvmsg(raw, msg) })
             },
         )
     }
 
-    /// Receives a tagged message: the oldest one that `tag` accepts.
+    /// Receives the oldest tagged message that `tag` accepts.
     ///
     /// # Errors
-    /// As [`recv`](Self::recv), and [`PostError::MaskedTag`] over a provider that fails at ignored bits.
+    /// Those of [`recv`](Self::recv), and [`PostError::MaskedTag`] over a provider that mishandles
+    /// ignored bits.
     #[doc(alias = "fi_trecv")]
     #[inline]
     pub fn tagged_recv(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>, buf: B) -> Result<OpKey, Rejected<B>>
@@ -90,15 +91,15 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     {
         let (from, tag, how) = (from.into(), tag.into(), (required_caps::TAGGED_RECV, OpKind::TaggedReceive));
         let posting = self.opened.lend(how, || self.tagged_source(from, tag), None, buf)?;
-        // SAFETY: see `Posting`.
+        // SAFETY: `posting` guarantees C1, C5 and C9 to C13.
         let submitted = unsafe { T::tagged_recv(posting.raw, posting.address, &posting.lent, tag, posting.context) };
         self.opened.settle(posting, map_refusal(submitted))
     }
 
-    /// Receives a tagged message into one buffer or several: the oldest one that `tag` accepts.
+    /// [`tagged_recv`](Self::tagged_recv) into one or several buffers.
     ///
     /// # Errors
-    /// As [`recv_with`](Self::recv_with).
+    /// Those of [`recv_with`](Self::recv_with), and [`PostError::MaskedTag`].
     #[doc(alias = "fi_trecvmsg")]
     #[doc(alias = "fi_trecvv")]
     pub fn tagged_recv_with(
@@ -120,26 +121,26 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
             (None, options.flags),
             buf,
             |raw, msg, _| {
-                // SAFETY: see `post_msg`.
+                // SAFETY: `post_msg` guarantees C1, C5 and C9 to C13.
                 map_refusal(unsafe { T::tagged_recvmsg(raw, msg, tag) })
             },
         )
     }
 
-    /// Receives messages into one buffer, one behind the other, until less is left of it than the endpoint's
-    /// [`MIN_MULTI_RECV`](crate::vocabulary::EndpointOption::MIN_MULTI_RECV). Each is a
-    /// [`Completion::Piece`](crate::completion::Completion::Piece), which shows the message where it lies. When the provider
-    /// has released the buffer and all its pieces were dropped, the operation is over and the buffer comes back like any
-    /// other's, with a length of zero. (The software transport releases one earlier if its queue has no place for all that has
-    /// arrived before.)
+    /// Receives messages into one buffer, one after the other, until its rest is smaller than the
+    /// endpoint's [`MIN_MULTI_RECV`](crate::vocabulary::EndpointOption::MIN_MULTI_RECV). Each is a
+    /// [`Completion::Piece`](crate::completion::Completion::Piece), which shows it in place. Once
+    /// the provider has released the buffer and all pieces were dropped, the operation completes
+    /// with the buffer and length zero. The software transport releases a buffer earlier if its
+    /// queue has no slot for all earlier arrivals.
     ///
-    /// A message that is longer than what is left is truncated: a piece that has failed. So that none is, set that option to
-    /// the length of the longest message.
+    /// A message longer than the rest is truncated, and its piece has failed. Setting
+    /// `MIN_MULTI_RECV` to the maximum message length prevents this.
     ///
-    /// Messages of a multi-receive are events that no post of this side is behind, like those of peers'
-    /// ([`PEER_EVENTS`](crate::cq::PEER_EVENTS)): a program that waits for one operation and lets them lie gets an error that says to
-    /// take them first. Waiting for the multi-receive itself ends with
-    /// [`CqError::PiecesOut`](crate::cq::CqError::PiecesOut) where nothing but its pieces is missing.
+    /// Pieces, like peers' events ([`PEER_EVENTS`](crate::cq::PEER_EVENTS)), have no post of their
+    /// own: waiting for one operation without taking them fails. Waiting for the multi-receive ends
+    /// with [`CqError::PiecesOut`](crate::cq::CqError::PiecesOut) if only its pieces are
+    /// outstanding.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -168,14 +169,13 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// ```
     ///
     /// # Errors
-    /// As [`recv`](Self::recv), and
+    /// Those of [`recv`](Self::recv), and
     /// - [`PostError::NotGranted`] without
-    ///   [`Caps::MULTI_RECV`](crate::vocabulary::Caps::MULTI_RECV), which has to be asked for;
-    /// - [`PostError::DeviceMemory`] for any memory of a device: messages are shown where
-    ///   they lie;
-    /// - [`PostError::NotSafe`] over providers that may write behind the buffer, or to it when
-    ///   it has come back. Those that are known not to are the software transport and, of libfabric 2, `tcp`. For the others
-    ///   there is [`multi_recv_unchecked`](Self::multi_recv_unchecked).
+    ///   [`Caps::MULTI_RECV`](crate::vocabulary::Caps::MULTI_RECV), which hints must request
+    /// - [`PostError::DeviceMemory`], because pieces show messages in place
+    /// - [`PostError::NotSafe`] except over the software transport and libfabric 2's `tcp`. Other
+    ///   providers may write behind the buffer, or to it after it has come back:
+    ///   [`multi_recv_unchecked`](Self::multi_recv_unchecked)
     #[doc(alias = "FI_MULTI_RECV")]
     pub fn multi_recv(&self, from: impl Into<K::From>, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -186,25 +186,26 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         if !limits.quirks.multi_recv && limits.granted(required_caps::MULTI_RECV).is_ok() {
             return Err(Rejected { buf, error: PostError::NotSafe });
         }
-        // SAFETY: the transport keeps to the buffer.
+        // SAFETY: the transport's quirks state that it keeps to the buffer.
         unsafe { self.multi_recv_unchecked(from, buf) }
     }
 
     /// [`multi_recv`](Self::multi_recv) over any provider that grants it.
     ///
     /// # Errors
-    /// As [`multi_recv`](Self::multi_recv), but for `NotSafe`.
+    /// Those of [`multi_recv`](Self::multi_recv), except `NotSafe`.
     ///
     /// # Safety
-    /// The provider keeps to the buffer. Those of libfabric 1.17 and 2.5 do (but for what is said below) as long as
-    /// - [`MIN_MULTI_RECV`](crate::vocabulary::EndpointOption::MIN_MULTI_RECV) was set
-    ///   [when the endpoint was opened](super::Binding::option), and no peer sends a longer message: `shm`, `sockets`,
-    ///   `tcp;ofi_rxm` and `udp;ofi_rxd` write it, or those that come after it, behind the buffer;
-    /// - it is not cancelled, nor its endpoint closed, while a message is coming in: `net`, `tcp;ofi_rxm` (1.17), `udp;ofi_rxd`
-    ///   and `shm` (1.17) go on writing to the buffer.
-    ///
-    /// Three release a buffer before all of it is there: `tcp;ofi_rxm` (1.17) if a message is longer than 16 KiB, `net` and
-    /// `udp;ofi_rxd` if more than one peer sends. No peer sends so, then.
+    /// The provider writes only to the buffer, and only until it has come back. Those of libfabric
+    /// 1.17 and 2.5 do if
+    /// - [`MIN_MULTI_RECV`](crate::vocabulary::EndpointOption::MIN_MULTI_RECV) was set [when the
+    ///   endpoint was opened](super::Binding::option), and no peer sends a longer message.
+    ///   Otherwise `shm`, `sockets`, `tcp;ofi_rxm` and `udp;ofi_rxd` write it, or later ones,
+    ///   behind the buffer
+    /// - neither the operation is cancelled nor its endpoint closed while a message arrives.
+    ///   Otherwise `net`, `tcp;ofi_rxm` (1.17), `udp;ofi_rxd` and `shm` (1.17) continue to write
+    /// - messages over `tcp;ofi_rxm` (1.17) have at most 16 KiB, and only one peer sends over `net`
+    ///   and `udp;ofi_rxd`. Otherwise these release a buffer before it is complete
     #[doc(alias = "FI_MULTI_RECV")]
     pub unsafe fn multi_recv_unchecked(&self, from: impl Into<K::From>, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -217,15 +218,15 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
             || self.plain_source(from),
             buf,
             |raw, msg| {
-                // SAFETY: see `multi`.
+                // SAFETY: `multi` guarantees C1, C9, C10 and C13, this function's caller C15 (P6).
                 unsafe { T::recvmsg(raw, msg) }
             },
         )
     }
 
-    /// Receives tagged messages into one buffer: those that `tag` accepts. What is said of [`multi_recv`](Self::multi_recv) holds for
-    /// this: each message is a [`Completion::Piece`](crate::completion::Completion::Piece), which tells its tag, and the buffer comes
-    /// back when little of it is left. A message that is [claimed](Self::tagged_peek_claim) takes no room from it.
+    /// [`multi_recv`](Self::multi_recv) of tagged messages that `tag` accepts. Each
+    /// [`Completion::Piece`](crate::completion::Completion::Piece) reports its tag. A
+    /// [claimed](Self::tagged_peek_claim) message uses no space in the buffer.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -251,8 +252,9 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// ```
     ///
     /// # Errors
-    /// As [`multi_recv`](Self::multi_recv), with [`Caps::TAGGED_MULTI_RECV`](crate::vocabulary::Caps::TAGGED_MULTI_RECV) in place of
-    /// `MULTI_RECV`. Of the tested providers of libfabric none grants it; over others it is [`PostError::NotSafe`].
+    /// Those of [`multi_recv`](Self::multi_recv), with
+    /// [`Caps::TAGGED_MULTI_RECV`](crate::vocabulary::Caps::TAGGED_MULTI_RECV) for `MULTI_RECV`.
+    /// The tested libfabric providers do not grant it. Others get [`PostError::NotSafe`].
     #[doc(alias = "FI_TAGGED_MULTI_RECV")]
     pub fn tagged_multi_recv(
         &self,
@@ -268,18 +270,18 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         if !limits.quirks.tagged_multi_recv && limits.granted(required_caps::TAGGED_MULTI_RECV).is_ok() {
             return Err(Rejected { buf, error: PostError::NotSafe });
         }
-        // SAFETY: the transport keeps to the buffer.
+        // SAFETY: the transport's quirks state that it keeps to the buffer.
         unsafe { self.tagged_multi_recv_unchecked(from, tag, buf) }
     }
 
     /// [`tagged_multi_recv`](Self::tagged_multi_recv) over any provider that grants it.
     ///
     /// # Errors
-    /// As [`tagged_multi_recv`](Self::tagged_multi_recv), but for `NotSafe`.
+    /// Those of [`tagged_multi_recv`](Self::tagged_multi_recv), except `NotSafe`.
     ///
     /// # Safety
-    /// The provider keeps to the buffer: it writes nothing behind it, and not to it when it has come back. See
-    /// [`multi_recv_unchecked`](Self::multi_recv_unchecked) for what providers do with messages without tag.
+    /// The provider writes only to the buffer, and only until it has come back. See
+    /// [`multi_recv_unchecked`](Self::multi_recv_unchecked) for untagged messages.
     #[doc(alias = "FI_TAGGED_MULTI_RECV")]
     pub unsafe fn tagged_multi_recv_unchecked(
         &self,
@@ -297,15 +299,15 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
             || self.tagged_source(from, tag),
             buf,
             |raw, msg| {
-                // SAFETY: see `multi`.
+                // SAFETY: `multi` guarantees C1, C9, C10 and C13, this function's caller C15 (P6).
                 unsafe { T::tagged_recvmsg(raw, msg, tag) }
             },
         )
     }
 
-    /// Posts a multi-receive. `post` is called with an open endpoint (C1), and a message whose address is one of its vector or none in
-    /// particular (C13); what is lent is writable and stays in the op table until the event that releases it or the endpoint's
-    /// close (C9, C10).
+    /// Posts a multi-receive. `post` may rely on an open endpoint (C1), an address of its vector or
+    /// `UNSPEC` (C13), and writable memory that stays in the op table until the releasing event or
+    /// the endpoint's close (C9, C10).
     fn multi(
         &self,
         caps: Caps,
@@ -320,11 +322,11 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         opened.cq().ops().post_multi(opened.index(), buf, |lent, context| {
             // After the buffer's own code (rule 6 of the op table), which may remove the peer.
             let address = address()?;
-            // Its messages are shown where they lie.
+            // Pieces show messages in place.
             if lent.kind() != HmemIface::SYSTEM {
                 return Err(PostError::DeviceMemory);
             }
-            // No prefix: these are not granted where one is asked for.
+            // No prefix: multi-receives are not granted with prefixes.
             let lent = opened.checked(lent, OpKind::Receive, (context, address))?;
             let pieces = core::slice::from_ref(&lent);
             let flags = OpFlags::MULTI_RECV | OpFlags::COMPLETION;
@@ -335,12 +337,12 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
 }
 
 impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
-    /// Looks for a tagged message, and leaves it where it is.
+    /// Looks for a tagged message without receiving it.
     ///
-    /// A peek is answered by a [`Completion::Peek`](crate::completion::Completion::Peek), or
-    /// [`Cq::wait_peek`](crate::cq::Cq::wait_peek). It does not wait for a message: the answer says that there is
-    /// none, or which one is the oldest that would be received. A message may have arrived and not be seen before the queue was
-    /// polled once more.
+    /// Completes as a [`Completion::Peek`](crate::completion::Completion::Peek)
+    /// ([`Cq::wait_peek`](crate::cq::Cq::wait_peek)), without waiting for a message: it reports the
+    /// oldest message that a receive would take, or its absence. An arrived message may be
+    /// invisible until the queue is polled once more.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -366,7 +368,8 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     /// ```
     ///
     /// # Errors
-    /// As [`tagged_recv`](Self::tagged_recv), and `EOPNOTSUPP` over a provider that cannot peek (`shm` of libfabric 1).
+    /// Those of [`tagged_recv`](Self::tagged_recv), and `EOPNOTSUPP` over a provider without peeks
+    /// (`shm` of libfabric 1).
     #[doc(alias = "FI_PEEK")]
     pub fn tagged_peek(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>) -> Result<OpKey, PostError>
     where
@@ -375,13 +378,13 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         self.peek(from.into(), tag.into(), OpFlags::empty())
     }
 
-    /// Looks for a tagged message, and claims it: no other receive takes it. It is fetched with
-    /// [`tagged_claim`](Self::tagged_claim), by the claim in the [answer](crate::completion::Found).
+    /// Looks for a tagged message and claims it: only [`tagged_claim`](Self::tagged_claim) receives
+    /// it, with the claim in the [result](crate::completion::Found).
     ///
     /// # Errors
-    /// As [`tagged_peek`](Self::tagged_peek); `EOPNOTSUPP` also if the provider keeps claims in contexts, and the queue was not
-    /// opened [for that](crate::cq::CqAttr::with_claims), and over `ofi_rxd` and libfabric 2's `ofi_rxm`, which
-    /// cannot be trusted with claims.
+    /// Those of [`tagged_peek`](Self::tagged_peek). `EOPNOTSUPP` also for a queue opened without
+    /// [claims](crate::cq::CqAttr::with_claims), if the provider keeps them in contexts, and over
+    /// `ofi_rxd` and libfabric 2's `ofi_rxm`, where claims are unreliable.
     #[doc(alias = "FI_CLAIM")]
     pub fn tagged_peek_claim(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>) -> Result<OpKey, PostError>
     where
@@ -390,11 +393,11 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         self.peek(from.into(), tag.into(), OpFlags::CLAIM)
     }
 
-    /// Looks for a tagged message, and throws it away.
+    /// Looks for a tagged message and discards it.
     ///
     /// # Errors
-    /// As [`tagged_peek_claim`](Self::tagged_peek_claim); `EOPNOTSUPP` also over `ofi_rxm` and `ofi_rxd`, where the sender of a
-    /// long message that is discarded waits for ever.
+    /// Those of [`tagged_peek_claim`](Self::tagged_peek_claim). `EOPNOTSUPP` also over `ofi_rxm`
+    /// and `ofi_rxd`, where the sender of a discarded long message waits for ever.
     #[doc(alias = "FI_DISCARD")]
     pub fn tagged_peek_discard(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>) -> Result<OpKey, PostError>
     where
@@ -403,11 +406,11 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         self.peek(from.into(), tag.into(), OpFlags::DISCARD)
     }
 
-    /// Receives a message that was claimed. The operation has the peek's key.
+    /// Receives a claimed message, under the peek's key.
     ///
     /// # Errors
-    /// [`PostError::UnknownClaim`] if it was fetched or discarded already, or claimed through another endpoint; or any other
-    /// [`PostError`], and the claim stands.
+    /// [`PostError::UnknownClaim`] for a message already received or discarded, or claimed through
+    /// another endpoint. After any other [`PostError`] the claim remains valid.
     #[doc(alias = "FI_CLAIM")]
     pub fn tagged_claim(&self, claim: Claim, buf: B) -> Result<OpKey, Rejected<B>>
     where
@@ -420,16 +423,18 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
             let (address, pieces) = (FabricAddr::UNSPEC, core::slice::from_ref(&lent));
             let flags = OpFlags::CLAIM | OpFlags::COMPLETION;
             let msg = Msg { address, pieces, data: None, context, flags };
-            // SAFETY: the endpoint is open (C1), a message is claimed under the context (C15; rule 9 of the op table), and what is
-            // lent is writable and stays in the op table until its event or the endpoint's close (C9).
+            // SAFETY: the endpoint is open (C1), a message is claimed under the context (C15, rule
+            // 9 of the op table), and the memory is writable and stays in the op table until the
+            // event or the endpoint's close (C9).
             map_refusal(unsafe { T::tagged_recvmsg(opened.raw(), &msg, claim.tag().into()) })
         })
     }
 
-    /// Throws a message away that was claimed. The answer is that of a peek, with the same key.
+    /// Discards a claimed message. Completes as a peek with the same key.
     ///
     /// # Errors
-    /// As [`tagged_claim`](Self::tagged_claim), and `EOPNOTSUPP` as [`tagged_peek_discard`](Self::tagged_peek_discard).
+    /// Those of [`tagged_claim`](Self::tagged_claim), and `EOPNOTSUPP` as in
+    /// [`tagged_peek_discard`](Self::tagged_peek_discard).
     #[doc(alias = "FI_DISCARD")]
     pub fn tagged_discard(&self, claim: Claim) -> Result<OpKey, PostError>
     where
@@ -442,7 +447,6 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         })
     }
 
-    /// Looks for the oldest message that `tag` accepts. With `CLAIM` or `DISCARD`, that is done to it, too.
     fn peek(&self, from: K::From, tag: TagMatch, flags: OpFlags) -> Result<OpKey, PostError> {
         self.limits().granted(required_caps::TAGGED_RECV)?;
         self.peeks(flags)?;
@@ -452,25 +456,24 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         })
     }
 
-    /// Whether the transport peeks as it should, with these flags besides.
+    /// Checks that the transport peeks correctly with these flags.
     fn peeks(&self, flags: OpFlags) -> Result<(), PostError> {
         let (limits, quirks) = (self.limits(), self.limits().quirks);
         let by_number = self.cq().ops().context_kind() == ContextKind::Word;
         let cannot = !quirks.peek
-            // libfabric does not define whether the length that is reported counts the prefix.
+            // libfabric does not define whether the reported length includes the prefix.
             || limits.prefixes.rx > 0
             || flags.contains(OpFlags::DISCARD) && !quirks.discard
             || flags.contains(OpFlags::CLAIM) && quirks.claims == Claims::Not
-            // Discarding goes by way of a claim, in such providers.
+            // These providers discard by a claim.
             || flags.intersects(OpFlags::CLAIM | OpFlags::DISCARD) && by_number && quirks.claims == Claims::InContexts;
         if cannot { Err(PostError::Errno(Errno::EOPNOTSUPP)) } else { Ok(()) }
     }
 
-    /// Posts what has no buffer.
     fn ask(&self, address: FabricAddr, tag: TagMatch, flags: OpFlags, context: Context) -> Result<(), PostError> {
         let msg = Msg { address, pieces: &[], data: None, context, flags: flags | OpFlags::COMPLETION };
-        // SAFETY: the endpoint is open (C1), the address one of its vector or none in particular (C13), and nothing is lent but the
-        // context's space, which stays until the event or the endpoint's close (C10).
+        // SAFETY: the endpoint is open (C1), the address is one of its vector or `UNSPEC` (C13),
+        // and only the context's space is lent, until the event or the endpoint's close (C10).
         map_refusal(unsafe { T::tagged_recvmsg(self.raw(), &msg, tag) })
     }
 }

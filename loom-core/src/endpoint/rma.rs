@@ -1,6 +1,6 @@
-//! Reading from and writing into a peer's memory: what `man fi_rma` describes.
+//! Reads and writes of a peer's memory (`man fi_rma`).
 //!
-//! Ranges are checked when the buffer is in its slot, which alone says how long it is.
+//! Ranges are checked once the buffer is in its slot, where its length is known.
 
 #![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
 
@@ -17,7 +17,7 @@ use crate::transport::Transport;
 use crate::vocabulary::{Access, Errno, ImmediateData, OpFlags};
 
 impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
-    /// Reads from a peer's region, from `offset` bytes into it, as many bytes as the buffer has.
+    /// Reads a peer's region from byte `offset`, as many bytes as the buffer holds.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -38,8 +38,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// ```
     ///
     /// # Errors
-    /// [`PostError::RemoteAccess`] if the region does not grant the access, [`PostError::OutOfBounds`] if it is shorter, or any other
-    /// [`PostError`]; the buffer comes back. What the peer refuses is an error completion.
+    /// The buffer, with [`PostError::RemoteAccess`], [`PostError::OutOfBounds`] or any other
+    /// [`PostError`]. An operation that the peer refuses completes with an error.
     #[doc(alias = "fi_read")]
     #[inline]
     pub fn read(&self, peer: impl Into<K::To>, region: &RemoteRegion, offset: u64, buf: B) -> Result<OpKey, Rejected<B>>
@@ -50,18 +50,18 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let (peer, how) = (peer.into(), (required_caps::READ, OpKind::Read));
         let posting = self.opened.lend(how, || self.destination(peer), None, buf)?;
         let submitted = match remote(posting.address, (region, offset), posting.lent.len(), Access::REMOTE_READ) {
-            // SAFETY: see `Posting`.
+            // SAFETY: `posting` guarantees C1, C5 and C9 to C13.
             Ok(target) => map_refusal(unsafe { T::read(posting.raw, target, &posting.lent, posting.context) }),
             Err(error) => Err(error),
         };
         self.opened.settle(posting, submitted)
     }
 
-    /// Reads parts of a peer's memory into one buffer or several. The parts
-    /// ([`RemoteRegion::part`]) and the buffers are taken as one range each, of the same length.
+    /// Reads parts of a peer's memory ([`RemoteRegion::part`]) into one or several buffers. Parts
+    /// and buffers form one range each, of equal length.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and [`PostError::TooManyPieces`] of either side.
+    /// Those of [`read`](Self::read), and [`PostError::TooManyPieces`] for either side.
     #[doc(alias = "fi_readmsg")]
     #[doc(alias = "fi_readv")]
     pub fn read_with(
@@ -85,16 +85,16 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             buf,
             |raw, msg, total| {
                 let parts = self.opened.parts(remote, total, Access::REMOTE_READ)?;
-                // SAFETY: see `post_msg`.
+                // SAFETY: `post_msg` guarantees C1, C5 and C9 to C13.
                 map_refusal(unsafe { T::readmsg(raw, msg, &parts) })
             },
         )
     }
 
-    /// Writes the buffer into a peer's region, from `offset` bytes into it.
+    /// Writes the buffer to a peer's region from byte `offset`.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// Those of [`read`](Self::read).
     #[doc(alias = "fi_write")]
     #[inline]
     pub fn write(
@@ -111,7 +111,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.post_write(peer.into(), region, offset, None, buf)
     }
 
-    /// Writes the buffer into a peer's region and tells the peer, whose queue reports a
+    /// [`write`](Self::write) that notifies the peer: its queue reports a
     /// [`RemoteEvent`](crate::completion::RemoteEvent) with `data`.
     ///
     /// ```
@@ -141,7 +141,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// ```
     ///
     /// # Errors
-    /// As [`write`](Self::write), and [`PostError::DataWidth`].
+    /// Those of [`write`](Self::write), and [`PostError::DataWidth`].
     #[doc(alias = "fi_writedata")]
     #[inline]
     pub fn write_data(
@@ -171,17 +171,18 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let how = (required_caps::WRITE, OpKind::Write);
         let posting = self.opened.lend(how, || self.destination(peer), data, buf)?;
         let submitted = match remote(posting.address, (region, offset), posting.lent.len(), Access::REMOTE_WRITE) {
-            // SAFETY: see `Posting`.
+            // SAFETY: `posting` guarantees C1, C5 and C9 to C13.
             Ok(target) => map_refusal(unsafe { T::write(posting.raw, target, &posting.lent, data, posting.context) }),
             Err(error) => Err(error),
         };
         self.opened.settle(posting, submitted)
     }
 
-    /// Writes one buffer or several into parts of a peer's memory, as [`read_with`](Self::read_with) reads.
+    /// Writes one or several buffers to parts of a peer's memory, like
+    /// [`read_with`](Self::read_with).
     ///
     /// # Errors
-    /// As [`write_data`](Self::write_data), and [`PostError::TooManyPieces`] of either side.
+    /// Those of [`write_data`](Self::write_data), and [`PostError::TooManyPieces`] for either side.
     #[doc(alias = "fi_writemsg")]
     #[doc(alias = "fi_writev")]
     pub fn write_with(
@@ -205,18 +206,18 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             buf,
             |raw, msg, total| {
                 let parts = self.opened.parts(remote, total, Access::REMOTE_WRITE)?;
-                // SAFETY: see `post_msg`.
+                // SAFETY: `post_msg` guarantees C1, C5 and C9 to C13.
                 map_refusal(unsafe { T::writemsg(raw, msg, &parts) })
             },
         )
     }
 
-    /// Writes a copy of `bytes` into a peer's region. Nothing reports success.
+    /// Writes a copy of `bytes` to a peer's region. Success is not reported.
     ///
     /// # Errors
-    /// [`PostError::TooLong`] beyond the [`inject_size`](Self::inject_size), or any other [`PostError`] of a write;
-    /// `EOPNOTSUPP` for transmit contexts over `sockets`, which does not survive that a context is closed before such a write was
-    /// answered, and nothing tells when that is.
+    /// [`PostError::TooLong`] beyond the [`inject_size`](Self::inject_size), or any [`PostError`]
+    /// of a write. `EOPNOTSUPP` for transmit contexts over `sockets`, which cannot close a context
+    /// safely before such a write is answered and does not report the answer.
     #[doc(alias = "fi_inject_write")]
     #[inline]
     pub fn inject_write(
@@ -232,10 +233,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.post_inject_write(peer.into(), region, offset, None, bytes)
     }
 
-    /// Writes a copy of `bytes` into a peer's region and tells the peer.
+    /// [`inject_write`](Self::inject_write) that notifies the peer.
     ///
     /// # Errors
-    /// As [`inject_write`](Self::inject_write), and [`PostError::DataWidth`].
+    /// Those of [`inject_write`](Self::inject_write), and [`PostError::DataWidth`].
     #[doc(alias = "fi_inject_writedata")]
     #[inline]
     pub fn inject_write_data(
@@ -266,7 +267,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         }
         let peer = self.opened.injectable(required_caps::WRITE, || self.destination(peer), data, bytes)?;
         let target = remote(peer, (region, offset), bytes.len(), Access::REMOTE_WRITE)?;
-        // SAFETY: the endpoint is open (C1), on this thread (C5), the address one that it may write to (C13), and the length checked.
+        // SAFETY: the endpoint is open (C1), on this thread (C5). `injectable` has checked the
+        // address (C13) and the length.
         map_refusal(unsafe { T::inject_write(self.raw(), target, bytes, data) })
     }
 }

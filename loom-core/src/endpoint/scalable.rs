@@ -1,4 +1,4 @@
-//! [`ScalableEndpoint`]: one address, and transmit and receive contexts for many queues.
+//! [`ScalableEndpoint`]: one address with contexts for many queues.
 
 #![allow(unsafe_code, reason = "opens, uses and closes a raw scalable endpoint")]
 
@@ -29,18 +29,19 @@ use crate::transport::scalable::ContextBindings;
 pub use crate::transport::scalable::Contexts;
 use crate::vocabulary::{Caps, Counted, EndpointAddr, EndpointType, Errno, FabricAddr};
 
-/// A connectionless endpoint with several transmit and receive contexts, which alone post.
+/// A connectionless endpoint with several transmit and receive contexts, which post its operations.
 ///
-/// A program with a queue for each thread can give each its own transmit context and receive context of one endpoint
-/// ([`Cq::tx_context`](crate::cq::Cq::tx_context), [`Cq::rx_context`](crate::cq::Cq::rx_context)), where
-/// it would need an endpoint with an address for each otherwise. Peers say which receive context a message is for
-/// ([`RxPeer`]). Of libfabric's software providers only `sockets` has them.
+/// Each thread's queue can have its own contexts ([`Cq::tx_context`](crate::cq::Cq::tx_context),
+/// [`Cq::rx_context`](crate::cq::Cq::rx_context)) of one endpoint with one address. Peers choose
+/// the receive context of a message ([`RxPeer`]). Of libfabric's software providers only `sockets`
+/// supports contexts.
 ///
-/// A counted handle: the endpoint is closed when the last of its clones and of its contexts is gone. Where the transport's threading
-/// level admits it, threads share it, and each opens contexts of its own.
+/// A counted handle, which threads share if the transport's threading level allows it. The endpoint
+/// closes after its last clone and context.
 ///
-/// A message to a receive context that its peer has not open waits until it is, and over `sockets` everything that comes after
-/// it from the same scalable endpoint waits, too. So open the contexts before peers know the address, and close them together.
+/// A message to a closed receive context waits until it opens, over `sockets` with all later
+/// operations from the same scalable endpoint. Open the contexts before peers receive the address,
+/// and close them together.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -77,18 +78,16 @@ pub struct ScalableEndpoint<'m, T: Scalable> {
     av: Av<'m, T>,
 }
 
-/// What there is one of, however many handles there are.
 pub(super) struct ScalableInner<T: Scalable> {
     raw: T::ScalableEndpoint,
-    /// What it was opened from, and its contexts are.
     info: Info<T>,
-    /// Dropped when the endpoint is closed, or left.
+    /// Dropped when the endpoint is closed or left open.
     av: ManuallyDrop<Bond>,
     domain: Handle<'static, DomainInner<T>>,
     contexts: Contexts,
 }
 
-// SAFETY: the bond is a handle of a vector, and all else is named here.
+// SAFETY: the bond is a handle of a vector, and the bounds name the other fields.
 unsafe impl<T: Scalable<ScalableEndpoint: Send>> Send for ScalableInner<T>
 where
     Info<T>: Send,
@@ -96,7 +95,7 @@ where
     Av<'static, T>: Send,
 {
 }
-// SAFETY: as above; shared, it gives no access to the bond.
+// SAFETY: shared references do not reach the bond, and the bounds name the other fields.
 unsafe impl<T: Scalable<ScalableEndpoint: Sync>> Sync for ScalableInner<T>
 where
     Info<T>: Sync,
@@ -106,19 +105,17 @@ where
 }
 
 impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
-    /// Opens an endpoint with the given numbers of contexts, from an info of the vector's domain, in memory of `alloc`.
+    /// Opens an endpoint with these numbers of contexts, from an info of the vector's domain, in
+    /// memory of `alloc`.
     ///
     /// # Errors
-    /// - [`OpenError::OtherDomain`] if the info belongs to another domain
-    /// - [`OpenError::EndpointType`] if the info, or that of the domain, describes an endpoint that has to be connected
-    /// - [`OpenError::NotGranted`] if it grants collectives or memory of devices, and the domain's info does not
-    /// - [`OpenError::Threading`] if the provider wants all contexts of an endpoint on one thread, and the transport's type
-    ///   admits many
-    /// - [`OpenError::Size`] if there is to be no context at all
-    /// - [`OpenError::TooManyContexts`] if the provider's endpoints have fewer
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room, or there is none for a copy of the info
-    /// - [`OpenError::Errno`] if the provider refuses: `ENOSYS` if it has no scalable endpoints; `EOPNOTSUPP` over `sockets` with
-    ///   manual progress, where a context that was closed would go on being used
+    /// - [`OpenError::OtherDomain`], [`OpenError::EndpointType`], [`OpenError::NotGranted`],
+    ///   [`OpenError::TooManyContexts`], [`OpenError::OutOfMemory`]
+    /// - [`OpenError::Threading`] if the provider requires one thread for all contexts and the
+    ///   transport's type allows many
+    /// - [`OpenError::Size`] for zero contexts
+    /// - [`OpenError::Errno`] of the provider: `ENOSYS` without scalable endpoints, `EOPNOTSUPP`
+    ///   over `sockets` with manual progress, which would continue to use a closed context
     #[doc(alias = "fi_scalable_ep")]
     #[doc(alias = "fi_scalable_ep_bind")]
     #[doc(alias = "fi_enable")]
@@ -147,7 +144,8 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
         let info = info.try_clone()?;
         let block = Unfilled::new(Plan::of::<ScalableInner<T>, A>()?, alloc)?;
         let bond = av.bond();
-        // SAFETY: domain and vector are open (C1), of one another (C4), and outlive the endpoint, which keeps them (C25).
+        // SAFETY: domain and vector are open (C1) and belong together (C4). The endpoint keeps both
+        // open (C25).
         match unsafe { T::scalable_open(domain.raw(), info.raw(), av.raw(), contexts) } {
             Ok(raw) => {
                 let (domain, av_bond) = (domain.clone(), ManuallyDrop::new(bond));
@@ -155,7 +153,7 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
                 Ok(ScalableEndpoint { body, av: av.clone() })
             }
             Err(error) => {
-                // What is left open keeps what it is bound to open, too.
+                // An endpoint that is left open keeps its vector open.
                 if error.left_open {
                     bond.leave();
                 }
@@ -167,46 +165,46 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
     /// [`ScalableEndpoint::open_in`] with the global allocator.
     ///
     /// # Errors
-    /// As [`ScalableEndpoint::open_in`].
+    /// Those of [`ScalableEndpoint::open_in`].
     #[cfg(feature = "std")]
     pub fn open(av: &Av<'m, T>, info: &Info<T>, contexts: Contexts) -> Result<Self, OpenError> {
         Self::open_in(av, info, contexts, allocator_api2::alloc::Global)
     }
 
-    /// The memory that a scalable endpoint takes from an allocator of type `A`, in one block.
+    /// Layout of a scalable endpoint's one block from an allocator of type `A`.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if it is more than an address space holds.
+    /// [`OpenError::Size`] beyond the address space.
     pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
         Ok(Plan::of::<ScalableInner<T>, A>()?.layout())
     }
 
-    /// The most contexts of a kind that one endpoint can have here, whatever the provider's limit is.
+    /// Maximum contexts of each direction, regardless of the provider's.
     pub const MAX_CONTEXTS: u16 = 64;
 
-    /// The endpoint's address, for peers to insert into their address vectors: all its contexts are reached by it.
+    /// Address of the endpoint and all of its contexts.
     ///
     /// # Errors
-    /// The provider's.
+    /// Those of the provider.
     #[doc(alias = "fi_getname")]
     pub fn address(&self) -> Result<EndpointAddr, Errno> {
         // SAFETY: the endpoint is open (C1).
         unsafe { T::scalable_address(&self.body.raw) }
     }
 
-    /// How many contexts it has; they are numbered from zero.
+    /// Number of contexts, with indices from zero.
     #[must_use]
     pub fn contexts(&self) -> Contexts {
         self.body.contexts
     }
 
-    /// The address vector in which its contexts find their peers.
+    /// Address vector with the contexts' peers.
     #[must_use]
     pub const fn av(&self) -> &Av<'m, T> {
         &self.av
     }
 
-    /// The raw handle, for calls that loom does not wrap.
+    /// Raw handle, for calls that loom does not wrap.
     #[must_use]
     pub fn raw(&self) -> &T::ScalableEndpoint {
         &self.body.raw
@@ -215,7 +213,7 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
 
 impl<T: Scalable> CrossesThreads for ScalableInner<T> where Self: Send + Sync {}
 
-// SAFETY: a place begins with its head.
+// SAFETY: a `HandleBlock` begins with its head.
 unsafe impl<T: Scalable> Object for ScalableInner<T> {
     const ONE_THREAD: bool = false;
 
@@ -228,9 +226,10 @@ unsafe impl<T: Scalable> Object for ScalableInner<T> {
     }
 
     unsafe fn end(mut this: NonNull<Self>, left: bool) -> Ended {
-        // SAFETY: the caller's promise.
+        // SAFETY: `end` is called once, after the last handle has gone.
         let this = unsafe { this.as_mut() };
-        // SAFETY: contexts held a handle of it, and there is none left (C25). A failed close is not retried (C3).
+        // SAFETY: contexts hold handles of the endpoint, and the last handle has gone (C25). A
+        // failed close is not retried (C3).
         let left = left || unsafe { T::scalable_close(&this.raw) }.is_err();
         // SAFETY: taken once, here.
         let av = unsafe { ManuallyDrop::take(&mut this.av) };
@@ -255,7 +254,7 @@ impl<T: Scalable> fmt::Debug for ScalableEndpoint<'_, T> {
 }
 
 impl<'m, T: Scalable> Binding<'_, 'm, T, ScalableEndpoint<'m, T>> {
-    /// Whether a context of `domain` can be bound so, if these are the operations that it can count.
+    /// Checks the binding of a context of `domain` that can count `countable`.
     fn check_context(&self, domain: &Handle<'_, DomainInner<T>>, countable: Counted) -> Result<(), OpenError> {
         let endpoint = &self.to.body;
         if !endpoint.domain.is(domain) {
@@ -270,20 +269,21 @@ impl<'m, T: Scalable> Binding<'_, 'm, T, ScalableEndpoint<'m, T>> {
     }
 }
 
-/// What a transmit context can count.
 const TX_COUNTABLE: Counted = Counted::SEND.union(Counted::READ).union(Counted::WRITE);
 
-/// A transmit context of a [`ScalableEndpoint`]: sends, reads and writes, ordered among themselves and
-/// not with those of other contexts.
+/// A transmit context of a [`ScalableEndpoint`]. Sends, reads and writes are ordered within a
+/// context, not between contexts.
 ///
-/// Peers are a [`Peer`](crate::engine::peer_table::Peer), or one of its receive contexts by number
-/// ([`Peer::rx_context`](crate::engine::peer_table::Peer::rx_context)). RMA operations name a receive context, too: their immediate data
-/// completes on its queue, and `sockets` serves none to a context that is not open.
+/// A destination is a [`Peer`](crate::engine::peer_table::Peer), or one of its receive contexts
+/// ([`Peer::rx_context`](crate::engine::peer_table::Peer::rx_context)). RMA operations name a
+/// context, too: their immediate data completes on its queue, and `sockets` does not serve them for
+/// a closed one.
 ///
-/// Dropping it closes it. (Over `sockets` it can only be closed when its operations have ended, or when it is the last context of
-/// its endpoint: else, after a short wait, they go on, and it is closed with its queue. If some never end, because the peer has
-/// not the context open that they are for, closed it in the middle of one, or stands still, a long-lived queue then leaks itself,
-/// and a scope ends the process.)
+/// Dropping it closes it. `sockets` can do so only after its operations have ended, or for the
+/// endpoint's last context. Otherwise, after a short wait, the operations continue, and the context
+/// closes with its queue. If some never end, because the peer's context is closed, was closed
+/// during an operation, or makes no progress, a long-lived queue leaks itself, and a scope ends the
+/// process.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -310,7 +310,7 @@ const TX_COUNTABLE: Counted = Counted::SEND.union(Counted::READ).union(Counted::
 #[doc(alias = "fi_tx_context")]
 pub type TxContext<'m, T, B> = Endpoint<'m, T, B, TxCtx<'m, T>>;
 
-/// A transmit context: see [`TxContext`].
+/// Endpoint kind of [`TxContext`].
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -364,15 +364,15 @@ impl<T: Scalable> Transmits<T> for TxCtx<'_, T> {
 }
 
 impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
-    /// Opens the transmit context of this number (of `&endpoint`, or of a [`Binding`] with counters), which completes into
-    /// this queue. It takes one of the queue's places for endpoints.
+    /// Opens this transmit context, of `&endpoint` or a [`Binding`] with counters, with completions
+    /// in this queue. Uses one of the queue's endpoint slots.
     ///
     /// # Errors
-    /// - [`OpenError::OtherDomain`] if the endpoint or a counter belongs to another domain
-    /// - [`OpenError::Counters`] if two counters count the same, or what is of the other direction
-    /// - [`OpenError::TooManyEndpoints`] if the queue has no place left
-    /// - [`OpenError::Errno`]: `EINVAL` if the endpoint has no context of this number; `EBUSY` if it is open already, or if the
-    ///   endpoint's last one was closed with operations in flight; or what the provider says
+    /// - [`OpenError::OtherDomain`], [`OpenError::TooManyEndpoints`]
+    /// - [`OpenError::Counters`], also for operations of the other direction
+    /// - [`OpenError::Errno`]: `EINVAL` beyond the endpoint's contexts, `EBUSY` if the context is
+    ///   open, or the last one was closed with operations in flight, or another error of the
+    ///   provider
     #[doc(alias = "fi_tx_context")]
     pub fn tx_context<'b>(
         &self,
@@ -392,8 +392,9 @@ impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
         let bonds = bind.bonds(Some(bind.to.body.bond()));
         let opened = Opened::open(self, &endpoint.info, ReceiveMode::Nowhere, bonds, |tx, _| {
             let bind = ContextBindings { cq: tx, counters: &bind.counters.raw(), options };
-            // SAFETY: endpoint, queue and counters are open (C1), and outlive the context: the queue closes it before itself, and the
-            // others stay where they are, and open, while they are bound (C7, C25, C26).
+            // SAFETY: endpoint, queue and counters are open (C1) and outlive the context: the queue
+            // closes it before itself (C25), the others stay open and in place while bound (C7,
+            // C25, C26).
             unsafe { T::tx_context_open(&endpoint.raw, index, bind) }
         })?;
         let kind = TxCtx { av: bind.to.av.clone(), injects_writes: T::injects_writes(&endpoint.raw) };
@@ -401,15 +402,14 @@ impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
     }
 }
 
-/// What a receive context can count.
 const RX_COUNTABLE: Counted = Counted::RECV.union(Counted::REMOTE_READ).union(Counted::REMOTE_WRITE);
 
-/// A receive context of a [`ScalableEndpoint`]: takes the messages that peers send to its number, and
-/// their RMA operations complete into its queue.
+/// A receive context of a [`ScalableEndpoint`], for peers' messages to its number and RMA
+/// operations.
 ///
-/// Dropping it closes it, when its receives have been cancelled or have ended; a receive that does neither soon comes back with
-/// `ECANCELED`. Over `sockets`, one that is closed in the middle of a message holds up what the same peer sends to the other
-/// contexts, until the scalable endpoint is closed.
+/// Dropping it closes it once its receives have ended or are cancelled. A receive that does not end
+/// soon comes back with `ECANCELED`. Over `sockets`, closing it during a message blocks that peer's
+/// messages to other contexts until the scalable endpoint closes.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -436,7 +436,7 @@ const RX_COUNTABLE: Counted = Counted::RECV.union(Counted::REMOTE_READ).union(Co
 #[doc(alias = "fi_rx_context")]
 pub type RxContext<'m, T, B> = Endpoint<'m, T, B, RxCtx<'m, T>>;
 
-/// A receive context: see [`RxContext`].
+/// Endpoint kind of [`RxContext`].
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -481,15 +481,11 @@ impl<T: Scalable> Receives<T> for RxCtx<'_, T> {
 }
 
 impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
-    /// Opens the receive context of this number (of `&endpoint`, or of a [`Binding`] with counters), which completes into
-    /// this queue. It takes one of the queue's places for endpoints.
+    /// Opens this receive context, of `&endpoint` or a [`Binding`] with counters, with completions
+    /// in this queue. Uses one of the queue's endpoint slots.
     ///
     /// # Errors
-    /// - [`OpenError::OtherDomain`] if the endpoint or a counter belongs to another domain
-    /// - [`OpenError::Counters`] if two counters count the same, or what is of the other direction
-    /// - [`OpenError::TooManyEndpoints`] if the queue has no place left
-    /// - [`OpenError::Errno`]: `EINVAL` if the endpoint has no context of this number; `EBUSY` if it is open already, or if the
-    ///   endpoint's last one was closed with operations in flight; or what the provider says
+    /// Those of [`Cq::tx_context`](crate::cq::Cq::tx_context).
     #[doc(alias = "fi_rx_context")]
     pub fn rx_context<'b>(
         &self,
@@ -509,11 +505,12 @@ impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
         let bonds = bind.bonds(Some(bind.to.body.bond()));
         let opened = Opened::open(self, &endpoint.info, ReceiveMode::Itself, bonds, |_, rx| {
             let bind = ContextBindings { cq: rx, counters: &bind.counters.raw(), options };
-            // SAFETY: endpoint, queue and counters are open (C1), and outlive the context: the queue closes it before itself, and the
-            // others stay where they are, and open, while they are bound (C7, C25, C26).
+            // SAFETY: endpoint, queue and counters are open (C1) and outlive the context: the queue
+            // closes it before itself (C25), the others stay open and in place while bound (C7,
+            // C25, C26).
             unsafe { T::rx_context_open(&endpoint.raw, index, bind) }
         })?;
-        // Not in the middle of a message, if that can be.
+        // Avoids closing the context during a message, where possible.
         Ok(Endpoint { opened: opened.settling(), kind: RxCtx { av: bind.to.av.clone() } })
     }
 }

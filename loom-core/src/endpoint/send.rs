@@ -1,4 +1,4 @@
-//! Sending messages, with tags and without: what `man fi_msg` and `man fi_tagged` describe.
+//! Sends, with and without tags (`man fi_msg`, `man fi_tagged`).
 
 #![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
 
@@ -36,7 +36,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// ```
     ///
     /// # Errors
-    /// Any [`PostError`] but `OutOfBounds`; the buffer comes back.
+    /// Any [`PostError`] except `OutOfBounds`, with the buffer.
     #[doc(alias = "fi_send")]
     #[inline]
     pub fn send(&self, to: impl Into<K::To>, buf: B) -> Result<OpKey, Rejected<B>>
@@ -47,10 +47,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         self.post_send(to.into(), None, buf)
     }
 
-    /// Sends a message with immediate data, which the receiver finds in its completion.
+    /// Sends a message with immediate data for the receiver's completion.
     ///
     /// # Errors
-    /// As [`send`](Self::send), and [`PostError::DataWidth`] if the provider carries fewer bytes than `data` needs.
+    /// Those of [`send`](Self::send), and [`PostError::DataWidth`].
     #[doc(alias = "fi_senddata")]
     #[inline]
     pub fn send_data(&self, to: impl Into<K::To>, data: ImmediateData, buf: B) -> Result<OpKey, Rejected<B>>
@@ -65,18 +65,18 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     fn post_send(&self, to: K::To, data: Option<ImmediateData>, buf: B) -> Result<OpKey, Rejected<B>> {
         let how = (required_caps::SEND, OpKind::Send);
         let posting = self.opened.lend(how, || self.destination(to), data, buf)?;
-        // SAFETY: see `Posting`.
+        // SAFETY: `posting` guarantees C1, C5 and C9 to C13.
         let submitted = unsafe { T::send(posting.raw, posting.address, &posting.lent, data, posting.context) };
         self.opened.settle(posting, map_refusal(submitted))
     }
 
-    /// Sends a message out of one buffer or several. An array of buffers is one message out of all of them in order, up to the
-    /// endpoint's `iov_limit` ([`Info::attributes`](crate::info::Info::attributes)); any other buffer is a message of
-    /// one piece.
+    /// Sends a message from one or several buffers. An array of buffers is one message of all in
+    /// order, at most `iov_limit` ([`Info::attributes`](crate::info::Info::attributes)). Any other
+    /// buffer is one piece.
     ///
     /// # Errors
-    /// As [`send_data`](Self::send_data); [`PostError::TooManyPieces`], and [`PostError::NotGranted`] for a fence where the
-    /// provider has none.
+    /// Those of [`send_data`](Self::send_data), [`PostError::TooManyPieces`], and
+    /// [`PostError::NotGranted`] for a fence that the provider lacks.
     #[doc(alias = "fi_sendmsg")]
     #[doc(alias = "fi_sendv")]
     pub fn send_with(&self, to: impl Into<K::To>, options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>>
@@ -93,13 +93,13 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             asked,
             buf,
             |raw, msg, _| {
-                // SAFETY: see `post_msg`.
+                // SAFETY: `post_msg` guarantees C1, C5 and C9 to C13.
                 map_refusal(unsafe { T::sendmsg(raw, msg) })
             },
         )
     }
 
-    /// Sends a copy of `bytes`, which can be reused at once. Nothing reports success.
+    /// Sends a copy of `bytes`, which can be reused at once. Success is not reported.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -121,7 +121,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// ```
     ///
     /// # Errors
-    /// [`PostError::TooLong`] beyond the [`inject_size`](Self::inject_size), or any other [`PostError`] of a send.
+    /// [`PostError::TooLong`] beyond the [`inject_size`](Self::inject_size), or any other
+    /// [`PostError`] of a send.
     #[doc(alias = "fi_inject")]
     #[inline]
     pub fn inject(&self, to: impl Into<K::To>, bytes: &[u8]) -> Result<(), PostError>
@@ -134,7 +135,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Sends a copy of `bytes` with immediate data.
     ///
     /// # Errors
-    /// As [`inject`](Self::inject), and [`PostError::DataWidth`].
+    /// Those of [`inject`](Self::inject), and [`PostError::DataWidth`].
     #[doc(alias = "fi_injectdata")]
     #[inline]
     pub fn inject_data(&self, to: impl Into<K::To>, data: ImmediateData, bytes: &[u8]) -> Result<(), PostError>
@@ -152,7 +153,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             data,
             bytes,
             |raw, to, bytes| {
-                // SAFETY: see `inject`.
+                // SAFETY: `Opened::inject` guarantees C1, C5, C12, C13 and the length.
                 unsafe { T::inject(raw, to, bytes, data) }
             },
         )
@@ -180,7 +181,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// ```
     ///
     /// # Errors
-    /// As [`send`](Self::send).
+    /// Those of [`send`](Self::send).
     #[doc(alias = "fi_tsend")]
     #[inline]
     pub fn tagged_send(&self, to: impl Into<K::To>, tag: Tag, buf: B) -> Result<OpKey, Rejected<B>>
@@ -194,7 +195,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Sends a tagged message with immediate data.
     ///
     /// # Errors
-    /// As [`send_data`](Self::send_data).
+    /// Those of [`send_data`](Self::send_data).
     #[doc(alias = "fi_tsenddata")]
     #[inline]
     pub fn tagged_send_data(
@@ -215,16 +216,16 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     fn post_tagged_send(&self, to: K::To, tag: Tag, data: Option<ImmediateData>, buf: B) -> Result<OpKey, Rejected<B>> {
         let how = (required_caps::TAGGED_SEND, OpKind::Send);
         let posting = self.opened.lend(how, || self.destination(to), data, buf)?;
-        // SAFETY: see `Posting`.
+        // SAFETY: `posting` guarantees C1, C5 and C9 to C13.
         let submitted =
             unsafe { T::tagged_send(posting.raw, posting.address, &posting.lent, data, tag, posting.context) };
         self.opened.settle(posting, map_refusal(submitted))
     }
 
-    /// Sends a tagged message out of one buffer or several, as [`send_with`](Self::send_with).
+    /// [`send_with`](Self::send_with) for a tagged message.
     ///
     /// # Errors
-    /// As [`send_with`](Self::send_with).
+    /// Those of [`send_with`](Self::send_with).
     #[doc(alias = "fi_tsendmsg")]
     #[doc(alias = "fi_tsendv")]
     pub fn tagged_send_with(
@@ -247,16 +248,16 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             asked,
             buf,
             |raw, msg, _| {
-                // SAFETY: see `post_msg`.
+                // SAFETY: `post_msg` guarantees C1, C5 and C9 to C13.
                 map_refusal(unsafe { T::tagged_sendmsg(raw, msg, tag) })
             },
         )
     }
 
-    /// Sends a tagged copy of `bytes`, which can be reused at once. Nothing reports success.
+    /// Sends a tagged copy of `bytes`, which can be reused at once. Success is not reported.
     ///
     /// # Errors
-    /// As [`inject`](Self::inject).
+    /// Those of [`inject`](Self::inject).
     #[doc(alias = "fi_tinject")]
     #[inline]
     pub fn tagged_inject(&self, to: impl Into<K::To>, tag: Tag, bytes: &[u8]) -> Result<(), PostError>
@@ -269,7 +270,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Sends a tagged copy of `bytes` with immediate data.
     ///
     /// # Errors
-    /// As [`inject_data`](Self::inject_data).
+    /// Those of [`inject_data`](Self::inject_data).
     #[doc(alias = "fi_tinjectdata")]
     #[inline]
     pub fn tagged_inject_data(
@@ -299,7 +300,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             data,
             bytes,
             |raw, to, bytes| {
-                // SAFETY: see `inject`.
+                // SAFETY: `Opened::inject` guarantees C1, C5, C12, C13 and the length.
                 unsafe { T::tagged_inject(raw, to, bytes, data, tag) }
             },
         )

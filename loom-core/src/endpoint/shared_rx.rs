@@ -18,20 +18,21 @@ use crate::query::Group;
 use crate::transport::Connected;
 use crate::vocabulary::{EndpointType, Errno, FabricAddr};
 
-/// A shared receive context: receives that take the messages of many connections, whichever has one first, so that a server
-/// needs buffers for the messages under way and not for its peers.
+/// A shared receive context: one set of receives for many connections, so that a server needs
+/// buffers for messages in flight, not for peers.
 ///
-/// Endpoints receive through it that are opened by [`msg_endpoint`](Self::msg_endpoint) or, for a request, by
-/// [`ConnectionRequest::endpoint_through`](crate::eq::ConnectionRequest::endpoint_through); they have no receives of
-/// their own ([`PostError::NotGranted`](crate::error::PostError::NotGranted)). All of them complete into its queue. A
-/// completion does not tell which of them a message came from: where that matters, immediate data or the message has to.
+/// Endpoints opened by [`msg_endpoint`](Self::msg_endpoint) or, for requests,
+/// [`ConnectionRequest::endpoint_through`](crate::eq::ConnectionRequest::endpoint_through) receive
+/// through it and complete into its queue. Their own receives are refused
+/// ([`PostError::NotGranted`](crate::error::PostError::NotGranted)). Completions do not identify
+/// the connection: use immediate data or the message.
 ///
-/// A receive whose connection ends in the middle of its message may complete with an error, or come back when the context is
-/// dropped; the others wait for the next message of any connection. A context that is dropped while an endpoint still receives through it is
-/// closed after the last of these; its receives are cancelled, where the provider can.
+/// If a connection ends during a message, its receive may complete with an error, or when the
+/// context is dropped. Other receives wait for any connection's next message. A context dropped
+/// before its endpoints closes after them, with its receives cancelled if the provider can.
 ///
-/// Messages have no tags here ([`PostError::NotGranted`]): the providers that have them with shared contexts crash when one arrives
-/// that no receive matches.
+/// Tagged messages are refused ([`PostError::NotGranted`]): providers that support them here crash
+/// when an unmatched one arrives.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -60,7 +61,7 @@ use crate::vocabulary::{EndpointType, Errno, FabricAddr};
 #[doc(alias = "FI_SHARED_CONTEXT")]
 pub type SharedRx<'m, T, B> = Endpoint<'m, T, B, Srx>;
 
-/// A shared receive context: see [`SharedRx`].
+/// Endpoint kind of [`SharedRx`].
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -84,7 +85,7 @@ pub type SharedRx<'m, T, B> = Endpoint<'m, T, B, Srx>;
 #[derive(Clone, Debug)]
 pub struct Srx(());
 
-/// Whichever connection has a message first: what stands for a peer in receives of a [`SharedRx`].
+/// Source of receives of a [`SharedRx`]: the first connection with a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnyConnection;
 
@@ -103,16 +104,14 @@ impl<T: Connected> Receives<T> for Srx {
 }
 
 impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
-    /// Opens a shared receive context for connections whose endpoints are opened from this info or, on the listening side, for
-    /// requests to a passive endpoint that was. It takes one of the queue's places for endpoints.
+    /// Opens a shared receive context, in one of the queue's endpoint slots. It serves endpoints
+    /// from this info or, on the listening side, for requests to a passive endpoint from this info.
     ///
     /// # Errors
-    /// - [`OpenError::OtherDomain`] if the info belongs to another domain
-    /// - [`OpenError::EndpointType`] if the info, or that of the domain, describes endpoints without connections
-    /// - [`OpenError::NotGranted`] if it grants collectives or memory of devices, and the domain's info does not
-    /// - [`OpenError::TooManyEndpoints`] if the queue has no place left
-    /// - [`OpenError::Errno`] if the provider refuses: `ENOSYS` if it has none (`max_ep_srx_ctx` is zero), or
-    ///   none that is safe (`sockets`)
+    /// [`OpenError::OtherDomain`], [`OpenError::EndpointType`], [`OpenError::NotGranted`] and
+    /// [`OpenError::TooManyEndpoints`] as in [`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint), or
+    /// [`OpenError::Errno`] if the provider refuses, with `ENOSYS` without shared contexts
+    /// (`max_ep_srx_ctx` is zero) or without safe ones (`sockets`).
     #[doc(alias = "fi_srx_context")]
     pub fn shared_rx(&self, info: &Info<T>) -> Result<SharedRx<'m, T, B>, OpenError> {
         let domain = self.domain();
@@ -121,8 +120,9 @@ impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
             return Err(Errno::ENOSYS.into());
         }
         let opened = Opened::open(self, info, ReceiveMode::ForOthers, Bonds::default(), |_, rx| {
-            // SAFETY: domain and queue are open, of one another, as the info is (C1, C4). The queue closes the context before itself (C2),
-            // and after every endpoint that receives through it (C19).
+            // SAFETY: domain, queue and info belong together (C4) and are open (C1). The queue
+            // closes the context before itself (C2), after every endpoint that receives through it
+            // (C19).
             unsafe { T::shared_rx_open(domain.raw(), info.raw(), rx) }
         })?;
         Ok(Endpoint { opened, kind: Srx(()) })
@@ -130,11 +130,10 @@ impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
 }
 
 impl<'m, T: Connected, B: Buffer> SharedRx<'m, T, B> {
-    /// Opens an endpoint that is to be connected, as
-    /// [`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint) does, and receives through this context.
+    /// [`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint) that receives through this context.
     ///
     /// # Errors
-    /// As [`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint).
+    /// Those of [`Cq::msg_endpoint`](crate::cq::Cq::msg_endpoint).
     #[doc(alias = "fi_ep_bind")]
     pub fn msg_endpoint<'b>(
         &self,

@@ -1,4 +1,4 @@
-//! Operations that do not report their success: `FI_SELECTIVE_COMPLETION` without `FI_COMPLETION`.
+//! Operations that do not report success: `FI_SELECTIVE_COMPLETION` without `FI_COMPLETION`.
 
 #![allow(unsafe_code, reason = "operations with memory that no completion gives back")]
 
@@ -15,13 +15,15 @@ use crate::transport::{Context, Msg, RemotePart, Transport};
 use crate::vocabulary::{Access, Caps, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
 
 impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
-    /// Sends a message, and reports nothing if that succeeds: no completion, and nothing that keeps the memory.
+    /// Sends a message without reporting success or returning memory.
     ///
-    /// That it is over, a [`Counter`](crate::counter::Counter) of the endpoint tells, which counts those that fail
-    /// apart. So does the completion of a later operation where the provider completes them in order
-    /// ([`CompOrder::STRICT`](crate::vocabulary::CompOrder::STRICT)). One that fails is a
-    /// [`Completion::Unclaimed`](crate::completion::Completion::Unclaimed) besides: with more than
-    /// [`PEER_EVENTS`](crate::cq::PEER_EVENTS) in flight the queue might not have room for them.
+    /// A [`Counter`](crate::counter::Counter) of the endpoint counts completed sends, and failures
+    /// separately. With ordered completions
+    /// ([`CompOrder::STRICT`](crate::vocabulary::CompOrder::STRICT)), a later operation's
+    /// completion also shows the end of this one. A failure is also a
+    /// [`Completion::Unclaimed`](crate::completion::Completion::Unclaimed), for which the queue
+    /// might lack space with more than [`PEER_EVENTS`](crate::cq::PEER_EVENTS) operations in
+    /// flight.
     ///
     /// ```
     /// # #![allow(unsafe_code)]
@@ -57,15 +59,13 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// ```
     ///
     /// # Errors
-    /// - [`PostError::NotSelective`] if the endpoint was not opened as
-    ///   [selective](super::Binding::selective);
-    /// - any other [`PostError`] of a send but `Full`; [`PostError::Errno`] with `EOPNOTSUPP` where the provider wants
-    ///   memory for each operation's context (`FI_CONTEXT`).
+    /// [`PostError::NotSelective`], [`PostError::Errno`] with `EOPNOTSUPP` where the provider
+    /// requires memory for contexts (`FI_CONTEXT`), or any other of a send except `Full`.
     ///
     /// # Safety
-    /// What `lent` describes is memory that may be read. Until the operation is over
-    /// - the memory stays where it is, and is not written to;
-    /// - the endpoint stays open: it is not dropped, and neither is its queue.
+    /// `lent` describes readable memory. Until the operation has ended
+    /// - the memory stays in place and is not written to
+    /// - endpoint and queue stay open
     #[doc(alias = "fi_sendmsg")]
     pub unsafe fn send_unsignaled(
         &self,
@@ -84,19 +84,20 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             how,
             lent,
             |raw, msg| {
-                // SAFETY: see `post_unsignaled`.
+                // SAFETY: `post_unsignaled` guarantees C1, C5 and C13, and this function's caller
+                // C9.
                 map_refusal(unsafe { T::sendmsg(raw, msg) })
             },
         )
     }
 
-    /// Sends a tagged message, as [`send_unsignaled`](Self::send_unsignaled).
+    /// [`send_unsignaled`](Self::send_unsignaled) for a tagged message.
     ///
     /// # Errors
-    /// As [`send_unsignaled`](Self::send_unsignaled).
+    /// Those of [`send_unsignaled`](Self::send_unsignaled).
     ///
     /// # Safety
-    /// As [`send_unsignaled`](Self::send_unsignaled).
+    /// Conditions of [`send_unsignaled`](Self::send_unsignaled).
     #[doc(alias = "fi_tsendmsg")]
     pub unsafe fn tagged_send_unsignaled(
         &self,
@@ -116,19 +117,22 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             how,
             lent,
             |raw, msg| {
-                // SAFETY: see `post_unsignaled`.
+                // SAFETY: `post_unsignaled` guarantees C1, C5 and C13, and this function's caller
+                // C9.
                 map_refusal(unsafe { T::tagged_sendmsg(raw, msg, tag) })
             },
         )
     }
 
-    /// Writes into a peer's region, from `offset` bytes into it, as [`send_unsignaled`](Self::send_unsignaled).
+    /// [`send_unsignaled`](Self::send_unsignaled) for a write to a peer's region from byte
+    /// `offset`.
     ///
     /// # Errors
-    /// As [`send_unsignaled`](Self::send_unsignaled), [`PostError::RemoteAccess`] and [`PostError::OutOfBounds`].
+    /// Those of [`send_unsignaled`](Self::send_unsignaled), [`PostError::RemoteAccess`] and
+    /// [`PostError::OutOfBounds`].
     ///
     /// # Safety
-    /// As [`send_unsignaled`](Self::send_unsignaled).
+    /// Conditions of [`send_unsignaled`](Self::send_unsignaled).
     #[doc(alias = "fi_writemsg")]
     pub unsafe fn write_unsignaled(
         &self,
@@ -150,20 +154,22 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             lent,
             |raw, msg| {
                 let part = part(msg.address, (region, offset), lent.len(), Access::REMOTE_WRITE)?;
-                // SAFETY: see `post_unsignaled`.
+                // SAFETY: `post_unsignaled` guarantees C1, C5 and C13, and this function's caller
+                // C9.
                 map_refusal(unsafe { T::writemsg(raw, msg, &[part]) })
             },
         )
     }
 
-    /// Reads from a peer's region, from `offset` bytes into it, as [`send_unsignaled`](Self::send_unsignaled).
+    /// [`send_unsignaled`](Self::send_unsignaled) for a read of a peer's region from byte `offset`.
     ///
     /// # Errors
-    /// As [`send_unsignaled`](Self::send_unsignaled), [`PostError::RemoteAccess`] and [`PostError::OutOfBounds`].
+    /// Those of [`send_unsignaled`](Self::send_unsignaled), [`PostError::RemoteAccess`] and
+    /// [`PostError::OutOfBounds`].
     ///
     /// # Safety
-    /// As [`send_unsignaled`](Self::send_unsignaled), but it is memory that may be written, and the caller does not read from it or refer
-    /// to it until then.
+    /// Conditions of [`send_unsignaled`](Self::send_unsignaled), but for writable memory, which the
+    /// caller does not read or refer to until the operation has ended.
     #[doc(alias = "fi_readmsg")]
     pub unsafe fn read_unsignaled(
         &self,
@@ -185,7 +191,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             lent,
             |raw, msg| {
                 let part = part(msg.address, (region, offset), lent.len(), Access::REMOTE_READ)?;
-                // SAFETY: see `post_unsignaled`.
+                // SAFETY: `post_unsignaled` guarantees C1, C5 and C13, and this function's caller
+                // C9.
                 map_refusal(unsafe { T::readmsg(raw, msg, &[part]) })
             },
         )
@@ -193,8 +200,9 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
 }
 
 impl<T: Transport, B: Buffer> Opened<'_, T, B> {
-    /// Posts an operation. `submit` may rely on this: the endpoint is open (C1), on this thread (C5), the address is what `address` gave
-    /// (C13), and what is lent allows the access; that it stays is the caller's promise (C9).
+    /// Posts an operation. `submit` may rely on an open endpoint (C1) on this thread (C5), an
+    /// address from `address` (C13), and memory that allows the access. The caller guarantees that
+    /// it stays (C9).
     fn post_unsignaled(
         &self,
         (caps, purpose): (Caps, OpKind),
@@ -207,12 +215,12 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
             return Err(PostError::NotSelective);
         }
         if !self.cq().domain().info().contexts().is_empty() {
-            // There is no slot whose space the provider could write to.
+            // No slot offers space for the provider's context.
             return Err(PostError::Errno(Errno::EOPNOTSUPP));
         }
         let address = self.check(Self::with_fence(caps, flags), address, data)?;
         let flags = flags.difference(OpFlags::COMPLETION);
-        // No slot's context: the op table takes a failure for a stray.
+        // No slot's context: the op table counts a failure as a stray.
         let context = Context::NONE;
         let lent = self.checked(lent, purpose, (context, address))?;
         let pieces = core::slice::from_ref(&lent);
@@ -220,7 +228,6 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     }
 }
 
-/// The one part of the peer's memory.
 fn part(to: FabricAddr, place: (&RemoteRegion, u64), len: usize, needed: Access) -> Result<RemotePart, PostError> {
     let target = remote(to, place, len, needed)?;
     Ok(RemotePart { addr: target.addr, len, key: target.key })

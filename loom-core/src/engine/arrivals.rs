@@ -1,27 +1,30 @@
-//! Arrivals: how often each value of immediate data has come, and who waits for how many.
+//! Counts arrivals of immediate-data values, and reports when a value has arrived a given number of
+//! times.
 //!
-//! A sender of many parts puts the number of the transfer into the immediate data of each; the receiver counts, and knows that all parts
-//! are there when it has counted as many as both sides can compute. That needs no order of the parts, which not every provider grants.
+//! A sender of many parts puts the number of the transfer into the immediate data of each part. The
+//! receiver counts to a number that both sides can compute. This requires no order of the parts,
+//! which not every provider guarantees.
 //!
-//! The values are the numbers below the table's size: a field of the immediate data ([`data_layout!`](crate::data_layout)), or
-//! all of it. A field of 20 bits takes a table of 2<sup>20</sup> values, which is 24 MiB. Who waits names the *total* at which it is
-//! told, counted from when the table was opened: parts that come before anybody waits are not lost, and the next transfer of the same
-//! value waits for a total that is higher by its parts.
+//! Values are numbers below the table's size: the immediate data or a field of it
+//! ([`data_layout!`](crate::data_layout)). A field of 20 bits takes a table of 2<sup>20</sup>
+//! values, which is 24 MiB. Waiters name a *total*, counted since the table was opened. Earlier
+//! parts therefore count, and the next transfer of a value waits for a higher total.
 //!
-//! # Using a value again
+//! # Reusing a value
 //!
-//! The table cannot tell two transfers of one value apart. If a part of the second may overtake one of the first, the first is
-//! told too early. So a sender uses a value again when an answer has told it that all earlier parts were counted. Or it takes the values in
-//! turn, more of them than transfers are under way. Parts of a transfer that was given up may still come: its value can be used
-//! again when its sender is known to send no more, from the [total](Arrivals::total) of then on.
+//! The table cannot distinguish two transfers of one value. If parts of the second may overtake the
+//! first, the first may be reported too early. A sender therefore reuses a value after an answer
+//! that all earlier parts were counted, or cycles through more values than transfers are in flight.
+//! Parts of an abandoned transfer may still arrive. Reuse its value, from its current
+//! [total](Arrivals::total) on, once the sender is known to send no more.
 //!
-//! # What it costs
+//! # Cost
 //!
-//! Counting an arrival takes constant time, however many wait: where the lowest of their thresholds is reached, the value is put on a list,
-//! and [`poll`](Arrivals::poll) takes those who wait off one by one. Who begins to wait is put behind those of the same value with lower
-//! or equal thresholds, which are walked.
+//! Counting takes constant time, however many wait. A value that reaches its lowest threshold is
+//! put on a list, from which [`poll`](Arrivals::poll) takes the waiters one by one. Starting a wait
+//! walks the waiters of the value with lower or equal thresholds.
 //!
-//! # From a queue
+//! # Example with a queue
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -80,12 +83,12 @@ use allocator_api2::alloc::Global;
 use crate::error::OpenError;
 use crate::storage::Array;
 
-/// No waiter, or no value.
 const NONE: u32 = u32::MAX;
 
-/// The name of somebody who waits, for the table that has given it out.
+/// Name of a wait in its table.
 ///
-/// Plain data: forgetting it loses nothing. It is recognised as unknown afterwards, until its place has been used 2<sup>32</sup> times more.
+/// Plain data. After the wait it is recognised as unknown, until its slot has been used
+/// 2<sup>32</sup> more times.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -110,7 +113,6 @@ pub struct ArrivalKey {
 }
 
 impl ArrivalKey {
-    /// The number of its place.
     pub(crate) const fn index(self) -> u32 {
         self.index
     }
@@ -122,7 +124,7 @@ impl fmt::Debug for ArrivalKey {
     }
 }
 
-/// A wait that is over: the value has come as often as was waited for.
+/// Completed wait: the value has arrived as often as required.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -145,15 +147,15 @@ impl fmt::Debug for ArrivalKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a wait ends with this value, which is given once"]
 pub struct Arrived {
-    /// Who has waited for them.
+    /// Key of the wait.
     pub key: ArrivalKey,
-    /// Of which value.
+    /// Value that arrived.
     pub value: u64,
-    /// For how many, in all; there may be more.
+    /// Total that was waited for. More may have arrived.
     pub threshold: u64,
 }
 
-/// Why arrivals are not counted or waited for.
+/// Error of counting or waiting.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -172,12 +174,12 @@ pub struct Arrived {
 pub enum ArrivalsError {
     /// The table has no such value.
     NoSuchValue {
-        /// How many it has, from zero on.
+        /// Number of values in the table, from zero on.
         values: u64,
     },
-    /// As many wait as there is room for.
+    /// Every slot for a wait is in use.
     Full,
-    /// No wait has this key any more: it was told, or given up.
+    /// The key does not name a wait: it was reported or given up.
     UnknownKey,
 }
 
@@ -193,32 +195,29 @@ impl fmt::Display for ArrivalsError {
 
 impl core::error::Error for ArrivalsError {}
 
-/// What is known of one value.
 struct Value {
-    /// How often it has come.
     total: Cell<u64>,
-    /// The total at which the next count looks: the highest number while it is due, else never above the lowest threshold.
+    /// Total at which the next count acts: `u64::MAX` while the value is due, otherwise at most the
+    /// lowest threshold.
     next: Cell<u64>,
-    /// Those who wait, by threshold.
     first: Cell<u32>,
-    /// The next value that is due, if this one is and another follows.
+    /// Next due value, if any.
     due: Cell<u32>,
 }
 
-/// Somebody who waits, or could.
 struct Waiter {
     threshold: Cell<u64>,
-    /// Of which value; none if the place is free.
+    /// Its value, or `NONE` if the slot is free.
     value: Cell<u32>,
     generation: Cell<u32>,
-    /// The next one of the same value, or the next free place.
+    /// Next waiter of the value, or next free slot.
     next: Cell<u32>,
     before: Cell<u32>,
 }
 
-/// Counts arrivals of values, and tells those who wait for a number of them.
+/// Counter of arrivals with waiters for totals.
 ///
-/// It belongs to one thread. All of its memory is taken when it is opened.
+/// Belongs to one thread. Allocates all of its memory when it is opened.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -243,27 +242,27 @@ pub struct Arrivals<A: Allocator> {
     values: Array<Value, A>,
     waiters: Array<Waiter, A>,
     free: Cell<u32>,
-    /// Values that have become due: the oldest and the newest.
+    /// Due values: the oldest and the newest.
     due: Cell<(u32, u32)>,
 }
 
 #[cfg(feature = "std")]
 impl Arrivals<Global> {
-    /// [`open_in`](Self::open_in), with memory of the global allocator.
+    /// Opens a table with the global allocator.
     ///
     /// # Errors
-    /// As [`open_in`](Self::open_in).
+    /// The errors of [`open_in`](Self::open_in).
     pub fn open(values: usize, waiters: usize) -> Result<Self, OpenError> {
         Self::open_in(values, waiters, Global)
     }
 }
 
 impl<A: Allocator> Arrivals<A> {
-    /// Opens a table of the values below `values`, for as many who wait at the same time as `waiters`. It takes two blocks of the
-    /// allocator: 24 bytes for each value, and for each who waits.
+    /// Opens a table of the values below `values`, for `waiters` simultaneous waits. Allocates two
+    /// blocks: 24 bytes for each value, and 24 for each wait.
     ///
     /// # Errors
-    /// [`OpenError::Size`] for 2<sup>32</sup> - 1 of either and more, [`OpenError::OutOfMemory`].
+    /// [`OpenError::Size`] if either is 2<sup>32</sup> - 1 or more, [`OpenError::OutOfMemory`].
     pub fn open_in(values: usize, waiters: usize, alloc: A) -> Result<Self, OpenError>
     where
         A: Clone,
@@ -291,7 +290,7 @@ impl<A: Allocator> Arrivals<A> {
     /// Counts an arrival.
     ///
     /// # Errors
-    /// [`ArrivalsError::NoSuchValue`]: it is counted nowhere.
+    /// [`ArrivalsError::NoSuchValue`]: the arrival is not counted.
     #[inline]
     pub fn count(&self, value: u64) -> Result<(), ArrivalsError> {
         let (index, entry) = self.value(value)?;
@@ -303,7 +302,7 @@ impl<A: Allocator> Arrivals<A> {
         Ok(())
     }
 
-    /// How often a value has come.
+    /// Returns the number of arrivals of a value.
     ///
     /// # Errors
     /// [`ArrivalsError::NoSuchValue`]
@@ -312,8 +311,8 @@ impl<A: Allocator> Arrivals<A> {
         Ok(self.value(value)?.1.total.get())
     }
 
-    /// Waits until a value has come `threshold` times in all, counted from when the table was opened. If it has already, the next
-    /// [`poll`](Self::poll) says so.
+    /// Waits until a value has arrived `threshold` times since the table was opened. If it already
+    /// has, the next [`poll`](Self::poll) reports it.
     ///
     /// # Errors
     /// [`ArrivalsError::NoSuchValue`], [`ArrivalsError::Full`]
@@ -334,7 +333,8 @@ impl<A: Allocator> Arrivals<A> {
         Ok(ArrivalKey { index, generation: waiter.generation.get() })
     }
 
-    /// The next one for whom enough has come. It waits no longer. All of one value come before those of the next.
+    /// Returns the next completed wait and removes it. All waits of one value come before those of
+    /// the next.
     pub fn poll(&self) -> Option<Arrived> {
         loop {
             let (of, last) = self.due.get();
@@ -346,14 +346,15 @@ impl<A: Allocator> Arrivals<A> {
                 self.remove(key.index, waiter);
                 return Some(arrived);
             }
-            // Those who wait for this value still need more of it.
+            // The other waits for this value have higher thresholds.
             let next = entry.due.replace(NONE);
             self.due.set(if of == last { (NONE, NONE) } else { (next, last) });
             entry.next.set(self.first_of(entry).map_or(u64::MAX, |(_, waiter)| waiter.threshold.get()));
         }
     }
 
-    /// Whether enough has come for one of those who wait. If so, it waits no longer, and [`poll`](Self::poll) does not name it.
+    /// Returns `true` and removes the wait if its total is reached. [`poll`](Self::poll) does not
+    /// report it then.
     ///
     /// # Errors
     /// [`ArrivalsError::UnknownKey`]
@@ -366,7 +367,7 @@ impl<A: Allocator> Arrivals<A> {
         Ok(reached)
     }
 
-    /// Ends the waiting of one, whether enough has come or not. What comes later is counted all the same.
+    /// Ends a wait. Later arrivals are still counted.
     ///
     /// # Errors
     /// [`ArrivalsError::UnknownKey`]
@@ -399,7 +400,6 @@ impl<A: Allocator> Arrivals<A> {
         found.ok_or(ArrivalsError::UnknownKey)
     }
 
-    /// Puts one behind another: the first of the list behind none, and none behind the last.
     fn join(&self, entry: &Value, before: u32, next: u32) {
         match self.waiter(before) {
             Some(before) => before.next.set(next),
@@ -410,7 +410,8 @@ impl<A: Allocator> Arrivals<A> {
         }
     }
 
-    /// Takes one out of its list. Where it was the first, its value may become due in vain: the next poll finds that.
+    /// Removes a waiter. A value that loses its first one may become due needlessly: the next poll
+    /// corrects that.
     fn remove(&self, index: u32, waiter: &Waiter) {
         if let Some(entry) = self.values.get(waiter.value.replace(NONE) as usize) {
             self.join(entry, waiter.before.get(), waiter.next.get());
@@ -419,7 +420,6 @@ impl<A: Allocator> Arrivals<A> {
         waiter.next.set(self.free.replace(index));
     }
 
-    /// Looks whether a value is due, or when it will be, now that one more waits for it.
     fn look(&self, index: u32, entry: &Value) {
         let first = self.first_of(entry).map_or(u64::MAX, |(_, waiter)| waiter.threshold.get());
         if self.is_due(index, entry) {

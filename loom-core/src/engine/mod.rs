@@ -1,4 +1,5 @@
-//! Plain data structures that know neither transports nor objects, so that they can be fuzzed and tested alone.
+//! Plain data structures, independent of transports and objects, so that they can be fuzzed and
+//! tested alone.
 
 pub mod address_table;
 pub mod arrivals;

@@ -1,8 +1,8 @@
-//! The peer table: which fabric addresses are in use, under handles that go stale when a peer is removed.
+//! Table of the fabric addresses in use, with handles that become stale when a peer is removed.
 //!
-//! Fabric addresses are small numbers in their low 32 bits (`FI_AV_TABLE`), so the table is indexed by them: finding
-//! the address of a [`Peer`], or the peer of a fabric address, is one look and takes no lock: that is [`Peers`], which any
-//! number of threads may have. Inserting and removing are for who has the [`PeerTable`], of which there is one.
+//! Fabric addresses are small numbers in their low 32 bits (`FI_AV_TABLE`) and index the table. A
+//! lookup of a [`Peer`] or an address is one load without a lock, by any number of threads with a
+//! copy of [`Peers`]. Only the owner of the [`PeerTable`] inserts and removes.
 
 use core::fmt;
 use core::ops::Deref;
@@ -10,9 +10,10 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::vocabulary::FabricAddr;
 
-/// A peer in an address vector.
+/// Peer in an address vector.
 ///
-/// Plain data. After the peer was removed the handle is recognised as stale; it never reaches a later peer.
+/// Plain data. After the peer is removed, the handle is recognised as stale and never reaches a
+/// later peer.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -42,7 +43,8 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The number of its place, below that of the places of its vector: for an array of what goes with it.
+    /// Returns the index of the peer's slot, below the vector's number of slots, for arrays of data
+    /// per peer.
     #[must_use]
     pub const fn index(self) -> usize {
         self.index as usize
@@ -52,7 +54,7 @@ impl Peer {
         self.index
     }
 
-    /// Whether it was in its place before another peer, which is there now or was.
+    /// Returns `true` if the peer had its slot before `other`.
     pub(crate) const fn is_before(self, other: Peer) -> bool {
         self.index == other.index && self.generation < other.generation
     }
@@ -64,7 +66,7 @@ impl fmt::Display for Peer {
     }
 }
 
-/// A receive context of a peer's scalable endpoint: [`Peer::rx_context`].
+/// Receive context of a peer's scalable endpoint: [`Peer::rx_context`].
 ///
 /// A peer alone is its context 0, and so is a peer that is an ordinary endpoint.
 ///
@@ -99,13 +101,13 @@ pub struct RxPeer {
 }
 
 impl RxPeer {
-    /// The peer.
+    /// Returns the peer.
     #[must_use]
     pub const fn peer(self) -> Peer {
         self.peer
     }
 
-    /// The number of the context.
+    /// Returns the number of the context.
     #[must_use]
     pub const fn index(self) -> u16 {
         self.index
@@ -113,7 +115,8 @@ impl RxPeer {
 }
 
 impl Peer {
-    /// The receive context of this number. Whether it can be addressed is the address vector's to say, when something is posted.
+    /// Returns the receive context of this number. Posting checks that the address vector can
+    /// address it.
     #[doc(alias = "fi_rx_addr")]
     #[must_use]
     pub const fn rx_context(self, index: u16) -> RxPeer {
@@ -127,10 +130,8 @@ impl From<Peer> for RxPeer {
     }
 }
 
-/// A place for one peer: its generation, which is odd while the place is taken, and the rest of its fabric address.
-///
-/// The rest is what the address has above the index, and lies in the upper half as there. One word, so that the two are always read
-/// together.
+/// Slot of one peer: its generation, odd while in use, and the bits of its fabric address above the
+/// index. One word, so that both are always read together.
 ///
 /// ```
 /// use loom_core::engine::peer_table::{PeerSlot, PeerTable};
@@ -144,11 +145,11 @@ impl From<Peer> for RxPeer {
 pub struct PeerSlot(AtomicU64);
 
 impl PeerSlot {
-    /// Generation and rest.
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of the word")]
     #[inline]
     fn load(&self) -> (u32, u32) {
-        // Acquire: pairs with the release of `insert`; a thread that finds the peer sees what its inserter did before.
+        // Acquire pairs with the release store of `insert`: a thread that finds a peer sees its
+        // inserter's earlier writes.
         let word = self.0.load(Ordering::Acquire);
         (word as u32, (word >> 32) as u32)
     }
@@ -158,11 +159,11 @@ impl PeerSlot {
     }
 }
 
-/// The last generation that a place can have; it is free then, and is not taken any more. One more peer, and the first handles
-/// would be good again.
+/// Last generation of a slot, which then stays free. One more peer would make the first handles
+/// valid again.
 const LAST: u32 = u32::MAX - 1;
 
-/// Why a fabric address was not inserted: it lies beyond the table, or in a place that has had 2^31 peers.
+/// Error of an insertion: the address lies beyond the table, or its slot has had 2^31 peers.
 ///
 /// ```
 /// use loom_core::engine::peer_table::{Beyond, PeerSlot, PeerTable};
@@ -184,7 +185,7 @@ impl fmt::Display for Beyond {
 
 impl core::error::Error for Beyond {}
 
-/// Who is in a [`PeerTable`], for a thread that reads it while it changes.
+/// Peers of a [`PeerTable`], for threads that read it while it changes.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -210,13 +211,13 @@ pub struct Peers<'s> {
 }
 
 impl Peers<'_> {
-    /// How many peers there is room for.
+    /// Returns the number of slots.
     #[must_use]
     pub const fn places(&self) -> usize {
         self.entries.len()
     }
 
-    /// The fabric address of a peer, unless it was removed.
+    /// Returns the fabric address of a peer, unless it was removed.
     #[inline]
     #[must_use]
     pub fn addr(&self, peer: Peer) -> Option<FabricAddr> {
@@ -224,7 +225,7 @@ impl Peers<'_> {
         (generation == peer.generation).then_some(Self::join(rest, peer.index))
     }
 
-    /// The peer of a fabric address, if it is in the table.
+    /// Returns the peer of a fabric address.
     #[inline]
     #[must_use]
     pub fn peer(&self, addr: FabricAddr) -> Option<Peer> {
@@ -233,7 +234,6 @@ impl Peers<'_> {
         (generation % 2 == 1 && of == rest).then_some(Peer { index, generation })
     }
 
-    /// What an entry keeps of an address, and the entry's index.
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of the address")]
     const fn split(addr: FabricAddr) -> (u32, u32) {
         ((addr.0 >> 32) as u32, addr.0 as u32)
@@ -243,7 +243,7 @@ impl Peers<'_> {
         FabricAddr((rest as u64) << 32 | index as u64)
     }
 
-    /// The peer in a place.
+    /// Returns the peer in a slot.
     #[inline]
     #[must_use]
     pub fn at(&self, place: u32) -> Option<Peer> {
@@ -251,12 +251,11 @@ impl Peers<'_> {
         (generation % 2 == 1).then_some(Peer { index: place, generation })
     }
 
-    /// Whether there is, or has been, a peer in the place of an address.
     pub(crate) fn was_used(&self, addr: FabricAddr) -> bool {
         self.entries.get(Self::split(addr).1 as usize).is_some_and(|entry| entry.load().0 > 0)
     }
 
-    /// The peers in the table.
+    /// Returns the peers in the table.
     pub fn iter(&self) -> impl Iterator<Item = Peer> + '_ {
         (0u32..).zip(self.entries).filter_map(|(index, entry)| {
             let (generation, _) = entry.load();
@@ -265,7 +264,7 @@ impl Peers<'_> {
     }
 }
 
-/// The table, over places that its owner stores, and that it alone writes to.
+/// Table over slots that its owner stores and that only the table writes.
 ///
 /// ```
 /// use loom_core::engine::peer_table::{PeerSlot, PeerTable};
@@ -296,17 +295,17 @@ impl<'s> Deref for PeerTable<'s> {
 }
 
 impl<'s> PeerTable<'s> {
-    /// A table over these places.
+    /// Creates a table over these slots.
     #[must_use]
     pub const fn new(entries: &'s mut [PeerSlot]) -> Self {
         PeerTable { peers: Peers { entries } }
     }
 
-    /// Puts a fabric address into the table; the same one twice is the same peer. Another address with the same
-    /// index takes the place of the one before, whose handle goes stale.
+    /// Inserts a fabric address, or returns the peer that has it. A different address with the same
+    /// index is replaced, and its handle becomes stale.
     ///
     /// # Errors
-    /// [`Beyond`] if the address has an index which the table has no place for, or whose place is used up.
+    /// [`Beyond`] if the index is beyond the table, or the slot is used up.
     pub fn insert(&mut self, addr: FabricAddr) -> Result<Peer, Beyond> {
         if let Some(peer) = self.peer(addr) {
             return Ok(peer);
@@ -318,35 +317,33 @@ impl<'s> PeerTable<'s> {
         Ok(Peer { index, generation })
     }
 
-    /// The place of an address that is not in the table, if it can be inserted.
+    /// Returns the slot of an address outside the table, if it can be inserted.
     pub(crate) fn place_for(&self, addr: FabricAddr) -> Result<u32, Beyond> {
         let (_, index) = Peers::split(addr);
         let (before, _) = self.entries.get(index as usize).ok_or(Beyond)?.load();
-        // A peer that is displaced leaves a generation out.
+        // Replacing a peer skips a generation.
         if before < LAST - 1 { Ok(index) } else { Err(Beyond) }
     }
 
-    /// The generation of the next peer of a place.
     pub(crate) fn next_generation(&self, place: u32) -> u32 {
         let (before, _) = self.entries.get(place as usize).map_or((0, 0), PeerSlot::load);
         if before % 2 == 1 { before.wrapping_add(2) } else { before.wrapping_add(1) }
     }
 
-    /// Whether a free place can have a peer.
     pub(crate) fn is_fresh(&self, place: u32) -> bool {
         self.place_for(FabricAddr(place.into())).is_ok()
     }
 
-    /// Takes a peer out of the table; returns its address unless the handle was stale.
+    /// Removes a peer and returns its address, unless the handle is stale.
     pub fn remove(&mut self, peer: Peer) -> Option<FabricAddr> {
         let addr = self.addr(peer)?;
-        // The rest stays, for `last_addr`.
+        // The address bits stay, for `last_addr`.
         let (rest, _) = Peers::split(addr);
         self.entries.get(peer.index as usize)?.store(peer.generation.wrapping_add(1), rest);
         Some(addr)
     }
 
-    /// The fabric address of the peer that a free place had last, if it had one.
+    /// Returns the last fabric address of a free slot, if it had one.
     pub(crate) fn last_addr(&self, place: u32) -> Option<FabricAddr> {
         let (generation, rest) = self.entries.get(place as usize)?.load();
         (generation > 0 && generation % 2 == 0).then_some(Peers::join(rest, place))
@@ -378,7 +375,7 @@ mod tests {
             assert!(!table.is_fresh(0));
             let there = table.iter().next();
             if let Some(peer) = there {
-                // Until it is removed it stays.
+                // It stays until it is removed.
                 let addr = table.addr(peer).unwrap();
                 assert_eq!(table.insert(addr), Ok(peer));
                 table.remove(peer);

@@ -1,27 +1,27 @@
-//! The work table: what is to be done when a counter has reached a threshold.
+//! Table of work deferred until counters reach thresholds.
 //!
-//! A table has a fixed number of places. Work waits in the list of its counter, in the order of thresholds; work of the same threshold in
-//! the order in which it was [added](Vacant::add). What a table knows of counters and work is nothing: `C` names a counter, `V` is the
-//! work, and the table's user reads the one and does the other. So no code of others runs inside of the table.
+//! Work waits in one of a fixed number of slots, in the list of its counter, ordered by threshold
+//! and then by [addition](Vacant::add). The user reads the counters (`C`) and does the work (`V`),
+//! so the table runs no foreign code.
 //!
-//! Work goes through these states, and its [`WorkKey`] is of meaning in all of them:
+//! The [`WorkKey`] of work is valid in all of its states:
 //!
-//! - *waiting*, from [`add`](Vacant::add) on;
-//! - *taken out* ([`WorkTable::take_due`]): it is the first in its list and is being tried. It goes [back](WorkTable::put_back), or on;
-//! - *started* ([`WorkTable::start`]), until it [ends](WorkTable::end);
+//! - *waiting*, from [`add`](Vacant::add) on
+//! - *taken out* ([`WorkTable::take_due`]): first in its list and being tried, until it is [put
+//!   back](WorkTable::put_back), started, returned or ended
+//! - *started* ([`WorkTable::start`]), until it [ends](WorkTable::end)
 //! - *returned* ([`WorkTable::give_up`], [`WorkTable::cancel`], [`WorkTable::flush`]), until it is
-//!   [taken](WorkTable::take_returned).
+//!   [taken](WorkTable::take_returned)
 //!
-//! Adding walks the list from its front, past what has lower thresholds, unless the work belongs at the end. Everything else that is done
-//! with one piece of work takes constant time, but for what is cancelled, which is searched in its list.
+//! Adding walks past work with lower or equal thresholds, unless the new work belongs at the end.
+//! Cancelling searches the list. Other operations on one piece of work take constant time.
 
 use core::fmt;
 use core::ops::DerefMut;
 
-/// No place.
 const NONE: u32 = u32::MAX;
 
-/// The name of a piece of deferred work. Plain data: forgetting it loses nothing. It is recognised as unknown when the work is over.
+/// Name of a piece of deferred work. Plain data, recognised as unknown after the work has ended.
 ///
 /// ```
 /// use loom_core::engine::work_table::{Phase, Place, WorkTable};
@@ -44,13 +44,12 @@ pub struct WorkKey {
 }
 
 impl WorkKey {
-    /// The number of its place.
+    /// Returns the index of the work's slot.
     #[must_use]
     pub const fn index(self) -> u32 {
         self.index
     }
 
-    /// The key as a number.
     pub(crate) const fn word(self) -> u64 {
         (self.generation as u64) << 32 | self.index as u64
     }
@@ -67,7 +66,7 @@ impl fmt::Debug for WorkKey {
     }
 }
 
-/// What a piece of work is at.
+/// State of a piece of work.
 ///
 /// ```
 /// use loom_core::engine::work_table::{Phase, Place, WorkTable};
@@ -89,13 +88,13 @@ pub enum Phase {
     Waiting,
     /// First in the list of a counter, and being tried.
     TakenOut,
-    /// Under way.
+    /// In progress.
     Started,
-    /// Over without having been started.
+    /// Ended without having been started.
     Returned,
 }
 
-/// One place of a [`WorkTable`]: for a piece of work, and for a counter.
+/// Slot of a [`WorkTable`], for a piece of work and for a counter.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -110,30 +109,26 @@ pub enum Phase {
 #[derive(Debug)]
 pub struct Place<C, V> {
     generation: u32,
-    /// Nothing, if the place is free.
     phase: Option<Phase>,
     threshold: u64,
-    /// Where its counter is.
     list: u32,
     /// The future that waited for the work was dropped.
     abandoned: bool,
-    /// The next in the list that the phase implies.
+    /// Next slot in the list that the phase implies.
     next: u32,
     value: Option<V>,
     waiting: Waiting<C>,
 }
 
-/// The work that waits for one counter.
 #[derive(Debug)]
 struct Waiting<C> {
-    /// Something, as long as there is work.
     counter: Option<C>,
     first: u32,
     last: u32,
 }
 
 impl<C, V> Place<C, V> {
-    /// A free place of this number, of `count`.
+    /// Returns a free slot with this index, of `count` slots.
     #[must_use]
     pub fn free(number: usize, count: usize) -> Self {
         let next = if number + 1 < count { u32::try_from(number + 1).unwrap_or(NONE) } else { NONE };
@@ -142,8 +137,8 @@ impl<C, V> Place<C, V> {
     }
 }
 
-/// Work that is to be started when counters have reached thresholds. `S` is where its places are: as many as
-/// [`Place::free`] was told.
+/// Work to start when counters reach thresholds. `S` stores as many slots as [`Place::free`] was
+/// given.
 ///
 /// ```
 /// use loom_core::engine::work_table::{Place, WorkTable};
@@ -170,14 +165,14 @@ impl<C, V> Place<C, V> {
 pub struct WorkTable<S> {
     places: S,
     free: u32,
-    /// The lists of counters are before this.
+    /// Exclusive upper bound of the slots with counters.
     lists: u32,
-    /// What is returned, oldest first.
+    /// Returned work, oldest first.
     returned: (u32, u32),
     len: usize,
 }
 
-/// A free place of a [`WorkTable`].
+/// Free slot of a [`WorkTable`].
 ///
 /// ```
 /// use loom_core::engine::work_table::{Place, WorkTable};
@@ -197,7 +192,8 @@ pub struct WorkTable<S> {
 pub struct Vacant<'t, S>(&'t mut WorkTable<S>);
 
 impl<C, V, S: DerefMut<Target = [Place<C, V>]>> Vacant<'_, S> {
-    /// Adds work that waits until a counter has reached `threshold`. `is_same` finds the counter among those that others wait for.
+    /// Adds work that waits until a counter has reached `threshold`. `is_same` finds the counter
+    /// among those with waiting work.
     pub fn add(self, (counter, threshold): (C, u64), is_same: impl Fn(&C, &C) -> bool, value: V) -> WorkKey {
         let Vacant(table) = self;
         let index = table.free;
@@ -206,7 +202,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> Vacant<'_, S> {
         let found = table.places.iter().take(lists).position(known);
         let list = found.or_else(|| table.places.iter().take(lists).position(|place| place.waiting.counter.is_none()));
         let list = list.and_then(|list| u32::try_from(list).ok()).unwrap_or_else(|| {
-            // There is a place left: no more counters are waited for than there is work.
+            // A slot is left, because there are at most as many counters as pieces of work.
             table.lists += 1;
             table.lists - 1
         });
@@ -227,26 +223,26 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> Vacant<'_, S> {
 }
 
 impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
-    /// A table of places that are all free: at most `u32::MAX - 1` of them.
+    /// Creates a table of free slots, at most `u32::MAX - 1`.
     #[must_use]
     pub fn new(places: S) -> Self {
         let free = if places.is_empty() { NONE } else { 0 };
         WorkTable { places, free, lists: 0, returned: (NONE, NONE), len: 0 }
     }
 
-    /// How many pieces of work there are, in whichever state.
+    /// Returns the number of pieces of work, in any state.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Returns `true` if the table has no work.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many there is room for.
+    /// Returns the number of slots.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.places.len()
@@ -267,12 +263,12 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         (place.generation == key.generation && place.phase.is_some()).then_some(place)
     }
 
-    /// What a piece of work is at; nothing, if it is over.
+    /// Returns the state of a piece of work, or `None` if it has ended.
     pub fn phase(&self, key: WorkKey) -> Option<Phase> {
         self.place(key)?.phase
     }
 
-    /// The work itself, unless it is taken out.
+    /// Returns the work, unless it is taken out.
     pub fn value<'a>(&'a self, key: WorkKey) -> Option<&'a V>
     where
         C: 'a,
@@ -280,7 +276,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         self.place(key)?.value.as_ref()
     }
 
-    /// The same, to be changed.
+    /// Returns the work for modification, unless it is taken out.
     pub fn value_mut<'a>(&'a mut self, key: WorkKey) -> Option<&'a mut V>
     where
         C: 'a,
@@ -288,19 +284,19 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         self.named(key)?.value.as_mut()
     }
 
-    /// Marks work that no future waits for any more, or that one waits for again, in any phase.
+    /// Marks work in any state as abandoned, because its future was dropped, or clears the mark.
     pub fn set_abandoned(&mut self, key: WorkKey, abandoned: bool) {
         if let Some(place) = self.named(key) {
             place.abandoned = abandoned;
         }
     }
 
-    /// Whether the work is marked as one that no future waits for any more.
+    /// Returns `true` if the work is marked as abandoned.
     pub fn is_abandoned(&self, key: WorkKey) -> bool {
         self.place(key).is_some_and(|place| place.abandoned)
     }
 
-    /// The oldest returned work that is marked so.
+    /// Returns the oldest returned work marked as abandoned.
     pub fn abandoned_returned(&mut self) -> Option<WorkKey> {
         let (mut at, _) = self.returned;
         while at != NONE {
@@ -313,21 +309,20 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         None
     }
 
-    /// The key of the work in a place, if there is any that was started.
+    /// Returns the key of the started work in a slot.
     pub fn started_at(&mut self, index: u32) -> Option<WorkKey> {
         let place = self.places.get(index as usize)?;
         (place.phase == Some(Phase::Started)).then_some(WorkKey { index, generation: place.generation })
     }
 
-    /// A free place; nothing, if every place is taken.
+    /// Returns a free slot, or `None` if all slots are in use.
     pub fn vacant(&mut self) -> Option<Vacant<'_, S>> {
         (self.free != NONE).then_some(Vacant(self))
     }
 
-    /// Puts waiting work into a list.
     fn link(&mut self, list: u32, index: u32, threshold: u64) {
         let Waiting { first, last, .. } = self.own(list).waiting;
-        // The last that goes before it.
+        // The new work goes behind this one.
         let before = if last != NONE && self.own(last).threshold <= threshold {
             last
         } else {
@@ -348,7 +343,8 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         }
     }
 
-    /// Takes work out of the list of its counter, which comes back if nothing else waits for it.
+    /// Removes work from the list of its counter. Returns the counter if no other work waits for
+    /// it.
     fn unlink(&mut self, index: u32) -> Option<C> {
         let (list, next) = (self.own(index).list, self.own(index).next);
         let (mut before, mut at) = (NONE, self.own(list).waiting.first);
@@ -370,13 +366,14 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         counter
     }
 
-    /// How many lists of counters there are, some of them empty.
+    /// Returns the number of lists of counters, some of them empty.
     #[must_use]
     pub const fn lists(&self) -> u32 {
         self.lists
     }
 
-    /// Takes out the first work in a list if its counter, which `read` reads, has reached its threshold.
+    /// Takes out the first work of a list if its counter, read by `read`, has reached the
+    /// threshold.
     pub fn take_due(&mut self, list: u32, read: impl FnOnce(&C) -> u64) -> Option<(WorkKey, V)> {
         if list >= self.lists {
             return None;
@@ -392,7 +389,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         Some((WorkKey { index: first, generation: place.generation }, value))
     }
 
-    /// Puts work that was taken out where it was: it is tried again.
+    /// Puts taken-out work back, to be tried again.
     pub fn put_back(&mut self, key: WorkKey, value: V) {
         if let Some(place) = self.named(key)
             && place.phase == Some(Phase::TakenOut)
@@ -401,14 +398,14 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         }
     }
 
-    /// Work that was taken out is under way. The counter comes back if nothing else waits for it.
+    /// Marks taken-out work as started. Returns the counter if no other work waits for it.
     pub fn start(&mut self, key: WorkKey, value: V) -> Option<C> {
         let place = self.named(key).filter(|place| place.phase == Some(Phase::TakenOut))?;
         (place.phase, place.value) = (Some(Phase::Started), Some(value));
         self.unlink(key.index)
     }
 
-    /// Work that was taken out is returned. The counter comes back if nothing else waits for it.
+    /// Moves taken-out work to *returned*. Returns the counter if no other work waits for it.
     pub fn give_up(&mut self, key: WorkKey, value: V) -> Option<C> {
         let place = self.named(key).filter(|place| place.phase == Some(Phase::TakenOut))?;
         place.value = Some(value);
@@ -417,8 +414,8 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         counter
     }
 
-    /// Work that was taken out, or was started, is over: it is forgotten. What comes back: the work, if it was started, and its counter,
-    /// if nothing else waits for that.
+    /// Removes taken-out or started work. Returns the work if it was started, and the counter if no
+    /// other work waits for it.
     pub fn end(&mut self, key: WorkKey) -> (Option<V>, Option<C>) {
         let Some(place) = self.named(key) else { return (None, None) };
         let counter = match place.phase {
@@ -429,10 +426,11 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         (self.release(key.index), counter)
     }
 
-    /// Returns work that waits. `edit` is called for it, and the counter comes back if nothing else waits for it.
+    /// Moves waiting work to *returned*, after calling `edit` on it. Returns the counter if no
+    /// other work waits for it.
     ///
     /// # Errors
-    /// What else the work is at, or nothing if it is over.
+    /// The state of work that does not wait, or `None` if it has ended.
     pub fn cancel(&mut self, key: WorkKey, edit: impl FnOnce(&mut V)) -> Result<Option<C>, Option<Phase>> {
         let Some(place) = self.named(key) else { return Err(None) };
         match (place.phase, &mut place.value) {
@@ -444,7 +442,8 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         Ok(counter)
     }
 
-    /// Returns one piece of work that waits, for a counter that `of` agrees to; the first in its list. `edit` is called for it.
+    /// Moves the first waiting work of a counter that `of` accepts to *returned*, after calling
+    /// `edit` on it.
     pub fn flush(&mut self, of: impl Fn(&C) -> bool, edit: impl FnOnce(&mut V)) -> Option<(WorkKey, Option<C>)> {
         let lists = self.lists as usize;
         for list in 0..lists {
@@ -464,7 +463,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         None
     }
 
-    /// Takes the oldest work that is returned.
+    /// Takes the oldest returned work.
     pub fn take_returned(&mut self) -> Option<(WorkKey, V)> {
         let (first, last) = self.returned;
         let place = self.places.get_mut(first as usize)?;
@@ -473,7 +472,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         self.release(first).map(|value| (key, value))
     }
 
-    /// Takes this work, if it is returned. Those that were returned before it are walked.
+    /// Takes this work if it is returned. Walks the work that was returned before it.
     pub fn take_returned_of(&mut self, key: WorkKey) -> Option<V> {
         self.named(key).filter(|place| place.phase == Some(Phase::Returned))?;
         let (first, last) = self.returned;
@@ -506,7 +505,6 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         };
     }
 
-    /// Frees a place that is in no list.
     fn release(&mut self, index: u32) -> Option<V> {
         let free = self.free;
         let place = self.own(index);

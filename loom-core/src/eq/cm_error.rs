@@ -1,10 +1,10 @@
-//! [`CmError`]: why connecting, accepting or rejecting was refused.
+//! [`CmError`]: refusals of connecting, accepting and rejecting.
 
 use core::fmt;
 
 use crate::vocabulary::Errno;
 
-/// Why connecting, accepting or rejecting was refused on this side.
+/// Reason why connecting, accepting or rejecting was refused on this side.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -28,9 +28,9 @@ use crate::vocabulary::Errno;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CmError {
-    /// The data is longer than the provider carries. libfabric would cut it without a word.
+    /// The data exceeds the provider's maximum, to which libfabric would silently truncate it.
     DataTooLong {
-        /// The most bytes that it carries.
+        /// Maximum bytes of data.
         limit: usize,
     },
     /// The provider refused.
@@ -38,7 +38,7 @@ pub enum CmError {
 }
 
 impl CmError {
-    /// Whether `data` is no longer than `limit`.
+    /// Checks that `data` is at most `limit` long.
     pub(crate) fn check(data: &[u8], limit: Result<usize, Errno>) -> Result<(), CmError> {
         match limit {
             _ if data.is_empty() => Ok(()),
@@ -66,7 +66,7 @@ impl fmt::Display for CmError {
 
 impl core::error::Error for CmError {}
 
-/// What was refused: the reason, and what it was for, as it was.
+/// A refusal, with the unchanged endpoint or request.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -109,7 +109,7 @@ impl<E> fmt::Display for Refused<E> {
 
 impl<E> core::error::Error for Refused<E> {}
 
-/// The reason alone, for `?`; the endpoint is closed, or the request rejected.
+/// Keeps the reason alone, for `?`. The endpoint is closed, or the request rejected.
 impl<E> From<Refused<E>> for CmError {
     fn from(refused: Refused<E>) -> Self {
         refused.error

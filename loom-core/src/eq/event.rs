@@ -1,4 +1,4 @@
-//! [`EqEvent`]: what an event queue tells.
+//! [`EqEvent`]: an event of an event queue.
 
 use core::fmt;
 
@@ -40,42 +40,44 @@ use crate::vocabulary::{CmData, Errno, EventKind};
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "there is no allocator to box a request with")]
 pub enum EqEvent<'m, T: Connected> {
-    /// A peer wants to connect to a passive endpoint of this queue. Dropping the request rejects it.
+    /// A peer requests a connection to a passive endpoint of this queue. Dropping the request
+    /// rejects it.
     #[doc(alias = "FI_CONNREQ")]
     Request(ConnectionRequest<'m, T>),
-    /// An endpoint is connected: see
+    /// An endpoint is connected. See
     /// [`MsgEndpoint::established`](crate::endpoint::MsgEndpoint::established).
     #[doc(alias = "FI_CONNECTED")]
     Connected(ConnectedEvent),
-    /// An endpoint is not connected any more, because the peer has shut the connection down, or closed its endpoint, or is
-    /// gone. Some providers tell of one's own shutdown too. Of an endpoint that is still connecting it says that the attempt has failed: `tcp` says so
-    /// of some attempts, and not [`Failed`](Self::Failed).
+    /// An endpoint is disconnected: the peer has shut the connection down, closed its endpoint, or
+    /// disappeared. Some providers also report this side's shutdown. For a connecting endpoint, the
+    /// attempt has failed: `tcp` reports some failures so, instead of [`Failed`](Self::Failed).
     #[doc(alias = "FI_SHUTDOWN")]
     Shutdown(ShutdownEvent),
-    /// An endpoint is in a multicast group: see
+    /// An endpoint has joined a multicast group. See
     /// [`MulticastGroup::joined`](crate::endpoint::MulticastGroup::joined).
     #[doc(alias = "FI_JOIN_COMPLETE")]
     Joined(JoinedEvent),
-    /// Something failed: an attempt to connect, for example, that the peer has rejected, or to join a group.
+    /// A failure, for example a rejected connection or a failed join.
     #[doc(alias = "fi_eq_err_entry")]
     Failed(Failure),
-    /// The end of an operation which reports through event queues, or something that the application wrote.
+    /// Completion of an operation that reports through event queues, or an entry written by the
+    /// application.
     #[doc(alias = "fi_eq_entry")]
     Entry(EqEntry),
-    /// An event of a kind that loom does not know, or of a form that its kind does not have.
+    /// An event of an unknown kind, or malformed for its kind.
     Other {
-        /// The kind.
+        /// Kind of the event.
         kind: EventKind,
-        /// Its bytes, as far as they fit.
+        /// Bytes of the event, as far as they fit.
         data: CmData,
     },
 }
 
-/// Which endpoint an event is about: its [`Fid`], and when it was opened.
+/// Identifies the endpoint of an event by its [`Fid`] and the moment when it was opened.
 ///
-/// A [`Fid`] is an address, which comes again after an endpoint was closed. An event that the queue read before an endpoint was opened is not about
-/// that endpoint, whatever its address. An event of an earlier endpoint that the provider delivers later cannot be told apart; the tested
-/// providers remove an endpoint's events when it is closed.
+/// A [`Fid`] is an address, which may be reused after an endpoint closes. An event read before an
+/// endpoint was opened never concerns that endpoint. A late event of an earlier endpoint would be
+/// indistinguishable, but the tested providers remove an endpoint's events when it closes.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -91,25 +93,25 @@ pub enum EqEvent<'m, T: Connected> {
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointId {
     pub(crate) fid: Fid,
-    /// In the time of the endpoint's event queue.
+    /// In the event queue's time.
     pub(crate) opened: Moment,
 }
 
 impl EndpointId {
-    /// What events name the endpoint by, as long as it is open.
+    /// Identifier of the endpoint in events while it is open.
     #[must_use]
     pub const fn fid(&self) -> Fid {
         self.fid
     }
 
-    /// Whether an event that names this object, and was read at this moment, is about the endpoint.
+    /// Returns `true` if an event of this object, read at this moment, concerns the endpoint.
     fn has(self, object: Fid, seen: Moment) -> bool {
         self.fid == object && seen.is_since(self.opened)
     }
 }
 
-/// An endpoint is connected. What the peer gave to accept is
-/// [`MsgEndpoint::answer`](crate::endpoint::MsgEndpoint::answer).
+/// Reports that an endpoint is connected.
+/// [`MsgEndpoint::answer`](crate::endpoint::MsgEndpoint::answer) returns the peer's data.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -136,33 +138,34 @@ pub struct ConnectedEvent {
 }
 
 impl ConnectedEvent {
-    /// Which endpoint.
+    /// The endpoint.
     #[must_use]
     pub const fn endpoint(&self) -> Fid {
         self.endpoint
     }
 
-    /// Whether it is about this endpoint (`&endpoint`, or its [`id`](crate::endpoint::MsgEndpoint::id)), and was not read before that was opened
+    /// Returns `true` if the event concerns this endpoint (`&endpoint` or its
+    /// [`id`](crate::endpoint::MsgEndpoint::id)) and was not read before that was opened
     /// ([`EndpointId`]).
     #[must_use]
     pub fn is_of(&self, endpoint: impl Into<EndpointId>) -> bool {
         endpoint.into().has(self.endpoint, self.seen)
     }
 
-    /// What came with it, which means something on the side that has connected only.
+    /// Data of the event, meaningful on the connecting side only.
     pub(crate) fn data(&self) -> &[u8] {
         &self.data
     }
 }
 
-/// Without the data, which is anything at all on the side that has accepted.
+/// Omits the data, which is arbitrary on the accepting side.
 impl fmt::Debug for ConnectedEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectedEvent").field("endpoint", &self.endpoint).finish_non_exhaustive()
     }
 }
 
-/// An endpoint is not connected any more, or could not be connected.
+/// Reports that an endpoint is disconnected, or could not be connected.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -183,20 +186,21 @@ pub struct ShutdownEvent {
 }
 
 impl ShutdownEvent {
-    /// Which endpoint. An earlier one may have had the same address: [`is_of`](Self::is_of) tells them apart.
+    /// The endpoint, or an earlier one with the same address. [`is_of`](Self::is_of) distinguishes
+    /// them.
     #[must_use]
     pub const fn endpoint(&self) -> Fid {
         self.endpoint
     }
 
-    /// Whether it is about this endpoint, as [`ConnectedEvent::is_of`].
+    /// Returns `true` if the event concerns this endpoint, like [`ConnectedEvent::is_of`].
     #[must_use]
     pub fn is_of(&self, endpoint: impl Into<EndpointId>) -> bool {
         endpoint.into().has(self.endpoint, self.seen)
     }
 }
 
-/// An endpoint is in a multicast group.
+/// Reports that an endpoint has joined a multicast group.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -226,19 +230,18 @@ pub struct JoinedEvent {
 }
 
 impl JoinedEvent {
-    /// Which group.
+    /// The group.
     #[must_use]
     pub const fn group(&self) -> Fid {
         self.group
     }
 
-    /// What was given to join.
     pub(crate) const fn context(&self) -> u64 {
         self.context
     }
 }
 
-/// What failed.
+/// A failed operation.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -264,25 +267,26 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The object that it was about: an endpoint, if a connection failed, or a multicast group. An earlier one may have had the same address.
+    /// The object of the operation: an endpoint or a multicast group, or an earlier one with the
+    /// same address.
     #[must_use]
     pub const fn object(&self) -> Fid {
         self.fault.object
     }
 
-    /// Whether it is about this endpoint, as [`ConnectedEvent::is_of`].
+    /// Returns `true` if the failure concerns this endpoint, like [`ConnectedEvent::is_of`].
     #[must_use]
     pub fn is_of(&self, endpoint: impl Into<EndpointId>) -> bool {
         endpoint.into().has(self.fault.object, self.seen)
     }
 
-    /// The reason: `ECONNREFUSED` if the peer has rejected, or no endpoint listens there.
+    /// The error: `ECONNREFUSED` if the peer has rejected, or does not listen there.
     #[must_use]
     pub const fn errno(&self) -> Errno {
         self.fault.errno
     }
 
-    /// The provider's own data: what the peer gave to reject.
+    /// Data of the peer's rejection, from the provider.
     #[must_use]
     pub fn data(&self) -> &[u8] {
         &self.data

@@ -1,9 +1,9 @@
-//! [`struct@Eq`]: the event queue, which tells of connections and of multicast groups.
+//! [`struct@Eq`]: event queue for connections and multicast groups.
 //!
-//! A server listens on the queue's [`PassiveEndpoint`] and gets a [`ConnectionRequest`] for each peer; a client connects a
-//! [`MsgEndpoint`](super::endpoint::MsgEndpoint) that is bound to the queue. Both are told by the queue when their
-//! endpoints are connected, and when they are not any more. An endpoint that joins a
-//! [`MulticastGroup`](super::endpoint::MulticastGroup) has an event when it is joined.
+//! A server listens on a [`PassiveEndpoint`] of the queue and receives a [`ConnectionRequest`] for
+//! each peer. A client connects a [`MsgEndpoint`](super::endpoint::MsgEndpoint) bound to the queue.
+//! The queue reports when endpoints are connected or disconnected, and when one has joined a
+//! [`MulticastGroup`](super::endpoint::MulticastGroup).
 
 #![allow(unsafe_code, reason = "opens, uses and closes raw handles")]
 
@@ -36,16 +36,16 @@ pub use crate::transport::connected::EqAttr;
 use crate::transport::connected::{EqEntry, Fault, Fid, Notice};
 use crate::vocabulary::{CmData, Errno, EventKind, WaitObj};
 
-/// How many passive endpoints an event queue has room for.
+/// Maximum number of passive endpoints of an event queue.
 pub const LISTENERS: usize = 8;
 
-/// How many events a queue throws away when it is closed.
+/// Maximum number of events that a closing queue discards.
 const UNREAD: u32 = 1 << 16;
 
 /// An event queue.
 ///
-/// A counted handle: the queue is closed when the last of its clones, and of the endpoints, passive endpoints and requests of it, is
-/// gone. It stays on the thread that opened it, with everything that is bound to it.
+/// A counted handle: the queue closes when the last of its clones, endpoints, passive endpoints and
+/// requests is gone. Queue and bound objects stay on the thread that opened it.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -73,26 +73,27 @@ const UNREAD: u32 = 1 << 16;
 #[doc(alias = "fid_eq")]
 pub struct Eq<'m, T: Connected> {
     body: Handle<'m, EqInner<T>>,
-    /// Invariant: what stays on one thread is not bound to queues of a scope, which may end on another.
+    /// Invariant in `'m`: objects that stay on one thread are not bound to queues of a scope, which
+    /// may end on another.
     lives: Brand<'m>,
 }
 
-/// What there is one of, however many handles there are.
+/// State shared by all handles.
 pub(crate) struct EqInner<T: Connected> {
     raw: T::Eq,
     domain: Handle<'static, DomainInner<T>>,
     attr: EqAttr,
-    /// Tells this queue from every other one of the program.
+    /// Unique in the program.
     identity: u64,
-    /// How many endpoints have been bound to it.
+    /// Number of endpoints bound so far.
     bound: Cell<u64>,
-    /// Closed with the queue and not before: `tcp` goes on using a passive endpoint for peers which have not sent their
-    /// request yet.
+    /// Closed with the queue, not earlier: `tcp` continues to use a passive endpoint for peers that
+    /// have not sent their request yet.
     listeners: RefCell<Vec<T::PassiveEndpoint, LISTENERS>>,
 }
 
-/// A moment in the time of an event queue. Addresses of endpoints come again, so that an event is about an endpoint of its
-/// address only if it was read after that was opened.
+/// A moment in an event queue's time. Endpoint addresses are reused, so an event concerns an
+/// endpoint only if it was read after that was opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     queue: u64,
@@ -100,20 +101,20 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// Whether this moment is one of the same queue, and not before the other.
+    /// Returns `true` if this moment belongs to the same queue and is not before `other`.
     pub(crate) const fn is_since(self, other: Moment) -> bool {
         self.queue == other.queue && self.bound >= other.bound
     }
 }
 
 impl Default for EqAttr {
-    /// As many events as the provider likes, to be slept on, and none of the application's own.
+    /// Default size of the provider, with a wait object, not for the application's events.
     fn default() -> Self {
         EqAttr { size: 0, wait: WaitObj::UNSPEC, write: false }
     }
 }
 
-/// Why an event queue cannot go on, or not with this call.
+/// Error of an event queue or of one call.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -135,11 +136,11 @@ impl Default for EqAttr {
 #[derive(Clone, Copy, Debug, PartialEq, core::cmp::Eq)]
 #[non_exhaustive]
 pub enum EqError {
-    /// The provider's queue itself failed.
+    /// The provider's queue failed.
     Queue(Errno),
-    /// The queue was not opened for this: with nothing to sleep on, or not for writing.
+    /// The queue was opened without a wait object, or not for writing.
     NotOpenedFor,
-    /// Of a [driver](crate::driver::EqDriver): it keeps as many events as it can, and no future takes them
+    /// The queue's [driver](crate::driver::EqDriver) stores its maximum of events: take them
     /// ([`next_event`](crate::driver::EqDriver::next_event)).
     Unread,
 }
@@ -160,8 +161,7 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// Opens an event queue on the domain's fabric, in memory of `alloc`.
     ///
     /// # Errors
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room
-    /// - [`OpenError::Errno`] if the provider refuses
+    /// [`OpenError::OutOfMemory`] or [`OpenError::Errno`]
     #[doc(alias = "fi_eq_open")]
     pub fn open_in<A: Allocator + Send + 'm>(
         domain: &Domain<'m, T>,
@@ -171,9 +171,9 @@ impl<'m, T: Connected> Eq<'m, T> {
         static IDENTITIES: AtomicU64 = AtomicU64::new(1);
 
         let block = Unfilled::new(Plan::of::<EqInner<T>, A>()?, alloc)?;
-        // SAFETY: the domain is open and stays so: the queue keeps it (C1, C19).
+        // SAFETY: the domain is open (C1), and the queue keeps it open (C19).
         let raw = unsafe { T::eq_open(domain.raw(), attr) }?;
-        // SAFETY: the queue's handles live for 'm.
+        // SAFETY: the queue's handles live for `'m`.
         let domain = unsafe { domain.body.for_child() };
         let body = EqInner {
             raw,
@@ -189,23 +189,23 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// [`Eq::open_in`] with the global allocator.
     ///
     /// # Errors
-    /// As [`Eq::open_in`].
+    /// Those of [`Eq::open_in`].
     #[cfg(feature = "std")]
     pub fn open(domain: &Domain<'m, T>, attr: EqAttr) -> Result<Self, OpenError> {
         Self::open_in(domain, attr, allocator_api2::alloc::Global)
     }
 
-    /// The memory that an event queue takes from an allocator of type `A`, in one block.
+    /// Layout of an event queue's one block from an allocator of type `A`.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if it is more than an address space holds.
+    /// [`OpenError::Size`] beyond the address space.
     pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
         Ok(Plan::of::<EqInner<T>, A>()?.layout())
     }
 
-    /// The next event; `Ok(None)` says that there is none.
+    /// Returns the next event, or `None` if the queue is empty.
     ///
-    /// Connections make progress in this call, and in polls of completion queues.
+    /// Connections make progress in this call and in polls of completion queues.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -235,11 +235,11 @@ impl<'m, T: Connected> Eq<'m, T> {
         self.next(None)
     }
 
-    /// The next event, for which it sleeps so long at most. `Ok(None)` says that the time is over, or that it was woken up
-    /// for nothing. Milliseconds count; what is left of one is rounded up.
+    /// Waits for the next event, for at most `time`, rounded up to milliseconds. Returns `None`
+    /// after the timeout or a spurious wake-up.
     ///
     /// # Errors
-    /// As [`poll`](Self::poll), and [`EqError::NotOpenedFor`] if there is nothing to sleep on.
+    /// Those of [`poll`](Self::poll), and [`EqError::NotOpenedFor`] without a wait object.
     #[doc(alias = "fi_eq_sread")]
     pub fn poll_for(&self, time: Duration) -> Result<Option<EqEvent<'m, T>>, EqError> {
         if self.body.attr.wait == WaitObj::NONE {
@@ -259,7 +259,7 @@ impl<'m, T: Connected> Eq<'m, T> {
                     Some(place) => {
                         EqEvent::Request(ConnectionRequest::new(self.clone(), (place, listener), info, request, data))
                     }
-                    // A passive endpoint that was opened through the raw queue.
+                    // A passive endpoint opened through the raw queue.
                     None => EqEvent::Other { kind: EventKind::CONNREQ, data },
                 },
                 Notice::Connected(endpoint) => EqEvent::Connected(ConnectedEvent { endpoint, seen, data }),
@@ -272,7 +272,8 @@ impl<'m, T: Connected> Eq<'m, T> {
         }))
     }
 
-    /// Writes an event, which this queue then reports as an [`EqEvent::Entry`] of kind [`EventKind::NOTIFY`].
+    /// Writes an event, which this queue reports as an [`EqEvent::Entry`] of kind
+    /// [`EventKind::NOTIFY`].
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -315,22 +316,23 @@ impl<'m, T: Connected> Eq<'m, T> {
         })
     }
 
-    /// The file descriptor that becomes readable when the queue may have something, for a program that sleeps on many.
-    /// Before sleeping on it, ask [`may_sleep`](Self::may_sleep). It is the queue's, which closes it.
+    /// File descriptor, owned by the queue, that becomes readable when the queue may have an event.
+    /// Call [`may_sleep`](Self::may_sleep) before sleeping on it.
     ///
     /// # Errors
-    /// [`EqError::NotOpenedFor`] if the queue was not opened with [`WaitObj::FD`], or [`EqError::Queue`].
+    /// [`EqError::NotOpenedFor`] without [`WaitObj::FD`], or [`EqError::Queue`].
     #[doc(alias = "FI_GETWAIT")]
     pub fn wait_fd(&self) -> Result<c_int, EqError> {
         if self.body.attr.wait != WaitObj::FD {
             return Err(EqError::NotOpenedFor);
         }
-        // SAFETY: the queue is open (C1), has a descriptor, and its handles stay on this thread (C20).
+        // SAFETY: the queue is open (C1), has a descriptor, and its handles stay on this thread
+        // (C20).
         unsafe { T::eq_wait_fd(&self.body.raw) }.map_err(EqError::Queue)
     }
 
-    /// Whether the program may sleep on the file descriptor now. If not, something has come: poll until nothing is left, and
-    /// ask again.
+    /// Returns `true` if the program may sleep on the file descriptor. After `false`, poll until
+    /// the queue is empty and call it again.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -358,13 +360,14 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// ```
     ///
     /// # Errors
-    /// As [`wait_fd`](Self::wait_fd).
+    /// Those of [`wait_fd`](Self::wait_fd).
     #[doc(alias = "fi_trywait")]
     pub fn may_sleep(&self) -> Result<bool, EqError> {
         if self.body.attr.wait != WaitObj::FD {
             return Err(EqError::NotOpenedFor);
         }
-        // SAFETY: as above; the queue was opened on this domain (C4).
+        // SAFETY: the queue is open (C1), was opened on this domain (C4), and its handles stay on
+        // this thread (C20).
         unsafe { T::eq_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(EqError::Queue)
     }
 
@@ -372,25 +375,24 @@ impl<'m, T: Connected> Eq<'m, T> {
         &self.body.domain
     }
 
-    /// The raw handle, for calls that loom does not wrap.
+    /// Raw handle, for calls that loom does not wrap.
     #[must_use]
     pub fn raw(&self) -> &T::Eq {
         &self.body.raw
     }
 
-    /// For an endpoint that is about to be opened.
+    /// Bond for an endpoint to open.
     pub(crate) fn bond(&self) -> Bond {
         self.body.bound.set(self.body.bound.get() + 1);
         self.body.bond()
     }
 
-    /// Now, in this queue's time, which goes on with every endpoint.
+    /// Current moment in this queue's time, which advances with every endpoint.
     pub(crate) fn moment(&self) -> Moment {
         Moment { queue: self.body.identity, bound: self.body.bound.get() }
     }
 }
 
-/// What was read of a queue.
 enum Read<T: Connected> {
     Notice(Notice<T>),
     Failed(Fault),
@@ -402,7 +404,7 @@ impl<T: Connected> EqInner<T> {
         match unsafe { T::eq_read(&self.raw, sleep, data) } {
             Ok(notice) => Ok(notice.map(Read::Notice)),
             Err(Errno::EAVAIL) => {
-                // SAFETY: as above.
+                // SAFETY: the queue is open (C1), and its handles stay on this thread (C20).
                 let fault = unsafe { T::eq_read_error(&self.raw, data) }.map_err(EqError::Queue)?;
                 Ok(fault.map(Read::Failed))
             }
@@ -414,7 +416,6 @@ impl<T: Connected> EqInner<T> {
         self.listeners.borrow().iter().position(|passive| T::passive_fid(passive) == fid)
     }
 
-    /// Uses a passive endpoint of the queue.
     fn with_listener<R>(
         &self,
         index: usize,
@@ -423,17 +424,16 @@ impl<T: Connected> EqInner<T> {
         self.listeners.borrow().get(index).map_or(Err(Errno::ENOENT), use_it)
     }
 
-    /// Rejects a request to one of the passive endpoints, which ends with that.
     fn reject(&self, listener: usize, request: T::Request, data: &[u8]) -> Result<(), Errno> {
         self.with_listener(listener, |passive| {
-            // SAFETY: the passive endpoint is open as long as the queue; the request was made to it and is used up here (C21), and
-            // the data is not too long.
+            // SAFETY: the passive endpoint is open as long as the queue. The request was made to it
+            // and is consumed here (C21). The caller has checked the data's length.
             unsafe { T::reject(passive, request, data) }
         })
     }
 }
 
-// SAFETY: a place begins with its head.
+// SAFETY: a `HandleBlock` begins with its head.
 unsafe impl<T: Connected> Object for EqInner<T> {
     const ONE_THREAD: bool = true;
 
@@ -446,13 +446,13 @@ unsafe impl<T: Connected> Object for EqInner<T> {
     }
 
     unsafe fn end(mut this: NonNull<Self>, left: bool) -> Ended {
-        // SAFETY: the caller's promise.
+        // SAFETY: `end` is called once, after the last handle has gone.
         let this = unsafe { this.as_mut() };
-        // Requests that were not read are rejected, too.
+        // Rejects unread requests, too.
         for _ in 0..UNREAD {
             match this.read(None, &mut CmData::EMPTY.clone()) {
                 Ok(Some(Read::Notice(Notice::Request { listener, request, .. }))) => {
-                    // If that fails, nothing is left that could be done: the peer's attempt ends when it gives up.
+                    // After a failure the peer's attempt ends when the peer gives up.
                     let _ = this.listener(listener).map(|place| this.reject(place, request, &[]));
                 }
                 Ok(Some(_)) => {}
@@ -462,11 +462,13 @@ unsafe impl<T: Connected> Object for EqInner<T> {
         let mut closed = !left;
         if closed {
             for passive in this.listeners.get_mut() {
-                // SAFETY: closed once, here (C3), before the queue (C19); requests keep the queue, and so are gone (C21).
+                // SAFETY: closed once, here (C3), before the queue (C19). Requests hold a handle of
+                // the queue, so none exists (C21).
                 closed &= unsafe { T::passive_close(passive) }.is_ok();
             }
         }
-        // SAFETY: nothing is bound to the queue any more (C19). A failed close is not retried (C3).
+        // SAFETY: the last handle has gone, so no object is bound to the queue (C19). A failed
+        // close is not retried (C3).
         if !closed || unsafe { T::eq_close(&this.raw) }.is_err() {
             this.domain.leave();
         }

@@ -1,4 +1,4 @@
-//! [`PassiveEndpoint`], where peers connect to, and [`ConnectionRequest`], what they ask for.
+//! [`PassiveEndpoint`], which accepts connections, and [`ConnectionRequest`], a peer's request.
 
 #![allow(unsafe_code, reason = "opens and uses a raw handle")]
 
@@ -10,9 +10,10 @@ use crate::info::Info;
 use crate::transport::Connected;
 use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 
-/// A passive endpoint, which listens until its event queue is closed, of which it is a handle.
+/// A passive endpoint, which listens until its event queue is closed, and keeps it open.
 ///
-/// To stop listening earlier, give it an event queue of its own: endpoints of the requests may be bound to another.
+/// To stop listening earlier, use a separate event queue: the requests' endpoints may be bound to
+/// another.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -52,14 +53,13 @@ pub struct PassiveEndpoint<'m, T: Connected> {
 }
 
 impl<'m, T: Connected> Eq<'m, T> {
-    /// Opens a passive endpoint at the info's source address, and listens. Peers' requests are events of this queue.
+    /// Listens at the info's source address. This queue reports peers' requests.
     ///
     /// # Errors
-    /// - [`OpenError::OtherDomain`] if the info belongs to another domain
-    /// - [`OpenError::EndpointType`] if the info, or that of the domain, describes an endpoint without connections
-    /// - [`OpenError::NotGranted`] if it grants collectives or memory of devices, and the domain's info does not
-    /// - [`OpenError::TooManyEndpoints`] if the queue has [`LISTENERS`](super::LISTENERS) of them
-    /// - [`OpenError::Errno`] if the provider refuses: `EADDRINUSE`, for example
+    /// - [`OpenError::OtherDomain`], [`OpenError::EndpointType`]
+    /// - [`OpenError::NotGranted`] for collectives or device memory that the domain's info lacks
+    /// - [`OpenError::TooManyEndpoints`] beyond [`LISTENERS`](super::LISTENERS)
+    /// - [`OpenError::Errno`] of the provider, for example `EADDRINUSE`
     #[doc(alias = "fi_passive_ep")]
     #[doc(alias = "fi_listen")]
     pub fn listen(&self, info: &Info<T>) -> Result<PassiveEndpoint<'m, T>, OpenError> {
@@ -68,19 +68,20 @@ impl<'m, T: Connected> Eq<'m, T> {
         if listeners.is_full() {
             return Err(OpenError::TooManyEndpoints);
         }
-        // SAFETY: queue and domain are open (C1), of one another (C4), and the queue closes the endpoint before itself (C19).
+        // SAFETY: queue and domain are open (C1) and belong together (C4). The queue closes the
+        // endpoint before itself (C19).
         let passive =
             unsafe { T::passive_open(self.body.domain.raw(), info.raw(), &self.body.raw) }.map_err(|error| {
                 if error.left_open {
-                    // It is bound to the queue, which then stays open too.
+                    // The endpoint stays bound, so the queue stays open.
                     self.body.leave();
                 }
                 OpenError::Errno(error.errno)
             })?;
         let (index, fid) = (listeners.len(), T::passive_fid(&passive));
         if let Err(passive) = listeners.push(passive) {
-            // Not reached: there is room, and only this call has used it. Nothing knows the endpoint, so it can be closed.
-            // SAFETY: just opened (C1), and not used again (C3).
+            // SAFETY: the endpoint is open (C1), known only here, and not used again (C3). Not
+            // reached: the space was checked above.
             let _ = unsafe { T::passive_close(&passive) };
             return Err(OpenError::TooManyEndpoints);
         }
@@ -89,10 +90,10 @@ impl<'m, T: Connected> Eq<'m, T> {
 }
 
 impl<T: Connected> PassiveEndpoint<'_, T> {
-    /// The address that peers connect to.
+    /// Returns the address that peers connect to.
     ///
     /// # Errors
-    /// The provider's.
+    /// Those of the provider.
     #[doc(alias = "fi_getname")]
     pub fn address(&self) -> Result<EndpointAddr, Errno> {
         self.eq.body.with_listener(self.index, |passive| {
@@ -101,7 +102,7 @@ impl<T: Connected> PassiveEndpoint<'_, T> {
         })
     }
 
-    /// What its requests name as their [`listener`](super::ConnectionRequest::listener).
+    /// Identifier of the endpoint as [`listener`](super::ConnectionRequest::listener) of requests.
     #[must_use]
     pub const fn fid(&self) -> Fid {
         self.fid
@@ -114,7 +115,7 @@ impl<T: Connected> fmt::Debug for PassiveEndpoint<'_, T> {
     }
 }
 
-/// A peer's request for a connection, to be accepted with an endpoint or rejected. Dropping it rejects it.
+/// A peer's connection request, to accept with an endpoint or to reject. Dropping it rejects it.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -144,10 +145,9 @@ impl<T: Connected> fmt::Debug for PassiveEndpoint<'_, T> {
 #[doc(alias = "FI_CONNREQ")]
 pub struct ConnectionRequest<'m, T: Connected> {
     eq: Eq<'m, T>,
-    /// Which of the queue's passive endpoints it was made to.
     listener: (usize, Fid),
     info: Info<T>,
-    /// Until an endpoint has taken it.
+    /// `None` once an endpoint has taken the request.
     request: Option<T::Request>,
     data: CmData,
 }
@@ -157,40 +157,40 @@ impl<'m, T: Connected> ConnectionRequest<'m, T> {
         ConnectionRequest { eq, listener, info: Info::from_raw(info), request: Some(request), data }
     }
 
-    /// What the peer gave to connect.
+    /// Data of the peer's `connect`.
     #[must_use]
     pub fn data(&self) -> &[u8] {
         &self.data
     }
 
-    /// What the endpoint is opened from.
+    /// Info to open the endpoint from.
     #[must_use]
     pub fn info(&self) -> &Info<T> {
         &self.info
     }
 
-    /// The peer's address, where the provider tells.
+    /// The peer's address, if the provider reports it.
     #[must_use]
     pub fn peer_address(&self) -> Option<EndpointAddr> {
         self.info.destination_address()
     }
 
-    /// The passive endpoint that it was made to.
+    /// Passive endpoint of the request.
     #[must_use]
     pub const fn listener(&self) -> Fid {
         self.listener.1
     }
 
-    /// What an endpoint is opened from, which takes the request.
     pub(crate) fn parts(&mut self) -> (&Eq<'m, T>, &Info<T>, &mut Option<T::Request>) {
         (&self.eq, &self.info, &mut self.request)
     }
 
-    /// Rejects the request. The peer finds `data` in its [`Failure`](super::Failure), if its provider carries it there.
+    /// Rejects the request. The peer's [`Failure`](super::Failure) contains `data`, if its provider
+    /// transfers it.
     ///
     /// # Errors
-    /// [`CmError`]; the request comes back. If it was the provider that failed, the request has ended all the same, and can
-    /// only be dropped (`ENOENT`).
+    /// [`CmError`], with the request. After a provider's error the request has ended and can only
+    /// be dropped (`ENOENT`).
     #[doc(alias = "fi_reject")]
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the request with")]
     pub fn reject(mut self, data: &[u8]) -> Result<(), Refused<Self>> {
@@ -215,7 +215,7 @@ impl<'m, T: Connected> ConnectionRequest<'m, T> {
 
 impl<T: Connected> Drop for ConnectionRequest<'_, T> {
     fn drop(&mut self) {
-        // If that fails, nothing is left that could be done: the peer's attempt ends when it gives up.
+        // After a failure the peer's attempt ends when the peer gives up.
         let _ = self.try_reject(&[]);
     }
 }

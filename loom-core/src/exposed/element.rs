@@ -1,4 +1,4 @@
-//! [`ExposedElement`]: an element of memory that peers reach, for the memory's owner.
+//! [`ExposedElement`].
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -9,7 +9,7 @@ use super::Window;
 use crate::atomic::{CompareOp, Compute, Element, FetchOp, Operation, ReadOp, Word};
 use crate::vocabulary::AtomicOp;
 
-/// Why there is no element at an offset of a window.
+/// Reason why a window has no element at an offset.
 ///
 /// ```
 /// use core::sync::atomic::AtomicU64;
@@ -25,13 +25,13 @@ use crate::vocabulary::AtomicOp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ElementError {
-    /// It does not lie within the window.
+    /// The element does not lie within the window.
     OutOfWindow,
-    /// Its address is not a multiple of its size.
+    /// The address is not a multiple of the element size.
     Misaligned,
-    /// The window may not be written.
+    /// The window is not writable.
     ReadOnly,
-    /// The processor has no instruction that changes an element of this size in one step.
+    /// The processor cannot change an element of this size atomically.
     NotAtomic,
 }
 
@@ -48,11 +48,13 @@ impl fmt::Display for ElementError {
 
 impl core::error::Error for ElementError {}
 
-/// An element of exposed memory, which peers change by atomic operations, and the owner by these: each access is one step, of
-/// [`AcqRel`](core::sync::atomic::Ordering::AcqRel) order.
+/// Element of exposed memory that peers change by atomic operations, and the owner by these
+/// methods. Each access is one atomic step with [`AcqRel`](core::sync::atomic::Ordering::AcqRel)
+/// order.
 ///
-/// Over the software transport peers and the owner see one order of the changes. Over libfabric's providers that is not promised:
-/// "the results of atomic operations performed by multiple actors simultaneously are undefined" (`man fi_atomic`).
+/// Over the software transport, peers and the owner see one order of the changes. libfabric's
+/// providers do not promise it: "the results of atomic operations performed by multiple actors
+/// simultaneously are undefined" (`man fi_atomic`).
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -85,13 +87,13 @@ pub struct ExposedElement<'m, E> {
     memory: PhantomData<(&'m [AtomicU8], E)>,
 }
 
-// SAFETY: an atomic in all but name.
+// SAFETY: an element acts like an atomic of a type that is `Send`.
 unsafe impl<E: Send> Send for ExposedElement<'_, E> {}
-// SAFETY: as above.
+// SAFETY: an element acts like an atomic of a type that is `Send`.
 unsafe impl<E: Send> Sync for ExposedElement<'_, E> {}
 
 impl<'m> Window<'m> {
-    /// The element at this offset, in bytes.
+    /// Element at this offset in bytes.
     ///
     /// # Errors
     /// [`ElementError`]
@@ -122,20 +124,21 @@ impl<E: Element> ExposedElement<'_, E> {
         self.fetch(FetchOp::<E>::WRITE, value);
     }
 
-    /// Changes the value, and tells what was there before.
+    /// Changes the value and returns the previous value.
     pub fn fetch(self, op: FetchOp<E>, operand: E) -> E {
         self.change(op.atomic().op, operand, operand)
     }
 
-    /// Replaces the value by `operand` if `compare` and the value compare as the operation says, and tells what was there before.
+    /// Replaces the value by `operand` if the comparison of `compare` with the value holds. Returns
+    /// the previous value.
     pub fn compare(self, op: CompareOp<E>, compare: E, operand: E) -> E {
         self.change(op.atomic().op, operand, compare)
     }
 
-    /// Changes the value by any operation; one that the type does not admit leaves it as it is.
+    /// Changes the value by any operation. An operation that the type does not admit has no effect.
     pub(crate) fn change(self, op: AtomicOp, operand: E, compare: E) -> E {
-        // SAFETY: `element` has seen that it lies in a window that may be written, is aligned, and that the processor can; the rule of
-        // this module has everybody else access it so.
+        // SAFETY: `element` has checked that the window is writable, the address aligned, and the
+        // size atomic on this processor. Other accesses keep the rule of the module.
         unsafe { E::change_at(self.at.as_ptr(), op, operand, compare) }
     }
 }

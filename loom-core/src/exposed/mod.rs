@@ -1,20 +1,22 @@
-//! Memory that peers read and write whenever they like, and the one rule for touching it.
+//! Memory that peers read and write at any time, and the rule for accessing it.
 //!
-//! **The rule.** In the terms of Rust's memory model, every access to exposed memory, by loom and by peers, is a
-//! sequence of relaxed atomic accesses of one byte each. (What devices, the kernel and libfabric's C code do to it is
-//! taken for the same: it is outside of the model, and tears at worst.) There is never a `&[u8]` or `&mut [u8]` to it. So a race
-//! between a peer and this side is not undefined behaviour: it yields some mixture of old and new bytes, and no byte
-//! that was never written. Order between accesses comes from elsewhere: a thread that has polled the completion or the
-//! remote event of a transfer sees all of its bytes.
+//! **The rule.** In terms of Rust's memory model, every access to exposed memory, by loom and by
+//! peers, is a sequence of relaxed atomic accesses of one byte each. Devices, the kernel and
+//! libfabric's C code are outside the model, tear at worst, and are treated alike. References
+//! `&[u8]` and `&mut [u8]` to exposed memory never exist. A race with a peer is therefore not
+//! undefined behaviour: it yields a mixture of old and new bytes, and no byte that was never
+//! written. Order comes from completions: a thread that has polled the completion or the remote
+//! event of a transfer sees all of its bytes.
 //!
-//! **Elements.** Atomic operations of peers, and the owner's ([`Window::element`]), access an aligned element as one atomic of its size.
-//! Copies are of bytes: one that meets such an operation sees some bytes of the old element and some of the new one. (Rust's memory
-//! model has no words for atomics of different sizes that meet; processors do. On x86-64 the compiler does not see them meet, because
-//! the copies are assembly.)
+//! **Elements.** Atomic operations of peers and of the owner ([`Window::element`]) access an
+//! aligned element as one atomic of its size. Copies are of bytes: a copy that races with such an
+//! operation sees some old and some new bytes of the element. Rust's memory model does not define
+//! races of atomics of different sizes, but processors do. On x86-64 the compiler does not see
+//! these races, because the copies are assembly.
 //!
-//! The bulk copies below keep the rule and are still fast: on x86-64 they are inline assembly, which does what a loop of
-//! one-byte relaxed accesses does, only faster; elsewhere they are that loop, and with `--cfg loom_byte_copies`, for tools
-//! that do not see through assembly. Besides them only [`crate::atomic`] touches exposed memory.
+//! On x86-64 the bulk copies are inline assembly, equivalent to a loop of one-byte relaxed
+//! accesses. Elsewhere, and with `--cfg loom_byte_copies` (for tools that cannot analyse assembly),
+//! they are that loop. Besides them only [`crate::atomic`] accesses exposed memory.
 
 #![allow(unsafe_code, reason = "the accesses that the rule is about")]
 
@@ -30,21 +32,22 @@ pub use self::element::{ElementError, ExposedElement};
 /// Copies out of exposed memory.
 ///
 /// # Safety
-/// `src` is exposed memory, and `dst` valid for writes, of `len` bytes each; the ranges do not overlap.
+/// `src` is exposed memory and `dst` valid for writes, of `len` bytes each. The ranges do not
+/// overlap.
 #[inline]
 pub(crate) unsafe fn copy_out(src: *const u8, dst: *mut u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom_byte_copies))))]
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees both ranges for `len` bytes.
     unsafe {
         copy(src, dst, len);
     }
     #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom_byte_copies)))))]
     for at in 0..len {
-        // SAFETY: the caller's promise, and `at < len`.
+        // SAFETY: `at < len`, and the caller guarantees both ranges for `len` bytes.
         let (from, to) = unsafe { (src.add(at), dst.add(at)) };
-        // SAFETY: as above: exposed memory consists of atomic bytes.
+        // SAFETY: exposed memory consists of atomic bytes.
         let byte = unsafe { &*from.cast::<AtomicU8>() }.load(Ordering::Relaxed);
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that `dst` is valid for writes.
         unsafe { to.write(byte) };
     }
 }
@@ -52,44 +55,46 @@ pub(crate) unsafe fn copy_out(src: *const u8, dst: *mut u8, len: usize) {
 /// Copies into exposed memory.
 ///
 /// # Safety
-/// `src` is valid for reads, and `dst` exposed memory that may be written, of `len` bytes each; the ranges do not overlap.
+/// `src` is valid for reads and `dst` writable exposed memory, of `len` bytes each. The ranges do
+/// not overlap.
 #[inline]
 pub(crate) unsafe fn copy_in(src: *const u8, dst: *mut u8, len: usize) {
     #[cfg(all(target_arch = "x86_64", not(any(miri, loom_byte_copies))))]
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees both ranges for `len` bytes.
     unsafe {
         copy(src, dst, len);
     }
     #[cfg(not(all(target_arch = "x86_64", not(any(miri, loom_byte_copies)))))]
     for at in 0..len {
-        // SAFETY: the caller's promise, and `at < len`.
+        // SAFETY: `at < len`, and the caller guarantees both ranges for `len` bytes.
         let (from, to) = unsafe { (src.add(at), dst.add(at)) };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that `src` is valid for reads.
         let byte = unsafe { from.read() };
-        // SAFETY: as above: exposed memory consists of atomic bytes.
+        // SAFETY: exposed memory consists of atomic bytes.
         unsafe { &*to.cast::<AtomicU8>() }.store(byte, Ordering::Relaxed);
     }
 }
 
 /// # Safety
-/// Both ranges are valid for `len` bytes, the exposed one for relaxed atomic access of single bytes.
+/// Both ranges are valid for `len` bytes, the exposed one for relaxed atomic access of single
+/// bytes.
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom_byte_copies))))]
 #[inline]
 unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     #[cfg(target_feature = "sse2")]
     {
-        /// From here on the one instruction below is as fast as a loop, and then faster.
+        /// From this length on, `rep movsb` is as fast as the loop or faster.
         const LONG: usize = 2048;
-        // Where the destination lies a little above the source, but for whole pages, that instruction copies byte by byte
-        // on some processors (seen on AMD EPYC): 25 times slower.
+        // On some processors (seen on AMD EPYC), `rep movsb` copies byte by byte, 25 times slower,
+        // if the destination lies less than 64 bytes above the source modulo a page.
         let aliased = (1..64).contains(&(dst.addr().wrapping_sub(src.addr()) % 4096));
         if len < LONG || aliased {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees both ranges for `len` bytes.
             return unsafe { copy_in_loop(src, dst, len) };
         }
     }
-    // SAFETY: the caller's promise. The direction flag is clear, as the ABI has it. In the abstract machine this is a loop
-    // of relaxed one-byte loads and stores.
+    // SAFETY: the caller guarantees both ranges for `len` bytes. The ABI keeps the direction flag
+    // clear. In the abstract machine this is a loop of relaxed one-byte loads and stores.
     unsafe {
         core::arch::asm!(
             "rep movsb",
@@ -102,12 +107,12 @@ unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
 }
 
 /// # Safety
-/// As [`copy`].
+/// The requirements of [`copy`].
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom_byte_copies))))]
 #[inline]
 unsafe fn copy_in_loop(src: *const u8, dst: *mut u8, len: usize) {
-    // SAFETY: the caller's promise: 64 bytes at a time, then 8, then 1. In the abstract machine this is a loop of relaxed
-    // one-byte loads and stores.
+    // SAFETY: the caller guarantees both ranges for `len` bytes. Copies 64 bytes at a time, then 8,
+    // then one. In the abstract machine this is a loop of relaxed one-byte loads and stores.
     unsafe {
         core::arch::asm!(
             "2:",
@@ -157,7 +162,7 @@ unsafe fn copy_in_loop(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// A range that does not lie within a window.
+/// Range outside a window.
 ///
 /// ```
 /// use core::sync::atomic::AtomicU64;
@@ -185,7 +190,7 @@ impl core::error::Error for OutOfWindow {}
 
 /// This side's view of memory that peers can reach: copies, single atomic bytes and a raw pointer.
 ///
-/// See the [module](self) for the rule that makes it sound to look while peers write.
+/// The rule of the [module](self) makes reading sound while peers write.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -212,15 +217,15 @@ pub struct Window<'m> {
     memory: PhantomData<&'m [AtomicU8]>,
 }
 
-// SAFETY: a window is a shared slice of atomic bytes in all but name.
+// SAFETY: a window acts like a shared slice of atomic bytes.
 unsafe impl Send for Window<'_> {}
-// SAFETY: as above.
+// SAFETY: a window acts like a shared slice of atomic bytes.
 unsafe impl Sync for Window<'_> {}
 
 impl<'m> Window<'m> {
     /// # Safety
-    /// The range is valid for `'m`, and in that time it is accessed by the rule of this module alone; it is not
-    /// written unless `writable`.
+    /// The range is valid for `'m`. During that time all accesses keep the rule of this module, and
+    /// the range is not written unless `writable`.
     pub(crate) const unsafe fn new(ptr: NonNull<u8>, len: usize, writable: bool) -> Self {
         Window { ptr, len, writable, memory: PhantomData }
     }
@@ -231,25 +236,25 @@ impl<'m> Window<'m> {
         self.len
     }
 
-    /// Whether there are no bytes.
+    /// Returns `true` if the window has no bytes.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.len == 0
     }
 
-    /// Whether the bytes may be written.
+    /// Returns `true` if the bytes may be written.
     #[must_use]
     pub const fn is_writable(self) -> bool {
         self.writable
     }
 
-    /// The first byte. Its use keeps to the rule of the module.
+    /// Pointer to the first byte. Accesses through it keep the rule of the module.
     #[must_use]
     pub const fn as_ptr(self) -> *mut u8 {
         self.ptr.as_ptr()
     }
 
-    /// A part of the window.
+    /// Part of the window.
     ///
     /// # Errors
     /// [`OutOfWindow`] if the range does not lie within.
@@ -257,38 +262,41 @@ impl<'m> Window<'m> {
         if offset.checked_add(len).is_none_or(|end| end > self.len) {
             return Err(OutOfWindow);
         }
-        // SAFETY: the offset is within the window.
+        // SAFETY: `slice` has checked that the offset is within the window.
         let ptr = unsafe { self.ptr.add(offset) };
         Ok(Window { ptr, len, ..self })
     }
 
-    /// Copies bytes out of the window, from `offset` on.
+    /// Copies bytes out of the window, starting at `offset`.
     ///
     /// # Errors
-    /// [`OutOfWindow`] if the range does not lie within; nothing is copied.
+    /// [`OutOfWindow`], without copying, if the range does not lie within.
     pub fn copy_to(self, offset: usize, out: &mut [u8]) -> Result<(), OutOfWindow> {
         let part = self.slice(offset, out.len())?;
-        // SAFETY: the part lies within the window, and an exclusive borrow does not overlap exposed memory.
+        // SAFETY: the part lies within the window, and an exclusive borrow does not overlap exposed
+        // memory.
         unsafe { copy_out(part.ptr.as_ptr(), out.as_mut_ptr(), out.len()) };
         Ok(())
     }
 
-    /// Copies bytes into the window, from `offset` on.
+    /// Copies bytes into the window, starting at `offset`.
     ///
     /// # Errors
-    /// [`OutOfWindow`] if the range does not lie within, or the window may not be written; nothing is copied.
+    /// [`OutOfWindow`], without copying, if the range does not lie within or the window is not
+    /// writable.
     pub fn copy_from(self, offset: usize, bytes: &[u8]) -> Result<(), OutOfWindow> {
         let part = self.slice(offset, bytes.len())?;
         if !self.writable {
             return Err(OutOfWindow);
         }
-        // SAFETY: the part lies within the window, which may be written; a borrow does not overlap exposed memory.
+        // SAFETY: the part lies within the writable window, and a borrow does not overlap exposed
+        // memory.
         unsafe { copy_in(bytes.as_ptr(), part.ptr.as_ptr(), bytes.len()) };
         Ok(())
     }
 
-    /// One byte. Poll it with `Acquire` only if the peer's transfer of one byte is all that is waited for: bytes that
-    /// were written before it may land after it.
+    /// Loads one byte. Poll it with `Acquire` only to wait for a peer's transfer of one byte: bytes
+    /// that the peer wrote earlier may arrive later.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -313,7 +321,7 @@ impl<'m> Window<'m> {
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
-    /// Of `order` counts what a load can have: `Release` is as `Relaxed`, and `AcqRel` as `Acquire`.
+    /// `Release` acts as `Relaxed`, and `AcqRel` as `Acquire`.
     ///
     /// # Errors
     /// [`OutOfWindow`] if the offset does not lie within.
@@ -324,16 +332,17 @@ impl<'m> Window<'m> {
             Ordering::AcqRel => Ordering::Acquire,
             order => order,
         };
-        // SAFETY: within the window; read only, by the rule.
+        // SAFETY: the byte lies within the window, and is read as an atomic.
         Ok(unsafe { AtomicU8::from_ptr(part.ptr.as_ptr()) }.load(order))
     }
 }
 
-/// Memory of the program's own, which no provider has: for [remote updates](crate::updates) over providers without RMA.
+/// The program's own memory, not registered with a provider, for [remote updates](crate::updates)
+/// over providers without RMA.
 impl<'m> From<&'m [AtomicU64]> for Window<'m> {
     fn from(words: &'m [AtomicU64]) -> Self {
-        // SAFETY: shared atomics may be changed through a shared borrow, and are valid for as long. Through the slice they are accessed
-        // by atomics alone, as the rule has it of elements.
+        // SAFETY: shared atomics may be changed through a shared borrow, and are valid for its
+        // lifetime. Accesses through the slice are atomic, as the rule requires of elements.
         unsafe { Window::new(NonNull::from_ref(words).cast(), size_of_val(words), true) }
     }
 }
@@ -358,9 +367,10 @@ mod tests {
         let lengths = (0..300).chain([511, 1024, 2047, 2048, 2049, 4096, 8191]);
         for (len, shift) in lengths.flat_map(|len| [0, 1, 7, 16, 63, 64].map(|shift| (len, shift))) {
             let mut memory = std::vec![0xee_u8; bytes.len() + EDGE];
-            // SAFETY: the vector is not touched in any other way while the window is used.
+            // SAFETY: only the window accesses the vector while in use.
             let window = unsafe { Window::new(NonNull::from(&mut memory[..]).cast(), memory.len(), true) };
-            // As far above the source as `shift` says, but for whole pages: processors treat that in a way of its own.
+            // Processors treat a destination that lies `shift` bytes above the source, modulo a
+            // page, in a special way.
             let at = bytes.as_ptr().addr().wrapping_add(shift).wrapping_sub(window.as_ptr().addr()) % 4096;
             window.copy_from(at, &bytes[..len]).unwrap();
             let mut back = std::vec![0; len + EDGE];

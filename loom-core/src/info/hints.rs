@@ -1,4 +1,4 @@
-//! [`Hints`]: what to ask for.
+//! [`Hints`]: requirements of a query.
 
 use crate::profiles::{Profile, Promise};
 use crate::vocabulary::{
@@ -6,15 +6,15 @@ use crate::vocabulary::{
     RxAttributes, TxAttributes, Version,
 };
 
-/// What the caller needs from a transport; the hints of `fi_getinfo`.
+/// Requirements of a transport, the hints of `fi_getinfo`.
 ///
-/// Every field that is left at its default means "no preference", and so does zero in the attributes. Numbers are the
-/// least that is needed; orders and capabilities are requirements: only what grants all of them is returned. The names are
-/// those of the fields of `fi_info`.
+/// Defaults, and zero in the attributes, mean "no preference". Numbers are minimums. Orders and
+/// capabilities are requirements: only infos that grant all of them are returned. Names are those
+/// of `fi_info`.
 ///
-/// Not looked at, because they are not the caller's to choose:
-/// - `threading`, which the transport's type says;
-/// - `mode` in all attributes: loom says what it serves, and [`Hints::mode`] what more the caller does.
+/// Ignored fields:
+/// - `threading`, which follows from the transport's type
+/// - `mode` in all attributes: loom adds its own modes to [`Hints::mode`]
 ///
 /// ```
 /// use loom_core::info::Hints;
@@ -36,64 +36,64 @@ use crate::vocabulary::{
 #[doc(alias = "fi_getinfo")]
 #[doc(alias = "fi_allocinfo")]
 pub struct Hints<'a> {
-    /// Capabilities which must be granted. Empty: what the provider grants unasked, which leaves out what costs it something
+    /// Required capabilities. Empty for the provider's defaults, without costly ones
     /// ([`Caps::SOURCE`], [`Caps::DIRECTED_RECV`]).
     pub caps: Caps,
-    /// What the caller is ready for beyond what loom serves by itself: [`Mode::MSG_PREFIX`], with buffers that are
-    /// [`Prefixed`](crate::buffer::Prefixed).
+    /// Modes that the caller supports beyond loom's: [`Mode::MSG_PREFIX`], with
+    /// [`Prefixed`](crate::buffer::Prefixed) buffers.
     pub mode: Mode,
-    /// Format of addresses; unspecified means any.
+    /// Address format.
     pub addr_format: AddressFormat,
-    /// Provider by name, as `fi_info` prints it: `shm`, `tcp;ofi_rxm`.
+    /// Provider name, as printed by `fi_info`: `shm`, `tcp;ofi_rxm`.
     #[doc(alias = "prov_name")]
     pub provider: Option<&'a str>,
-    /// Fabric by name.
+    /// Fabric name.
     pub fabric: Option<&'a str>,
-    /// Domain by name.
+    /// Domain name.
     pub domain: Option<&'a str>,
-    /// The endpoint: its kind, protocol and sizes.
+    /// Endpoint: kind, protocol and sizes.
     #[doc(alias = "ep_attr")]
     pub endpoint_attr: EndpointAttributes,
-    /// The transmit side: orders, sizes, default flags of operations.
+    /// Transmit side: orders, sizes, default flags of operations.
     pub tx_attr: TxAttributes,
-    /// The receive side.
+    /// Receive side.
     pub rx_attr: RxAttributes,
-    /// The domain: progress, resource management, counts. The modes of `mr_mode` are those that the caller is ready for
-    /// beyond what loom serves by itself.
+    /// Domain: progress, resource management, counts. `mr_mode` contains the modes that the caller
+    /// supports beyond loom's.
     pub domain_attr: DomainAttributes,
-    /// Authorization key of the domain, by which a fabric keeps jobs apart; its form is the provider's.
+    /// Authorization key of the domain, in the provider's format, by which a fabric separates jobs.
     pub domain_auth_key: Option<&'a [u8]>,
-    /// Authorization key of the endpoint, where it is not the domain's.
+    /// Authorization key of the endpoint, if not the domain's.
     pub endpoint_auth_key: Option<&'a [u8]>,
-    /// This side's address, where there is no `node` and no `service`: a socket address, or a string with its zero byte, in the
-    /// form of `addr_format` if there is one. Others are refused: loom could not tell whether they are whole. Over `shm` and `sm2` it is
-    /// refused, as [`Hints::listen`] is.
+    /// This side's address, without `node` and `service`: a socket address or a zero-terminated
+    /// string, of format `addr_format` if given. Other formats are refused, because loom cannot
+    /// check that they are complete. `shm` and `sm2` refuse it, like [`Hints::listen`].
     #[doc(alias = "src_addr")]
     pub source: Option<&'a EndpointAddr>,
-    /// The peer's address, as [`Hints::source`].
+    /// The peer's address, in the form of [`Hints::source`].
     #[doc(alias = "dest_addr")]
     pub destination: Option<&'a EndpointAddr>,
-    /// Host name or address: of this side with [`Hints::listen`], else of the peer.
+    /// Host name or address: this side's with [`Hints::listen`], otherwise the peer's.
     pub node: Option<&'a str>,
     /// Port number or service name.
     pub service: Option<&'a str>,
-    /// `node` and `service` name this side's own address (`FI_SOURCE`). Over `shm` and `sm2` that is refused: two processes that choose one
-    /// name crash, or do not reach each other.
+    /// `node` and `service` name this side's address (`FI_SOURCE`). Refused over `shm` and `sm2`:
+    /// two processes with one name crash, or do not reach each other.
     #[doc(alias = "FI_SOURCE")]
     pub listen: bool,
-    /// `node` is a number, so that no name need be looked up (`FI_NUMERICHOST`; the providers of libfabric 1.17 do it all the
-    /// same if it is not).
+    /// `node` is numeric, without name lookup (`FI_NUMERICHOST`). Providers of libfabric 1.17 look
+    /// names up regardless.
     #[doc(alias = "FI_NUMERICHOST")]
     pub numeric_host: bool,
-    /// The version of the interface to ask for: providers may behave as they did then. Without one it is that of the headers
-    /// that loom was built with.
+    /// Requested interface version, by default that of loom's build-time headers. Providers may
+    /// behave as in that version.
     #[doc(alias = "FI_VERSION")]
     pub api_version: Option<Version>,
 }
 
 impl Hints<'static> {
-    /// Asks for the provider of a [profile](crate::profiles) by name, and for everything that the profile promises. By these hints the
-    /// caller declares to be ready for the profile's modes and registration modes.
+    /// Hints for a [profile](crate::profiles): its provider by name, and all of its guarantees. The
+    /// caller must support the profile's modes and registration modes.
     ///
     /// ```
     /// use loom_core::profiles::TcpRxm;
@@ -111,7 +111,8 @@ impl Hints<'static> {
     /// [`of_profile`](Self::of_profile), with the profile as a value.
     #[must_use]
     pub fn of_promise(promise: &Promise) -> Self {
-        // A provider that makes progress by itself may be driven, too: manual progress is no demand.
+        // A provider with automatic progress also works with manual progress, so manual is not
+        // required.
         let asked = |progress| if progress == Progress::AUTO { progress } else { Progress::UNSPEC };
         let hints = Hints {
             caps: promise.caps,
@@ -134,11 +135,11 @@ impl Hints<'static> {
 }
 
 impl<'a> Hints<'a> {
-    /// Asks for a provider by name, with endpoints for peers on this host.
+    /// Hints for a provider by name, with endpoints for peers on this host.
     ///
-    /// Providers over sockets (`tcp`, `net`, `sockets`, `udp`, and what is layered on them, such as `tcp;ofi_rxm`) take the first interface of the
-    /// host unless they are given an address: these hints give them `127.0.0.1`. Endpoints of the others (`shm`, `sm2`, and those of network cards)
-    /// choose their addresses themselves.
+    /// Socket providers (`tcp`, `net`, `sockets`, `udp`, and layers on them such as `tcp;ofi_rxm`)
+    /// use the host's first interface unless given an address, so these hints give `127.0.0.1`.
+    /// Endpoints of other providers (`shm`, `sm2`, network cards) choose their addresses.
     ///
     /// ```
     /// use loom_core::{Caps, Hints};
@@ -153,7 +154,7 @@ impl<'a> Hints<'a> {
         Self::at(provider, "127.0.0.1")
     }
 
-    /// [`local`](Self::local), with another address of this host: for peers on other hosts.
+    /// [`local`](Self::local) with another address of this host, for peers on other hosts.
     ///
     /// ```
     /// use loom_core::Hints;
@@ -170,7 +171,7 @@ impl<'a> Hints<'a> {
 }
 
 impl Hints<'_> {
-    /// No preference: what [`Default`] makes, for constants.
+    /// No preference: [`Default`] as a constant.
     pub const UNSPEC: Hints<'static> = Hints {
         caps: Caps::empty(),
         mode: Mode::empty(),
@@ -193,7 +194,7 @@ impl Hints<'_> {
         api_version: None,
     };
 
-    /// With an order that messages and RMA operations must keep, on both sides.
+    /// Requires an order of messages and RMA operations on both sides.
     #[must_use]
     pub const fn with_msg_order(mut self, order: MsgOrder) -> Self {
         self.tx_attr.msg_order = order;

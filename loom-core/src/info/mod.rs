@@ -1,4 +1,4 @@
-//! What a transport can open, and what to ask for: [`Info`] and [`Hints`].
+//! [`Info`], a transport's offer, and [`Hints`], requirements of a query.
 
 mod hints;
 
@@ -13,7 +13,7 @@ use crate::profiles::{Profile, ProfileError, Promise};
 use crate::transport::{Name, Transport};
 use crate::vocabulary::{Attributes, Caps, EndpointAddr, Mode};
 
-/// Something that can be opened: a provider's offer of one fabric, domain and kind of endpoint.
+/// A provider's offer of one fabric, domain and kind of endpoint.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -37,7 +37,7 @@ pub struct Info<T: Transport> {
     attributes: Attributes,
 }
 
-/// What a provider wants in front of messages, in bytes.
+/// Bytes that a provider requires in front of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prefixes {
     pub(crate) tx: usize,
@@ -48,7 +48,8 @@ impl Prefixes {
     fn of(attributes: &Attributes) -> Self {
         let Attributes { mode, tx, rx, endpoint, .. } = attributes;
         let size = |side: Mode, other: Mode| {
-            // Who asks for it on one side only says so there; others may say it once.
+            // A mode set on one side alone applies to that side. Otherwise the info's mode applies
+            // to both.
             let asked = side.union(mode.difference(other)).contains(Mode::MSG_PREFIX);
             if asked { endpoint.msg_prefix_size } else { 0 }
         };
@@ -57,7 +58,7 @@ impl Prefixes {
 }
 
 impl<T: Transport> Info<T> {
-    /// Wraps what a transport found. Transports call this; users get infos from a transport's query.
+    /// Wraps an info that a transport found. Transports call this.
     #[must_use]
     pub fn from_raw(raw: T::Info) -> Self {
         let attributes = with_arrays_of_the_call(T::attributes(&raw));
@@ -70,8 +71,8 @@ impl<T: Transport> Info<T> {
         &self.raw
     }
 
-    /// Every attribute. Where the provider asks for [`Mode::ASYNC_IOV`], with limits of one buffer in an operation, and one part of
-    /// a peer's memory, which that is served with.
+    /// All attributes. If the provider requires [`Mode::ASYNC_IOV`], limited to one buffer and one
+    /// part of a peer's memory per operation.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -90,7 +91,7 @@ impl<T: Transport> Info<T> {
         &self.attributes
     }
 
-    /// What is granted.
+    /// Granted capabilities.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -109,7 +110,7 @@ impl<T: Transport> Info<T> {
         self.attributes.caps
     }
 
-    /// Whether the provider carries immediate data of this layout whole.
+    /// Checks that the provider carries immediate data of this layout whole.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -132,15 +133,15 @@ impl<T: Transport> Info<T> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooWide`]: posts of its values would be refused, those that happen to be small aside.
+    /// [`LayoutError::TooWide`]: posts would be refused, except for small values.
     #[doc(alias = "cq_data_size")]
     pub fn carries<L: Layout>(&self) -> Result<(), LayoutError> {
         let limit = self.attributes.domain.cq_data_size;
         if L::BYTES <= limit { Ok(()) } else { Err(LayoutError::TooWide { width: L::WIDTH, limit }) }
     }
 
-    /// Whether the info keeps what a [profile](crate::profiles) says. What it says of atomic operations, the domain knows
-    /// ([`Endpoint::with_profile`](crate::Endpoint::with_profile)).
+    /// Checks that the info meets a [profile](crate::profiles), except for atomic operations, which
+    /// the domain checks ([`Endpoint::with_profile`](crate::Endpoint::with_profile)).
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -185,7 +186,7 @@ impl<T: Transport> Info<T> {
         promise.check(self.provider(), &self.attributes)
     }
 
-    /// Provider's name, or an empty string.
+    /// Provider name, or an empty string.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -203,19 +204,19 @@ impl<T: Transport> Info<T> {
         T::name(&self.raw, Name::Provider).unwrap_or("")
     }
 
-    /// Fabric's name, or an empty string.
+    /// Fabric name, or an empty string.
     #[must_use]
     pub fn fabric(&self) -> &str {
         T::name(&self.raw, Name::Fabric).unwrap_or("")
     }
 
-    /// Domain's name, or an empty string.
+    /// Domain name, or an empty string.
     #[must_use]
     pub fn domain(&self) -> &str {
         T::name(&self.raw, Name::Domain).unwrap_or("")
     }
 
-    /// The address that an endpoint opened from this info will ask for, if it asks for one.
+    /// Address that an endpoint opened from this info requests, if any.
     #[must_use]
     pub fn source_address(&self) -> Option<EndpointAddr> {
         T::source_address(&self.raw)
@@ -227,7 +228,7 @@ impl<T: Transport> Info<T> {
         T::destination_address(&self.raw)
     }
 
-    /// The network card behind it, where the provider knows one.
+    /// Network card, if the provider reports one.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -251,49 +252,48 @@ impl<T: Transport> Info<T> {
         T::nic(&self.raw)
     }
 
-    /// Whether both infos are of one provider and fabric.
     fn same_fabric(&self, other: &Self) -> bool {
         self.provider() == other.provider() && self.fabric() == other.fabric()
     }
 
-    /// What there has to be in front of messages.
     pub(crate) fn prefixes(&self) -> Prefixes {
         Prefixes::of(&self.attributes)
     }
 
-    /// The memory that contexts of operations have to have: `CONTEXT` and `CONTEXT2`.
+    /// Modes for the memory of operations' contexts: `CONTEXT` and `CONTEXT2`.
     pub(crate) fn contexts(&self) -> Mode {
         let Attributes { mode, tx, rx, .. } = &self.attributes;
         mode.union(tx.mode).union(rx.mode).intersection(Mode::CONTEXT | Mode::CONTEXT2)
     }
 
-    /// Whether peers' writes with immediate data use up receives.
+    /// Returns `true` if peers' writes with immediate data consume receives.
     pub(crate) fn consumes_receives(&self) -> bool {
         self.attributes.mode.union(self.attributes.rx.mode).contains(Mode::RX_CQ_DATA)
     }
 
-    /// Whether both infos are of one provider, fabric and domain, and ask for the same of a queue.
+    /// Returns `true` if both infos have one provider, fabric and domain, and equal requirements of
+    /// a queue.
     pub(crate) fn same_domain(&self, other: &Self) -> bool {
         self.same_fabric(other) && self.domain() == other.domain() && self.same_modes(other)
     }
 
-    /// Whether this info, which came with a request to the other's fabric, is of the other's domain. Not every provider
-    /// names itself and its fabric there.
+    /// Returns `true` if this info, from a request to the other's fabric, belongs to the other's
+    /// domain. Not every provider fills in its name and fabric there.
     pub(crate) fn requests(&self, other: &Self) -> bool {
         self.domain() == other.domain() && self.same_modes(other)
     }
 
-    /// Whether a queue can serve both.
+    /// Returns `true` if one queue can serve both.
     fn same_modes(&self, other: &Self) -> bool {
         self.contexts() == other.contexts()
             && self.prefixes() == other.prefixes()
             && self.consumes_receives() == other.consumes_receives()
     }
 
-    /// A copy of it.
+    /// Copies the info.
     ///
     /// # Errors
-    /// [`OpenError::OutOfMemory`] if there is no memory for one.
+    /// [`OpenError::OutOfMemory`]
     #[doc(alias = "fi_dupinfo")]
     pub fn try_clone(&self) -> Result<Self, OpenError> {
         let raw = T::duplicate(&self.raw).map_err(|_| OpenError::OutOfMemory)?;
@@ -301,18 +301,18 @@ impl<T: Transport> Info<T> {
     }
 }
 
-/// Panics where the C library has no memory for a copy; [`Info::try_clone`] says so instead.
+/// Panics if the C library is out of memory. [`Info::try_clone`] returns an error instead.
 impl<T: Transport> Clone for Info<T> {
     fn clone(&self) -> Self {
         Info { raw: self.raw.clone(), attributes: self.attributes }
     }
 }
 
-/// With the limits that loom has where a provider goes on reading the arrays of ranges after a call that has posted them
-/// (`FI_ASYNC_IOV`): one range. Arrays of one are exempt.
+/// Limits operations to one range where a provider reads the arrays of ranges after the post
+/// (`FI_ASYNC_IOV`), because arrays of one are exempt.
 ///
-/// The other way would be an array in each slot of a queue, several hundred bytes of it, for everybody who uses one, or in a
-/// table of their own: no provider of libfabric asks for this, and each of them takes one range.
+/// Longer arrays would need several hundred bytes in each slot of a queue, or a table. No libfabric
+/// provider requires this mode, and all accept one range.
 fn with_arrays_of_the_call(mut attributes: Attributes) -> Attributes {
     let Attributes { mode, tx, rx, .. } = &mut attributes;
     if mode.union(tx.mode).contains(Mode::ASYNC_IOV) {
@@ -336,7 +336,7 @@ impl<T: Transport> fmt::Debug for Info<T> {
     }
 }
 
-/// One line: provider, fabric, domain, kind of endpoint and capabilities.
+/// Formats one line: provider, fabric, domain, kind of endpoint and capabilities.
 impl<T: Transport> fmt::Display for Info<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

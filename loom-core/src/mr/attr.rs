@@ -1,4 +1,4 @@
-//! [`MrAttr`]: what is asked for of a region.
+//! [`MrAttr`]: attributes of a region.
 
 use core::ffi::c_int;
 use core::fmt;
@@ -7,7 +7,7 @@ use crate::counter::Counter;
 use crate::transport::{DmaBuf, Transport};
 use crate::vocabulary::{Access, MemoryKey};
 
-/// What is asked for of a region: who may access the memory, and how. An [`Access`] alone is enough.
+/// Access and other attributes of a region. An [`Access`] converts into one.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -33,59 +33,60 @@ use crate::vocabulary::{Access, MemoryKey};
 #[must_use = "a region is opened by `Mr::open`"]
 pub struct MrAttr<'b, 'm, T: Transport> {
     pub(super) access: Access,
-    /// The key, if it is not to be one that no other region has.
+    /// Requested key, or `None` for a key unique in the domain.
     pub(super) key: Option<MemoryKey>,
-    /// Which of the devices of a kind the memory belongs to.
+    /// Number of the memory's device among those of its kind.
     pub(super) device: i32,
-    /// What of a device's exported buffer it is.
+    /// Part of a device's exported buffer.
     pub(super) dmabuf: Option<DmaBuf>,
-    /// Of peers' writes.
     pub(super) counter: Option<&'b Counter<'m, T>>,
 }
 
 impl<'b, 'm, T: Transport> MrAttr<'b, 'm, T> {
-    /// With this access, under a key that no other region of the domain has.
+    /// Attributes with this access and a key unique in the domain.
     pub const fn new(access: Access) -> Self {
         MrAttr { access, key: None, device: 0, dmabuf: None, counter: None }
     }
 
-    /// The region has this key, where the provider leaves the choice to the application (no `FI_MR_PROV_KEY`): peers then need
-    /// not be told. Without, it is one that no other region of the domain has.
+    /// Requests this key, so that peers can know it in advance. Requires a provider without
+    /// `FI_MR_PROV_KEY`.
     #[doc(alias = "requested_key")]
     pub const fn key(mut self, key: MemoryKey) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// Counts what peers write to it, and their atomic operations but for reads; where the info of the domain grants
-    /// [`RMA_EVENT`](crate::vocabulary::Caps::RMA_EVENT), and the provider has counters of regions: the software transport, and of
-    /// libfabric's providers for software `sockets`. A write to several ranges of the region counts once for each.
+    /// Counts peers' writes to the region, once for each range, and atomic operations other than
+    /// reads. Requires [`RMA_EVENT`](crate::vocabulary::Caps::RMA_EVENT) in the domain's info and a
+    /// provider with region counters (the software transport, and `sockets` of libfabric's software
+    /// providers).
     ///
-    /// Where closing a region is no fence, as over libfabric, the counter stays open until no endpoint of the domain is open, as the
-    /// memory does. If the provider fails to close the region, the counter stays open for good, and the domain.
+    /// Where closing a region is no fence, as over libfabric, the counter stays open, like the
+    /// memory, until no endpoint of the domain is open. If closing the region fails, counter and
+    /// domain stay open for good.
     #[doc(alias = "fi_mr_bind")]
     pub const fn counter(mut self, counter: &'b Counter<'m, T>) -> Self {
         self.counter = Some(counter);
         self
     }
 
-    /// Which device the memory belongs to, among those of its kind ([`Lent::kind`](crate::buffer::Lent::kind)); the first one, if
-    /// nothing is said. The host's memory has none.
+    /// Number of the memory's device among those of its kind
+    /// ([`Lent::kind`](crate::buffer::Lent::kind)), by default the first. Host memory has none.
     ///
     /// # Safety
-    /// The memory that the region is opened with is that device's: a provider may look the number up without a check.
+    /// The region's memory belongs to that device: a provider may use the number unchecked.
     #[doc(alias = "fi_mr_regattr")]
     pub const unsafe fn device(mut self, number: i32) -> Self {
         self.device = number;
         self
     }
 
-    /// The memory is given to the provider as a part of a buffer that the device's driver has exported under a file descriptor,
-    /// from this byte on; where the provider takes that, and libfabric's headers at build time had it (from 1.20 on). The
-    /// descriptor may be closed when the region is open.
+    /// Registers the memory as part of a device buffer, from byte `offset`, that the driver has
+    /// exported as a file descriptor. Requires provider support, and libfabric 1.20 or later at
+    /// build time. The descriptor may be closed once the region is open.
     ///
     /// # Safety
-    /// The buffer that the region is opened with lends exactly this memory.
+    /// The region's buffer lends exactly this memory.
     #[doc(alias = "FI_MR_DMABUF")]
     #[doc(alias = "fi_mr_dmabuf")]
     pub const unsafe fn dmabuf(mut self, fd: c_int, offset: u64) -> Self {

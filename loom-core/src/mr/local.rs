@@ -1,4 +1,4 @@
-//! [`LocalMr`]: a region for local use, whose owner sees to the memory.
+//! [`LocalMr`]: a region for local use over memory that the caller manages.
 
 #![allow(unsafe_code, reason = "registers memory, and closes the region")]
 
@@ -14,16 +14,16 @@ use crate::handle::Handle;
 use crate::transport::Transport;
 use crate::vocabulary::{Access, Errno, MrFlags, MrMode};
 
-/// A region for local use alone: its descriptor goes with posts
-/// ([`Lent::with_descriptor`]), and peers do not reach the memory.
+/// A region for local use: posts carry its descriptor ([`Lent::with_descriptor`]), and peers cannot
+/// reach the memory.
 ///
-/// [`Registered`](crate::registered::Registered) is the safe form, with the buffer inside. This one is for code
-/// that keeps registrations apart from the buffers that use them, as a cache does.
+/// [`Registered`](crate::registered::Registered) is the safe form, which owns the buffer. This form
+/// is for code such as a cache, with registrations apart from buffers.
 ///
-/// The provider does not look at the memory through an open region that no post names. So the memory may come and go meanwhile, and the
-/// region is then *stale*: what it knows are the pages that were there when it was opened, and not those that are there now.
+/// The provider uses the memory only for posts that name the region, so it may be unmapped and
+/// mapped again meanwhile. The region is then *stale*: it refers to the old pages.
 ///
-/// Dropping it closes the region; forgetting it leaves it open, and the domain.
+/// Dropping it closes the region. Forgetting it leaves the region and the domain open.
 ///
 /// ```
 /// # #![allow(unsafe_code)]
@@ -81,20 +81,20 @@ pub struct LocalMr<'m, T: Transport> {
 }
 
 impl<'m, T: Transport> LocalMr<'m, T> {
-    /// Registers a range, with its headroom, for everything that can be done with it: to be sent and written from if it is
-    /// readable, to be received and read into if it is writable. It needs not be initialised. Of the devices of a kind, the memory is
-    /// that of the one with this number; the host's memory has none (zero).
+    /// Registers a range, with its headroom: readable memory for sends and writes, writable memory
+    /// for receives and reads. It may be uninitialised. `device` is the memory's device among those
+    /// of its kind, zero for host memory.
     ///
     /// # Errors
-    /// - [`OpenError::Access`] if it is neither readable nor writable
-    /// - [`OpenError::DeviceMemory`] if it is a device's memory, and the info of the domain does not grant `FI_HMEM`
-    /// - [`OpenError::Errno`] if the provider refuses
+    /// [`OpenError::Access`] for memory neither readable nor writable, [`OpenError::DeviceMemory`],
+    /// or [`OpenError::Errno`].
     ///
     /// # Safety
-    /// - The range is memory of this program for the duration of the call, and that device's if it is a device's.
-    /// - Whenever a post names the region's descriptor, and until that operation is over: the region is open, what is posted
-    ///   lies in its range, and the same pages lie behind that as when it was opened. (They do not if it was unmapped in between,
-    ///   mapped over, moved, or its pages were given back to the system.)
+    /// - During the call, the range is memory of this program, and of that device if it is device
+    ///   memory.
+    /// - From a post with the region's descriptor until that operation ends, the region is open,
+    ///   the posted memory lies in its range, and the range has the pages of its opening.
+    ///   (Unmapping, mapping over, moving or returning pages to the system changes them.)
     pub unsafe fn open(domain: &Domain<'m, T>, memory: &Lent, device: i32) -> Result<Self, OpenError> {
         let mut access = Access::empty();
         if memory.is_readable() {
@@ -111,23 +111,24 @@ impl<'m, T: Transport> LocalMr<'m, T> {
             access |= Access::COLLECTIVE;
         }
         let attr = MrAttr { device, ..MrAttr::new(access) };
-        // SAFETY: peers have no access, and posts name the region only while the memory is there: the caller's promise (C11, C17).
+        // SAFETY: peers have no access. The caller guarantees that posts name the region only while
+        // the memory is valid (C11, C17).
         let raw = unsafe { register(&domain, &memory.whole(), &attr, MrFlags::empty()) }?;
         let descriptor = Descriptor { raw: T::mr_descriptor(&raw), domain: domain.identity() };
         Ok(LocalMr { raw, domain, descriptor })
     }
 
-    /// The region's local descriptor.
+    /// Local descriptor of the region.
     #[doc(alias = "fi_mr_desc")]
     #[must_use]
     pub const fn descriptor(&self) -> Descriptor {
         self.descriptor
     }
 
-    /// Closes the region, as dropping it does, and says how that went.
+    /// Closes the region, as dropping it does, and returns the result.
     ///
     /// # Errors
-    /// The provider's. It then keeps a registration that no post names, and the domain stays open.
+    /// Those of the provider. The unused registration and the domain then stay open.
     pub fn close(self) -> Result<(), Errno> {
         let mut this = ManuallyDrop::new(self);
         let closed = this.deregister();
@@ -136,16 +137,16 @@ impl<'m, T: Transport> LocalMr<'m, T> {
         closed
     }
 
-    /// Called once.
+    /// Must be called once.
     fn deregister(&mut self) -> Result<(), Errno> {
-        // SAFETY: open (C1), and closed once, here (C3).
+        // SAFETY: the region is open (C1) and closed once, here (C3).
         unsafe { T::mr_close(&self.raw) }.inspect_err(|_| self.domain.leave())
     }
 }
 
 impl<T: Transport> Drop for LocalMr<'_, T> {
     fn drop(&mut self) {
-        // A failure leaves a registration that no post names, which is harmless.
+        // On failure the registration stays, which is harmless: posts do not name it.
         let _ = self.deregister();
     }
 }

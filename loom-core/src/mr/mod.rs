@@ -1,4 +1,4 @@
-//! [`Mr`]: memory that peers may reach, and [`RemoteRegion`], what they need for it.
+//! [`Mr`], memory that peers may reach, and [`RemoteRegion`], its description for peers.
 
 #![allow(unsafe_code, reason = "registers memory and keeps it until it is deregistered")]
 
@@ -31,18 +31,20 @@ use crate::scope_registry::Node;
 use crate::transport::Transport;
 use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
 
-/// A registered memory region, and the memory: dropping it closes the region.
+/// A registered memory region with its memory. Dropping it closes the region.
 ///
-/// While it is open, this side sees the memory through a [`Window`] only. Peers' operations on it are refused from then on when it
-/// is closed. The memory is dropped as soon as no peer can reach it. Over the software transport that is at once. Over libfabric, and over a strict network, an
-/// operation that began before goes on, so the domain keeps the memory until none of its endpoints is open, and drops it then. A
-/// program that closes regions while endpoints stay open for long, and knows from its protocol when its peers have finished, gets
-/// the memory back with [`close_finished`](Self::close_finished).
+/// While it is open, this side accesses the memory through a [`Window`] only. Once it is closed,
+/// peers' operations are refused, and the memory is dropped when peers cannot reach it any more: at
+/// once over the software transport. Over libfabric and strict networks, operations that have begun
+/// continue, so the domain keeps the memory until its endpoints are closed.
+/// [`close_finished`](Self::close_finished) returns it earlier, if the program's protocol shows
+/// that peers have finished.
 ///
-/// Some providers go on looking at a region that is closed in the middle of a peer's operation (libfabric 2's `shm`, `sockets`).
-/// There a region that is dropped while endpoints of its domain are open is closed with the last of these, and peers reach
-/// the memory, which stays, until then. [`close_finished`](Self::close_finished) closes it at once. A thread that opens an endpoint of the
-/// domain meanwhile waits until the last of these regions is closed.
+/// Some providers continue to use a region that is closed during a peer's operation (libfabric 2's
+/// `shm`, `sockets`). There, a region dropped while endpoints of its domain are open is closed with
+/// the last of them, and peers reach its memory until then.
+/// [`close_finished`](Self::close_finished) closes it at once. A thread that opens an endpoint
+/// meanwhile waits until the last of these regions is closed.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -73,39 +75,39 @@ use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
 #[doc(alias = "fid_mr")]
 pub struct Mr<'m, T: Transport, M: Buffer + Send, H = ()> {
     pub(super) region: ManuallyDrop<Handle<'m, Region<T, M>>>,
-    /// What the region keeps open. Dropped when it is closed, and never if that fails.
+    /// Object that the region keeps open. Dropped when the region is closed, and leaked if that
+    /// fails.
     pub(super) hold: ManuallyDrop<H>,
 }
 
-// SAFETY: the region is moved to the other thread, with its memory; a region has one handle. The counter that it keeps open may be
-// closed by any thread (`Counters::Counter`).
+// SAFETY: the region's one handle moves with its memory (`M: Send`). Any thread may close its
+// counter (`Counters::Counter`).
 unsafe impl<'m, T: Transport, M: Buffer + Send, H: Send> Send for Mr<'m, T, M, H> where Handle<'m, DomainInner<T>>: Send {}
-// SAFETY: shared, it shows the window, which is `Sync`, and the raw region.
+// SAFETY: shared references give access to the window, which is `Sync`, and to the raw region
+// (`T::Mr: Sync`) only.
 unsafe impl<'m, T: Transport<Mr: Sync>, M: Buffer + Send, H: Sync> Sync for Mr<'m, T, M, H> where
     Handle<'m, DomainInner<T>>: Sync
 {
 }
 
 impl<'m, T: Transport, M: Buffer + Send> Mr<'m, T, M> {
-    /// Registers memory for as long as the region is open. What the region itself needs, it takes from `alloc`.
+    /// Registers memory while the region is open. The region's own block comes from `alloc`.
     ///
-    /// The memory lives for `'m`, because the region may be forgotten: borrowed memory needs a
-    /// [`scope`](crate::scope::scope). `Send`, because the memory is dropped by whichever thread closes the domain's last
-    /// endpoint, if that comes after the region.
+    /// The memory lives for `'m`, because the region may be forgotten. Borrowed memory needs a
+    /// [`scope`](crate::scope::scope). It is `Send`, because the thread that closes the domain's
+    /// last endpoint may drop it.
     ///
     /// # Errors
-    /// - [`OpenError::Access`] if the memory is not initialised, or peers may write and it may not be written
-    /// - [`OpenError::NeedsEndpoint`] if peers may reach the memory and the domain binds regions to endpoints
-    ///   (`FI_MR_ENDPOINT`): [`Mr::open_for_in`] works over every domain, for endpoints that are not scalable
-    /// - [`OpenError::DeviceMemory`] if it is a device's, and the info of the domain does not grant `FI_HMEM`
-    /// - [`OpenError::NoFence`] in a scope, where the end of that does not end what peers do with the memory: over a provider that
-    ///   the tests have not run over, or over libfabric by way of a domain that the scope did not open
-    /// - [`OpenError::KeyTaken`] if another region of the domain has the key
-    /// - [`OpenError::KeyNotAvailable`] if the provider chooses keys itself, or has none that long
-    /// - [`OpenError::OtherDomain`] if the counter belongs to another domain, [`OpenError::Counters`] if there is nothing to
-    ///   count because peers may not write, or [`OpenError::Errno`] with `EOPNOTSUPP` if what peers do is not counted
-    /// - [`OpenError::OutOfMemory`] if the allocator has no room
-    /// - [`OpenError::Errno`] if the provider refuses
+    /// - [`OpenError::Access`] for uninitialised memory, or access that requires writable memory
+    /// - [`OpenError::NeedsEndpoint`], except by [`Mr::open_for_in`], which works over every
+    ///   domain, for endpoints that are not scalable
+    /// - [`OpenError::NoFence`] in a scope, over an untested provider, or over libfabric through a
+    ///   domain that the scope did not open
+    /// - [`OpenError::DeviceMemory`], [`OpenError::KeyTaken`], [`OpenError::KeyNotAvailable`],
+    ///   [`OpenError::OutOfMemory`]
+    /// - [`OpenError::OtherDomain`] for the counter, [`OpenError::Counters`] for one without remote
+    ///   write access
+    /// - [`OpenError::Errno`] of the provider, or `EOPNOTSUPP` if peers' operations are not counted
     #[doc(alias = "fi_mr_reg")]
     #[doc(alias = "fi_mr_regattr")]
     pub fn open_in<'b, A: Allocator + Send + 'm>(
@@ -125,7 +127,7 @@ impl<'m, T: Transport, M: Buffer + Send> Mr<'m, T, M> {
     /// [`Mr::open_in`] with the global allocator.
     ///
     /// # Errors
-    /// As [`Mr::open_in`].
+    /// Those of [`Mr::open_in`].
     #[cfg(feature = "std")]
     pub fn open<'b>(domain: &Domain<'m, T>, memory: M, attr: impl Into<MrAttr<'b, 'm, T>>) -> Result<Self, OpenError>
     where
@@ -136,25 +138,26 @@ impl<'m, T: Transport, M: Buffer + Send> Mr<'m, T, M> {
         Self::open_in(domain, memory, attr, allocator_api2::alloc::Global)
     }
 
-    /// The memory that a region takes from an allocator of type `A`, in one block: the value that owns the registered memory, and
-    /// what closes it.
+    /// Layout of a region's one block from an allocator of type `A`, which holds the value that
+    /// owns the memory.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if it is more than an address space holds.
+    /// [`OpenError::Size`] beyond the address space.
     pub fn layout<A: Allocator>() -> Result<Layout, OpenError> {
         Ok(Plan::of::<Region<T, M>, A>()?.layout())
     }
 }
 
-/// A region that peers reach through one endpoint ([`Mr::open_for_in`]). It stays on the endpoint's thread.
+/// A region for one endpoint ([`Mr::open_for_in`]), which stays on the endpoint's thread.
 ///
-/// Where the domain binds regions to endpoints, the endpoint is not closed before the region: if it is dropped, or its queue is, it
-/// stays open until the region is closed.
+/// If the domain binds regions to endpoints, a dropped endpoint, or one of a dropped queue, stays
+/// open until the region is closed.
 pub type EndpointMr<'m, T, M> = Mr<'m, T, M, Kept>;
 
 impl<'m, T: Transport, M: Buffer + Send> EndpointMr<'m, T, M> {
-    /// Registers memory that peers reach through one endpoint. Where the domain binds regions to endpoints
-    /// (`FI_MR_ENDPOINT`), through no other, and the region is bound and enabled; elsewhere through any.
+    /// Registers memory for peers of one endpoint. If the domain binds regions to endpoints
+    /// (`FI_MR_ENDPOINT`), the region is bound and enabled, and reachable through that endpoint
+    /// only, otherwise through any.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -183,8 +186,8 @@ impl<'m, T: Transport, M: Buffer + Send> EndpointMr<'m, T, M> {
     /// ```
     ///
     /// # Errors
-    /// As [`Mr::open_in`] but for [`OpenError::NeedsEndpoint`], and [`OpenError::OtherDomain`] if the endpoint belongs to
-    /// another domain.
+    /// Those of [`Mr::open_in`] except [`OpenError::NeedsEndpoint`], and [`OpenError::OtherDomain`]
+    /// for an endpoint of another domain.
     #[doc(alias = "fi_mr_bind")]
     #[doc(alias = "fi_mr_enable")]
     pub fn open_for_in<'b, B: Buffer, K: HasAddress, A: Allocator + Send + 'm>(
@@ -212,7 +215,7 @@ impl<'m, T: Transport, M: Buffer + Send> EndpointMr<'m, T, M> {
     /// [`Mr::open_for_in`] with the global allocator.
     ///
     /// # Errors
-    /// As [`Mr::open_for_in`].
+    /// Those of [`Mr::open_for_in`].
     #[cfg(feature = "std")]
     pub fn open_for<'b, B: Buffer, K: HasAddress>(
         domain: &Domain<'m, T>,
@@ -230,7 +233,7 @@ impl<'m, T: Transport, M: Buffer + Send> EndpointMr<'m, T, M> {
 }
 
 impl<'m, T: Transport, M: Buffer + Send, H> Mr<'m, T, M, H> {
-    /// Opens the region. `hold` is what the region keeps open: the endpoint, if it is bound to one.
+    /// Opens the region, which keeps `hold` open: the endpoint that it is bound to, if any.
     fn open_held<A: Allocator + Send + 'm>(
         domain: &Domain<'m, T>,
         memory: M,
@@ -244,36 +247,37 @@ impl<'m, T: Transport, M: Buffer + Send, H> Mr<'m, T, M, H> {
     {
         let Domain { body: domain, scope, .. } = domain;
         let fenced = is_fenced::<T>(attr.access, domain.info().raw());
-        // What a scope ends by itself are the endpoints of its own domains.
+        // A scope's end closes the endpoints of its own domains only.
         if scope.is_some() && !fenced && !(domain.is_of(*scope) && T::quirks(domain.info().raw()).ends_with_queue) {
             return Err(OpenError::NoFence);
         }
         let block = Unfilled::new(Plan::of::<Region<T, M>, A>()?, alloc)?;
-        // SAFETY: the region's handle lives for 'm.
+        // SAFETY: the region's handle lives for `'m`.
         let mut region = block.fill(Region::new(unsafe { domain.for_child() }, memory, fenced));
-        // SAFETY: made just now: there is no other handle.
+        // SAFETY: the region is new and has no other handle.
         unsafe { region.as_mut().register(attr, endpoint.is_some()) }?;
         let mr = Mr { region: ManuallyDrop::new(region), hold: ManuallyDrop::new(hold) };
-        // SAFETY: a region has a node, there.
+        // SAFETY: the offset of `node` lies within the region.
         let node = unsafe { mr.region.value_ptr().byte_add(offset_of!(Region<T, M>, node)) }.cast::<Node>();
-        // SAFETY: the region stays where it is. The pointer is that of its place.
+        // SAFETY: the region does not move, and the pointer covers the whole region.
         unsafe { Node::register(node, *scope) };
-        // SAFETY: registered just now; `mr` keeps the endpoint open until the region is closed (C2). After an error it is closed
-        // here.
+        // SAFETY: registered above. `mr` keeps the endpoint open until it closes the region (C2),
+        // also after an error.
         unsafe { mr.region.enable(attr, endpoint) }?;
         note!(debug, "open", "region of {} bytes is open on {}: {}", mr.region.range.1, **domain, attr.access);
         Ok(mr)
     }
 }
 
-/// Whether closing a region with this access ends all use of its memory: by what the transport does, or because no peer
-/// can reach it.
+/// Returns `true` if closing a region with this access ends all use of its memory, by the transport
+/// or without remote access.
 fn is_fenced<T: Transport>(access: Access, info: &T::Info) -> bool {
     T::MR_CLOSE_FENCES && T::quirks(info).mr_close || !is_remote(access)
 }
 
 impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
-    /// This side's view of the memory. Of a device's memory it is empty: the host reaches that by the device's own means.
+    /// This side's view of the memory, empty for device memory, which the host accesses by the
+    /// device's means.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -302,7 +306,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
         self.region.window
     }
 
-    /// What a peer needs to reach the memory.
+    /// Description with which a peer reaches the memory.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -334,13 +338,13 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
         RemoteRegion::new(RemoteAddr(base), len, self.key(), self.region.access & REMOTE)
     }
 
-    /// The raw handle, for calls that loom does not wrap.
+    /// Raw handle, for calls that loom does not wrap.
     #[must_use]
     pub fn raw(&self) -> &T::Mr {
         self.region.raw()
     }
 
-    /// The region's key.
+    /// Key of the region.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -364,15 +368,15 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
         T::mr_key(self.raw())
     }
 
-    /// The region's local descriptor.
+    /// Local descriptor of the region.
     #[doc(alias = "fi_mr_desc")]
     #[must_use]
     pub fn descriptor(&self) -> Descriptor {
         Descriptor { raw: T::mr_descriptor(self.raw()), domain: self.region.domain.identity() }
     }
 
-    /// Tells the provider that other pages may lie behind a range of the memory than before, where it wants to be told
-    /// (`FI_MR_MMU_NOTIFY`); elsewhere there is nothing to do. Meanwhile peers' operations on the region may fail.
+    /// Notifies a provider that requires it (`FI_MR_MMU_NOTIFY`) of changed pages behind a range,
+    /// otherwise without effect. Meanwhile peers' operations on the region may fail.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -390,7 +394,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// ```
     ///
     /// # Errors
-    /// `EINVAL` if the range does not lie within the region, or what the provider says.
+    /// `EINVAL` for a range beyond the region, or an error of the provider.
     #[doc(alias = "fi_mr_refresh")]
     pub fn refresh(&self, offset: usize, len: usize) -> Result<(), Errno> {
         let (start, whole) = self.region.range;
@@ -433,16 +437,14 @@ impl<T: Transport, M: Buffer + Send, H> Drop for Mr<'_, T, M, H> {
             ),
         }
         if !matches!(fate, Fate::Kept) {
-            // SAFETY: as above. Otherwise a list of the domain has it.
+            // SAFETY: dropped once, here. If `Kept`, a list of the domain owns it.
             unsafe { ManuallyDrop::drop(region) };
         }
     }
 }
 
-/// Access of peers.
 const REMOTE: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 
-/// Whether peers reach a region with this access.
 const fn is_remote(access: Access) -> bool {
     access.intersects(REMOTE)
 }

@@ -1,4 +1,4 @@
-//! [`Region`]: an open region with its memory, in a block of its own, and how it is closed.
+//! [`Region`]: a region with its memory, in its own block, and how it is closed.
 
 #![allow(unsafe_code, reason = "keeps memory for as long as peers reach it")]
 
@@ -18,47 +18,46 @@ use crate::scope_registry::{Closing, Node, Rank, ScopeRef};
 use crate::transport::Transport;
 use crate::vocabulary::{Access, Errno, MrMode};
 
-/// A region and the memory that it registers.
 #[repr(C)]
 pub(crate) struct Region<T: Transport, M> {
-    // First: a pointer to the link is one to the region.
+    // First field: a pointer to the link is a pointer to the region.
     link: Link,
     pub(super) node: Node,
-    /// Written when it is open.
+    /// Initialised once the region is open.
     raw: UnsafeCell<MaybeUninit<T::Mr>>,
     state: Cell<State>,
     pub(super) domain: Handle<'static, DomainInner<T>>,
-    /// The memory, for as long as the region is open: [`Mr::window`] shortens the lifetime to a borrow of the region.
+    /// The memory while the region is open. [`Mr::window`] shortens the lifetime to a borrow of the
+    /// region.
     pub(super) window: Window<'static>,
-    /// First byte and length, also of memory that no window shows.
+    /// First byte and length, also of memory without a window.
     pub(super) range: (u64, u64),
     pub(super) access: Access,
-    /// Peers do not use the memory any more when closing the region returns.
+    /// `true` if peers do not use the memory after closing returns.
     pub(super) fenced: bool,
-    /// Of what counts peers' writes: for as long as they may reach the memory.
+    /// Bond of the counter, kept while peers may reach the memory.
     counter: Cell<Option<Bond>>,
-    /// Not referred to while the region is open: peers write to it, and it may lie in here.
+    /// Not referenced while the region is open: peers write to it, and it may lie in this block.
     memory: UnsafeCell<ManuallyDrop<M>>,
 }
 
 #[derive(Clone, Copy)]
 enum State {
-    /// Or not open yet.
+    /// Closed, or not open yet.
     Closed,
     Open,
-    /// The provider failed to close it: peers may still reach the memory.
+    /// The provider failed to close it, so peers may still reach the memory.
     Failed(Errno),
     /// The memory was taken.
     Over,
 }
 
 impl<T: Transport, M: Buffer + Send> Region<T, M> {
-    /// One that is to be opened.
     pub(super) fn new(domain: Handle<'static, DomainInner<T>>, memory: M, fenced: bool) -> Self {
-        // SAFETY: the link and the node begin, and lie in, a region of this type in its block. The list owns what it drops, whose
-        // memory is `Send`.
+        // SAFETY: the link begins a region of this type in its block. The list owns the region and
+        // its memory, which is `Send`.
         let link = unsafe { Link::new(Self::close_linked, Self::drop_linked) };
-        // SAFETY: as above.
+        // SAFETY: the node lies in a region of this type in its block.
         let node = unsafe { Node::new(&const { Closing { rank: Rank::Region, close: Self::close_scoped } }) };
         Region {
             link,
@@ -66,7 +65,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
             raw: UnsafeCell::new(MaybeUninit::uninit()),
             state: Cell::new(State::Closed),
             domain,
-            // SAFETY: of nothing.
+            // SAFETY: the window is empty.
             window: unsafe { Window::new(NonNull::dangling(), 0, false) },
             range: (0, 0),
             access: Access::empty(),
@@ -76,12 +75,10 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         }
     }
 
-    /// The memory, before the region is open.
     pub(super) fn memory(&mut self) -> &mut M {
         self.memory.get_mut()
     }
 
-    /// Notes that the region is open.
     pub(super) fn opened(&mut self, raw: T::Mr, window: Window<'static>, range: (u64, u64), access: Access) {
         self.raw.get_mut().write(raw);
         self.window = window;
@@ -90,15 +87,15 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         self.state.set(State::Open);
     }
 
-    /// The raw region, to be bound and enabled before peers reach the memory.
+    /// Raw region, to bind and enable before peers reach the memory.
     ///
     /// # Safety
-    /// It is open, and the caller alone refers to it.
+    /// The region is open, and only the caller refers to the raw region.
     #[expect(clippy::mut_from_ref, reason = "others may look at the node meanwhile, and at nothing else")]
     pub(super) unsafe fn raw_mut(&self) -> &mut T::Mr {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that only it refers to the raw region.
         let raw = unsafe { &mut *self.raw.get() };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that the region is open, so `raw` is initialised.
         unsafe { raw.assume_init_mut() }
     }
 
@@ -107,37 +104,39 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
     }
 
     /// # Safety
-    /// The link begins an open region, which the caller alone uses meanwhile.
+    /// The link begins an open region that only the caller uses during this call.
     unsafe fn close_linked(link: NonNull<Link>) -> Result<(), Errno> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the link begins a region.
         let region = unsafe { link.cast::<Self>().as_ref() };
         region.close().inspect_err(|_| region.leave_counter())
     }
 
     /// # Safety
-    /// The link begins a region whose handle is given up.
+    /// The link begins a region, and the caller gives up a handle of it.
     unsafe fn drop_linked(link: NonNull<Link>) {
-        // SAFETY: a region lies in its place.
+        // SAFETY: every region lies in a `HandleBlock`.
         let place = unsafe { HandleBlock::of(link.cast::<Self>()) };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller gives up the handle.
         drop(unsafe { Handle::<Self>::from_raw(place) });
     }
 
-    /// At the end of its scope: the region was forgotten, or an endpoint is left by which peers reach it.
+    /// Closes the region at the end of its scope, because it was forgotten or an endpoint that
+    /// reaches it is left.
     ///
     /// # Safety
-    /// The node lies in a region, which is not used any more.
+    /// The node lies in a region that is not used any more.
     unsafe fn close_scoped(node: NonNull<Node>, scope: ScopeRef) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the node lies in a region.
         let region = unsafe { node.cast::<u8>().sub(offset_of!(Self, node)) }.cast::<Self>();
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that the region exists and is not used.
         let region = unsafe { region.as_ref() };
         if !region.is_here() {
             return;
         }
-        // SAFETY: the region's own, which gives it up with this: the block stays.
+        // SAFETY: moved out once: the block is leaked, so the region does not drop its handle.
         let domain = unsafe { core::ptr::read(&raw const region.domain) };
-        // Where closing is no fence, no endpoint is open now, and none is opened before the region is closed.
+        // Without a fence, no endpoint may be open, and the standstill prevents new ones until the
+        // region is closed.
         let standstill = (!region.fenced).then(|| domain.deferred_close().standstill());
         if standstill.as_ref().is_some_and(Standstill::has_endpoints) {
             crate::abort::abort(
@@ -157,58 +156,58 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
 }
 
 impl<T: Transport, M> Region<T, M> {
-    /// The raw region, which is open.
     pub(super) fn raw(&self) -> &T::Mr {
-        // SAFETY: it does not change any more: an `Mr` is given out when its region is open and enabled.
+        // SAFETY: the raw region does not change once an `Mr` exists, which is open and enabled.
         let raw = unsafe { &*self.raw.get() };
-        // SAFETY: as above.
+        // SAFETY: the region is open, so `raw` is initialised.
         unsafe { raw.assume_init_ref() }
     }
 
-    /// Closes the region, if it is open: no operation of a peer on it begins any more. A close that failed is reported again, and not
-    /// retried.
+    /// Closes the region if it is open, so that peers' operations on it cannot begin. A failed
+    /// close is reported again, not retried.
     fn close(&self) -> Result<(), Errno> {
         match self.state.get() {
             State::Closed | State::Over => return Ok(()),
             State::Failed(errno) => return Err(errno),
             State::Open => {}
         }
-        // SAFETY: the region is open (C1), and closed once (C3): the state changes below whatever comes back.
+        // SAFETY: the region is open (C1) and closed once (C3): the state changes below, whatever
+        // the result.
         let closed = unsafe { T::mr_close(self.raw()) };
         self.state.set(closed.map_or_else(State::Failed, |()| State::Closed));
         closed
     }
 
-    /// Whether the provider may go on looking at the region when it is closed in the middle of a peer's operation. (One that is
-    /// bound to an endpoint is closed before it in any case.)
+    /// Returns `true` if the provider may use the region after a close during a peer's operation. A
+    /// region bound to an endpoint is closed before the endpoint in any case.
     fn is_used_when_closed(&self) -> bool {
         let info = self.domain.info();
         let bound = info.attributes().domain.mr_mode.contains(MrMode::ENDPOINT);
         !self.fenced && !bound && !T::quirks(info.raw()).mr_close
     }
 
-    /// The region stays open for good, and so does its counter, where it is: what peers do may still be counted.
+    /// Leaves the counter open, in place, with the region: peers' operations may still be counted.
     fn leave_counter(&self) {
         self.counter.set(self.counter.take().inspect(Bond::leave));
     }
 
-    /// The memory of a region that is closed, which peers do not reach any more.
+    /// Takes the memory of a closed region that peers cannot reach.
     fn take_memory(&self) -> Option<M> {
         if !matches!(self.state.replace(State::Over), State::Closed) {
             return None;
         }
         self.node.unregister();
         let counter = self.counter.take();
-        // SAFETY: closed, so that it is not in use; taken once: the state has changed.
+        // SAFETY: the region is closed, so the memory is not in use.
         let memory = unsafe { &mut *self.memory.get() };
-        // SAFETY: as above.
+        // SAFETY: taken once: the state has changed.
         let memory = unsafe { ManuallyDrop::take(memory) };
         drop(counter);
         Some(memory)
     }
 }
 
-// SAFETY: a place begins with its head.
+// SAFETY: a `HandleBlock` begins with its head.
 unsafe impl<T: Transport, M> Object for Region<T, M> {
     const ONE_THREAD: bool = false;
 
@@ -221,7 +220,7 @@ unsafe impl<T: Transport, M> Object for Region<T, M> {
     }
 
     unsafe fn end(this: NonNull<Self>, _: bool) -> Ended {
-        // SAFETY: the caller's promise.
+        // SAFETY: `end` is called once, after the last handle has gone.
         let this = unsafe { this.as_ref() };
         if let State::Open | State::Failed(_) = this.state.get() {
             // Peers may still reach the memory, which may lie in the block.
@@ -233,32 +232,31 @@ unsafe impl<T: Transport, M> Object for Region<T, M> {
     }
 }
 
-/// What becomes of a region whose handle goes.
+/// State of a region after its handle is dropped.
 pub(super) enum Fate {
-    /// No peer reaches the memory.
+    /// Closed: peers cannot reach the memory.
     Over,
-    /// The provider failed to close it.
     Failed(Errno),
-    /// A list of the domain has it.
+    /// Kept on a list of the domain.
     Kept,
 }
 
-/// Closes a region that is dropped, or puts it on a list of its domain (`deferred_close`). `released` ends what the region keeps
-/// open, as soon as it is closed or kept.
+/// Closes a dropped region, or puts it on a list of its domain (`deferred_close`). Once it is
+/// closed or kept, `released` releases the objects that it keeps open.
 pub(super) fn close_dropped<T: Transport, M: Buffer + Send>(
     region: &Handle<'_, Region<T, M>>,
     released: impl FnOnce(),
 ) -> Fate {
     let domain = region.domain.clone();
-    // A provider that can close regions at any time closes this one before the lock is taken: what peers have begun on it ends with
-    // the endpoints that are open now, and through those that are opened from now on they do not reach it.
+    // A provider that can close regions at any time closes this one before the lock: operations
+    // that have begun end with the endpoints open now, and later endpoints cannot reach it.
     let mut closed = (!region.is_used_when_closed()).then(|| region.close());
     let mut standstill = domain.deferred_close().standstill();
     let reached = standstill.has_endpoints() && !region.fenced;
     if closed.is_none() && !reached {
         closed = Some(region.close());
     }
-    // If it failed, the region stays open, and its memory is leaked, which peers may still reach.
+    // On failure the region stays open, and its memory is leaked, because peers may still reach it.
     if let Some(Err(errno)) = closed {
         drop(standstill);
         region.leave_counter();
@@ -269,13 +267,14 @@ pub(super) fn close_dropped<T: Transport, M: Buffer + Send>(
         released();
         return Fate::Over;
     }
-    // Of the handle: the link is that of the whole region. Its counter stays with the memory (C8).
+    // From the handle, so that the link's pointer covers the whole region. The counter stays with
+    // the memory (C8).
     let link = region.value_ptr().cast::<Link>();
     if closed.is_some() {
-        // SAFETY: an endpoint is open. The handle is given up by the caller.
+        // SAFETY: an endpoint is open, and the caller gives up the handle.
         unsafe { standstill.keep_memory(link) };
     } else {
-        // SAFETY: as above.
+        // SAFETY: an endpoint is open, and the caller gives up the handle.
         unsafe { standstill.keep_region(link) };
     }
     drop(standstill);
@@ -284,7 +283,7 @@ pub(super) fn close_dropped<T: Transport, M: Buffer + Send>(
 }
 
 impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
-    /// Closes the region and gives the memory back.
+    /// Closes the region and returns the memory.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -312,16 +311,17 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// ```
     ///
     /// # Errors
-    /// - [`CloseError::EndpointsOpen`] if an endpoint of the domain is open, through which peers may still reach the memory;
-    ///   never over a software network that is not strict. The region is as it was.
-    /// - [`CloseError::Errno`] if the provider fails to close it: the memory is then leaked, because peers may still reach
-    ///   it.
+    /// - [`CloseError::EndpointsOpen`], with the region, if peers may still reach the memory
+    ///   through an open endpoint of the domain, which software networks prevent unless strict
+    /// - [`CloseError::Errno`] if the provider fails to close it. The memory is then leaked,
+    ///   because peers may still reach it
     pub fn close(self) -> Result<M, CloseError<Self>> {
         let domain = self.region.domain.clone();
         if !domain.is_here() {
             return Err(CloseError::Errno(Errno::OTHER_PROCESS));
         }
-        // Where closing is no fence, no endpoint is open now, and none is opened before the region is closed.
+        // Without a fence, no endpoint may be open, and the standstill prevents new ones until the
+        // region is closed.
         let standstill = (!self.region.fenced).then(|| domain.deferred_close().standstill());
         if standstill.as_ref().is_some_and(Standstill::has_endpoints) {
             drop(standstill);
@@ -330,38 +330,38 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
         let closed = self.region.close();
         drop(standstill);
         closed.map_err(CloseError::Errno)?;
-        // Peers do not reach the memory any more: no endpoint was open when the region was closed, or closing is a fence.
+        // Peers cannot reach the memory: no endpoint was open at the close, or closing is a fence.
         self.into_memory().ok_or(CloseError::Errno(Errno::ENOENT))
     }
 
-    /// Closes the region and gives the memory back, while endpoints are open.
+    /// Closes the region and returns the memory, even while endpoints are open.
     ///
     /// # Errors
-    /// The provider's, if it fails to close it: the memory is then leaked.
+    /// Those of the provider. The memory is then leaked.
     ///
     /// # Safety
-    /// No operation of a peer on the region is under way: the peers' protocol says that all have ended, and that none
-    /// begins.
+    /// No peer operation on the region is in flight or begins: the peers' protocol ensures that all
+    /// have ended.
     pub unsafe fn close_finished(self) -> Result<M, Errno> {
         self.region.close()?;
-        // Peers have finished, says the caller.
+        // The caller guarantees that peers have finished.
         self.into_memory().ok_or(Errno::ENOENT)
     }
 
-    /// The memory of a region that is closed, and which no peer reaches.
+    /// Takes the memory of a closed region that peers cannot reach.
     fn into_memory(self) -> Option<M> {
         let memory = self.region.take_memory();
         note!(debug, "close", "region of {} bytes is closed", self.region.range.1);
         let mut this = ManuallyDrop::new(self);
         // SAFETY: dropped once, here.
         unsafe { ManuallyDrop::drop(&mut this.hold) };
-        // SAFETY: as above.
+        // SAFETY: dropped once, here.
         unsafe { ManuallyDrop::drop(&mut this.region) };
         memory
     }
 }
 
-/// Why a region did not give its memory back.
+/// Reason why a region did not return its memory.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -390,9 +390,9 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub enum CloseError<R> {
-    /// An endpoint of the domain is open, and the transport cannot stop what peers do through it. Here is the region, still
-    /// open. One that is bound to an endpoint ([`EndpointMr`](super::EndpointMr)) keeps that open itself, and always comes back here: drop it
-    /// with the endpoint, and the memory is dropped when no endpoint is left.
+    /// An endpoint of the domain is open, and the transport cannot stop peers' access through it.
+    /// Contains the open region. A region bound to an endpoint ([`EndpointMr`](super::EndpointMr))
+    /// keeps it open and always returns this error: drop it with the endpoint.
     EndpointsOpen(R),
     /// The provider failed. The memory is leaked.
     Errno(Errno),

@@ -1,4 +1,4 @@
-//! Registering memory: what is asked of the transport, and what its refusals mean.
+//! Registration of memory, and the meaning of its errors.
 
 #![allow(unsafe_code, reason = "opens, binds and closes raw handles")]
 
@@ -17,15 +17,15 @@ use crate::vocabulary::{Access, Caps, Errno, HmemIface, MemoryKey, MrFlags, MrMo
 /// Registers memory.
 ///
 /// # Safety
-/// What is lent stays valid for what the access says until the region is closed, or, if peers have no access, whenever a post
-/// names the region.
+/// Lent memory stays valid for the access until the region is closed or, without remote access,
+/// whenever a post names the region.
 pub(super) unsafe fn register<T: Transport>(
     domain: &DomainInner<T>,
     lent: &Lent,
     attr: &MrAttr<'_, '_, T>,
     flags: MrFlags,
 ) -> Result<T::Mr, OpenError> {
-    /// How many keys to try where the application chooses and others choose too.
+    /// Number of keys to try, because the application may have chosen some of them.
     const TRIES: usize = 16;
     let MrAttr { access, key, device, dmabuf, counter: _ } = *attr;
     let of_device = lent.kind() != HmemIface::SYSTEM || dmabuf.is_some();
@@ -34,7 +34,7 @@ pub(super) unsafe fn register<T: Transport>(
     }
     let open = |key| {
         let attr = transport::MrAttr { access, key, device, flags, dmabuf };
-        // SAFETY: the domain is open (C1); that the memory stays is the caller's promise (C17, C18).
+        // SAFETY: the domain is open (C1). The caller guarantees that the memory stays (C17, C18).
         unsafe { T::mr_open(domain.raw(), lent, attr) }
     };
     if let Some(key) = key {
@@ -55,13 +55,12 @@ pub(super) unsafe fn register<T: Transport>(
 }
 
 impl<T: Transport, M: Buffer + Send> Region<T, M> {
-    /// Registers the memory; [`enable`](Self::enable) follows.
     pub(super) fn register(&mut self, attr: &MrAttr<'_, '_, T>, will_be_bound: bool) -> Result<(), OpenError> {
         let access = attr.access;
         let mut flags = MrFlags::empty();
         let lent = self.memory().lend();
         let domain = &self.domain;
-        // Windows read, so that memory which is not initialised cannot be exposed.
+        // Windows read, so uninitialised memory cannot be exposed.
         let written = access.intersects(Access::REMOTE_WRITE | Access::RECV | Access::READ);
         if !lent.is_readable() || (written && !lent.is_writable()) {
             return Err(OpenError::Access);
@@ -78,8 +77,8 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
                 flags |= MrFlags::RMA_EVENT;
             }
         }
-        // SAFETY: the memory stays in its place, and only peers and windows use it, until the region is closed and no endpoint
-        // can reach it (C18): `Region::take_memory`.
+        // SAFETY: the memory stays in place, and only peers and windows use it, until the region is
+        // closed and no endpoint can reach it (C18, `Region::take_memory`).
         let raw = unsafe { register(domain, &lent, attr, flags) }?;
         let range = (lent.ptr().addr().get() as u64, lent.len() as u64);
         let (ptr, len) = if lent.kind() == HmemIface::SYSTEM && attr.dmabuf.is_none() {
@@ -87,18 +86,19 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         } else {
             (NonNull::dangling(), 0)
         };
-        // SAFETY: as above.
+        // SAFETY: until the region is closed, the memory stays in place, and only peers and windows
+        // use it.
         let window = unsafe { Window::new(ptr, len, lent.is_writable()) };
         self.opened(raw, window, range, attr.access);
         Ok(())
     }
 
-    /// Binds the region to a counter and an endpoint, and enables it, as far as the domain asks for that. After an error it is
-    /// there to be closed.
+    /// Binds the region to a counter and an endpoint, and enables it, where the domain requires
+    /// that. After an error the region must be closed.
     ///
     /// # Safety
-    /// Called once, after [`register`](Self::register) with these attributes. The endpoint is open until the region is closed, and
-    /// of its domain.
+    /// Called once, after [`register`](Self::register) with these attributes. The endpoint belongs
+    /// to the region's domain and stays open until the region is closed.
     pub(super) unsafe fn enable(
         &self,
         attr: &MrAttr<'_, '_, T>,
@@ -107,41 +107,43 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         let counted = attr.counter.is_some() && asks_for_rma_events(&self.domain);
         if let Some(counter) = attr.counter {
             let bond = counter.bond();
-            // SAFETY: registered just now.
+            // SAFETY: the region is registered, and `&mut` is used only here.
             let raw = unsafe { self.raw_mut() };
-            // SAFETY: both are open (C1), of one domain (C4), and the region is not enabled yet. The counter stays open: it is bound (C8).
+            // SAFETY: region and counter are open (C1), of one domain (C4), and the region is not
+            // enabled yet. The bond keeps the counter open (C8).
             unsafe { T::mr_bind_counter(raw, counter.raw()) }?;
             self.count_by(bond);
         }
-        // SAFETY: as above.
+        // SAFETY: the region is registered, and the earlier `&mut` has ended.
         let raw = unsafe { self.raw_mut() };
         if let Some(endpoint) = endpoint {
-            // SAFETY: as above; the endpoint is open until the region is closed, and of its domain: the caller's promise (C2, C4).
+            // SAFETY: the region is open (C1). The caller guarantees that the endpoint belongs to
+            // its domain and outlives it (C2, C4).
             unsafe { T::mr_bind_endpoint(raw, endpoint) }?;
         }
         if endpoint.is_some() || counted {
-            // SAFETY: the region is open (C1), bound to what it needs, on its endpoint's thread (C6).
+            // SAFETY: the region is open (C1), completely bound, and on its endpoint's thread (C6).
             unsafe { T::mr_enable(raw) }?;
         }
         match attr.key {
-            // The provider has chosen all the same.
+            // The provider has chosen the key regardless.
             Some(key) if T::mr_key(raw) != key => Err(OpenError::KeyNotAvailable),
             _ => Ok(()),
         }
     }
 }
 
-/// Whether regions have to be told that they will be counted, and be enabled afterwards.
+/// Returns `true` if counted regions need a flag and an enable call.
 fn asks_for_rma_events<T: Transport>(domain: &DomainInner<T>) -> bool {
     domain.attributes().domain.mr_mode.contains(MrMode::RMA_EVENT)
 }
 
-/// Whether the domain binds a region with this access to an endpoint.
+/// Returns `true` if the domain binds a region with this access to an endpoint.
 pub(super) fn is_bound_to_endpoint<T: Transport>(domain: &DomainInner<T>, access: Access) -> bool {
     is_remote(access) && domain.attributes().domain.mr_mode.contains(MrMode::ENDPOINT)
 }
 
-/// Whether a region of the domain can have a key that the application chooses: this one.
+/// Checks that the application can choose this key.
 fn is_choosable<T: Transport>(domain: &DomainInner<T>, key: MemoryKey) -> Result<(), OpenError> {
     let attributes = &domain.attributes().domain;
     let bits = attributes.mr_key_size.saturating_mul(8);

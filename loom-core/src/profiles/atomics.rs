@@ -1,9 +1,9 @@
-//! [`AtomicSet`]: which atomic operations a profile promises.
+//! [`AtomicSet`]: atomic operations that a profile promises.
 
 use crate::atomic::{Atomic, Form};
 use crate::vocabulary::{AtomicOp, Datatype};
 
-/// A set of atomic operations: each operation of a list, in its form, with each of the datatypes.
+/// A set of atomic operations: each listed operation, in its form, on each of the datatypes.
 ///
 /// ```
 /// use loom_core::profiles::AtomicSet;
@@ -21,9 +21,9 @@ use crate::vocabulary::{AtomicOp, Datatype};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtomicSet {
-    /// What they compute with.
+    /// Datatypes of the operands.
     pub datatypes: &'static [Datatype],
-    /// Operations of the base form, which bring nothing back.
+    /// Operations of the base form, which return no value.
     #[doc(alias = "fi_atomic")]
     pub base: &'static [AtomicOp],
     /// Operations of the fetch form.
@@ -45,7 +45,7 @@ const INTEGERS: &[Datatype] = &[
     Datatype::UINT64,
 ];
 
-/// What integers of 8 to 64 bits admit, but for products.
+/// Operations on integers of 8 to 64 bits except the product.
 const BASE: &[AtomicOp] = &[
     AtomicOp::MIN,
     AtomicOp::MAX,
@@ -84,23 +84,23 @@ const COMPARE: &[AtomicOp] = &[
 ];
 
 impl AtomicSet {
-    /// No operation.
+    /// The empty set.
     pub const NONE: Self = AtomicSet { datatypes: &[], base: &[], fetch: &[], compare: &[] };
 
-    /// Every operation but the product, in every form that it has, on integers of 8 to 64 bits.
+    /// Every operation except the product, in every form that it has, on integers of 8 to 64 bits.
     pub const INTEGERS: Self = AtomicSet { datatypes: INTEGERS, base: BASE, fetch: FETCH, compare: COMPARE };
 
-    /// Those of [`INTEGERS`](Self::INTEGERS) but the read.
+    /// [`INTEGERS`](Self::INTEGERS) without the read.
     pub const INTEGERS_WITHOUT_READ: Self =
         AtomicSet { datatypes: INTEGERS, base: BASE, fetch: BASE, compare: COMPARE };
 
-    /// Whether it has no operation.
+    /// Returns `true` if the set has no operation.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.datatypes.is_empty() || self.base.is_empty() && self.fetch.is_empty() && self.compare.is_empty()
     }
 
-    /// Its operations, one by one.
+    /// Iterates over the operations.
     pub fn iter(&self) -> impl Iterator<Item = Atomic> + use<> {
         let AtomicSet { datatypes, base, fetch, compare } = *self;
         [(Form::Base, base), (Form::Fetch, fetch), (Form::Compare, compare)].into_iter().flat_map(move |(form, ops)| {

@@ -1,11 +1,11 @@
-//! [`ProfileError`]: how an info falls short of a profile.
+//! [`ProfileError`]: the difference between an info and a profile.
 
 use core::fmt;
 
 use crate::atomic::{Atomic, Form};
 use crate::vocabulary::{Caps, EndpointType, Mode, MrMode, MsgOrder, Progress};
 
-/// What an info, or an endpoint, does not keep of what a profile says.
+/// Promise of a profile that an info or an endpoint does not keep.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -25,69 +25,69 @@ use crate::vocabulary::{Caps, EndpointType, Mode, MrMode, MsgOrder, Progress};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProfileError {
-    /// It is of another provider.
+    /// Another provider.
     Provider {
-        /// The profile's.
+        /// Name in the profile.
         asked: &'static str,
     },
-    /// The endpoint is of another kind.
+    /// Another endpoint type.
     EndpointType {
-        /// The profile's.
+        /// Type in the profile.
         asked: EndpointType,
-        /// What it is.
+        /// Type of the endpoint.
         granted: EndpointType,
     },
     /// Capabilities of the profile are not granted.
     Caps {
-        /// Those.
+        /// Missing capabilities.
         missing: Caps,
     },
-    /// The provider asks for modes that the profile does not have.
+    /// The provider requires modes that the profile does not have.
     Mode {
-        /// Those.
+        /// Additional modes.
         excess: Mode,
     },
-    /// The provider asks for registration modes that the profile does not have.
+    /// The provider requires registration modes that the profile does not have.
     MrMode {
-        /// Those.
+        /// Additional modes.
         excess: MrMode,
     },
     /// Orders of the profile are not granted, on the transmit or the receive side.
     MsgOrder {
-        /// Those.
+        /// Missing orders.
         missing: MsgOrder,
     },
-    /// Less can be injected, in bytes.
+    /// The inject size is smaller.
     InjectSize {
-        /// The profile's.
+        /// Size in the profile, in bytes.
         asked: usize,
-        /// What is granted.
+        /// Granted size, in bytes.
         granted: usize,
     },
-    /// Immediate data is narrower, in bytes.
+    /// Immediate data is narrower.
     CqDataSize {
-        /// The profile's.
+        /// Width in the profile, in bytes.
         asked: usize,
-        /// What is granted.
+        /// Granted width, in bytes.
         granted: usize,
     },
-    /// The caller has to drive connections and the like.
+    /// The caller has to drive control operations such as connections.
     ControlProgress {
-        /// The profile's.
+        /// Progress in the profile.
         asked: Progress,
-        /// What is granted.
+        /// Granted progress.
         granted: Progress,
     },
     /// The caller has to drive transfers.
     DataProgress {
-        /// The profile's.
+        /// Progress in the profile.
         asked: Progress,
-        /// What is granted.
+        /// Granted progress.
         granted: Progress,
     },
-    /// The domain does not have an atomic operation of the profile.
+    /// The domain lacks an atomic operation of the profile.
     Atomic {
-        /// The first one.
+        /// First missing operation.
         missing: Atomic,
     },
 }

@@ -1,9 +1,9 @@
-//! Provider profiles: what a program may rely on, at compile time, about a provider that it has not opened yet.
+//! Provider profiles: facts about a provider that a program can use at compile time.
 //!
-//! A [`Profile`] is a type with constants: the provider's name, the kind of its endpoints, and **bounds** of what an
-//! [`Info`](crate::Info) of it says. Capabilities, orders, sizes and progress are lower bounds: the provider grants at least that. Modes and
-//! registration modes are upper bounds: the provider asks for at most that. Code that is generic in a profile can check lengths
-//! and choose between algorithms at compile time:
+//! A [`Profile`] is a type with constants: the provider's name, the endpoint type, and **bounds**
+//! of its [`Info`](crate::Info). Capabilities, orders, sizes and progress are lower bounds, modes
+//! and registration modes upper bounds. Generic code can check lengths and choose algorithms at
+//! compile time:
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -39,24 +39,24 @@
 //! # fn main() { let _ = too_long as fn(&_, _); }
 //! ```
 //!
-//! # A promise, and not a second source of truth
+//! # Checks at run time
 //!
-//! The `Info` of an endpoint decides. A profile is compared with it ([`Info::meets`](crate::Info::meets),
-//! [`Endpoint::with_profile`](crate::Endpoint::with_profile)), and an endpoint that grants less is refused with an error which names what
-//! is short ([`ProfileError`]).
+//! The `Info` of an endpoint decides. [`Info::meets`](crate::Info::meets) and
+//! [`Endpoint::with_profile`](crate::Endpoint::with_profile) compare it with the profile, and
+//! return a [`ProfileError`] that names the difference.
 //!
-//! The values of the types of this module come from the sources and manual pages of libfabric 2.1.0, from the manual pages of 1.17,
-//! and from `fi_getinfo` of libfabric 1.17.0 and 2.5.1; each names its file. Where versions or pages differ, the weaker value stands. A
-//! test compares every profile with every provider of the machine, for both libraries (`tests/profiles.rs` of `loom-fabric`).
-//! Providers that need hardware are not on the machines of these tests: their values are as good as the source that is named.
+//! The values come from the sources and manual pages of libfabric 2.1.0, the manual pages of 1.17,
+//! and `fi_getinfo` of 1.17.0 and 2.5.1. If they differ, the weaker value is used. A test compares
+//! every profile with every provider of the machine, for both libraries (`tests/profiles.rs` of
+//! `loom-fabric`). Providers that need hardware are not tested.
 //!
-//! Environment variables of a provider (`FI_OFI_RXM_BUFFER_SIZE`) can lower what it grants. No profile accounts for them; the check reports
-//! the difference.
+//! Environment variables of a provider (`FI_OFI_RXM_BUFFER_SIZE`) can lower its limits. Profiles do
+//! not account for them, but the check reports the difference.
 //!
 //! # Profiles of one's own
 //!
-//! The profiles of this module state what holds for every user of a provider. A program that is written for one cluster may rely on
-//! more, and states it in a profile of its own:
+//! The profiles of this module hold for every user of a provider. A program for one cluster may
+//! promise more:
 //!
 //! ```
 //! use loom_core::profiles::{InjectCapable, Profile, Verbs};
@@ -95,7 +95,7 @@ pub use self::traits::{AutoProgress, InjectCapable, ManualProgress, NativeAtomic
 
 use crate::vocabulary::{Attributes, Caps, EndpointType, Mode, MrMode, MsgOrder, Progress};
 
-/// What a [`Profile`] says, as a value: for tables, and for loops over many of them ([`ALL`]).
+/// Constants of a [`Profile`] as a value: for tables, and for loops over profiles ([`ALL`]).
 ///
 /// ```
 /// use loom_core::profiles::{ALL, Profile, Promise, Shm};
@@ -131,7 +131,7 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// What a profile says.
+    /// Collects the constants of a profile.
     #[must_use]
     pub const fn of<P: Profile>() -> Self {
         Promise {
@@ -149,8 +149,9 @@ impl Promise {
         }
     }
 
-    /// Whether the attributes of an info of `provider` keep this promise. (Atomic operations are not among the attributes:
-    /// [`Endpoint::with_profile`](crate::Endpoint::with_profile) asks the domain for them.)
+    /// Checks the attributes of an info of `provider` against this promise. Atomic operations are
+    /// not attributes: [`Endpoint::with_profile`](crate::Endpoint::with_profile) queries the domain
+    /// for them.
     ///
     /// # Errors
     /// The first difference.

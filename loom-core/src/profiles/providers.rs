@@ -1,9 +1,10 @@
 //! A profile for each provider of libfabric.
 //!
-//! A comment names where values come from: a file of the sources of libfabric 2.1.0 (`prov/...`), a manual page of 2.1.0 or 1.17
-//! (`fi_shm(7)`), or `fi_getinfo` of 1.17.0 and 2.5.1, which the tests ask. Where they differ, the weaker value stands.
-//! No profile promises `LOCAL_COMM` and `REMOTE_COMM`, which 1.17 does not report for every provider, nor device memory. `mrail`, hooks and
-//! `coll` have no profile: their limits are those of the provider below.
+//! Comments name the source of the values: a file of libfabric 2.1.0 (`prov/...`), a manual page of
+//! 2.1.0 or 1.17 (`fi_shm(7)`), or `fi_getinfo` of 1.17.0 and 2.5.1, which the tests query. No
+//! profile promises device memory, nor `LOCAL_COMM` and `REMOTE_COMM`, which 1.17 does not report
+//! for every provider. `mrail`, hooks and `coll` have the limits of the provider below, and no
+//! profile.
 
 use super::{AtomicSet, AutoProgress, InjectCapable, ManualProgress, NativeAtomics, Profile, Promise};
 use crate::vocabulary::{Caps, EndpointType, Mode, MrMode, MsgOrder, Progress};
@@ -35,15 +36,16 @@ pub const ALL: &[Promise] = &[
     Promise::of::<Lnx>(),
 ];
 
-/// What `FI_MR_BASIC` stood for.
+/// Equivalent of `FI_MR_BASIC`.
 const BASIC: MrMode = MrMode::VIRT_ADDR.union(MrMode::ALLOCATED).union(MrMode::PROV_KEY);
 
 const MESSAGES: Caps = Caps::MSG.union(Caps::TAGGED);
 
-/// What most connectionless providers grant.
+/// Capabilities of most connectionless providers.
 const USUAL: Caps = MESSAGES.union(Caps::RMA).union(Caps::MULTI_RECV).union(Caps::SOURCE).union(Caps::DIRECTED_RECV);
 
-/// `OFI_ORDER_RAR_SET`, `OFI_ORDER_RAW_SET` and `OFI_ORDER_WAW_SET` of `include/ofi_util.h`, without atomics.
+/// `OFI_ORDER_RAR_SET`, `OFI_ORDER_RAW_SET` and `OFI_ORDER_WAW_SET` of `include/ofi_util.h`,
+/// without atomics.
 const READS_AND_WRITES: MsgOrder = MsgOrder::RAR
     .union(MsgOrder::RAW)
     .union(MsgOrder::WAW)
@@ -54,15 +56,15 @@ const READS_AND_WRITES: MsgOrder = MsgOrder::RAR
 const ATOMICS_IN_ORDER: MsgOrder =
     MsgOrder::ATOMIC_RAR.union(MsgOrder::ATOMIC_RAW).union(MsgOrder::ATOMIC_WAR).union(MsgOrder::ATOMIC_WAW);
 
-/// Orders of messages among reads and writes.
+/// Orders of messages relative to reads, writes and messages.
 const AFTER_MESSAGES: MsgOrder = MsgOrder::RAS.union(MsgOrder::WAS).union(MsgOrder::SAW).union(MsgOrder::SAS);
 
-/// The software transport ([`soft`](crate::soft)), strict or not, whose network has an
-/// [`eager_size`](crate::soft::NetworkAttr::eager_size) of at least 64, as the default has.
+/// Software transport ([`soft`](crate::soft)), strict or not, with an
+/// [`eager_size`](crate::soft::NetworkAttr::eager_size) of at least 64 bytes, as in the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Software;
 
-// `soft/attributes.rs`; `soft/strict.rs` grants the least of the tested providers.
+// `soft/attributes.rs`. `soft/strict.rs` grants the minimum of the tested providers.
 impl Profile for Software {
     const NAME: &'static str = "soft";
     const ENDPOINT: EndpointType = EndpointType::RDM;
@@ -79,8 +81,8 @@ impl Profile for Software {
 #[doc(alias = "fi_shm")]
 pub struct Shm;
 
-// prov/shm/src/smr_attr.c, `SMR_INJECT_SIZE` of smr_util.h; fi_getinfo of 1.17.0 and 2.5.1. fi_shm(7) says manual progress, the
-// source of 1.17 automatic control progress.
+// prov/shm/src/smr_attr.c, `SMR_INJECT_SIZE` of smr_util.h, fi_getinfo of 1.17.0 and 2.5.1.
+// fi_shm(7) documents manual progress, the source of 1.17 has automatic control progress.
 impl Profile for Shm {
     const NAME: &'static str = "shm";
     const ENDPOINT: EndpointType = EndpointType::RDM;
@@ -97,8 +99,8 @@ impl Profile for Shm {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sm2;
 
-// prov/sm2/src/sm2_attr.c; fi_getinfo of 2.5.1. There is no page. It has 8 bytes of immediate data, which do not arrive
-// (`tests/faults/faults.c`).
+// prov/sm2/src/sm2_attr.c, fi_getinfo of 2.5.1. No manual page exists. Immediate data is 8 bytes,
+// but does not arrive (`tests/faults/faults.c`).
 impl Profile for Sm2 {
     const NAME: &'static str = "sm2";
     const ENDPOINT: EndpointType = EndpointType::RDM;
@@ -106,7 +108,7 @@ impl Profile for Sm2 {
     const MSG_ORDER: MsgOrder = MsgOrder::SAS;
     // `SM2_ATOMIC_INJECT_SIZE` of prov/sm2/src/sm2.h
     const INJECT_SIZE: usize = 3864;
-    // sm2_query_atomic in prov/sm2/src/sm2_atomic.c; reads are granted, and bring nothing.
+    // sm2_query_atomic in prov/sm2/src/sm2_atomic.c. Reads are granted but return no data.
     const ATOMICS: AtomicSet = AtomicSet::INTEGERS_WITHOUT_READ;
 }
 
@@ -115,8 +117,8 @@ impl Profile for Sm2 {
 #[doc(alias = "fi_tcp")]
 pub struct Tcp;
 
-// prov/tcp/src/xnet_attr.c, `XNET_DEF_INJECT` of xnet.h; fi_getinfo of 1.17.0 and 2.5.1, which say automatic progress where fi_tcp(7)
-// of 1.17 says that it is manual.
+// prov/tcp/src/xnet_attr.c, `XNET_DEF_INJECT` of xnet.h, fi_getinfo of 1.17.0 and 2.5.1, which
+// report automatic progress where fi_tcp(7) of 1.17 documents manual progress.
 impl Profile for Tcp {
     const NAME: &'static str = "tcp";
     const ENDPOINT: EndpointType = EndpointType::MSG;
@@ -126,12 +128,12 @@ impl Profile for Tcp {
     const CQ_DATA_SIZE: usize = 8;
 }
 
-/// `tcp` without connections, which libfabric 2 has; [`Net`] is what it was before.
+/// `tcp` without connections, since libfabric 2. [`Net`] is its predecessor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "fi_tcp")]
 pub struct TcpRdm;
 
-// As `Tcp`: xnet_rdm_info; fi_getinfo of 2.5.1.
+// Sources of `Tcp`: xnet_rdm_info, fi_getinfo of 2.5.1.
 impl Profile for TcpRdm {
     const NAME: &'static str = "tcp";
     const ENDPOINT: EndpointType = EndpointType::RDM;
@@ -146,13 +148,13 @@ impl Profile for TcpRdm {
 #[doc(alias = "fi_rxm")]
 pub struct TcpRxm;
 
-// prov/rxm/src/rxm_attr.c and rxm_init.c; fi_getinfo of 1.17.0 and 2.5.1. Progress is manual unless hints ask for automatic
-// progress (rxm_alter_info).
+// prov/rxm/src/rxm_attr.c and rxm_init.c, fi_getinfo of 1.17.0 and 2.5.1. Progress is manual unless
+// hints request automatic progress (rxm_alter_info).
 impl Profile for TcpRxm {
     const NAME: &'static str = "tcp;ofi_rxm";
     const ENDPOINT: EndpointType = EndpointType::RDM;
     const CAPS: Caps = USUAL.union(Caps::ATOMIC);
-    // Without atomics there are more: fi_rxm(7), "FI_ATOMIC limitations".
+    // More orders without atomics: fi_rxm(7), "FI_ATOMIC limitations".
     const MSG_ORDER: MsgOrder = RXM_ORDER;
     // `XNET_DEF_INJECT` less `struct rxm_pkt` (rxm_info_to_rxm).
     const INJECT_SIZE: usize = 64;
@@ -161,14 +163,15 @@ impl Profile for TcpRxm {
     const ATOMICS: AtomicSet = AtomicSet::INTEGERS;
 }
 
-/// What `RXM_ATOMIC_UNSUPPORTED_MSG_ORDER` leaves, when atomics are asked for.
+/// Orders outside `RXM_ATOMIC_UNSUPPORTED_MSG_ORDER`, when atomics are requested.
 const RXM_ORDER: MsgOrder = MsgOrder::SAS.union(MsgOrder::RAS).union(MsgOrder::WAS);
 
-/// `net`: what `tcp` without connections was in libfabric 1.17, and is there alone.
+/// `net`: predecessor of `tcp` without connections, in libfabric 1.17 only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Net;
 
-// fi_getinfo of 1.17.0. As `tcp`, it says automatic progress, and its sources and fi_tcp(7) are those of `tcp`.
+// fi_getinfo of 1.17.0, which reports automatic progress, as for `tcp`. Sources and fi_tcp(7) of
+// `tcp`.
 impl Profile for Net {
     const NAME: &'static str = "net";
     const ENDPOINT: EndpointType = EndpointType::RDM;
@@ -183,7 +186,7 @@ impl Profile for Net {
 #[doc(alias = "fi_udp")]
 pub struct Udp;
 
-// prov/udp/src/udpx_attr.c; fi_udp(7); fi_getinfo of 1.17.0 and 2.5.1.
+// prov/udp/src/udpx_attr.c, fi_udp(7), fi_getinfo of 1.17.0 and 2.5.1.
 impl Profile for Udp {
     const NAME: &'static str = "udp";
     const ENDPOINT: EndpointType = EndpointType::DGRAM;
@@ -198,14 +201,15 @@ impl Profile for Udp {
 #[doc(alias = "fi_rxd")]
 pub struct UdpRxd;
 
-// prov/rxd/src/rxd_attr.c; fi_getinfo of 1.17.0 and 2.5.1. It grants sources and atomic operations, too: the sources are
-// wrong, and atomic operations crash or never end (`tests/faults/faults.c`).
+// prov/rxd/src/rxd_attr.c, fi_getinfo of 1.17.0 and 2.5.1. The provider also grants sources, which
+// are wrong, and atomic operations, which crash or never end (`tests/faults/faults.c`).
 impl Profile for UdpRxd {
     const NAME: &'static str = "udp;ofi_rxd";
     const ENDPOINT: EndpointType = EndpointType::RDM;
     const CAPS: Caps = USUAL.difference(Caps::SOURCE).union(Caps::RMA_EVENT);
     const MSG_ORDER: MsgOrder = READS_AND_WRITES.union(AFTER_MESSAGES);
-    // What a datagram of 1,472 bytes has room for behind headers (prov/rxd/src/rxd_init.c, rxd_info_to_rxd).
+    // Room behind the headers in a datagram of 1,472 bytes (prov/rxd/src/rxd_init.c,
+    // rxd_info_to_rxd).
     const INJECT_SIZE: usize = 1256;
     const CQ_DATA_SIZE: usize = 8;
 }
@@ -225,7 +229,8 @@ const SOCKETS_ORDER: MsgOrder = READS_AND_WRITES
     .union(MsgOrder::SAR)
     .union(MsgOrder::RMA_WAR);
 
-// prov/sockets/src/sock_attr.c, prov/sockets/include/sock.h; fi_getinfo of 1.17.0 and 2.5.1. It has a thread that makes progress.
+// prov/sockets/src/sock_attr.c, prov/sockets/include/sock.h, fi_getinfo of 1.17.0 and 2.5.1. A
+// thread of the provider makes progress.
 impl Profile for Sockets {
     const NAME: &'static str = "sockets";
     const ENDPOINT: EndpointType = EndpointType::RDM;
@@ -245,7 +250,8 @@ impl Profile for Sockets {
 #[doc(alias = "fi_sockets")]
 pub struct SocketsMsg;
 
-// As `Sockets`: sock_msg_info. Tagged messages over connections are only for versions that were tested (`docs/behaviours.md`).
+// Sources of `Sockets`: sock_msg_info. Tagged messages over connections are offered only for
+// tested versions (`docs/behaviours.md`).
 impl Profile for SocketsMsg {
     const NAME: &'static str = Sockets::NAME;
     const ENDPOINT: EndpointType = EndpointType::MSG;
@@ -260,13 +266,13 @@ impl Profile for SocketsMsg {
 
 /// `verbs`: connections of InfiniBand, RoCE and iWARP.
 ///
-/// What can be injected is the card's (its inline data, which may be none), and so are atomic operations, which the info does not tell
-/// apart: neither is promised.
+/// The inject size (inline data, possibly zero) and the atomic operations depend on the card, and
+/// the info does not distinguish the latter. Neither is promised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "fi_verbs")]
 pub struct Verbs;
 
-// prov/verbs/src/verbs_info.c; fi_verbs(7) of 1.17 and 2.1.0.
+// prov/verbs/src/verbs_info.c, fi_verbs(7) of 1.17 and 2.1.0.
 impl Profile for Verbs {
     const NAME: &'static str = "verbs";
     const ENDPOINT: EndpointType = EndpointType::MSG;
@@ -274,7 +280,7 @@ impl Profile for Verbs {
     const MODE: Mode = Mode::RX_CQ_DATA;
     const MR_MODE: MrMode = BASIC.union(MrMode::LOCAL);
     const MSG_ORDER: MsgOrder = READS_AND_WRITES.union(AFTER_MESSAGES);
-    // `imm_data` of a work request. Without `RX_CQ_DATA` there is none.
+    // `imm_data` of a work request. Zero without `RX_CQ_DATA`.
     const CQ_DATA_SIZE: usize = 4;
     const CONTROL_PROGRESS: Progress = Progress::AUTO;
     const DATA_PROGRESS: Progress = Progress::AUTO;
@@ -285,26 +291,28 @@ impl Profile for Verbs {
 #[doc(alias = "fi_rxm")]
 pub struct VerbsRxm;
 
-// As `TcpRxm`, over verbs_info.c.
+// Sources of `TcpRxm`, and verbs_info.c.
 impl Profile for VerbsRxm {
     const NAME: &'static str = "verbs;ofi_rxm";
     const ENDPOINT: EndpointType = EndpointType::RDM;
     const CAPS: Caps = USUAL.union(Caps::ATOMIC);
     const MR_MODE: MrMode = BASIC;
     const MSG_ORDER: MsgOrder = RXM_ORDER;
-    // 16,384 (`rxm_buffer_size`) where `verbs` asks for registered buffers, which `rxm` does not pass on; never less than over `tcp`.
+    // 16,384 (`rxm_buffer_size`) if `verbs` requires registered buffers, which `rxm` does not pass
+    // on. Never less than over `tcp`.
     const INJECT_SIZE: usize = 64;
     const CQ_DATA_SIZE: usize = 4;
     const ATOMICS: AtomicSet = AtomicSet::INTEGERS;
 }
 
-/// `efa`: reliable datagrams of Amazon's Elastic Fabric Adapter. Infos of `efa-direct`, of the same provider, grant less.
+/// `efa`: reliable datagrams of Amazon's Elastic Fabric Adapter. Infos of `efa-direct`, of the same
+/// provider, grant less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "fi_efa")]
 pub struct Efa;
 
-// prov/efa/src/efa_prov_info.c (efa_prov_info_alloc_for_rdm); fi_efa(7) of 1.17 and 2.1.0, which says "No support for inject" where the
-// source has the size of a packet.
+// prov/efa/src/efa_prov_info.c (efa_prov_info_alloc_for_rdm), fi_efa(7) of 1.17 and 2.1.0, with "No
+// support for inject" where the source has the size of a packet.
 impl Profile for Efa {
     const NAME: &'static str = "efa";
     const ENDPOINT: EndpointType = EndpointType::RDM;
@@ -322,13 +330,13 @@ impl Profile for Efa {
 #[doc(alias = "fi_cxi")]
 pub struct Cxi;
 
-// prov/cxi/src/cxip_info.c, prov/cxi/include/cxip.h; fi_cxi(7).
+// prov/cxi/src/cxip_info.c, prov/cxi/include/cxip.h, fi_cxi(7).
 impl Profile for Cxi {
     const NAME: &'static str = "cxi";
     const ENDPOINT: EndpointType = EndpointType::RDM;
     const CAPS: Caps = USUAL.union(Caps::ATOMIC).union(Caps::RMA_EVENT).union(Caps::FENCE).union(Caps::TRIGGER);
     const MR_MODE: MrMode = MrMode::ENDPOINT.union(MrMode::ALLOCATED).union(MrMode::PROV_KEY);
-    // `CXIP_MSG_ORDER`: earlier versions have more orders of atomics.
+    // `CXIP_MSG_ORDER`. Earlier versions have more orders of atomics.
     const MSG_ORDER: MsgOrder = MsgOrder::SAS.union(MsgOrder::WAW).union(MsgOrder::RMA_WAW).union(MsgOrder::ATOMIC_WAW);
     // `C_MAX_IDC_PAYLOAD_UNR`
     const INJECT_SIZE: usize = 192;
@@ -343,14 +351,14 @@ impl Profile for Cxi {
 #[doc(alias = "fi_opx")]
 pub struct Opx;
 
-// prov/opx/src/fi_opx_info.c, prov/opx/include/rdma/opx/fi_opx.h; earlier versions ask for `FI_CONTEXT2`, too. Its domains do not
-// answer `fi_query_atomic` (fi_opx_domain.c).
+// prov/opx/src/fi_opx_info.c, prov/opx/include/rdma/opx/fi_opx.h. Earlier versions also require
+// `FI_CONTEXT2`. Its domains do not answer `fi_query_atomic` (fi_opx_domain.c).
 impl Profile for Opx {
     const NAME: &'static str = "opx";
     const ENDPOINT: EndpointType = EndpointType::RDM;
     const CAPS: Caps = USUAL;
     const MODE: Mode = Mode::CONTEXT2.union(Mode::ASYNC_IOV);
-    // `OPX_MR` is scalable or basic, as libfabric was built.
+    // `OPX_MR` is scalable or basic, depending on the build of libfabric.
     const MR_MODE: MrMode = BASIC.union(MrMode::BASIC).union(MrMode::SCALABLE);
     // `FI_OPX_HFI1_PACKET_IMM`
     const INJECT_SIZE: usize = 16;
@@ -358,19 +366,19 @@ impl Profile for Opx {
     const CQ_DATA_SIZE: usize = 4;
 }
 
-/// Alike in `psm2` and `psm3`: `PSMX2_CAPS`, `PSMX3_CAPS`.
+/// Common to `psm2` and `psm3`: `PSMX2_CAPS`, `PSMX3_CAPS`.
 const PSM_CAPS: Caps = USUAL.union(Caps::ATOMIC).union(Caps::RMA_EVENT);
 
 /// `PSMX2_MSG_ORDER`, `PSMX3_MSG_ORDER`
 const PSM_ORDER: MsgOrder =
     READS_AND_WRITES.union(ATOMICS_IN_ORDER).union(MsgOrder::SAS).union(MsgOrder::WAR).union(MsgOrder::RMA_WAR);
 
-/// `psm`: True Scale of Intel. In libfabric 1 alone.
+/// `psm`: True Scale of Intel. Only in libfabric 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "fi_psm")]
 pub struct Psm;
 
-// fi_psm(7) of 1.17: neither sizes nor orders.
+// fi_psm(7) of 1.17, which has neither sizes nor orders.
 impl Profile for Psm {
     const NAME: &'static str = "psm";
     const ENDPOINT: EndpointType = EndpointType::RDM;
@@ -384,7 +392,7 @@ impl Profile for Psm {
 #[doc(alias = "fi_psm2")]
 pub struct Psm2;
 
-// prov/psm2/src/psmx2_attr.c and psmx2_init.c; fi_psm2(7).
+// prov/psm2/src/psmx2_attr.c and psmx2_init.c, fi_psm2(7).
 impl Profile for Psm2 {
     const NAME: &'static str = "psm2";
     const ENDPOINT: EndpointType = EndpointType::RDM;
@@ -393,7 +401,7 @@ impl Profile for Psm2 {
     const MR_MODE: MrMode = BASIC;
     const MSG_ORDER: MsgOrder = PSM_ORDER;
     const INJECT_SIZE: usize = 64;
-    // If hints ask for it: it takes 4 bits of the tags.
+    // Only if hints request it: it takes 4 bits of the tags.
     const CQ_DATA_SIZE: usize = 4;
     // psmx2_query_atomic in prov/psm2/src/psmx2_atomic.c
     const ATOMICS: AtomicSet = AtomicSet::INTEGERS;
@@ -404,7 +412,7 @@ impl Profile for Psm2 {
 #[doc(alias = "fi_psm3")]
 pub struct Psm3;
 
-// prov/psm3/src/psmx3_attr.c and psmx3_init.c; fi_psm3(7).
+// prov/psm3/src/psmx3_attr.c and psmx3_init.c, fi_psm3(7).
 impl Profile for Psm3 {
     const NAME: &'static str = "psm3";
     const ENDPOINT: EndpointType = EndpointType::RDM;
@@ -413,7 +421,7 @@ impl Profile for Psm3 {
     const MR_MODE: MrMode = BASIC;
     const MSG_ORDER: MsgOrder = PSM_ORDER;
     const INJECT_SIZE: usize = 64;
-    // As `Psm2`.
+    // Only if hints request it: it takes 4 bits of the tags.
     const CQ_DATA_SIZE: usize = 4;
     // psmx3_query_atomic in prov/psm3/src/psmx3_atomic.c
     const ATOMICS: AtomicSet = AtomicSet::INTEGERS;
@@ -424,7 +432,7 @@ impl Profile for Psm3 {
 #[doc(alias = "fi_ucx")]
 pub struct Ucx;
 
-// prov/ucx/src/ucx_init.c and ucx.h; fi_ucx(7). It names no size of immediate data.
+// prov/ucx/src/ucx_init.c and ucx.h, fi_ucx(7), which specifies no size of immediate data.
 impl Profile for Ucx {
     const NAME: &'static str = "ucx";
     const ENDPOINT: EndpointType = EndpointType::RDM;
@@ -440,7 +448,8 @@ impl Profile for Ucx {
 #[doc(alias = "fi_usnic")]
 pub struct Usnic;
 
-// prov/usnic/src/usdf_ep_dgram.c and usdf_dgram.h; fi_usnic(7). Modes are only those that hints have.
+// prov/usnic/src/usdf_ep_dgram.c and usdf_dgram.h, fi_usnic(7). Modes are limited to those of the
+// hints.
 impl Profile for Usnic {
     const NAME: &'static str = "usnic";
     const ENDPOINT: EndpointType = EndpointType::DGRAM;
@@ -456,7 +465,7 @@ impl Profile for Usnic {
 #[doc(alias = "fi_lpp")]
 pub struct Lpp;
 
-// prov/lpp/include/lpp.h, prov/lpp/src/lpp_domain.c; fi_lpp(7).
+// prov/lpp/include/lpp.h, prov/lpp/src/lpp_domain.c, fi_lpp(7).
 impl Profile for Lpp {
     const NAME: &'static str = "lpp";
     const ENDPOINT: EndpointType = EndpointType::RDM;
@@ -472,17 +481,17 @@ impl Profile for Lpp {
     const ATOMICS: AtomicSet = AtomicSet::INTEGERS;
 }
 
-/// `lnx`: links several providers, those that `FI_LNX_PROV_LINKS` names, whose limits are its own.
+/// `lnx`: combines the providers named in `FI_LNX_PROV_LINKS`, and has their limits. Not in
+/// libfabric 1.17.
 ///
-/// (In libfabric 2.1 the
-/// name of an info has its links in front: `shm+cxi:lnx`.) Its infos are those which the first query of a process asks for: ask for it
-/// first. Not in libfabric 1.17.
+/// In libfabric 2.1 the name of an info begins with its links: `shm+cxi:lnx`. It offers only the
+/// infos that the first query of a process requests, so query it first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "fi_lnx")]
 pub struct Lnx;
 
-// prov/lnx/src/lnx_init.c; fi_lnx(7), which has no other messages; fi_getinfo of 2.5.1 with `shm` and `tcp`. Sizes are the least of
-// the links': any.
+// prov/lnx/src/lnx_init.c, fi_lnx(7), which has tagged messages only, fi_getinfo of 2.5.1 with
+// `shm` and `tcp`. Sizes are the minimum of the links, which has no lower bound.
 impl Profile for Lnx {
     const NAME: &'static str = "lnx";
     const ENDPOINT: EndpointType = EndpointType::RDM;
@@ -491,7 +500,7 @@ impl Profile for Lnx {
     const MR_MODE: MrMode = BASIC.union(MrMode::ENDPOINT);
 }
 
-/// Implements a trait for profiles whose constants allow it.
+/// Implements a trait for profiles with constants that allow it.
 macro_rules! profiles_with {
     ($($Trait:ident: $($Profile:ty),+;)+) => {$($(
         impl $Trait for $Profile {}

@@ -1,12 +1,12 @@
-//! [`Profile`], and what code can ask of one at compile time.
+//! [`Profile`], and traits that bound it at compile time.
 
 use super::AtomicSet;
 use crate::vocabulary::{Caps, EndpointType, Mode, MrMode, MsgOrder, Progress};
 
-/// What a provider promises about one kind of its endpoints.
+/// Promises of a provider about one kind of its endpoints.
 ///
-/// A profile is a type without values of interest: its constants are what counts. Those with a default promise nothing by it. The
-/// [module](super) says where loom's own come from, and how to write another.
+/// The constants hold the promises. A default makes no promise. The [module](super) describes
+/// the sources of loom's profiles and how to write others.
 ///
 /// ```
 /// use loom_core::profiles::{Opx, Profile, Shm};
@@ -25,34 +25,35 @@ use crate::vocabulary::{Caps, EndpointType, Mode, MrMode, MsgOrder, Progress};
     note = "`loom_core::profiles` has one for each provider of libfabric; implement `Profile` for one of your own"
 )]
 pub trait Profile {
-    /// The provider's name, as `fi_getinfo` gives it: `tcp;ofi_rxm`.
+    /// Provider name of `fi_getinfo`, for example `tcp;ofi_rxm`.
     #[doc(alias = "prov_name")]
     const NAME: &'static str;
-    /// The kind of endpoint.
+    /// Endpoint type.
     const ENDPOINT: EndpointType;
-    /// Capabilities that are granted to those who ask for them, all at once.
+    /// Capabilities that are granted on request, all together.
     const CAPS: Caps;
-    /// Modes that the provider asks for at most.
+    /// Maximum set of modes that the provider requires.
     const MODE: Mode = Mode::empty();
-    /// Registration modes that the provider asks for at most.
+    /// Maximum set of registration modes that the provider requires.
     const MR_MODE: MrMode = MrMode::empty();
-    /// Orders that are granted on both sides to those who ask for them, together with [`CAPS`](Self::CAPS).
+    /// Orders that both sides grant on request, together with [`CAPS`](Self::CAPS).
     const MSG_ORDER: MsgOrder = MsgOrder::NONE;
-    /// Bytes that can be injected at least.
+    /// Minimum inject size in bytes.
     const INJECT_SIZE: usize = 0;
-    /// Bytes of immediate data that are carried at least.
+    /// Minimum width of immediate data in bytes.
     const CQ_DATA_SIZE: usize = 0;
-    /// [`AUTO`](Progress::AUTO) if connections and address vectors need no calls of the caller; else the caller drives them.
+    /// [`AUTO`](Progress::AUTO) if connections and address vectors need no calls of the caller.
     const CONTROL_PROGRESS: Progress = Progress::MANUAL;
-    /// [`AUTO`](Progress::AUTO) if transfers need no calls of the caller; else the caller drives them.
+    /// [`AUTO`](Progress::AUTO) if transfers need no calls of the caller.
     const DATA_PROGRESS: Progress = Progress::MANUAL;
-    /// Atomic operations that domains have, one element at least, when [`ATOMIC`](Caps::ATOMIC) is asked for.
+    /// Atomic operations of domains on at least one element, if [`ATOMIC`](Caps::ATOMIC) is
+    /// requested.
     const ATOMICS: AtomicSet = AtomicSet::NONE;
 }
 
-/// Profiles of providers that have atomic operations of their own: in hardware, or by software of the provider's.
+/// Profiles of providers with atomic operations of their own, in hardware or software.
 ///
-/// Where there are none, a program reads, computes and writes by itself, which is not atomic, and says so.
+/// Over other providers, a program has to read, compute and write by itself, which is not atomic.
 ///
 /// ```
 /// use loom_core::atomic::{FetchOp, Operation};
@@ -71,14 +72,14 @@ pub trait Profile {
     note = "ask the domain for those that it has (`Domain::query_atomic`), or use a profile that promises them in `ATOMICS`"
 )]
 pub trait NativeAtomics: Profile {
-    /// Fails to compile if the profile's constants say otherwise: for `const _: () = <MyProfile as NativeAtomics>::HOLDS;`.
+    /// Compile-time check of the profile: `const _: () = <MyProfile as NativeAtomics>::HOLDS;`
     const HOLDS: () = assert!(
         !Self::ATOMICS.is_empty() && Self::CAPS.contains(Caps::ATOMIC),
         "a profile with `NativeAtomics` has operations in `ATOMICS`, and `ATOMIC` in `CAPS`"
     );
 }
 
-/// Profiles of providers that can inject at least some bytes.
+/// Profiles of providers that can inject at least one byte.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -101,12 +102,12 @@ pub trait NativeAtomics: Profile {
     note = "the endpoint says what it injects (`Endpoint::inject_size`), or use a profile with an `INJECT_SIZE`"
 )]
 pub trait InjectCapable: Profile {
-    /// Fails to compile if the profile's constants say otherwise: for `const _: () = <MyProfile as InjectCapable>::HOLDS;`.
+    /// Compile-time check of the profile: `const _: () = <MyProfile as InjectCapable>::HOLDS;`
     const HOLDS: () =
         assert!(Self::INJECT_SIZE > 0, "a profile with `InjectCapable` has an `INJECT_SIZE` that is not zero");
 }
 
-/// Profiles of providers that make progress by themselves, with connections and with transfers.
+/// Profiles of providers that drive connections and transfers by themselves.
 ///
 /// ```
 /// use core::sync::atomic::{AtomicBool, Ordering};
@@ -129,20 +130,21 @@ pub trait InjectCapable: Profile {
     note = "poll the queue (`Cq::poll`, `Cq::wait`), which drives every provider"
 )]
 pub trait AutoProgress: Profile {
-    /// Fails to compile if the profile's constants say otherwise: for `const _: () = <MyProfile as AutoProgress>::HOLDS;`.
+    /// Compile-time check of the profile: `const _: () = <MyProfile as AutoProgress>::HOLDS;`
     const HOLDS: () = assert!(
         is_auto(Self::CONTROL_PROGRESS) && is_auto(Self::DATA_PROGRESS),
         "a profile with `AutoProgress` has `AUTO` for control and data"
     );
 }
 
-/// Profiles of providers whose transfers the caller may have to drive, by polling queues or reading counters.
+/// Profiles of providers with transfers that the caller may have to drive, by polling queues or
+/// reading counters.
 #[diagnostic::on_unimplemented(
     message = "the provider of `{Self}` makes progress by itself",
     note = "code that drives a provider needs no such bound: polling is harmless everywhere"
 )]
 pub trait ManualProgress: Profile {
-    /// Fails to compile if the profile's constants say otherwise: for `const _: () = <MyProfile as ManualProgress>::HOLDS;`.
+    /// Compile-time check of the profile: `const _: () = <MyProfile as ManualProgress>::HOLDS;`
     const HOLDS: () = assert!(!is_auto(Self::DATA_PROGRESS), "a profile with `ManualProgress` has no `AUTO` for data");
 }
 

@@ -1,4 +1,4 @@
-//! Reads, writes and atomic operations on peers' memory.
+//! Reads, writes and atomic operations on a peer's memory.
 
 use super::{Posted, Transmitter};
 use crate::atomic::{BaseOp, CompareOp, Element, FetchOp, ReadOp};
@@ -9,7 +9,7 @@ use crate::granted::Granted;
 use crate::mr::RemoteRegion;
 use crate::vocabulary::ImmediateData;
 
-/// Reads peers' memory.
+/// Reads a peer's memory.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -36,15 +36,15 @@ use crate::vocabulary::ImmediateData;
 /// ```
 #[doc(alias = "FI_RMA")]
 pub trait RmaRead: Transmitter {
-    /// Reads from a peer's region, from `offset` bytes into it, as many bytes as the buffer has.
+    /// Fills the buffer from a peer's region, beginning `offset` bytes into it.
     ///
     /// # Errors
-    /// The buffer comes back. What the peer refuses is an [`Outcome`](super::Outcome).
+    /// Returns the buffer. A refusal by the peer is an [`Outcome`](super::Outcome).
     #[doc(alias = "fi_read")]
     fn read(&mut self, peer: Self::To, region: &RemoteRegion, offset: u64, buf: Self::Buf) -> Posted<Self>;
 }
 
-/// Writes peers' memory.
+/// Writes a peer's memory.
 ///
 /// ```
 /// use loom_core::protocol::{Posted, RmaWrite};
@@ -57,17 +57,17 @@ pub trait RmaRead: Transmitter {
 /// ```
 #[doc(alias = "FI_RMA")]
 pub trait RmaWrite: Transmitter {
-    /// Writes the buffer into a peer's region, from `offset` bytes into it.
+    /// Writes the buffer into a peer's region, beginning `offset` bytes into it.
     ///
     /// # Errors
-    /// The buffer comes back. What the peer refuses is an [`Outcome`](super::Outcome).
+    /// Returns the buffer. A refusal by the peer is an [`Outcome`](super::Outcome).
     #[doc(alias = "fi_write")]
     fn write(&mut self, peer: Self::To, region: &RemoteRegion, offset: u64, buf: Self::Buf) -> Posted<Self>;
 
-    /// Writes the buffer, and tells the peer: its queue reports `data`.
+    /// Writes the buffer; the peer's queue reports `data`.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// Those of [`write`](Self::write).
     #[doc(alias = "fi_writedata")]
     fn write_data(
         &mut self,
@@ -79,7 +79,8 @@ pub trait RmaWrite: Transmitter {
     ) -> Posted<Self>;
 }
 
-/// Atomic operations on peers' memory. Buffers hold lists of elements, one behind the other, as [`Endpoint`](crate::Endpoint)'s do.
+/// Atomic operations on a peer's memory. Buffers hold lists of elements, one behind the other, as
+/// those of [`Endpoint`](crate::Endpoint) do.
 ///
 /// ```
 /// use loom_core::atomic::FetchOp;
@@ -100,10 +101,11 @@ pub trait RmaWrite: Transmitter {
 /// ```
 #[doc(alias = "FI_ATOMIC")]
 pub trait Atomics: Transmitter {
-    /// Changes elements of a peer's region, from `offset` bytes into it, as many as the buffer has operands.
+    /// Applies the operands of the buffer to elements of a peer's region, beginning `offset` bytes
+    /// into it.
     ///
     /// # Errors
-    /// The buffer comes back. What the peer refuses is an [`Outcome`](super::Outcome).
+    /// Returns the buffer. A refusal by the peer is an [`Outcome`](super::Outcome).
     #[doc(alias = "fi_atomic")]
     fn atomic<E: Element>(
         &mut self,
@@ -114,10 +116,11 @@ pub trait Atomics: Transmitter {
         buf: Self::Buf,
     ) -> Posted<Self>;
 
-    /// The same, and brings back what was there before: the buffer holds the operands, and behind them room for as many results.
+    /// Applies operands like [`atomic`](Self::atomic), and fetches the former values. The buffer
+    /// holds the operands, then room for as many results.
     ///
     /// # Errors
-    /// As [`atomic`](Self::atomic).
+    /// Those of [`atomic`](Self::atomic).
     #[doc(alias = "fi_fetch_atomic")]
     fn fetch_atomic<E: Element>(
         &mut self,
@@ -131,7 +134,7 @@ pub trait Atomics: Transmitter {
     /// Reads elements of a peer's region, each in one step.
     ///
     /// # Errors
-    /// As [`atomic`](Self::atomic).
+    /// Those of [`atomic`](Self::atomic).
     #[doc(alias = "FI_ATOMIC_READ")]
     fn atomic_read<E: Element>(
         &mut self,
@@ -142,11 +145,11 @@ pub trait Atomics: Transmitter {
         buf: Self::Buf,
     ) -> Posted<Self>;
 
-    /// Changes elements that compare as the operation says: the buffer holds the operands, behind them what is compared, and behind that
-    /// room for the results.
+    /// Changes the elements for which the comparison of the operation holds. The buffer holds the
+    /// operands, then the comparands, then room for the results.
     ///
     /// # Errors
-    /// As [`atomic`](Self::atomic).
+    /// Those of [`atomic`](Self::atomic).
     #[doc(alias = "fi_compare_atomic")]
     fn compare_atomic<E: Element>(
         &mut self,
@@ -157,10 +160,11 @@ pub trait Atomics: Transmitter {
         buf: Self::Buf,
     ) -> Posted<Self>;
 
-    /// [`fetch_atomic`](Self::fetch_atomic) of one element, without a buffer. [`wait_value`](Self::wait_value) waits for it.
+    /// [`fetch_atomic`](Self::fetch_atomic) of one element, without a buffer.
+    /// [`wait_value`](Self::wait_value) returns the result.
     ///
     /// # Errors
-    /// Why it is not taken.
+    /// The refusal.
     #[doc(alias = "fi_fetch_atomic")]
     fn fetch_value<E: Element>(
         &mut self,
@@ -174,7 +178,7 @@ pub trait Atomics: Transmitter {
     /// [`compare_atomic`](Self::compare_atomic) of one element, without a buffer.
     ///
     /// # Errors
-    /// Why it is not taken.
+    /// The refusal.
     #[doc(alias = "FI_CSWAP")]
     fn compare_value<E: Element>(
         &mut self,
@@ -186,9 +190,9 @@ pub trait Atomics: Transmitter {
         operand: E,
     ) -> Result<Self::Key, Self::PostError>;
 
-    /// Waits for one operation on one element.
+    /// Waits for an operation on one element.
     ///
     /// # Errors
-    /// As [`wait`](super::Completes::wait).
+    /// Those of [`wait`](super::Completes::wait).
     fn wait_value(&mut self, key: Self::Key, until: impl Deadline) -> Result<Option<Fetched>, CqError>;
 }

@@ -1,4 +1,4 @@
-//! Messages, tagged messages, and those that are copied at once.
+//! Messages, tagged messages and injected messages.
 
 use super::{Posted, Receiver, Transmitter};
 use crate::vocabulary::{ImmediateData, Tag, TagMatch};
@@ -34,14 +34,15 @@ pub trait MsgSend: Transmitter {
     /// Sends a message.
     ///
     /// # Errors
-    /// The buffer comes back.
+    /// Returns the buffer.
     #[doc(alias = "fi_send")]
     fn send(&mut self, to: Self::To, buf: Self::Buf) -> Posted<Self>;
 
-    /// Sends a message with immediate data, which the receiver finds in its [`Transfer`](crate::Transfer).
+    /// Sends a message with immediate data, which the receiver's [`Transfer`](crate::Transfer)
+    /// reports.
     ///
     /// # Errors
-    /// The buffer comes back.
+    /// Returns the buffer.
     #[doc(alias = "fi_senddata")]
     fn send_data(&mut self, to: Self::To, data: ImmediateData, buf: Self::Buf) -> Posted<Self>;
 }
@@ -61,7 +62,7 @@ pub trait MsgRecv: Receiver {
     /// Receives a message.
     ///
     /// # Errors
-    /// The buffer comes back.
+    /// Returns the buffer.
     #[doc(alias = "fi_recv")]
     fn recv(&mut self, from: Self::From, buf: Self::Buf) -> Posted<Self>;
 }
@@ -82,14 +83,14 @@ pub trait TaggedSend: Transmitter {
     /// Sends a tagged message.
     ///
     /// # Errors
-    /// The buffer comes back.
+    /// Returns the buffer.
     #[doc(alias = "fi_tsend")]
     fn tagged_send(&mut self, to: Self::To, tag: Tag, buf: Self::Buf) -> Posted<Self>;
 
     /// Sends a tagged message with immediate data.
     ///
     /// # Errors
-    /// The buffer comes back.
+    /// Returns the buffer.
     #[doc(alias = "fi_tsenddata")]
     fn tagged_send_data(&mut self, to: Self::To, tag: Tag, data: ImmediateData, buf: Self::Buf) -> Posted<Self>;
 }
@@ -107,15 +108,15 @@ pub trait TaggedSend: Transmitter {
 /// ```
 #[doc(alias = "FI_TAGGED")]
 pub trait TaggedRecv: Receiver {
-    /// Receives a tagged message: the oldest one that `tag` accepts.
+    /// Receives the oldest message that `tag` accepts.
     ///
     /// # Errors
-    /// The buffer comes back.
+    /// Returns the buffer.
     #[doc(alias = "fi_trecv")]
     fn tagged_recv(&mut self, from: Self::From, tag: TagMatch, buf: Self::Buf) -> Posted<Self>;
 }
 
-/// Sends messages as copies, which report nothing if they succeed.
+/// Sends messages as copies, without completions on success.
 ///
 /// ```
 /// use loom_core::protocol::Inject;
@@ -131,17 +132,17 @@ pub trait TaggedRecv: Receiver {
 /// ```
 #[doc(alias = "fi_inject")]
 pub trait Inject: MsgSend {
-    /// The most bytes that an inject to this peer takes.
+    /// Maximum length of an inject to this peer, in bytes.
     fn inject_size(&self, to: Self::To) -> usize;
 
     /// Sends a copy of `bytes`, which can be reused at once.
     ///
     /// # Errors
-    /// Why it is not taken: more bytes than [`inject_size`](Self::inject_size), for one.
+    /// The refusal, for example more than [`inject_size`](Self::inject_size) bytes.
     fn inject(&mut self, to: Self::To, bytes: &[u8]) -> Result<(), Self::PostError>;
 }
 
-/// Sends tagged messages as copies, which report nothing if they succeed.
+/// Sends tagged messages as copies, without completions on success.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -176,12 +177,12 @@ pub trait Inject: MsgSend {
 /// ```
 #[doc(alias = "fi_tinject")]
 pub trait TaggedInject: TaggedSend {
-    /// The most bytes that an inject to this peer takes.
+    /// Maximum length of an inject to this peer, in bytes.
     fn tagged_inject_size(&self, to: Self::To) -> usize;
 
     /// Sends a tagged copy of `bytes`, which can be reused at once.
     ///
     /// # Errors
-    /// Why it is not taken: more bytes than [`tagged_inject_size`](Self::tagged_inject_size), for one.
+    /// The refusal, for example more than [`tagged_inject_size`](Self::tagged_inject_size) bytes.
     fn tagged_inject(&mut self, to: Self::To, tag: Tag, bytes: &[u8]) -> Result<(), Self::PostError>;
 }

@@ -1,19 +1,19 @@
-//! Protocol traits: what generic code asks of an endpoint.
+//! Protocol traits: bounds for code that runs over every kind of endpoint.
 //!
-//! A function that asks for traits of this module runs over every kind of endpoint that has the operations, over each transport, and over
-//! protocols of a program's own, which implement the same traits and may wrap any other. All calls are static: over an endpoint they are the
-//! endpoint's own methods.
+//! A function bounded by these traits runs over each endpoint that has the operations, over each
+//! transport, and over protocols of a program's own, which may wrap other protocols. All calls are
+//! static: over an endpoint they are the endpoint's own methods.
 //!
-//! | trait | operations | needs |
+//! | trait | operations | capability |
 //! |---|---|---|
 //! | [`Completes`] | waits for an operation, drives progress | |
-//! | [`Transmitter`], [`Receiver`] | none: they name the other side | |
+//! | [`Transmitter`], [`Receiver`] | identify the other side | |
 //! | [`MsgSend`], [`MsgRecv`] | messages | [`Caps::MSG`](crate::Caps::MSG) |
 //! | [`TaggedSend`], [`TaggedRecv`] | tagged messages | [`Caps::TAGGED`](crate::Caps::TAGGED) |
 //! | [`RmaRead`], [`RmaWrite`] | reads and writes of a peer's memory | [`Caps::RMA`](crate::Caps::RMA) |
 //! | [`Atomics`] | atomic operations on a peer's memory | [`Caps::ATOMIC`](crate::Caps::ATOMIC) |
-//! | [`Inject`], [`TaggedInject`] | messages that are copied at once | the same as the messages |
-//! | [`Connection`] | what only a connection has | |
+//! | [`Inject`], [`TaggedInject`] | messages that are copied at once | that of the messages |
+//! | [`Connection`] | address of the peer, shutdown | |
 //!
 //! | implemented by | traits |
 //! |---|---|
@@ -24,8 +24,8 @@
 //! | [`MulticastGroup`](crate::endpoint::MulticastGroup) | `Transmitter`, `MsgSend` |
 //! | [`TaggedEndpoint`](crate::tagged::TaggedEndpoint) | `Transmitter`, `Receiver`, `TaggedSend`, `TaggedRecv`, `TaggedInject` |
 //!
-//! That an endpoint has a trait does not say that its provider grants the operation: a post of one that is not granted is refused with
-//! [`PostError::NotGranted`].
+//! A trait does not imply that the provider grants its operations. A post that is not granted is
+//! refused with [`PostError::NotGranted`].
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -61,11 +61,13 @@
 //!
 //! # Protocols of one's own
 //!
-//! A type implements [`Completes`] and those of the other traits whose operations it has. It chooses the buffers of its users, what names an
-//! operation, and its errors. A refused post gives the buffer back in a [`Rejected`], with the protocol's own error; an operation gives it back
-//! in an [`Outcome`]. `examples/framed.rs` wraps whatever has messages: each travels in a frame with its length and a checksum.
+//! A type implements [`Completes`] and the traits of its operations. It chooses the types of its
+//! buffers, keys and errors. A refused post returns the buffer in a [`Rejected`], an operation in
+//! an [`Outcome`]. `examples/framed.rs` wraps any protocol that has messages: each message travels
+//! in a frame with its length and a checksum.
 //!
-//! Methods take `&mut self`, so that a protocol may keep state. Endpoints are counted handles: a clone of one is as good as the first.
+//! Methods take `&mut self`, so that a protocol may keep state. Endpoints are counted handles, and
+//! a clone posts as the original does.
 
 mod memory;
 mod messages;
@@ -83,13 +85,13 @@ use crate::engine::op_table::Transfer;
 use crate::error::{PostError, Rejected};
 use crate::vocabulary::{EndpointAddr, Errno};
 
-/// What posting a buffer returns: what names the operation, or the buffer and why it was not taken.
+/// Result of posting a buffer: the key of the operation, or the buffer and the error.
 pub type Posted<P> = Result<<P as Completes>::Key, Rejected<<P as Completes>::Buf, <P as Completes>::PostError>>;
 
-/// What waiting for an operation returns: how it ended, or `Ok(None)` if the deadline has passed.
+/// Result of waiting for an operation: its outcome, or `Ok(None)` if the deadline has passed.
 pub type Waited<P> = Result<Option<Outcome<<P as Completes>::Buf, <P as Completes>::OpError>>, CqError>;
 
-/// How an operation ended: its buffer, and what was transferred or why not.
+/// Outcome of an operation: its buffer, and the transfer or the error.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -111,7 +113,7 @@ pub type Waited<P> = Result<Option<Outcome<<P as Completes>::Buf, <P as Complete
 pub struct Outcome<B, E> {
     /// The buffer.
     pub buf: B,
-    /// What was transferred, or why the operation failed.
+    /// The transfer, or the error of the operation.
     pub result: Result<Transfer, E>,
 }
 
@@ -121,7 +123,7 @@ impl<B, E: fmt::Debug> fmt::Debug for Outcome<B, E> {
     }
 }
 
-/// Why a protocol did not take an operation.
+/// Error of a refused post.
 ///
 /// ```
 /// use loom_core::protocol::{MsgSend, PostFailure};
@@ -143,12 +145,12 @@ pub trait PostFailure: Error {
 impl PostFailure for PostError {
     #[inline]
     fn is_transient(&self) -> bool {
-        // Progress keeps completions, and frees no slot.
+        // Progress keeps completions and frees no slot.
         PostError::is_transient(*self) && *self != PostError::Kept
     }
 }
 
-/// What all protocols have: operations take a buffer, and give it back when they are over.
+/// Base of all protocols: operations take a buffer and return it on completion.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -180,16 +182,17 @@ impl PostFailure for PostError {
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Completes {
-    /// The buffers that operations take.
+    /// Buffer type of the operations.
     type Buf;
-    /// What names an operation from its post until its end.
+    /// Identifies an operation from its post to its completion.
     type Key: Copy + fmt::Debug;
-    /// Why an operation is not taken.
+    /// Error of a refused post.
     type PostError: PostFailure;
-    /// Why an operation has failed.
+    /// Error of a failed operation.
     type OpError: Error;
 
-    /// Waits for one operation. What completes meanwhile is kept; `Ok(None)` says that the deadline passed, and leaves the operation in flight.
+    /// Waits for one operation and keeps other completions. Returns `Ok(None)` if the deadline has
+    /// passed; the operation stays in flight.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -213,17 +216,18 @@ pub trait Completes {
     /// ```
     ///
     /// # Errors
-    /// [`CqError::UnknownKey`] if the operation is over and its outcome was taken, or any other [`CqError`]: the queue below cannot go on.
+    /// [`CqError::UnknownKey`] if the outcome was taken before, or any other [`CqError`] if the
+    /// queue below has failed.
     fn wait(&mut self, key: Self::Key, until: impl Deadline) -> Waited<Self>;
 
-    /// Drives progress, and keeps what completes. Says whether anything happened.
+    /// Drives progress and keeps completions. Returns `true` if anything happened.
     ///
     /// # Errors
-    /// [`CqError`]: the queue below cannot go on.
+    /// [`CqError`] if the queue below has failed.
     fn progress(&mut self) -> Result<bool, CqError>;
 
-    /// Posts a buffer until it is taken, as [`Cq::post`](crate::Cq::post) does: as long as the refusal is
-    /// [for the moment](PostFailure::is_transient), this drives progress and posts again.
+    /// Posts a buffer as [`Cq::post`](crate::Cq::post) does: while the refusal is
+    /// [transient](PostFailure::is_transient), drives progress and posts again.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -247,8 +251,8 @@ pub trait Completes {
     /// ```
     ///
     /// # Errors
-    /// The last refusal, with the buffer: one that is not for the moment, or when the deadline has passed, or when the queue cannot go on
-    /// ([`progress`](Self::progress) says why).
+    /// The last refusal, with the buffer: the refusal was permanent, the deadline has passed, or
+    /// the queue has failed ([`progress`](Self::progress) returns its error).
     #[inline]
     fn post(
         &mut self,
@@ -270,7 +274,7 @@ pub trait Completes {
     }
 }
 
-/// A protocol whose operations go to a peer.
+/// A protocol with operations to a peer.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -304,7 +308,8 @@ pub trait Completes {
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Transmitter: Completes {
-    /// Whom an operation goes to: a peer of an address vector, or, over a connection, [`ThePeer`](crate::ThePeer).
+    /// Destination of an operation: a peer of an address vector, or [`ThePeer`](crate::ThePeer) of
+    /// a connection.
     type To: Copy;
 }
 
@@ -334,10 +339,10 @@ pub trait Transmitter: Completes {
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Receiver: Completes {
-    /// Whose messages a receive takes.
+    /// Selects the peers that a receive accepts messages from.
     type From: Copy;
 
-    /// Any peer's messages.
+    /// Accepts messages of every peer.
     const ANY: Self::From;
 }
 
@@ -353,20 +358,20 @@ pub trait Receiver: Completes {
 /// ```
 #[doc(alias = "FI_EP_MSG")]
 pub trait Connection: Transmitter {
-    /// The one that operations go to.
+    /// The connected peer.
     const PEER: Self::To;
 
-    /// The peer's address.
+    /// Address of the peer.
     ///
     /// # Errors
-    /// The provider's: `ENOTCONN`, for example, if the connection has ended.
+    /// The provider's error, for example `ENOTCONN` if the connection has ended.
     #[doc(alias = "fi_getpeer")]
     fn peer_address(&self) -> Result<EndpointAddr, Errno>;
 
     /// Ends the connection.
     ///
     /// # Errors
-    /// The provider's; `EOPNOTSUPP` where only dropping it ends a connection.
+    /// The provider's error, `EOPNOTSUPP` if only dropping the endpoint ends the connection.
     #[doc(alias = "fi_shutdown")]
     fn shutdown(&mut self) -> Result<(), Errno>;
 }

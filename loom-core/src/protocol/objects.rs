@@ -1,4 +1,4 @@
-//! The traits over loom's endpoints: their own methods.
+//! Protocol traits over the methods of loom's endpoints.
 
 use super::{
     Atomics, Completes, Connection, Inject, MsgRecv, MsgSend, Outcome, Posted, Receiver, RmaRead, RmaWrite,
@@ -262,7 +262,7 @@ impl<T: Multicast, B: Buffer> Completes for MulticastGroup<'_, T, B, Joined> {
     }
 }
 
-/// A message goes to every member: a send names no peer.
+/// A message goes to every member, so a send names no peer.
 impl<T: Multicast, B: Buffer> Transmitter for MulticastGroup<'_, T, B, Joined> {
     type To = ();
 }

@@ -1,4 +1,4 @@
-//! The traits over [`TaggedEndpoint`]: tagged messages over links that carry plain ones.
+//! Protocol traits over [`TaggedEndpoint`].
 
 use allocator_api2::alloc::Allocator;
 

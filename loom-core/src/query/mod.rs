@@ -1,13 +1,14 @@
-//! Queries at compile time: what a program needs of an endpoint, as a type.
+//! Compile-time queries: a program's requirements of an endpoint, as a type.
 //!
-//! A requirement is a type: the type of the endpoint ([`Rdm`], [`Dgram`], [`Msg`]), and groups of operations ([`Messages`], [`Tagged`],
-//! [`Reads`], [`Writes`], [`AtomicOps`], [`CollectiveOps`], [`MultiRecvs`], [`TaggedMultiRecvs`], [`Injects`]), besides other capabilities
-//! ([`Capable`]). A tuple of requirements is one, too, so that they combine; up to eight in a tuple, and tuples in tuples. From that the compiler knows
+//! A requirement is an endpoint type ([`Rdm`], [`Dgram`], [`Msg`]), a group of operations
+//! ([`Messages`], [`Tagged`], [`Reads`], [`Writes`], [`AtomicOps`], [`CollectiveOps`],
+//! [`MultiRecvs`], [`TaggedMultiRecvs`], [`Injects`]), another capability ([`Capable`]), or a tuple
+//! of up to eight requirements. It determines
 //!
-//! - what to ask a transport for: [`Query::HINTS`], [`Query::CAPS`], in a `const` also;
-//! - that a query for two types of endpoint is none: it does not compile;
-//! - which operations an endpoint has that was opened through the query: those of the groups that it asks for. A call of another does not compile,
-//!   and the message says which group to ask for. There is nothing to check for that at run time, and the endpoint is as large as any other.
+//! - the hints: [`Query::HINTS`] and [`Query::CAPS`], also in a `const`
+//! - one endpoint type: a query for two does not compile
+//! - the operations of an endpoint opened through the query. Others do not compile, and the message
+//!   names the missing group. This costs neither run time nor space.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -35,7 +36,7 @@
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
-//! It asks for no messages without tags:
+//! Untagged messages are not in this query:
 //!
 //! ```compile_fail,E0277
 //! # use loom_core::{endpoint::OnlyEndpoint, query::{Query, Rdm, Tagged, Writes}};
@@ -47,7 +48,7 @@
 //! }
 //! ```
 //!
-//! and no endpoint can be of two types:
+//! An endpoint has one type:
 //!
 //! ```compile_fail,E0277
 //! # use loom_core::query::{Messages, Msg, Query, Rdm};
@@ -56,13 +57,14 @@
 //! const HINTS: Hints<'static> = <(Rdm, Messages, Msg) as Query>::HINTS;
 //! ```
 //!
-//! Endpoints of other kinds (connections, contexts of scalable endpoints) are opened as without a query, and then narrowed by
-//! [`Endpoint::only`](crate::Endpoint::only). Generic code asks for [protocol traits](crate::protocol): an endpoint that was opened through a
-//! query has those of its groups.
+//! Other kinds of endpoints (connections, contexts of scalable endpoints) are opened without a
+//! query and narrowed by [`Endpoint::only`](crate::Endpoint::only). Generic code uses [protocol
+//! traits](crate::protocol), which an endpoint has according to its groups.
 //!
-//! What only values tell is checked at run time: whether a receive names a peer (`FI_DIRECTED_RECV`), whether options ask for a fence
-//! (`FI_FENCE`), how wide immediate data is, whether a connection's receives are those of a [`SharedRx`](crate::endpoint::SharedRx). So is what a
-//! provider grants and does not do well: multi-receives that are [not safe](crate::error::PostError::NotSafe), peeks where it has none.
+//! Requirements that depend on values are checked at run time: directed receives
+//! (`FI_DIRECTED_RECV`), fences (`FI_FENCE`), the width of immediate data, receives of a
+//! [`SharedRx`](crate::endpoint::SharedRx). So are granted but defective features: multi-receives
+//! that are [not safe](crate::error::PostError::NotSafe), missing peeks.
 //!
 //! # References
 //! - `man fi_getinfo`
@@ -85,7 +87,7 @@ use crate::info::{Hints, Info};
 use crate::transport::Transport;
 use crate::vocabulary::{Caps, EndpointAttributes, EndpointType, TxAttributes};
 
-/// What a program needs of an endpoint. The [module](self) says how queries are made.
+/// Requirements of an endpoint. See the [module](self).
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -112,22 +114,23 @@ use crate::vocabulary::{Caps, EndpointAttributes, EndpointType, TxAttributes};
     note = "a query is one of the requirements in `loom_core::query`, or a tuple of up to eight queries"
 )]
 pub trait Query: Sealed + Sized {
-    /// The type of endpoint that it asks for.
+    /// Required type of endpoint.
     type Kind: EndpointKind;
 
-    /// The groups of operations that it asks for.
+    /// Required groups of operations.
     type Groups: GroupSet;
 
-    /// The capabilities that it asks for, with their modifiers (`FI_SEND`, `FI_REMOTE_WRITE`).
+    /// Required capabilities, with modifiers (`FI_SEND`, `FI_REMOTE_WRITE`).
     const CAPS: Caps;
 
-    /// The most bytes that it needs to inject; zero if none.
+    /// Minimum inject size in bytes.
     const INJECT_SIZE: usize = 0;
 
-    /// The type of endpoint that it asks for; [`EndpointType::UNSPEC`] if any will do.
+    /// Required type of endpoint, [`EndpointType::UNSPEC`] for any.
     const ENDPOINT_TYPE: EndpointType = Self::Kind::TYPE;
 
-    /// What to ask a transport for. Other fields can be filled in: `Hints { provider: Some("shm"), ..Wanted::HINTS }`.
+    /// Hints for a transport. Other fields can be filled in:
+    /// `Hints { provider: Some("shm"), ..Wanted::HINTS }`.
     const HINTS: Hints<'static> = Hints {
         caps: Self::CAPS,
         endpoint_attr: EndpointAttributes::of(Self::ENDPOINT_TYPE),
@@ -135,7 +138,7 @@ pub trait Query: Sealed + Sized {
         ..Hints::UNSPEC
     };
 
-    /// Whether an info grants everything that the query asks for.
+    /// Checks that an info meets the query.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -153,24 +156,23 @@ pub trait Query: Sealed + Sized {
     /// ```
     ///
     /// # Errors
-    /// - [`OpenError::EndpointType`] if it describes an endpoint of another type
-    /// - [`OpenError::NotGranted`] with the capabilities that it lacks
-    /// - [`OpenError::InjectSize`] if less can be injected
+    /// [`OpenError::EndpointType`], [`OpenError::NotGranted`] with the missing capabilities, or
+    /// [`OpenError::InjectSize`]
     fn check<T: Transport>(info: &Info<T>) -> Result<(), OpenError> {
         let attributes = info.attributes();
         granted::<Self>(attributes.endpoint.kind, attributes.caps.with_modifiers(), attributes.tx.inject_size)
     }
 
-    /// The infos that grant everything, of those that a transport has answered [`HINTS`](Self::HINTS) with: best first.
+    /// Filters a transport's infos for [`HINTS`](Self::HINTS) by the query, best first.
     ///
-    /// The order is the transport's. libfabric puts first what it takes for the fastest (`man fi_getinfo`), which is the same each time on the
-    /// same host with the same providers and environment. A software network has one info.
+    /// The order is the transport's. libfabric puts the presumably fastest first
+    /// (`man fi_getinfo`), constant for one host, providers and environment. A software network has
+    /// one info.
     fn ranked<T: Transport, I: IntoIterator<Item = Info<T>>>(infos: I) -> Ranked<I::IntoIter, Self> {
         Ranked { infos: infos.into_iter(), query: PhantomData }
     }
 }
 
-/// Whether this is all that the query asks for.
 pub(crate) fn granted<Q: Query>(kind: EndpointType, caps: Caps, inject_size: usize) -> Result<(), OpenError> {
     if Q::ENDPOINT_TYPE != EndpointType::UNSPEC && Q::ENDPOINT_TYPE != kind {
         return Err(OpenError::EndpointType(kind));
@@ -182,7 +184,7 @@ pub(crate) fn granted<Q: Query>(kind: EndpointType, caps: Caps, inject_size: usi
     if inject_size < Q::INJECT_SIZE { Err(OpenError::InjectSize { limit: inject_size }) } else { Ok(()) }
 }
 
-/// The infos that grant everything that a query asks for, best first: see [`Query::ranked`].
+/// Infos that meet a query, best first. See [`Query::ranked`].
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -216,12 +218,12 @@ impl<T: Transport, I: Iterator<Item = Info<T>>, Q: Query> Iterator for Ranked<I,
 }
 
 impl<T: Transport, I: Iterator<Item = Info<T>>, Q: Query> Ranked<I, Q> {
-    /// The best one.
+    /// Returns the best info.
     pub fn first(mut self) -> Option<Info<T>> {
         self.next()
     }
 
-    /// The best one for which `wanted` holds.
+    /// Returns the best info for which `wanted` holds.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -240,7 +242,8 @@ impl<T: Transport, I: Iterator<Item = Info<T>>, Q: Query> Ranked<I, Q> {
         self.find(|info| wanted(info))
     }
 
-    /// The one with the greatest key, and the best of those: for another ranking than the transport's, by inject size for example.
+    /// Returns the info with the greatest key, the best one among equals, to rank by inject size,
+    /// for example.
     pub fn greatest<K: Ord>(self, mut key: impl FnMut(&Info<T>) -> K) -> Option<Info<T>> {
         self.map(|info| (key(&info), info))
             .reduce(|best, next| if next.0 > best.0 { next } else { best })

@@ -1,10 +1,10 @@
-//! Requirements: types of endpoints, and groups of operations.
+//! Requirements: endpoint types and groups of operations.
 
 use super::Query;
 use super::set::{No, Sealed, Set, Yes};
 use crate::vocabulary::{Caps, EndpointType};
 
-/// The type of endpoint that a query asks for.
+/// Endpoint type of a query.
 ///
 /// ```
 /// use loom_core::query::{EndpointKind, Messages, Msg, Query, Rdm};
@@ -24,17 +24,17 @@ pub trait EndpointKind: Sealed {
     const TYPE: EndpointType;
 }
 
-/// That two parts of a query may ask for these types of endpoint.
+/// Endpoint types that one query may combine.
 #[diagnostic::on_unimplemented(
     message = "a query asks for one type of endpoint, not for `{Self}` and `{Other}`",
     label = "asks for `{Self}` and for `{Other}`"
 )]
 pub trait Joins<Other: EndpointKind>: EndpointKind {
-    /// The type that both ask for.
+    /// Combined type.
     type Is: EndpointKind;
 }
 
-/// Any type of endpoint will do: what a query asks for that names none.
+/// Any endpoint type: the type of a query without one.
 ///
 /// ```
 /// use loom_core::query::{AnyType, Messages, Query, Rdm};
@@ -52,7 +52,7 @@ pub trait Joins<Other: EndpointKind>: EndpointKind {
 #[derive(Clone, Copy, Debug)]
 pub enum AnyType {}
 
-/// Requirement: a reliable endpoint without connections (`FI_EP_RDM`).
+/// Requirement: a reliable connectionless endpoint (`FI_EP_RDM`).
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -71,7 +71,7 @@ pub enum AnyType {}
 #[derive(Clone, Copy, Debug)]
 pub enum Rdm {}
 
-/// Requirement: an endpoint of datagrams (`FI_EP_DGRAM`).
+/// Requirement: a datagram endpoint (`FI_EP_DGRAM`).
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -91,7 +91,7 @@ pub enum Rdm {}
 #[derive(Clone, Copy, Debug)]
 pub enum Dgram {}
 
-/// Requirement: an endpoint that is connected to one peer (`FI_EP_MSG`).
+/// Requirement: an endpoint connected to one peer (`FI_EP_MSG`).
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -122,7 +122,7 @@ impl Joins<AnyType> for AnyType {
     type Is = AnyType;
 }
 
-/// A type of endpoint, which joins itself and none in particular.
+/// Endpoint types join themselves and `AnyType`.
 macro_rules! endpoint_type {
     ($Type:ident = $TYPE:expr) => {
         impl Sealed for $Type {}
@@ -150,7 +150,7 @@ endpoint_type!(Rdm = EndpointType::RDM);
 endpoint_type!(Dgram = EndpointType::DGRAM);
 endpoint_type!(Msg = EndpointType::MSG);
 
-/// Requirement: sends and receives messages without tags.
+/// Requirement: untagged messages.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -181,7 +181,7 @@ impl Query for Messages {
     const CAPS: Caps = Caps::MSG.union(Caps::SEND).union(Caps::RECV);
 }
 
-/// Requirement: sends, receives and looks at tagged messages.
+/// Requirement: tagged messages and peeks.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -212,7 +212,7 @@ impl Query for Tagged {
     const CAPS: Caps = Caps::TAGGED.union(Caps::SEND).union(Caps::RECV);
 }
 
-/// Requirement: reads peers' memory, and peers read this side's.
+/// Requirement: reads, local and by peers.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -245,7 +245,7 @@ impl Query for Reads {
     const CAPS: Caps = Caps::RMA.union(Caps::READ).union(Caps::REMOTE_READ);
 }
 
-/// Requirement: writes peers' memory, and peers write this side's.
+/// Requirement: writes, local and by peers.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -281,7 +281,7 @@ impl Query for Writes {
     const CAPS: Caps = Caps::RMA.union(Caps::WRITE).union(Caps::REMOTE_WRITE);
 }
 
-/// Requirement: atomic operations on peers' memory, and of peers on this side's.
+/// Requirement: atomic operations, local and by peers.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -312,7 +312,7 @@ impl Query for AtomicOps {
         Caps::ATOMIC.union(Caps::READ).union(Caps::WRITE).union(Caps::REMOTE_READ).union(Caps::REMOTE_WRITE);
 }
 
-/// Requirement: receives of many messages into one buffer; with [`Messages`].
+/// Requirement: receives of many messages into one buffer, with [`Messages`].
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -352,7 +352,7 @@ impl Query for MultiRecvs {
     const CAPS: Caps = Caps::MULTI_RECV;
 }
 
-/// Requirement: receives of many tagged messages into one buffer; with [`Tagged`].
+/// Requirement: receives of many tagged messages into one buffer, with [`Tagged`].
 ///
 /// ```
 /// use loom_core::Caps;
@@ -375,7 +375,8 @@ impl Query for TaggedMultiRecvs {
     const CAPS: Caps = Caps::TAGGED_MULTI_RECV;
 }
 
-/// Requirement: copies of at least `SIZE` bytes can be injected, as messages, writes and atomic operations, of what else the query asks for.
+/// Requirement: injection of at least `SIZE` bytes, as messages, writes and atomic operations
+/// according to the query's other groups.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -413,7 +414,7 @@ impl<const SIZE: usize> Query for Injects<SIZE> {
     const INJECT_SIZE: usize = SIZE;
 }
 
-/// Requirement: groups that endpoints join, and their collective operations.
+/// Requirement: collective groups and operations.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -447,10 +448,12 @@ impl Query for CollectiveOps {
     const CAPS: Caps = Caps::COLLECTIVE;
 }
 
-/// Requirement: capabilities that have no operations of their own, as bits of [`Caps`]: `Capable<{ Caps::FENCE.bits() }>`.
+/// Requirement: capabilities without operations of their own, as bits of [`Caps`]:
+/// `Capable<{ Caps::FENCE.bits() }>`.
 ///
-/// Whether an operation that needs one is posted, values tell: options with a fence, receives of one peer, buffers in the memory of a device.
-/// Those are refused at run time where it is not granted.
+/// Values determine whether an operation needs them: options with a fence, receives from one peer,
+/// buffers in device memory. Such operations are refused at run time if the capability is not
+/// granted.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {

@@ -7,21 +7,21 @@ use super::requirement::{
     AtomicOps, CollectiveOps, Injects, Messages, MultiRecvs, Reads, Tagged, TaggedMultiRecvs, Writes,
 };
 
-/// Queries are loom's requirements, and tuples of them.
+/// Restricts queries to loom's requirements and their tuples.
 #[expect(unnameable_types, reason = "only loom implements it")]
 pub trait Sealed {}
 
-/// Whether a group is in a set: [`Yes`] or [`No`].
+/// Membership of a group in a set: [`Yes`] or [`No`].
 pub trait Flag: Sealed {
-    /// Whether it is in this set or another.
+    /// Membership in the union with another set.
     type Or<O: Flag>: Flag;
 }
 
-/// It is.
+/// In the set.
 #[derive(Clone, Copy, Debug)]
 pub enum Yes {}
 
-/// It is not.
+/// Not in the set.
 #[derive(Clone, Copy, Debug)]
 pub enum No {}
 
@@ -36,7 +36,7 @@ impl Flag for No {
     type Or<O: Flag> = O;
 }
 
-/// A set of groups: for each whether it is in there.
+/// A set of groups, with a flag for each.
 pub trait GroupSet: Sealed {
     /// [`Messages`]
     type Messages: Flag;
@@ -56,11 +56,11 @@ pub trait GroupSet: Sealed {
     type CollectiveOps: Flag;
     /// [`TaggedMultiRecvs`]
     type TaggedMultiRecvs: Flag;
-    /// What is in this set or in another.
+    /// Union with another set.
     type Union<S: GroupSet>: GroupSet;
 }
 
-/// A set of groups, in the order of [`GroupSet`]; empty if nothing is said.
+/// A set of groups, in the order of [`GroupSet`], empty by default.
 #[expect(clippy::type_complexity, reason = "a flag for each group")]
 #[derive(Clone, Copy, Debug)]
 pub struct Set<M = No, T = No, R = No, W = No, A = No, V = No, I = No, C = No, U = No>(
@@ -94,7 +94,7 @@ impl<M: Flag, T: Flag, R: Flag, W: Flag, A: Flag, V: Flag, I: Flag, C: Flag, U: 
     >;
 }
 
-/// A group of operations that queries ask for.
+/// A group of operations in queries.
 ///
 /// ```
 /// use loom_core::query::{Asked, Group, Messages, Query, Rdm, Tagged};
@@ -109,11 +109,11 @@ impl<M: Flag, T: Flag, R: Flag, W: Flag, A: Flag, V: Flag, I: Flag, C: Flag, U: 
 /// has_tags::<(Rdm, Messages, Tagged)>();
 /// ```
 pub trait Group: Sealed {
-    /// Whether a query asks for it.
+    /// Membership of the group in a query.
     type In<Q: Query>: Flag;
 }
 
-/// Each group has the flag of its name.
+/// The flag of each group has the group's name.
 macro_rules! groups {
     ($($Group:ident),*) => {$(
         impl Group for $Group {
@@ -124,7 +124,7 @@ macro_rules! groups {
 
 groups!(Messages, Tagged, Reads, Writes, AtomicOps, MultiRecvs, TaggedMultiRecvs, Injects, CollectiveOps);
 
-/// That a query asks for a group of operations.
+/// The flag of a group that a query contains.
 #[diagnostic::on_unimplemented(
     message = "the query does not ask for `{G}`",
     label = "this operation needs `{G}` in the query",

@@ -1,4 +1,4 @@
-//! Tuples of queries: what any of them asks for.
+//! Tuples of queries, which unite their requirements.
 
 use super::Query;
 use super::requirement::Joins;
@@ -17,7 +17,7 @@ where
     const INJECT_SIZE: usize = if A::INJECT_SIZE > B::INJECT_SIZE { A::INJECT_SIZE } else { B::INJECT_SIZE };
 }
 
-/// A longer tuple asks for what the pair of its first and its others asks for.
+/// A longer tuple is the pair of its first element and the tuple of the others.
 macro_rules! tuple {
     ($First:ident, $($Other:ident),+) => {
         impl<$First: Sealed, $($Other: Sealed),+> Sealed for ($First, $($Other),+) {}

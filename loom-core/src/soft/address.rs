@@ -1,18 +1,18 @@
-//! Addresses of the software transport, as numbers and as text.
+//! Addresses of the software transport, as numbers and text.
 
 use core::fmt::{self, Write};
 
 use crate::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
 
-/// No port.
 pub(super) const NO_PORT: u16 = u16::MAX;
 
-/// The fabric address of a port's endpoint: its place, and which endpoint in that place.
+/// Fabric address of an endpoint, from its port and generation.
 pub(super) const fn fabric_addr(index: u16, generation: u32) -> u64 {
     (generation as u64) << 32 | index as u64
 }
 
-/// Place and generation of a fabric address. A place that no network has, for numbers that no network gave out.
+/// Splits a fabric address into port and generation. Unknown numbers yield a port that no network
+/// has.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the parts of the word, the low one after a look")]
 pub(super) const fn addr_parts(addr: u64) -> (u16, u32) {
@@ -20,7 +20,7 @@ pub(super) const fn addr_parts(addr: u64) -> (u16, u32) {
     (if place < NO_PORT as u32 { place as u16 } else { NO_PORT }, (addr >> 32) as u32)
 }
 
-/// The text of an address: `soft://network/place.generation`.
+/// Text of an address: `soft://network/port.generation`.
 struct AddressText {
     bytes: [u8; 64],
     len: usize,
@@ -35,7 +35,6 @@ impl Write for AddressText {
     }
 }
 
-/// The address of an endpoint, by its fabric address.
 pub(super) fn write_address(network: u32, addr: u64) -> Result<EndpointAddr, Errno> {
     let (index, generation) = addr_parts(addr);
     let mut name = AddressText { bytes: [0; 64], len: 0 };
@@ -44,7 +43,7 @@ pub(super) fn write_address(network: u32, addr: u64) -> Result<EndpointAddr, Err
     EndpointAddr::new(AddressFormat::ADDR_STR, bytes).map_err(|_| Errno::ETOOSMALL)
 }
 
-/// The fabric address that an address means, in a network of `places` places.
+/// Parses an address in a network of `places` ports.
 pub(super) fn parse_address(network: u32, places: u16, address: &EndpointAddr) -> Option<FabricAddr> {
     if address.format() != AddressFormat::ADDR_STR {
         return None;
@@ -52,7 +51,7 @@ pub(super) fn parse_address(network: u32, places: u16, address: &EndpointAddr) -
     parse_text(network, places, core::str::from_utf8(address.bytes()).ok()?)
 }
 
-/// The same of its text, with the zero byte at its end or without.
+/// Parses the text of an address, with or without a trailing zero byte.
 pub(super) fn parse_text(network: u32, places: u16, text: &str) -> Option<FabricAddr> {
     let text = text.strip_suffix('\0').unwrap_or(text).strip_prefix("soft://")?;
     let (of, endpoint) = text.split_once('/')?;

@@ -1,7 +1,9 @@
-//! Atomic operations: each element is changed in the peer's memory by the poster's own processor, in one step. Peers and the owner of the
-//! memory ([`Window::element`](crate::exposed::Window::element)) see one order of the changes of an element.
+//! Atomic operations: the poster's processor changes elements in the peer's memory, each in one
+//! step. Peers and the owner ([`Window::element`](crate::exposed::Window::element)) see one order
+//! of changes.
 //!
-//! An operation is over when its post returns, also where a plan holds writes back. Elements must be aligned to their size.
+//! Operations complete in their post, even if a plan delays writes. Elements must be aligned to
+//! their size.
 
 #![allow(
     unsafe_code,
@@ -23,7 +25,6 @@ use crate::buffer::Lent;
 use crate::transport::{AtomicAttr, AtomicRanges, Atomics, Context, Msg, Refusal, RemotePart, RmaTarget};
 use crate::vocabulary::{Access, AtomicOp, CompletionFlags, Errno};
 
-/// What is granted of an operation.
 fn granted<E: Element>(Atomic { form, op, .. }: Atomic) -> Result<AtomicAttr, Errno> {
     let compares = op >= AtomicOp::CSWAP;
     let has = E::admits(op)
@@ -38,17 +39,16 @@ fn granted<E: Element>(Atomic { form, op, .. }: Atomic) -> Result<AtomicAttr, Er
     Ok(AtomicAttr { count: isize::MAX.unsigned_abs() / size_of::<E>(), size: size_of::<E>() })
 }
 
-/// What the region must permit.
+/// Returns the access that the region must permit.
 fn access(Atomic { form, datatype, op }: Atomic) -> Access {
     match (form, op) {
         (Form::Base, _) => Access::REMOTE_WRITE,
-        // The processor reads 16 bytes in one step only by an instruction that writes.
+        // A read of 16 bytes in one step needs an instruction that writes.
         (Form::Fetch, AtomicOp::READ) if datatype.size() < Some(16) => Access::REMOTE_READ,
         _ => Access::REMOTE_READ | Access::REMOTE_WRITE,
     }
 }
 
-/// Elements that lie in several ranges, one after the other.
 #[derive(Clone, Copy)]
 struct Elements<'r> {
     here: Range,
@@ -71,7 +71,7 @@ impl<'r> Elements<'r> {
         }
     }
 
-    /// The next one of `size` bytes. Ranges hold whole elements (C28).
+    /// Ranges hold whole elements (C28).
     #[inline]
     fn next(&mut self, size: usize) -> Option<*mut u8> {
         while self.here.1 < size {
@@ -84,7 +84,6 @@ impl<'r> Elements<'r> {
     }
 }
 
-/// The ranges of this side.
 #[derive(Clone, Copy)]
 struct Local<'r> {
     operands: Elements<'r>,
@@ -92,18 +91,17 @@ struct Local<'r> {
     results: Elements<'r>,
 }
 
-/// Changes elements.
-///
 /// # Safety
-/// There are `len` bytes at `place`, exposed memory that may be written unless the operation only reads. What is lent is valid.
+/// `place` has `len` bytes of exposed memory, writable unless the operation only reads. The local
+/// ranges are valid.
 #[inline(always)]
 unsafe fn change<E: Element>(place: *mut u8, len: usize, op: AtomicOp, local: &mut Local<'_>) -> Result<(), Errno> {
     /// # Safety
-    /// There is an element, if anything.
+    /// `at` points to an element, if any.
     #[inline]
     unsafe fn read<E: Element>(at: Option<*mut u8>) -> E {
         let word = match at {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees an element at `at`.
             Some(at) => unsafe { at.cast::<E::Word>().read_unaligned() },
             None => E::Word::ZERO,
         };
@@ -115,24 +113,23 @@ unsafe fn change<E: Element>(place: *mut u8, len: usize, op: AtomicOp, local: &m
         return Err(Errno::EINVAL);
     }
     for at in (0..len).step_by(size) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees valid operands.
         let operand = unsafe { read::<E>(local.operands.next(size)) };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees valid elements to compare.
         let compare = unsafe { read::<E>(local.compare.next(size)) };
-        // SAFETY: aligned, as was seen, and within the range; the processor can, as was seen when the operation was asked for (C28).
+        // SAFETY: the element is aligned, checked above, and within `len`. The processor supports
+        // the operation (C28).
         let old = unsafe { E::change_at(place.wrapping_add(at), op, operand, compare) };
         if let Some(result) = local.results.next(size) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller guarantees writable results.
             unsafe { result.cast::<E::Word>().write_unaligned(old.to_word()) };
         }
     }
     Ok(())
 }
 
-/// Does an operation on one range of the peer's memory, with the next elements of this side.
-///
 /// # Safety
-/// What is lent is valid during the call: for reads, and for writes of the results.
+/// The local ranges are valid during the call: for reads, and for writes of the results.
 #[inline(always)]
 unsafe fn perform(
     net: &Net,
@@ -143,7 +140,8 @@ unsafe fn perform(
     counts: Counts,
 ) -> Result<(), Errno> {
     let range = open_range(net, &to, len, access(atomic))?;
-    // SAFETY: the region is held open, permits the access, and the range lies within; the caller promises the rest.
+    // SAFETY: the region is held open, permits the access and contains the range. The caller
+    // guarantees the local ranges.
     unsafe { by_datatype!(atomic.datatype, change(range.place, len, atomic.op, local)) }?;
     range.count(counts, to.to);
     Ok(())
@@ -156,7 +154,6 @@ const fn flags(form: Form) -> CompletionFlags {
     })
 }
 
-/// What an operation counts at the peer.
 const fn counts(Atomic { form, op, .. }: Atomic) -> Counts {
     match (form, op) {
         (Form::Base, _) => Counts::WRITE,
@@ -170,10 +167,10 @@ fn range(lent: &Lent) -> Range {
 }
 
 impl SoftEndpoint<'_> {
-    /// Posts an operation of one range; `context` is `None` for an injected one.
+    /// `context` is `None` if injected.
     ///
     /// # Safety
-    /// What is lent is valid during the call.
+    /// The local ranges are valid during the call.
     #[inline(always)]
     unsafe fn post_atomic(
         &self,
@@ -193,15 +190,13 @@ impl SoftEndpoint<'_> {
         if context.is_some() && !own.tx().reserve() {
             return Err(Refusal::Again);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the local ranges.
         let done = unsafe { perform(&self.net, to, len, &mut local, atomic, counts(atomic)) };
         end_rma(own, flags(atomic.form), len, context, done)
     }
 
-    /// Of an operation with one range each, what the domain requires of it: the bytes of the ranges.
-    ///
     /// # Safety
-    /// C10.
+    /// The context satisfies C10.
     #[inline]
     unsafe fn lent_ranges<const N: usize>(
         &self,
@@ -215,20 +210,21 @@ impl SoftEndpoint<'_> {
             for (lent, access) in lent {
                 self.lies_in_its_region(lent, access).map_err(Refusal::Errno)?;
             }
-            // SAFETY: the context is what the domain asks for (C10).
+            // SAFETY: the context satisfies C10.
             unsafe { begin_context(self.port().own().modes.get(), context) };
         }
         Ok(lent.map(|(lent, _)| range(lent)))
     }
 }
 
-// SAFETY: as `Transport`.
+// SAFETY: `soft/transport.rs` lists how the promises are kept.
 unsafe impl<'n> Atomics for Soft<'n> {
     unsafe fn query_atomic(_: &Self::Domain, atomic: Atomic) -> Result<AtomicAttr, Errno> {
         by_datatype!(atomic.datatype, granted(atomic))
     }
 
-    // Always, and so are those below: the caller knows the datatype, and of the code for fourteen of them one is left.
+    // Always inlined, like the functions below: the caller's constant datatype removes the code for
+    // 13 others.
     #[inline(always)]
     unsafe fn atomic(
         endpoint: &Self::Endpoint,
@@ -237,10 +233,10 @@ unsafe impl<'n> Atomics for Soft<'n> {
         atomic: Atomic,
         context: Context,
     ) -> Result<(), Refusal> {
-        // SAFETY: C10.
+        // SAFETY: the context satisfies C10.
         let [operands] = unsafe { endpoint.lent_ranges(to, [(operands, Access::WRITE)], context) }?;
         let local = Local { operands: Elements::one(operands), compare: Elements::NONE, results: Elements::NONE };
-        // SAFETY: what is lent is readable (C9).
+        // SAFETY: lent memory is readable (C9).
         unsafe { endpoint.post_atomic(to, operands.1, local, atomic, Some(context.addr())) }
     }
 
@@ -257,7 +253,7 @@ unsafe impl<'n> Atomics for Soft<'n> {
         }
         let operands = (operands.as_ptr().cast_mut(), operands.len());
         let local = Local { operands: Elements::one(operands), compare: Elements::NONE, results: Elements::NONE };
-        // SAFETY: a borrow is readable; operands are only read.
+        // SAFETY: borrowed operands are readable, and only read.
         unsafe { endpoint.post_atomic(to, operands.1, local, atomic, None) }
     }
 
@@ -271,11 +267,11 @@ unsafe impl<'n> Atomics for Soft<'n> {
         context: Context,
     ) -> Result<(), Refusal> {
         let lent = [(operands, Access::WRITE), (results, Access::READ)];
-        // SAFETY: C10.
+        // SAFETY: the context satisfies C10.
         let [operands, results] = unsafe { endpoint.lent_ranges(to, lent, context) }?;
         let local =
             Local { operands: Elements::one(operands), compare: Elements::NONE, results: Elements::one(results) };
-        // SAFETY: what is lent is readable, and the results are writable (C9).
+        // SAFETY: lent memory is readable, and results are writable (C9).
         unsafe { endpoint.post_atomic(to, results.1, local, atomic, Some(context.addr())) }
     }
 
@@ -288,14 +284,14 @@ unsafe impl<'n> Atomics for Soft<'n> {
         context: Context,
     ) -> Result<(), Refusal> {
         let lent = [(operands, Access::WRITE), (compare, Access::WRITE), (results, Access::READ)];
-        // SAFETY: C10.
+        // SAFETY: the context satisfies C10.
         let [operands, compare, results] = unsafe { endpoint.lent_ranges(to, lent, context) }?;
         let local = Local {
             operands: Elements::one(operands),
             compare: Elements::one(compare),
             results: Elements::one(results),
         };
-        // SAFETY: what is lent is readable, and the results are writable (C9).
+        // SAFETY: lent memory is readable, and results are writable (C9).
         unsafe { endpoint.post_atomic(to, results.1, local, atomic, Some(context.addr())) }
     }
 
@@ -313,7 +309,7 @@ unsafe impl<'n> Atomics for Soft<'n> {
         }
 
         let mut room = Vec::new();
-        // SAFETY: C10; there is no prefix for what is no message.
+        // SAFETY: the context satisfies C10. Only messages have a prefix.
         let msg = &unsafe { endpoint.pieces(msg, Access::WRITE, &mut room) }?;
         if endpoint.extra_checks {
             let others = ranges.compare.iter().map(|lent| (lent, Access::WRITE));
@@ -343,14 +339,14 @@ unsafe impl<'n> Atomics for Soft<'n> {
             results: Elements::of(&results),
         };
         let target = |part: &RemotePart| RmaTarget { to: msg.address, addr: part.addr, key: part.key };
-        // All of them are looked at before anything is changed.
+        // All parts are checked before the first change.
         let allowed = remote
             .iter()
             .try_for_each(|part| open_range(&endpoint.net, &target(part), part.len, access(atomic)).map(drop));
         let done = allowed.and_then(|()| {
             remote.iter().enumerate().try_for_each(|(at, part)| {
                 let counts = counts(atomic).of_range(at + 1 == remote.len());
-                // SAFETY: what is lent is valid (C9).
+                // SAFETY: lent memory is valid (C9).
                 unsafe { perform(&endpoint.net, target(part), part.len, &mut local, atomic, counts) }
             })
         });

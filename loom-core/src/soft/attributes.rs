@@ -1,4 +1,4 @@
-//! What a network offers: the attributes of its infos.
+//! Attributes of a network's infos.
 
 use super::copy::{LIMIT, receive_limit, send_limit};
 use super::network::NetworkAttr;
@@ -7,7 +7,6 @@ use crate::vocabulary::{
     Progress, ResourceMgmt, RxAttributes, Threading, TxAttributes, Version,
 };
 
-/// The name of the software transport, where libfabric names a provider.
 pub(super) const PROVIDER: &str = "soft";
 
 const CAPS: Caps = Caps::MSG
@@ -27,8 +26,8 @@ const CAPS: Caps = Caps::MSG
     .union(Caps::RMA_EVENT)
     .union(Caps::LOCAL_COMM);
 
-/// RMA is done when its post returns, and messages arrive in the order they were sent. An RMA operation does not wait
-/// for the messages before it to be received, so `RAS` and `WAS` are not here.
+/// RMA is done when its post returns, and messages arrive in order. `RAS` and `WAS` are missing,
+/// because RMA does not wait for receives of earlier messages.
 const MSG_ORDER: MsgOrder = MsgOrder::RAR
     .union(MsgOrder::RAW)
     .union(MsgOrder::WAR)
@@ -45,7 +44,6 @@ const MSG_ORDER: MsgOrder = MsgOrder::RAR
     .union(MsgOrder::ATOMIC_WAR)
     .union(MsgOrder::ATOMIC_WAW);
 
-/// The attributes of a network that was made with `attr`.
 pub(super) fn attributes(attr: &NetworkAttr) -> Attributes {
     let inject_size = attr.eager_size as usize;
     let caps = if attr.groups > 0 { CAPS.union(Caps::COLLECTIVE) } else { CAPS };
@@ -90,7 +88,7 @@ pub(super) fn attributes(attr: &NetworkAttr) -> Attributes {
             mr_mode: MrMode::PROV_KEY,
             mr_key_size: size_of::<u64>(),
             cq_data_size: size_of::<u64>(),
-            // A queue for each endpoint and direction is all that makes sense.
+            // One queue per endpoint and direction is the useful maximum.
             cq_cnt: usize::from(attr.endpoints) * 2,
             ep_cnt: attr.endpoints.into(),
             tx_ctx_cnt: attr.endpoints.into(),

@@ -1,5 +1,4 @@
-//! Cells: where messages are while they travel. A cell belongs to the endpoint that sends; it is lent to the
-//! receiver with the message, and comes back.
+//! Cells: buffers for messages in flight, owned by the sending endpoint and lent to the receiver.
 
 #![allow(unsafe_code, reason = "cells change hands between threads")]
 
@@ -8,27 +7,26 @@ use core::cell::Cell;
 use crate::sync::{AtomicBool, AtomicU32, Ordering};
 use crate::vocabulary::CompletionFlags;
 
-/// What a receiver learns of a message. A cell for each fact: a receiver reads what it needs when it needs it.
+/// Description of a message. With separate `Cell`s, a receiver reads only the fields that it needs.
 #[derive(Debug)]
 pub(super) struct Message {
-    /// The lower half of [`flags`](Self::flags).
+    /// Lower half of [`flags`](Self::flags).
     flags: Cell<u32>,
-    /// Its number among those for its receiver, if these are [numbered](super::lane): what [`number_in_pair`] makes of it.
+    /// [`number_in_pair`] of a [numbered](super::lane) message, otherwise zero.
     in_pair: Cell<u32>,
-    /// The sender: its fabric address.
     pub(super) from: Cell<u64>,
     pub(super) tag: Cell<u64>,
     pub(super) data: Cell<u64>,
     pub(super) len: Cell<usize>,
-    /// Where the bytes are: behind the cell, or in the sender's buffer.
+    /// Address behind the cell or in the sender's buffer.
     pub(super) bytes: Cell<*const u8>,
 }
 
-/// In the flags of a cell that brings no message: what its sender says of one of its [lanes](super::lane).
+/// Marks a notice about one of the sender's [lanes](super::lane).
 pub(super) const LANE_NEWS: CompletionFlags = CompletionFlags::from_bits_retain(1 << 31);
 
-/// What a cell says of a message's number in its pair: half of it, which is enough to tell it from those that are under way at the
-/// same time; zero is for messages that are not numbered.
+/// Returns 31 bits of a message's number above a set bit, enough to distinguish messages in flight.
+/// Zero marks an unnumbered message.
 #[expect(clippy::cast_possible_truncation, reason = "half of the number")]
 #[inline]
 pub(super) const fn number_in_pair(number: u64) -> u32 {
@@ -36,8 +34,8 @@ pub(super) const fn number_in_pair(number: u64) -> u32 {
 }
 
 impl Message {
-    /// What the receiver's completion reports; with `REMOTE_WRITE` it is not a message, but the news that memory was written, and with
-    /// [`LANE_NEWS`] not even that.
+    /// Returns the receiver's completion flags. `REMOTE_WRITE` marks a notice of written memory,
+    /// [`LANE_NEWS`] one about a lane.
     #[inline(always)]
     pub(super) fn flags(&self) -> CompletionFlags {
         CompletionFlags::from_bits_retain(self.flags.get().into())
@@ -49,7 +47,7 @@ impl Message {
         self.flags.set(flags.bits() as u32);
     }
 
-    /// Makes it the news that a peer has written `len` bytes.
+    /// Makes the cell a notice of `len` bytes written by a peer.
     #[inline]
     pub(super) fn tell_written(&self, from: u64, len: usize, data: u64) {
         let remote = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_CQ_DATA);
@@ -62,20 +60,18 @@ impl Message {
         self.bytes.set(core::ptr::null());
     }
 
-    /// Its number among those for its receiver, as [`number_in_pair`] says it; zero if it has none.
     #[inline(always)]
     pub(super) fn in_pair(&self) -> u32 {
         self.in_pair.get()
     }
 
-    /// Gives it a number, or none.
     #[inline(always)]
     pub(super) fn set_number(&self, number: Option<u64>) {
         self.in_pair.set(number.map_or(0, number_in_pair));
     }
 }
 
-/// Where a cell is in its life. It is the protocol by which a sender can take back what it has offered.
+/// State of a cell, and the protocol to revoke an offer.
 ///
 /// ```text
 ///            sender             receiver
@@ -85,54 +81,47 @@ impl Message {
 ///               └─ cancel, close: REVOKED ──► (skipped)    ──► returned ──► HOME
 /// ```
 ///
-/// A receiver skips a revoked cell when it looks at it: on its way from the inbox, when a receive meets it, and where no
-/// receive may ever meet it, among the messages without a receive, when the sender has left [word](Revocations).
+/// A receiver skips a revoked cell when it takes the cell from the inbox or matches it. After
+/// [notice](Revocations) by the sender, it also searches its unexpected messages.
 ///
-/// The receiver itself sends an eager cell home; of those that are returned the sender does it, when it has seen how they
-/// ended.
+/// The receiver sends eager cells home, the sender returned cells after reading their result.
 ///
-/// Only `OFFERED` is contended: the receiver claims it and the sender revokes it with compare-and-swap, so that one
-/// of the two succeeds.
+/// Only `OFFERED` is contended: of the receiver's claim and the sender's revocation, both
+/// compare-and-swaps, one succeeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum State {
-    /// The cell is its owner's.
     Home,
     /// The bytes are in the cell.
     Eager,
     /// The bytes are in the sender's buffer.
     Offered,
-    /// The receiver copies from the sender's buffer.
     Copying,
-    /// The receiver has copied.
     Done,
-    /// The sender's buffer is the sender's again.
+    /// The buffer is the sender's again.
     Revoked,
     /// The receiver has closed without copying.
     Refused,
 }
 
-/// A cell's head. Its room for eager bytes follows in memory.
+/// Head of a cell. The room for eager bytes follows in memory.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct MessageCell {
-    /// The link of the [list](super::list) that the cell is on.
     pub(super) link: AtomicU32,
     state: AtomicU32,
-    /// Written by the sender before the cell is pushed, read by the receiver after it was taken.
+    /// Written before the push, read after the cell is taken.
     pub(super) message: Message,
-    /// For a plan of faults: how long the message is late.
+    /// Delay by a fault plan, in looks.
     pub(super) looks: Cell<u32>,
-    /// The cell's own number.
     pub(super) number: u32,
 }
 
 #[cfg(not(loom_model))]
 const _: () = assert!(size_of::<MessageCell>() == 64, "a cell's head is one cache line");
 
-// SAFETY: `link` and `state` are atomic, `number` never changes. The other fields are used by one side at a time: the
-// sender while the cell is at home, the receiver from taking it out of its inbox until it returns it; lists and the state
-// order the two.
+// SAFETY: `link` and `state` are atomic, `number` never changes. The sender uses the other fields
+// while the cell is at home, the receiver from inbox to return. Lists and the state order the two.
 unsafe impl Sync for MessageCell {}
 
 impl MessageCell {
@@ -154,52 +143,48 @@ impl MessageCell {
         }
     }
 
-    /// Whether the cell is in this state.
-    ///
-    /// Acquire: pairs with `come_home` and `finish`, so that the receiver is done with the cell, and with the buffer.
+    /// Acquire: pairs with `come_home` and `finish`, so that the receiver is done with the cell and
+    /// the buffer.
     #[inline]
     pub(super) fn is(&self, state: State) -> bool {
         self.state.load(Ordering::Acquire) == state as u32
     }
 
-    /// Sets the state of a cell which no other thread looks at: before it is pushed, or after it has come back.
+    /// Sets the state while no other thread reads it: before the push, or after the return.
     #[inline]
     pub(super) fn set(&self, state: State) {
         self.state.store(state as u32, Ordering::Relaxed);
     }
 
-    /// The cell is its owner's again.
-    ///
-    /// Release: what was read from the cell was read before.
+    /// Returns the cell to its owner. Release: reads of the cell come before.
     #[inline]
     pub(super) fn come_home(&self) {
         self.state.store(State::Home as u32, Ordering::Release);
     }
 
-    /// The receiver wants the bytes, or refuses them: `true` if the offer still stands.
+    /// Accepts or refuses an offer. Returns `true` if the offer still stood.
     ///
-    /// Relaxed: it decides who has the buffer. The bytes in it came with the cell, through the inbox; a sender that is too late
-    /// [waits for the copy](Self::wait_for_copy), or for the cell among those that are returned, and these acquire.
+    /// Relaxed: decides which side has the buffer. The bytes came through the inbox. A sender that
+    /// is too late [waits for the copy](Self::wait_for_copy) or for the returned cell, and both
+    /// acquire.
     #[inline]
     pub(super) fn claim(&self, state: State) -> bool {
         self.state.compare_exchange(State::Offered as u32, state as u32, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// The receiver has copied.
-    ///
-    /// Release: the copy is over before the sender sees it.
+    /// Release: the copy comes before.
     #[inline]
     pub(super) fn finish(&self) {
         self.state.store(State::Done as u32, Ordering::Release);
     }
 
-    /// The sender wants its buffer back: `true` if the receiver had not begun to copy, and now never will.
+    /// Revokes an offer. Returns `true` if the receiver had not begun to copy, and never will.
     pub(super) fn revoke(&self) -> bool {
         self.claim(State::Revoked)
     }
 
-    /// Waits while the receiver copies. For the sender, after a revocation that came too late: its buffer is its own again when
-    /// this returns, because no receiver begins a second copy.
+    /// Waits while the receiver copies, after a late revocation. The buffer is then the sender's:
+    /// no receiver copies twice.
     pub(super) fn wait_for_copy(&self) {
         while self.is(State::Copying) {
             crate::sync::spin_loop();
@@ -207,17 +192,16 @@ impl MessageCell {
     }
 }
 
-/// Word to a receiver that offers made to it were revoked since it last looked. One that lies among its unexpected
-/// messages may be met by no receive ever, and would keep its cell from home.
+/// Notice to a receiver that offers to it were revoked. A revoked offer among its unexpected
+/// messages may never match, and its cell would not come home.
 ///
-/// The receiver clears the word before it looks for revoked cells. A cell that it gets to see only afterwards, on its
-/// way from the inbox, it therefore has to look at by itself.
+/// The receiver clears the notice before it searches. It therefore has to check each cell that it
+/// takes from the inbox afterwards.
 ///
-/// It is also the word that messages are on their way which are [delayed](super::faults), so that the receiver looks at them.
+/// The notice also announces [delayed](super::faults) messages.
 #[derive(Debug)]
 pub(super) struct Revocations {
     told: AtomicBool,
-    /// How often word was taken.
     looks: AtomicU32,
 }
 
@@ -226,41 +210,40 @@ impl Revocations {
         Revocations { told: AtomicBool::new(false), looks: AtomicU32::new(0) }
     }
 
-    /// Leaves word, after the revocation.
+    /// Gives notice after the revocation.
     ///
-    /// Release: the thread that clears the word sees the offer revoked. A swap, where a store would cut off the release of
-    /// another sender's word that has not been read yet. Acquire: pairs with a look that comes before, so that who leaves word sees that
-    /// the receiver sleeps.
+    /// Release: the receiver sees the offer revoked. A store instead of a swap would end the
+    /// release sequence of an earlier, unread notice. Acquire: pairs with an earlier
+    /// `are_told_for_sleeper`, so that the sender sees that the receiver sleeps.
     pub(super) fn tell(&self) {
         self.told.swap(true, Ordering::AcqRel);
     }
 
-    /// Whether there is word, for a receiver that is about to [sleep](super::sleeper): word comes before this look and is found, or comes
-    /// behind it and its sender sees what the receiver did before.
+    /// Returns `true` after a notice, for a receiver about to [sleep](super::sleeper). The sender
+    /// of a later notice sees the receiver's earlier writes.
     pub(super) fn are_told_for_sleeper(&self) -> bool {
-        // A step that changes nothing. Release: pairs with `tell`.
+        // Changes no bits. Release: pairs with `tell`.
         self.told.fetch_or(false, Ordering::Release)
     }
 
-    /// Whether there may be word.
+    /// Hint that notice was given.
     #[inline]
     pub(super) fn are_told(&self) -> bool {
         self.told.load(Ordering::Relaxed)
     }
 
-    /// Whether there is word; it is cleared. For the receiver alone.
+    /// Clears a notice and returns `true` if it was set. For the receiver alone.
     #[inline]
     pub(super) fn take(&self) -> bool {
-        // Acquire: pairs with `tell`. One step, so that no word is cleared unread.
+        // Acquire: pairs with `tell`. One step, so that no unread notice is cleared.
         let taken = self.told.load(Ordering::Relaxed) && self.told.swap(false, Ordering::Acquire);
         if taken {
-            // Nothing is read by what it says.
+            // Relaxed: publishes no other memory.
             self.looks.fetch_add(1, Ordering::Relaxed);
         }
         taken
     }
 
-    /// How often word was taken.
     pub(super) fn looks(&self) -> u32 {
         self.looks.load(Ordering::Relaxed)
     }

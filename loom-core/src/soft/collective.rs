@@ -1,8 +1,8 @@
 //! Collective operations: the implementation of [`Collectives`].
 //!
-//! A member's call notes what it lends. The member whose call is the last runs the operation for all, in the memory that all have lent
-//! (`soft/collective_run.rs`), and leaves word to the others; each reports the end of its own call when its queue is next polled.
-//! So the last member's call takes as long as the operation.
+//! A call stores its lent memory. The member with the last call runs the operation for all
+//! (`soft/collective_run.rs`) during this call, and notifies the others. Each member reports its
+//! own completion at the next poll of its queue.
 
 #![allow(unsafe_code, reason = "uses memory that was lent, and implements the unsafe trait `Collectives`")]
 
@@ -18,13 +18,12 @@ use crate::collective::Collective;
 use crate::transport::{CollectiveAttr, CollectiveCall, Collectives, Context, Refusal};
 use crate::vocabulary::{Access, AtomicOp, CollectiveOp, Errno, FabricAddr};
 
-/// The raw handle of a collective group: an endpoint's membership.
+/// Raw handle of a collective group: the membership of an endpoint.
 #[derive(Debug)]
 pub struct SoftMembership {
     number: u32,
 }
 
-/// Whether there is such an operation.
 fn has(collective: Collective) -> Result<(), Errno> {
     let reduces =
         matches!(collective.op(), CollectiveOp::ALLREDUCE | CollectiveOp::REDUCE | CollectiveOp::REDUCE_SCATTER);
@@ -37,7 +36,6 @@ fn has(collective: Collective) -> Result<(), Errno> {
     }
 }
 
-/// The calls of a round.
 struct Round<'g> {
     members: &'g [Member],
     round: u32,
@@ -54,29 +52,31 @@ impl Calls for Round<'_> {
 }
 
 impl SoftEndpoint<'_> {
-    /// Runs the operation of a round in which every member has called, and ends it for all. In a broken group nothing is done: each member
-    /// finds that out.
+    /// Completes a round for all after the last call. A broken group does not run, which each
+    /// member detects.
     fn run_round(&self, number: u32, round: u32) {
         let at = self.net.group_of(number);
         let (group, members) = (self.net.group(at), self.net.members_of(at));
         if !group.begin(round) {
             return;
         }
-        // SAFETY: what is lent stays until the event (C9), has the length that C30 says, and is this thread's: every member has called, none
-        // has been told of the end, and none takes its memory back while the group is running.
+        // SAFETY: lent memory stays until the event (C9) and has the length in C30. It is this
+        // thread's: every member has called, completions are not reported, and members do not take
+        // memory back while the group is running.
         let result = unsafe { run(&Round { members, round }) };
         for member in members {
             member.call(round).finish(result);
         }
         tell_members(&self.net, number);
-        // Last: a member that goes waits for this, and with the last one the place is free.
+        // Last: leaving members wait for this, and the last of them frees the group's slot.
         group.end();
     }
 }
 
-// SAFETY: as `Transport`, and:
-// - P18: `membership::leave_all` breaks the endpoint's groups off, which waits for an operation that runs, and lets none run afterwards;
-// - P19: `has` answers for both.
+// SAFETY: `soft/transport.rs` lists how the other promises are kept.
+// - P18: `membership::leave_all` breaks the endpoint's groups. This waits for a running operation,
+//   and no other begins.
+// - P19: `has` decides for both functions.
 unsafe impl<'n> Collectives for Soft<'n> {
     type CollectiveGroup = SoftMembership;
 
@@ -94,7 +94,7 @@ unsafe impl<'n> Collectives for Soft<'n> {
 
     unsafe fn collective_joined(endpoint: &Self::Endpoint, group: &SoftMembership) -> Result<bool, Errno> {
         if endpoint.port().own().faults().is_dead() {
-            // It has left, and others may have its place.
+            // The endpoint has left, and its place may be reused.
             return Err(Errno::ESHUTDOWN);
         }
         match endpoint.net.group(endpoint.net.group_of(group.number)).usable() {
@@ -132,7 +132,7 @@ unsafe impl<'n> Collectives for Soft<'n> {
             endpoint.gate()?;
             endpoint.lies_in_its_region(operands, Access::WRITE).map_err(Refusal::Errno)?;
             endpoint.lies_in_its_region(results, Access::READ).map_err(Refusal::Errno)?;
-            // SAFETY: the context is what the domain asks for (C10).
+            // SAFETY: the context has the memory that the domain requires (C10).
             unsafe { begin_context(own.modes.get(), context) };
         }
         match net.group(net.group_of(number)).usable() {
@@ -144,7 +144,7 @@ unsafe impl<'n> Collectives for Soft<'n> {
             && let Some(lost) = lose(own, Some(context.addr()), COLLECTIVE)
         {
             if lost.is_ok() {
-                // The others would wait for it.
+                // The other members would wait for it.
                 break_off(net, number);
             }
             return lost;

@@ -1,5 +1,5 @@
-//! What a collective operation does with the memory of all members, when each has called. One member does it for all, so that the result
-//! is the same at every member, bit by bit: reductions go by rank.
+//! Collective operations on the memory of all members. One member runs them for all and reduces by
+//! rank, so that results are identical bit by bit.
 
 #![allow(unsafe_code, reason = "copies and computes in memory that was lent with collective operations")]
 
@@ -10,61 +10,58 @@ use super::group::Args;
 use crate::atomic::{Element, by_datatype};
 use crate::vocabulary::{AtomicOp, CollectiveOp, Datatype, Errno};
 
-/// The members' calls, by rank.
 pub(super) trait Calls {
     fn size(&self) -> usize;
     fn args(&self, rank: usize) -> Args;
 }
 
-/// The part of a range that belongs to a rank.
 const fn part(range: Range, rank: usize, bytes: usize) -> Range {
     (range.0.wrapping_add(rank * bytes), bytes)
 }
 
 /// # Safety
-/// The first range is readable, the second writable, as far as the shorter reaches; they are the same, or do not overlap.
+/// `from` is readable and `to` writable, up to the shorter length. They are equal or do not
+/// overlap.
 unsafe fn copy(from: Range, to: Range) {
     if from.0 != to.0 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees both ranges, and different ones do not overlap.
         unsafe { ptr::copy_nonoverlapping(from.0, to.0, from.1.min(to.1)) };
     }
 }
 
-/// Combines elements with those at another place, which get the results.
+/// Combines elements of `from` into `into`.
 ///
 /// # Safety
-/// Both ranges hold elements; the first is readable, and the second writable, too.
+/// Both ranges hold readable elements, and `into` is writable.
 unsafe fn combine<E: Element>(from: Range, into: Range, op: AtomicOp) -> Result<(), Errno> {
     let (from, count) = (from.0.cast::<E::Word>(), into.1 / size_of::<E>());
     for at in 0..count {
         let place = into.0.cast::<E::Word>().wrapping_add(at);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees readable elements.
         let operand = unsafe { from.wrapping_add(at).read_unaligned() };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees readable elements.
         let value = E::from_word(unsafe { place.read_unaligned() });
         if let Some(result) = value.changed(op, E::from_word(operand), E::ZERO) {
-            // SAFETY: as above.
+            // SAFETY: the caller guarantees writable elements.
             unsafe { place.write_unaligned(result.to_word()) };
         }
     }
     Ok(())
 }
 
-/// What reductions can compute of a type.
 fn reduces<E: Element>(op: AtomicOp) -> Result<(), Errno> {
     let reduces = op <= AtomicOp::BXOR && E::admits(op);
     if reduces { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
 }
 
-/// Whether a reduction of such elements can compute that.
 pub(super) fn can_reduce(datatype: Datatype, op: AtomicOp) -> Result<(), Errno> {
     by_datatype!(datatype, reduces(op))
 }
 
-/// Does the operation that all members have called. Nothing is touched if their calls differ.
+/// Runs the operation that all members have called. If their calls differ, no memory is touched.
 ///
 /// # Safety
-/// What is lent with the calls keeps to C30, is readable and writable, and is this thread's meanwhile.
+/// The lent memory satisfies C30, is readable and writable, and is this thread's meanwhile.
 pub(super) unsafe fn run(calls: &impl Calls) -> Result<(), Errno> {
     let (size, call) = (calls.size(), calls.args(0).operation);
     if (1..size).any(|rank| calls.args(rank).operation != call) {
@@ -75,15 +72,15 @@ pub(super) unsafe fn run(calls: &impl Calls) -> Result<(), Errno> {
     let bytes = call.count * element;
     let operands = |rank: usize| calls.args(rank).operands;
     let results = |rank: usize| calls.args(rank).results;
-    // SAFETY: parts of what is lent, as long as C30 says. Ranges of different members do not overlap (C30), and neither do those of one, but
-    // for a broadcast, where they may be the same.
+    // SAFETY: parts of lent memory of the length in C30. Ranges do not overlap (C30), except those
+    // of one member in a broadcast, which may be equal.
     let copy = |from, to| unsafe { copy(from, to) };
-    // Combines a part of what each member has, by rank, in a place of one of them.
+    // Combines one part of all operands by rank.
     let reduce = |at: usize, into: Range| {
         copy(part(operands(0), at, bytes), into);
         for rank in 1..size {
             let from = part(operands(rank), at, bytes);
-            // SAFETY: parts of what is lent, of the same number of elements (C30).
+            // SAFETY: parts of lent memory with equal numbers of elements (C30).
             unsafe { combine_by_type(collective.datatype(), from, into, collective.reduce_op()) }?;
         }
         Ok(())
@@ -114,8 +111,8 @@ pub(super) unsafe fn run(calls: &impl Calls) -> Result<(), Errno> {
 }
 
 /// # Safety
-/// As [`combine`].
+/// The requirements of [`combine`].
 unsafe fn combine_by_type(datatype: Datatype, from: Range, into: Range, op: AtomicOp) -> Result<(), Errno> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees both ranges.
     unsafe { by_datatype!(datatype, combine(from, into, op)) }
 }

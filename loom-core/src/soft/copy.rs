@@ -1,4 +1,4 @@
-//! Copies: of short messages without a call, and between several ranges of memory on both sides.
+//! Copies of short messages without a call, and between several ranges.
 
 #![allow(unsafe_code, reason = "copies memory")]
 
@@ -8,71 +8,68 @@ use crate::buffer::Lent;
 use crate::transport::{Msg, Refusal};
 use crate::vocabulary::Errno;
 
-/// Copies a message's bytes.
-///
-/// Most are short, and for those a call costs more than the copy: it makes its caller give up every register.
+/// A call would cost more than a short copy, because its caller gives up every register.
 ///
 /// # Safety
 /// `src` is valid for reads and `dst` for writes of `len` bytes, and they do not overlap.
 #[inline]
 pub(super) unsafe fn copy_message(src: *const u8, dst: *mut u8, len: usize) {
     if !(8..=64).contains(&len) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees both ranges.
         unsafe { copy_by_call(src, dst, len) };
     } else if len >= 32 {
-        // SAFETY: the caller's promise, and 32 to 64 bytes.
+        // SAFETY: the caller guarantees both ranges, and `len` is 32 to 64.
         unsafe { copy_ends::<32>(src, dst, len) };
     } else if len >= 16 {
-        // SAFETY: the caller's promise, and 16 to 31 bytes.
+        // SAFETY: the caller guarantees both ranges, and `len` is 16 to 31.
         unsafe { copy_ends::<16>(src, dst, len) };
     } else {
-        // SAFETY: the caller's promise, and 8 to 15 bytes.
+        // SAFETY: the caller guarantees both ranges, and `len` is 8 to 15.
         unsafe { copy_ends::<8>(src, dst, len) };
     }
 }
 
-/// Copies the first and the last `N` bytes, which may be partly the same.
+/// Copies the first and the last `N` bytes, which may overlap.
 ///
 /// # Safety
-/// As [`copy_message`], and `len` is `N` at least and not more than twice as much.
+/// The requirements of [`copy_message`], and `len` is `N` to `2 * N`.
 #[inline(always)]
 unsafe fn copy_ends<const N: usize>(src: *const u8, dst: *mut u8, len: usize) {
-    // SAFETY: the caller's promise. A few instructions: the length is constant.
+    // SAFETY: the caller guarantees `N` bytes. Few instructions: the length is constant.
     unsafe { ptr::copy_nonoverlapping(src, dst, N) };
     // SAFETY: the last `N` bytes lie within.
     let src = unsafe { src.add(len - N) };
-    // SAFETY: as above.
+    // SAFETY: the last `N` bytes lie within.
     let dst = unsafe { dst.add(len - N) };
-    // SAFETY: as above.
+    // SAFETY: the caller guarantees both ranges.
     unsafe { ptr::copy_nonoverlapping(src, dst, N) };
 }
 
 /// # Safety
-/// As [`copy_message`].
+/// The requirements of [`copy_message`].
 #[inline(never)]
 unsafe fn copy_by_call(src: *const u8, dst: *mut u8, len: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees both ranges.
     unsafe { ptr::copy_nonoverlapping(src, dst, len) };
 }
 
-/// The most buffers of one operation.
+/// Maximum number of buffers of one operation.
 pub(super) const LIMIT: usize = 4;
 
-/// A range of memory.
+/// Address, and length in bytes.
 pub(super) type Range = (*mut u8, usize);
 
-/// The ranges of an offered message, in its cell; those which it does not have are empty. They are only read from.
+/// Ranges of an offered message, stored in its cell and only read. Unused ranges are empty.
 pub(super) type List = [Range; LIMIT];
 
-/// No bytes.
 pub(super) const NOTHING: Range = (ptr::null_mut(), 0);
 
-/// How many buffers a message can be sent out of, from cells of this eager size.
+/// Maximum number of buffers of a send, with cells of this eager size.
 pub(super) const fn send_limit(eager_size: usize) -> usize {
     if eager_size >= size_of::<List>() { LIMIT } else { 1 }
 }
 
-/// How many buffers a message can be received into, with this number of places for receives.
+/// Maximum number of buffers of a receive.
 pub(super) const fn receive_limit(rx_depth: u32) -> usize {
     match rx_depth {
         0..=2 => 1,
@@ -82,7 +79,7 @@ pub(super) const fn receive_limit(rx_depth: u32) -> usize {
     }
 }
 
-/// Copies from ranges to ranges, until one side is used up.
+/// Copies between ranges until one side is used up.
 ///
 /// # Safety
 /// The ranges are valid, for reads and for writes, and do not overlap.
@@ -98,29 +95,27 @@ pub(super) unsafe fn copy_ranges(mut from: impl Iterator<Item = Range>, mut into
             target = next;
         }
         let len = source.1.min(target.1);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the ranges.
         unsafe { ptr::copy_nonoverlapping(source.0.cast_const(), target.0, len) };
         source = advanced(source, len);
         target = advanced(target, len);
     }
 }
 
-/// What is left of a range behind its first `by` bytes.
 pub(super) fn advanced((ptr, len): Range, by: usize) -> Range {
     (ptr.wrapping_add(by), len - by)
 }
 
-/// What was lent with an operation.
 pub(super) fn ranges<'m>(msg: &'m Msg<'_>) -> impl Iterator<Item = Range> + 'm {
     msg.pieces.iter().map(|lent| (lent.ptr().as_ptr(), lent.len()))
 }
 
-/// How many bytes that is: as much memory as there can be (C9).
+/// Total length in bytes, limited by the existing memory (C9).
 pub(super) fn total(msg: &Msg<'_>) -> usize {
     msg.pieces.iter().map(Lent::len).sum()
 }
 
-/// Whether there is one at least, and no more than this: the objects have seen to it.
+/// Requires 1 to `limit` pieces, which the objects check earlier.
 pub(super) fn at_most<P>(limit: usize, pieces: &[P]) -> Result<(), Refusal> {
     if (1..=limit).contains(&pieces.len()) { Ok(()) } else { Err(Refusal::Errno(Errno::EINVAL)) }
 }
@@ -134,7 +129,7 @@ mod tests {
         let from: [u8; 200] = core::array::from_fn(|at| u8::try_from(at + 1).unwrap_or(u8::MAX));
         for len in 0..150 {
             let mut into = [0; 200];
-            // SAFETY: both arrays are longer.
+            // SAFETY: both arrays are longer than `len`.
             unsafe { copy_message(from.as_ptr(), into.as_mut_ptr(), len) };
             let (copied, beyond) = into.split_at(len);
             assert_eq!(copied, &from[..len]);

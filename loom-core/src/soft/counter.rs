@@ -1,4 +1,4 @@
-//! The software transport's counters.
+//! Counters of the software transport.
 
 #![allow(unsafe_code, reason = "endpoints refer to counters that stay where they are")]
 
@@ -11,17 +11,16 @@ use super::transport::Soft;
 use crate::transport::{CounterAttr, CounterWait, Counters, Event};
 use crate::vocabulary::{CompletionFlags, Counted, Errno, WaitObj};
 
-/// A raw counter. It and its endpoints are used by one thread; what peers do, their threads count themselves.
+/// Raw counter. One thread uses it and its endpoints. Peers' threads count their own operations.
 #[derive(Debug)]
 pub struct SoftCounter {
-    /// Of the successes that this thread has counted or set: the rest of them are peers'.
+    /// Successes counted or set by this thread, without the peers' part.
     value: Cell<u64>,
     errors: Cell<u64>,
     by_peers: PeerCount,
 }
 
 impl SoftCounter {
-    /// What peers count by.
     pub(super) const fn by_peers(&self) -> &PeerCount {
         &self.by_peers
     }
@@ -32,7 +31,7 @@ impl SoftCounter {
     }
 }
 
-/// What an endpoint's own thread counts, and by which flags its completions tell.
+/// Operations that an endpoint's own thread counts, and the flags of their completions.
 const KINDS: [(Counted, CompletionFlags); 4] = [
     (Counted::SEND, CompletionFlags::SEND),
     (Counted::RECV, CompletionFlags::RECV),
@@ -40,7 +39,6 @@ const KINDS: [(Counted, CompletionFlags); 4] = [
     (Counted::WRITE, CompletionFlags::WRITE),
 ];
 
-/// The counters of an endpoint.
 #[derive(Debug)]
 pub(super) struct BoundCounters {
     by_kind: [Cell<Option<NonNull<SoftCounter>>>; KINDS.len()],
@@ -51,7 +49,7 @@ impl BoundCounters {
         BoundCounters { by_kind: [const { Cell::new(None) }; KINDS.len()] }
     }
 
-    /// Those of an endpoint that is opened now, which stay where they are until it is closed or not used any more.
+    /// Binds counters that stay in place until the endpoint is closed or not used any more.
     pub(super) fn bind(&self, counters: &[(Counted, &SoftCounter)]) {
         for (place, (counted, _)) in self.by_kind.iter().zip(KINDS) {
             let counter = counters.iter().find(|(wanted, _)| wanted.contains(counted));
@@ -59,12 +57,10 @@ impl BoundCounters {
         }
     }
 
-    /// Whether anything is counted.
     pub(super) fn any(&self) -> bool {
         self.by_kind.iter().any(|place| place.get().is_some())
     }
 
-    /// An operation has ended.
     #[cold]
     #[inline(never)]
     pub(super) fn count(&self, event: &Event) {
@@ -72,14 +68,14 @@ impl BoundCounters {
             if event.flags.intersects(flags)
                 && let Some(counter) = place.get()
             {
-                // SAFETY: the counter stays where it is while its endpoint can be used (C7), and this is the thread of both (C5).
+                // SAFETY: a counter stays in place while its endpoint can be used (C7), and this
+                // thread uses both (C5).
                 unsafe { counter.as_ref() }.count(event);
             }
         }
     }
 }
 
-/// Of the counters of an endpoint, those of what peers do.
 pub(super) fn counted_by_peers<'c>(counters: &[(Counted, &'c SoftCounter)]) -> [Option<&'c PeerCount>; BY_PEERS.len()] {
     BY_PEERS.map(|counted| {
         let counter = counters.iter().find(|(wanted, _)| wanted.contains(counted));
@@ -87,13 +83,13 @@ pub(super) fn counted_by_peers<'c>(counters: &[(Counted, &'c SoftCounter)]) -> [
     })
 }
 
-// SAFETY: as `Transport`.
+// SAFETY: `soft/transport.rs` lists how the promises are kept.
 unsafe impl Counters for Soft<'_> {
     type Counter = SoftCounter;
 
     unsafe fn counter_open(_: &Self::Domain, attr: CounterAttr) -> Result<SoftCounter, Errno> {
         if attr.wait != WaitObj::NONE {
-            // There is no thread to wake one up.
+            // No thread would wake the waiter.
             return Err(Errno::ENOSYS);
         }
         Ok(SoftCounter { value: Cell::new(0), errors: Cell::new(0), by_peers: PeerCount::new() })
@@ -122,7 +118,7 @@ unsafe impl Counters for Soft<'_> {
     }
 
     unsafe fn counter_set(counter: &SoftCounter, value: u64) -> Result<(), Errno> {
-        // What peers count from here on comes on top: nothing is lost.
+        // Later counts of peers add to this value.
         counter.value.set(value.wrapping_sub(counter.by_peers.get()));
         Ok(())
     }

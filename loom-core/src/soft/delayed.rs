@@ -1,14 +1,13 @@
-//! Writes and reads that are done later than they were posted. Each waits in a cell of the endpoint's own, as it would in the
-//! queue of a card:
+//! Delayed writes and reads. Each waits in a cell of its endpoint, as in a network card's queue:
 //!
-//! | of the cell | is of the operation |
+//! | cell | operation |
 //! |---|---|
-//! | `message.flags` | whether it is a read or a write, with immediate data or without |
+//! | `message.flags` | read or write, with or without immediate data |
 //! | `message.from`, `.tag`, `.len` | the peer, the address in its memory, and the region's key |
-//! | `message.data`, `.bytes` | the immediate data, and where the bytes are on this side: lent, or injected into the cell |
-//! | `next` | when it is done: by the number of looks |
-//! | what is awaited of it (`Sending`) | context, length, and what is reported |
-//! | the state | `Eager`; only here does one that is so await anything |
+//! | `message.data`, `.bytes` | the immediate data, and the local bytes: lent, or injected into the cell |
+//! | `looks` | number of looks at which it is done |
+//! | `Sending` | context, length, and report |
+//! | state | `Eager`: no other eager cell has a `Sending` |
 
 #![allow(unsafe_code, reason = "copies to and from memory that was lent with an operation, and regions")]
 
@@ -23,7 +22,7 @@ use crate::exposed::{copy_in, copy_out};
 use crate::transport::{Event, Refusal, RmaTarget};
 use crate::vocabulary::{Access, CompletionFlags, FabricAddr, ImmediateData, MemoryKey, RemoteAddr};
 
-/// A write or a read of one range. `context` is `None` for an injected write, whose success has no event.
+/// Write or read of one range. `context` is `None` for an injected write, which reports no success.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RmaOp {
     pub(super) target: RmaTarget,
@@ -36,31 +35,29 @@ pub(super) struct RmaOp {
 }
 
 impl RmaOp {
-    /// What its completion reports.
     pub(super) const fn flags(&self) -> CompletionFlags {
         CompletionFlags::RMA.union(if self.reads { CompletionFlags::READ } else { CompletionFlags::WRITE })
     }
 }
 
-/// How long an operation is held back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Until {
-    /// For this number of looks of its endpoint.
+    /// After this number of looks of its endpoint.
     Looks(u32),
-    /// Until its peer has looked, in a strict network.
+    /// After a look of its peer, in a strict network.
     PeerLooks,
 }
 
-/// The context of what was injected, which is no operation's.
+/// Context of injected operations.
 const NO_CONTEXT: u64 = u64::MAX;
 
 const _: () = assert!(usize::BITS == 64, "a length has room for a key");
 
-/// Takes a write or a read that is lost, or done later; `None` if it is to be done now. In a strict network, one that may be
-/// reported `early`, before it is done, is, if it is short.
+/// Loses or delays an operation if the plan requires it. Returns `None` if it is to be done now. A
+/// strict network reports short operations at once if `early` is set.
 ///
 /// # Safety
-/// As [`hold`].
+/// The requirements of [`hold`].
 pub(super) unsafe fn do_later(
     net: &Net,
     port: &EndpointState,
@@ -82,7 +79,7 @@ pub(super) unsafe fn do_later(
         },
     };
     if rma.context.is_none() && plan.strict.is_none() {
-        // It could not be refused later, when no event says how it has ended.
+        // Without an event, it could not be refused later.
         let target = &rma.target;
         if let Err(errno) = open_range(net, target, rma.len, Access::REMOTE_WRITE) {
             return Some(Err(Refusal::Errno(errno)));
@@ -94,7 +91,7 @@ pub(super) unsafe fn do_later(
         Some(_) => &RmaOp { context: None, report: Report::Told, ..*rma },
         None => rma,
     };
-    // SAFETY: the caller's promise; the cell has room for what is reported early.
+    // SAFETY: the caller guarantees the bytes, and an operation reported early fits into the cell.
     let held = unsafe { hold(net, port, rma, until) };
     match (held, early) {
         (Ok(true), Some(context)) => port.own().end_transmit(Event::success(context, rma.flags(), rma.len)),
@@ -103,18 +100,18 @@ pub(super) unsafe fn do_later(
     }
     match held {
         Ok(true) => Some(Ok(())),
-        // Those that wait in the cells have to be done first.
+        // Operations in cells have to be done first.
         Ok(false) if until == Until::PeerLooks => Some(Err(Refusal::Again)),
         Ok(false) => None,
         Err(refusal) => Some(Err(refusal)),
     }
 }
 
-/// Holds an operation back. `false` if there is no cell for it.
+/// Delays an operation. Returns `false` without a free cell.
 ///
 /// # Safety
-/// The bytes are valid for reads, or for writes: if it was injected, during the call, and there are no more than a cell has
-/// room for; else until the event of the context or until the endpoint is closed.
+/// The bytes are valid for reads or writes: with a context, until its event or until the endpoint
+/// is closed. Without one, during the call, and they fit into a cell.
 unsafe fn hold(net: &Net, port: &EndpointState, rma: &RmaOp, until: Until) -> Result<bool, Refusal> {
     let own = port.own();
     let Some(head) = take_cell(net, port) else { return Ok(false) };
@@ -124,7 +121,8 @@ unsafe fn hold(net: &Net, port: &EndpointState, rma: &RmaOp, until: Until) -> Re
     let mut bytes = rma.bytes;
     if rma.context.is_none() {
         bytes = net.eager_room(head);
-        // SAFETY: the caller's promise: the cell has room for them.
+        // SAFETY: the caller guarantees that bytes without a context are readable and fit into the
+        // cell.
         unsafe { core::ptr::copy_nonoverlapping(rma.bytes, bytes, rma.len) };
     }
     let data = if rma.data.is_some() { CompletionFlags::REMOTE_CQ_DATA } else { CompletionFlags::empty() };
@@ -148,21 +146,19 @@ unsafe fn hold(net: &Net, port: &EndpointState, rma: &RmaOp, until: Until) -> Re
     let report = if rma.context.is_some() || rma.report == Report::Told { rma.report } else { Report::Nothing };
     let (context, to) = (rma.context.unwrap_or(NO_CONTEXT), addr_parts(rma.target.to.0).0);
     net.sending(head).set(Some(Sending { context, to, report, len: rma.len, flags: rma.flags() }));
-    // The next poll looks.
     own.look_again();
     own.faults().late.set(own.faults().late.get() + 1);
     own.faults().tally.reordered();
     Ok(true)
 }
 
-/// The cells in which operations wait, from one on that is drawn.
+/// Cells of delayed operations, from a random one.
 fn held_back<'n>(net: &'n Net, own: &'n LocalState) -> impl Iterator<Item = &'n MessageCell> {
     let first = own.faults().draw(|random| random.up_to(net.cells_each() - 1));
     let cells = (0..net.cells_each()).map(move |turn| net.cell_in_turn(own, first.wrapping_add(turn)));
     cells.filter(|head| head.is(State::Eager) && net.sending(head).get().is_some())
 }
 
-/// Does those whose time has come.
 #[cold]
 #[inline(never)]
 pub(super) fn do_late(net: &Net, port: &EndpointState) {
@@ -176,21 +172,21 @@ pub(super) fn do_late(net: &Net, port: &EndpointState) {
             let to = head.message.from.get();
             net.looks_of(to) != head.looks.get() || net.reach(to).is_err()
         } else {
-            // `hold` takes no more looks than that.
+            // `hold` adds at most `MOST_LOOKS`.
             looks.wrapping_sub(head.looks.get()) <= MOST_LOOKS
         };
         if due && let Some(sending) = end_offer(net, own, head) {
             faults.late.set(faults.late.get() - 1);
-            // SAFETY: not reported yet, so that what was lent still is; or it lies in the cell.
+            // SAFETY: the bytes are lent until the report, or lie in the cell.
             unsafe { do_now(net, port, head, &sending) };
         }
     }
 }
 
-/// Does an operation that was held back, and gives up its cell.
+/// Does a delayed operation and frees its cell.
 ///
 /// # Safety
-/// What was lent with it still is.
+/// Lent memory is still lent.
 unsafe fn do_now(net: &Net, port: &EndpointState, head: &MessageCell, sending: &Sending) {
     let (own, message, len) = (port.own(), &head.message, sending.len);
     let reads = message.flags().contains(CompletionFlags::READ);
@@ -204,10 +200,12 @@ unsafe fn do_now(net: &Net, port: &EndpointState, head: &MessageCell, sending: &
     let done = at_region(net, &target, len, access, counts, |place| {
         let bytes = message.bytes.get();
         if reads {
-            // SAFETY: the region is held open and the range lies within; the caller promises the place.
+            // SAFETY: the region is held open and the range lies within. The caller guarantees
+            // writable bytes.
             unsafe { copy_out(place, bytes.cast_mut(), len) };
         } else {
-            // SAFETY: as above; the caller promises the bytes.
+            // SAFETY: the region is held open and the range lies within. The caller guarantees
+            // readable bytes.
             unsafe { copy_in(bytes, place, len) };
         }
     });
@@ -230,7 +228,7 @@ unsafe fn do_now(net: &Net, port: &EndpointState, head: &MessageCell, sending: &
     own.report(event, sending.report);
 }
 
-/// Gives operations up that are not done yet: what they were lent is not touched any more.
+/// Abandons delayed operations. Their memory is not touched any more.
 pub(super) fn forget_late(net: &Net, own: &LocalState) {
     if own.faults().late.replace(0) == 0 {
         return;

@@ -1,4 +1,4 @@
-//! Delivering what has arrived: a message goes to a posted receive or waits for one, news are reported.
+//! Delivery of arrived cells: messages to receives, notices to reports.
 
 #![allow(unsafe_code, reason = "hands messages to receives")]
 
@@ -13,8 +13,8 @@ use crate::engine::tag_matcher::Envelope;
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData, Tag};
 
-/// Looks at a cell that has arrived: gives it to a posted receive, or keeps it. `false` if it has to wait,
-/// because the queue has no place for an event of a peer.
+/// Delivers a cell to a posted receive, or keeps it. Returns `false` if a peer's event has to wait
+/// for a free slot in the queue.
 #[inline(always)]
 pub(super) fn deliver(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     let flags = head.message.flags();
@@ -34,11 +34,11 @@ pub(super) fn deliver(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
             posted.remove(at);
             own.free_receive(at);
         }
-        // Else the message was revoked, and the receive waits on.
+        // Otherwise the message was revoked, and the receive stays posted.
         return true;
     }
     if head.is(State::Revoked) {
-        // The word of it may have been read before the cell came here, and it would not be looked at again.
+        // The notice may have been taken before this cell arrived, and would not be repeated.
         return_cell(net, head);
     } else {
         own.unexpected[kind].keep(head.number, envelope);
@@ -46,7 +46,7 @@ pub(super) fn deliver(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     true
 }
 
-/// [`deliver`] to the posted receive in a place, which is a multi-receive, or has several buffers or a prefix.
+/// Variant of [`deliver`] for a multi-receive, or a receive with several buffers or a prefix.
 #[cold]
 #[inline(never)]
 fn deliver_to(net: &Net, own: &LocalState, head: &MessageCell, kind: usize, at: u32) -> bool {
@@ -57,10 +57,10 @@ fn deliver_to(net: &Net, own: &LocalState, head: &MessageCell, kind: usize, at: 
         // SAFETY: the receive is posted, so its memory is still lent.
         unsafe { hand_on(net, own, head, receive, nth) }
     } else {
-        // SAFETY: as above.
+        // SAFETY: the receive is posted, so its memory is still lent.
         unsafe { hand_over(net, own, head, &room, |event| own.end_receive(event)) }
     };
-    // From here on the cell is its sender's again.
+    // The cell is now its sender's.
     if over {
         own.posted[kind].remove(at);
         own.free_pieces(room);
@@ -69,7 +69,7 @@ fn deliver_to(net: &Net, own: &LocalState, head: &MessageCell, kind: usize, at: 
     true
 }
 
-/// Sees to a cell that brings no message: a peer asks for a lane, or has written to memory of this side, which is reported.
+/// Handles a cell without a message: a lane request, or a peer's write to report.
 #[inline(never)]
 fn deliver_news(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     if head.message.flags().contains(LANE_NEWS) {
@@ -88,7 +88,7 @@ fn deliver_news(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     true
 }
 
-/// [`deliver_news`] of a write, where the domain may require modes, or a plan may strike.
+/// Variant of [`deliver_news`] for a write, with required modes or a fault plan.
 #[cold]
 #[inline(never)]
 fn report_written_attended(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
@@ -103,7 +103,8 @@ fn report_written_attended(net: &Net, own: &LocalState, head: &MessageCell) -> b
     true
 }
 
-/// [`report_written_attended`], with the event of the oldest receive. `false` if there is none.
+/// Variant of [`report_written_attended`] that consumes the oldest receive. Returns `false` without
+/// a receive.
 fn use_receive_up(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     let kind = kind_of(CompletionFlags::MSG);
     let waiting = own.receives_used().filter(|(_, used)| used.kind() == Some(kind));
@@ -117,7 +118,6 @@ fn use_receive_up(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     true
 }
 
-/// The event of a peer's write.
 #[inline(always)]
 fn written(head: &MessageCell, context: u64) -> Event {
     let message = &head.message;

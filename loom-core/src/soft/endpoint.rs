@@ -1,4 +1,4 @@
-//! Endpoints: opening and closing them, and cancelling what was posted on one.
+//! Endpoints: open, close and cancel.
 
 #![allow(unsafe_code, reason = "implements the unsafe trait `Endpoints`")]
 
@@ -26,11 +26,9 @@ use crate::sync::Ordering;
 use crate::transport::{Bindings, Closing, Context, EndpointError, Endpoints, Event, InFlight};
 use crate::vocabulary::{CompletionFlags, Counted, EndpointAddr, EndpointOption, Errno, OptionValue};
 
-/// Opens an endpoint in a free place.
-///
 /// # Safety
-/// Both queues stay until the endpoint is closed, and are used by this thread; and so do the counters, or else the
-/// queues are not used any more.
+/// This thread uses queues and counters, which stay until the endpoint is closed. Counters may go
+/// earlier if the queues are not used any more.
 unsafe fn open<'n>(
     net: &'n Net,
     (domain, modes, plan): (u32, RequiredModes, Plan),
@@ -63,18 +61,18 @@ unsafe fn open<'n>(
     let generation = port.wire.open();
     own.addr.set(fabric_addr(index, generation));
     own.faults().begin(plan, own.addr.get());
-    // SAFETY: the counters stay where they are until the endpoint is closed, or left (C7), which closes these.
+    // SAFETY: counters stay until the endpoint is closed or left (C7), which closes
+    // `peer_counters`.
     if unsafe { port.peer_counters.open(generation, counted_by_peers(counters)) } {
         net.peers_are_counted.store(true, Ordering::Relaxed);
     }
-    // Last: peers may know the address already, from what was here before.
+    // Last: peers may already have the address from an earlier endpoint.
     let opened = port.inbox.open();
     debug_assert_eq!(opened, generation, "both are opened and closed together");
     port.reach.open(generation, domain);
     Ok(port)
 }
 
-/// Lets a queue look after a port.
 fn join_circle(net: &Net, port: &EndpointState, queue: &Queue) {
     let index = port.own().index;
     let next = match queue.turn.get() {
@@ -101,7 +99,7 @@ fn leave_circle(net: &Net, port: &EndpointState, queue: &Queue) {
     }
 }
 
-/// Closes an endpoint: after this, no peer touches what was lent through it.
+/// Closes an endpoint. Afterwards peers do not touch memory lent through it.
 fn close(net: &Net, port: &EndpointState) {
     let own = port.own();
     if !own.faults().is_dead() {
@@ -114,14 +112,14 @@ fn close(net: &Net, port: &EndpointState) {
     own.taken.set(false);
 }
 
-/// Ends what an endpoint does: peers do not reach it any more, and do not touch what was lent through it.
+/// Ends an endpoint. Peers can no longer reach it or memory lent through it.
 pub(super) fn end(net: &Net, port: &EndpointState) {
     let own = port.own();
 
     port.reach.close();
     port.peer_counters.close();
     port.watch.close();
-    // What peers have sent will not be received.
+    // Arrived messages are not received.
     let generation = own.generation();
     let arrived = [own.backlog.replace(NIL), port.inbox.close(generation)];
     let delayed = [own.faults().held.replace(NIL), port.wire.close(generation)];
@@ -141,7 +139,7 @@ pub(super) fn end(net: &Net, port: &EndpointState) {
 
     own.arrivals.leave_all();
 
-    // What this endpoint has sent: offers are revoked, and copies under way waited for.
+    // Sent messages: revokes offers and waits for copies in flight.
     end_lanes(net, own);
     forget_late(net, own);
     leave_all(net, port);
@@ -150,7 +148,7 @@ pub(super) fn end(net: &Net, port: &EndpointState) {
         if !revoke(net, head) {
             head.wait_for_copy();
         }
-        // Whatever became of it, there will be no event: the endpoint's operations end with it.
+        // No event: operations end with their endpoint.
         if end_offer(net, own, head).is_some() {
             own.tx().release();
         }
@@ -174,18 +172,17 @@ pub(super) fn end(net: &Net, port: &EndpointState) {
     own.offers.set(0);
 }
 
-/// Gives a message back to its sender unread.
+/// Returns a message to its sender unread.
 fn refuse(net: &Net, head: &MessageCell) {
     if head.message.flags().contains(LANE_NEWS) {
         refuse_lane(net, head);
     }
-    // An eager message is lost with its receiver; its sender's operation is over already. An offer that does not
-    // stand was revoked. Either way the cell goes home.
+    // An eager message is lost, and its send has completed. The claim fails after a revocation.
+    // Either way the cell goes home.
     let _ = head.claim(State::Refused);
     return_cell(net, head);
 }
 
-/// Ends an operation early, if it still can be.
 fn cancel(net: &Net, port: &EndpointState, context: u64) {
     let own = port.own();
     if let Some((at, used)) = own.find_place(context, |used| used.kind().is_some())
@@ -201,7 +198,7 @@ fn cancel(net: &Net, port: &EndpointState, context: u64) {
         return;
     }
     if own.faults().strict().is_some() {
-        // Providers cancel receives alone.
+        // Providers cancel only receives.
         return;
     }
     for head in net.cells_of(own) {
@@ -217,7 +214,7 @@ fn cancel(net: &Net, port: &EndpointState, context: u64) {
     }
 }
 
-// SAFETY: as `Transport`.
+// SAFETY: `soft/transport.rs` lists how the promises are kept.
 unsafe impl<'n> Endpoints for Soft<'n> {
     type Endpoint = SoftEndpoint<'n>;
 
@@ -231,11 +228,11 @@ unsafe impl<'n> Endpoints for Soft<'n> {
             return Err(Errno::EINVAL.into());
         }
         if bind.selective && info.plan.strict.is_some() {
-            // As `net`.
+            // Refused by the provider `net`.
             return Err(Errno::EOPNOTSUPP.into());
         }
-        // SAFETY: queues are closed after their endpoints (C2), counters stay where they are (C7), and this thread uses all of them
-        // (C5).
+        // SAFETY: queues are closed after their endpoints (C2), counters stay in place (C7), and
+        // this thread uses all of them (C5).
         let opened = unsafe {
             open(&net, (domain.number, domain.modes, info.plan), bind.tx.queue, bind.rx.queue, bind.counters)
         };
@@ -248,7 +245,7 @@ unsafe impl<'n> Endpoints for Soft<'n> {
             one_thread: PhantomData,
         };
         for (option, value) in bind.options {
-            // SAFETY: just opened (C1).
+            // SAFETY: the endpoint was just opened (C1).
             if let Err(errno) = unsafe { Self::endpoint_set_option(&endpoint, *option, *value) } {
                 close(&net, endpoint.port());
                 return Err(errno.into());
@@ -259,14 +256,14 @@ unsafe impl<'n> Endpoints for Soft<'n> {
 
     unsafe fn endpoint_close(endpoint: &Self::Endpoint, _: InFlight) -> Result<Closing, Errno> {
         if endpoint.port().own().regions.get() > 0 {
-            // As providers that bind regions to endpoints say it.
+            // Error of providers that bind regions to endpoints.
             return Err(Errno::EBUSY);
         }
         close(&endpoint.net, endpoint.port());
         Ok(Closing::Closed)
     }
 
-    // No endpoint is ever retired by this transport.
+    // This transport never retires an endpoint.
     unsafe fn endpoint_leave(endpoint: &Self::Endpoint, for_good: bool) -> bool {
         if for_good {
             endpoint.port().peer_counters.close();
@@ -287,7 +284,7 @@ unsafe impl<'n> Endpoints for Soft<'n> {
 
     unsafe fn endpoint_set_option(endpoint: &Self::Endpoint, option: u32, value: OptionValue) -> Result<(), Errno> {
         match value {
-            // A buffer of which nothing is left does not go on.
+            // At least 1: a full buffer does not stay posted.
             OptionValue::Size(size) if option == EndpointOption::MIN_MULTI_RECV.as_raw() => {
                 endpoint.port().own().min_left.set(size.clamp(1, RecvBuffer::MOST_LEFT));
                 Ok(())

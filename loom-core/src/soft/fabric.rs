@@ -1,4 +1,4 @@
-//! Infos, fabrics and domains; and address vectors, which keep nothing.
+//! Infos, fabrics, domains, and stateless address vectors.
 
 #![allow(unsafe_code, reason = "implements unsafe traits")]
 
@@ -16,38 +16,39 @@ use crate::transport::{AddressVectors, AvRoom, Fabrics, Name, ProviderQuirks};
 use crate::vocabulary::{Attributes, EndpointAddr, Errno, FabricAddr};
 
 impl<'n> Network<'n> {
-    /// What the network grants: the info to open domains with.
+    /// Returns the info to open domains with.
     #[must_use]
     pub fn info(&self) -> Info<Soft<'n>> {
         self.info_with_faults(Plan::new(0))
     }
 
-    /// The info of a network whose domains ask for something that memory has no need of, and check it: for trying out
-    /// what hardware asks for.
+    /// Returns an info with domains that require and check `modes`, to try out requirements of
+    /// hardware.
     #[must_use]
     pub fn info_requiring(&self, modes: RequiredModes) -> Info<Soft<'n>> {
         self.info_with_faults(Plan::new(0).require(modes))
     }
 
-    /// The info of a network at whose endpoints something goes wrong: for trying out what a program makes of it. An endpoint's
-    /// plan is that of its own info ([`Binding::info`](crate::endpoint::Binding::info)), or else of its
+    /// Returns an info for endpoints with faults, to try out a program's reaction. An endpoint uses
+    /// the plan of its own info ([`Binding::info`](crate::endpoint::Binding::info)), otherwise its
     /// domain's.
     #[must_use]
     pub fn info_with_faults(&self, plan: Plan) -> Info<Soft<'n>> {
         self.granting(&Hints::default(), plan)
     }
 
-    /// The info of what is granted to hints: all that there is, unless the network is strict.
+    /// Grants everything, or in a strict network the requests of the hints.
     fn granting(&self, hints: &Hints<'_>, plan: Plan) -> Info<Soft<'n>> {
         let plan = if self.net.attr.strict { plan.with_strict(Strict::of(hints)) } else { plan };
         Info::from_raw(SoftInfo::new(self.net.clone(), plan))
     }
 
-    /// The network's info, if it satisfies the hints.
+    /// Returns the network's info if it satisfies the hints.
     ///
     /// # Errors
     ///
-    /// [`NotOffered`] says which capabilities the network does not have, or which other field of the hints asks for too much.
+    /// [`NotOffered`] names the missing capabilities, or the other field of the hints that requests
+    /// too much.
     #[doc(alias = "fi_getinfo")]
     pub fn query(&self, hints: &Hints<'_>) -> Result<Info<Soft<'n>>, NotOffered> {
         let info = self.granting(hints, Plan::new(0));
@@ -56,7 +57,7 @@ impl<'n> Network<'n> {
     }
 }
 
-// SAFETY: as `Transport`.
+// SAFETY: `soft/transport.rs` lists how the promises are kept.
 unsafe impl<'n> Fabrics for Soft<'n> {
     type Info = SoftInfo<'n>;
     type Fabric = SoftFabric<'n>;
@@ -105,7 +106,7 @@ unsafe impl<'n> Fabrics for Soft<'n> {
         if info.plan.strict.is_some() { QUIRKS } else { ProviderQuirks::GOOD }
     }
 
-    /// The places of objects are numbered, and each kind is refused with a number of its own.
+    /// Each kind of object has its own error.
     fn exhausted(refused: Errno) -> Option<&'static str> {
         match refused {
             Errno::EMFILE => Some("NetworkAttr::endpoints"),
@@ -137,7 +138,7 @@ unsafe impl<'n> Fabrics for Soft<'n> {
     }
 }
 
-// SAFETY: as `Transport`.
+// SAFETY: `soft/transport.rs` lists how the promises are kept.
 unsafe impl<'n> AddressVectors for Soft<'n> {
     type Av = SoftAv<'n>;
 
@@ -157,7 +158,7 @@ unsafe impl<'n> AddressVectors for Soft<'n> {
         parse_address(av.net.identity, av.net.attr.endpoints, address).ok_or(Errno::EINVAL)
     }
 
-    /// There are no services: the node is the text of an address.
+    /// Requires the text of an address as `node`, without a service.
     unsafe fn av_insert_service(av: &Self::Av, node: &str, service: Option<&str>) -> Result<FabricAddr, Errno> {
         match service {
             None => parse_text(av.net.identity, av.net.attr.endpoints, node).ok_or(Errno::EINVAL),

@@ -1,4 +1,4 @@
-//! Whom endpoints of a strict network reach, and where their operations lead.
+//! First contact with peers and targets of operations in a strict network.
 
 use core::cell::Cell;
 
@@ -14,8 +14,8 @@ use crate::transport::{Refusal, RemotePart, RmaTarget};
 use crate::vocabulary::{FabricAddr, RemoteAddr};
 
 impl Net {
-    /// Whether an endpoint reaches a peer: after the first post, which is refused, both have to poll before another is taken, as
-    /// over `shm` and `tcp;ofi_rxm`. A post to a peer that is gone is taken, and ends as such posts do.
+    /// Refuses posts to a new peer until both sides have polled, as over `shm` and `tcp;ofi_rxm`. A
+    /// post to a peer that is gone is taken, and ends as such posts do.
     fn meet(&self, port: &EndpointState, to: FabricAddr) -> Result<(), Refusal> {
         let (index, generation) = addr_parts(to.0);
         if self.reach(to.0).is_err() {
@@ -39,19 +39,18 @@ impl Net {
         if looks.is_none() { Ok(()) } else { Err(Refusal::Again) }
     }
 
-    /// Has the next poll of the endpoint in the place of a fabric address count as a look.
+    /// Makes the next poll of an endpoint count as a look.
     pub(super) fn have_look(&self, to: u64) {
         if let Some(port) = self.ports().get(usize::from(addr_parts(to).0)) {
             port.tell();
         }
     }
 
-    /// How often the endpoint in the place of a fabric address has looked.
+    /// Number of looks of an endpoint.
     pub(super) fn looks_of(&self, to: u64) -> u32 {
         self.ports().get(usize::from(addr_parts(to).0)).map_or(0, |peer| peer.revocations.looks())
     }
 
-    /// Where a region begins in its owner's memory, if there is one with this key.
     fn start_of(&self, target: &RmaTarget) -> Option<u64> {
         self.region(target.key)?.enter(target.key).ok()?.start()
     }
@@ -62,7 +61,7 @@ impl SoftEndpoint<'_> {
         self.port().own().faults().strict()
     }
 
-    /// Whether the endpoint reaches the peer of a post already.
+    /// Refuses a post until the endpoint reaches the peer.
     pub(super) fn meets(&self, to: FabricAddr) -> Result<(), Refusal> {
         match self.strict() {
             Some(_) => self.net.meet(self.port(), to),
@@ -70,7 +69,7 @@ impl SoftEndpoint<'_> {
         }
     }
 
-    /// The target of an operation as the network knows it: by its offset in the region.
+    /// Returns the target by its offset in the region, as the network requires.
     pub(super) fn aim(&self, target: RmaTarget) -> RmaTarget {
         match self.strict().and_then(|_| self.net.start_of(&target)) {
             Some(start) => RmaTarget { addr: RemoteAddr(target.addr.0.wrapping_sub(start)), ..target },
@@ -78,7 +77,7 @@ impl SoftEndpoint<'_> {
         }
     }
 
-    /// The same of several.
+    /// Applies `aim` to several parts.
     pub(super) fn aim_parts<'p>(
         &self,
         to: FabricAddr,
@@ -92,7 +91,7 @@ impl SoftEndpoint<'_> {
             .iter()
             .map(|part| RemotePart { addr: self.aim(RmaTarget { to, addr: part.addr, key: part.key }).addr, ..*part });
         room.extend(aimed.take(LIMIT));
-        // More than there is room for are refused, wherever they lead.
+        // Too many parts are refused anyway.
         if parts.len() > LIMIT { parts } else { room }
     }
 }

@@ -1,7 +1,7 @@
-//! Groups: the network's places for collective groups, and what one holds of each member.
+//! Groups: slots for collective groups, and their state for each member.
 //!
-//! A group is `JOINING` until its last member has joined, then `OPEN`. The member whose call is the last of a round runs the operation
-//! for all, and the group is `RUNNING` meanwhile. A member that goes makes it `BROKEN`, and waits for an operation that is running.
+//! The member with the last call of a round runs the operation for all, while the group is
+//! `RUNNING`. A leaving member breaks the group and waits for a running operation.
 //!
 //! ```text
 //! JOINING ──► OPEN ◄──► RUNNING
@@ -9,8 +9,8 @@
 //!    └──────────┴─────► BROKEN
 //! ```
 //!
-//! What a call lends is touched by its own member, and by the one that runs the operation, only while the group is `RUNNING`. So a member
-//! that has made its group `BROKEN`, or has seen it so, has its memory for itself.
+//! A member's lent memory is used by others only while `RUNNING`. After setting or seeing `BROKEN`,
+//! a member has its memory for itself.
 
 use core::cell::Cell;
 
@@ -19,7 +19,7 @@ use crate::sync::{AtomicU32, Ordering, spin_loop};
 use crate::transport::CollectiveCall;
 use crate::vocabulary::Errno;
 
-/// How many operations of one group a member can have under way.
+/// Maximum number of operations in flight for each member.
 pub(super) const ROUNDS: usize = 4;
 
 const JOINING: u32 = 0;
@@ -27,32 +27,31 @@ const OPEN: u32 = 1;
 const RUNNING: u32 = 2;
 const BROKEN: u32 = 3;
 
-/// What a group is for a member that wants to use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Usable {
-    /// Not every member has joined.
     NotYet,
     Yes,
-    /// A member is gone.
+    /// A member has left.
     NoMore,
 }
 
-/// A place for a group.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Group {
     state: AtomicU32,
-    /// How many members have made their call, of each round that is under way.
+    /// Number of calls made, for each round in flight.
     arrived: [AtomicU32; ROUNDS],
-    /// How many members there are to be; zero if the place is free. Changed under the network's lock, while no member uses it.
+    /// Number of members, zero if free. Changed under the network's lock, while no member uses the
+    /// group.
     pub(super) size: Cell<u32>,
-    /// Tells the groups of the same members apart: the older has the lesser number. Under the network's lock.
+    /// Age among groups of the same members: lower is older. Under the network's lock.
     pub(super) serial: Cell<u64>,
-    /// How many members have joined and not left. Under the network's lock.
+    /// Number of members that have joined and not left. Under the network's lock.
     pub(super) present: Cell<u32>,
 }
 
-// SAFETY: what is not atomic is used as its documentation says.
+// SAFETY: `serial` and `present` are used under the network's lock. `size` changes under the lock,
+// while no member uses the group.
 #[allow(unsafe_code, reason = "cells that the network's lock guards")]
 unsafe impl Sync for Group {}
 
@@ -67,7 +66,7 @@ impl Group {
         }
     }
 
-    /// A place that is free becomes a group of `size` members, which are still to join. Under the network's lock.
+    /// Makes a free slot a group. Under the network's lock.
     pub(super) fn found(&self, size: u32, serial: u64) {
         self.size.set(size);
         self.serial.set(serial);
@@ -75,24 +74,25 @@ impl Group {
         for arrived in &self.arrived {
             arrived.store(0, Ordering::Relaxed);
         }
-        // Relaxed: members learn of the group under the lock.
+        // Relaxed: members find the group under the lock.
         self.state.store(JOINING, Ordering::Relaxed);
     }
 
-    /// Whether members are still to join. Under the network's lock.
+    /// Requires the network's lock.
     pub(super) fn is_joining(&self) -> bool {
         self.state.load(Ordering::Relaxed) == JOINING
     }
 
-    /// The last member has joined, unless another is gone already. Under the network's lock.
+    /// Called after the last join, under the network's lock. A broken group stays broken.
     pub(super) fn open(&self) {
-        // Release: who uses the group sees its members.
+        // Release: users of the group see its members.
         let _ = self.state.compare_exchange(JOINING, OPEN, Ordering::Release, Ordering::Relaxed);
     }
 
     #[inline]
     pub(super) fn usable(&self) -> Usable {
-        // Acquire: pairs with `open`, and with `break_off`: what ran before is over, and its calls are seen to be done.
+        // Acquire: pairs with `open` and `break_off`, so that completed operations and their calls
+        // are visible.
         match self.state.load(Ordering::Acquire) {
             JOINING => Usable::NotYet,
             BROKEN => Usable::NoMore,
@@ -100,49 +100,49 @@ impl Group {
         }
     }
 
-    /// Whether a member is gone.
     pub(super) fn is_broken(&self) -> bool {
         self.usable() == Usable::NoMore
     }
 
-    /// A member has made its call of a round: whether it was the last.
+    /// Counts a call of a round. Returns `true` for the last.
     #[inline]
     pub(super) fn arrive(&self, round: u32) -> bool {
-        // Release: the call. Acquire: the calls of all others, for the last.
+        // Release: publishes the call. Acquire: the last member sees all calls.
         self.arrived[slot(round)].fetch_add(1, Ordering::AcqRel) + 1 == self.size.get()
     }
 
-    /// The last member of a round runs its operation, unless the group is broken. Until [`end`](Self::end), what the
-    /// members have lent is this thread's.
+    /// Begins the operation of a round, unless the group is broken. Until [`end`](Self::end),
+    /// memory lent by the members is this thread's.
     #[inline]
     pub(super) fn begin(&self, round: u32) -> bool {
-        // No other round runs: this member has called in all before, and none after.
-        // Acquire: nothing of the operation is done before.
+        // No other round runs: this member has called in all earlier rounds, and no later one.
+        // Acquire: the operation comes after.
         let begun = self.state.compare_exchange(OPEN, RUNNING, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if begun {
-            // A member calls in the round that takes this place only after it has seen its call of this round done.
+            // A member reuses this slot only after it has seen its call of this round done.
             self.arrived[slot(round)].store(0, Ordering::Relaxed);
         }
         begun
     }
 
-    /// The operation has run, and every call of it is done.
+    /// Ends the operation, after every call is done.
     #[inline]
     pub(super) fn end(&self) {
         // Release: pairs with `break_off`.
         self.state.store(OPEN, Ordering::Release);
     }
 
-    /// A member goes: no operation runs any more. Waits for one that does.
+    /// Breaks the group, so that no operation runs any more. Waits for a running one.
     pub(super) fn break_off(&self) {
         loop {
             let state = self.state.load(Ordering::Relaxed);
             if state == BROKEN {
-                // Acquire: as below, from the member that was first.
+                // Acquire: pairs with the release of the member that broke the group.
                 self.state.load(Ordering::Acquire);
                 return;
             }
-            // Acquire: pairs with `end`: what has run is over. Release: hands that on to who sees the group broken.
+            // Acquire: pairs with `end`, so that the operation has ended. Release: passes this on
+            // to members that see the group broken.
             if state != RUNNING
                 && self.state.compare_exchange(state, BROKEN, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             {
@@ -158,23 +158,24 @@ const fn slot(round: u32) -> usize {
     round as usize % ROUNDS
 }
 
-/// What a group holds of a member.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Member {
-    /// The fabric address of its endpoint. Written under the network's lock, before the group has members.
+    /// Written under the network's lock, before the group has members.
     pub(super) addr: Cell<u64>,
-    /// Whether it has joined, and not left. Under the network's lock.
+    /// Used under the network's lock.
     pub(super) is_present: Cell<bool>,
-    /// The next membership of its endpoint. The endpoint's own.
+    /// Next membership of the endpoint, which alone uses it.
     pub(super) next: Cell<u32>,
-    /// How many calls it has made, and of how many it has reported the end. The endpoint's own.
+    /// Numbers of calls made and reported, for the endpoint alone.
     pub(super) made: Cell<u32>,
     pub(super) reported: Cell<u32>,
     calls: [Call; ROUNDS],
 }
 
-// SAFETY: what is not atomic is used as its documentation says; a call's is ordered by its state and by the group's.
+// SAFETY: `addr` is written under the network's lock before the group has members. `is_present` is
+// used under the lock, and `next`, `made`, `reported` by the endpoint's thread. The states of call
+// and group order the fields of a call.
 #[allow(unsafe_code, reason = "cells that the network's lock and the states guard")]
 unsafe impl Sync for Member {}
 
@@ -194,7 +195,7 @@ impl Member {
         }
     }
 
-    /// A place in a group that is founded. Under the network's lock.
+    /// Requires the network's lock.
     pub(super) fn assign(&self, addr: u64) {
         self.addr.set(addr);
         self.is_present.set(false);
@@ -215,7 +216,8 @@ const IDLE: u32 = 0;
 const MADE: u32 = 1;
 const DONE: u32 = 2;
 
-/// A call of a member: idle, made by the member, done by the one that runs the operation, and idle when the member has reported it.
+/// Call of a member: idle, made by the member, done by the member that runs the operation, and idle
+/// after its report.
 #[derive(Debug)]
 pub(super) struct Call {
     state: AtomicU32,
@@ -223,7 +225,6 @@ pub(super) struct Call {
     args: Cell<Args>,
 }
 
-/// What a member calls, and what it lends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Args {
     pub(super) operation: CollectiveCall,
@@ -242,13 +243,12 @@ impl Args {
 }
 
 impl Call {
-    /// Whether the member can make a call here.
     #[inline]
     pub(super) fn is_idle(&self) -> bool {
         self.state.load(Ordering::Relaxed) == IDLE
     }
 
-    /// The member makes a call, before it arrives.
+    /// Called before `arrive`.
     #[inline]
     pub(super) fn make(&self, args: Args) {
         self.args.set(args);
@@ -260,22 +260,19 @@ impl Call {
         self.args.get()
     }
 
-    /// The operation is over for this member.
     #[inline]
     pub(super) fn finish(&self, result: Result<(), Errno>) {
         self.errno.set(result.err());
-        // Release: what was written to the member's memory.
+        // Release: the writes to the member's memory come before.
         self.state.store(DONE, Ordering::Release);
     }
 
-    /// How the operation went, if it is over.
     #[inline]
     pub(super) fn result(&self) -> Option<Result<(), Errno>> {
         // Acquire: pairs with `finish`.
         (self.state.load(Ordering::Acquire) == DONE).then(|| self.errno.get().map_or(Ok(()), Err))
     }
 
-    /// The member has reported the call.
     #[inline]
     pub(super) fn clear(&self) {
         self.state.store(IDLE, Ordering::Relaxed);

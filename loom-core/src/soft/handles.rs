@@ -1,4 +1,4 @@
-//! The raw handles of the software transport: where they are in the network's storage.
+//! Raw handles: positions in the network's storage.
 
 #![allow(unsafe_code, reason = "refers to a network that is kept elsewhere")]
 
@@ -18,7 +18,8 @@ use crate::handle::Handle;
 use crate::transport::Msg;
 use crate::vocabulary::{MemoryKey, OpFlags};
 
-/// A network that some handle keeps: a raw handle is used as long as the info that it was opened from.
+/// Network that another handle keeps open. Raw handles do not outlive the info from which they were
+/// opened.
 pub(super) struct NetRef<'n> {
     net: NonNull<Net>,
     memory: PhantomData<&'n Net>,
@@ -26,7 +27,7 @@ pub(super) struct NetRef<'n> {
 
 // SAFETY: a network is `Sync`.
 unsafe impl Send for NetRef<'_> {}
-// SAFETY: as above.
+// SAFETY: a network is `Sync`.
 unsafe impl Sync for NetRef<'_> {}
 
 impl Copy for NetRef<'_> {}
@@ -42,17 +43,16 @@ impl Deref for NetRef<'_> {
 
     #[inline]
     fn deref(&self) -> &Net {
-        // SAFETY: domains keep their info, and everything that is opened on them keeps the domain.
+        // SAFETY: domains keep their info, and objects opened on a domain keep the domain.
         unsafe { self.net.as_ref() }
     }
 }
 
-/// A network, as something that can be opened.
+/// Raw info of a network.
 #[derive(Clone)]
 pub struct SoftInfo<'n> {
-    /// Keeps the network.
     pub(super) net: Handle<'n, Net>,
-    /// What goes wrong, and what its domains ask of the application.
+    /// Faults, and modes that the domains require.
     pub(super) plan: Plan,
 }
 
@@ -66,24 +66,24 @@ impl<'n> SoftInfo<'n> {
     }
 }
 
-/// The raw fabric of a network.
+/// Raw fabric.
 pub struct SoftFabric<'n> {
     pub(super) net: NetRef<'n>,
 }
 
-/// A raw domain.
+/// Raw domain.
 pub struct SoftDomain<'n> {
     pub(super) net: NetRef<'n>,
     pub(super) number: u32,
     pub(super) modes: RequiredModes,
 }
 
-/// A raw address vector. Fabric addresses say themselves where an endpoint is.
+/// Raw address vector. Stores no addresses: a fabric address locates its endpoint.
 pub struct SoftAv<'n> {
     pub(super) net: NetRef<'n>,
 }
 
-/// A raw completion queue.
+/// Raw completion queue.
 pub struct SoftCq<'n> {
     pub(super) net: NetRef<'n>,
     pub(super) queue: NonNull<Queue>,
@@ -92,40 +92,41 @@ pub struct SoftCq<'n> {
 impl SoftCq<'_> {
     #[inline(always)]
     pub(super) fn queue(&self) -> &Queue {
-        // SAFETY: built by `cq_open`, in memory that stays until the queue is closed (C16); and it is open (C1).
+        // SAFETY: `cq_open` built the queue in memory that stays until it is closed (C16), and it
+        // is open (C1).
         unsafe { self.queue.as_ref() }
     }
 }
 
-/// A raw memory region.
+/// Raw memory region.
 pub struct SoftMr<'n> {
     pub(super) net: NetRef<'n>,
     pub(super) key: MemoryKey,
-    /// The fabric address of the endpoint that it is bound to. Not its port, which is one thread's: a region can be shared.
+    /// Fabric address of the bound endpoint. Not its port, which one thread uses: a region can be
+    /// shared.
     pub(super) endpoint: Option<u64>,
 }
 
-/// A raw endpoint. It stays on the thread of its queue: what its port keeps for itself is in cells.
+/// Raw endpoint, used on the thread of its queue.
 pub struct SoftEndpoint<'n> {
     pub(super) net: NetRef<'n>,
-    /// In the network.
     pub(super) port: NonNull<EndpointState>,
-    /// Its domain asks for something, or something goes wrong.
+    /// `true` if the domain requires modes or the plan injects faults.
     pub(super) extra_checks: bool,
-    /// Sends, reads and writes that are posted with flags report their success if the flags ask for it.
+    /// `true` if operations posted with flags report success only if the flags request it.
     pub(super) selective: bool,
-    /// A port is `Sync`, because peers reach its inbox; its endpoint is not.
+    /// Not `Sync`, unlike its port, in which peers reach the inbox.
     pub(super) one_thread: PhantomData<Cell<()>>,
 }
 
 impl SoftEndpoint<'_> {
     #[inline]
     pub(super) fn port(&self) -> &EndpointState {
-        // SAFETY: ports are there as long as their network.
+        // SAFETY: ports stay as long as their network.
         unsafe { self.port.as_ref() }
     }
 
-    /// What an operation tells that is posted with flags.
+    /// Events of an operation that is posted with flags.
     pub(super) fn report(&self, msg: &Msg<'_>) -> Report {
         if self.selective && !msg.flags.contains(OpFlags::COMPLETION) { Report::Failure } else { Report::All }
     }

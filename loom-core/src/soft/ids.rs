@@ -1,24 +1,21 @@
-//! [`Ids`]: what a network gives out under its lock, each once: the numbers of its domains, and what the keys of its
-//! regions are drawn from.
+//! [`Ids`]: numbers that a network issues once each, under its lock, for domains and region keys.
 
 use crate::siphash::SipHash;
 use crate::vocabulary::Errno;
 
-/// How many bits of a key are drawn.
+/// Number of drawn bits of a key.
 pub(super) const DRAWN_BITS: u32 = 46;
 
 const HALF: u32 = DRAWN_BITS / 2;
 const HALF_MASK: u64 = (1 << HALF) - 1;
 
-/// For the function that the keys come from, so that it has nothing in common with others of the same seed.
+/// Separates the key function from other functions of the same seed.
 const LABEL: u64 = 0x6b65_7973 << 32;
 
-/// The next numbers of a network.
 #[derive(Debug)]
 pub(super) struct Ids {
     seed: u64,
     regions: u64,
-    /// How many domains there were.
     domains: u32,
 }
 
@@ -27,20 +24,20 @@ impl Ids {
         Ids { seed, regions: 0, domains: 0 }
     }
 
-    /// The number of a domain that is opened now: from one on, and never one that another domain has had, so that nothing
-    /// leads from the endpoints of one domain to the regions of another.
+    /// Returns a new domain number, from one on. Numbers are never reused, so that endpoints of one
+    /// domain cannot reach regions of another.
     ///
     /// # Errors
-    /// `EOVERFLOW` when all of them are used up.
+    /// `EOVERFLOW` if all numbers are used up.
     pub(super) fn domain(&mut self) -> Result<u32, Errno> {
         self.domains = self.domains.checked_add(1).ok_or(Errno::EOVERFLOW)?;
         Ok(self.domains)
     }
 
-    /// What is drawn for the key of a region that is opened now: `DRAWN_BITS` bits, never zero.
+    /// Draws `DRAWN_BITS` bits, never zero, for a region key.
     ///
-    /// The numbers of the regions are put in another order, by a Feistel network whose rounds are keyed hashes. So a number
-    /// comes again only after all others were drawn, and a key stays out of use as long after its region has closed.
+    /// A Feistel network with keyed hashes permutes the region numbers. Draws repeat only after all
+    /// others, so the key of a closed region stays unused as long.
     pub(super) fn key(&mut self) -> u64 {
         loop {
             let number = self.regions;
@@ -55,13 +52,11 @@ impl Ids {
 
 #[cfg(test)]
 impl Ids {
-    /// One domain more can be opened, and no other.
     pub(super) const fn leave_one_domain(&mut self) {
         self.domains = u32::MAX - 1;
     }
 }
 
-/// The place of a number in the order that belongs to a seed.
 fn permuted(seed: u64, number: u64) -> u64 {
     const ROUNDS: u64 = 6;
     let (mut high, mut low) = (number >> HALF, number & HALF_MASK);
@@ -110,7 +105,7 @@ mod tests {
         assert!(of_seeds.len() > 9990, "seeds have keys of their own: {} of 10,000", of_seeds.len());
     }
 
-    /// Each bit is set in about half of the keys, and whether it changes from one key to the next is as open.
+    /// Each bit is set, and changes, in about half of the keys.
     #[test]
     fn keys_do_not_follow_from_each_other() {
         let drawn = keys(1, 10_000);

@@ -1,19 +1,18 @@
-//! Lanes: where the short messages of a sender travel to a receiver that it talks to.
+//! Lanes: rings of [slots](Slot) for short messages from one sender to one receiver.
 //!
-//! A message that goes by the [inbox](super::list) moves several cache lines one after the other: its cell, the inbox's word, the
-//! cell's state. A lane is a ring of [slots](Slot) for one sender and one receiver. In a slot is everything that a short
-//! message says, and the word that tells of it: up to 40 bytes are all in one line. The receiver says how far it is once in a quarter
-//! of the ring. So such a message moves one line, and those of several messages move at a time.
+//! A message through the [inbox](super::list) moves several cache lines in sequence. In a lane, up
+//! to 40 bytes move in one line, and several messages move at the same time. The receiver reports
+//! progress once per quarter of the ring.
 //!
-//! Each endpoint has a few lanes of its own, for what it sends (`soft/lane_asking.rs` says to whom); a receiver reads those that it has
-//! accepted (`soft/lane_delivery.rs`). Everything else goes by the inbox: longer messages, other peers, and messages whose slot is
-//! taken. What goes to a receiver with a lane is *numbered* from the first message on, on both ways. The receiver delivers number by
-//! number, so that the two ways together keep the order of messages.
+//! Each endpoint owns a few lanes for sending (`soft/lane_asking.rs`) and reads those that it has
+//! accepted (`soft/lane_delivery.rs`). Longer messages, and messages without a free slot, use the
+//! inbox. Messages to a receiver with a lane are *numbered* on both ways and delivered by number,
+//! which keeps their order.
 //!
-//! A message that no receive was posted for leaves its slot: each slot has a cell for that, in which the message waits. The sender
-//! does not use a slot again whose cell is away.
+//! A message without a receive moves from its slot to the slot's cell. The sender does not reuse
+//! the slot meanwhile.
 //!
-//! # Whose a lane is
+//! # Ownership of a lane
 //!
 //! ```text
 //! IDLE ──ask (sender)──► ASKED ──accept (receiver)──► OPEN, WATCHED ──leave (receiver)──► IDLE
@@ -21,10 +20,12 @@
 //!                          └──withdraw (sender)──► WITHDRAWN ──refuse (receiver)──► IDLE
 //! ```
 //!
-//! A lane is watched if its receiver may [sleep](super::sleeper): the sender then fills slots by another step, and looks whether it does.
+//! The receiver of a watched lane may [sleep](super::sleeper). The sender then fills slots with a
+//! read-modify-write and checks for a sleeper.
 //!
-//! While it is idle, a lane is its sender's. The sender asks by a cell in the receiver's inbox, and so it says that it is done with
-//! the lane. A receiver leaves then, or when it closes. No thread waits for that: a sender whose lanes are not idle has none to ask for.
+//! An idle lane is its sender's. The sender requests and ends a lane by a cell in the inbox. The
+//! receiver leaves when it reads the end, or when it closes. No thread waits for this: a sender
+//! without an idle lane makes no request.
 
 #![allow(unsafe_code, reason = "slots change hands between threads")]
 
@@ -36,13 +37,13 @@ use super::cell::{MessageCell, State};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::vocabulary::CompletionFlags;
 
-/// The longest message that fits into a slot, in bytes.
+/// Maximum length of a message in a slot, in bytes.
 pub(super) const SLOT_BYTES: usize = 104;
 
-/// The most slots that a lane has.
+/// Maximum number of slots of a lane.
 pub(super) const MOST_SLOTS: u32 = 256;
 
-/// In a slot's word, below the message's number: whether it has a tag, whether it has immediate data, and how long it is.
+/// Layout of a slot's word below the message's number: flags, then length.
 const TAGGED: u64 = 1 << 8;
 const WITH_DATA: u64 = 1 << 7;
 const LEN: u64 = WITH_DATA - 1;
@@ -50,21 +51,20 @@ const NUMBER_SHIFT: u32 = 9;
 
 const _: () = assert!((SLOT_BYTES as u64) < LEN, "the word has room for the length");
 
-/// What a slot says of its message besides the number: the lower part of its word.
+/// Lower part of a slot's word: length and flags of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts(u64);
 
 impl Facts {
-    /// Of no message, but the news that memory was written: the slot has the length in place of a tag, and immediate data.
+    /// Notice of written memory: the slot holds the written length in place of a tag, and immediate
+    /// data.
     pub(super) const WRITTEN: Facts = Facts(LEN | WITH_DATA);
 
-    /// Whether they are [`WRITTEN`](Self::WRITTEN).
     #[inline(always)]
     pub(super) const fn is_written(self) -> bool {
         self.0 & LEN == LEN
     }
 
-    /// Of a message that is so long, `SLOT_BYTES` at most.
     #[inline(always)]
     pub(super) const fn new(len: usize, tagged: bool, with_data: bool) -> Self {
         debug_assert!(len <= SLOT_BYTES, "others go by the inbox");
@@ -83,7 +83,6 @@ impl Facts {
         self.0 & TAGGED != 0
     }
 
-    /// What the receiver's completion reports.
     #[inline(always)]
     pub(super) const fn received(self) -> CompletionFlags {
         let kind = if self.is_tagged() { CompletionFlags::TAGGED } else { CompletionFlags::MSG };
@@ -93,11 +92,10 @@ impl Facts {
     }
 }
 
-/// Room for one message on its way: a cache line for up to 40 bytes and all that is said of them, and another one for the rest.
+/// Room for one message: the first 40 bytes share a cache line with the header.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(super) struct Slot {
-    /// The message's number, and the [`Facts`] of it.
     word: AtomicU64,
     pub(super) tag: Cell<u64>,
     pub(super) data: Cell<u64>,
@@ -107,12 +105,12 @@ pub(super) struct Slot {
 #[cfg(not(loom_model))]
 const _: () = assert!(size_of::<Slot>() == 128, "a slot is two cache lines");
 
-// SAFETY: `word` is atomic. The other fields are used by one side at a time: by the sender until it sets the word, by the receiver
-// from then on until it says that it is further.
+// SAFETY: `word` is atomic. The sender uses the other fields until it sets the word, then the
+// receiver until it reports the slot as done.
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    /// An empty one. Numbers begin with one.
+    /// Numbers begin with one.
     pub(super) fn new() -> Self {
         let bytes = UnsafeCell::new(MaybeUninit::uninit());
         Slot { word: AtomicU64::new(0), tag: Cell::new(0), data: Cell::new(0), bytes }
@@ -123,64 +121,58 @@ impl Slot {
     }
 }
 
-/// Whose a lane is.
+/// Owner of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum LaneState {
-    /// Its sender's.
     Idle,
-    /// The sender has asked a receiver.
     Asked,
-    /// It was asked, and has closed since.
+    /// Withdrawn by the sender.
     Withdrawn,
-    /// The receiver reads it.
     Open,
-    /// The same, of a receiver that may sleep: the sender looks whether it does.
+    /// The receiver may sleep.
     OpenWatched,
 }
 
-/// What a sender does with a lane.
+/// Sender's use of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LaneUse {
-    /// Nothing: it may ask for it, if it is idle.
+    /// Available for a request when idle.
     None,
-    /// It has asked.
     Asked,
-    /// What it sends to the peer is numbered, and goes by the lane.
+    /// Messages to the peer are numbered.
     Numbered,
-    /// It has said that it is done, and numbers nothing any more.
+    /// Ended by the sender.
     Done,
 }
 
-/// The sender's part of a lane, on cache lines of its own.
+/// Sender's part, on its own cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Sent {
-    /// The receiver: its fabric address.
+    /// Fabric address of the receiver.
     to: Cell<u64>,
-    /// The number of the next message. It only grows, for all receivers: no slot ever says a number twice.
+    /// Number of the next message. Never decreases, so that no slot holds a number twice.
     next: Cell<u64>,
-    /// Up to which number the receiver was done when the sender last looked.
+    /// Value of the receiver's `done` at the last load.
     done: Cell<u64>,
-    /// What `next` was when the sender last thought about its lanes.
+    /// Value of `next` at the last review.
     next_then: Cell<u64>,
     used: Cell<LaneUse>,
 }
 
-/// A lane, without its slots and cells.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(super) struct Lane {
-    /// Read with each message, and written seldom.
+    /// Read with each message, seldom written.
     state: AtomicU32,
     mask: u32,
-    /// The lane's own number in the network.
     index: u32,
     slots: NonNull<Slot>,
-    /// The first of the lane's cells: one for each slot, and the two that ask and say that it is over.
+    /// First of the lane's cells.
     cells: NonNull<u8>,
     sent: Sent,
-    /// Up to which number the receiver is done, as it has last said.
+    /// The receiver is done with messages below this number.
     done: DoneWord,
 }
 
@@ -188,24 +180,24 @@ pub(super) struct Lane {
 #[repr(align(128))]
 struct DoneWord(AtomicU64);
 
-// SAFETY: `state` and `done` are atomic, slots and cells `Sync`, and their addresses never change; `sent` is the sender's, which is one
-// thread at a time, like `EndpointState::own`.
+// SAFETY: `state` and `done` are atomic. Slots and cells are `Sync` and stay in place. One thread
+// at a time uses `sent`, like `EndpointState::own` (C5).
 unsafe impl Sync for Lane {}
 
-/// How many cells a lane of a number of slots has: one for each slot, and those that ask and say that it is over.
+/// Number of cells: one per slot, the asking and the ending cell.
 pub(super) const fn cells_of_lane(slots: u32) -> u32 {
     slots + 2
 }
 
-/// From one of a lane's cells to the next: a head, and room for as many bytes as a slot has.
+/// Distance between cells, in bytes.
 pub(super) const LANE_CELL: usize = (size_of::<MessageCell>() + SLOT_BYTES).next_multiple_of(align_of::<MessageCell>());
 
 impl Lane {
-    /// An idle lane of `count` slots, a power of two.
+    /// Creates an idle lane of `count` slots, a power of two.
     ///
     /// # Safety
-    /// There are that many empty slots, and the [cells](cells_of_lane) for them, `LANE_CELL` bytes apart; they stay while the lane is used, and
-    /// belong to it.
+    /// `slots` and `cells` point to `count` empty slots and their [cells](cells_of_lane),
+    /// `LANE_CELL` bytes apart. The lane owns both, and they stay while it is used.
     pub(super) unsafe fn new(index: u32, slots: NonNull<Slot>, count: u32, cells: NonNull<u8>) -> Self {
         debug_assert!(count.is_power_of_two(), "a mask finds the slot");
         Lane {
@@ -233,92 +225,89 @@ impl Lane {
         self.mask as u64 + 1
     }
 
-    /// Which of the slots, and of the cells, are those of the message of this number.
     #[expect(clippy::cast_possible_truncation, reason = "below the count of slots")]
     #[inline(always)]
     const fn place(&self, number: u64) -> usize {
         (number & self.mask as u64) as usize
     }
 
-    /// The slot of the message of this number.
     #[inline(always)]
     fn slot(&self, number: u64) -> &Slot {
-        // SAFETY: below the count, by the mask; `new` says that they are there.
+        // SAFETY: the mask keeps the index below the count, which the caller of `new` guarantees.
         let slot = unsafe { self.slots.add(self.place(number)) };
-        // SAFETY: as above.
+        // SAFETY: the caller of `new` guarantees that the slots stay.
         unsafe { slot.as_ref() }
     }
 
     #[inline(always)]
     fn cell_at(&self, at: usize) -> &MessageCell {
-        // SAFETY: callers stay below the count of cells that `new` says are there.
+        // SAFETY: `at` is below `cells_of_lane`, the count that the caller of `new` guarantees.
         let cell = unsafe { self.cells.add(at * LANE_CELL) };
-        // SAFETY: as above.
+        // SAFETY: the caller of `new` guarantees that the cells stay.
         unsafe { cell.cast().as_ref() }
     }
 
-    /// The cell in which the message of this number waits, if it has to.
+    /// Cell in which this message waits for a receive.
     #[inline(always)]
     pub(super) fn cell(&self, number: u64) -> &MessageCell {
         self.cell_at(self.place(number))
     }
 
-    /// The cell that asks the receiver.
+    /// Cell that requests the lane, behind those of the slots.
     pub(super) fn asking_cell(&self) -> &MessageCell {
         self.cell_at(self.mask as usize + 1)
     }
 
-    /// The cell that says that it is over.
     pub(super) fn ending_cell(&self) -> &MessageCell {
         self.cell_at(self.mask as usize + 2)
     }
 
-    /// Whether the receiver reads it.
+    /// Returns `true` if the receiver reads the lane.
     ///
-    /// Relaxed: what a receiver writes that leaves is its last word on the lane, which the sender [acquires](Self::is_idle) before it
-    /// begins anew. A slot that is filled behind it is lost with the receiver, like all that was sent to it.
+    /// Relaxed: before reuse, the sender [acquires](Self::is_idle) the receiver's last write. A
+    /// slot filled after `leave` is lost with the receiver.
     #[inline(always)]
     pub(super) fn is_open(&self) -> bool {
         self.state.load(Ordering::Relaxed) >= LaneState::Open as u32
     }
 
-    /// Whether it [is open](Self::is_open), and its receiver never sleeps. It is the same as long as it is open.
+    /// Returns `true` if the lane [is open](Self::is_open) and its receiver never sleeps. Constant
+    /// while open.
     #[inline(always)]
     pub(super) fn is_unwatched(&self) -> bool {
         self.state.load(Ordering::Relaxed) == LaneState::Open as u32
     }
 }
 
-/// For the sender alone.
+/// Sender's side.
 impl Lane {
-    /// Whether it is the sender's.
-    ///
     /// Acquire: pairs with `leave`, so that the receiver is done with slots and cells.
     pub(super) fn is_idle(&self) -> bool {
         self.state.load(Ordering::Acquire) == LaneState::Idle as u32
     }
 
-    /// Makes it ready for a receiver that is about to be asked; returns the number with which it begins.
+    /// Prepares a request. Returns the first message's number.
     pub(super) fn ask(&self, to: u64) -> u64 {
         let next = self.sent.next.get();
         self.sent.to.set(to);
         self.sent.done.set(next);
         self.sent.used.set(LaneUse::Asked);
-        // Relaxed, both: the cell that asks brings it to the receiver.
+        // Relaxed, both: the receiver acquires them with the asking cell.
         self.done.0.store(next, Ordering::Relaxed);
         self.state.store(LaneState::Asked as u32, Ordering::Relaxed);
         next
     }
 
-    /// Takes the question back, if the receiver has not read it: `true` if it is no receiver's, and none will accept it.
+    /// Withdraws an unanswered request. Returns `false` if a receiver has accepted the lane.
     pub(super) fn withdraw(&self) -> bool {
         let (asked, withdrawn) = (LaneState::Asked as u32, LaneState::Withdrawn as u32);
-        // Relaxed: it decides who says the last word. An accepted lane is ended by a cell in the inbox, which orders the rest.
+        // Relaxed: decides which side ends the lane. An accepted one is ended by a cell in the
+        // inbox, which orders the rest.
         let withdraws = self.state.compare_exchange(asked, withdrawn, Ordering::Relaxed, Ordering::Relaxed);
         !matches!(withdraws, Err(state) if state >= LaneState::Open as u32)
     }
 
-    /// The question has not reached anybody.
+    /// Reverts an undelivered request.
     pub(super) fn take_back(&self) {
         self.sent.used.set(LaneUse::None);
         self.state.store(LaneState::Idle as u32, Ordering::Relaxed);
@@ -336,13 +325,13 @@ impl Lane {
         self.sent.used.set(used);
     }
 
-    /// Whether nothing has been numbered since this was last asked.
+    /// Returns `true` if no message was numbered since the last call.
     pub(super) fn was_quiet(&self) -> bool {
         let next = self.sent.next.get();
         self.sent.next_then.replace(next) == next
     }
 
-    /// Numbers a message that goes by the inbox.
+    /// Numbers a message that uses the inbox.
     #[inline]
     pub(super) fn number(&self) -> u64 {
         let number = self.sent.next.get();
@@ -350,7 +339,7 @@ impl Lane {
         number
     }
 
-    /// Whether the next message has a slot: it is free, and its cell at home.
+    /// Returns `Free` if the next slot is free and its cell at home.
     #[inline(always)]
     pub(super) fn room(&self) -> Room {
         let next = self.sent.next.get();
@@ -364,23 +353,25 @@ impl Lane {
         if self.cell(next).is(State::Home) { Room::Free } else { Room::Kept }
     }
 
-    /// Fills the next slot, which is [free](Self::room), and tells the receiver, which [never sleeps](Self::is_unwatched).
+    /// Fills the next slot, which is [free](Self::room), for a receiver that [never
+    /// sleeps](Self::is_unwatched).
     #[inline(always)]
     pub(super) fn send(&self, facts: Facts, said: (u64, u64), fill: impl FnOnce(*mut u8)) {
-        // Release: what the slot says is written before.
+        // Release: publishes the slot's contents.
         self.send_by(facts, said, fill, |slot, word| slot.store(word, Ordering::Release));
     }
 
-    /// As [`send`](Self::send), to a receiver that may sleep: the sender then looks whether it does.
+    /// Variant of [`send`](Self::send) after which the caller checks for a sleeper.
     #[inline]
     pub(super) fn send_watched(&self, facts: Facts, said: (u64, u64), fill: impl FnOnce(*mut u8)) {
         self.send_by(facts, said, fill, |slot, word| {
-            // Release: as above. Acquire: pairs with a look that comes before, so that the sender sees that the receiver sleeps.
+            // Release: publishes the slot's contents. Acquire: pairs with an earlier
+            // `has_for_sleeper`, so that the sender sees that the receiver sleeps.
             slot.swap(word, Ordering::AcqRel);
         });
     }
 
-    /// `said` is the tag, or what stands in its place, and the immediate data.
+    /// The pair is the tag or its replacement, and the immediate data.
     #[inline(always)]
     fn send_by(
         &self,
@@ -400,23 +391,23 @@ impl Lane {
     }
 }
 
-/// Whether there is room for a short message in a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     Free,
-    /// The receiver has yet to read as many messages as there are slots.
+    /// All slots hold unread messages.
     Full,
-    /// The message that had the slot waits in its cell.
+    /// The slot's last message waits in its cell.
     Kept,
 }
 
-/// For the receiver alone.
+/// Receiver's side.
 impl Lane {
-    /// Answers the sender's question: `true` if the lane is the receiver's now, which may sleep if it is `watched`.
+    /// Accepts a request. Returns the lane and `false` if the sender has withdrawn it. `watched`:
+    /// the receiver may sleep.
     pub(super) fn accept(&self, watched: bool) -> bool {
         let open = if watched { LaneState::OpenWatched } else { LaneState::Open } as u32;
         let asked = LaneState::Asked as u32;
-        // Relaxed: a sender sees by it that it may number messages, and nothing that the receiver has written.
+        // Relaxed: the sender learns only that it may number messages.
         let accepted = self.state.compare_exchange(asked, open, Ordering::Relaxed, Ordering::Relaxed).is_ok();
         if !accepted {
             self.leave();
@@ -424,20 +415,18 @@ impl Lane {
         accepted
     }
 
-    /// Gives the lane back to the sender: the receiver does not touch it any more.
-    ///
-    /// Release: what was read of it was read before.
+    /// Returns the lane to the sender. Release: the receiver's reads come before.
     pub(super) fn leave(&self) {
         self.state.store(LaneState::Idle as u32, Ordering::Release);
     }
 
-    /// For a control of the model.
+    /// Negative control of the model.
     #[cfg(all(test, loom_model))]
     pub(super) fn leave_without_release(&self) {
         self.state.store(LaneState::Idle as u32, Ordering::Relaxed);
     }
 
-    /// What has come under this number, if it came by the lane.
+    /// Returns the slot if this message came by the lane.
     #[inline(always)]
     pub(super) fn arrived(&self, number: u64) -> Option<(&Slot, Facts)> {
         let slot = self.slot(number);
@@ -446,31 +435,30 @@ impl Lane {
         (word >> NUMBER_SHIFT == number).then_some((slot, Facts(word)))
     }
 
-    /// Whether something has come under this number: for a look that decides nothing but whether to look closer.
+    /// Hint that this message has arrived.
     #[inline(always)]
     pub(super) fn may_have(&self, number: u64) -> bool {
         self.slot(number).word.load(Ordering::Relaxed) >> NUMBER_SHIFT == number
     }
 
-    /// Whether something has come under this number, for a receiver that is about to [sleep](super::sleeper): it comes before this look
-    /// and is found, or behind it, and its sender sees what the receiver did before.
+    /// Variant of `may_have` for a receiver about to [sleep](super::sleeper). The sender of a later
+    /// message sees the receiver's earlier writes.
     pub(super) fn has_for_sleeper(&self, number: u64) -> bool {
-        // A step that changes nothing. Release: pairs with `send`.
+        // Changes no bits. Release: pairs with `send_watched`.
         self.slot(number).word.fetch_add(0, Ordering::Release) >> NUMBER_SHIFT == number
     }
 
-    /// Fetches the slots that come soon.
     #[inline(always)]
     pub(super) fn prefetch(&self, number: u64) {
         const AHEAD: u64 = 4;
         prefetch(self.slot(number + AHEAD));
     }
 
-    /// The receiver is done with all messages before this number: it tells the sender once in a quarter of the ring.
+    /// Reports messages below this number as done, once per quarter of the ring.
     #[inline(always)]
     pub(super) fn say_done(&self, number: u64) {
         if number & u64::from(self.mask >> 2) == 0 {
-            // Release: what was read from slots, and what became of their cells, was before.
+            // Release: reads of slots and changes of their cells come before.
             self.done.0.store(number, Ordering::Release);
         }
     }
@@ -479,7 +467,7 @@ impl Lane {
 #[inline(always)]
 fn prefetch(slot: &Slot) {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom_model)))]
-    // SAFETY: it reads nothing that the program sees, and the address is valid besides; every x86_64 has it.
+    // SAFETY: a prefetch has no visible effect, `slot` is valid, and every x86_64 supports it.
     unsafe {
         core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(core::ptr::from_ref(slot).cast());
     }
@@ -489,7 +477,8 @@ fn prefetch(slot: &Slot) {
 #[inline(always)]
 fn prefetch_for_writing(slot: &Slot) {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom_model)))]
-    // SAFETY: it writes nothing, and the address is valid besides; processors that have no such instruction do nothing.
+    // SAFETY: a prefetch has no visible effect, `slot` is valid, and unsupporting processors ignore
+    // it.
     unsafe {
         core::arch::asm!("prefetchw [{}]", in(reg) core::ptr::from_ref(slot), options(nostack, preserves_flags, readonly));
     }

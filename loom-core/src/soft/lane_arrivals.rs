@@ -1,4 +1,4 @@
-//! The lanes by which an endpoint receives, and how far it is with each.
+//! Lanes for receiving, and the progress of each.
 
 #![allow(unsafe_code, reason = "keeps lanes as pointers")]
 
@@ -7,25 +7,22 @@ use core::ptr::NonNull;
 
 use super::lane::Lane;
 
-/// How many lanes an endpoint accepts: each is looked at whenever the endpoint is polled.
+/// Maximum number of accepted lanes. Each poll visits all of them.
 const MOST: usize = 8;
 
-/// The lanes that an endpoint has accepted.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     lanes: [Arriving; MOST],
     count: Cell<usize>,
-    /// Whether the inbox comes first next time.
+    /// `true` if the inbox comes first next time.
     inbox_first: Cell<bool>,
 }
 
-/// A lane, and how far its receiver is.
 #[derive(Debug)]
 pub(super) struct Arriving {
     lane: Cell<Option<NonNull<Lane>>>,
-    /// The sender: its fabric address.
     pub(super) from: Cell<u64>,
-    /// The number of the sender's next message, whichever way it comes.
+    /// Number of the sender's next message, by lane or inbox.
     pub(super) next: Cell<u64>,
 }
 
@@ -36,13 +33,12 @@ impl Arriving {
 
     #[inline(always)]
     pub(super) fn lane(&self) -> &Lane {
-        // SAFETY: set for each of those that are counted.
+        // SAFETY: set in each of the first `count` entries, the only ones in use.
         let lane = unsafe { self.lane.get().unwrap_unchecked() };
         // SAFETY: lanes stay as long as their network.
         unsafe { lane.as_ref() }
     }
 
-    /// The receiver is done with the next message.
     #[inline(always)]
     pub(super) fn advance(&self) {
         let next = self.next.get() + 1;
@@ -61,13 +57,11 @@ impl Arrivals {
         self.lanes.get(..self.count.get()).unwrap_or(&[])
     }
 
-    /// Whether there are none.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.count.get() == 0
     }
 
-    /// The first lane by which something has come.
     #[inline(always)]
     pub(super) fn first_to_deliver(&self) -> Option<&Arriving> {
         if self.is_empty() {
@@ -76,13 +70,13 @@ impl Arrivals {
         self.lanes().iter().find(|arriving| arriving.lane().may_have(arriving.next.get()))
     }
 
-    /// Whether the inbox comes first this time. Next time it is the lanes' turn, so that neither waits for ever.
+    /// Returns `true` if the inbox comes first. Inbox and lanes alternate, so that neither starves.
     #[inline]
     pub(super) fn is_inboxs_turn(&self) -> bool {
         self.inbox_first.replace(!self.inbox_first.get())
     }
 
-    /// The first lane goes behind the others, so that each is looked at first at times, however much comes by another.
+    /// Moves the first lane behind the others, so that no lane starves.
     #[cold]
     #[inline(never)]
     pub(super) fn pass_turn(&self) {
@@ -97,7 +91,8 @@ impl Arrivals {
         self.lanes().iter().find(|arriving| arriving.from.get() == from)
     }
 
-    /// Accepts a lane if there is room for it; else its sender has it back. It is watched if the endpoint may sleep.
+    /// Accepts a lane if there is room, otherwise returns it to its sender. `watched`: the endpoint
+    /// may sleep.
     pub(super) fn accept(&self, lane: &Lane, (from, first): (u64, u64), watched: bool) {
         let Some(free) = self.lanes.get(self.count.get()) else { return lane.leave() };
         if lane.accept(watched) {
@@ -108,7 +103,6 @@ impl Arrivals {
         }
     }
 
-    /// Gives a sender its lane back.
     pub(super) fn leave(&self, arriving: &Arriving) {
         arriving.lane().leave();
         let last = self.count.get() - 1;
@@ -120,7 +114,7 @@ impl Arrivals {
         }
     }
 
-    /// Gives all senders their lanes back, and what is left in them: it will not be received.
+    /// Returns all lanes. Messages left in them are not received.
     pub(super) fn leave_all(&self) {
         while let Some(arriving) = self.lanes().first() {
             self.leave(arriving);

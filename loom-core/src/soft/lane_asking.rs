@@ -1,4 +1,4 @@
-//! Asking for lanes, answering, and giving them up.
+//! Requests for lanes, answers, and ends.
 
 use super::address::addr_parts;
 use super::cell::{LANE_NEWS, MessageCell, State};
@@ -7,17 +7,17 @@ use super::lane::{Lane, LaneUse};
 use super::network::Net;
 use crate::vocabulary::CompletionFlags;
 
-/// Thinks about lanes where a short message to a peer goes by the inbox. If the peer has accepted one, that message is the first that is
-/// numbered: it is in the inbox behind all that are not.
+/// Reviews lanes when a short message uses the inbox. If the peer has accepted a lane, this is the
+/// first numbered message, in the inbox behind all unnumbered ones.
 #[cold]
 #[inline(never)]
 pub(super) fn consider(net: &Net, own: &LocalState, to: u64) {
     let routes = &own.routes;
-    // Lanes may lead elsewhere from here on.
+    // Routes may change below.
     routes.forget();
     let mut refused = false;
     for lane in routes.lanes().filter(|lane| lane.is_idle()) {
-        // The peer has closed, or has read that it is over; or it has refused.
+        // The peer has closed, has read the end, or has refused.
         refused |= lane.used() == LaneUse::Asked;
         lane.set_used(LaneUse::None);
     }
@@ -42,7 +42,7 @@ pub(super) fn consider(net: &Net, own: &LocalState, to: u64) {
         Some(lane) => ask(net, own, lane, to),
         None if routes.candidate.replace(to) != to => {}
         None => {
-            // Others are over already, and keep quiet until their peers have read so.
+            // Ended lanes do not count: they are quiet until their peers have read the end.
             let in_use = routes.lanes().filter(|lane| matches!(lane.used(), LaneUse::Asked | LaneUse::Numbered));
             let quiet = in_use.filter(|lane| lane.was_quiet()).last();
             quiet.into_iter().for_each(|lane| end_lane(net, own, lane));
@@ -50,7 +50,6 @@ pub(super) fn consider(net: &Net, own: &LocalState, to: u64) {
     }
 }
 
-/// Asks a peer for a lane.
 fn ask(net: &Net, own: &LocalState, lane: &Lane, to: u64) {
     let first = lane.ask(to);
     if !tell(net, own, (lane.asking_cell(), to), (lane.index(), first), None) {
@@ -58,28 +57,28 @@ fn ask(net: &Net, own: &LocalState, lane: &Lane, to: u64) {
     }
 }
 
-/// Ends what a lane is used for: its peer gives it back when it has read so.
+/// Ends the use of a lane. The peer returns it after reading the end.
 fn end_lane(net: &Net, own: &LocalState, lane: &Lane) {
     match lane.used() {
         LaneUse::None | LaneUse::Done => return,
         LaneUse::Asked if lane.withdraw() => {}
         LaneUse::Asked | LaneUse::Numbered => {
             let number = lane.number();
-            // If the peer is gone, it gives the lane back anyway.
+            // A peer that is gone returns the lane anyway.
             let _ = tell(net, own, (lane.ending_cell(), lane.to()), (0, 0), Some(number));
         }
     }
     lane.set_used(LaneUse::Done);
 }
 
-/// Gives up the lanes of an endpoint that closes.
 pub(super) fn end_lanes(net: &Net, own: &LocalState) {
     own.routes.forget();
     own.routes.granted.set(false);
     own.routes.lanes().for_each(|lane| end_lane(net, own, lane));
 }
 
-/// Tells a peer of a lane: which one and where it begins, or that it ends with this number. `false` if the peer is gone.
+/// Notifies a peer of a lane's index and first number, or of its end at number `ends`. Returns
+/// `false` if the peer is gone.
 fn tell(
     net: &Net,
     own: &LocalState,
@@ -103,7 +102,6 @@ fn tell(
     told
 }
 
-/// A sender asks for a lane.
 #[cold]
 #[inline(never)]
 pub(super) fn answer(net: &Net, own: &LocalState, head: &MessageCell) {
@@ -117,7 +115,7 @@ pub(super) fn answer(net: &Net, own: &LocalState, head: &MessageCell) {
     head.come_home();
 }
 
-/// No receiver will read what a sender says of a lane: one that asks has it back.
+/// Returns a requested lane to its sender, for a notice that no receiver will read.
 #[cold]
 pub(super) fn refuse_lane(net: &Net, head: &MessageCell) {
     if head.message.in_pair() == 0 {

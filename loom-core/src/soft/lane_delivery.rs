@@ -1,4 +1,4 @@
-//! Delivering what comes by lanes, in the order of the numbers that messages have on both ways.
+//! Delivery of messages from lanes, in the order of the numbers on both ways.
 
 #![allow(unsafe_code, reason = "hands messages from slots to receives")]
 
@@ -15,7 +15,7 @@ use crate::engine::tag_matcher::Envelope;
 use crate::transport::Event;
 use crate::vocabulary::{FabricAddr, ImmediateData, Tag};
 
-/// Delivers what has come by lanes until the queue has an event.
+/// Delivers messages until the queue has an event.
 #[inline(never)]
 pub(super) fn deliver_from_lanes(net: &Net, own: &LocalState, queue: &Queue) {
     for arriving in own.arrivals.lanes() {
@@ -23,14 +23,14 @@ pub(super) fn deliver_from_lanes(net: &Net, own: &LocalState, queue: &Queue) {
     }
 }
 
-/// Delivers whatever has come by lanes.
+/// Delivers all messages.
 pub(super) fn take_in_lanes(net: &Net, own: &LocalState) {
     for arriving in own.arrivals.lanes() {
         while deliver_next(net, own, arriving) {}
     }
 }
 
-/// Delivers the next message of a sender, if it has come by the lane. `false` if it has not, or has to wait.
+/// Returns `false` if the next message has not come by the lane, or has to wait.
 #[inline(always)]
 pub(super) fn deliver_next(net: &Net, own: &LocalState, arriving: &Arriving) -> bool {
     let (lane, next) = (arriving.lane(), arriving.next.get());
@@ -43,7 +43,6 @@ pub(super) fn deliver_next(net: &Net, own: &LocalState, arriving: &Arriving) -> 
     true
 }
 
-/// Gives the message of a slot to a posted receive, or has it wait in its cell.
 #[inline(always)]
 fn deliver_slot(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64), slot: &Slot, facts: Facts) -> bool {
     if facts.is_written() {
@@ -56,8 +55,8 @@ fn deliver_slot(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64), 
     let Some(at) = at else { return deliver_by_cell(net, own, (cell, from), slot, facts) };
     let room = own.receive(at).room();
     let len = facts.len().min(room.len);
-    // SAFETY: the slot has the bytes, and the sender leaves them until the receiver says that it is done; the receive is posted, so
-    // that its memory is still lent.
+    // SAFETY: the slot has the bytes, and the sender keeps them until the receiver reports the slot
+    // as done. The receive is posted, so its memory is still lent.
     unsafe { copy_message(slot.room(), room.ptr, len) };
     let mut event = Event::success(room.context, facts.received(), len);
     event.tag = envelope.tag;
@@ -73,8 +72,8 @@ fn deliver_slot(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64), 
     true
 }
 
-/// Puts a message into its cell and delivers it from there: where it waits for a receive, or where one takes it that is more than one
-/// buffer. `false` if it has to wait for the queue.
+/// Delivers a message through its cell, to wait there or to match a receive of more than one
+/// buffer. Returns `false` if it has to wait for the queue.
 #[cold]
 #[inline(never)]
 fn deliver_by_cell(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64), slot: &Slot, facts: Facts) -> bool {
@@ -87,18 +86,17 @@ fn deliver_by_cell(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64
     message.len.set(facts.len());
     let room = net.eager_room(cell);
     message.bytes.set(room);
-    // SAFETY: the slot has the bytes, and a lane's cell has as much room as a slot; it is the receiver's, with the slot.
+    // SAFETY: the slot has the bytes, its cell has as much room, and the receiver has both.
     unsafe { copy_message(slot.room(), room, facts.len()) };
     cell.set(State::Eager);
     let delivered = deliver(net, own, cell);
     if !delivered {
-        // The message is in its slot as before.
+        // The message is still in its slot.
         cell.set(State::Home);
     }
     delivered
 }
 
-/// Puts the news that memory was written into a cell and delivers them from there.
 #[inline(never)]
 fn deliver_written(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64), slot: &Slot) -> bool {
     #[expect(clippy::cast_possible_truncation, reason = "a length, as it was put there")]
@@ -112,17 +110,16 @@ fn deliver_written(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64
     delivered
 }
 
-/// When a message of the inbox is delivered.
 pub(super) enum Turn<'a> {
-    /// Now; where it is numbered, the next one of its lane's sender has its turn then.
+    /// Deliver now. A numbered message advances its sender's lane.
     Now(Option<&'a Arriving>),
-    /// When one before it can be.
+    /// Wait for earlier messages.
     Later,
-    /// It was none, and has been seen to.
+    /// Not a message, and handled.
     Over,
 }
 
-/// Whether it is the turn of a message of the inbox: those of its sender that are before it have come by the lane, and are delivered.
+/// Delivers earlier messages of the sender from its lane, and returns the message's turn.
 #[inline(always)]
 pub(super) fn turn_of<'a>(net: &Net, own: &'a LocalState, head: &MessageCell) -> Turn<'a> {
     if head.message.in_pair() == 0 { Turn::Now(None) } else { turn_of_numbered(net, own, head) }
@@ -138,7 +135,7 @@ fn turn_of_numbered<'a>(net: &Net, own: &'a LocalState, head: &MessageCell) -> T
         return Turn::Later;
     }
     if head.message.flags().contains(LANE_NEWS) {
-        // It was the last: the lane is the sender's again.
+        // The sender has ended the lane.
         own.arrivals.leave(arriving);
         head.come_home();
         return Turn::Over;
@@ -146,11 +143,11 @@ fn turn_of_numbered<'a>(net: &Net, own: &'a LocalState, head: &MessageCell) -> T
     Turn::Now(Some(arriving))
 }
 
-/// Delivers the messages of a lane before this one. `false` if one of them has to wait.
+/// Delivers the lane's messages before this one. Returns `false` if one has to wait.
 #[inline(never)]
 fn catch_up(net: &Net, own: &LocalState, arriving: &Arriving, head: &MessageCell) -> bool {
     while number_in_pair(arriving.next.get()) != head.message.in_pair() {
-        // In the lane: of the inbox's, this one is the first.
+        // In the lane, because this message is the first in the inbox.
         if !deliver_next(net, own, arriving) {
             return false;
         }

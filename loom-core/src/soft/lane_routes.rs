@@ -1,7 +1,8 @@
-//! To whom an endpoint's lanes lead: the sender's side.
+//! Lanes for sending.
 //!
-//! A lane is for a peer that gets many short messages. The endpoint looks at one in sixteen of those that go by the inbox, and asks the
-//! peer for a lane. If it has none left, and two in turn are for the same peer, it gives up one that has carried nothing meanwhile.
+//! A lane is for a peer that gets many short messages. The endpoint checks each sixteenth short
+//! message that it sends through the inbox, and requests a lane to its receiver. If no lane is free
+//! and two checks in a row find the same peer, it ends a lane that was quiet meanwhile.
 
 #![allow(unsafe_code, reason = "keeps the lane of the last message as a pointer")]
 
@@ -11,22 +12,22 @@ use core::ptr::NonNull;
 use super::lane::{Lane, LaneUse};
 use crate::engine::tag_matcher::Table;
 
-/// After this number of short messages by the inbox the endpoint looks for a lane; and after it again when a peer has refused one.
+/// Number of short messages through the inbox before a check, usually and after a refusal.
 const OUTSIDE: u32 = 16;
 const OUTSIDE_WHEN_REFUSED: u32 = 1024;
 
-/// An endpoint's lanes.
 #[derive(Debug)]
 pub(super) struct Routes {
     lanes: Table<Lane>,
-    /// Whether the endpoint may ask for lanes, and peers may ask it: not if its domain requires modes or a plan may strike.
+    /// `true` if lanes may be requested, in both directions. Not with required modes or a fault
+    /// plan.
     pub(super) granted: Cell<bool>,
-    /// Where the last message went, and the lane that leads there.
+    /// Receiver of the last message, and its lane.
     last: Cell<u64>,
     lane: Cell<Option<NonNull<Lane>>>,
-    /// How many short messages are to go by the inbox before the endpoint thinks about lanes.
+    /// Short messages until the next check.
     outside: Cell<u32>,
-    /// For whom the last of these was that was looked at when no lane was left.
+    /// Peer of the last check without a free lane.
     pub(super) candidate: Cell<u64>,
 }
 
@@ -42,7 +43,7 @@ impl Routes {
         }
     }
 
-    /// For the next endpoint in this place.
+    /// Resets the routes for the next endpoint of the port.
     pub(super) fn begin(&self, granted: bool) {
         self.granted.set(granted);
         self.outside.set(OUTSIDE);
@@ -59,26 +60,25 @@ impl Routes {
         (0..self.lanes.len()).map(|at| self.lanes.at(at))
     }
 
-    /// Whether no receiver has any of the lanes.
+    /// Returns `true` if no receiver has any of the lanes.
     #[cfg(all(test, feature = "std", not(loom_model)))]
     pub(super) fn are_idle(&self) -> bool {
         self.lanes().all(Lane::is_idle)
     }
 
-    /// The lane to a peer, if messages to it are numbered.
+    /// Returns the lane if messages to the peer are numbered.
     #[inline(always)]
     pub(super) fn lane_to(&self, to: u64) -> Option<&Lane> {
-        // Else the peer has closed.
         self.last_lane(to).filter(|lane| lane.is_open())
     }
 
-    /// The lane to a peer, which is open, or was: then the peer has closed.
+    /// Returns the lane to a peer, which is open unless the peer has closed.
     #[inline(always)]
     pub(super) fn last_lane(&self, to: u64) -> Option<&Lane> {
         if self.last.get() != to {
             self.find(to);
         }
-        // SAFETY: one of the endpoint's lanes, which stay as long as the network.
+        // SAFETY: lanes stay as long as the network.
         self.lane.get().map(|lane| unsafe { lane.as_ref() })
     }
 
@@ -89,12 +89,12 @@ impl Routes {
         self.last.set(to);
     }
 
-    /// It has thought about lanes, and a peer had refused one or not.
+    /// Restarts the count after a check.
     pub(super) fn wait_on(&self, refused: bool) {
         self.outside.set(if refused { OUTSIDE_WHEN_REFUSED } else { OUTSIDE });
     }
 
-    /// Whether it is time to think about lanes, now that a short message goes by the inbox.
+    /// Counts a short message in the inbox. Returns `true` if a check is due.
     #[inline(always)]
     pub(super) fn is_time(&self) -> bool {
         let left = self.outside.get() - 1;

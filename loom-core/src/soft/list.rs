@@ -1,15 +1,15 @@
-//! The two lock-free lists of the software transport, over cells that are numbered.
+//! Lock-free lists of numbered cells.
 //!
-//! An [`Inbox`] takes messages from any number of senders; a [`Returns`] takes cells back from any number of
-//! receivers. Both are stacks that are pushed with compare-and-swap and taken whole with one swap, so there is no
-//! ABA, and no thread waits for another: a pusher that is preempted before its compare-and-swap has not begun, after it,
-//! it is done. The link to the next cell lies in the cell, and belongs to whom the cell belongs.
+//! Any number of senders push messages to an [`Inbox`], any number of receivers push cells to a
+//! [`Returns`]. Both are stacks: a push is one compare-and-swap, and the owner takes the whole
+//! stack with one swap. This excludes ABA, and no thread waits for another. The link lies in the
+//! cell, and belongs to the cell's current owner.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// No cell.
 pub(super) const NIL: u32 = u32::MAX;
-/// In place of a cell: the inbox takes no more.
+/// In place of a cell: a closed inbox.
 const CLOSED: u32 = u32::MAX - 1;
 
 const fn word(generation: u32, cell: u32) -> u64 {
@@ -21,32 +21,31 @@ const fn parts(word: u64) -> (u32, u32) {
     ((word >> 32) as u32, word as u32)
 }
 
-/// Messages on their way to one endpoint, newest first. The word carries the endpoint's generation, so that a push
-/// meant for an endpoint that has closed cannot reach its successor.
+/// Messages for one endpoint, newest first. The generation keeps a push to a closed endpoint from
+/// its successor.
 #[derive(Debug)]
 pub(super) struct Inbox(AtomicU64);
 
 impl Inbox {
-    /// A closed inbox of generation zero.
     pub(super) fn new() -> Self {
         Inbox(AtomicU64::new(word(0, CLOSED)))
     }
 
-    /// Opens a closed inbox for the next endpoint; returns its generation, which is never zero.
-    ///
-    /// For the owner alone, under the network's lock.
+    /// Opens a closed inbox. Returns its generation, never zero. For the owner alone, under the
+    /// network's lock.
     pub(super) fn open(&self) -> u32 {
         let generation = match parts(self.0.load(Ordering::Relaxed)).0.wrapping_add(1) {
             0 => 1,
             generation => generation,
         };
-        // Relaxed: a push reads nothing of the endpoint but this word. Who reaches its memory asks `Reach`.
+        // Relaxed: a push reads only this word of the endpoint. Access to its memory goes through
+        // `Reach`.
         self.0.store(word(generation, NIL), Ordering::Relaxed);
         generation
     }
 
-    /// Gives a cell with its link to the endpoint of this generation; `false` if it is gone, and the cell stays with the
-    /// caller.
+    /// Pushes a cell. Returns `false` if the endpoint of this generation is closed. The caller then
+    /// keeps the cell.
     #[inline]
     pub(super) fn push(&self, generation: u32, cell: u32, link: &AtomicU32) -> bool {
         let mut head = self.0.load(Ordering::Relaxed);
@@ -56,9 +55,9 @@ impl Inbox {
                 return false;
             }
             link.store(first, Ordering::Relaxed);
-            // Release: publishes the cell's contents, and its link. A later push continues this one's release
-            // sequence, so the one acquire of the taker covers every cell on the list. Acquire: pairs with a look that
-            // comes before, so that who pushes sees that the receiver sleeps.
+            // Release: publishes the cell and its link. Later pushes continue the release sequence,
+            // so the taker's one acquire covers all cells. Acquire: pairs with an earlier
+            // `is_empty_for_sleeper`, so that the pusher sees that the receiver sleeps.
             match self.0.compare_exchange_weak(head, word(generation, cell), Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(seen) => head = seen,
@@ -66,20 +65,20 @@ impl Inbox {
         }
     }
 
-    /// Whether nothing has arrived. For the owner alone: others are told nothing by it.
+    /// Valid for the owner alone.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         parts(self.0.load(Ordering::Relaxed)).1 == NIL
     }
 
-    /// Whether nothing has arrived, for an owner that is about to [sleep](super::sleeper): a push comes before this look and is found, or
-    /// comes behind it and sees what the owner did before.
+    /// Variant for an owner about to [sleep](super::sleeper). A later push sees the owner's earlier
+    /// writes.
     pub(super) fn is_empty_for_sleeper(&self) -> bool {
-        // A step that changes nothing. Release: pairs with the pushes behind it. What is found is acquired when it is taken.
+        // Changes no bits. Release: pairs with later pushes. `take` acquires earlier ones.
         parts(self.0.fetch_add(0, Ordering::Release)).1 == NIL
     }
 
-    /// Takes everything, newest first, linked. For the owner alone.
+    /// Takes all cells, newest first. For the owner alone.
     #[inline]
     pub(super) fn take(&self, generation: u32) -> u32 {
         if self.is_empty() {
@@ -89,38 +88,37 @@ impl Inbox {
         parts(self.0.swap(word(generation, NIL), Ordering::Acquire)).1
     }
 
-    /// Takes everything and lets nothing more in. For the owner alone.
+    /// Takes all cells and closes. For the owner alone.
     pub(super) fn close(&self, generation: u32) -> u32 {
         // Acquire: pairs with the pushes.
         parts(self.0.swap(word(generation, CLOSED), Ordering::Acquire)).1
     }
 }
 
-/// Which endpoint peers reach in a place, and its domain: one word, so that the two are always read together.
+/// Generation and domain of a port's endpoint, in one word so that peers read them together.
 #[derive(Debug)]
 pub(super) struct Reach(AtomicU64);
 
 impl Reach {
-    /// Nothing is reached.
     const CLOSED: u64 = 0;
 
     pub(super) fn new() -> Self {
         Reach(AtomicU64::new(Self::CLOSED))
     }
 
-    /// Lets peers reach the endpoint of this generation, which is not zero, and this domain. For the owner alone.
+    /// Opens the endpoint to peers. The generation is not zero. For the owner alone.
     pub(super) fn open(&self, generation: u32, domain: u32) {
-        // Release: a thread that learns of the endpoint through this word sees it set up.
+        // Release: readers of this word see the endpoint set up.
         self.0.store(word(generation, domain), Ordering::Release);
     }
 
-    /// Lets peers reach it no more. For the owner alone.
+    /// Closes the endpoint to peers. For the owner alone.
     pub(super) fn close(&self) {
-        // Relaxed: what peers have begun goes on, as long as the regions are open that it goes to.
+        // Relaxed: operations in flight continue while their regions are open.
         self.0.store(Self::CLOSED, Ordering::Relaxed);
     }
 
-    /// The domain of the endpoint of this generation, if it is there.
+    /// Returns the domain of an open endpoint of this generation.
     #[inline]
     pub(super) fn domain(&self, generation: u32) -> Option<u32> {
         // Acquire: pairs with `open`.
@@ -130,7 +128,7 @@ impl Reach {
     }
 }
 
-/// Cells that receivers are done with, on their way back to the endpoint that owns them.
+/// Cells that receivers return to their owner.
 #[derive(Debug)]
 pub(super) struct Returns(AtomicU32);
 
@@ -139,13 +137,14 @@ impl Returns {
         Returns(AtomicU32::new(NIL))
     }
 
-    /// Gives a cell back, with its link.
     #[inline]
     pub(super) fn push(&self, cell: u32, link: &AtomicU32) {
         let mut head = self.0.load(Ordering::Relaxed);
         loop {
             link.store(head, Ordering::Relaxed);
-            // Release: what the receiver read from the cell, or from the sender's buffer, is over. Acquire: as in `Inbox::push`.
+            // Release: the receiver's reads of the cell and the buffer come before. Acquire: pairs
+            // with an earlier `is_empty_for_sleeper`, so that the receiver sees that the owner
+            // sleeps.
             match self.0.compare_exchange_weak(head, cell, Ordering::AcqRel, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(seen) => head = seen,
@@ -153,18 +152,18 @@ impl Returns {
         }
     }
 
-    /// Whether nothing has come back, for an owner that is about to sleep: as [`Inbox::is_empty_for_sleeper`].
+    /// Variant for an owner about to sleep, like [`Inbox::is_empty_for_sleeper`].
     pub(super) fn is_empty_for_sleeper(&self) -> bool {
         self.0.fetch_add(0, Ordering::Release) == NIL
     }
 
-    /// Takes everything, linked. For the owner alone.
+    /// Takes all cells. For the owner alone.
     #[inline]
     pub(super) fn take(&self) -> u32 {
         if self.0.load(Ordering::Relaxed) == NIL {
             return NIL;
         }
-        // Acquire: pairs with the pushes, so that cells and buffers may be used again.
+        // Acquire: pairs with the pushes, so that cells and buffers can be reused.
         self.0.swap(NIL, Ordering::Acquire)
     }
 }

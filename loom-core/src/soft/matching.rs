@@ -1,8 +1,8 @@
-//! Posted receives, and what an endpoint matches messages with: two [tag matchers](crate::engine::tag_matcher), one for messages
-//! without tags, where only the source counts, and one for those with.
+//! Posted receives and the matching of messages by two [tag matchers](crate::engine::tag_matcher):
+//! one for messages without tags, by source only, and one for tagged messages.
 //!
-//! A receive has a place among its own endpoint's. A message that waits has that of its cell, which every receiver has for the time
-//! that the cell is with it, so that memory is linear in endpoints.
+//! A receive has a place in its own endpoint. A waiting message has the place of its cell, which
+//! the receiver uses while it holds the cell, so memory is linear in endpoints.
 
 #![allow(unsafe_code, reason = "lays tables out in the network's memory")]
 
@@ -21,84 +21,75 @@ use crate::storage::{array, extend};
 use crate::transport::{Context, Msg};
 use crate::vocabulary::CompletionFlags;
 
-/// Where a receive puts its message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RecvBuffer {
     pub(super) ptr: *mut u8,
     pub(super) len: usize,
     pub(super) context: u64,
-    /// Zero for one message into one buffer. Of a multi-receive: the bytes that are left at least, if it goes on. Of a receive
-    /// into several buffers: `SCATTERED`, and the place of the first.
+    /// Zero for one message into one buffer, or the minimum number of bytes with which a
+    /// multi-receive continues, or `SCATTERED` and the place of the first of several buffers.
     pub(super) min_left: usize,
 }
 
-/// The mark of a receive into several buffers.
 const SCATTERED: usize = 1 << (usize::BITS - 1);
 
 impl RecvBuffer {
-    /// No room.
     pub(super) const NONE: RecvBuffer = RecvBuffer { ptr: ptr::null_mut(), len: 0, context: 0, min_left: 0 };
 
-    /// One buffer for one message.
     #[inline]
     pub(super) fn of(lent: &Lent, context: Context) -> Self {
         RecvBuffer { ptr: lent.ptr().as_ptr(), len: lent.len(), context: context.addr(), min_left: 0 }
     }
 
-    /// The first buffer of a message with flags, or none; `min_left` as the field has it.
+    /// First buffer of a message with flags, or an empty buffer.
     pub(super) fn first_of(msg: &Msg<'_>, min_left: usize) -> Self {
         let (ptr, len) = msg.pieces.first().map_or((ptr::null_mut(), 0), |lent| (lent.ptr().as_ptr(), lent.len()));
         RecvBuffer { ptr, len, context: msg.context.addr(), min_left }
     }
 
-    /// The most that multi-receives can have left.
+    /// Maximum of `min_left` for a multi-receive.
     pub(super) const MOST_LEFT: usize = SCATTERED - 1;
 
-    /// Whether it takes one message after the other.
     #[inline]
     pub(super) const fn is_multi(&self) -> bool {
         self.min_left != 0 && !self.is_scattered()
     }
 
-    /// Whether it has several buffers.
     #[inline]
     pub(super) const fn is_scattered(&self) -> bool {
         self.min_left & SCATTERED != 0
     }
 
-    /// The same, into the buffers of the places from this one on.
     pub(super) const fn scattered_over(self, first: u32) -> Self {
         RecvBuffer { min_left: SCATTERED | first as usize, ..self }
     }
 
-    /// The place of its first buffer, if it has several.
+    /// Place of the first of several buffers.
     #[expect(clippy::cast_possible_truncation, reason = "the number of a place, as it was put there")]
     pub(super) const fn first_piece(&self) -> u32 {
         if self.is_scattered() { (self.min_left & !SCATTERED) as u32 } else { NIL }
     }
 }
 
-/// What a place for a receive is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecvKind {
-    /// Nothing, or the piece of another.
+    /// Free, or a further buffer of another receive.
     Other,
-    /// A posted receive without tag.
+    /// Posted receive without tag.
     Plain,
-    /// One with tag.
+    /// Posted receive with tag.
     Tagged,
-    /// A claimed message: `len` is the number of its cell.
+    /// Claimed message. `len` is the number of its cell.
     Claimed,
 }
 
 impl RecvKind {
-    /// That of a posted receive of one of the [`KINDS`], by its number.
+    /// Use of a posted receive of one of the [`KINDS`], by its number.
     #[inline]
     pub(super) const fn posted(kind: usize) -> Self {
         if kind == 0 { RecvKind::Plain } else { RecvKind::Tagged }
     }
 
-    /// The number of the kind, of a posted receive.
     pub(super) const fn kind(self) -> Option<usize> {
         match self {
             RecvKind::Plain => Some(0),
@@ -108,21 +99,19 @@ impl RecvKind {
     }
 }
 
-/// A place for one posted receive.
 #[derive(Debug)]
 pub(super) struct Receive {
-    // Its room, word by word: a store of two words at once would wait for the stores of each.
+    // Stored word by word: a store of two words at once would wait for the stores of each.
     ptr: Cell<*mut u8>,
     len: Cell<usize>,
     pub(super) context: Cell<u64>,
     min_left: Cell<usize>,
-    /// The next of those that are free, or of the pieces of one receive.
+    /// Next free place, or next buffer of one receive.
     pub(super) next: Cell<u32>,
     pub(super) used: Cell<RecvKind>,
 }
 
 impl Receive {
-    /// A free one, before another, if there is one.
     pub(super) fn before(next: u32, places: u32) -> Self {
         let next = if next == places { NIL } else { next };
         let RecvBuffer { ptr, len, context, min_left } = RecvBuffer::NONE;
@@ -151,29 +140,27 @@ impl Receive {
     }
 }
 
-/// The kinds of messages, each of which is matched by itself: without and with tag.
+/// Kinds of messages, which are matched separately: without and with tag.
 pub(super) const KINDS: [CompletionFlags; 2] = [CompletionFlags::MSG, CompletionFlags::TAGGED];
 
-/// Which of the kinds a message or receive with such flags is of.
 #[inline]
 pub(super) const fn kind_of(flags: CompletionFlags) -> usize {
     flags.contains(CompletionFlags::TAGGED) as usize
 }
 
-/// For how many masks at least a receiver keeps an index of the tagged messages that wait.
+/// Minimum number of tag masks with an index of waiting messages.
 const MASKS: u32 = 6;
 
 const VIEWS_SHIFT: u32 = views_shift(MASKS);
 const VIEWS: u32 = 1 << VIEWS_SHIFT;
 
-/// The places for messages that wait: one for each cell of the network, in any hands.
+/// Places for waiting messages: one for each cell of the network.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waits {
     places: Table<Waiting>,
     links: Table<Link>,
 }
 
-/// Where they are in a block of their own.
 pub(super) struct WaitsLayout {
     pub(super) layout: Layout,
     links_at: usize,
@@ -189,33 +176,30 @@ impl WaitsLayout {
     }
 
     /// # Safety
-    /// The memory has the layout and stays while the places are used. Each is used by one thread at a time, and no other
-    /// numbers than those of cells.
+    /// The memory has the layout, and stays while the places are used. One thread at a time uses
+    /// each place, and only by numbers of cells.
     pub(super) unsafe fn build(&self, memory: NonNull<u8>) -> Waits {
-        // SAFETY: the layout begins with the places; the caller's promise.
+        // SAFETY: the layout begins with the places. The caller guarantees the memory.
         let places = unsafe { fill(memory, self.places, |_| Waiting::new()) };
         // SAFETY: within the layout.
         let links = unsafe { memory.add(self.links_at) };
-        // SAFETY: there the layout has the links; the caller's promise.
+        // SAFETY: the layout has the links here. The caller guarantees the memory.
         let links = unsafe { fill(links, self.links, |_| Link::new()) };
         Waits { places, links }
     }
 }
 
-/// What one port has.
 #[derive(Debug)]
 pub(super) struct Matching {
-    /// The places for receives, linked as free ones.
+    /// Places for receives, linked as free places.
     pub(super) receives: Table<Receive>,
-    /// Where a receive was last posted with such a context.
+    /// Place of the last receive posted with a context that maps here.
     pub(super) by_context: Table<Cell<u32>>,
     /// Posted receives, for each of the `KINDS`.
     pub(super) posted: [PostedReceives; 2],
-    /// Messages that no receive was posted for, for each of the `KINDS`.
     pub(super) unexpected: [UnexpectedMessages; 2],
 }
 
-/// Where it is in a block of the port's own.
 pub(super) struct MatchingLayout {
     pub(super) layout: Layout,
     receives: u32,
@@ -229,18 +213,18 @@ pub(super) struct MatchingLayout {
 }
 
 impl MatchingLayout {
-    /// For a number of receives, and for the messages of some senders, of all of these. Where those of more wait at a time, they share
-    /// buckets.
+    /// Lays out `rx_depth` receives, and indexes for waiting messages of four senders: `tx_depth`
+    /// each, `cells` at most. Messages of more senders share buckets.
     pub(super) fn new(rx_depth: u32, tx_depth: u32, cells: u32) -> Result<Self, OpenError> {
         let contexts =
             rx_depth.checked_next_power_of_two().filter(|contexts| *contexts < NONE).ok_or(OpenError::Size)?;
-        // Without tags, there is a key for each sender and no more.
+        // The key of a message without tag is its sender.
         let senders = 4;
         let lines = [senders, posted_lines(rx_depth)?, senders, waiting_lines(tx_depth.saturating_mul(4).min(cells))?];
         let all_lines = lines.iter().try_fold(0u32, |sum, lines| sum.checked_add(*lines)).ok_or(OpenError::Size)?;
         let receives = rx_depth as usize;
         let (layout, posted_at) = extend(array::<Receive>(receives)?, array::<Posted>(receives)?)?;
-        // Receives without tags have one pattern: that they name a source.
+        // Receives without tags have one pattern, which names a source.
         let (layout, patterns_at) = extend(layout, array::<Pattern>(receives + 1)?)?;
         let (layout, views_at) = extend(layout, array::<Cell<View>>(2 * VIEWS as usize)?)?;
         let (layout, lines_at) = extend(layout, array::<Line>(all_lines as usize)?)?;
@@ -260,35 +244,35 @@ impl MatchingLayout {
     }
 
     /// # Safety
-    /// The memory has the layout and stays while the matching is used, by one thread at a time; numbers of receives come from its
-    /// own list, and those of messages are of cells.
+    /// The memory has the layout, and stays while the matching is used, by one thread at a time.
+    /// Numbers of receives come from its list, and numbers of messages are those of cells.
     pub(super) unsafe fn build(&self, memory: NonNull<u8>, waits: Waits, seed: u64) -> Matching {
         let at = |offset: usize| {
-            // SAFETY: offsets of the layout.
+            // SAFETY: callers pass offsets of the layout.
             unsafe { memory.add(offset) }
         };
-        // SAFETY: as the layout has it; the caller's promise. So it is with all of these.
+        // SAFETY: the layout has the receives here. The caller guarantees the memory.
         let receives = unsafe { fill(memory, self.receives, |number| Receive::before(number + 1, self.receives)) };
-        // SAFETY: as above.
+        // SAFETY: the layout has the posted receives here. The caller guarantees the memory.
         let posted = unsafe { fill(at(self.posted_at), self.receives, |_| Posted::new()) };
-        // SAFETY: as above.
+        // SAFETY: the layout has the patterns here. The caller guarantees the memory.
         let pattern = unsafe { fill(at(self.patterns_at), 1, |_| Pattern::before(1, 1)) };
         let others = at(self.patterns_at + size_of::<Pattern>());
-        // SAFETY: as above.
+        // SAFETY: the layout has the patterns here. The caller guarantees the memory.
         let patterns = unsafe { fill(others, self.receives, |number| Pattern::before(number + 1, self.receives)) };
         let views = [0, 1].map(|kind| {
             let views = at(self.views_at + kind * VIEWS as usize * size_of::<Cell<View>>());
-            // SAFETY: as above.
+            // SAFETY: the layout has the views here. The caller guarantees the memory.
             unsafe { fill(views, VIEWS, |_| Cell::new(UnexpectedMessages::NO_VIEW)) }
         });
         let mut next = self.lines_at;
         let [posted_plain, posted_tagged, plain, tagged] = self.lines.map(|lines| {
-            // SAFETY: as above.
+            // SAFETY: the layout has the lines here. The caller guarantees the memory.
             let table = unsafe { fill(at(next), lines, |_| Line::new()) };
             next += lines as usize * size_of::<Line>();
             Index::new(table, seed)
         });
-        // SAFETY: as above.
+        // SAFETY: the layout has the contexts here. The caller guarantees the memory.
         let by_context = unsafe { fill(at(self.contexts_at), self.contexts, |_| Cell::new(0)) };
         let memory = views.map(|views| Memory { places: waits.places, links: waits.links, views });
         let [of_plain, of_tagged] = memory;

@@ -1,4 +1,4 @@
-//! Members of groups: joining and leaving, and reporting what has ended.
+//! Membership in groups: joining, leaving, and reports of ended calls.
 
 use super::address::addr_parts;
 use super::endpoint_state::EndpointState;
@@ -8,10 +8,10 @@ use super::network::Net;
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr};
 
-/// What a completion of a collective operation reports.
 pub(super) const COLLECTIVE: CompletionFlags = CompletionFlags::COLLECTIVE;
 
-/// Joins the group of these members: the one that waits for this endpoint, or else a new one. Returns the number of the membership.
+/// Joins the group of these members: the group that waits for this endpoint, or else a new group.
+/// Returns the number of the membership.
 pub(super) fn join(
     net: &Net,
     port: &EndpointState,
@@ -26,12 +26,12 @@ pub(super) fn join(
         return Err(Errno::EINVAL);
     }
     let _opening = net.opening.lock();
-    // Under the lock: an endpoint that closes later finds the group.
+    // Under the lock, so that an endpoint that closes later finds the group.
     members.clone().try_for_each(|member| net.reach(member.0).map(|_| ()))?;
     let groups = || (0..u32::from(net.attr.groups)).map(|at| (at, net.group(at)));
     let same = |at| net.members_of(at).iter().map(|member| member.addr.get()).eq(members.clone().map(|addr| addr.0));
     let waits = |at| same(at) && !net.member(net.membership(at, rank)).is_present.get();
-    // The oldest: members that join two groups mean the same by the first.
+    // The oldest group: members that join two groups agree on the first.
     let waiting = groups().filter(|(at, group)| group.size.get() > 0 && group.is_joining() && waits(*at));
     let at = match waiting.min_by_key(|(_, group)| group.serial.get()) {
         Some((at, _)) => at,
@@ -54,29 +54,30 @@ pub(super) fn join(
     Ok(number)
 }
 
-/// The members of a group are to look at it.
+/// Makes the members of a group poll.
 fn tell(net: &Net, at: u32) {
     for member in net.members_of(at) {
-        // Another endpoint may have the member's place by now: it looks in vain, once.
+        // The member's place may have another endpoint by now, which polls once without need.
         net.port(addr_parts(member.addr.get()).0).tell();
     }
 }
 
-/// Tells the members of a group that an operation is over.
 pub(super) fn tell_members(net: &Net, number: u32) {
     tell(net, net.group_of(number));
 }
 
-/// A member takes no part any more: no operation of the group runs from now on. Its own calls are still to be ended.
+/// Ends a member's participation: no later operation of the group runs. The caller ends the
+/// member's own calls.
 pub(super) fn break_off(net: &Net, number: u32) {
     net.group(net.group_of(number)).break_off();
     tell(net, net.group_of(number));
 }
 
-/// Ends what has ended of a member's calls; in a broken group, all of them: those that have not run with this error, or without an event.
+/// Ends completed calls of a member, and in a broken group all calls: with `undone`, or without an
+/// event.
 fn end_calls(net: &Net, port: &EndpointState, number: u32, undone: Option<Errno>) {
     let (own, member) = (port.own(), net.member(number));
-    // Before the calls are looked at: what ran before is seen to be done.
+    // Read before the results, so that earlier operations are seen as done.
     let is_broken = net.group(net.group_of(number)).is_broken();
     while member.reported.get() != member.made.get() {
         let call = member.call(member.reported.get());
@@ -96,7 +97,6 @@ fn end_calls(net: &Net, port: &EndpointState, number: u32, undone: Option<Errno>
     }
 }
 
-/// Reports what has ended of the collective operations of an endpoint.
 #[cold]
 #[inline(never)]
 pub(super) fn report_collectives(net: &Net, port: &EndpointState) {
@@ -107,7 +107,6 @@ pub(super) fn report_collectives(net: &Net, port: &EndpointState) {
     }
 }
 
-/// Takes a membership off the list of its endpoint, if it is on it.
 fn unlink(net: &Net, port: &EndpointState, number: u32) -> bool {
     let mut link = &port.own().memberships;
     while link.get() != NIL {
@@ -121,7 +120,7 @@ fn unlink(net: &Net, port: &EndpointState, number: u32) -> bool {
     false
 }
 
-/// Gives a place in a group up, and the group's if it was the last.
+/// Releases a place in a group, and the group with its last place.
 fn give_up(net: &Net, number: u32) {
     let _opening = net.opening.lock();
     let group: &Group = net.group(net.group_of(number));
@@ -132,9 +131,9 @@ fn give_up(net: &Net, number: u32) {
     }
 }
 
-/// An endpoint leaves a group. Its calls that have not run end as cancelled.
+/// Leaves a group. Calls that have not run end as cancelled.
 pub(super) fn leave(net: &Net, port: &EndpointState, number: u32) {
-    // An endpoint that was killed has left already.
+    // A killed endpoint has left already.
     if unlink(net, port, number) {
         break_off(net, number);
         end_calls(net, port, number, Some(Errno::ECANCELED));
@@ -142,7 +141,8 @@ pub(super) fn leave(net: &Net, port: &EndpointState, number: u32) {
     }
 }
 
-/// An endpoint is closed: it leaves its groups, and those that wait for it wait in vain. Its calls that have not run have no event.
+/// Leaves all groups of a closed endpoint, and breaks groups that wait for it. Calls that have not
+/// run have no event.
 pub(super) fn leave_all(net: &Net, port: &EndpointState) {
     let own = port.own();
     loop {

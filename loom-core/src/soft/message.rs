@@ -1,4 +1,5 @@
-//! Messages, with tags and without: what is posted goes by the checks that an endpoint's info asks for, and then to `send` and `receive`.
+//! Messages, with and without tags. Posts pass the checks of their endpoint's info, then `send` and
+//! `receive`.
 
 #![allow(unsafe_code, reason = "implements the unsafe traits `Messages` and `TaggedMessages`")]
 
@@ -18,10 +19,10 @@ use crate::transport::{Context, Messages, Msg, Refusal, TaggedMessages};
 use crate::vocabulary::{Access, CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch};
 
 impl SoftEndpoint<'_> {
-    /// Posts a receive of one of the kinds of messages where the domain requires modes or a plan may strike.
+    /// Posts a receive of one kind with required modes or a plan.
     ///
     /// # Safety
-    /// As [`post_receive`], of what is lent; and C10 and C12.
+    /// See [`post_receive`] for `lent`. C10 and C12.
     #[cold]
     #[inline(never)]
     unsafe fn recv_checked(
@@ -31,17 +32,17 @@ impl SoftEndpoint<'_> {
         lent: Lent,
         context: Context,
     ) -> Result<(), Refusal> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees `lent`, C10 and C12.
         let (ptr, len) = unsafe { self.apply_modes(&lent, Access::RECV, context) }?;
         let room = RecvBuffer { ptr, len, context: context.addr(), min_left: 0 };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the buffer.
         unsafe { post_receive(&self.net, self.port(), kind, Want { tag, source: from }, room) }
     }
 
-    /// Sends a message where the domain requires modes or a plan may strike.
+    /// Sends a message with required modes or a plan.
     ///
     /// # Safety
-    /// As [`send`], of what is lent.
+    /// See [`send`] for `lent`. C10 and C12.
     #[cold]
     #[inline(never)]
     unsafe fn send_checked(
@@ -52,16 +53,16 @@ impl SoftEndpoint<'_> {
         context: Context,
     ) -> Result<(), Refusal> {
         self.meets(to)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees `lent`, C10 and C12.
         let (bytes, len) = unsafe { self.apply_modes(&lent, Access::SEND, context) }?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the buffer.
         unsafe { self.send_amid_faults(Outgoing { bytes, len, ..Outgoing::of(to, with, &lent, context) }) }
     }
 
-    /// Injects a message where the domain requires modes or a plan may strike: without its prefix.
+    /// Injects a message without its prefix with required modes or a plan.
     ///
     /// # Safety
-    /// As [`send`], of as many bytes as can be injected behind the prefix.
+    /// See [`send`], for as many bytes as can be injected behind the prefix.
     #[cold]
     #[inline(never)]
     unsafe fn inject_checked(
@@ -73,25 +74,26 @@ impl SoftEndpoint<'_> {
         self.meets(to)?;
         self.gate()?;
         let message = bytes.get(self.port().own().modes.get().prefix()..).ok_or(Refusal::Errno(Errno::EINVAL))?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller passes at most the injectable bytes behind the prefix.
         unsafe { self.send_amid_faults(Outgoing::injected(to, with, message)) }
     }
 
-    /// Sends a message that has come by the gate.
+    /// Sends a message that has passed the gate.
     ///
     /// # Safety
-    /// As [`send`].
+    /// See [`send`].
     unsafe fn send_amid_faults(&self, outgoing: Outgoing) -> Result<(), Refusal> {
         if let Some(lost) = lose(self.port().own(), outgoing.context, outgoing.sent()) {
             return lost;
         }
         let outgoing = Outgoing { delay: self.port().own().faults().delay(), ..outgoing };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the bytes.
         unsafe { send(&self.net, self.port(), outgoing, Report::All) }
     }
 }
 
-/// Of a receive with these flags: the bytes that are left at least, if it is a multi-receive that goes on; zero if it is none.
+/// Minimum number of remaining bytes with which a multi-receive continues, or zero for other
+/// receives.
 fn min_left(endpoint: &SoftEndpoint<'_>, flags: OpFlags) -> Result<usize, Refusal> {
     if !flags.contains(OpFlags::MULTI_RECV) {
         return Ok(0);
@@ -99,13 +101,14 @@ fn min_left(endpoint: &SoftEndpoint<'_>, flags: OpFlags) -> Result<usize, Refusa
     let own = endpoint.port().own();
     let modes = own.modes.get();
     if modes.prefix() > 0 || modes.consumes_receives() {
-        // A buffer of many messages has room for one prefix. And no event tells how much of a buffer a peer's write uses up.
+        // A buffer of many messages has room for one prefix. No event reports how much of a buffer
+        // a peer's write consumes.
         return Err(Refusal::Errno(Errno::EINVAL));
     }
     Ok(own.min_left.get())
 }
 
-// SAFETY: as `Transport`.
+// SAFETY: see the implementation of `Transport`.
 unsafe impl<'n> Messages for Soft<'n> {
     #[inline]
     unsafe fn send(
@@ -116,11 +119,11 @@ unsafe impl<'n> Messages for Soft<'n> {
         context: Context,
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
-            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
+            // SAFETY: C9 for the buffer, C10 and C12 for the post.
             return unsafe { endpoint.send_checked(to, (None, data), *lent, context) };
         }
         let outgoing = Outgoing::of(to, (None, data), lent, context);
-        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+        // SAFETY: the buffer is valid (C9).
         unsafe { send(&endpoint.net, endpoint.port(), outgoing, Report::All) }
     }
 
@@ -132,11 +135,11 @@ unsafe impl<'n> Messages for Soft<'n> {
         data: Option<ImmediateData>,
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
-            // SAFETY: not longer than `inject_size`, which is the eager size, and a prefix: the contract of `inject`.
+            // SAFETY: `bytes` has at most `inject_size` bytes, the eager size, and a prefix.
             return unsafe { endpoint.inject_checked(to, (None, data), bytes) };
         }
         let outgoing = Outgoing::injected(to, (None, data), bytes);
-        // SAFETY: not longer than `inject_size`, which is the eager size: the contract of `inject`.
+        // SAFETY: `bytes` has at most `inject_size` bytes, the eager size.
         unsafe { send(&endpoint.net, endpoint.port(), outgoing, Report::All) }
     }
 
@@ -148,11 +151,11 @@ unsafe impl<'n> Messages for Soft<'n> {
         context: Context,
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
-            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
+            // SAFETY: C9 for the buffer, C10 and C12 for the post.
             return unsafe { endpoint.recv_checked(CompletionFlags::MSG, (from, TagMatch::any()), *lent, context) };
         }
         let (want, room) = (Want { tag: TagMatch::any(), source: from }, RecvBuffer::of(lent, context));
-        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+        // SAFETY: the buffer is valid (C9).
         unsafe { post_receive(&endpoint.net, endpoint.port(), CompletionFlags::MSG, want, room) }
     }
 
@@ -160,7 +163,7 @@ unsafe impl<'n> Messages for Soft<'n> {
         let mut room = Vec::new();
         // SAFETY: C10 and C12.
         let msg = &unsafe { endpoint.pieces(msg, Access::SEND, &mut room) }?;
-        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+        // SAFETY: the buffers are valid (C9).
         unsafe { send_msg(&endpoint.net, endpoint.port(), msg, None, endpoint.report(msg)) }
     }
 
@@ -169,12 +172,12 @@ unsafe impl<'n> Messages for Soft<'n> {
         // SAFETY: C10 and C12.
         let msg = &unsafe { endpoint.pieces(msg, Access::RECV, &mut room) }?;
         let min_left = min_left(endpoint, msg.flags)?;
-        // SAFETY: what is lent stays until its last event or the endpoint's close (C9).
+        // SAFETY: the buffers are valid (C9).
         unsafe { receive_msg(&endpoint.net, endpoint.port(), CompletionFlags::MSG, msg, TagMatch::any(), min_left) }
     }
 }
 
-// SAFETY: as `Transport`.
+// SAFETY: see the implementation of `Transport`.
 unsafe impl<'n> TaggedMessages for Soft<'n> {
     #[inline]
     unsafe fn tagged_send(
@@ -186,11 +189,11 @@ unsafe impl<'n> TaggedMessages for Soft<'n> {
         context: Context,
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
-            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
+            // SAFETY: C9 for the buffer, C10 and C12 for the post.
             return unsafe { endpoint.send_checked(to, (Some(tag), data), *lent, context) };
         }
         let outgoing = Outgoing::of(to, (Some(tag), data), lent, context);
-        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+        // SAFETY: the buffer is valid (C9).
         unsafe { send(&endpoint.net, endpoint.port(), outgoing, Report::All) }
     }
 
@@ -203,11 +206,11 @@ unsafe impl<'n> TaggedMessages for Soft<'n> {
         tag: Tag,
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
-            // SAFETY: not longer than `inject_size`, which is the eager size, and a prefix: the contract of `inject`.
+            // SAFETY: `bytes` has at most `inject_size` bytes, the eager size, and a prefix.
             return unsafe { endpoint.inject_checked(to, (Some(tag), data), bytes) };
         }
         let outgoing = Outgoing::injected(to, (Some(tag), data), bytes);
-        // SAFETY: not longer than `inject_size`, which is the eager size: the contract of `inject`.
+        // SAFETY: `bytes` has at most `inject_size` bytes, the eager size.
         unsafe { send(&endpoint.net, endpoint.port(), outgoing, Report::All) }
     }
 
@@ -220,11 +223,11 @@ unsafe impl<'n> TaggedMessages for Soft<'n> {
         context: Context,
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
-            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
+            // SAFETY: C9 for the buffer, C10 and C12 for the post.
             return unsafe { endpoint.recv_checked(CompletionFlags::TAGGED, (from, tag), *lent, context) };
         }
         let (want, room) = (Want { tag, source: from }, RecvBuffer::of(lent, context));
-        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+        // SAFETY: the buffer is valid (C9).
         unsafe { post_receive(&endpoint.net, endpoint.port(), CompletionFlags::TAGGED, want, room) }
     }
 
@@ -232,7 +235,7 @@ unsafe impl<'n> TaggedMessages for Soft<'n> {
         let mut room = Vec::new();
         // SAFETY: C10 and C12.
         let msg = &unsafe { endpoint.pieces(msg, Access::SEND, &mut room) }?;
-        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+        // SAFETY: the buffers are valid (C9).
         unsafe { send_msg(&endpoint.net, endpoint.port(), msg, Some(tag), endpoint.report(msg)) }
     }
 
@@ -248,10 +251,10 @@ unsafe impl<'n> TaggedMessages for Soft<'n> {
             discard_claimed(&net, port, msg.context.addr())
         } else if flags.contains(OpFlags::CLAIM) {
             at_most(1, msg.pieces)?;
-            // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+            // SAFETY: the buffer is valid (C9).
             unsafe { fetch_claimed(&net, port, &RecvBuffer::first_of(msg, 0)) }
         } else {
-            // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+            // SAFETY: the buffers are valid (C9).
             unsafe { receive_msg(&net, port, CompletionFlags::TAGGED, msg, tag, min_left(endpoint, flags)?) }
         }
     }

@@ -1,59 +1,66 @@
-//! The software transport: a fabric that needs nothing but memory.
+//! Software transport: a fabric that requires only memory.
 //!
-//! A [`Network`] is one block of memory from the caller's allocator, with places for a fixed number of endpoints. Its
-//! endpoints may live on one thread or on many; each moves on when its own queue is polled, and none waits for
-//! another.
+//! A [`Network`] is one block of memory from the caller's allocator, with places for a fixed number
+//! of endpoints on any number of threads. An endpoint advances when its own queue is polled.
 //!
 //! # How it works
 //!
-//! - A message travels in a *cell* that belongs to its sender (`soft/cell.rs`). Short messages are copied into the cell; of
-//!   long ones the cell carries the address, and the receiver copies them once, straight from the sender's buffer.
-//! - A sender pushes its cell onto the receiver's *inbox* with one compare-and-swap; the receiver takes the whole inbox
-//!   with one swap and reverses it (`soft/list.rs`), so messages of one sender stay in order.
-//! - Short messages to a peer that gets many of them go by a *lane*, a ring of cache lines for the two (`soft/lane.rs`). Messages of one
-//!   sender keep their order whichever way they go.
+//! - A message travels in a *cell* of its sender (`soft/cell.rs`): a copy of a short message, or
+//!   the address of a long one, which the receiver copies once from the sender's buffer.
+//! - A sender pushes its cell onto the receiver's *inbox* with one compare-and-swap. The receiver
+//!   takes the inbox with one swap and reverses it (`soft/list.rs`), so messages of one sender stay
+//!   in order.
+//! - Frequent short messages use a *lane*, a ring of cache lines for two endpoints
+//!   (`soft/lane.rs`), which keeps the order of a sender's messages.
 //! - The receiver matches messages with posted receives (`soft/receive.rs`) by the [tag
-//!   matcher](crate::engine::tag_matcher), at the same cost however many there are. A message that no receive was posted for stays in
-//!   its cell: memory is linear in endpoints, and a sender whose cells are all away is refused with "try again". One that its
-//!   sender takes back, by a cancel or a close, leaves its cell when the receiver next moves on.
-//! - A poll moves messages on when its queue has no event at hand, as libfabric's software providers do: who polls once for
-//!   each send and never finds the queue empty receives nothing.
-//! - A short message out of several buffers is gathered into its cell; a long one's cell carries the list of them
-//!   (`soft/copy.rs`). A multi-receive stays posted until little of its buffer is left; peeks look at the
-//!   messages that wait, and a claim keeps one for itself (`soft/receive.rs`).
-//! - RMA goes straight to the peer's memory (`soft/region.rs`); immediate data follows as a message. Keys of regions are drawn
-//!   (`soft/ids.rs`).
-//! - Atomic operations go straight to the peer's memory, too: the poster's processor does them (`soft/atomic.rs`).
-//! - The members of a collective group note what they lend, and the one that calls last does the operation for all, in their memory
-//!   (`soft/group.rs`, `soft/collective.rs`).
-//! - Counters of what peers do are counted up by the peers' threads (`soft/peer_counts.rs`).
-//! - With the feature `std` on a Unix system, a thread can sleep on a queue that was opened for it: whatever a peer does that makes an event
-//!   of the queue wakes it up (`soft/sleeper.rs`). A post to an endpoint of any other queue pays one load for it at most.
-//! - Closing an endpoint revokes what it has offered, and waits for a copy or a collective operation that is under way, and for peers
-//!   that count at it, or wake its thread up, in this moment; closing a region waits for operations that are using it. No other function waits for another
-//!   thread, except that opening and closing endpoints and regions, and joining and leaving groups, take a spin lock.
+//!   matcher](crate::engine::tag_matcher), at a cost independent of their number. Unexpected
+//!   messages stay in their cells, so memory is linear in endpoints, and a sender without a free
+//!   cell is refused with "try again". A message revoked by a cancel or a close leaves its cell
+//!   when the receiver next advances.
+//! - A poll advances messages only if its queue is empty, like libfabric's software providers. A
+//!   program that polls once per send, and never finds the queue empty, does not receive anything.
+//! - Short messages out of several buffers are gathered into the cell, which holds the list of
+//!   buffers of a long one (`soft/copy.rs`). A multi-receive stays posted until little of its
+//!   buffer remains. Peeks inspect waiting messages, and claims reserve them (`soft/receive.rs`).
+//! - RMA and atomic operations access the peer's memory directly, on the poster's processor
+//!   (`soft/region.rs`, `soft/atomic.rs`). Immediate data follows as a message. Keys of regions are
+//!   drawn (`soft/ids.rs`).
+//! - The last member of a collective group that calls performs the operation in the memory of all
+//!   members (`soft/group.rs`, `soft/collective.rs`).
+//! - Peers' threads increment the counters of remote operations (`soft/peer_counts.rs`).
+//! - With the feature `std` on a Unix system, a thread can sleep on a queue opened for it. A peer
+//!   that makes an event of the queue wakes it up (`soft/sleeper.rs`). Posts to endpoints of other
+//!   queues pay at most one load.
+//! - Closing an endpoint revokes its offers, and waits for copies and collective operations in
+//!   progress, and for peers that count at it or wake its thread up. Closing a region waits for
+//!   operations that use it. Otherwise, only a spin lock of opening and closing endpoints and
+//!   regions, and of joining and leaving groups, waits for other threads.
 //!
-//! # What it grants
+//! # Features
 //!
-//! Messages, tagged messages with directed receive, multi-receives with tags and without, peeks, claims and discards of tagged messages,
-//! RMA with 8 bytes of immediate data, atomic operations on every datatype (128 bits on x86-64 alone), collective operations, up to four
-//! buffers in one operation, sources of messages, and counters, also of what peers do to an endpoint's memory and to a region. With the
-//! feature `std` on a Unix system also queues to sleep on, with a file descriptor ([`WaitObj::FD`](crate::vocabulary::WaitObj::FD)) or without
-//! one (`UNSPEC`), and signals to their sleepers; [`Info::can_sleep_on`](crate::Info::can_sleep_on) says which.
-//! Unless it is strict, RMA is done when the post returns. Messages of one sender keep the order they were sent in.
-//! It asks for nothing, unless it is to ask for what hardware does ([`RequiredModes`]): registered buffers, memory in contexts, room in
-//! front of messages, receives for peers' writes (`soft/mode_checks.rs`).
-//! Where things are to go wrong, an info is given a [`Plan`]: posts refused, messages delayed, writes reordered, completions
-//! failed, queues overrun, peers killed, less granted (`soft/faults/`). An endpoint without one pays nothing for it.
-//! Triggered operations (`FI_TRIGGER`) it has none: [`Deferred`](crate::deferred::Deferred) defers work over every transport.
+//! Messages, tagged messages with directed receive, multi-receives with and without tags, peeks,
+//! claims and discards of tagged messages, RMA with 8 bytes of immediate data, atomic operations on
+//! every datatype (128 bits only on x86-64), collective operations, up to four buffers in one
+//! operation, sources of messages, and counters, also of remote operations on an endpoint's memory
+//! and on a region. With the feature `std` on a Unix system, also queues to sleep on, with a file
+//! descriptor ([`WaitObj::FD`](crate::vocabulary::WaitObj::FD)) or without (`UNSPEC`), and signals
+//! to their sleepers: see [`Info::can_sleep_on`](crate::Info::can_sleep_on). Messages of one sender
+//! keep their order. RMA is done when the post returns, unless the network is strict.
+//!
+//! [`RequiredModes`] adds requirements of hardware: registered buffers, memory in contexts, room in
+//! front of messages, receives for peers' writes (`soft/mode_checks.rs`). A [`Plan`] in an info
+//! injects faults (`soft/faults/`) at no cost to other endpoints. Triggered operations
+//! (`FI_TRIGGER`) are not supported: [`Deferred`](crate::deferred::Deferred) defers work over every
+//! transport.
 //!
 //! # Strict networks
 //!
-//! Much of that is more than libfabric's providers give. A strict network ([`NetworkAttr::strict`]; with the feature `std` the
-//! environment variable `LOOM_STRICT=1` makes all networks of a program strict) behaves like the least of the providers that the
-//! tests run over: `shm`, `tcp;ofi_rxm`, `net`/`tcp`, `sockets` and `udp;ofi_rxd`, of libfabric 1.17 and 2.5. A program that runs over
-//! it asks for what it needs ([`Network::query`]), posts again what is refused for the moment, and polls both sides. If these have queues
-//! of their own on one thread, a post or wait on one queue drives the other by [`Driving`](crate::Driving).
+//! A strict network ([`NetworkAttr::strict`]) behaves like the least of the tested providers:
+//! `shm`, `tcp;ofi_rxm`, `net`/`tcp`, `sockets` and `udp;ofi_rxd`, of libfabric 1.17 and 2.5. With
+//! the feature `std`, the environment variable `LOOM_STRICT=1` makes all networks strict. A program
+//! requests the features that it needs ([`Network::query`]), repeats posts after transient errors,
+//! and polls both sides. If these have queues of their own on one thread, a post or wait on one
+//! queue drives the other by [`Driving`](crate::Driving).
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -69,47 +76,46 @@
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
-//! | what a program meets | by default | in a strict network | the least of the tested providers |
+//! | feature | by default | in a strict network | tested providers with this limit |
 //! |---|---|---|---|
-//! | capabilities | all, asked for or not | those of the hints; without any, messages, tags, RMA and multi-receives | all grant `DIRECTED_RECV` to hints with capabilities only if they have it; `tcp;ofi_rxm` also `SOURCE` (libfabric 2: all) |
-//! | sources of messages and writes | told | told if asked for | `tcp;ofi_rxm`; `udp;ofi_rxd` grants none |
-//! | counters of what peers do | there | there if `RMA_EVENT` is asked for | `tcp;ofi_rxm` grants none; those of `net` and `tcp` stay at zero |
-//! | directed receives without tag | taken | refused | `net`, `tcp`; `shm` and `tcp;ofi_rxm` of libfabric 2 |
-//! | order of reads and writes, and of messages behind them | granted | `RAR`, `RAW`, `WAW` and `SAW` if asked for; `WAR` and `SAR` never | `shm` grants `SAS` alone unless asked; `tcp;ofi_rxm`, `net` and `udp;ofi_rxd` neither `WAR` nor `SAR` |
-//! | bytes of a write | in the peer's memory when the post returns | there when the peer has polled, and the writer after it | `tcp;ofi_rxm`, `shm` |
-//! | a short write's completion | says that the bytes are there | comes before they are there | `tcp;ofi_rxm`, `shm` |
-//! | long writes and all reads | end at once | end when both sides have polled | `udp;ofi_rxd`, `tcp;ofi_rxm` |
-//! | a write that its target forbids, or with an unknown key | fails | is reported as done, and is not | `shm`, `tcp;ofi_rxm`, `net` |
-//! | the event of a peer's write | has the length, and the flag `RMA` | has neither | `tcp;ofi_rxm` and `net` of libfabric 1 |
+//! | capabilities | all, requested or not | those of the hints (without any: messages, tags, RMA and multi-receives) | all grant `DIRECTED_RECV` to hints with capabilities only on request, `tcp;ofi_rxm` also `SOURCE` (libfabric 2: all) |
+//! | sources of messages and writes | reported | reported on request | `tcp;ofi_rxm` (`udp;ofi_rxd` does not grant them) |
+//! | counters of remote operations | granted | granted if `RMA_EVENT` is requested | absent in `tcp;ofi_rxm`, always zero in `net` and `tcp` |
+//! | directed receives without tag | accepted | refused | `net`, `tcp`, and `shm` and `tcp;ofi_rxm` of libfabric 2 |
+//! | order of reads and writes, and of messages behind them | granted | `RAR`, `RAW`, `WAW` and `SAW` on request, never `WAR` and `SAR` | `shm` grants only `SAS` without a request, `tcp;ofi_rxm`, `net` and `udp;ofi_rxd` grant neither `WAR` nor `SAR` |
+//! | bytes of a write | arrive before the post returns | arrive when the peer, and then the writer, has polled | `tcp;ofi_rxm`, `shm` |
+//! | completion of a short write | after the bytes arrive | before the bytes arrive | `tcp;ofi_rxm`, `shm` |
+//! | long writes and all reads | complete at once | complete when both sides have polled | `udp;ofi_rxd`, `tcp;ofi_rxm` |
+//! | a write that its target forbids, or with an unknown key | fails | is reported as done without being done | `shm`, `tcp;ofi_rxm`, `net` |
+//! | event of a peer's write | has the length, and the flag `RMA` | has neither | `tcp;ofi_rxm` and `net` of libfabric 1 |
 //! | addresses in regions | offsets | virtual addresses | `shm` |
-//! | the first post to a peer | taken | "try again", until both sides have polled | `shm`, `tcp;ofi_rxm` |
-//! | injected bytes | up to `eager_size` (1024) | 64 at most | `tcp;ofi_rxm` |
-//! | closing a region with endpoints open | ends what peers do there | is put off until the last endpoint is closed | `sockets`, `shm` of libfabric 2 |
-//! | borrowed memory exposed in a kept domain | taken | [`NoFence`](crate::error::OpenError::NoFence) | all |
-//! | cancelling a send | ends it | does nothing | all |
-//! | peeks, claims, discards | there | refused | `shm` of libfabric 1; `udp;ofi_rxd` can peek |
-//! | multi-receives | safe | `multi_recv_unchecked` alone | all but `tcp` of libfabric 2 |
-//! | multi-receives of tagged messages | safe | `tagged_multi_recv_unchecked` alone, if `TAGGED_MULTI_RECV` is asked for | none grants them |
-//! | selective endpoints | there | refused | `net` |
-//! | queues to sleep on | there, with `std` | refused | `shm` |
+//! | first post to a peer | accepted | "try again" until both sides have polled | `shm`, `tcp;ofi_rxm` |
+//! | injected bytes | up to `eager_size` (1024) | at most 64 | `tcp;ofi_rxm` |
+//! | closing a region with open endpoints | ends remote access | is deferred until the last endpoint is closed | `sockets`, `shm` of libfabric 2 |
+//! | borrowed memory exposed in a kept domain | accepted | [`NoFence`](crate::error::OpenError::NoFence) | all |
+//! | cancelling a send | ends it | has no effect | all |
+//! | peeks, claims, discards | granted | refused | `shm` of libfabric 1 (`udp;ofi_rxd` can peek) |
+//! | multi-receives | safe | only `multi_recv_unchecked` | all but `tcp` of libfabric 2 |
+//! | multi-receives of tagged messages | safe | only `tagged_multi_recv_unchecked`, if `TAGGED_MULTI_RECV` is requested | not granted by any |
+//! | selective endpoints | granted | refused | `net` |
+//! | queues to sleep on | granted, with `std` | refused | `shm` |
 //!
-//! A strict network also has what providers lack, where to withhold it would need more than this module has:
+//! A strict network cannot withhold these features:
 //!
-//! | what a program meets | in any software network | the least of the tested providers |
+//! | feature | in any software network | least of the tested providers |
 //! |---|---|---|
-//! | the end of a short send | when it is posted | when the peer has polled (`udp;ofi_rxd`) |
-//! | the order of receives' completions | that of the messages | a short message may complete before a long one that was sent earlier (`tcp;ofi_rxm`) |
-//! | reads and writes of hints with an order (`WAW` and others) | done when the post returns | done when the peer has polled (`tcp;ofi_rxm`) |
-//! | reads and writes of several ranges | done when the post returns | done when the peer has polled (`tcp;ofi_rxm`) |
+//! | completion of a short send | at its post | after the peer has polled (`udp;ofi_rxd`) |
+//! | order of receives' completions | that of the messages | a short message may complete before an earlier long message (`tcp;ofi_rxm`) |
+//! | reads and writes of several ranges, or of hints with an order (`WAW` and others) | done when the post returns | done when the peer has polled (`tcp;ofi_rxm`) |
 //! | atomic operations | done when the post returns | done when the peer has polled (`shm`, `tcp;ofi_rxm`) |
-//! | collective operations | nine, of any length | five, of up to 16 KiB (`tcp;ofi_rxm` of libfabric 2); none (all others) |
-//! | receives with ignored bits of tags | taken | refused (`shm` of libfabric 1) |
-//! | a read that its target forbids | fails | never ends (`shm` of libfabric 1, `udp;ofi_rxd`) |
+//! | collective operations | nine, of any length | five, of up to 16 KiB (`tcp;ofi_rxm` of libfabric 2), zero (all others) |
+//! | receives with ignored bits of tags | accepted | refused (`shm` of libfabric 1) |
+//! | a read that its target forbids | fails | never completes (`shm` of libfabric 1, `udp;ofi_rxd`) |
 //! | sends to a peer that closes | fail | end with their endpoint (`tcp;ofi_rxm`, `udp;ofi_rxd`), or the peer is tried for ever |
-//! | closing an endpoint | gives every buffer back | may have to wait for other endpoints of the process (`shm`) |
+//! | closing an endpoint | returns every buffer | may have to wait for other endpoints of the process (`shm`) |
 //!
-//! What is a fault of one provider is not imitated; `docs/limits.md` has those. Where libfabric's providers give more than a network
-//! (sleeping on counters, fences, keys chosen by the program, deeper queues), there is nothing to be strict about.
+//! Faults of a single provider are not imitated (see `docs/limits.md`), nor features beyond those
+//! of a network (sleeping on counters, fences, keys chosen by the program, deeper queues).
 //!
 //! ```
 //! # #[cfg(feature = "std")] {

@@ -1,5 +1,5 @@
-//! What endpoints do whose domains [ask](super::required_modes) for something: they look whether they were given it, and use it. Those with a
-//! [plan of faults](super::faults) come by here, too.
+//! Checks of endpoints in domains with [required modes](super::required_modes), which also use the
+//! required memory. Endpoints with a [plan of faults](super::faults) pass here, too.
 
 #![allow(unsafe_code, reason = "writes to what was lent with an operation besides its bytes")]
 
@@ -14,7 +14,8 @@ use crate::transport::{Context, Msg, Refusal};
 use crate::vocabulary::{Access, Errno, MemoryKey, Mode, MrMode};
 
 impl SoftEndpoint<'_> {
-    /// What every post comes by that is looked at more closely: whether the endpoint is still there, and lets it pass.
+    /// Checks that the endpoint is open and that its plan permits the post. Every checked post
+    /// passes here.
     pub(super) fn gate(&self) -> Result<(), Refusal> {
         let faults = self.port().own().faults();
         if faults.is_dead() {
@@ -33,10 +34,10 @@ impl SoftEndpoint<'_> {
         Ok(())
     }
 
-    /// The bytes of one buffer where the domain requires modes: they are kept to, or it is refused. Without the prefix.
+    /// Checks the required modes for one buffer, and returns its bytes without the prefix.
     ///
     /// # Safety
-    /// C10 and C12, of what is posted.
+    /// C10 and C12 for the post.
     pub(super) unsafe fn apply_modes(
         &self,
         lent: &Lent,
@@ -45,17 +46,17 @@ impl SoftEndpoint<'_> {
     ) -> Result<(*mut u8, usize), Refusal> {
         self.gate()?;
         self.lies_in_its_region(lent, access).map_err(Refusal::Errno)?;
-        // SAFETY: the context is what the domain asks for (C10).
+        // SAFETY: the context points to the memory that the domain requires (C10).
         unsafe { begin_context(self.port().own().modes.get(), context) };
-        // SAFETY: the caller's promise (C12).
+        // SAFETY: the caller guarantees the prefix (C12).
         let message = unsafe { self.behind_prefix(lent, access) }?;
         Ok((message.ptr().as_ptr(), message.len()))
     }
 
-    /// What lies behind the prefix, if there is to be one, which is then written to.
+    /// Writes to the prefix, if the domain requires one, and returns the bytes behind it.
     ///
     /// # Safety
-    /// C12, of what is lent.
+    /// C12 for `lent`.
     unsafe fn behind_prefix(&self, lent: &Lent, access: Access) -> Result<Lent, Refusal> {
         let prefix = self.port().own().modes.get().prefix();
         if prefix == 0 || !access.intersects(Access::SEND | Access::RECV) {
@@ -64,16 +65,17 @@ impl SoftEndpoint<'_> {
         if lent.len() < prefix {
             return Err(Refusal::Errno(Errno::EINVAL));
         }
-        // As a provider does that puts a header there.
-        // SAFETY: what is lent begins with a prefix, which may be written to (C12), and is as long, as was seen.
+        // Like a provider that writes a header there. SAFETY: the buffer begins with a writable
+        // prefix (C12), and has its length, checked above.
         unsafe { lent.ptr().write_bytes(0xa5, prefix) };
         Ok(lent.with_headroom(prefix))
     }
 
-    /// An operation of several pieces, as [`apply_modes`](Self::apply_modes) has it of one. `room` is for what is changed of it.
+    /// Checks an operation of several pieces like [`apply_modes`](Self::apply_modes). `room` holds
+    /// changed pieces.
     ///
     /// # Safety
-    /// As [`apply_modes`](Self::apply_modes).
+    /// See [`apply_modes`](Self::apply_modes).
     pub(super) unsafe fn pieces<'m>(
         &self,
         msg: &Msg<'m>,
@@ -88,16 +90,16 @@ impl SoftEndpoint<'_> {
         }
         self.gate()?;
         if msg.pieces.len() > 1 && self.port().own().modes.get().mode.contains(Mode::ASYNC_IOV) {
-            // The array is gone when the call has returned.
+            // The array does not outlive the call.
             return Err(Refusal::Errno(Errno::EINVAL));
         }
         msg.pieces.iter().try_for_each(|lent| self.lies_in_its_region(lent, access)).map_err(Refusal::Errno)?;
-        // SAFETY: the context is what the domain asks for (C10).
+        // SAFETY: the context points to the memory that the domain requires (C10).
         unsafe { begin_context(self.port().own().modes.get(), msg.context) };
         let several = Vec::from_slice(msg.pieces).map_err(|_| Refusal::Errno(Errno::EINVAL))?;
         *room = several;
         if let Some(first) = room.first_mut() {
-            // SAFETY: the caller's promise (C12): the prefix is in the first piece.
+            // SAFETY: the caller guarantees a prefix in the first piece (C12).
             *first = unsafe { self.behind_prefix(first, access) }?;
         }
         Ok(Msg { pieces: room, ..*msg })

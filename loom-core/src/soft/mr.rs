@@ -15,30 +15,29 @@ use crate::sync::Ordering;
 use crate::transport::{MemoryRegions, MrAttr, RmaTarget};
 use crate::vocabulary::{Access, Counted, Errno, FabricAddr, HmemIface, MemoryKey, MrMode};
 
-/// What is counted when an operation has done something to a range of a region.
+/// Counters for an operation on a range of a region.
 #[derive(Clone, Copy)]
 pub(super) struct Counts {
-    /// By the counters of the endpoint by way of which the operation came, when it is over.
+    /// Kind of the endpoint's counters that count the completed operation.
     endpoint: Option<Counted>,
-    /// By the counter of the region.
+    /// `true` if the counter of the region counts it.
     region: bool,
 }
 
 impl Counts {
-    /// Nothing: it is not over, or has only looked.
+    /// Incomplete operation, or check only.
     pub(super) const NOTHING: Counts = Counts { endpoint: None, region: false };
     pub(super) const READ: Counts = Counts { endpoint: Some(Counted::REMOTE_READ), region: false };
     pub(super) const WRITE: Counts = Counts { endpoint: Some(Counted::REMOTE_WRITE), region: true };
-    /// An operation that fetches what it changes.
+    /// Operation that fetches the memory that it changes.
     pub(super) const FETCH: Counts = Counts { region: true, ..Counts::READ };
 
-    /// Of an operation on several ranges, which is over with this one or goes on.
+    /// Counters for one range of several. The endpoint counts the last range.
     #[inline]
     pub(super) fn of_range(self, is_last: bool) -> Self {
         Counts { endpoint: self.endpoint.filter(|_| is_last), ..self }
     }
 
-    /// Counts where there are counters.
     #[cold]
     #[inline(never)]
     fn count(self, net: &Net, to: FabricAddr, region: &Guard<'_>) {
@@ -54,7 +53,7 @@ impl Counts {
     }
 }
 
-/// A range of a region, which is held open until this is dropped.
+/// Range of a region, which stays open until this is dropped.
 pub(super) struct OpenRange<'n> {
     net: &'n Net,
     region: Guard<'n>,
@@ -62,7 +61,7 @@ pub(super) struct OpenRange<'n> {
 }
 
 impl OpenRange<'_> {
-    /// Counts what was done to the range, where there are counters.
+    /// Counts an operation on the range.
     #[inline]
     pub(super) fn count(&self, counts: Counts, to: FabricAddr) {
         // Relaxed: see `peers_are_counted`.
@@ -72,7 +71,7 @@ impl OpenRange<'_> {
     }
 }
 
-/// Finds the range that an RMA operation means, and holds its region open.
+/// Finds the range of an RMA operation, and holds its region open.
 #[inline]
 pub(super) fn open_range<'n>(
     net: &'n Net,
@@ -86,7 +85,7 @@ pub(super) fn open_range<'n>(
     Ok(OpenRange { net, region, place })
 }
 
-/// Copies to or from the range that an RMA operation means, and counts it.
+/// Copies to or from the range of an RMA operation, and counts it.
 #[inline]
 pub(super) fn at_region(
     net: &Net,
@@ -102,7 +101,7 @@ pub(super) fn at_region(
     Ok(())
 }
 
-// SAFETY: as `Transport`.
+// SAFETY: see the implementation of `Transport`.
 unsafe impl<'n> MemoryRegions for Soft<'n> {
     type Mr = SoftMr<'n>;
 
@@ -133,7 +132,8 @@ unsafe impl<'n> MemoryRegions for Soft<'n> {
 
     unsafe fn mr_bind_counter(mr: &mut Self::Mr, counter: &SoftCounter) -> Result<(), Errno> {
         let region = mr.net.region(mr.key).ok_or(Errno::EINVAL)?;
-        // SAFETY: the counter stays open, and where it is, until the region is closed (C8), which does not fail below.
+        // SAFETY: the counter stays open, and in place, until the region is closed (C8). Closing
+        // does not fail below.
         unsafe { region.count_by(counter.by_peers()) };
         mr.net.peers_are_counted.store(true, Ordering::Relaxed);
         Ok(())
@@ -144,7 +144,7 @@ unsafe impl<'n> MemoryRegions for Soft<'n> {
         mr.net.region(mr.key).ok_or(Errno::EINVAL)?.enable(mr.key, endpoint)
     }
 
-    /// There are no tables of pages to be told.
+    /// Memory has no page tables to update.
     unsafe fn mr_refresh(_: &Self::Mr, _: NonNull<u8>, _: usize) -> Result<(), Errno> {
         Ok(())
     }

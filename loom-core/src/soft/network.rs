@@ -1,4 +1,4 @@
-//! [`Network`]: one block of memory, and what is where in it.
+//! [`Network`]: one block of memory and its layout.
 
 #![allow(unsafe_code, reason = "lays a network out in memory of the allocator")]
 
@@ -28,7 +28,7 @@ use crate::storage::{array, extend};
 use crate::sync::{AtomicBool, Ordering};
 use crate::vocabulary::{Errno, MemoryKey, WaitObj};
 
-/// How large a network is. All of its memory is taken when it is made.
+/// Size of a network, which allocates all of its memory when it is created.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -52,47 +52,53 @@ use crate::vocabulary::{Errno, MemoryKey, WaitObj};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 pub struct NetworkAttr {
-    /// How many endpoints can be open at a time.
+    /// Maximum number of open endpoints.
     pub endpoints: u16,
-    /// How many messages an endpoint can have under way: sent and not yet received. Rounded up to a power of two. A [lane](Self::lanes)
-    /// has room for as many; it may seem full from three quarters on, because its receiver does not tell of each message.
+    /// Maximum number of messages of an endpoint in flight (sent and not yet received), rounded up
+    /// to a power of two. A [lane](Self::lanes) has the same number of slots, up to 256. It may
+    /// seem full from three quarters on, because its receiver does not acknowledge every message.
     pub tx_depth: u32,
-    /// How many receives can be posted on an endpoint. One into several buffers counts for each of them, and for one more.
+    /// Maximum number of receives posted on an endpoint. A receive into several buffers counts for
+    /// each buffer, and once more.
     pub rx_depth: u32,
-    /// The longest message, in bytes, that is copied into its cell and so is over for the sender at once; longer ones
-    /// are copied once, from the sender's buffer, when they are received. Also the most that can be injected. With less than
-    /// 64, a message is sent out of one buffer only.
+    /// Maximum length, in bytes, of a message that is copied into its cell, which completes the
+    /// send at once, and of an injected message. Longer messages are copied once, from the sender's
+    /// buffer, when they are received. Below 64, a message is sent out of one buffer only.
     pub eager_size: u32,
-    /// How many memory regions can be open at a time.
+    /// Maximum number of open memory regions.
     pub regions: u16,
-    /// How many groups for collective operations there can be at a time. Each takes about half a KiB for each of the `endpoints`. With
-    /// zero, collective operations are not granted.
+    /// Maximum number of groups for collective operations, each about half a KiB for each of the
+    /// `endpoints`. Zero disables collective operations.
     pub groups: u16,
-    /// The seed of what peers must not foresee: how tags are hashed, and the keys of memory regions. The same seed gives the
-    /// same keys, in the order in which regions are opened. Set a random one where peers are not trusted: everybody knows the
-    /// default.
+    /// Seed for hashing tags and for the keys of memory regions. One seed produces the same keys,
+    /// in the order in which regions are opened. The default is public: set a random seed if peers
+    /// are not trusted.
     ///
-    /// - A peer that does not know the seed cannot choose tags that slow a receiver down. (A message that waits costs about the
-    ///   same however many do, of up to four senders with all their messages; of more, somewhat more.)
-    /// - A peer that does not know the seed cannot work out the key of a region that it did not get, also not from other keys.
-    ///   A key has 46 bits to guess, and no bound on how often a peer may try. A peer that knows a key reaches the region until it is
-    ///   closed. With any seed, the key of a region that was closed opens none of the next 2^46 regions.
-    /// - The seed does not protect from code in this process, which may look into memory anyway.
+    /// - Without the seed, a peer cannot choose tags that slow a receiver down. (The cost of a
+    ///   waiting message is about constant for up to four senders with all their messages, and
+    ///   somewhat higher for more.)
+    /// - Without the seed, a peer cannot compute a key that it did not receive, even from other
+    ///   keys. A key has 46 bits to guess, without a limit of attempts, and is valid until the
+    ///   region is closed. With any seed, the key of a closed region does not open any of the next
+    ///   2^46 regions.
+    /// - The seed does not protect against code in this process.
     #[cfg_attr(feature = "serde", serde(with = "crate::serial::hexadecimal"))]
     pub seed: u64,
-    /// For how many peers an endpoint has a *lane*: a ring for short messages, which moves several times as many a second between threads.
-    /// An endpoint uses its lanes for peers that it sends many messages of at most 104 bytes; other messages go without. With zero,
-    /// all do. An endpoint receives by eight lanes at most, those of the first that asked. A lane takes about 550 bytes for each of the
-    /// `tx_depth` messages that it holds, of 256 at most.
+    /// Number of peers for which an endpoint has a *lane*, a ring for short messages with several
+    /// times the message rate between threads. Lanes carry messages of at most 104 bytes to peers
+    /// that get many of them. With zero, all messages use cells. An endpoint receives through eight
+    /// lanes at most, first come, first served. A lane takes about 550 bytes for each of its
+    /// `tx_depth` messages (256 at most).
     pub lanes: u16,
-    /// Gives no more than the least of the tested providers does: for programs that are to run over libfabric without a change.
-    /// [What that is](super#strict-networks). Takes more memory, 20 bytes times the square of `endpoints`, and none for lanes.
+    /// Limits the network to the [least of the tested providers](super#strict-networks), for
+    /// programs that must run over libfabric unchanged. Takes 20 bytes times the square of
+    /// `endpoints` more memory, and no memory for lanes.
     pub strict: bool,
 }
 
 impl NetworkAttr {
-    /// Two to eight endpoints of a small program: 8 endpoints with 128 messages of up to 1024 bytes under way and 1024
-    /// posted receives each, 64 regions, four groups, and a seed that everybody knows.
+    /// Size for two to eight endpoints: 8 endpoints with 128 messages of up to 1024 bytes in flight
+    /// and 1024 posted receives each, 64 regions, four groups, and a public seed.
     pub const DEFAULT: NetworkAttr = NetworkAttr {
         endpoints: 8,
         tx_depth: 128,
@@ -105,17 +111,16 @@ impl NetworkAttr {
         strict: false,
     };
 
-    /// The memory that a network takes from an allocator of type `A`, in one block. It is that of a [strict](Self::strict) one where
-    /// `LOOM_STRICT` makes all networks so.
+    /// Layout of the block that a network takes from an allocator of type `A`. It is that of a
+    /// [strict](Self::strict) network if `LOOM_STRICT` makes all networks strict.
     ///
     /// # Errors
-    /// [`OpenError::OutOfRange`] if a number is zero (regions, groups and the eager size may be) or too large, and [`OpenError::Size`] if it is
-    /// more than an address space holds.
+    /// [`OpenError::OutOfRange`] if a number is zero (regions, groups and the eager size may be) or
+    /// too large. [`OpenError::Size`] if the block exceeds an address space.
     pub fn layout<A: Allocator>(&self) -> Result<Layout, OpenError> {
         Ok(self.in_environment().places::<A>()?.plan.layout())
     }
 
-    /// As a network is made in this environment.
     fn in_environment(self) -> Self {
         NetworkAttr { strict: self.strict || strict::is_asked_for(), ..self }
     }
@@ -134,7 +139,7 @@ impl NetworkAttr {
         let tx_depth = tx_depth.ok_or(OpenError::OutOfRange("NetworkAttr::tx_depth"))?;
         let cells = u32::from(self.endpoints).checked_mul(tx_depth).filter(|cells| *cells < NIL - 1);
         let cells = cells.ok_or(OpenError::Size)?;
-        // One for each peer is as many as are ever used, and a strict network grants none.
+        // One lane per peer suffices. A strict network does not grant lanes.
         let lanes_each = if self.strict { 0 } else { self.lanes.min(self.endpoints) };
         let lane_slots = tx_depth.min(MOST_SLOTS);
         let lane_count = u32::from(self.endpoints) * u32::from(lanes_each);
@@ -201,13 +206,11 @@ impl Default for NetworkAttr {
     }
 }
 
-/// `count` times one layout, which is padded, one after the other.
 fn repeated(one: Layout, count: usize) -> Result<Layout, OpenError> {
     let size = one.size().checked_mul(count).ok_or(OpenError::Size)?;
     Layout::from_size_align(size, one.align()).map_err(|_| OpenError::Size)
 }
 
-/// Offsets in the block, and what follows from the attributes.
 struct Places {
     plan: Plan,
     ports: usize,
@@ -223,7 +226,6 @@ struct Places {
     lanes: usize,
     slots: usize,
     lane_cells: usize,
-    /// How many lanes an endpoint has, and how many slots a lane.
     lanes_each: u32,
     lane_slots: u32,
     contacts: usize,
@@ -239,98 +241,97 @@ impl Places {
     /// Builds the lanes of a port.
     ///
     /// # Safety
-    /// The network's block has the lanes and their cells, and from `slots` on their slots.
+    /// The network's block has the lanes and their cells, and has their slots from `slots` on.
     unsafe fn build_lanes(&self, net: &Net, slots: NonNull<Slot>, port: u16) -> Table<Lane> {
         let first = u32::from(port) * self.lanes_each;
         for lane in first..first + self.lanes_each {
             let lane_cells = cells_of_lane(self.lane_slots);
-            // SAFETY: the caller's promise. So it is with all of these.
+            // SAFETY: the caller guarantees the slots.
             let slots = unsafe { slots.add(lane as usize * self.lane_slots as usize) };
             for slot in 0..self.lane_slots as usize {
-                // SAFETY: as above.
+                // SAFETY: the caller guarantees the slots.
                 let slot = unsafe { slots.add(slot) };
-                // SAFETY: as above.
+                // SAFETY: the caller guarantees the slots.
                 unsafe { slot.write(Slot::new()) };
             }
-            // SAFETY: as above.
+            // SAFETY: the caller guarantees the lanes' cells.
             let cells = unsafe { net.lane_cells.add((lane * lane_cells) as usize * LANE_CELL) };
             for at in 0..lane_cells {
-                // SAFETY: as above.
+                // SAFETY: the caller guarantees the lanes' cells.
                 let cell = unsafe { cells.add(at as usize * LANE_CELL) };
-                // SAFETY: as above.
+                // SAFETY: the caller guarantees the lanes' cells.
                 unsafe { cell.cast().write(MessageCell::new(net.cell_count + lane * lane_cells + at)) };
             }
-            // SAFETY: as above.
+            // SAFETY: the caller guarantees the lanes.
             let place = unsafe { net.lanes.add(lane as usize) };
-            // SAFETY: its slots and cells were just written, and no other lane has them.
+            // SAFETY: the slots and cells are written above, and belong to no other lane.
             let built = unsafe { Lane::new(lane, slots, self.lane_slots, cells) };
-            // SAFETY: as above.
+            // SAFETY: the caller guarantees the lanes.
             unsafe { place.write(built) };
         }
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees the lanes.
         let of_port = unsafe { net.lanes.add(first as usize) };
-        // SAFETY: just written; they are looked up by numbers below the count.
+        // SAFETY: the lanes are written above, and looked up by numbers below the count.
         unsafe { Table::new(of_port, self.lanes_each) }
     }
 }
 
-/// What the block begins with; everything else follows it.
 #[derive(Debug)]
 pub(super) struct Net {
     pub(super) attr: NetworkAttr,
-    /// Tells this network from every other one of the program.
+    /// Unique number of the network in the program.
     pub(super) identity: u32,
     pub(super) eager_size: usize,
-    /// Taken while endpoints and regions are opened and closed. It guards what they are numbered by, too.
+    /// Lock for opening and closing endpoints and regions. Guards their numbers.
     pub(super) opening: spin::Mutex<Ids>,
-    /// Whether an endpoint or a region has, or has had, a counter of what peers do: only then peers look for one. Set before the
-    /// endpoint can be reached, or peers get the key of the region: a peer that is to be counted finds it set.
+    /// `true` if an endpoint or a region has, or had, a counter of remote operations. Set before
+    /// the endpoint can be reached, or before peers get the region's key, so that counted peers
+    /// find it set.
     pub(super) peers_are_counted: AtomicBool,
     ports: NonNull<EndpointState>,
     regions: NonNull<Region>,
     sendings: NonNull<Cell<Option<Sending>>>,
     cells: NonNull<u8>,
-    /// Those of lanes, which are numbered behind the others, and how many others there are.
+    /// Cells of lanes, which are numbered behind the others, and number of the others.
     lane_cells: NonNull<u8>,
     cell_count: u32,
     lanes: NonNull<Lane>,
-    /// For each port of a strict network, what it knows of each port.
+    /// Contact of each pair of ports of a strict network.
     contacts: NonNull<Cell<Option<Contact>>>,
     groups: NonNull<Group>,
-    /// For each group, one for each endpoint.
+    /// One member for each group and endpoint, by group.
     members: NonNull<Member>,
     cell_stride: usize,
-    /// How many cells each port has, as the exponent of a power of two.
+    /// Number of cells of a port, as the exponent of a power of two.
     tx_shift: u32,
-    /// One less than how many those are.
     cell_mask: u32,
 }
 
-// SAFETY: ports, regions, groups, cells and lanes are `Sync`, each for its own reason. Receives, sendings and contacts are a port's own, and so
-// used by one thread at a time, like `EndpointState::own`.
+// SAFETY: ports, regions, groups, cells and lanes are `Sync`. Receives, sendings and contacts
+// belong to one port, and are used by one thread at a time, like `EndpointState::own`.
 unsafe impl Sync for Net {}
-// SAFETY: nothing depends on the thread.
+// SAFETY: no part depends on the thread.
 unsafe impl Send for Net {}
 
 impl Net {
     #[inline]
     pub(super) fn ports(&self) -> &[EndpointState] {
-        // SAFETY: written in `Network::new_in`, in the block that this lies in.
+        // SAFETY: `new_in` writes the ports, in the block of `self`.
         unsafe { core::slice::from_raw_parts(self.ports.as_ptr(), self.attr.endpoints.into()) }
     }
 
-    /// The port of this index: that of a port itself, or of the fabric address of an endpoint that is open.
+    /// Port of an index, which is that of a port or of an open endpoint's fabric address.
     #[inline]
     pub(super) fn port(&self, index: u16) -> &EndpointState {
         debug_assert!(index < self.attr.endpoints, "indices are those of ports");
-        // SAFETY: written in `Network::new_in`, one for each index below `attr.endpoints`. Indices come from ports (their own, their
-        // neighbours' on a queue, the owner of a cell), or from addresses that `reach` has found or an endpoint has.
+        // SAFETY: `new_in` writes a port for each index below `attr.endpoints`. Indices come from
+        // ports (their own, their neighbours' on a queue, a cell's owner), from `reach`, or from an
+        // endpoint's address.
         let port = unsafe { self.ports.add(index.into()) };
-        // SAFETY: as above.
+        // SAFETY: `new_in` has written this port.
         unsafe { port.as_ref() }
     }
 
-    /// A cell, by a number from one of the lists.
     #[inline]
     pub(super) fn cell(&self, cell: u32) -> &MessageCell {
         let (cells, at) = if cell < self.cell_count {
@@ -338,74 +339,68 @@ impl Net {
         } else {
             (self.lane_cells, (cell - self.cell_count) as usize * LANE_CELL)
         };
-        // SAFETY: written in `Network::new_in`; lists hold numbers of cells only.
+        // SAFETY: `new_in` writes the cells, and lists hold only their numbers.
         let cell = unsafe { cells.add(at) };
-        // SAFETY: as above.
+        // SAFETY: `new_in` has written this cell.
         unsafe { cell.cast().as_ref() }
     }
 
-    /// Where the eager bytes of a cell are: right behind its head.
+    /// Address of a cell's eager bytes, behind its head.
     #[inline]
     pub(super) fn eager_room(&self, head: &MessageCell) -> *mut u8 {
         let head = core::ptr::from_ref(head).addr();
         self.cells.as_ptr().with_addr(head + size_of::<MessageCell>())
     }
 
-    /// A lane, by the number that its sender tells.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the number of a lane, as it was told")]
     pub(super) fn lane(&self, number: u64) -> &Lane {
-        // SAFETY: written in `Network::new_in`; a sender tells the number of one of its lanes.
+        // SAFETY: `new_in` writes the lanes, and a sender passes the number of one of its lanes.
         let lane = unsafe { self.lanes.add(number as usize) };
-        // SAFETY: as above.
+        // SAFETY: `new_in` has written this lane.
         unsafe { lane.as_ref() }
     }
 
-    /// The port that a cell belongs to, which is no lane's.
+    /// Owner of a cell that does not belong to a lane.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "there are no more ports than u16 counts")]
     pub(super) fn owner_of(&self, head: &MessageCell) -> &EndpointState {
         self.port((head.number >> self.tx_shift) as u16)
     }
 
-    /// How many cells each port has.
     #[inline]
     pub(super) fn cells_each(&self) -> u32 {
         self.cell_mask + 1
     }
 
-    /// One of a port's cells, in turn.
     #[inline]
     pub(super) fn cell_in_turn(&self, own: &LocalState, turn: u32) -> &MessageCell {
         self.cell(own.first_cell + (turn & self.cell_mask))
     }
 
-    /// The cells that belong to a port.
     pub(super) fn cells_of(&self, own: &LocalState) -> impl Iterator<Item = &MessageCell> {
         (0..self.cells_each()).map(|turn| self.cell_in_turn(own, turn))
     }
 
-    /// What the owner of a cell awaits of it.
     #[inline]
     pub(super) fn sending(&self, head: &MessageCell) -> &Cell<Option<Sending>> {
-        // SAFETY: written in `Network::new_in`, one for each cell.
+        // SAFETY: `new_in` writes a sending for each cell of a port.
         let sending = unsafe { self.sendings.add(head.number as usize) };
-        // SAFETY: as above.
+        // SAFETY: `new_in` has written this sending.
         unsafe { sending.as_ref() }
     }
 
-    /// What a port knows of another, in a strict network.
     pub(super) fn contact(&self, own: u16, peer: u16) -> &Cell<Option<Contact>> {
         assert!(self.attr.strict && own.max(peer) < self.attr.endpoints, "others have no such table");
-        // SAFETY: written in `Network::new_in`, one for each pair of ports.
+        // SAFETY: `new_in` writes a contact for each pair of ports, checked above.
         let contact =
             unsafe { self.contacts.add(usize::from(own) * usize::from(self.attr.endpoints) + usize::from(peer)) };
-        // SAFETY: as above.
+        // SAFETY: `new_in` has written this contact.
         unsafe { contact.as_ref() }
     }
 
     pub(super) fn regions(&self) -> &[Region] {
-        // SAFETY: written in `Network::new_in`.
+        // SAFETY: `new_in` writes the regions.
         unsafe { core::slice::from_raw_parts(self.regions.as_ptr(), self.attr.regions.into()) }
     }
 
@@ -414,52 +409,48 @@ impl Net {
         self.regions().get(Region::index(key))
     }
 
-    /// A group, by its place.
     pub(super) fn group(&self, at: u32) -> &Group {
         assert!(at < self.attr.groups.into(), "places are those of groups");
-        // SAFETY: written in `Network::new_in`, one for each place below `attr.groups`.
+        // SAFETY: `new_in` writes the groups, and `at` is below their number, checked above.
         let group = unsafe { self.groups.add(at as usize) };
-        // SAFETY: as above.
+        // SAFETY: `new_in` has written this group.
         unsafe { group.as_ref() }
     }
 
-    /// The members of a group, by rank.
     pub(super) fn members_of(&self, at: u32) -> &[Member] {
         let first = at as usize * usize::from(self.attr.endpoints);
         let size = self.group(at).size.get() as usize;
-        // SAFETY: written in `Network::new_in`: a group has places for as many members as there are endpoints, and no more members.
+        // SAFETY: `new_in` writes a member for each endpoint in each group, and a group has no more
+        // members.
         let members = unsafe { self.members.add(first) };
-        // SAFETY: as above.
+        // SAFETY: `new_in` has written these members.
         unsafe { core::slice::from_raw_parts(members.as_ptr(), size) }
     }
 
-    /// The number of a membership.
     pub(super) fn membership(&self, at: u32, rank: u32) -> u32 {
         at * u32::from(self.attr.endpoints) + rank
     }
 
-    /// The place of the group that a membership is in.
     pub(super) fn group_of(&self, number: u32) -> u32 {
         number / u32::from(self.attr.endpoints)
     }
 
-    /// A member, by the number of its membership.
     pub(super) fn member(&self, number: u32) -> &Member {
         let count = u32::from(self.attr.groups) * u32::from(self.attr.endpoints);
         assert!(number < count, "numbers are those of memberships");
-        // SAFETY: written in `Network::new_in`.
+        // SAFETY: `new_in` writes the members, and `number` is below their number, checked above.
         let member = unsafe { self.members.add(number as usize) };
-        // SAFETY: as above.
+        // SAFETY: `new_in` has written this member.
         unsafe { member.as_ref() }
     }
 
-    /// Whether queues can be slept on that are opened so.
+    /// Returns `true` if a queue with this wait object can be slept on.
     pub(super) fn can_sleep(&self, wait: WaitObj) -> bool {
-        // A strict network is as `shm`.
+        // A strict network refuses, like `shm`.
         !self.attr.strict && waker::exists_for(wait)
     }
 
-    /// The domain of the endpoint that is open under this fabric address.
+    /// Domain of the open endpoint with this fabric address.
     #[inline]
     pub(super) fn reach(&self, to: u64) -> Result<u32, Errno> {
         let (index, generation) = addr_parts(to);
@@ -467,7 +458,7 @@ impl Net {
         port.reach.domain(generation).ok_or(Errno::EHOSTUNREACH)
     }
 
-    /// Turns a list round that was taken newest first.
+    /// Reverses a list that was taken newest first.
     #[inline]
     pub(super) fn oldest_first(&self, newest: u32) -> u32 {
         let (mut oldest, mut at) = (newest, self.cell(newest).link.load(Ordering::Relaxed));
@@ -494,17 +485,17 @@ unsafe impl Object for Net {
         head.cast()
     }
 
-    /// There is nothing but memory.
+    /// A network owns memory only.
     unsafe fn end(_: NonNull<Self>, _: bool) -> Ended {
         Ended::Free
     }
 }
 
-/// A software network: endpoints that reach each other through memory.
+/// Software network of endpoints that reach each other through memory.
 ///
-/// A counted handle: the network is there as long as its clones and infos, and what is opened from those. Its memory comes from an
-/// allocator, once, when it is made; [`NetworkAttr::layout`] says how much that is. `'n` says how long that memory lives. It may be
-/// shared between threads.
+/// A counted handle, shareable between threads. The network lives as long as its clones, infos, and
+/// objects opened from them. `'n` is the lifetime of its memory, which is allocated once, with the
+/// size of [`NetworkAttr::layout`].
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -539,14 +530,16 @@ pub struct Network<'n> {
 }
 
 impl<'n> Network<'n> {
-    /// Makes a network in memory of `alloc`.
+    /// Creates a network in memory of `alloc`.
     ///
-    /// Objects over a network that borrows its allocator are opened in a [`scope`](crate::scope()); `Domain::open` and other openers of
-    /// kept objects want one that lives as long as the program: `&'static`, or an allocator that is shared by value.
+    /// If the allocator is borrowed, objects are opened in a [`scope`](crate::scope()).
+    /// `Domain::open` and other openers of kept objects require a network that lives as long as the
+    /// program: `&'static`, or an allocator shared by value.
     ///
     /// # Errors
-    /// - [`OpenError::OutOfRange`] if a number is zero (regions, groups and the eager size may be) or too large
-    /// - [`OpenError::Size`] if all of it is more than an address space holds
+    /// - [`OpenError::OutOfRange`] if a number is zero (regions, groups and the eager size may be)
+    ///   or too large
+    /// - [`OpenError::Size`] if the block exceeds an address space
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     pub fn new_in<A: Allocator + Send + 'n>(attr: NetworkAttr, alloc: A) -> Result<Self, OpenError> {
         static IDENTITIES: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(1);
@@ -555,7 +548,7 @@ impl<'n> Network<'n> {
         let places = attr.places::<A>()?;
         let block = Unfilled::new(places.plan, alloc)?;
         let at = |offset: usize| {
-            // SAFETY: one of the plan's.
+            // SAFETY: callers pass offsets of the plan.
             unsafe { block.at(offset) }
         };
         let net = Net {
@@ -578,78 +571,78 @@ impl<'n> Network<'n> {
             tx_shift: places.tx_shift,
             cell_mask: (1 << places.tx_shift) - 1,
         };
-        // SAFETY: the block has room for them, and stays while the network does. A cell's place is used by the holder of the cell,
-        // and lists of cells hold no other numbers.
+        // SAFETY: the block has room, and lives as long as the network. The holder of a cell uses
+        // the cell's place, and lists hold only numbers of cells.
         let waits = unsafe { places.waits.build(at(places.waits_at)) };
         for index in 0..attr.endpoints {
             let memory = at(places.matchings_at + usize::from(index) * places.matching.layout.size());
-            // SAFETY: the block has room for that number. Each is used by one thread at a time, like `EndpointState::own`; numbers of
-            // receives come from lists of them.
+            // SAFETY: the block has room for each. One thread at a time uses it, like
+            // `EndpointState::own`, and numbers of receives come from its lists.
             let matching = unsafe { places.matching.build(memory, waits, attr.seed) };
-            // SAFETY: the block has room for that number of ports.
+            // SAFETY: the block has room for the ports.
             let port = unsafe { net.ports.add(index.into()) };
-            // SAFETY: the block has room for the faults of each port.
+            // SAFETY: the block has room for the faults.
             let faults = unsafe { at(places.faults).cast::<Faults>().add(index.into()) };
-            // SAFETY: as above.
+            // SAFETY: the block has room for the faults.
             unsafe { faults.write(Faults::none()) };
-            // SAFETY: the block has room for the lanes of each port, their slots and cells.
+            // SAFETY: the block has room for the lanes, their slots and cells.
             let lanes = unsafe { places.build_lanes(&net, at(places.slots).cast(), index) };
-            // SAFETY: as above.
+            // SAFETY: the block has room for the ports.
             unsafe { port.write(EndpointState::new(index, u32::from(index) << net.tx_shift, matching, lanes, faults)) };
         }
         for index in 0..attr.regions {
-            // SAFETY: the block has room for that number of regions.
+            // SAFETY: the block has room for the regions.
             let region = unsafe { net.regions.add(index.into()) };
-            // SAFETY: as above.
+            // SAFETY: the block has room for the regions.
             unsafe { region.write(Region::new()) };
         }
         for (number, index) in (0..).zip(0..places.cell_count) {
-            // SAFETY: the block has room for that number.
+            // SAFETY: the block has room for the sendings.
             let sending = unsafe { net.sendings.add(index) };
-            // SAFETY: as above.
+            // SAFETY: the block has room for the sendings.
             unsafe { sending.write(Cell::new(None)) };
-            // SAFETY: as above.
+            // SAFETY: the block has room for the cells.
             let cell = unsafe { net.cells.add(index * places.cell_stride) }.cast::<MessageCell>();
-            // SAFETY: as above.
+            // SAFETY: the block has room for the cells.
             unsafe { cell.write(MessageCell::new(number)) };
         }
         for index in 0..places.contact_count {
-            // SAFETY: the block has room for that number.
+            // SAFETY: the block has room for the contacts.
             let contact = unsafe { net.contacts.add(index) };
-            // SAFETY: as above.
+            // SAFETY: the block has room for the contacts.
             unsafe { contact.write(Cell::new(None)) };
         }
         for index in 0..attr.groups {
-            // SAFETY: the block has room for this number of groups.
+            // SAFETY: the block has room for the groups.
             let group = unsafe { net.groups.add(index.into()) };
-            // SAFETY: as above.
+            // SAFETY: the block has room for the groups.
             unsafe { group.write(Group::new()) };
         }
         for index in 0..usize::from(attr.groups) * usize::from(attr.endpoints) {
-            // SAFETY: the block has room for this number of members.
+            // SAFETY: the block has room for the members.
             let member = unsafe { net.members.add(index) };
-            // SAFETY: as above.
+            // SAFETY: the block has room for the members.
             unsafe { member.write(Member::new()) };
         }
         Ok(Network { net: block.fill(net) })
     }
 
-    /// How often something went wrong since the network was made.
+    /// Number of faults injected since the network was created.
     #[must_use]
     pub fn injected(&self) -> Injected {
         Injected::sum(self.net.ports().iter().map(|port| port.own().faults()))
     }
 
-    /// The attributes that it was made with.
+    /// Attributes of the network.
     #[must_use]
     pub fn attr(&self) -> &NetworkAttr {
         &self.net.attr
     }
 
-    /// Makes a network with the global allocator.
+    /// Creates a network with the global allocator.
     ///
     /// # Errors
-    /// As [`Network::new_in`].
+    /// See [`Network::new_in`].
     #[cfg(feature = "std")]
     pub fn new(attr: NetworkAttr) -> Result<Self, OpenError> {
         Self::new_in(attr, allocator_api2::alloc::Global)

@@ -1,8 +1,9 @@
-//! What peers do to an endpoint's memory, counted by their own threads.
+//! Counters of remote operations on an endpoint's memory.
 //!
-//! A peer's thread moves the bytes, and so it also counts, in the counter itself: [`PeerCount`] is the part of a counter that other
-//! threads reach. Two doors ([`Gate`]) keep the counter there meanwhile: that of the region, for the counter that is bound to the
-//! region, and that of [`PeerCounters`], for those of the endpoint.
+//! The peer's thread moves the bytes and also counts the operation, in the counter itself.
+//! [`PeerCount`] is the part of a counter that other threads reach. Two doors ([`Gate`]) keep the
+//! counter in place meanwhile: the door of the region for a counter bound to the region, and the
+//! door of [`PeerCounters`] for counters of the endpoint.
 
 #![allow(unsafe_code, reason = "other threads reach counters while they are users of what the counters are bound to")]
 
@@ -13,7 +14,7 @@ use super::gate::Gate;
 use crate::sync::{AtomicU64, Ordering};
 use crate::vocabulary::Counted;
 
-/// How many operations of peers have ended: the part of a counter that their threads reach.
+/// Number of completed remote operations. Peers' threads reach this part of a counter.
 #[derive(Debug)]
 pub(super) struct PeerCount(AtomicU64);
 
@@ -22,9 +23,9 @@ impl PeerCount {
         PeerCount(AtomicU64::new(0))
     }
 
-    /// One operation more. The number wraps around, like the rest of a counter.
+    /// Adds one operation. Wraps around, like the rest of a counter.
     pub(super) fn add_one(&self) {
-        // Release: who reads the number sees the bytes of what it counts.
+        // Release: a reader of the number sees the bytes of the counted operations.
         self.0.fetch_add(1, Ordering::Release);
     }
 
@@ -34,18 +35,18 @@ impl PeerCount {
     }
 }
 
-/// What is counted of peers.
+/// Operations that peers count.
 pub(super) const BY_PEERS: [Counted; 2] = [Counted::REMOTE_READ, Counted::REMOTE_WRITE];
 
-/// The counters of what peers do to an endpoint.
 #[derive(Debug)]
 pub(super) struct PeerCounters {
-    /// Open under the endpoint's generation while it has such counters.
+    /// Open under the endpoint's generation while the endpoint has such counters.
     users: Gate,
     by_kind: [Cell<Option<NonNull<PeerCount>>>; BY_PEERS.len()],
 }
 
-// SAFETY: `by_kind` is written while the door is closed, by the owner, and read by users inside. What it points to is atomic.
+// SAFETY: the owner writes `by_kind` while the door is closed, users inside read it, and the counts
+// are atomic.
 unsafe impl Sync for PeerCounters {}
 
 impl PeerCounters {
@@ -53,15 +54,16 @@ impl PeerCounters {
         PeerCounters { users: Gate::new(), by_kind: [const { Cell::new(None) }; BY_PEERS.len()] }
     }
 
-    /// Those of an endpoint that is opened now, of this generation: for each of [`BY_PEERS`]. Whether there is one. For the owner alone.
+    /// Opens the counters of a new endpoint, one for each of [`BY_PEERS`]. Returns `true` if it has
+    /// any. For the owner only.
     ///
     /// # Safety
-    /// They stay where they are until [`close`](Self::close) returns.
+    /// The counts stay in place until [`close`](Self::close) returns.
     pub(super) unsafe fn open(&self, generation: u32, counts: [Option<&PeerCount>; BY_PEERS.len()]) -> bool {
         if counts.iter().all(Option::is_none) {
             return false;
         }
-        // A user that comes too late for the endpoint before looks at none of them: it is not let in.
+        // A late user of the previous endpoint is not admitted, and does not read these.
         for (place, count) in self.by_kind.iter().zip(counts) {
             place.set(count.map(NonNull::from_ref));
         }
@@ -69,14 +71,13 @@ impl PeerCounters {
         true
     }
 
-    /// Lets peers count no more, and waits for those that are counting. For the owner alone.
+    /// Closes the door, and waits for peers that are counting. For the owner only.
     pub(super) fn close(&self) {
         self.users.close();
     }
 
-    /// A peer has done something, by way of the endpoint of this generation.
+    /// Counts an operation of a peer through the endpoint of this generation.
     pub(super) fn count(&self, generation: u32, done: Counted) {
-        // Most have none.
         if !self.users.is_open() {
             return;
         }
@@ -85,7 +86,8 @@ impl PeerCounters {
             if counted == done
                 && let Some(count) = place.get()
             {
-                // SAFETY: the count stays where it is until `close` returns, which waits for this user: the promise of `open`.
+                // SAFETY: the caller of `open` keeps the count in place until `close` returns,
+                // which waits for this user.
                 unsafe { count.as_ref() }.add_one();
             }
         }

@@ -1,4 +1,4 @@
-//! Progress: what a poll does for the endpoints of its queue when it has no event at hand.
+//! Progress of a queue's endpoints, made by a poll of an empty queue.
 
 #![allow(unsafe_code, reason = "implements the unsafe trait `CompletionQueues`")]
 
@@ -28,10 +28,10 @@ use crate::sync::Ordering;
 use crate::transport::{CompletionQueues, Event};
 use crate::vocabulary::{Errno, WaitObj};
 
-/// Moves what can be moved by the endpoints of an empty queue, until it has an event.
+/// Advances the endpoints of an empty queue until it has an event.
 #[inline]
 pub(super) fn advance(net: &Net, queue: &Queue) {
-    // Mostly there is nothing: what finds that out calls nothing, and is cheap.
+    // Usually no port has work, so this check makes no calls.
     let first = queue.turn.get();
     if first == NO_PORT {
         return queue.tell_overrun();
@@ -52,7 +52,7 @@ pub(super) fn advance(net: &Net, queue: &Queue) {
     }
 }
 
-/// The next message of a lane, and no more if that is an event: the short way for what is to be fast.
+/// Delivers only the next message of a lane, if it makes an event: the fast path.
 #[inline(never)]
 fn advance_by_lane(net: &Net, queue: &Queue, port: &EndpointState, arriving: &Arriving) {
     let own = port.own();
@@ -63,7 +63,7 @@ fn advance_by_lane(net: &Net, queue: &Queue, port: &EndpointState, arriving: &Ar
     count_turn(queue, own);
 }
 
-/// A port has had an event. When it has had enough of them in a row, the next port has its turn, and of this one's lanes the next one.
+/// Counts an event of a port. After a full streak, the next port and this port's next lane are due.
 #[inline(always)]
 fn count_turn(queue: &Queue, own: &LocalState) {
     if queue.had_its_turn(own.index) {
@@ -72,7 +72,7 @@ fn count_turn(queue: &Queue, own: &LocalState) {
     }
 }
 
-/// From this port on, until the circle is back at the first one.
+/// Advances ports from this port on, until the circle reaches the first port again.
 #[inline(never)]
 fn advance_from<'n>(net: &'n Net, queue: &Queue, mut port: &'n EndpointState, first: u16) {
     if queue.is_overrun() {
@@ -108,11 +108,12 @@ fn advance_port(net: &Net, queue: &Queue, port: &EndpointState) {
     if own.backlog.get() != NIL && queue.is_empty() {
         deliver_backlog(net, own, queue);
     }
-    // Messages stay in order: those in the inbox are younger.
+    // Messages stay in order: messages in the inbox are younger.
     if own.backlog.get() == NIL && queue.is_empty() {
         deliver_from_inbox(net, port, queue);
     }
-    // With those that were behind a message of the inbox. One that waits in the backlog keeps back others of its sender alone.
+    // Includes messages behind a message of the inbox. A message in the backlog holds back only
+    // messages of its sender.
     if !own.arrivals.is_empty() && queue.is_empty() {
         deliver_from_lanes(net, own, queue);
     }
@@ -133,7 +134,8 @@ fn deliver_backlog(net: &Net, own: &LocalState, queue: &Queue) {
     own.backlog.set(deliver_from(net, own.backlog.get(), own, queue));
 }
 
-/// Delivers messages to an endpoint of an empty queue, until that has an event; returns the first that is left.
+/// Delivers messages to an endpoint of an empty queue until it has an event. Returns the first
+/// remaining message.
 #[inline(always)]
 fn deliver_from(net: &Net, mut cell: u32, own: &LocalState, queue: &Queue) -> u32 {
     loop {
@@ -149,7 +151,7 @@ fn deliver_from(net: &Net, mut cell: u32, own: &LocalState, queue: &Queue) -> u3
     }
 }
 
-/// Delivers whatever has come, however much there is in the queue already: for a look at what was not received.
+/// Delivers all arrived messages, even with events in the queue, for a peek at unexpected messages.
 #[cold]
 #[inline(never)]
 pub(super) fn take_in(net: &Net, port: &EndpointState) {
@@ -172,7 +174,7 @@ pub(super) fn take_in(net: &Net, port: &EndpointState) {
             let head = net.cell(cell);
             let next = head.link.load(Ordering::Relaxed);
             if !deliver_in_turn(net, own, head) {
-                // Those in the inbox are younger, and wait behind it.
+                // Messages in the inbox are younger, and wait behind this one.
                 own.backlog.set(cell);
                 return;
             }
@@ -182,7 +184,7 @@ pub(super) fn take_in(net: &Net, port: &EndpointState) {
     take_in_lanes(net, own);
 }
 
-/// Delivers a message that has come by the inbox, behind those of its sender that are before it.
+/// Delivers a message of the inbox, in the order of its sender's messages.
 #[inline(always)]
 fn deliver_in_turn(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     let arriving = match turn_of(net, own, head) {
@@ -197,7 +199,7 @@ fn deliver_in_turn(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     delivered
 }
 
-/// Returns the unexpected messages that their senders have revoked.
+/// Returns revoked unexpected messages to their senders.
 #[cold]
 #[inline(never)]
 pub(super) fn return_revoked(net: &Net, port: &EndpointState) {
@@ -214,7 +216,7 @@ pub(super) fn return_revoked(net: &Net, port: &EndpointState) {
     }
 }
 
-/// A receiver looks at what is on its way to it, and takes what has arrived: behind what waits to be delivered.
+/// Polls the delayed messages of a port, and appends the arrived messages to the backlog.
 #[cold]
 #[inline(never)]
 pub(super) fn unload(net: &Net, port: &EndpointState) {
@@ -230,18 +232,17 @@ pub(super) fn unload(net: &Net, port: &EndpointState) {
         head.link.store(NIL, Ordering::Relaxed);
         let left = head.looks.get();
         head.looks.set(left.saturating_sub(1));
-        // None overtakes another of its sender.
+        // Messages of one sender stay in order.
         let waits = left > 0 || holds_of(net, own.faults().held.get(), head.message.from.get());
         append(net, if waits { &own.faults().held } else { &own.backlog }, cell);
         cell = next;
     }
     if own.faults().held.get() != NIL {
-        // The next poll looks again.
+        // Makes the next poll repeat this.
         port.tell();
     }
 }
 
-/// Whether one of these is a sender's.
 fn holds_of(net: &Net, mut cell: u32, from: u64) -> bool {
     while cell != NIL {
         let head = net.cell(cell);
@@ -253,7 +254,6 @@ fn holds_of(net: &Net, mut cell: u32, from: u64) -> bool {
     false
 }
 
-/// Appends cells that are linked to others that are.
 fn append(net: &Net, list: &Cell<u32>, cells: u32) {
     if list.get() == NIL {
         return list.set(cells);
@@ -267,7 +267,7 @@ fn append(net: &Net, list: &Cell<u32>, cells: u32) {
     }
 }
 
-// SAFETY: as `Transport`.
+// SAFETY: see the implementation of `Transport`.
 unsafe impl<'n> CompletionQueues for Soft<'n> {
     type Cq = SoftCq<'n>;
     type Polled<'q>
@@ -291,18 +291,19 @@ unsafe impl<'n> CompletionQueues for Soft<'n> {
             wait if domain.net.can_sleep(wait) => Some(Sleeper::new(wait)?),
             _ => return Err(Errno::ENOSYS),
         };
-        // SAFETY: the memory has the layout of the depth, and stays as long as the queue is used (C16).
+        // SAFETY: the memory has the layout of `depth`, and stays while the queue is used (C16).
         let queue = unsafe { Queue::build(memory, depth, sleeper) }.ok_or(Errno::EINVAL)?;
         Ok(SoftCq { net: domain.net, queue })
     }
 
     unsafe fn cq_close(cq: &Self::Cq) -> Result<(), Errno> {
-        // SAFETY: built by `cq_open`; called once (C3), and after the endpoints are closed (C2), whose peers are then done with it.
+        // SAFETY: `cq_open` has built the queue. It is closed once (C3), after its endpoints (C2),
+        // so their peers use it no more.
         unsafe { Queue::close(cq.queue) };
         Ok(())
     }
 
-    // Always: a completion is built in place then, instead of being copied from one return value to the next.
+    // Inlined so that a completion is built in place instead of being copied between return values.
     #[inline(always)]
     unsafe fn cq_poll(cq: &Self::Cq) -> Result<Option<&Event>, Errno> {
         let queue = cq.queue();
@@ -312,7 +313,7 @@ unsafe impl<'n> CompletionQueues for Soft<'n> {
         Ok(queue.pop())
     }
 
-    /// What peers bring and makes no event does not end it.
+    /// Continues to sleep after a delivery without an event.
     unsafe fn cq_sleep(cq: &Self::Cq, milliseconds: i32) -> Result<(), Errno> {
         let queue = cq.queue();
         let sleeper = queue.sleeper().ok_or(Errno::ENOSYS)?;
@@ -337,13 +338,13 @@ unsafe impl<'n> CompletionQueues for Soft<'n> {
         let sleeper = queue.sleeper().ok_or(Errno::ENOSYS)?;
         sleeper.descriptor()?;
         if queue.is_empty() {
-            // What is at hand may make an event, or none.
+            // Pending work may make an event, or not.
             advance(&cq.net, queue);
         }
         Ok(queue.is_empty() && falls_asleep(&cq.net, queue, sleeper, Sleeps::OnDescriptor))
     }
 
-    /// Failed operations are events like all others, and so is a queue that was overrun.
+    /// Failed operations and overruns are ordinary events.
     unsafe fn cq_read_error(_: &Self::Cq) -> Result<Option<Event>, Errno> {
         Ok(None)
     }

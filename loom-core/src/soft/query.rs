@@ -1,4 +1,4 @@
-//! Whether a network offers what hints ask for.
+//! Comparison of hints with the features of a network.
 
 use core::fmt;
 
@@ -10,18 +10,20 @@ use crate::vocabulary::{
 };
 
 impl Info<Soft<'_>> {
-    /// Whether queues can be slept on that are opened with this object ([`CqAttr::wait`](crate::cq::CqAttr::wait)): an info of
-    /// libfabric says nothing of that.
+    /// Returns `true` if a queue opened with this object
+    /// ([`CqAttr::wait`](crate::cq::CqAttr::wait)) can be slept on. An info of libfabric does not
+    /// have this information.
     ///
-    /// With the feature `std` on a Unix system, [`WaitObj::FD`] can be, and [`WaitObj::UNSPEC`], which has no descriptor; not in a
-    /// [strict](crate::soft::NetworkAttr::strict) network. Counters cannot be slept on.
+    /// With the feature `std` on a Unix system, [`WaitObj::FD`] is supported, and
+    /// [`WaitObj::UNSPEC`], which has no descriptor. A [strict](crate::soft::NetworkAttr::strict)
+    /// network supports neither. Counters cannot be slept on.
     #[must_use]
     pub fn can_sleep_on(&self, wait: WaitObj) -> bool {
         self.raw().net.can_sleep(wait)
     }
 }
 
-/// Why a network does not offer what hints ask for: [`Network::query`](crate::soft::Network::query).
+/// Reason for which [`Network::query`](crate::soft::Network::query) rejects hints.
 ///
 /// # Examples
 ///
@@ -44,9 +46,9 @@ impl Info<Soft<'_>> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotOffered {
-    /// The network has none of these capabilities, which [`Hints::caps`] asks for.
+    /// Capabilities of [`Hints::caps`] that the network does not have.
     Caps(Caps),
-    /// The first of the other fields of [`Hints`] that asks for more than there is, or for something else.
+    /// First other field of [`Hints`] with a value that the network does not offer.
     Hint(&'static str),
 }
 
@@ -61,7 +63,7 @@ impl fmt::Display for NotOffered {
 
 impl core::error::Error for NotOffered {}
 
-/// Whether a network's info satisfies hints; if not, what it does not offer.
+/// Compares a network's info with hints. Returns the first unmet hint as an error.
 pub(super) fn satisfies(info: &Info<Soft<'_>>, hints: &Hints<'_>) -> Result<(), NotOffered> {
     let granted = info.attributes();
     let missing = hints.caps - granted.caps;
@@ -74,7 +76,8 @@ pub(super) fn satisfies(info: &Info<Soft<'_>>, hints: &Hints<'_>) -> Result<(), 
         ("fabric", named(hints.fabric, info.fabric())),
         ("domain", named(hints.domain, info.domain())),
         ("addr_format", hints.addr_format == AddressFormat::UNSPEC || hints.addr_format == granted.addr_format),
-        // Endpoints choose their addresses themselves, there is no one to show a key to, and no interface of another version.
+        // Endpoints choose their own addresses. Keys and interfaces of other versions are not
+        // supported.
         ("source", hints.source.is_none()),
         ("destination", hints.destination.is_none()),
         ("node", hints.node.is_none()),

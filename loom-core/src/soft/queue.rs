@@ -1,4 +1,4 @@
-//! The software transport's completion queue: a ring of events in the caller's memory.
+//! Completion queue of the software transport: a ring of events in the caller's memory.
 
 #![allow(unsafe_code, reason = "a ring in memory that the caller provides")]
 
@@ -11,31 +11,29 @@ use super::sleeper::Sleeper;
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno};
 
-/// A place in the ring: one cache line.
+/// Slot of the ring, in one cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 struct RingSlot(Event);
 
-/// The head of the caller's memory; the ring follows. It has a place more than there can be events, so that it is empty
-/// where head and tail meet.
+/// Head of the caller's memory, before the ring. The ring has one slot more than the capacity, so
+/// equal head and tail mean that it is empty.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Queue {
     ring: NonNull<RingSlot>,
     end: NonNull<RingSlot>,
-    /// Next event to read.
     head: Cell<NonNull<RingSlot>>,
-    /// Where the next event goes.
     tail: Cell<NonNull<RingSlot>>,
     capacity: Cell<u32>,
-    /// Events in the ring, and places kept for operations in flight.
+    /// Number of events in the ring, and of slots reserved for operations in flight.
     reserved: Cell<u32>,
-    /// The port to look at first; the ports that are bound to this queue are linked in a circle.
+    /// Port to poll first. The ports of this queue form a linked circle.
     pub(super) turn: Cell<u16>,
-    /// How many events in a row that port may still have.
+    /// Number of further events that this port may have in a row.
     streak: Cell<u16>,
     overrun: Cell<bool>,
-    /// What its thread sleeps on, if it was opened with something. Last: what every poll uses is on one line.
+    /// Sleeper of the queue's thread. Last, so that all fields of a poll share a cache line.
     sleeper: Option<Sleeper>,
 }
 
@@ -46,7 +44,8 @@ impl Queue {
         Some((layout, ring))
     }
 
-    /// The memory for a queue of `depth` events. A depth beyond all memory asks for more than any allocator has.
+    /// Layout of a queue of `depth` events. An excessive depth exceeds the memory of every
+    /// allocator.
     pub(super) fn layout(depth: usize) -> Layout {
         const TOO_MUCH: Layout = match Layout::from_size_align(isize::MAX as usize, 1) {
             Ok(layout) => layout,
@@ -55,17 +54,18 @@ impl Queue {
         Self::places(depth).map_or(TOO_MUCH, |(layout, _)| layout)
     }
 
-    /// Builds a queue in `memory`; `None` if the depth is zero or does not fit. What it sleeps on is to be [dropped](Self::close).
+    /// Builds a queue in `memory`. Returns `None` if the depth is zero or too large.
+    /// [`close`](Self::close) drops its sleeper.
     ///
     /// # Safety
-    /// `memory` has the layout of `depth`, and stays until the queue is not used any more.
+    /// `memory` has the layout of `depth`, and stays while the queue is used.
     pub(super) unsafe fn build(memory: NonNull<u8>, depth: usize, sleeper: Option<Sleeper>) -> Option<NonNull<Queue>> {
         let (_, ring) = Self::places(depth)?;
         let capacity = u32::try_from(depth).ok().filter(|depth| *depth > 0)?;
         let queue = memory.cast::<Queue>();
         // SAFETY: the ring lies at this offset of the layout.
         let ring = unsafe { memory.add(ring) }.cast::<RingSlot>();
-        // SAFETY: the ring has a place more than the depth, and ends there.
+        // SAFETY: the ring has `depth + 1` slots, and ends there.
         let end = unsafe { ring.add(depth + 1) };
         let value = Queue {
             ring,
@@ -84,23 +84,23 @@ impl Queue {
         Some(queue)
     }
 
-    /// Drops what the queue's thread sleeps on.
+    /// Drops the sleeper.
     ///
     /// # Safety
-    /// The queue is one that [`build`](Self::build) has built, and is not used any more, by any thread.
+    /// [`build`](Self::build) has built the queue, and no thread uses it any more.
     pub(super) unsafe fn close(queue: NonNull<Queue>) {
-        // SAFETY: a field of what `build` has written.
+        // SAFETY: `build` has written the field.
         let sleeper = unsafe { &raw mut (*queue.as_ptr()).sleeper };
-        // SAFETY: as above; nothing refers to it any more, nor is it dropped again: the memory is the caller's, who knows no queue in it.
+        // SAFETY: `build` has written the sleeper, which has no other reference, and is dropped
+        // only here.
         unsafe { sleeper.drop_in_place() };
     }
 
-    /// What the queue's thread sleeps on.
     pub(super) const fn sleeper(&self) -> Option<&Sleeper> {
         self.sleeper.as_ref()
     }
 
-    /// Keeps a place for the event of an operation that is about to begin; `false` if there is none left.
+    /// Reserves a slot for an operation's event. Returns `false` if the queue is full.
     #[inline]
     pub(super) fn reserve(&self) -> bool {
         let reserved = self.reserved.get();
@@ -111,7 +111,7 @@ impl Queue {
         granted
     }
 
-    /// Gives a place up, because the operation will have no event.
+    /// Releases the slot of an operation that will have no event.
     #[inline]
     pub(super) fn release(&self) {
         debug_assert!(self.reserved.get() > 0, "an event without a reserved place");
@@ -120,8 +120,8 @@ impl Queue {
 
     const LONGEST_STREAK: u16 = 16;
 
-    /// A port has had an event. Where there was one there will be more, so that it is looked at first again; `true` if it
-    /// has been often enough, and the next one's turn has come.
+    /// Records an event of a port, which is polled first again. Returns `true` after a full streak,
+    /// when the next port is due.
     #[inline]
     pub(super) fn had_its_turn(&self, port: u16) -> bool {
         if self.turn.get() != port {
@@ -133,36 +133,35 @@ impl Queue {
         left == 0
     }
 
-    /// The place after this one.
     #[inline(always)]
     fn after(&self, place: NonNull<RingSlot>) -> NonNull<RingSlot> {
-        // SAFETY: a place of the ring, whose end is one beyond the last.
+        // SAFETY: `place` is a slot of the ring, and `end` is one beyond the last slot.
         let next = unsafe { place.add(1) };
         if next == self.end { self.ring } else { next }
     }
 
-    /// Adds an event, in a place that was reserved for it; returns where it lies until it is popped.
+    /// Adds an event in a reserved slot. Returns its address, which is valid until it is popped.
     #[inline]
     pub(super) fn push(&self, event: Event) -> NonNull<Event> {
         let place = self.tail.get();
         let next = self.after(place);
         debug_assert!(next != self.head.get(), "more events than reserved places");
-        // SAFETY: a place of the ring, and free: events in the ring never exceed the reserved places.
+        // SAFETY: the slot is in the ring, and is free because events never exceed reserved slots.
         unsafe { place.write(RingSlot(event)) };
         self.tail.set(next);
         const { assert!(core::mem::offset_of!(RingSlot, 0) == 0, "a place begins with its event") };
         place.cast()
     }
 
-    /// Takes the oldest event, and gives its place up.
+    /// Takes the oldest event, and releases its slot.
     #[inline(always)]
     pub(super) fn pop(&self) -> Option<&Event> {
         if self.is_empty() {
             return None;
         }
         let place = self.head.get();
-        // SAFETY: the ring is not empty, so this place was written. It is written again when its turn comes, and looked at
-        // before: `CompletionQueues::cq_poll`.
+        // SAFETY: the ring is not empty, so this slot is written. The caller of
+        // `CompletionQueues::cq_poll` reads the event before the slot is written again.
         let RingSlot(event) = unsafe { place.as_ref() };
         self.head.set(self.after(place));
         self.release();
@@ -174,7 +173,8 @@ impl Queue {
         self.head == self.tail
     }
 
-    /// There was no place for an event: what is here can still be had, and nothing more comes.
+    /// Records an event without a slot. Events in the ring can still be polled, and no event
+    /// follows.
     #[cold]
     pub(super) fn overrun(&self) {
         self.overrun.set(true);
@@ -186,7 +186,7 @@ impl Queue {
         self.overrun.get()
     }
 
-    /// Where there is no event, and there are no endpoints to ask: says so, if the queue was overrun.
+    /// Reports an overrun in an empty queue that polls no endpoints.
     #[cold]
     #[inline(never)]
     pub(super) fn tell_overrun(&self) {
@@ -196,12 +196,12 @@ impl Queue {
         }
     }
 
-    /// Takes the newest event away, as if there had been no place for it.
+    /// Removes the newest event, as if it had no slot.
     #[cold]
     pub(super) fn lose_newest(&self) {
         let after = self.tail.get();
         let behind_newest = if after == self.ring { self.end } else { after };
-        // SAFETY: there was an event, in the place before that.
+        // SAFETY: the newest event lies in the slot before `behind_newest`.
         self.tail.set(unsafe { behind_newest.sub(1) });
         self.release();
     }

@@ -1,7 +1,7 @@
-//! Receiving: posted receives take messages, of one buffer, of several, or one message after the other; and messages that no
-//! receive was posted for are looked at, claimed and discarded.
+//! Posted receives, and peeks, claims and discards of unexpected messages.
 //!
-//! The oldest receive that accepts a message takes it, and a receive takes the oldest message that it accepts.
+//! The oldest receive that accepts a message takes it, and a receive takes the oldest message that
+//! it accepts.
 
 #![allow(unsafe_code, reason = "copies into memory that was lent with a receive")]
 
@@ -18,12 +18,11 @@ use crate::engine::tag_matcher::Want;
 use crate::transport::{Event, Msg, Refusal};
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch};
 
-/// Posts a receive of one of the [`KINDS`](super::matching::KINDS), not a multi-receive: it takes the oldest unexpected message that it
-/// accepts, or waits for one.
+/// Posts a receive, except a multi-receive, of one of the [`KINDS`](super::matching::KINDS).
 ///
 /// # Safety
 /// `room` is valid for writes until the event of its context, or until the endpoint is closed.
-// Always: the kind is known where it is called, and mostly what is wanted.
+// Inlined because callers pass a constant kind, and mostly a constant `want`.
 #[inline(always)]
 pub(super) unsafe fn post_receive(
     net: &Net,
@@ -36,7 +35,7 @@ pub(super) unsafe fn post_receive(
     if !own.rx().reserve() {
         return Err(Refusal::Again);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees `room`.
     if unsafe { place_receive(net, own, kind, want, room) } {
         return Ok(());
     }
@@ -44,14 +43,15 @@ pub(super) unsafe fn post_receive(
     Err(Refusal::Again)
 }
 
-/// Lets a receive, whose event has a place, take an unexpected message or wait. `false` if there is no place for it.
+/// Matches a receive with an unexpected message, or lets it wait. Its event has a slot. Returns
+/// `false` without a place for the receive.
 ///
 /// # Safety
-/// As [`post_receive`].
+/// See [`post_receive`].
 #[inline(always)]
 unsafe fn place_receive(net: &Net, own: &LocalState, kind: CompletionFlags, want: Want, room: RecvBuffer) -> bool {
     let kind = kind_of(kind);
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees `room`.
     if !own.unexpected[kind].is_empty() && unsafe { take_unexpected(net, own, kind, want, room) } {
         return true;
     }
@@ -64,7 +64,7 @@ unsafe fn place_receive(net: &Net, own: &LocalState, kind: CompletionFlags, want
     true
 }
 
-/// Gives a receive the oldest unexpected message that it accepts; `false` if there is none.
+/// Matches a receive with an unexpected message. Returns `false` if no message matches.
 ///
 /// # Safety
 /// `room` is valid for writes.
@@ -73,18 +73,18 @@ unsafe fn take_unexpected(net: &Net, own: &LocalState, kind: usize, want: Want, 
     let unexpected = &own.unexpected[kind];
     while let Some(at) = unexpected.find(&want) {
         unexpected.remove(at);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees `room`.
         if unsafe { hand_over(net, own, net.cell(at), &room, |event| own.end_receive(event)) } {
             own.free_pieces(room);
             return true;
         }
-        // It was revoked.
+        // The sender has revoked the message.
     }
     false
 }
 
-/// Copies a message to where a receive wants it, reports its event to `end` and returns the cell. `false` if its sender
-/// had revoked it; the cell is returned all the same.
+/// Copies a message to a receive, passes its event to `end`, and returns the cell. Returns `false`
+/// for a revoked message.
 ///
 /// # Safety
 /// `room` is valid for writes.
@@ -105,11 +105,12 @@ pub(super) unsafe fn hand_over(
     let len = message.len.get().min(room.len);
     let list = offered && is_list(net, head);
     if list || room.is_scattered() {
-        // SAFETY: as below, for each of the ranges.
+        // SAFETY: the message lies in the receiver's cell, or in buffers that stay lent while the
+        // state is `Copying`. The caller guarantees that the buffers are writable and exclusive.
         unsafe { copy_pieces(own, message, (room.ptr, room.len), room.first_piece(), list) };
     } else {
-        // SAFETY: the bytes are in the cell, which is the receiver's, or in the sender's buffer, which stays lent while
-        // the state is `Copying`; the caller promises the other side, and that this side alone has it.
+        // SAFETY: the message lies in the receiver's cell, or in a buffer that stays lent while the
+        // state is `Copying`. The caller guarantees that `room` is writable and exclusive.
         unsafe { copy_message(message.bytes.get(), room.ptr, len) };
     }
 
@@ -131,7 +132,6 @@ pub(super) unsafe fn hand_over(
     true
 }
 
-/// The event of a receive whose buffer was shorter than the message.
 #[cold]
 pub(super) fn truncated(mut event: Event, overflow: usize) -> Event {
     event.errno = Errno::ETRUNC;
@@ -140,18 +140,18 @@ pub(super) fn truncated(mut event: Event, overflow: usize) -> Event {
     event
 }
 
-/// Copies a message, which may be a list, to where a receive wants it: the one buffer, or those of the places from the first piece on.
-/// (Not by a reference to the room, which would have to lie in memory for it.)
+/// Copies a message, which may be a list, into one buffer, or into those from `first_piece` on. (A
+/// reference to the room would force it into memory.)
 ///
 /// # Safety
-/// As [`hand_over`], and the message may be copied from.
+/// See [`hand_over`]. The message must be readable.
 #[cold]
 #[inline(never)]
 unsafe fn copy_pieces(own: &LocalState, message: &Message, one: (*mut u8, usize), first_piece: u32, list: bool) {
     let bytes = message.bytes.get();
     let mut from: List = [NOTHING; LIMIT];
     if list {
-        // SAFETY: the sender has written a list there, and leaves it while the message is copied.
+        // SAFETY: the sender has written a list there, and leaves it during the copy.
         from = unsafe { bytes.cast::<List>().read() };
     } else {
         from[0] = (bytes.cast_mut(), message.len.get());
@@ -159,12 +159,13 @@ unsafe fn copy_pieces(own: &LocalState, message: &Message, one: (*mut u8, usize)
     let one = (first_piece == NIL).then_some(one);
     let several = own.chain_from(first_piece).map(|at| own.receive(at).room()).map(|room| (room.ptr, room.len));
     let into = one.into_iter().chain(several);
-    // SAFETY: the caller's promise; ranges which are not used have no bytes.
+    // SAFETY: the caller guarantees both sides. Unused ranges have no bytes.
     unsafe { copy_ranges(from.into_iter(), into) };
 }
 
-/// Whether what is offered are several ranges: then the bytes are said to be in the cell, where no sender's buffer is. (A
-/// cell without room has none to be there, and its end may be another's begin.)
+/// Returns `true` if an offer consists of several ranges. Its bytes are then located in the cell,
+/// where no sender's buffer lies. (A cell without room holds no list, and its end may be the start
+/// of another object.)
 #[inline]
 fn is_list(net: &Net, head: &MessageCell) -> bool {
     send_limit(net.eager_size) > 1
@@ -172,10 +173,10 @@ fn is_list(net: &Net, head: &MessageCell) -> bool {
         && ptr::eq(head.message.bytes.get(), net.eager_room(head))
 }
 
-/// Posts a receive of one of the [`KINDS`](super::matching::KINDS) into several buffers.
+/// [`post_receive`] into several buffers.
 ///
 /// # Safety
-/// As [`post_receive`], for each of them.
+/// See [`post_receive`], for each buffer.
 #[inline(never)]
 unsafe fn post_scattered(
     net: &Net,
@@ -195,7 +196,7 @@ unsafe fn post_scattered(
         own.receive(place).set_room(RecvBuffer { ptr, len, ..room });
     }
     let room = RecvBuffer { len: total(msg), ..room.scattered_over(first) };
-    // SAFETY: the caller's promise, and the places were just written.
+    // SAFETY: the caller guarantees the buffers, and the places are written above.
     if unsafe { place_receive(net, own, kind, want, room) } {
         return Ok(());
     }
@@ -204,20 +205,19 @@ unsafe fn post_scattered(
     Err(Refusal::Again)
 }
 
-/// What a message is to a multi-receive that takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Nth {
-    /// The last, whose event the place is for that was kept when the receive was posted.
+    /// Last message. Its event uses the slot of the post.
     Last,
-    /// Another; its event has a place of its own.
+    /// Earlier message. Its event has a slot of its own.
     NotLast,
 }
 
-/// Posts a multi-receive of one of the [`KINDS`](super::matching::KINDS): it takes the unexpected messages that it accepts, and waits
-/// for others.
+/// [`post_receive`] of a multi-receive.
 ///
 /// # Safety
-/// `room` is valid for writes until the event that says that it is over, or until the endpoint is closed.
+/// `room` is valid for writes until the multi-receive's last event, or until the endpoint is
+/// closed.
 #[cold]
 #[inline(never)]
 unsafe fn post_multi_receive(
@@ -244,24 +244,24 @@ unsafe fn post_multi_receive(
     while let Some(at) = unexpected.find(&want) {
         let head = net.cell(at);
         let Some(nth) = admit(own, head, receive) else {
-            // The queue is full. What is here already would not be looked at again: the buffer goes back early.
+            // The queue is full. Messages already here would not be matched again, so the buffer
+            // returns early.
             own.tell(Event::success(room.context, CompletionFlags::MULTI_RECV, 0));
             own.free_receive(place);
             return Ok(());
         };
         unexpected.remove(at);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees `room`.
         if unsafe { hand_on(net, own, head, receive, nth) } {
             own.free_receive(place);
             return Ok(());
         }
     }
-    // What is left of the room by now.
     own.wait(place, kind, want, receive.room());
     Ok(())
 }
 
-/// What a message will be to a multi-receive; `None` if it has to wait, because the queue has no place for its event.
+/// Position of a message in a multi-receive. `None` if it has to wait for a slot for its event.
 pub(super) fn admit(own: &LocalState, head: &MessageCell, receive: &Receive) -> Option<Nth> {
     let room = receive.room();
     let left = room.len.saturating_sub(head.message.len.get());
@@ -271,10 +271,10 @@ pub(super) fn admit(own: &LocalState, head: &MessageCell, receive: &Receive) -> 
     own.rx().reserve().then_some(Nth::NotLast)
 }
 
-/// Gives a message that was admitted to a multi-receive; `true` if that is over now.
+/// Copies an admitted message into a multi-receive. Returns `true` if this ends the multi-receive.
 ///
 /// # Safety
-/// What the receive wants is valid for writes.
+/// The room of the receive is valid for writes.
 pub(super) unsafe fn hand_on(net: &Net, own: &LocalState, head: &MessageCell, receive: &Receive, nth: Nth) -> bool {
     let room = receive.room();
     let len = head.message.len.get().min(room.len);
@@ -287,25 +287,24 @@ pub(super) unsafe fn hand_on(net: &Net, own: &LocalState, head: &MessageCell, re
         }
         own.end_receive(event);
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees the room.
     if !unsafe { hand_over(net, own, head, &room, end) } {
-        // It was revoked.
+        // The sender has revoked the message.
         if nth == Nth::NotLast {
             own.rx().release();
         }
         return false;
     }
-    // SAFETY: within what was lent, or at its end.
+    // SAFETY: `len` is at most `room.len`, so `ptr` is within the lent buffer or at its end.
     let ptr = unsafe { room.ptr.add(len) };
     receive.set_room(RecvBuffer { ptr, len: room.len - len, ..room });
     nth == Nth::Last
 }
 
-/// Posts a receive of one of the [`KINDS`](super::matching::KINDS), into one buffer or several; a multi-receive, if some
-/// bytes are to be left.
+/// Posts a receive into one buffer or several, or a multi-receive if `min_left` is not zero.
 ///
 /// # Safety
-/// As [`post_receive`], for each of the buffers.
+/// See [`post_receive`], for each buffer.
 pub(super) unsafe fn receive_msg(
     net: &Net,
     port: &EndpointState,
@@ -317,26 +316,23 @@ pub(super) unsafe fn receive_msg(
     at_most(receive_limit(net.attr.rx_depth), msg.pieces)?;
     let (want, room) = (Want { tag, source: msg.address }, RecvBuffer::first_of(msg, min_left));
     if msg.pieces.len() > 1 {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the buffers.
         return unsafe { post_scattered(net, port.own(), kind, (want, room), msg) };
     }
     if room.is_multi() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the buffer.
         return unsafe { post_multi_receive(net, port.own(), kind, want, room) };
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees the buffer.
     unsafe { post_receive(net, port, kind, want, room) }
 }
 
-/// What every answer is of.
 const RECEIVED: CompletionFlags = CompletionFlags::TAGGED.union(CompletionFlags::RECV);
 
-/// The answer if there is no such message.
 const fn none(context: u64) -> Event {
     Event::failure(context, RECEIVED, Errno::ENOMSG)
 }
 
-/// The answer that tells of a message.
 fn found(context: u64, head: &MessageCell) -> Event {
     let message = &head.message;
     Event {
@@ -347,8 +343,8 @@ fn found(context: u64, head: &MessageCell) -> Event {
     }
 }
 
-/// Answers a look at the tagged messages that have been [taken in](super::progress::take_in): the oldest that is wanted, of which
-/// nothing is copied.
+/// Answers a peek with the oldest matching message that has been [taken
+/// in](super::progress::take_in).
 pub(super) fn peek(net: &Net, port: &EndpointState, want: &Want, context: u64, flags: OpFlags) -> Result<(), Refusal> {
     let own = port.own();
     let place = own.receives.get();
@@ -369,25 +365,24 @@ pub(super) fn peek(net: &Net, port: &EndpointState, want: &Want, context: u64, f
         if claims {
             unexpected.remove(at);
             own.receives.set(own.receive(place).next.get());
-            // A claim is kept in the place of a receive.
+            // A claim uses the place of a receive.
             own.use_place(place, RecvKind::Claimed, RecvBuffer { len: at as usize, context, ..RecvBuffer::NONE });
         } else if flags.contains(OpFlags::DISCARD) {
             unexpected.remove(at);
             if !discard(net, head) {
-                // It was revoked: on to the next one.
+                // The sender has revoked the message: try the next one.
                 answer = none(context);
                 continue;
             }
         }
         break;
     }
-    // Not a receive, and not counted as one.
+    // Not counted as a receive.
     own.tell(answer);
     Ok(())
 }
 
-/// Ends a message unread, as if it had been received. `false` if its sender had revoked it; the cell is returned all the
-/// same.
+/// Ends a message unread, and returns the cell. Returns `false` for a revoked message.
 fn discard(net: &Net, head: &MessageCell) -> bool {
     if !head.is(State::Eager) {
         if !head.claim(State::Copying) {
@@ -400,7 +395,7 @@ fn discard(net: &Net, head: &MessageCell) -> bool {
     true
 }
 
-/// Takes a claim, by the context of the peek that made it.
+/// Takes the claim of a peek with this context.
 fn take_claim<'n>(net: &'n Net, own: &LocalState, context: u64) -> Option<&'n MessageCell> {
     let (at, _) = own.find_place(context, |used| used == RecvKind::Claimed)?;
     let head = claimed_cell(net, own, at);
@@ -408,7 +403,6 @@ fn take_claim<'n>(net: &'n Net, own: &LocalState, context: u64) -> Option<&'n Me
     Some(head)
 }
 
-/// The message of the claim in a place.
 pub(super) fn claimed_cell<'n>(net: &'n Net, own: &LocalState, at: u32) -> &'n MessageCell {
     #[expect(clippy::cast_possible_truncation, reason = "a cell's number, as it was put there")]
     net.cell(own.receive(at).room().len as u32)
@@ -427,15 +421,14 @@ pub(super) unsafe fn fetch_claimed(net: &Net, port: &EndpointState, room: &RecvB
         own.rx().release();
         return Err(Refusal::Errno(Errno::ENOMSG));
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees `room`.
     if !unsafe { hand_over(net, own, head, room, |event| own.end_receive(event)) } {
-        // Its sender has revoked it.
+        // The sender has revoked the message.
         own.end_receive(none(room.context));
     }
     Ok(())
 }
 
-/// Discards a claimed message.
 pub(super) fn discard_claimed(net: &Net, port: &EndpointState, context: u64) -> Result<(), Refusal> {
     let own = port.own();
     if !own.rx().reserve() {

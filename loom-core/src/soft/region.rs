@@ -1,4 +1,4 @@
-//! Regions of the software transport: memory that peers may reach, and how many of them are at it.
+//! Memory regions of the software transport, with the number of peers that use them.
 
 #![allow(unsafe_code, reason = "regions are reached from other threads while a count holds them open")]
 
@@ -11,63 +11,62 @@ use super::peer_counts::PeerCount;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 use crate::vocabulary::{Access, Errno, MemoryKey};
 
-/// Where what was drawn begins in a region's key, which has the region's index below it.
+/// Position of the drawn number in a region's key, above the region's index.
 const DRAWN: u32 = u64::BITS - DRAWN_BITS;
 
 const _: () = assert!(DRAWN_BITS == NUMBER_BITS, "what was drawn is the number of the region's door");
 const _: () = assert!((u16::MAX as u64) < 1 << DRAWN, "an index has room below what was drawn");
 
-/// What a region exposes.
+/// Memory that a region exposes.
 #[derive(Debug)]
 pub(super) struct Exposed {
     pub(super) ptr: NonNull<u8>,
     pub(super) len: usize,
     pub(super) access: Access,
-    /// The domain that it was opened in, for what is posted there.
+    /// Domain of the region, for operations that are posted there.
     pub(super) domain: u32,
-    /// What leads here, of what peers do.
+    /// Path by which peers reach the region.
     pub(super) reached: Reached,
 }
 
-/// What leads to a region.
 #[derive(Debug)]
 pub(super) struct Reached {
-    /// The endpoints of this domain, ...
+    /// Domain with endpoints that lead to the region.
     domain: u32,
-    /// ... or if it is [`NO_DOMAIN`](Self::NO_DOMAIN), the one with this fabric address.
+    /// Fabric address of the only endpoint that leads to the region, if `domain` is
+    /// [`NO_DOMAIN`](Self::NO_DOMAIN).
     endpoint: AtomicU64,
 }
 
 impl Reached {
-    /// Where a domain's number is; domains are counted [from one](super::ids::Ids::domain).
+    /// Not the number of a domain: domains are counted [from one](super::ids::Ids::domain).
     const NO_DOMAIN: u32 = 0;
 
-    /// By all endpoints of a domain.
+    /// All endpoints of a domain.
     pub(super) fn through(domain: u32) -> Self {
         Reached { domain, endpoint: AtomicU64::new(u64::MAX) }
     }
 
-    /// By none yet. (No endpoint is at the last place, so that none has such an address.)
+    /// No endpoint yet. (The last place is never used, so no endpoint has this address.)
     pub(super) fn by_none() -> Self {
         Reached::through(Self::NO_DOMAIN)
     }
 }
 
-/// A place for one region.
 #[derive(Debug)]
 pub(super) struct Region {
-    /// Open while the region is, under what was drawn for its key.
+    /// Open while the region is open, under the drawn number of its key.
     users: Gate,
-    /// What counts peers' writes to the region, if anything does.
+    /// Counter of peers' writes to the region, or null.
     counter: AtomicPtr<PeerCount>,
-    /// Whether a region has the place, from its opening until its last user has left; changed under the network's lock. (Of the
-    /// users it could not be told: a peer with an old key counts itself there before it is refused.)
+    /// `true` from the opening until the last user has left, under the network's lock. (A count of
+    /// users does not show this: a peer with an old key counts itself before it is refused.)
     taken: Cell<bool>,
     exposed: UnsafeCell<Option<Exposed>>,
 }
 
-// SAFETY: `exposed` is written only while the place is free, so that the region is closed and no operation uses it (`open`, under
-// the network's lock), and read only by users that were let in. `taken` is used under that lock.
+// SAFETY: `exposed` is written only while the place is free and unused (`open`, under the network's
+// lock), and read only by admitted users. `taken` is used under that lock.
 unsafe impl Sync for Region {}
 
 impl Region {
@@ -80,63 +79,64 @@ impl Region {
         }
     }
 
-    /// Whether no region has the place. Under the network's lock.
+    /// Returns `true` if the place is free. Under the network's lock.
     pub(super) fn is_free(&self) -> bool {
         !self.taken.get()
     }
 
-    /// Frees the place of a region that has [closed](Self::close). Under the network's lock: the thread that takes the place comes after
-    /// what the users of this region have read.
+    /// Frees the place of a [closed](Self::close) region. Under the network's lock, which orders
+    /// the users' reads before the next owner.
     pub(super) fn free(&self) {
         self.taken.set(false);
     }
 
-    /// Opens a free region, with what was drawn for its key. Under the network's lock.
+    /// Opens a free region with the drawn number of its key. Under the network's lock.
     pub(super) fn open(&self, index: u16, drawn: u64, exposed: Exposed) -> MemoryKey {
         self.taken.set(true);
-        // SAFETY: the place was free, so that no operation reads it: a late user finds the region closed before it looks.
+        // SAFETY: the place was free, so no operation reads it. A late user finds the region closed
+        // first.
         unsafe { *self.exposed.get() = Some(exposed) };
         self.counter.store(ptr::null_mut(), Ordering::Relaxed);
         self.users.open(drawn);
         MemoryKey(drawn << DRAWN | u64::from(index))
     }
 
-    /// Lets peers in through an endpoint, if the region is open for one.
+    /// Admits peers through an endpoint, if the region is open for an endpoint.
     pub(super) fn enable(&self, key: MemoryKey, endpoint: u64) -> Result<(), Errno> {
         let guard = self.enter(key)?;
-        // Relaxed: what the region exposes came with `open`.
+        // Relaxed: `open` has published the exposed memory.
         guard.exposed()?.reached.endpoint.store(endpoint, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Counts from now on what peers write to the region.
+    /// Counts peers' writes to the region from now on.
     ///
     /// # Safety
-    /// The count stays where it is until [`close`](Self::close) returns.
+    /// The count stays in place until [`close`](Self::close) returns.
     pub(super) unsafe fn count_by(&self, count: &PeerCount) {
-        // Release: pairs with the load of a peer, which may have guessed the key before it was told.
+        // Release: pairs with the load of a peer, which may have guessed the key before it received
+        // it.
         self.counter.store(ptr::from_ref(count).cast_mut(), Ordering::Release);
     }
 
-    /// Which place a key names.
     pub(super) fn index(key: MemoryKey) -> usize {
         usize::try_from(key.0 & ((1 << DRAWN) - 1)).unwrap_or(usize::MAX)
     }
 
-    /// Begins to use the region; it stays open until the guard is dropped.
+    /// Starts to use the region, which stays open until the guard is dropped.
     #[inline]
     pub(super) fn enter(&self, key: MemoryKey) -> Result<Guard<'_>, Errno> {
         let user = self.users.enter(key.0 >> DRAWN).ok_or(Errno::ENOKEY)?;
         Ok(Guard { region: self, _user: user })
     }
 
-    /// Closes the region, and waits for operations that are using it: each is one copy. Its place is to be [freed](Self::free).
+    /// Closes the region, and waits for operations that use it: each is one copy. The caller then
+    /// [frees](Self::free) its place.
     pub(super) fn close(&self) {
         self.users.close();
     }
 }
 
-/// A region in use.
 #[derive(Debug)]
 pub(super) struct Guard<'r> {
     region: &'r Region,
@@ -150,22 +150,22 @@ impl Guard<'_> {
         unsafe { &*self.region.exposed.get() }.as_ref().ok_or(Errno::ENOKEY)
     }
 
-    /// A peer has changed the memory.
+    /// Counts a peer's change of the memory.
     pub(super) fn count_write(&self) {
         // Acquire: pairs with `count_by`.
         let count = self.region.counter.load(Ordering::Acquire);
-        // SAFETY: the count stays where it is until `close` returns (the promise of `count_by`), which waits for this user.
+        // SAFETY: the caller of `count_by` keeps the count in place until `close` returns, which
+        // waits for this user.
         if let Some(count) = unsafe { count.as_ref() } {
             count.add_one();
         }
     }
 
-    /// Where the region's memory begins.
     pub(super) fn start(&self) -> Option<u64> {
         self.exposed().ok().map(|exposed| exposed.ptr.addr().get() as u64)
     }
 
-    /// The address of a range for a peer, if it comes through an endpoint that leads here.
+    /// Returns the address of a range for a peer, if its endpoint leads to the region.
     #[inline]
     pub(super) fn remote_range(
         &self,
@@ -183,15 +183,13 @@ impl Guard<'_> {
         Self::range(exposed, offset, len, access)
     }
 
-    /// The address of a range, if the region and its access allow it.
     #[inline]
     fn range(exposed: &Exposed, offset: u64, len: usize, access: Access) -> Result<NonNull<u8>, Errno> {
         let offset = Self::offset(exposed, offset, len, access)?;
-        // SAFETY: within the region.
+        // SAFETY: `offset` is within the region, checked above.
         Ok(unsafe { exposed.ptr.add(offset) })
     }
 
-    /// Where a range begins, if the region and its access allow it.
     #[inline]
     fn offset(exposed: &Exposed, offset: u64, len: usize, access: Access) -> Result<usize, Errno> {
         if !exposed.access.contains(access) {
@@ -204,8 +202,9 @@ impl Guard<'_> {
         Ok(offset)
     }
 
-    /// Whether a range of memory lies in the region, and may be used so. Of a region for local use this is all that is asked: its
-    /// memory is reached through what is posted, and may be gone meanwhile.
+    /// Checks that a range of memory lies in the region and permits the access. Operations on a
+    /// region for local use need no more: they reach its memory through their buffers, and it may
+    /// be freed meanwhile.
     pub(super) fn covers(&self, ptr: NonNull<u8>, len: usize, access: Access, domain: u32) -> Result<(), Errno> {
         let exposed = self.exposed()?;
         if exposed.domain != domain {
@@ -218,7 +217,7 @@ impl Guard<'_> {
 
 #[cfg(all(test, feature = "std", not(loom_model)))]
 impl Region {
-    /// What a peer does between counting itself and seeing that its key is an old one.
+    /// Simulates a peer that counts itself before it finds that its key is old.
     pub(super) fn count_late_user(&self) -> User<'_> {
         self.users.count_late_user()
     }

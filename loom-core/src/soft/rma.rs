@@ -1,4 +1,4 @@
-//! Remote memory access: straight into and out of a peer's region, between several ranges on both sides.
+//! Remote memory access: direct copies between ranges of local memory and of a peer's region.
 
 #![allow(
     unsafe_code,
@@ -22,8 +22,8 @@ use crate::exposed::{copy_in, copy_out};
 use crate::transport::{Context, Event, Msg, Refusal, RemotePart, Rma, RmaTarget};
 use crate::vocabulary::{Access, CompletionFlags, Errno, ImmediateData, OpFlags, RemoteAddr};
 
-/// Writes into a peer's region, and with immediate data tells the peer. What the peer does not allow is an error
-/// event of the context, or without one a refusal.
+/// Writes into a peer's region, and notifies the peer if the write has immediate data. A forbidden
+/// write ends with an error event of the context, or is refused if it has no context.
 ///
 /// # Safety
 /// The bytes are valid for reads during the call.
@@ -38,14 +38,14 @@ unsafe fn write(
 ) -> Result<(), Refusal> {
     let copy = || {
         at_region(net, target, len, Access::REMOTE_WRITE, Counts::WRITE, |place| {
-            // SAFETY: the region is held open and the range lies within; the caller promises the bytes.
+            // SAFETY: the open region contains the range. The caller guarantees the bytes.
             unsafe { copy_in(bytes, place, len) };
         })
     };
     write_by(net, port, (target.to.0, len), data, how, copy)
 }
 
-/// A write of `len` bytes to an endpoint, which `copy` does.
+/// Writes `len` bytes to an endpoint with `copy`.
 #[inline(always)]
 pub(super) fn write_by(
     net: &Net,
@@ -56,7 +56,7 @@ pub(super) fn write_by(
     copy: impl FnOnce() -> Result<(), Errno>,
 ) -> Result<(), Refusal> {
     let own = port.own();
-    // The room for the news comes first: once the bytes are written, nothing may be refused for lack of it.
+    // The room for the news comes first: after the copy, the write cannot be refused any more.
     let news = match data {
         None if context.is_some() && !own.tx().reserve() => return Err(Refusal::Again),
         None => None,
@@ -73,7 +73,7 @@ pub(super) fn write_by(
 /// Reads from a peer's region.
 ///
 /// # Safety
-/// The place for the bytes is valid for writes during the call.
+/// `bytes` is valid for writes during the call.
 #[inline]
 unsafe fn read(
     net: &Net,
@@ -85,13 +85,13 @@ unsafe fn read(
 ) -> Result<(), Refusal> {
     read_by(port.own(), len, Some(context), || {
         at_region(net, target, len, Access::REMOTE_READ, Counts::READ, |place| {
-            // SAFETY: the region is held open and the range lies within; the caller promises the place.
+            // SAFETY: the open region contains the range. The caller guarantees the bytes.
             unsafe { copy_out(place, bytes, len) };
         })
     })
 }
 
-/// A read of `len` bytes, which `copy` does.
+/// Reads `len` bytes with `copy`.
 #[inline(always)]
 fn read_by(
     own: &LocalState,
@@ -105,7 +105,6 @@ fn read_by(
     end_rma(own, CompletionFlags::RMA | CompletionFlags::READ, len, context, copy())
 }
 
-/// Ends an operation on a peer's memory.
 #[inline]
 pub(super) fn end_rma(
     own: &LocalState,
@@ -135,10 +134,10 @@ pub(super) fn end_rma(
     }
 }
 
-/// [`do_later`] of an operation with flags; one with several ranges is done now.
+/// [`do_later`] with flags, except with several ranges, which are done now.
 ///
 /// # Safety
-/// What was lent is valid until the event of the context or until the endpoint is closed: for reads, or for writes.
+/// The buffers are valid, for reads or for writes, until the event or until the endpoint is closed.
 unsafe fn rma_amid_faults(
     net: &Net,
     port: &EndpointState,
@@ -155,14 +154,15 @@ unsafe fn rma_amid_faults(
     let target = RmaTarget { to: msg.address, addr: part.addr, key: part.key };
     let (bytes, len) = (lent.ptr().as_ptr(), lent.len());
     let early = !reads && !msg.flags.contains(OpFlags::DELIVERY_COMPLETE);
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller guarantees the buffers.
     unsafe { do_later(net, port, &RmaOp { target, reads, bytes, len, data: msg.data, context, report }, early) }
 }
 
 /// Writes to, or reads from, several ranges of a peer's memory.
 ///
 /// # Safety
-/// What was lent is valid during the call: for reads, or for writes.
+/// The buffers are valid, for reads or for writes, during the call, and with a context as for
+/// [`rma_amid_faults`].
 unsafe fn rma_pieces(
     net: &Net,
     port: &EndpointState,
@@ -174,7 +174,7 @@ unsafe fn rma_pieces(
     if msg.pieces.len().max(remote.len()) > LIMIT {
         return Err(Refusal::Errno(Errno::EINVAL));
     }
-    // SAFETY: the caller's promise, which is the same as for a plain write or read if the operation has a context.
+    // SAFETY: the caller guarantees the buffers, with a context as for a plain write or read.
     if let Some(taken) = unsafe { rma_amid_faults(net, port, msg, remote, access, report) } {
         return taken;
     }
@@ -184,7 +184,7 @@ unsafe fn rma_pieces(
     };
     let reads = access == Access::REMOTE_READ;
     let copy = || {
-        // All of them are looked at before anything is moved.
+        // Every range is checked before any byte is copied.
         if remote.len() > 1 {
             for part in remote {
                 open_range(net, &target(part, 0)?, part.len, access)?;
@@ -200,14 +200,16 @@ unsafe fn rma_pieces(
                     here = local.next().ok_or(Errno::EINVAL)?;
                 }
                 let len = here.1.min(part.len - done);
-                // Counted when all of the range is there.
+                // Counted when the whole range is copied.
                 let counts = if done + len == part.len { counts } else { Counts::NOTHING };
                 at_region(net, &target(part, done)?, len, access, counts, |place| {
                     if reads {
-                        // SAFETY: the region is held open and the range lies within; the caller promises the place.
+                        // SAFETY: the open region contains the range. The caller guarantees the
+                        // buffer.
                         unsafe { copy_out(place, here.0, len) };
                     } else {
-                        // SAFETY: as above; the caller promises the bytes.
+                        // SAFETY: the open region contains the range. The caller guarantees the
+                        // buffer.
                         unsafe { copy_in(here.0, place, len) };
                     }
                 })?;
@@ -229,10 +231,10 @@ unsafe fn rma_pieces(
 }
 
 impl SoftEndpoint<'_> {
-    /// Writes where the domain requires modes or a plan may strike.
+    /// Writes with required modes or a plan.
     ///
     /// # Safety
-    /// What is lent is readable until the event of the context or until the endpoint is closed.
+    /// The buffer is readable until the event of the context or until the endpoint is closed. C10.
     #[cold]
     #[inline(never)]
     unsafe fn write_checked(
@@ -244,32 +246,32 @@ impl SoftEndpoint<'_> {
     ) -> Result<(), Refusal> {
         self.meets(to.to)?;
         let to = self.aim(to);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the buffer and C10. A write has no prefix (C12).
         let (bytes, len) = unsafe { self.apply_modes(lent, Access::WRITE, context) }?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the buffer.
         unsafe { self.write_amid_faults(to, (bytes.cast_const(), len), data, Some(context.addr())) }
     }
 
-    /// Reads where the domain requires modes or a plan may strike.
+    /// Reads with required modes or a plan.
     ///
     /// # Safety
-    /// What is lent is writable until the event of the context or until the endpoint is closed.
+    /// The buffer is writable until the event of the context or until the endpoint is closed. C10.
     #[cold]
     #[inline(never)]
     unsafe fn read_checked(&self, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
         self.meets(from.to)?;
         let from = self.aim(from);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the buffer and C10. A read has no prefix (C12).
         let place = unsafe { self.apply_modes(lent, Access::READ, context) }?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the buffer.
         unsafe { self.read_amid_faults(from, place, context.addr()) }
     }
 
-    /// Writes what has come by the gate.
+    /// Writes behind the gate.
     ///
     /// # Safety
-    /// The bytes are valid for reads: if there is no context, during the call, and there are no more than can be injected; else
-    /// until the event of the context or until the endpoint is closed.
+    /// The bytes are valid for reads. Without a context, during the call, and there are at most
+    /// `inject_size`. With a context, until its event or until the endpoint is closed.
     unsafe fn write_amid_faults(
         &self,
         target: RmaTarget,
@@ -279,19 +281,19 @@ impl SoftEndpoint<'_> {
     ) -> Result<(), Refusal> {
         let report = Report::All;
         let rma = RmaOp { target, reads: false, bytes: bytes.cast_mut(), len, data, context, report };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the bytes.
         if let Some(taken) = unsafe { do_later(&self.net, self.port(), &rma, true) } {
             return taken;
         }
         let delay = self.port().own().faults().delay();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the bytes.
         unsafe { write(&self.net, self.port(), &target, (bytes, len), data, (context, delay)) }
     }
 
-    /// Reads what has come by the gate.
+    /// Reads behind the gate.
     ///
     /// # Safety
-    /// The place is valid for writes until the event of the context or until the endpoint is closed.
+    /// `bytes` is valid for writes until the event of the context or until the endpoint is closed.
     unsafe fn read_amid_faults(
         &self,
         target: RmaTarget,
@@ -300,28 +302,28 @@ impl SoftEndpoint<'_> {
     ) -> Result<(), Refusal> {
         let (data, report) = (None, Report::All);
         let rma = RmaOp { target, reads: true, bytes, len, data, context: Some(context), report };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the bytes.
         if let Some(taken) = unsafe { do_later(&self.net, self.port(), &rma, false) } {
             return taken;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the bytes.
         unsafe { read(&self.net, self.port(), &target, bytes, len, context) }
     }
 }
 
-// SAFETY: as `Transport`.
+// SAFETY: see the implementation of `Transport`.
 unsafe impl<'n> Rma for Soft<'n> {
     #[inline]
     unsafe fn read(endpoint: &Self::Endpoint, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
         if endpoint.extra_checks {
-            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
+            // SAFETY: C9 for the buffer, C10 for the context.
             return unsafe { endpoint.read_checked(from, lent, context) };
         }
-        // SAFETY: what is lent is writable (C9).
+        // SAFETY: the buffer is writable (C9).
         unsafe { read(&endpoint.net, endpoint.port(), &from, lent.ptr().as_ptr(), lent.len(), context.addr()) }
     }
 
-    // Never: then what posts it is small enough to be compiled into its caller, and its arguments go through registers.
+    // Not inlined: callers then are small enough to be inlined, and arguments pass in registers.
     #[inline(never)]
     unsafe fn write(
         endpoint: &Self::Endpoint,
@@ -331,11 +333,11 @@ unsafe impl<'n> Rma for Soft<'n> {
         context: Context,
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
-            // SAFETY: what is lent stays until its event or the endpoint's close (C9), and so does the context's space (C10).
+            // SAFETY: C9 for the buffer, C10 for the context.
             return unsafe { endpoint.write_checked(to, lent, data, context) };
         }
         let bytes = (lent.ptr().as_ptr().cast_const(), lent.len());
-        // SAFETY: what is lent is readable (C9).
+        // SAFETY: the buffer is readable (C9).
         unsafe { write(&endpoint.net, endpoint.port(), &to, bytes, data, (Some(context.addr()), None)) }
     }
 
@@ -351,7 +353,7 @@ unsafe impl<'n> Rma for Soft<'n> {
             endpoint.meets(to.to)?;
             endpoint.gate()?;
             let to = endpoint.aim(to);
-            // SAFETY: not longer than `inject_size`, which is the eager size: the contract of `inject_write`.
+            // SAFETY: `bytes` has at most `inject_size` bytes, the eager size.
             return unsafe { endpoint.write_amid_faults(to, bytes, data, None) };
         }
         // SAFETY: a borrow is readable.
@@ -364,18 +366,18 @@ unsafe impl<'n> Rma for Soft<'n> {
         let msg = &unsafe { endpoint.pieces(msg, Access::READ, &mut room) }?;
         let mut aimed = Vec::new();
         let remote = endpoint.aim_parts(msg.address, remote, &mut aimed);
-        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+        // SAFETY: the buffers are valid (C9).
         unsafe { rma_pieces(&endpoint.net, endpoint.port(), msg, remote, Access::REMOTE_READ, endpoint.report(msg)) }
     }
 
-    /// Unless it is held back, it has arrived when this returns, which is as late as any level asks for.
+    /// Returns after the write has arrived, which satisfies every level, unless a plan delays it.
     unsafe fn writemsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
         let mut room = Vec::new();
         // SAFETY: C10 and C12.
         let msg = &unsafe { endpoint.pieces(msg, Access::WRITE, &mut room) }?;
         let mut aimed = Vec::new();
         let remote = endpoint.aim_parts(msg.address, remote, &mut aimed);
-        // SAFETY: what is lent stays until its event or the endpoint's close (C9).
+        // SAFETY: the buffers are valid (C9).
         unsafe { rma_pieces(&endpoint.net, endpoint.port(), msg, remote, Access::REMOTE_WRITE, endpoint.report(msg)) }
     }
 }

@@ -1,4 +1,4 @@
-//! Sending: messages into cells, cells into inboxes and back.
+//! Sending of messages through cells, inboxes and lanes.
 
 #![allow(unsafe_code, reason = "copies from memory that was lent with a send")]
 
@@ -17,7 +17,7 @@ use crate::sync::Ordering;
 use crate::transport::{Context, Event, Msg, Refusal};
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
 
-/// What to send. `context` is `None` for an injected message, whose success has no event.
+/// Message to send. `context` is `None` for an injected message, which has no event on success.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outgoing {
     pub(super) to: u64,
@@ -26,12 +26,11 @@ pub(super) struct Outgoing {
     pub(super) bytes: *const u8,
     pub(super) len: usize,
     pub(super) context: Option<u64>,
-    /// After how many looks of the receiver it arrives, if that is not at once.
+    /// Number of the receiver's polls after which a delayed message arrives.
     pub(super) delay: Option<u32>,
 }
 
 impl Outgoing {
-    /// A message out of one buffer.
     #[inline]
     pub(super) fn of(
         to: FabricAddr,
@@ -44,20 +43,18 @@ impl Outgoing {
         Outgoing { to: to.0, tag, data, bytes, len, context: Some(context.addr()), delay: None }
     }
 
-    /// A message that is injected.
     #[inline]
     pub(super) fn injected(to: FabricAddr, (tag, data): (Option<Tag>, Option<ImmediateData>), bytes: &[u8]) -> Self {
         let (bytes, len) = (bytes.as_ptr(), bytes.len());
         Outgoing { to: to.0, tag: tag.map(|tag| tag.0), data, bytes, len, context: None, delay: None }
     }
 
-    /// As it is sent when it is over with the call.
+    /// Removes the context if a send that completes at once reports no success.
     #[inline]
     pub(super) fn at_once(self, report: Report) -> Self {
         Outgoing { context: self.context.filter(|_| report == Report::All), ..self }
     }
 
-    /// What a slot says of it.
     #[inline(always)]
     fn in_slot(&self) -> (Facts, (u64, u64)) {
         let facts = Facts::new(self.len, self.tag.is_some(), self.data.is_some());
@@ -68,20 +65,20 @@ impl Outgoing {
         if self.tag.is_some() { CompletionFlags::TAGGED } else { CompletionFlags::MSG }
     }
 
-    /// What the sender's completion reports.
+    /// Flags of the sender's completion.
     pub(super) const fn sent(&self) -> CompletionFlags {
         self.kind().union(CompletionFlags::SEND)
     }
 
-    /// What the receiver's completion reports.
+    /// Flags of the receiver's completion.
     const fn received(&self) -> CompletionFlags {
         let data = if self.data.is_some() { CompletionFlags::REMOTE_CQ_DATA } else { CompletionFlags::empty() };
         self.kind().union(CompletionFlags::RECV).union(data)
     }
 }
 
-/// A cell of this port that is at home. Cells mostly come back in the order in which they left, so the next one in
-/// turn is the one; only when receivers keep messages is there anything to search.
+/// Takes a free cell of this port. Cells mostly return in order, so that the next cell in turn is
+/// free, and a search is needed only while receivers keep messages.
 #[inline]
 pub(super) fn take_cell<'n>(net: &'n Net, port: &EndpointState) -> Option<&'n MessageCell> {
     let own = port.own();
@@ -94,8 +91,8 @@ pub(super) fn take_cell<'n>(net: &'n Net, port: &EndpointState) -> Option<&'n Me
     Some(head)
 }
 
-/// Looks on where the next cell in turn is away, but not at all of them at once: a sender that is refused is going to ask
-/// again soon, and each look takes a cache line from the receiver.
+/// Searches for a free cell when the next cell is away. The search is limited: a refused sender
+/// retries soon, and each check takes a cache line from the receiver.
 #[cold]
 fn search_cell<'n>(net: &'n Net, port: &EndpointState) -> Option<&'n MessageCell> {
     const LOOKS: u32 = 64;
@@ -113,7 +110,7 @@ fn search_cell<'n>(net: &'n Net, port: &EndpointState) -> Option<&'n MessageCell
     None
 }
 
-/// Takes back the cells whose offers have ended, and reports them.
+/// Takes back the cells of completed offers, and reports the offers.
 #[inline(never)]
 pub(super) fn harvest(net: &Net, port: &EndpointState) {
     let own = port.own();
@@ -133,7 +130,7 @@ pub(super) fn harvest(net: &Net, port: &EndpointState) {
     }
 }
 
-/// What was awaited of a cell, if anything; it is awaited no more.
+/// Takes the send that waits for a cell.
 pub(super) fn end_offer(net: &Net, own: &LocalState, head: &MessageCell) -> Option<Sending> {
     let sending = net.sending(head).take();
     if sending.is_some() {
@@ -142,10 +139,11 @@ pub(super) fn end_offer(net: &Net, own: &LocalState, head: &MessageCell) -> Opti
     sending
 }
 
-/// The sender of a cell wants its buffer back: `true` if it was offered and the receiver had not begun to copy.
+/// Revokes a cell for its sender. Returns `true` if the cell was offered and the receiver had not
+/// begun to copy.
 pub(super) fn revoke(net: &Net, head: &MessageCell) -> bool {
     let revoked = head.revoke();
-    // The endpoint that has the receiver's place by now: one that came later looks in vain, once.
+    // The port may have a later endpoint by now, which polls once without need.
     if revoked
         && let Some(sending) = net.sending(head).get()
         && let Some(receiver) = net.ports().get(usize::from(sending.to))
@@ -155,8 +153,7 @@ pub(super) fn revoke(net: &Net, head: &MessageCell) -> bool {
     revoked
 }
 
-/// Gives a cell back to the port that it belongs to. The end of an eager message is not awaited, so that its cell
-/// is home at once.
+/// Returns a cell to its port. An eager message is not awaited, so its cell is free at once.
 #[inline]
 pub(super) fn return_cell(net: &Net, head: &MessageCell) {
     if head.is(State::Eager) {
@@ -166,7 +163,6 @@ pub(super) fn return_cell(net: &Net, head: &MessageCell) {
     }
 }
 
-/// Loses an operation that goes out, if it is its turn.
 pub(super) fn lose(own: &LocalState, context: Option<u64>, flags: CompletionFlags) -> Option<Result<(), Refusal>> {
     let faults = own.faults();
     let context = context.filter(|_| faults.strikes_again(&faults.lose, |plan| plan.lose))?;
@@ -178,27 +174,27 @@ pub(super) fn lose(own: &LocalState, context: Option<u64>, flags: CompletionFlag
     Some(Ok(()))
 }
 
-/// Sends a message, and reports as much of it. Short ones are copied into the cell and are over at once; the receiver copies
-/// long ones from the sender's buffer.
+/// Sends a message. A short message is copied into the cell and completes at once. The receiver
+/// copies a long message from the sender's buffer.
 ///
 /// # Safety
-/// The bytes are valid for reads: during the call if they are not longer than the eager size, else until the
-/// event of the context or until the endpoint is closed.
+/// The bytes are valid for reads: up to the eager size, during the call. Above it, until the event
+/// of the context or until the endpoint is closed.
 #[inline(always)]
 pub(super) unsafe fn send(net: &Net, port: &EndpointState, outgoing: Outgoing, report: Report) -> Result<(), Refusal> {
     if outgoing.len > net.eager_size {
         return offer(net, port, outgoing, report);
     }
     let outgoing = outgoing.at_once(report);
-    // Not by reference: what is referred to would have to lie in memory.
+    // Copied, because a reference would force `outgoing` into memory.
     let (bytes, len) = (outgoing.bytes, outgoing.len);
     send_eager(net, port, outgoing, move |room| {
-        // SAFETY: the cell is this port's, and has room for them; the caller promises the bytes.
+        // SAFETY: the port's cell has room for a short message. The caller guarantees the bytes.
         unsafe { copy_message(bytes, room, len) };
     })
 }
 
-/// Sends a short message, whose bytes `fill` writes to where they go.
+/// Sends a short message. `fill` writes its bytes to an address.
 #[inline(always)]
 fn send_eager(net: &Net, port: &EndpointState, outgoing: Outgoing, fill: impl FnOnce(*mut u8)) -> Result<(), Refusal> {
     let own = port.own();
@@ -207,13 +203,13 @@ fn send_eager(net: &Net, port: &EndpointState, outgoing: Outgoing, fill: impl Fn
         if lane.is_unwatched() {
             match lane.room() {
                 Room::Free => return send_by_lane(own, lane, &outgoing, fill),
-                // As many as an endpoint can have under way.
+                // The maximum number of messages in flight.
                 Room::Full if lane.slot_count() >= net.cells_each().into() => return Err(Refusal::Again),
                 Room::Full | Room::Kept => {}
             }
         } else {
             match room_of_watched(lane) {
-                // A copy, which alone lies in memory.
+                // A copy, so that only the copy lies in memory.
                 Room::Free => return send_watched(net, own, lane, &{ outgoing }, fill),
                 Room::Full if lane.slot_count() >= net.cells_each().into() => return Err(Refusal::Again),
                 Room::Full | Room::Kept => {}
@@ -237,7 +233,6 @@ fn send_eager(net: &Net, port: &EndpointState, outgoing: Outgoing, fill: impl Fn
     }
 }
 
-/// Sends a short message through a slot that is free.
 #[inline(always)]
 fn send_by_lane(own: &LocalState, lane: &Lane, outgoing: &Outgoing, fill: impl FnOnce(*mut u8)) -> Result<(), Refusal> {
     if outgoing.context.is_some() && !own.tx().reserve() {
@@ -249,16 +244,16 @@ fn send_by_lane(own: &LocalState, lane: &Lane, outgoing: &Outgoing, fill: impl F
     Ok(())
 }
 
-/// Whether there is room in a lane whose receiver may sleep; none if the lane is not open.
+/// Room in a lane to a receiver that may sleep, or `Kept` if the lane is not open.
 ///
-/// Cold like the ones below, although they are not, to receivers that may sleep: all others then pay nothing for them.
+/// Cold, like the functions below, for the sake of other receivers. They are hot for receivers that
+/// may sleep.
 #[cold]
 #[inline(never)]
 fn room_of_watched(lane: &Lane) -> Room {
     if lane.is_open() { lane.room() } else { Room::Kept }
 }
 
-/// [`send_by_lane`] to a receiver that may sleep.
 #[cold]
 #[inline(never)]
 fn send_watched(
@@ -278,7 +273,6 @@ fn send_watched(
     Ok(())
 }
 
-/// Wakes up the receiver of a lane, if it sleeps.
 #[inline]
 fn wake_receiver(net: &Net, lane: &Lane) {
     if let Some(receiver) = net.ports().get(usize::from(addr_parts(lane.to()).0)) {
@@ -286,7 +280,6 @@ fn wake_receiver(net: &Net, lane: &Lane) {
     }
 }
 
-/// A short message is on its way, and over for its sender.
 #[inline(always)]
 fn end_eager(own: &LocalState, outgoing: &Outgoing) {
     match outgoing.context {
@@ -295,13 +288,12 @@ fn end_eager(own: &LocalState, outgoing: &Outgoing) {
     }
 }
 
-/// Offers the bytes of a long message to the receiver.
 #[inline(never)]
 fn offer(net: &Net, port: &EndpointState, outgoing: Outgoing, report: Report) -> Result<(), Refusal> {
     offer_from(net, port, outgoing, report, |_| outgoing.bytes.cast_mut())
 }
 
-/// Offers what `place` says, which is given the room in the cell.
+/// Offers the bytes that `place` returns for the room of the cell.
 #[inline(always)]
 fn offer_from(
     net: &Net,
@@ -310,7 +302,7 @@ fn offer_from(
     report: Report,
     place: impl FnOnce(*mut u8) -> *mut u8,
 ) -> Result<(), Refusal> {
-    // The bytes of an injected message are the caller's again when the call returns: never an offer.
+    // An injected message returns its bytes with the call, and is never offered.
     let context = outgoing.context.ok_or(Refusal::Errno(Errno::EMSGSIZE))?;
     let own = port.own();
     let head = begin_send(net, port, outgoing.context)?;
@@ -329,7 +321,7 @@ fn offer_from(
     }
 }
 
-/// Takes what a message needs: a cell and, if it will have an event, a place for that.
+/// Takes a cell for a message, and a slot for its event, if any.
 #[inline]
 pub(super) fn begin_send<'n>(
     net: &'n Net,
@@ -358,7 +350,6 @@ fn write_message(head: &MessageCell, own: &LocalState, outgoing: &Outgoing, byte
     message.bytes.set(bytes);
 }
 
-/// Ends a send whose peer is not there.
 #[cold]
 fn unsent(
     own: &LocalState,
@@ -388,7 +379,6 @@ fn push(net: &Net, own: &LocalState, to: u64, head: &MessageCell, delay: Option<
     if port.push(generation, head) { Ok(()) } else { Err(Errno::EHOSTUNREACH) }
 }
 
-/// Sends a message that arrives after a number of looks of the receiver.
 #[cold]
 #[inline(never)]
 fn push_late(
@@ -405,7 +395,7 @@ fn push_late(
     if looks > 0 {
         sender.own().faults().tally.delayed();
     }
-    // So that it looks.
+    // Makes the receiver poll.
     port.tell();
     Ok(())
 }
@@ -416,7 +406,7 @@ pub(super) enum News<'n> {
     Cell(&'n MessageCell),
 }
 
-/// Takes what the news to a peer need and, if the write will have an event, a place for that.
+/// Takes room for the news to a peer, and a slot for the event of the write, if any.
 #[inline]
 pub(super) fn begin_news<'n>(
     net: &'n Net,
@@ -432,7 +422,7 @@ pub(super) fn begin_news<'n>(
     }
 }
 
-/// Tells an endpoint that `len` bytes were written there, by a lane with room for it.
+/// Reports `len` written bytes to an endpoint, through a lane with room.
 #[inline(always)]
 pub(super) fn announce_by_lane(net: &Net, lane: &Lane, len: usize, data: ImmediateData) -> Result<(), Errno> {
     if !lane.is_unwatched() {
@@ -442,12 +432,10 @@ pub(super) fn announce_by_lane(net: &Net, lane: &Lane, len: usize, data: Immedia
     Ok(())
 }
 
-/// [`announce_by_lane`] to a receiver that may sleep.
 #[cold]
 #[inline(never)]
 fn announce_watched(net: &Net, lane: &Lane, len: usize, data: ImmediateData) -> Result<(), Errno> {
     if !lane.is_open() {
-        // The peer has closed since.
         return Err(Errno::EHOSTUNREACH);
     }
     lane.send_watched(Facts::WRITTEN, (len as u64, data.0), |_| {});
@@ -455,7 +443,7 @@ fn announce_watched(net: &Net, lane: &Lane, len: usize, data: ImmediateData) -> 
     Ok(())
 }
 
-/// Tells an endpoint that `len` bytes were written there, with a cell that is given up.
+/// Reports `len` written bytes to an endpoint. Consumes a cell.
 #[inline(always)]
 pub(super) fn announce(
     net: &Net,
@@ -476,11 +464,12 @@ pub(super) fn announce(
     pushed
 }
 
-/// Sends a message with flags, out of one buffer or several. One whose delivery is awaited is offered, however short it is: the
-/// offer ends when the receiver has it. All others are over as soon as the levels that are left ask for.
+/// Sends a message with flags, out of one buffer or several. With delivery completion, a message of
+/// any length is offered, and completes when the receiver has it. Otherwise, the usual completion
+/// satisfies all other levels.
 ///
 /// # Safety
-/// As [`send`], for each of the buffers; as if the message were long if its delivery is awaited.
+/// See [`send`], for each buffer. With delivery completion, every message counts as long.
 pub(super) unsafe fn send_msg(
     net: &Net,
     port: &EndpointState,
@@ -510,17 +499,17 @@ pub(super) unsafe fn send_msg(
     let offered = outgoing.len > net.eager_size || msg.flags.contains(OpFlags::DELIVERY_COMPLETE);
     match (msg.pieces.len(), offered) {
         (1, true) => offer(net, port, outgoing, report),
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees the bytes.
         (1, false) => unsafe { send(net, port, outgoing, report) },
         (_, true) => offer_from(net, port, outgoing, report, |room| {
             let mut list: List = [NOTHING; LIMIT];
             list.iter_mut().zip(ranges(msg)).for_each(|(to, from)| *to = from);
-            // SAFETY: `send_limit` says that the cell has room for a list; it is aligned as cells are.
+            // SAFETY: `send_limit` ensures room for a list in the cell, which has its alignment.
             unsafe { room.cast::<List>().write(list) };
             room
         }),
         (_, false) => send_eager(net, port, outgoing.at_once(report), |room| {
-            // SAFETY: the cell has room for them; the caller promises the bytes.
+            // SAFETY: the cell has room for a short message. The caller guarantees the bytes.
             unsafe { copy_ranges(ranges(msg), core::iter::once((room, outgoing.len))) };
         }),
     }

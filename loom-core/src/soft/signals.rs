@@ -1,4 +1,4 @@
-//! The implementation of [`Signals`].
+//! Implementation of [`Signals`].
 
 #![allow(unsafe_code, reason = "implements the unsafe trait `Signals`")]
 
@@ -11,17 +11,17 @@ use super::transport::Soft;
 use crate::transport::Signals;
 use crate::vocabulary::Errno;
 
-/// A queue as other threads know it: to be signalled.
+/// Queue that other threads can signal.
 #[derive(Debug)]
 pub struct SoftSignal<'n> {
-    /// The queue's, if it was opened with something to sleep on.
+    /// Sleeper of the queue, if the queue has a wait object.
     sleeper: Option<NonNull<Sleeper>>,
     memory: PhantomData<&'n Sleeper>,
 }
 
 // SAFETY: a sleeper is `Sync`, and is not dropped through this.
 unsafe impl Send for SoftSignal<'_> {}
-// SAFETY: as above.
+// SAFETY: a sleeper is `Sync`, and is not dropped through this.
 unsafe impl Sync for SoftSignal<'_> {}
 
 const _: () = {
@@ -29,7 +29,7 @@ const _: () = {
     is_sync::<Sleeper>();
 };
 
-// SAFETY: as `Transport`, and P16: a sleeper is `Sync`.
+// SAFETY: see the implementation of `Transport`. P16: a sleeper is `Sync`.
 unsafe impl<'n> Signals for Soft<'n> {
     type Signal = SoftSignal<'n>;
 
@@ -37,10 +37,10 @@ unsafe impl<'n> Signals for Soft<'n> {
         SoftSignal { sleeper: cq.queue().sleeper().map(NonNull::from_ref), memory: PhantomData }
     }
 
-    /// None is lost, also if it comes when a sleep begins.
+    /// Loses no signal, even at the start of a sleep.
     unsafe fn cq_signal(signal: &SoftSignal<'n>) -> Result<(), Errno> {
         let sleeper = signal.sleeper.ok_or(Errno::ENOSYS)?;
-        // SAFETY: the queue is open until this returns (the caller's promise), and its sleeper stays as long.
+        // SAFETY: the caller keeps the queue, and so its sleeper, open until this returns.
         unsafe { sleeper.as_ref() }.signal();
         Ok(())
     }

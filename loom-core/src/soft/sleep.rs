@@ -1,14 +1,14 @@
-//! Falling asleep: the thread of a queue says that it sleeps, and then looks at everything that peers may have brought to the ports of
-//! the queue ([`sleeper`](super::sleeper) has the protocol).
+//! Protocol for falling asleep: the queue's thread announces its sleep, and then polls all words in
+//! which peers deliver to the ports of the queue. See [`sleeper`](super::sleeper).
 //!
-//! | what peers do | where it is brought |
+//! | action of a peer | word |
 //! |---|---|
-//! | send a message, offer one, tell of a write with immediate data | the inbox, or the next slot of a lane |
-//! | copy what was offered, discard it, or close without | the list of returned cells |
-//! | revoke an offer, end or break a collective operation, delay a message | the word of revocations |
+//! | sends or offers a message, announces a write with immediate data | the inbox, or the next slot of a lane |
+//! | copies or discards an offer, or closes | the list of returned cells |
+//! | revokes an offer, ends or breaks a collective operation, delays a message | the word of revocations |
 //!
-//! Nothing else that peers do makes an event of this side's queue: their writes without immediate data, reads and atomic operations are
-//! counted and no more, and what an operation did to their memory is reported by the post itself.
+//! Other actions of peers make no event in this queue. Their writes without immediate data, reads
+//! and atomic operations are only counted, and the post itself reports operations on their memory.
 
 use super::address::NO_PORT;
 use super::endpoint_state::EndpointState;
@@ -17,7 +17,7 @@ use super::network::Net;
 use super::queue::Queue;
 use super::sleeper::{Sleeper, Sleeps};
 
-/// The ports of a queue.
+/// Ports of a queue.
 fn ports<'n>(net: &'n Net, queue: &'n Queue) -> impl Iterator<Item = &'n EndpointState> {
     let first = Some(queue.turn.get()).filter(|first| *first != NO_PORT);
     let next = move |port: &u16| {
@@ -27,8 +27,8 @@ fn ports<'n>(net: &'n Net, queue: &'n Queue) -> impl Iterator<Item = &'n Endpoin
     core::iter::successors(first, next).map(|port| net.port(port))
 }
 
-/// The thread of an empty queue says how it is about to sleep: whether it may. If not, there may be something for a poll, or there was
-/// a signal, of which this is the only word.
+/// Announces that the thread of an empty queue is about to sleep. Returns `true` if it may sleep.
+/// If not, a poll may find an event, or a signal came, which is not reported again.
 pub(super) fn falls_asleep(net: &Net, queue: &Queue, sleeper: &Sleeper, how: Sleeps) -> bool {
     let quiet = sleeper.say_asleep(how);
     ports(net, queue).for_each(|port| port.watch.say_asleep());
@@ -39,18 +39,18 @@ pub(super) fn falls_asleep(net: &Net, queue: &Queue, sleeper: &Sleeper, how: Sle
     asleep
 }
 
-/// Whether a poll might find something at a port of an empty queue, which the last one has not found. If not, each of the words where
-/// peers bring something has been looked at by a step that they see.
+/// Returns `true` if a poll may find something new at a port of an empty queue. Otherwise, a step
+/// that peers see has read every word in which they deliver.
 fn has_something(port: &EndpointState) -> bool {
     let own = port.own();
-    // A message that was taken from the inbox waits for what this thread does, and younger ones wait behind it.
+    // A message in the backlog waits for this thread, and younger messages wait behind it.
     let waits = own.backlog.get() != NIL;
-    // Cells without an awaited end come back, too.
+    // Cells without a waiting send return, too.
     let awaits = own.offers.get() != 0;
     !waits && !port.inbox.is_empty_for_sleeper()
         || awaits && !port.returns.0.is_empty_for_sleeper()
         || port.revocations.are_told_for_sleeper()
         || own.arrivals.lanes().iter().any(|arriving| arriving.lane().has_for_sleeper(arriving.next.get()))
-        // They count polls.
+        // Late operations count polls.
         || own.faults().are_late()
 }

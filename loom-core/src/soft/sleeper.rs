@@ -1,7 +1,9 @@
-//! The thread of a queue sleeps, and peers wake it up: [`Sleeper`] is the queue's side, [`Watch`] is where peers look for one.
+//! Sleep of a queue's thread, and its wake-up by peers. [`Sleeper`] belongs to the queue. Peers
+//! look for a sleeper in [`Watch`].
 //!
-//! What a peer brings is brought by a step on some word of the receiver's: the inbox, the word of revocations, the list of returned
-//! cells, the slot of a lane. It has to be found by a thread that is just about to sleep, or that thread has to be woken up.
+//! A peer delivers by a step on a word of the receiver: the inbox, the word of revocations, the
+//! list of returned cells, the slot of a lane. A thread that is about to sleep must find the
+//! delivery or be woken up.
 //!
 //! ```text
 //!            sleeper                                peer
@@ -11,16 +13,17 @@
 //! if there is nothing: sleeps
 //! ```
 //!
-//! Both steps on the word read, change and write it at once. The sleeper's releases, the peer's acquires and releases. So one of them comes first. If it is the
-//! peer's, the sleeper finds what was brought. If it is the sleeper's, the peer acquires what it has released: that it sleeps. There is no
-//! third case, and no order of all threads is needed, neither by fences nor by sequential consistency. On x86-64 the peer's step
-//! costs the same with less order. The look behind it is a load from the line of the word (of a lane or a returned cell, from that of
-//! the inbox).
+//! Both steps on the word are read-modify-write operations. The sleeper's step releases, and the
+//! peer's step acquires and releases. If the peer's step comes first, the sleeper finds the
+//! delivery. Otherwise, the peer acquires that the receiver sleeps. Neither fences nor sequential
+//! consistency are needed. On x86-64, a weaker step costs the same, and the following load is from
+//! the line of the word (for a lane or a returned cell, of the inbox).
 //!
-//! There are two words that say that a thread sleeps. That of each port ([`Watch`]) lies in the network, so that every peer may look at it.
-//! That of the queue ([`Sleeper`]) may be gone with the queue: peers reach it through a door of the port. Each is taken by one peer:
-//! many peers wake a sleeper once. Who takes it rings after the sleeper has said it anew; a peer that comes later and finds it taken leaves
-//! the ringing to that one.
+//! Two words record that a thread sleeps. The word of each port ([`Watch`]) lies in the network,
+//! where peers can read it. The word of the queue ([`Sleeper`]) may disappear with the queue, so
+//! peers reach it through a door of the port. One peer takes each word and wakes the
+//! sleeper. That peer rings after the sleeper has set the word anew, and later peers leave the
+//! ringing to it.
 
 #![allow(unsafe_code, reason = "peers reach the sleeper of a queue through a door")]
 
@@ -33,61 +36,62 @@ use super::waker::{self, Bell, Left};
 use crate::sync::{AtomicBool, AtomicU32, Ordering};
 use crate::vocabulary::{Errno, WaitObj};
 
-/// How a thread sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Sleeps {
-    /// In a call of this transport.
+    /// Sleeps in a call of this transport.
     InCall = 1,
-    /// In a call of its own, on the descriptor.
+    /// Sleeps in its own call, on the descriptor.
     OnDescriptor = 2,
 }
 
 const AWAKE: u32 = 0;
 
-/// What a queue has that can be slept on.
 #[derive(Debug)]
 pub(super) struct Sleeper {
-    /// How the thread sleeps, or [`AWAKE`].
+    /// Kind of sleep, or [`AWAKE`].
     asleep: AtomicU32,
-    /// Whether there was a signal since the thread last began to sleep.
     signalled: AtomicBool,
     bell: Bell,
 }
 
 impl Sleeper {
-    /// One for a queue that is opened so, if there is [a bell for it](waker::exists_for).
+    /// Creates the sleeper of a queue with this wait object, if [a bell for it](waker::exists_for)
+    /// exists.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub(super) fn new(wait: WaitObj) -> Result<Self, Errno> {
         let bell = Bell::new(wait)?;
         Ok(Sleeper { asleep: AtomicU32::new(AWAKE), signalled: AtomicBool::new(false), bell })
     }
 
-    /// The thread is about to sleep. Then it says so at its [ports](Watch::say_asleep), and looks at what they have. `false` if there was
-    /// a signal: it does not sleep, and hears of that once. For the thread of the queue.
+    /// Announces that the queue's thread is about to sleep. The thread then announces it at its
+    /// [ports](Watch::say_asleep) and polls them. Returns `false` if a signal came, which this
+    /// consumes: the thread then does not sleep. For the thread of the queue.
     pub(super) fn say_asleep(&self, how: Sleeps) -> bool {
-        // A signal is shown however the thread sleeps. Relaxed: one that is not seen here is shown for longer.
+        // Both kinds of sleep show signals. Relaxed: a signal that this load misses is shown for
+        // longer.
         if how == Sleeps::OnDescriptor || self.signalled.load(Ordering::Relaxed) {
-            // Before: what is shown from here on is for this sleep.
+            // Before the store: everything shown from then on is for this sleep.
             self.bell.hide();
         }
-        // Release: who takes it shows the descriptor after it was hidden. For peers, the steps that look release it, too.
+        // Release: a peer that takes this value shows the descriptor after it was hidden. The
+        // polling steps also release it for peers.
         self.asleep.store(how as u32, Ordering::Release);
-        // A step like those of the ports' words: a signal comes before it and is found here, or comes behind it and finds a sleeper.
+        // Like the steps on the ports' words: an earlier signal is found here, a later signal finds
+        // a sleeper.
         !self.signalled.swap(false, Ordering::AcqRel)
     }
 
-    /// The thread does not sleep after all, or not any more. A peer may be waking it up nevertheless: then it sleeps for nothing once.
+    /// Records that the thread is awake. A late peer may end the next sleep early.
     pub(super) fn say_awake(&self) {
         self.asleep.store(AWAKE, Ordering::Relaxed);
     }
 
-    /// Wakes the thread up, if it sleeps.
     pub(super) fn wake(&self) {
-        // One step, so that one peer rings. Acquire: the descriptor was hidden before. A peer that finds it taken leaves nothing to be
-        // seen: the sleeper looks for itself.
+        // One step, so that one peer rings. Acquire: the descriptor was hidden before. If the word
+        // is taken, the sleeper polls by itself.
         match self.asleep.swap(AWAKE, Ordering::Acquire) {
             how if how == Sleeps::InCall as u32 => self.bell.ring(),
             how if how == Sleeps::OnDescriptor as u32 => self.bell.show(),
@@ -95,22 +99,26 @@ impl Sleeper {
         }
     }
 
-    /// Wakes the thread up, or else keeps it from sleeping the next time; the descriptor becomes readable.
+    /// Wakes the thread up, or prevents its next sleep. Shows the descriptor.
     pub(super) fn signal(&self) {
-        // Release: what was done before the signal. Acquire: pairs with a look that comes before, so that a sleeper is found.
+        // Release: the work before the signal. Acquire: pairs with an earlier swap in `say_asleep`,
+        // so that `wake` finds the sleeper.
         if !self.signalled.swap(true, Ordering::AcqRel) {
             self.bell.show();
         }
         self.wake();
     }
 
-    /// Sleeps in a call, until it is woken up or the time is over: whether it was woken up. It may be so for nothing.
+    /// Sleeps until a wake-up or the time limit. Returns `true` after a wake-up, which may be
+    /// spurious.
     pub(super) fn sleep(&self, left: &Left) -> bool {
         self.bell.wait(left)
     }
 
+    /// Returns the file descriptor.
+    ///
     /// # Errors
-    /// `ENOSYS` if there is none.
+    /// `ENOSYS` if the bell has no descriptor.
     pub(super) fn descriptor(&self) -> Result<c_int, Errno> {
         self.bell.descriptor()
     }
@@ -121,22 +129,22 @@ impl Sleeper {
     }
 }
 
-/// Where the peers of a port look whether its thread sleeps.
+/// Word by which peers of a port find that its thread sleeps.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Watch {
-    /// Looked at by every peer that brings something.
     asleep: AtomicBool,
-    /// Open while the port's endpoint is, if a queue of it can be slept on.
+    /// Open while the port's endpoint is open, if a queue of the endpoint can be slept on.
     door: Gate,
-    /// Those of the queues of the endpoint, one of them if they are one.
+    /// Sleepers of the endpoint's queues, or one of them if the queues are the same.
     sleepers: [Cell<Option<NonNull<Sleeper>>>; 2],
 }
 
-// SAFETY: `sleepers` is written while the door is closed, by the owner, and read by users inside. What it points to is `Sync`.
+// SAFETY: the owner writes `sleepers` while the door is closed. Users inside read it. Sleepers are
+// `Sync`.
 unsafe impl Sync for Watch {}
 
-/// The number of the door: a peer that is late may wake up the sleeper of the next endpoint, for nothing.
+/// Number of the door. A late peer may wake up the next endpoint's sleeper, without need.
 const DOOR: u64 = 0;
 
 impl Watch {
@@ -144,10 +152,11 @@ impl Watch {
         Watch { asleep: AtomicBool::new(false), door: Gate::new(), sleepers: [const { Cell::new(None) }; 2] }
     }
 
-    /// Lets peers wake up those who sleep on the queues of an endpoint that is opened now; whether there are any. For the owner alone.
+    /// Admits peers to the sleepers of a new endpoint's queues. Returns `true` if any exists. For
+    /// the owner only.
     ///
     /// # Safety
-    /// They stay where they are until [`close`](Self::close) returns.
+    /// The sleepers stay in place until [`close`](Self::close) returns.
     pub(super) unsafe fn open(&self, sleepers: [Option<&Sleeper>; 2]) -> bool {
         if sleepers.iter().all(Option::is_none) {
             return false;
@@ -159,7 +168,7 @@ impl Watch {
         true
     }
 
-    /// Lets peers wake it up no more, and waits for those that are doing it. For the owner alone.
+    /// Closes the door, and waits for peers that are inside. For the owner only.
     pub(super) fn close(&self) {
         if self.door.is_open() {
             self.asleep.store(false, Ordering::Relaxed);
@@ -167,18 +176,20 @@ impl Watch {
         }
     }
 
-    /// The thread of the port is about to sleep: it looks at what has come to the port only after this. For the owner alone.
+    /// Announces that the port's thread is about to sleep. The thread polls the port only after
+    /// this call. For the owner only.
     pub(super) fn say_asleep(&self) {
-        // Release: a peer that is late, and takes this, finds at the queue that it sleeps. Else it would take this, and not that, and
-        // other peers would leave the ringing to it. (The model checker does not see that: a swap of its finds whatever was stored before
-        // in time.) For other peers, the steps that look release it.
+        // Release: a late peer that takes this flag finds the queue's word set. Otherwise it would
+        // take only this flag, and other peers would leave the ringing to it. (The model checker
+        // does not find that: its swaps read the value stored last in time.) The polling steps
+        // release the flag for other peers.
         self.asleep.store(true, Ordering::Release);
     }
 
-    /// Wakes up the thread of the port, if it sleeps. For a peer, after the step that has brought something, which acquires.
+    /// Wakes up the port's thread, if it sleeps. Called after a delivering step, which acquires.
     #[inline(always)]
     pub(super) fn wake(&self) {
-        // Relaxed: see the step before.
+        // Relaxed: the delivering step acquires.
         if waker::EXISTS && self.asleep.load(Ordering::Relaxed) {
             self.wake_sleeper();
         }
@@ -187,14 +198,16 @@ impl Watch {
     #[cold]
     #[inline(never)]
     fn wake_sleeper(&self) {
-        // Acquire: pairs with `say_asleep`, so that the queue's word is found. One step, as in `Sleeper::wake`.
+        // Acquire: pairs with `say_asleep`, so that the queue's word is found. One step, as in
+        // `Sleeper::wake`.
         if !self.asleep.swap(false, Ordering::Acquire) {
             return;
         }
         let Some(_user) = self.door.enter(DOOR) else { return };
         for place in &self.sleepers {
             if let Some(sleeper) = place.get() {
-                // SAFETY: the sleeper stays where it is until `close` returns, which waits for this user: the promise of `open`.
+                // SAFETY: the caller of `open` keeps the sleeper in place until `close` returns,
+                // which waits for this user.
                 unsafe { sleeper.as_ref() }.wake();
             }
         }

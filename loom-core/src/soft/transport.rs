@@ -1,4 +1,4 @@
-//! [`Soft`]: the type that names the software transport, and what it promises.
+//! [`Soft`], the type of the software transport, and its guarantees.
 
 #![allow(unsafe_code, reason = "implements the unsafe trait `Transport`")]
 
@@ -6,9 +6,10 @@ use core::marker::PhantomData;
 
 use crate::transport::Transport;
 
-/// The software transport over a [`Network`](super::Network).
+/// Software transport over a [`Network`](super::Network).
 ///
-/// Its domains, address vectors and regions can be shared between threads; each queue and its endpoints stay on one.
+/// Its domains, address vectors and regions can be shared between threads. Each queue stays on one
+/// thread with its endpoints.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -38,14 +39,17 @@ use crate::transport::Transport;
 #[derive(Debug)]
 pub struct Soft<'n>(PhantomData<&'n ()>);
 
-// SAFETY: the promises of `Transport`, here and in the files of its subjects:
-// - P1: `endpoint::end` revokes what the endpoint has offered and waits for copies under way; receives are reached by the
-//   endpoint's own thread only;
-// - P2: `Region::close` waits for operations that use the region, and lets none in afterwards;
-// - P3: an event is pushed once for each operation, where it ends; contexts are carried, not interpreted;
-// - P4: `progress::use_receive_up` takes the receive out of the posted ones before it reports it;
-// - P5: a receive copies `min(message, lent)` bytes and reports that many; a read copies all that was lent or fails;
-// - P6: `receive::hand_on` moves the begin of the buffer behind each message, and is not called after the last one;
-// - P7: of a caller's storage only what a post lent and the queue's memory are kept;
-// - P8: no function panics: indices come from the network's own lists, and numbers from outside are checked.
+// SAFETY: the guarantees of `Transport`, kept here and in the other files of this module:
+// - P1: `endpoint::end` revokes the endpoint's offers and waits for copies. Only its own thread
+//   reaches its receives.
+// - P2: `Region::close` waits for operations that use the region, and admits no later ones.
+// - P3: each operation pushes one event, at its end. Contexts are not interpreted.
+// - P4: `deliver::use_receive_up` removes a receive from the posted ones before it reports it.
+// - P5: a receive copies `min(message, lent)` bytes and reports their number. A read copies all
+//   lent bytes or fails.
+// - P6: `receive::hand_on` moves the buffer's start behind each message, and is not called after
+//   the last.
+// - P7: of a caller's storage, only memory lent by posts and the queue's memory are kept.
+// - P8: functions do not panic: indices come from the network's lists, and numbers from outside are
+//   checked.
 unsafe impl Transport for Soft<'_> {}

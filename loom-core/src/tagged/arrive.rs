@@ -1,4 +1,5 @@
-//! What comes out of the queue: packets that were sent, and those of peers, which are matched and copied.
+//! Handling of packets from the queue: sent packets, and peers' packets, which are matched and
+//! copied.
 
 use allocator_api2::alloc::Allocator;
 
@@ -15,10 +16,10 @@ use crate::engine::tag_matcher::{Envelope, MessageId};
 use crate::vocabulary::FabricAddr;
 
 impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
-    /// A packet was sent or received, or not.
+    /// Handles a packet that was sent or received, or failed.
     pub(super) fn ended(&mut self, Ended { packet, result }: Ended<C::Buf>) {
         let Owner { link: id, identity } = packet.owner;
-        // Of a link that has failed, or of another endpoint, it is not needed any more.
+        // Drops packets of a failed link or of another endpoint.
         let Some(link) = self.links.get_mut(id.index()).filter(|link| link.identity == identity) else { return };
         if link.error.is_some() {
             return;
@@ -38,7 +39,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    /// A packet of `len` bytes has come.
     fn arrived(&mut self, id: LinkId, mut packet: Packet<C::Buf>, len: usize) -> Result<(), LinkError> {
         let bytes = packet.bytes();
         let (header, follow) = Header::decode(bytes.get(..len).unwrap_or(bytes))?;
@@ -54,7 +54,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(())
     }
 
-    /// The next packet of a peer.
+    /// Handles the next packet of a peer in sequence.
     fn accept(&mut self, id: LinkId, Arrival { mut packet, header, follow }: Arrival<C::Buf>) -> Result<(), LinkError> {
         match header.body {
             Body::Eager { tag, data } => {
@@ -78,7 +78,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(())
     }
 
-    /// A packet is not needed any more.
     pub(super) fn release(&mut self, id: LinkId, packet: Packet<C::Buf>, frees: Option<Class>) {
         if let Some(link) = self.links.get_mut(id.index()).filter(|link| link.error.is_none()) {
             link.recycle(packet, frees);
@@ -86,7 +85,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    /// A message goes to the oldest receive that accepts it, or waits.
+    /// Delivers a message to the oldest receive that accepts it, or keeps it.
     fn message(&mut self, message: Message<C::Buf>) -> Result<(), LinkError> {
         let envelope = Envelope { tag: message.found.tag, source: FabricAddr(message.found.link.0.into()) };
         if let Some(receive) = self.matcher.receive_for(&envelope) {
@@ -95,7 +94,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
             self.deliver(op, message);
             return Ok(());
         }
-        // There is room for as many as all peers have credit for, which is why neither of the two can fail.
+        // Both have room for as many messages as all peers have credit for, so neither call fails.
         let id = self.matcher.keep(envelope).map_err(|_| LinkError::Unasked)?;
         let (of, is_request) = (message.found.link, message.request.is_some());
         let kept = self.messages.insert(Message { id: Some(id), ..message }).map_err(|_| LinkError::Unasked)?;
@@ -108,7 +107,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(())
     }
 
-    /// Takes a message out that waits.
     pub(super) fn take_message(&mut self, id: MessageId) -> Option<Message<C::Buf>> {
         self.matcher.remove_message(id)?;
         let key = self.waiting.get(id.index()).copied()?;
@@ -116,16 +114,16 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         self.messages.remove(key)
     }
 
-    /// A message is about not to wait any more: its sender cannot ask it back.
+    /// Prevents the sender from withdrawing a message that is about to stop waiting.
     pub(super) fn keep_from_sender(&mut self, key: Key) {
         let Some(message) = self.messages.get(key).filter(|message| message.request.is_some()) else { return };
-        // Those of a link that has failed do not wait.
+        // Announced messages of a failed link do not wait.
         if let Some(link) = self.links.get_mut(message.found.link.index()) {
             link.requests.remove(&mut self.messages, key);
         }
     }
 
-    /// A receive has its message, and is not posted any more.
+    /// Delivers a message to a receive that is no longer posted.
     pub(super) fn deliver(&mut self, key: Key, message: Message<C::Buf>) {
         let Message { found, mut packet, request, id: _ } = message;
         let Some(op) = self.ops.get_mut(key) else { return };
@@ -144,11 +142,11 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
                 if wanted == 0 {
                     self.finish(key, received(&found, 0));
                 }
-                // Its credit is free when the answer is sent.
+                // The answer frees its credit.
                 self.release(found.link, packet, None);
             }
             other => {
-                // The message was claimed before its link has failed.
+                // The message was claimed before its link failed.
                 let errno =
                     other.and_then(|link| link.error).map_or(crate::vocabulary::Errno::EIO, |error| error.errno());
                 let error = failed(&State::Arriving { message: found, got: 0, wanted }, errno);
@@ -157,7 +155,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    /// Throws a message away that was taken out.
     pub(super) fn discard(&mut self, Message { found, packet, request, .. }: Message<C::Buf>) {
         let frees = match (request, self.links.get_mut(found.link.index())) {
             (Some(sender), Some(link)) if link.error.is_none() => {
@@ -169,7 +166,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         self.release(found.link, packet, frees);
     }
 
-    /// The next bytes of a message.
     fn segment(&mut self, id: LinkId, key: Key, bytes: &[u8]) -> Result<(), LinkError> {
         let op = self.ops.get_mut(key).filter(|op| op.link == Some(id)).ok_or(LinkError::Unasked)?;
         let State::Arriving { message, got, wanted } = op.state else { return Err(LinkError::Unasked) };
@@ -185,12 +181,12 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(())
     }
 
-    /// A receiver says how much of a message it wants.
+    /// Handles a receiver's answer: the number of bytes that it wants.
     fn cleared(&mut self, id: LinkId, key: Key, end: u64, receiver: u64) -> Result<(), LinkError> {
         let op = self.ops.get_mut(key).filter(|op| op.link == Some(id)).ok_or(LinkError::Unasked)?;
         let (len, listed) = match op.state {
             State::Requested { len } => (len, false),
-            // Too late.
+            // The cancellation was too late.
             State::Withdrawing { len, told } => (len, !told),
             _ => return Err(LinkError::Unasked),
         };
@@ -214,8 +210,9 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(())
     }
 
-    /// A sender asks for a request back. If it was answered, it will find that out. Only its own requests are looked at: they
-    /// are no more than it has credit for, and it can ask as often as it likes.
+    /// Handles the withdrawal of a request. If it was already answered, the sender will see the
+    /// answer. Only the sender's own requests are searched: their number is limited by its credit,
+    /// and the number of withdrawals is not.
     fn withdraw(&mut self, id: LinkId, sender: u64) {
         let Some(link) = self.links.get(id.index()) else { return };
         let asked = link.requests.find(&self.messages, |message| message.request == Some(sender));
@@ -229,7 +226,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    /// A receiver gives a request back.
+    /// Handles a receiver's confirmation of a withdrawal.
     fn withdrawn(&mut self, id: LinkId, key: Key) -> Result<(), LinkError> {
         let op = self.ops.get_mut(key).filter(|op| op.link == Some(id)).ok_or(LinkError::Unasked)?;
         let State::Withdrawing { told: true, .. } = op.state else { return Err(LinkError::Unasked) };

@@ -1,11 +1,12 @@
-//! [`TaggedAttr`]: how large a layer is.
+//! [`TaggedAttr`]: capacities of a layer.
 
 use super::credit::{LEAST_CONTROL, MOST};
 use super::wire::HEADER_LEN;
 use crate::engine::tag_matcher::TagMatcherAttr;
 use crate::error::OpenError;
 
-/// How large a [`TaggedEndpoint`](super::TaggedEndpoint) is. All of its memory is taken when it is opened.
+/// Capacities of a [`TaggedEndpoint`](super::TaggedEndpoint). All of its memory is allocated when
+/// it is opened.
 ///
 /// ```
 /// use loom_core::tagged::TaggedAttr;
@@ -20,19 +21,21 @@ use crate::error::OpenError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 pub struct TaggedAttr {
-    /// How many links there can be.
+    /// Maximum number of links.
     pub links: u16,
-    /// How many operations there can be at a time, those counted whose completions were not taken.
+    /// Maximum number of operations, including those with completions not yet taken.
     pub operations: u32,
-    /// How long packets are, their header of [`HEADER_LEN`] bytes included; up to 2^30. Messages that fit go at once. The two
-    /// sides of a link need not have the same: the smaller one counts.
+    /// Length of packets in bytes, including the header of [`HEADER_LEN`] bytes; at most 2^30.
+    /// Messages that fit are sent at once. If the two sides of a link differ, the smaller length
+    /// counts.
     pub packet_size: u32,
-    /// How many messages of a peer can wait for a receive: packets for each link. Up to 2^15.
+    /// Number of messages of a peer that can wait for a receive: packets for each link, at most
+    /// 2^15.
     pub messages: u32,
-    /// How many packets of long messages, and others that do not wait, can come from a peer at a time: packets for each link.
-    /// Four at least, and up to 2^15.
+    /// Number of segments and other packets that do not wait, in flight from a peer: packets for
+    /// each link, 4 to 2^15.
     pub control: u32,
-    /// How many packets can be under way to a peer: packets for each link. Up to 2^16.
+    /// Number of packets in flight to a peer: packets for each link, at most 2^16.
     pub sends: u32,
     /// See [`TagMatcherAttr::masks`].
     pub masks: u32,
@@ -42,7 +45,8 @@ pub struct TaggedAttr {
 }
 
 impl TaggedAttr {
-    /// One link, 256 operations, packets of 8 KiB: 32 for messages, 16 for others, and 16 to send from.
+    /// One link, 256 operations, packets of 8 KiB: 32 for messages, 16 for control and 16 for
+    /// sends.
     pub const DEFAULT: TaggedAttr = TaggedAttr {
         links: 1,
         operations: 256,
@@ -54,25 +58,25 @@ impl TaggedAttr {
         seed: 0,
     };
 
-    /// How many packets each link needs: this number of buffers is given to
-    /// [`add_link`](super::TaggedEndpoint::add_link), and this number of operations the queue has to have for each.
+    /// Number of packets of each link: [`add_link`](super::TaggedEndpoint::add_link) takes this
+    /// number of buffers, and the queue needs this number of slots for each link.
     #[must_use]
     pub const fn packets_per_link(&self) -> usize {
         self.messages as usize + self.control as usize + self.sends as usize
     }
 
-    /// The longest message that goes at once, if the peer's packets are as long as this side's.
+    /// Maximum length in bytes of an eager message, if the peer's packets are as long as this
+    /// side's.
     #[must_use]
     pub const fn eager_size(&self) -> usize {
         (self.packet_size as usize).saturating_sub(HEADER_LEN)
     }
 
-    /// How many messages can wait, of all links together.
+    /// Number of messages that can wait, over all links.
     pub(super) fn all_messages(&self) -> Result<u32, OpenError> {
         self.messages.checked_mul(self.links.into()).ok_or(OpenError::Size)
     }
 
-    /// The matcher of a layer.
     pub(super) fn matcher(&self) -> Result<TagMatcherAttr, OpenError> {
         Ok(TagMatcherAttr {
             receives: self.operations,

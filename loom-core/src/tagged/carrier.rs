@@ -1,4 +1,4 @@
-//! [`Carrier`]: what carries packets to one peer and back.
+//! [`Carrier`]: carries packets to one peer and back.
 
 use core::fmt;
 
@@ -12,11 +12,12 @@ use crate::engine::peer_table::Peer;
 use crate::error::Rejected;
 use crate::transport::{Connected, Transport};
 
-/// Plain messages to one peer and from it: a connected [`MsgEndpoint`], or an endpoint [with a peer](WithPeer).
+/// Plain messages to and from one peer: a connected [`MsgEndpoint`], or an endpoint [with a
+/// peer](WithPeer).
 ///
-/// An implementation lets every packet that it has taken come out of the queue once, when it was sent or received, or will
-/// not be. Packets may change their order, but neither get lost nor be doubled while the peer is there. A packet that is sent before
-/// its receive is posted waits for it.
+/// An implementation returns every accepted packet from the queue once, after success or failure.
+/// Packets may be reordered but, while the peer runs, neither lost nor duplicated. A packet that is
+/// sent before its receive is posted waits for it.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -38,34 +39,34 @@ use crate::transport::{Connected, Transport};
 /// # }
 /// ```
 pub trait Carrier {
-    /// What packets lie in.
+    /// Buffer type of the packets.
     type Buf: SourceBuffer + TargetBuffer;
-    /// Where packets come out. Many carriers have one together: equal ones are the same.
+    /// Queue that returns the packets. Carriers may share a queue: equal values are the same queue.
     type Queue: PartialEq;
 
-    /// The queue.
+    /// The carrier's queue.
     fn queue(&self) -> &Self::Queue;
 
     /// Sends a packet to the peer.
     ///
     /// # Errors
-    /// The packet comes back.
+    /// Returns the packet.
     fn send(&self, packet: Packet<Self::Buf>) -> Result<(), Rejected<Packet<Self::Buf>>>;
 
     /// Receives the next packet of the peer, and of no other peer.
     ///
     /// # Errors
-    /// The packet comes back.
+    /// Returns the packet.
     fn recv(&self, packet: Packet<Self::Buf>) -> Result<(), Rejected<Packet<Self::Buf>>>;
 
-    /// The next packet that comes out of a queue. Drives progress.
+    /// Returns the next packet from a queue. Drives progress.
     ///
     /// # Errors
     /// Those of the queue itself.
     fn poll(queue: &Self::Queue) -> Result<Option<Ended<Self::Buf>>, CqError>;
 }
 
-/// A packet that was sent or received, or not.
+/// A packet that was sent or received, or failed.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -103,12 +104,13 @@ pub trait Carrier {
 pub struct Ended<P> {
     /// The packet.
     pub packet: Packet<P>,
-    /// How many bytes, or why not.
+    /// Number of bytes, or the error.
     pub result: Result<usize, OpError>,
 }
 
 fn poll<T: Transport, P: Buffer>(cq: &Cq<'_, T, Packet<P>>) -> Result<Option<Ended<P>>, CqError> {
-    /// How many completions that are no packet's are passed over. Peers can go on adding them: the rest is for the next time.
+    /// Maximum number of other completions skipped in one call, because peers can add them without
+    /// end.
     const MOST: usize = 64;
     for _ in 0..MOST {
         match cq.poll()? {
@@ -116,8 +118,8 @@ fn poll<T: Transport, P: Buffer>(cq: &Cq<'_, T, Packet<P>>) -> Result<Option<End
                 let (packet, result) = done.into_parts();
                 return Ok(Some(Ended { packet, result: result.map(|transfer| transfer.len()) }));
             }
-            // Nothing that is posted here has another; peers that write to memory which was exposed to them are none of the
-            // layer's business.
+            // Not a completion of this layer's posts: peers' writes to exposed memory do not
+            // concern it.
             Some(_) => {}
             None => break,
         }
@@ -149,7 +151,7 @@ impl<'m, T: Connected, P: SourceBuffer + TargetBuffer> Carrier for MsgEndpoint<'
     }
 }
 
-/// A handle of a connectionless endpoint, and one of its peers: sends to that and receives from that
+/// A connectionless endpoint and one of its peers: sends to that peer, and receives from it alone
 /// ([`DIRECTED_RECV`](crate::vocabulary::Caps::DIRECTED_RECV)).
 ///
 /// ```
@@ -181,9 +183,10 @@ pub struct WithPeer<'m, T: Transport, P: Buffer> {
 }
 
 impl<'m, T: Transport, P: Buffer> WithPeer<'m, T, P> {
-    /// The endpoint may have many peers; each is one of these at most, also after its link has ended. What that has posted to receive
-    /// from the peer stays posted until the endpoint is closed, and would take the packets of another link to the same peer, which
-    /// then never comes up: that has an endpoint of its own.
+    /// Combines an endpoint with one of its peers, each peer at most once, even after its link has
+    /// ended. Receives of an ended link stay posted until the endpoint is closed and would take the
+    /// packets of a new link, which then never comes up. A new link to the same peer needs its own
+    /// endpoint.
     #[must_use]
     pub fn new(endpoint: &Endpoint<'m, T, Packet<P>>, peer: Peer) -> Self {
         WithPeer { endpoint: endpoint.clone(), peer }

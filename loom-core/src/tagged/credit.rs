@@ -1,31 +1,31 @@
-//! Credits: how many packets may be under way, counted on both sides.
+//! Credits: the number of packets that may be in flight, counted on both sides.
 //!
-//! Packets are of two classes. Those of *messages* may wait at the receiver until they are received. All others are
-//! handled when they come, so that their credit comes back by itself. The counts are of all packets that there ever were, modulo
-//! 2^32, so that telling one twice does no harm.
+//! Packets have two classes. *Message* packets may wait until they are received. All others are
+//! handled on arrival, so their credit returns by itself. The counts are totals modulo 2^32, so
+//! that repeating one does no harm.
 
 use core::fmt;
 
-/// What a packet is counted as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// It may have to wait.
+    /// May have to wait.
     Message,
-    /// It is handled when it comes.
+    /// Handled on arrival.
     Control,
 }
 
-/// Most packets of a class that may be under way.
+/// Maximum number of packets of a class in flight.
 pub(crate) const MOST: u32 = 1 << 15;
-/// Fewest others than messages: of fewer, those that do nothing but give credit back would use up what they give.
+/// Minimum number of control packets: with fewer, packets that only return credit would use up the
+/// credit that they return.
 pub(crate) const LEAST_CONTROL: u32 = 4;
 
-/// A peer does not keep to its credit, or gives one that it has not.
+/// The peer exceeds its credit or grants an impossible one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreditError {
     /// More packets than it was allowed to send.
     Overdrawn,
-    /// A credit that is smaller than the last one, or larger than its packets.
+    /// A credit that is smaller than the last one, or larger than its number of packets.
     NotGranted,
 }
 
@@ -40,22 +40,21 @@ impl fmt::Display for CreditError {
 
 impl core::error::Error for CreditError {}
 
-/// What this side may send of a class.
+/// Credit of this side for a class.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
     sent: u32,
     limit: u32,
-    /// How many may be under way at a time.
     window: u32,
 }
 
 impl Allowance {
-    /// The credit before the peer has said anything.
+    /// Credit before the peer's first packet.
     pub(crate) const fn new(limit: u32) -> Self {
         Allowance { sent: 0, limit, window: limit }
     }
 
-    /// The peer's first word. `None` if it is none that a peer can say.
+    /// Applies the credit in the peer's first packet.
     pub(crate) fn open(&mut self, limit: u32, least: u32) -> Result<(), CreditError> {
         if limit < least.max(self.sent) || limit > MOST {
             return Err(CreditError::NotGranted);
@@ -64,7 +63,7 @@ impl Allowance {
         Ok(())
     }
 
-    /// How many more can be sent.
+    /// Number of packets that can be sent now.
     #[inline]
     pub(crate) const fn left(&self) -> u32 {
         self.limit.wrapping_sub(self.sent)
@@ -74,7 +73,7 @@ impl Allowance {
         self.sent = self.sent.wrapping_add(1);
     }
 
-    /// The peer allows more.
+    /// Applies a later credit of the peer.
     pub(crate) fn raise(&mut self, limit: u32) -> Result<(), CreditError> {
         let (more, left) = (limit.wrapping_sub(self.limit), limit.wrapping_sub(self.sent));
         if more > self.window || left > self.window {
@@ -85,23 +84,22 @@ impl Allowance {
     }
 }
 
-/// What the peer may send of a class.
+/// Credit of the peer for a class.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
     window: u32,
     received: u32,
-    /// Of what has come, how much is out of the way.
+    /// Number of received packets that are no longer needed.
     freed: u32,
     told: u32,
 }
 
 impl Grant {
-    /// Receives for `window` packets, of which the peer knows `told`.
+    /// Receives for `window` packets, with a credit of `told` announced to the peer.
     pub(crate) const fn new(window: u32, told: u32) -> Self {
         Grant { window, received: 0, freed: 0, told }
     }
 
-    /// A packet has come.
     pub(crate) fn receive(&mut self) -> Result<(), CreditError> {
         if self.told == self.received {
             return Err(CreditError::Overdrawn);
@@ -110,34 +108,32 @@ impl Grant {
         Ok(())
     }
 
-    /// A packet that had come is out of the way.
+    /// Counts a received packet that is no longer needed.
     pub(crate) const fn free(&mut self) {
         self.freed = self.freed.wrapping_add(1);
     }
 
-    /// What is to be told to the peer.
+    /// Credit to announce to the peer.
     #[inline]
     pub(crate) const fn limit(&self) -> u32 {
         self.freed.wrapping_add(self.window)
     }
 
-    /// The peer will know of this number.
     pub(crate) const fn tell(&mut self, limit: u32) {
         self.told = limit;
     }
 
-    /// How many can be under way.
     pub(crate) const fn window(&self) -> u32 {
         self.window
     }
 
-    /// Whether half of the packets are free, and the peer does not know.
+    /// Returns `true` if at least half of the window is free and unannounced.
     #[inline]
     pub(crate) const fn is_half_untold(&self) -> bool {
         self.untold() >= self.window.div_ceil(2)
     }
 
-    /// Whether the peer could send more and does not know, because it has used all that it knows of.
+    /// Returns `true` if the peer has used all announced credit and more is free.
     #[inline]
     pub(crate) const fn is_starving(&self) -> bool {
         self.told == self.received && self.untold() > 0
@@ -148,10 +144,11 @@ impl Grant {
     }
 }
 
-/// Whether a packet of control can be sent; one that does nothing but give credit, or another.
+/// Returns `true` if a control packet can be sent. `gives` marks a packet that only returns credit.
 ///
-/// The last one is kept for giving the peer back what its own packets have used. If both sides have used theirs up, the later one of
-/// these two packets has brought, or the earlier one will bring, new credit: neither waits for the other for ever.
+/// The last credit is reserved for returning the credit that the peer's own packets used. If both
+/// sides have used theirs up, the later of these two packets has brought new credit, or the earlier
+/// one will bring it, so neither side waits forever.
 pub(crate) fn may_control(allowed: &Allowance, granted: &Grant, gives: bool) -> bool {
     allowed.left() > 1 || (gives && allowed.left() > 0 && granted.is_half_untold())
 }
@@ -163,13 +160,13 @@ mod tests {
 
     use super::*;
 
-    /// One side, and the credits in its packets that are under way, those of control and those of messages.
+    /// One side, and the class and credit of each of its packets in flight.
     #[derive(Clone)]
     struct Side {
         allowed: Allowance,
         granted: Grant,
         under_way: Vec<(Class, u32)>,
-        /// It has a credit of messages to give.
+        /// `true` if it has message credit to return.
         owes: bool,
     }
 
@@ -206,7 +203,7 @@ mod tests {
             }
         }
 
-        /// What tells one state from another: numbers that go on for ever are counted from what has been received.
+        /// Identifies a state: unbounded counts are relative to the packets received.
         fn key(&self, peer: &Side) -> Vec<u32> {
             let (own, peers) = (self.granted.received, peer.granted.received);
             let mut key = std::vec![
@@ -220,8 +217,8 @@ mod tests {
         }
     }
 
-    /// Looks at everything that can happen between two sides; says whether there is a state in which nothing is under way, and one of
-    /// them can send nothing, and neither gives credit; and how many states there are.
+    /// Explores all states of two sides. Returns their number, and `true` if in one of them no
+    /// packet is in flight, one side can send no packet, and neither returns credit.
     fn can_get_stuck(window: u32, rule: Rule) -> (bool, usize) {
         let mut seen = BTreeSet::new();
         let mut open = std::vec![[Side::new(window), Side::new(window)]];
@@ -257,7 +254,7 @@ mod tests {
                 if !side.under_way.is_empty() {
                     next(&|side, peer| peer.receive(side.under_way.remove(0)));
                 }
-                // One of these is enough, which may tell anything.
+                // One message packet is enough, with any credit.
                 if side.under_way.iter().all(|(class, _)| *class == Class::Control) {
                     next(&|side, _| side.send(Class::Message));
                 }
@@ -273,7 +270,7 @@ mod tests {
     fn credit_always_comes_back() {
         let (stuck, states) = can_get_stuck(LEAST_CONTROL, may_control);
         assert!(!stuck && states > 1000, "{states} states");
-        // The controls: without a reserve, or with one that is used for everything that gives credit.
+        // Controls: no reserve, or a reserve that any packet which returns credit may use.
         assert!(can_get_stuck(LEAST_CONTROL, |allowed, _, _| allowed.left() > 0).0);
         assert!(can_get_stuck(LEAST_CONTROL, |allowed, _, gives| allowed.left() > u32::from(!gives)).0);
     }
@@ -288,7 +285,7 @@ mod tests {
         }
         assert_eq!(allowed.open(8, LEAST_CONTROL), Ok(()));
         assert_eq!(allowed.left(), 7);
-        // Of one packet that was sent, no more than one can be free again.
+        // After one sent packet, at most one can be free again.
         assert_eq!(allowed.raise(10), Err(CreditError::NotGranted));
         assert_eq!(allowed.raise(7), Err(CreditError::NotGranted));
         assert_eq!(allowed.raise(9), Ok(()));

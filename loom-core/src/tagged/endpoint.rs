@@ -22,12 +22,13 @@ use crate::error::OpenError;
 use crate::storage::{Array, array};
 use crate::vocabulary::Errno;
 
-/// How many packets are taken out of the queue before anything else is done.
+/// Maximum number of packets taken out of the queue in one pass.
 const BATCH: usize = 64;
 
-/// Tagged messages over links that carry plain ones. See the [module](super).
+/// Tagged messages over links that carry plain messages. See the [module](super).
 ///
-/// `C` is what [carries](Carrier) the packets, `B` the buffers of the messages, of any lifetime: the carrier is never lent them.
+/// `C` [carries](Carrier) the packets. `B` is the buffer type of the messages, of any lifetime: the
+/// carrier never borrows these buffers.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -74,25 +75,23 @@ pub struct TaggedEndpoint<C: Carrier, B, A: Allocator> {
     pub(super) queue: C::Queue,
     attr: TaggedAttr,
     pub(super) links: Array<Link<C, A>, A>,
-    /// How many of them have been added.
     added: u16,
     pub(super) matcher: TagMatcher<A>,
-    /// By the number of the receive in the matcher, its operation.
+    /// Operation of each receive, by the receive's number in the matcher.
     pub(super) receives: Array<Key, A>,
-    /// Messages that wait, or are claimed.
+    /// Messages that wait or are claimed.
     pub(super) messages: Slab<Message<C::Buf>, A>,
-    /// By the number of the message in the matcher, which it is.
+    /// Key of each waiting message, by its number in the matcher.
     pub(super) waiting: Array<Key, A>,
     pub(super) ops: Slab<Op<B>, A>,
-    /// Operations that are over.
     done: List,
     /// Links that have something to send or to post.
     pending: Ring<LinkId, A>,
-    /// Links whose failure was not told yet.
+    /// Failed links that were not reported yet.
     failed: Ring<LinkId, A>,
 }
 
-/// Why a link was not added. Its carrier and its packets are gone, and so is the connection.
+/// Error of `TaggedEndpoint::add_link`. The carrier, its connection and the packets are dropped.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -118,16 +117,16 @@ pub struct TaggedEndpoint<C: Carrier, B, A: Allocator> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AddLinkError {
-    /// There are as many as [`TaggedAttr::links`] says.
+    /// The endpoint already has [`TaggedAttr::links`] links.
     TooMany,
-    /// The carrier's packets come out of another queue.
+    /// The carrier uses another queue than the endpoint.
     OtherQueue,
     /// Too few buffers were given.
     TooFewPackets {
-        /// How many are needed.
+        /// Required number of buffers.
         needed: usize,
     },
-    /// A buffer is shorter than a packet, or may not be both read and written.
+    /// A buffer is shorter than a packet, or not both readable and writable.
     Packet,
 }
 
@@ -145,8 +144,8 @@ impl fmt::Display for AddLinkError {
 impl core::error::Error for AddLinkError {}
 
 impl<C: Carrier, B: Buffer, A: Allocator + Clone> TaggedEndpoint<C, B, A> {
-    /// How many bytes an endpoint takes from its allocator, in several blocks. What lies between those to align them, as in an
-    /// arena, is not among them.
+    /// Number of bytes that an endpoint allocates, in several blocks. Alignment gaps between
+    /// blocks, as in an arena, are not included.
     ///
     /// # Errors
     /// [`OpenError::Size`], as [`open_in`](Self::open_in).
@@ -169,8 +168,8 @@ impl<C: Carrier, B: Buffer, A: Allocator + Clone> TaggedEndpoint<C, B, A> {
         sum(&blocks).zip(of_links).and_then(|(own, links)| own.checked_add(links)).ok_or(OpenError::Size)
     }
 
-    /// Opens an endpoint without links, with memory of `alloc`. All packets come out of the queue, and nothing else is
-    /// posted there.
+    /// Opens an endpoint without links, with memory of `alloc`. All packets complete on `queue`,
+    /// and no other operations are posted there.
     ///
     /// # Errors
     /// - [`OpenError::Size`] if a number is out of range
@@ -201,21 +200,23 @@ impl<C: Carrier, B: Buffer> TaggedEndpoint<C, B, allocator_api2::alloc::Global> 
     /// [`open_in`](TaggedEndpoint::open_in) with the global allocator.
     ///
     /// # Errors
-    /// As [`open_in`](TaggedEndpoint::open_in).
+    /// Those of [`open_in`](TaggedEndpoint::open_in).
     pub fn open(queue: C::Queue, attr: TaggedAttr) -> Result<Self, OpenError> {
         Self::open_in(queue, attr, allocator_api2::alloc::Global)
     }
 }
 
 impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
-    /// Adds a link to a peer that does the same, with [as many](TaggedAttr::packets_per_link) buffers of
-    /// [`packet_size`](TaggedAttr::packet_size) bytes at least for its packets. Sends are taken when the peer
-    /// [has answered](Self::is_up). What fails later is an [event](TaggedEvent::LinkFailed).
+    /// Adds a link to a peer that does the same, with
+    /// [`packets_per_link`](TaggedAttr::packets_per_link) buffers of at least
+    /// [`packet_size`](TaggedAttr::packet_size) bytes. Sends are accepted once the peer [has
+    /// answered](Self::is_up). Later failures are [events](TaggedEvent::LinkFailed).
     ///
     /// # Errors
     /// [`AddLinkError`]
     pub fn add_link(&mut self, carrier: C, packets: impl IntoIterator<Item = C::Buf>) -> Result<LinkId, AddLinkError> {
-        /// Packets of a link that is no more come out of the queue, too, and of other endpoints', if they share it.
+        /// Identity of the next link: a queue also returns packets of ended links and of other
+        /// endpoints on the same queue.
         static IDENTITIES: AtomicU64 = AtomicU64::new(1);
 
         if *carrier.queue() != self.queue {
@@ -226,7 +227,8 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         let identity = IDENTITIES.fetch_add(1, Ordering::Relaxed);
         let owner = Owner { link: id, identity };
         let needed = self.attr.packets_per_link();
-        // What an iterator has left that panicked: its packets are of a link that never was, and their ends would not be seen.
+        // Drops packets left by an iterator that panicked. They carry the identity of a link that
+        // was never added, so their completions would be ignored.
         link.clear();
         let mut packets = packets.into_iter();
         for _ in 0..needed {
@@ -249,43 +251,44 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(id)
     }
 
-    /// The attributes that it was opened with.
+    /// Attributes that the endpoint was opened with.
     #[must_use]
     pub fn attr(&self) -> &TaggedAttr {
         &self.attr
     }
 
-    /// Whether both sides have greeted each other, and nothing has failed since.
+    /// Returns `true` if both sides have greeted each other and the link has not failed since.
     #[must_use]
     pub fn is_up(&self, link: LinkId) -> bool {
         self.links.get(link.index()).is_some_and(Link::is_up)
     }
 
-    /// Why a link is of no use any more, if it is not.
+    /// Error of a failed or closed link.
     #[must_use]
     pub fn link_error(&self, link: LinkId) -> Option<LinkError> {
         self.links.get(link.index())?.error
     }
 
-    /// The longest message to this peer that goes at once; zero before it has answered.
+    /// Maximum length of an eager message to this peer, in bytes; zero before the peer has
+    /// answered.
     #[must_use]
     pub fn eager_size(&self, link: LinkId) -> usize {
         self.links.get(link.index()).map_or(0, |link| link.payload)
     }
 
-    /// How many operations there are, those counted whose completions were not taken.
+    /// Number of operations, including those with completions not yet taken.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.ops.len()
     }
 
-    /// How many messages wait for a receive.
+    /// Number of messages that wait for a receive.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.matcher.waiting()
     }
 
-    /// The next that there is to say; `None` if there is nothing for now. Drives progress.
+    /// Returns the next event, or `None` if no event is ready. Drives progress.
     ///
     /// # Errors
     /// [`CqError::Queue`] if the provider's queue failed.
@@ -307,14 +310,14 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         self.take(key).map(TaggedEvent::Op)
     }
 
-    /// Waits for one operation. What else is to be said is kept for [`poll`](Self::poll); `Ok(None)` says that the deadline passed,
-    /// and leaves the operation in flight.
+    /// Waits for one operation and keeps other events for [`poll`](Self::poll). Returns `Ok(None)`
+    /// if the deadline has passed; the operation stays in flight.
     ///
     /// # Errors
-    /// - [`CqError::UnknownKey`] if the operation is over and its completion was taken
+    /// - [`CqError::UnknownKey`] if the completion was taken before
     /// - [`CqError::Queue`] if the provider's queue failed
     pub fn wait(&mut self, key: TaggedKey, mut until: impl Deadline) -> Result<Option<TaggedDone<B>>, CqError> {
-        /// How many batches of packets pass between two looks at the clock while the queue is busy.
+        /// Number of batches of packets between two checks of the clock while the queue is busy.
         const BUSY: u32 = 8;
         let mut busy = 0;
         loop {
@@ -331,7 +334,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    /// Takes an operation that is over.
     fn take(&mut self, key: Key) -> Option<TaggedDone<B>> {
         let State::Done(result) = self.ops.get(key)?.state else { return None };
         self.done.remove(&mut self.ops, key);
@@ -339,7 +341,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Some(TaggedDone { key: TaggedKey(key), buf, link, result })
     }
 
-    /// Drives progress, and keeps what completes. Says whether anything happened.
+    /// Drives progress and keeps completions. Returns `true` if a packet came out of the queue.
     ///
     /// # Errors
     /// [`CqError::Queue`] if the provider's queue failed.
@@ -354,9 +356,11 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(busy)
     }
 
-    /// Ends a link: the carrier is dropped, and its operations end with `ECANCELED`. For a connection of which the event queue says that
-    /// it has ended, since not every provider ends the receives of one; or when nothing more is to be said. Other
-    /// failures come [by themselves](TaggedEvent::LinkFailed). Messages that are here whole can still be received.
+    /// Closes a link: drops the carrier and completes the link's operations with `ECANCELED`. Call
+    /// it when the event queue reports the end of a connection, because not every provider
+    /// completes the receives of an ended connection, or when the link is no longer needed. Other
+    /// failures are [events](TaggedEvent::LinkFailed). Messages that have arrived whole can still
+    /// be received.
     #[doc(alias = "fi_shutdown")]
     pub fn close_link(&mut self, link: LinkId) {
         if link.0 < self.added {
@@ -365,8 +369,8 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    /// Closes the endpoint: drops the carriers, and gives every buffer back that it has, with the end of its operation, which is
-    /// `ECANCELED` for those in flight. (Dropping it drops the buffers.)
+    /// Closes the endpoint: drops the carriers and returns each buffer with the result of its
+    /// operation, `ECANCELED` if it is in flight. Dropping the endpoint drops the buffers.
     #[doc(alias = "fi_close")]
     pub fn close(mut self, mut back: impl FnMut(TaggedDone<B>)) {
         for link in self.links.iter_mut() {
@@ -384,7 +388,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    /// An operation is over, which is in no list.
+    /// Completes an operation that is in no list.
     pub(super) fn finish(&mut self, key: Key, result: Result<Transfer, OpError>) {
         if let Some(op) = self.ops.get_mut(key) {
             op.state = State::Done(result);
@@ -392,16 +396,15 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    /// A link has something to send or to post.
+    /// Queues a link that has something to send or to post.
     pub(super) fn look_after(&mut self, id: LinkId) {
         if let Some(link) = self.links.get_mut(id.index()).filter(|link| !link.pending) {
             link.pending = true;
-            // There is room for every link once.
+            // Always succeeds: the ring has room for each link once.
             let _ = self.pending.push(id);
         }
     }
 
-    /// Sends and posts what there is to be sent and posted, as far as that goes.
     pub(super) fn flush(&mut self) {
         for _ in 0..self.pending.len() {
             let Some(id) = self.pending.pop() else { return };
@@ -417,7 +420,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    /// Whether there is still something to be done.
+    /// Returns `true` if the link has more to send or to post.
     fn flush_link(&mut self, id: LinkId) -> Result<bool, LinkError> {
         let Some(link) = self.links.get_mut(id.index()).filter(|link| link.error.is_none()) else { return Ok(false) };
         link.flush()?;
@@ -447,7 +450,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
                 other => (other, false),
             };
             op.state = next;
-            // The others have their turn.
+            // Round robin: the next stream goes first.
             link.streams.remove(&mut self.ops, key);
             if more {
                 link.streams.append(&mut self.ops, key);
@@ -457,12 +460,11 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(link.is_busy())
     }
 
-    /// A link is of no use any more.
     pub(super) fn fail(&mut self, id: LinkId, error: LinkError) {
         let Some(link) = self.links.get_mut(id.index()).filter(|link| link.error.is_none()) else { return };
         link.error = Some(error);
         link.clear();
-        // Messages of which the rest will not come.
+        // Announced messages: their bytes will not arrive.
         while let Some(key) = link.requests.first(&self.messages) {
             link.requests.remove(&mut self.messages, key);
             if let Some(waiting) = self.messages.remove(key).and_then(|message| message.id) {
@@ -484,7 +486,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         let _ = self.failed.push(id);
     }
 
-    /// A packet of an operation was sent.
     pub(super) fn packet_sent(&mut self, key: Key) {
         if let Some(op) = self.ops.get_mut(key) {
             op.packets = op.packets.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! [`Link`]: one peer, and what is under way to it and from it.
+//! [`Link`]: one peer, and the packets in flight to and from it.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -16,8 +16,8 @@ use crate::engine::op_table::OpError;
 use crate::error::{OpenError, PostError};
 use crate::vocabulary::Errno;
 
-/// Names a link of a [`TaggedEndpoint`](super::TaggedEndpoint): a number below [`TaggedAttr::links`], in the order in which they were
-/// added.
+/// Identifies a link of a [`TaggedEndpoint`](super::TaggedEndpoint): a number below
+/// [`TaggedAttr::links`], in the order of addition.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -40,7 +40,7 @@ impl LinkId {
     }
 }
 
-/// Why a link is no more.
+/// Cause of the end of a link.
 ///
 /// ```
 /// use loom_core::Errno;
@@ -64,33 +64,33 @@ impl LinkId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// This side has closed it.
+    /// Closed by this side.
     Closed,
-    /// A packet was not sent or received: the peer is gone, or was never there.
+    /// A packet was not sent or received: the peer has gone or never existed.
     Carrier(OpError),
-    /// A packet could not be posted. [`PostError::Full`]: the queue has fewer operations than there are
-    /// [packets](TaggedAttr::packets_per_link) of all links.
+    /// A packet could not be posted. [`PostError::Full`] means that the queue has fewer slots than
+    /// all links have [packets](TaggedAttr::packets_per_link).
     Post(PostError),
-    /// The peer has sent what is no packet.
+    /// The peer sent bytes that are no packet.
     Wire(WireError),
-    /// A packet came out of all order.
+    /// A packet's sequence number is impossible.
     Sequence(SequenceError),
-    /// The peer does not keep to its credit.
+    /// The peer violated its credit.
     Credit(CreditError),
-    /// The peer's packets are too short, or its first one is not first.
+    /// The peer's packets are too short, or its greeting is not its first packet.
     Hello,
-    /// The peer answers what it was not asked, or sends more than was asked for.
+    /// The peer answered a request that was not made, or sent more than was requested.
     Unasked,
 }
 
 impl LinkError {
-    /// What operations end with: `ECANCELED` if this side has closed the link, `EPROTO` if the peer does not follow the protocol, else
-    /// what the carrier says.
+    /// Errno of the link's operations: `ECANCELED` if this side closed the link, `EPROTO` if the
+    /// peer violated the protocol, otherwise the carrier's error.
     #[must_use]
     pub fn errno(&self) -> Errno {
         match self {
             LinkError::Closed => Errno::ECANCELED,
-            // A packet that is too long is not a message that is.
+            // A packet that is too long is a protocol error, not a truncated message.
             LinkError::Carrier(error) if error.errno == Errno::ETRUNC => Errno::EPROTO,
             LinkError::Carrier(error) => error.errno,
             LinkError::Post(PostError::Errno(errno)) => *errno,
@@ -138,48 +138,46 @@ impl From<CreditError> for LinkError {
     }
 }
 
-/// A packet that has come, perhaps early.
+/// A packet that has arrived, perhaps early.
 #[derive(Debug)]
 pub(super) struct Arrival<P> {
     pub(super) packet: Packet<P>,
     pub(super) header: Header,
-    /// How many bytes follow.
+    /// Number of bytes behind the header.
     pub(super) follow: usize,
 }
 
-/// One peer.
 pub(super) struct Link<C: Carrier, A: Allocator> {
-    /// None before it is added, and after it has failed.
+    /// `None` before the link is added and after it has failed.
     pub(super) carrier: Option<C>,
-    /// Its packets have the same.
+    /// Identity that its packets carry.
     pub(super) identity: u64,
     pub(super) error: Option<LinkError>,
-    /// The most bytes that a packet takes; zero before the peer has said hello.
+    /// Maximum number of bytes behind a header, zero before the peer's hello.
     pub(super) payload: usize,
     packet_size: usize,
     greeted: bool,
-    /// Both by class.
+    /// Credits of this side and of the peer, by class.
     allowed: [Allowance; 2],
     granted: [Grant; 2],
-    /// The number of the next packet.
+    /// Sequence number of the next packet to send.
     next: u32,
     pub(super) sequence: Sequence<Arrival<C::Buf>, A>,
-    /// To be received into.
+    /// Packets to receive into.
     idle: Ring<Packet<C::Buf>, A>,
-    /// To be sent from.
+    /// Packets to send from.
     spare: Ring<Packet<C::Buf>, A>,
-    /// Answers to requests, no more than the peer can have made.
+    /// Answers to requests, at most one for each request that the peer has credit for.
     answers: Ring<Body, A>,
     /// Operations that have something to send.
     pub(super) streams: List,
-    /// Of its messages that wait, those that the peer can ask back.
+    /// Waiting messages that the peer can withdraw.
     pub(super) requests: List,
-    /// It is among those that are to be looked after.
+    /// `true` while the link is in the endpoint's queue of pending links.
     pub(super) pending: bool,
 }
 
 impl<C: Carrier, A: Allocator + Clone> Link<C, A> {
-    /// The blocks of a link.
     pub(super) fn layouts(attr: &TaggedAttr) -> Result<[Layout; 4], OpenError> {
         let (messages, control) = (attr.messages as usize, attr.control as usize);
         Ok([
@@ -190,7 +188,6 @@ impl<C: Carrier, A: Allocator + Clone> Link<C, A> {
         ])
     }
 
-    /// Without a carrier.
     pub(super) fn new_in(attr: &TaggedAttr, alloc: &A) -> Result<Self, OpenError> {
         let (messages, control) = (attr.messages as usize, attr.control as usize);
         Ok(Link {
@@ -200,7 +197,7 @@ impl<C: Carrier, A: Allocator + Clone> Link<C, A> {
             payload: 0,
             packet_size: attr.packet_size as usize,
             greeted: false,
-            // A greeting, which may come before this side's own is sent.
+            // One control packet each way: a greeting may arrive before this side has sent its own.
             allowed: [Allowance::new(0), Allowance::new(1)],
             granted: [Grant::new(attr.messages, 0), Grant::new(attr.control, 1)],
             next: 0,
@@ -216,14 +213,14 @@ impl<C: Carrier, A: Allocator + Clone> Link<C, A> {
 }
 
 impl<C: Carrier, A: Allocator> Link<C, A> {
-    /// Fills its stocks: packets to send from, until there are enough of these, and packets to receive into.
+    /// Adds a packet to send from or, once there are enough of these, to receive into.
     pub(super) fn store(&mut self, packet: Packet<C::Buf>) {
         if let Err(packet) = self.spare.push(packet) {
             self.recycle(packet, None);
         }
     }
 
-    /// Drops the carrier, and every packet that is here.
+    /// Drops the carrier and every packet held here.
     pub(super) fn clear(&mut self) {
         self.carrier = None;
         self.sequence.clear();
@@ -236,25 +233,23 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
         self.payload > 0 && self.greeted && self.error.is_none()
     }
 
-    /// Takes a packet that was received and is not needed any more.
+    /// Takes back a received packet that is no longer needed.
     pub(super) fn recycle(&mut self, mut packet: Packet<C::Buf>, frees: Option<Class>) {
         packet.prepare_receive(self.packet_size, frees);
-        // There is room for all that there are.
+        // Always succeeds: the ring has room for all receive packets.
         let _ = self.idle.push(packet);
     }
 
-    /// Takes a packet that was sent.
     pub(super) fn sent(&mut self, packet: Packet<C::Buf>) {
         let _ = self.spare.push(packet);
     }
 
-    /// Answers a request, when there is an opportunity.
     pub(super) fn answer(&mut self, body: Body) {
-        // There is room: the request's credit is not given back before it is answered.
+        // Always succeeds: the credit of a request returns only after its answer is sent.
         let _ = self.answers.push(body);
     }
 
-    /// Takes what stands in the header of the packet that is next.
+    /// Applies the header of the next packet in sequence.
     pub(super) fn accept(&mut self, header: &Header) -> Result<(), LinkError> {
         let [messages, control] = header.credits;
         if let Body::Hello { packet_size } = header.body {
@@ -274,22 +269,22 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
         Ok(self.granted[class(&header.body) as usize].receive()?)
     }
 
-    /// Whether a packet can be sent now, as far as this side knows.
+    /// Returns `true` if this side's credit allows the packet.
     fn may_send(&self, body: &Body) -> bool {
         let ([messages, control], [_, granted]) = (&self.allowed, &self.granted);
         match body {
             Body::Hello { .. } => control.left() > 0,
-            // The peer's greeting may be here before this side's own could be sent, which is its first packet.
+            // This side's first packet is its greeting, even if the peer's has already arrived.
             _ if !self.greeted => false,
             Body::Eager { .. } | Body::Request { .. } => messages.left() > 0,
             _ => may_control(control, granted, matches!(body, Body::Credit)),
         }
     }
 
-    /// Sends a packet with `len` bytes, for an operation.
+    /// Sends a packet with `follow` bytes behind the header, for an operation.
     ///
     /// # Errors
-    /// [`PostError::Again`], and any other after which the link is of no use.
+    /// [`PostError::Again`], or any other error, after which the link is unusable.
     pub(super) fn send(
         &mut self,
         op: Key,
@@ -322,19 +317,20 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
         }
     }
 
-    /// Sends a packet of control, if it can be sent.
+    /// Sends a control packet. Returns `false` if it cannot be sent now.
     pub(super) fn send_control(&mut self, body: Body) -> Result<bool, LinkError> {
         taken(self.send(Key::NONE, body, 0, |_| {}))
     }
 
-    /// Posts receives, says hello, and sends answers, as far as that goes.
+    /// Posts receives, sends the greeting and answers, as far as possible.
     pub(super) fn flush(&mut self) -> Result<(), LinkError> {
         while let Some(packet) = self.idle.pop() {
             let Some(carrier) = &self.carrier else { return Ok(()) };
             let super::packet::Purpose::Receive(frees) = packet.purpose else { continue };
             if let Err(rejected) = carrier.recv(packet) {
                 let _ = self.idle.push(rejected.buf);
-                // A queue that has no room for them at first never has: the peer would wait for ever.
+                // Before the greeting, `Full` and `Kept` are permanent: the queue has too few
+                // slots, and the peer would wait forever.
                 let full = matches!(rejected.error, PostError::Full | PostError::Kept);
                 let later = rejected.error.is_transient() && (self.greeted || !full);
                 if later {
@@ -347,7 +343,7 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
             }
         }
         if !self.greeted {
-            // Not before the peer's answer finds a receive.
+            // Waits until all receives are posted, so that the peer's answer finds one.
             let hello = Body::Hello { packet_size: self.packet_size as u64 };
             if self.idle.len() > 0 || !self.send_control(hello)? {
                 return Ok(());
@@ -364,7 +360,7 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
         Ok(())
     }
 
-    /// Tells the peer of its credits, if it has to know.
+    /// Sends the credits to the peer if it needs them.
     pub(super) fn flush_credit(&mut self) -> Result<(), LinkError> {
         if self.has_credit_to_tell() {
             self.send_control(Body::Credit)?;
@@ -379,7 +375,7 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
             && (messages.is_half_untold() || messages.is_starving() || control.is_half_untold())
     }
 
-    /// Whether something is to be sent or posted.
+    /// Returns `true` if the link has something to send or to post.
     pub(super) fn is_busy(&self) -> bool {
         self.error.is_none()
             && (self.idle.len() > 0
@@ -390,7 +386,6 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
     }
 }
 
-/// What a packet is counted as.
 const fn class(body: &Body) -> Class {
     match body {
         Body::Eager { .. } | Body::Request { .. } => Class::Message,
@@ -398,7 +393,7 @@ const fn class(body: &Body) -> Class {
     }
 }
 
-/// Whether a packet was sent; otherwise it may be later.
+/// Maps [`PostError::Again`] to `false`: the packet may be sent later.
 pub(super) const fn taken(sent: Result<(), PostError>) -> Result<bool, LinkError> {
     match sent {
         Ok(()) => Ok(true),

@@ -1,10 +1,11 @@
-//! Tagged messages where the endpoint has none (`FI_TAGGED`): over links that carry plain messages.
+//! Tagged messages (`FI_TAGGED`) over links that carry plain messages, for endpoints without tags.
 //!
-//! A [`TaggedEndpoint`] has links to peers that have one, too. What carries a link is a [`Carrier`]: a connected
-//! [`MsgEndpoint`](crate::endpoint::MsgEndpoint), as of `tcp`, `net` or hardware with reliable connections, or a
-//! connectionless endpoint and one peer of its ([`WithPeer`]), where receives can be directed. Messages have 64-bit tags and 8 bytes of
-//! immediate data, whatever the carrier has, and are matched by the [tag matcher](crate::engine::tag_matcher): as
-//! `man fi_tagged` says, at the same cost however many there are.
+//! A [`TaggedEndpoint`] has links to peers that use this layer, too. A [`Carrier`] carries each
+//! link: a connected [`MsgEndpoint`](crate::endpoint::MsgEndpoint) (`tcp`, `net`, hardware with
+//! reliable connections), or one peer of a connectionless endpoint with directed receives
+//! ([`WithPeer`]). Messages have 64-bit tags and 8 bytes of immediate data over every carrier. The
+//! [tag matcher](crate::engine::tag_matcher) follows `man fi_tagged`, at a cost independent of the
+//! number of messages.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -52,42 +53,49 @@
 //!
 //! # How it works
 //!
-//! Everything goes in *packets*: buffers of one size, which are given to the endpoint with a link, and stay its own. Messages are
-//! copied into them and out of them. ([`Registered`](crate::registered::Registered) buffers and those with room for a
-//! [prefix](crate::buffer::Prefixed) do as packets where the provider asks for that.)
+//! All data is copied into and out of *packets*: buffers of one size that the endpoint receives
+//! with a link and keeps. Packets can be [`Registered`](crate::registered::Registered) or have room
+//! for a [prefix](crate::buffer::Prefixed) if the provider requires it.
 //!
-//! - A message that fits into a packet goes at once ([eager](TaggedEndpoint::eager_size)). If no receive is there, it waits in
-//!   its packet.
-//! - A longer one is announced by a request, which is matched as the message would be. When a receive has it, the sender is
-//!   told how much there is room for, and sends that, segment by segment; the rest of a message that is too long is not sent at all.
-//! - Receives of a link are posted beforehand, and the peer knows how many: it has *credit*. Without credit, a send is
-//!   [refused for the moment](crate::error::PostError::Again), so that nothing grows while nothing is received. Packets that need not
-//!   wait for a receive (segments, answers) have a credit of their own, which comes back by itself: what is under way goes on
-//!   however many messages wait.
-//! - Packets have sequence numbers, and are handled in their order, whatever order they come in: the carrier need not grant
-//!   [`SAS`](crate::vocabulary::MsgOrder::SAS). Those that come early are kept, which are never more than there is credit for.
-//! - A peer that does not keep to that, or sends what is no [packet](wire), ends its link, and no other: its operations end with
-//!   an error, and [an event](TaggedEvent::LinkFailed) says why. So does a carrier that fails.
+//! - A message that fits into a packet is sent at once ([eager](TaggedEndpoint::eager_size)), and
+//!   waits in the packet until a receive matches.
+//! - A longer message is announced by a request, which is matched like the message. The matching
+//!   receive answers with its capacity, and the sender sends that many bytes in segments, and no
+//!   more.
+//! - A peer has *credit* for the posted receives of a link. Without credit, a send fails with the
+//!   transient error [`PostError::Again`](crate::error::PostError::Again), so memory use is
+//!   bounded. Packets that never wait for a receive (segments, answers) have separate credit that
+//!   returns by itself, so waiting messages do not block transfers in flight.
+//! - Packets are handled in the order of their sequence numbers, so the carrier need not grant
+//!   [`SAS`](crate::vocabulary::MsgOrder::SAS). Early packets are kept, never more than the credit
+//!   allows.
+//! - A failed carrier, a peer that violates the protocol, or bytes that are no [packet](wire) end
+//!   the link, and no other: its operations complete with an error, and [an
+//!   event](TaggedEvent::LinkFailed) reports the cause.
 //!
-//! # What it costs
+//! # Cost
 //!
-//! - Two copies of each message, one on either side, and [64 bytes](wire::HEADER_LEN) in front of each packet.
-//! - A long message waits for one answer before it begins. Then [`TaggedAttr::control`] packets are under way at a time.
-//! - For each link [as many packets](TaggedAttr::packets_per_link) as messages may wait and packets may be under way. All memory is
-//!   taken when the endpoint is opened; afterwards nothing is allocated.
-//! - Progress is the caller's: long messages and credits move when either side [polls](TaggedEndpoint::poll) or waits.
+//! - Two copies of each message, one on either side, and [64 bytes](wire::HEADER_LEN) before each
+//!   packet.
+//! - One round trip before a long message begins. Then at most [`TaggedAttr::control`] packets are
+//!   in flight.
+//! - [Packets](TaggedAttr::packets_per_link) for all waiting messages and packets in flight of each
+//!   link. All memory is allocated at opening.
+//! - Progress is the caller's: long messages and credits move when either side
+//!   [polls](TaggedEndpoint::poll) or waits.
 //!
 //! # Limits
 //!
-//! - An endpoint with tags and its links are on one thread, as its queue is. The queue must have as many operations as there are packets.
-//! - The carrier delivers every packet once, and keeps one until a receive is posted for it (as providers with `FI_RM_ENABLED`
-//!   do): there are no acknowledgements, and datagrams will not do.
-//! - A message has one buffer, in the memory of the host.
-//! - Links are added and end; a new connection to the same peer is a new link, and an endpoint has
-//!   [a number](TaggedAttr::links) of them in its life. Without connections, a new link to the same peer takes
-//!   [a new endpoint](WithPeer::new) below.
-//! - A peer can keep its packets' worth of messages waiting, and hold up what it has announced; it cannot make this side use
-//!   more memory than that.
+//! - A tagged endpoint and its links stay on the thread of its queue. The queue needs a slot for
+//!   each packet.
+//! - The carrier must deliver every packet once, and keep it until a receive is posted, as
+//!   providers with `FI_RM_ENABLED` do. Without acknowledgements, datagrams do not suffice.
+//! - A message has one buffer, in host memory.
+//! - A new connection to the same peer is a new link, and an endpoint has [a fixed
+//!   number](TaggedAttr::links) of links in its life. Without connections, a new link to the same
+//!   peer needs [a new endpoint](WithPeer::new) below.
+//! - A peer can leave its packets' worth of messages waiting and delay announced messages, but
+//!   cannot make this side use more memory.
 //!
 //! # References
 //! - `man fi_tagged`

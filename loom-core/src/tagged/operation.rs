@@ -1,4 +1,4 @@
-//! What a user sees of operations: their names, how they end, and what was found; and what the layer keeps of them.
+//! Keys, events and results of operations, and the layer's own records of operations and messages.
 
 use core::fmt;
 
@@ -11,8 +11,8 @@ use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
 use super::packet::Packet;
 
-/// Names an operation of a [`TaggedEndpoint`](super::TaggedEndpoint). Plain data: losing it loses nothing. When the completion was
-/// taken, it names nothing any more.
+/// Identifies an operation of a [`TaggedEndpoint`](super::TaggedEndpoint) until its completion is
+/// taken. A key is plain data and may be lost.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -60,7 +60,7 @@ impl fmt::Debug for TaggedKey {
     }
 }
 
-/// Whose messages a receive takes.
+/// Selects the messages that a receive accepts, by link.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -103,9 +103,9 @@ impl fmt::Debug for TaggedKey {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Anybody's.
+    /// Messages of every link.
     Any,
-    /// Those that come over one link.
+    /// Messages that arrive over one link.
     #[doc(alias = "FI_DIRECTED_RECV")]
     Link(LinkId),
 }
@@ -125,7 +125,7 @@ impl Source {
     }
 }
 
-/// What a layer reports.
+/// Event reported by a layer.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -165,18 +165,19 @@ impl Source {
 #[must_use = "it may hold a buffer"]
 #[non_exhaustive]
 pub enum TaggedEvent<B> {
-    /// An operation is over.
+    /// An operation has completed.
     Op(TaggedDone<B>),
-    /// A link is of no use any more. Its operations end with the error's number; those that are over before are as they are.
+    /// A link has failed or was closed. Its operations complete with the errno of `error`. Earlier
+    /// completions are unaffected.
     LinkFailed {
-        /// Which.
+        /// The link.
         link: LinkId,
-        /// Why.
+        /// The cause.
         error: LinkError,
     },
 }
 
-/// An operation that is over: its key, its buffer, and how it ended.
+/// A completed operation: its key, buffer and result.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -225,20 +226,21 @@ pub struct TaggedDone<B> {
 }
 
 impl<B> TaggedDone<B> {
-    /// The key that the post returned.
+    /// Key that the post returned.
     pub const fn key(&self) -> TaggedKey {
         self.key
     }
 
-    /// Over which link the message came or went. Nothing, of a receive from anybody that has got none.
+    /// Link of the message. `None` for a receive from any peer that received no message.
     pub const fn link(&self) -> Option<LinkId> {
         self.link
     }
 
-    /// How the operation ended.
+    /// Result of the operation.
     ///
     /// # Errors
-    /// The operation's own error: `ETRUNC`, with what did not fit, `ECANCELED`, or that of the link.
+    /// The operation's error: `ETRUNC` with the number of bytes that did not fit, `ECANCELED`, or
+    /// the error of the link.
     pub const fn result(&self) -> Result<Transfer, OpError> {
         self.result
     }
@@ -248,12 +250,12 @@ impl<B> TaggedDone<B> {
         &self.buf
     }
 
-    /// The buffer, for posting it again.
+    /// Returns the buffer, for example to post it again.
     pub fn into_buf(self) -> B {
         self.buf
     }
 
-    /// The buffer, and how the operation ended.
+    /// Returns the buffer and the result.
     pub fn into_parts(self) -> (B, Result<Transfer, OpError>) {
         (self.buf, self.result)
     }
@@ -269,7 +271,7 @@ impl<B> fmt::Debug for TaggedDone<B> {
     }
 }
 
-/// A message that waits, or that did until it was discarded.
+/// A message that waits, or waited until it was discarded.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -312,18 +314,18 @@ impl<B> fmt::Debug for TaggedDone<B> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaggedFound {
-    /// Whose it is.
+    /// Link that the message came over.
     pub link: LinkId,
-    /// Its tag.
+    /// Tag.
     pub tag: Tag,
-    /// Its immediate data.
+    /// Immediate data.
     pub data: Option<ImmediateData>,
-    /// Its whole length in bytes.
+    /// Length of the whole message in bytes.
     pub len: u64,
 }
 
-/// A message that is claimed: plain data, which is good for one fetch or discard. Losing it leaves the message claimed, and its packet
-/// in use.
+/// A claimed message: plain data, good for one fetch or discard. If it is lost, the message stays
+/// claimed and its packet in use.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -375,48 +377,46 @@ impl fmt::Debug for TaggedClaim {
     }
 }
 
-/// A message that was not received yet.
+/// A message that has not been received yet.
 #[derive(Debug)]
 pub(super) struct Message<P> {
     pub(super) found: TaggedFound,
     pub(super) packet: Packet<P>,
-    /// The sender's operation, if there is more to the message than the packet.
+    /// The sender's operation, if the message does not fit into the packet.
     pub(super) request: Option<u64>,
-    /// Under what the matcher has it; nothing, if it is claimed.
+    /// Number in the matcher, `None` if the message is claimed.
     pub(super) id: Option<MessageId>,
 }
 
-/// An operation.
 pub(super) struct Op<B> {
     pub(super) buf: B,
-    /// Whose link; of a receive from anybody, only when it has a message.
+    /// `None` for a receive from any peer until it has a message.
     pub(super) link: Option<LinkId>,
-    /// How many of its packets are being sent.
+    /// Number of its packets being sent.
     pub(super) packets: u32,
     pub(super) state: State,
 }
 
-/// How far an operation is.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum State {
     /// A receive waits for a message.
     Posted(ReceiveId),
-    /// A receive waits for a number of further bytes of its message.
+    /// A receive waits for the bytes of its message from `got` to `wanted`.
     Arriving { message: TaggedFound, got: usize, wanted: usize },
-    /// All packets of a send have been taken, with its number of bytes.
+    /// All packets of a send of `len` bytes are posted.
     Leaving { len: usize },
-    /// A send waits for the receiver.
+    /// A send waits for the receiver's answer.
     Requested { len: usize },
-    /// The same, but its user does not want it any more; whether the receiver was told.
+    /// A cancelled send waits for the receiver's answer; `told` is `true` once the withdrawal was
+    /// sent.
     Withdrawing { len: usize, told: bool },
-    /// A send goes on from a place in its message to another.
+    /// A send has its bytes from `at` to `end` still to post.
     Streaming { receiver: u64, at: usize, end: usize, len: usize },
-    /// It is over.
+    /// Completed, and not taken yet.
     Done(Result<Transfer, OpError>),
 }
 
 impl State {
-    /// What kind of operation it is.
     pub(super) const fn flags(&self) -> CompletionFlags {
         let kind = match self {
             State::Posted(_) | State::Arriving { .. } => CompletionFlags::RECV,
@@ -426,12 +426,11 @@ impl State {
     }
 }
 
-/// How a send of `len` bytes ends well.
 pub(super) fn sent(len: usize) -> Transfer {
     Transfer::of(&Event::success(0, CompletionFlags::TAGGED | CompletionFlags::SEND, len))
 }
 
-/// How a receive ends that has got all that it has room for.
+/// Result of a receive that has got `len` bytes, which is all that fits.
 pub(super) fn received(message: &TaggedFound, len: usize) -> Result<Transfer, OpError> {
     let data = if message.data.is_some() { CompletionFlags::REMOTE_CQ_DATA } else { CompletionFlags::empty() };
     let event = Event {
@@ -448,7 +447,6 @@ pub(super) fn received(message: &TaggedFound, len: usize) -> Result<Transfer, Op
     Err(OpError::of(&Event { errno, provider_errno, overflow_or_place, ..event }))
 }
 
-/// How an operation ends badly.
 pub(super) fn failed(state: &State, errno: Errno) -> OpError {
     let mut error = OpError::of(&Event::failure(0, state.flags(), errno));
     if let State::Arriving { message, got, .. } = state {

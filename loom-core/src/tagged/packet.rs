@@ -1,4 +1,4 @@
-//! [`Packet`]: a buffer on its way, and copies between packets and the buffers of messages.
+//! [`Packet`]: a buffer in transit, and copies between packets and message buffers.
 
 #![allow(unsafe_code, reason = "lends parts of buffers, and copies what they lend")]
 
@@ -12,7 +12,7 @@ use crate::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 use crate::error::PostError;
 use crate::vocabulary::HmemIface;
 
-/// A buffer that the layer sends a packet from or receives one into: what its queue carries.
+/// A buffer that the layer sends a packet from or receives one into: the buffer type of its queue.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -32,40 +32,38 @@ use crate::vocabulary::HmemIface;
 /// ```
 pub struct Packet<P> {
     buf: P,
-    /// How much of it is lent.
+    /// Number of bytes that are lent.
     used: usize,
     pub(super) owner: Owner,
     pub(super) purpose: Purpose,
 }
 
-/// Whose a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) link: LinkId,
-    /// Which link it is, of all that there ever were.
+    /// Identity of the link among all links of the process.
     pub(super) identity: u64,
 }
 
-/// What a packet is used for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Purpose {
-    /// To be received into; when it is posted (again), a credit of this class is free.
+    /// Receives a packet. Posting it frees a credit of this class.
     Receive(Option<Class>),
-    /// To be sent, for this operation.
+    /// Sends a packet of this operation.
     Send(Key),
 }
 
-/// The bytes that a buffer has, if all may be done with them.
+/// Length of a loan that is readable and writable host memory.
 fn range(lent: &Lent) -> Option<usize> {
     let usable = lent.is_readable() && lent.is_writable() && lent.kind() == HmemIface::SYSTEM;
     usable.then_some(lent.len())
 }
 
 impl<P: Buffer> Packet<P> {
-    /// A packet of `size` bytes.
+    /// Wraps a buffer as a packet of `size` bytes.
     ///
     /// # Errors
-    /// The buffer comes back if it has fewer, or may not be read and written.
+    /// Returns the buffer if it is shorter, or not both readable and writable.
     pub(super) fn new(mut buf: P, size: usize, owner: Owner) -> Result<Self, P> {
         match range(&buf.lend()) {
             Some(len) if len >= size => Ok(Packet { buf, used: size, owner, purpose: Purpose::Receive(None) }),
@@ -73,23 +71,22 @@ impl<P: Buffer> Packet<P> {
         }
     }
 
-    /// What is in it.
     pub(super) fn bytes(&mut self) -> &mut [u8] {
         let lent = self.buf.lend();
         let len = range(&lent).unwrap_or(0).min(self.used);
-        // SAFETY: initialised and writable memory of the host, and borrowed from this value alone, which is not posted.
+        // SAFETY: `range` accepts only initialised, writable host memory of at least `len` bytes.
+        // `&mut self` excludes other access, and a packet in hand is not posted.
         unsafe { core::slice::from_raw_parts_mut(lent.ptr().as_ptr(), len) }
     }
 
-    /// Makes it one to receive into, of the whole size.
     pub(super) const fn prepare_receive(&mut self, size: usize, frees: Option<Class>) {
         (self.used, self.purpose) = (size, Purpose::Receive(frees));
     }
 
-    /// Makes it one to send: a header, and `follow` bytes, which are written by the caller.
+    /// Prepares the packet for a send: a header, then `follow` bytes that `write` fills in.
     pub(super) fn prepare_send(&mut self, header: &Header, follow: usize, write: impl FnOnce(&mut [u8]), op: Key) {
         (self.used, self.purpose) = (HEADER_LEN + follow, Purpose::Send(op));
-        // Packets are shorter than that: `TaggedAttr`.
+        // `TaggedAttr` limits packets to 2^30 bytes.
         let header = header.encode(u32::try_from(follow).unwrap_or(u32::MAX));
         if let Some((head, rest)) = self.bytes().split_first_chunk_mut() {
             *head = header;
@@ -98,7 +95,8 @@ impl<P: Buffer> Packet<P> {
     }
 }
 
-// SAFETY: a part of what the buffer itself lends, from its begin on; which part, only the layer says, between two posts.
+// SAFETY: the loan is the first `used` bytes of the loan of `buf`, which keeps the contract of
+// `Buffer`. The layer changes `used` only between two posts.
 unsafe impl<P: Buffer> Buffer for Packet<P> {
     #[inline]
     fn lend(&mut self) -> Lent {
@@ -114,14 +112,14 @@ impl<P> fmt::Debug for Packet<P> {
     }
 }
 
-/// How many bytes a message has that is sent from a buffer.
+/// Length in bytes of the message in a send buffer.
 pub(super) fn source_len(buf: &mut impl SourceBuffer) -> Result<usize, PostError> {
     let lent = buf.lend();
     host(&lent)?;
     if lent.is_readable() { Ok(lent.len()) } else { Err(PostError::Access) }
 }
 
-/// How many bytes of a message a buffer has room for.
+/// Number of bytes that fit into a receive buffer.
 pub(super) fn target_len(buf: &mut impl TargetBuffer) -> Result<usize, PostError> {
     let lent = buf.lend();
     host(&lent)?;
@@ -132,28 +130,30 @@ fn host(lent: &Lent) -> Result<(), PostError> {
     if lent.kind() == HmemIface::SYSTEM { Ok(()) } else { Err(PostError::DeviceMemory) }
 }
 
-/// Copies bytes of a message out of its buffer, from a place on. What lies beyond the buffer is left as it is.
+/// Copies message bytes out of their buffer, beginning at `from`. Bytes of `out` beyond the
+/// buffer's end stay unchanged.
 pub(super) fn copy_out<B: Buffer>(buf: &mut B, from: usize, out: &mut [u8]) {
     let lent = buf.lend();
     let len = lent.len().saturating_sub(from).min(out.len());
     if len > 0 && lent.is_readable() && host(&lent).is_ok() {
-        // SAFETY: `from` is smaller than the range.
+        // SAFETY: `len > 0`, so `from` is inside the loan.
         let source = unsafe { lent.ptr().add(from) };
-        // SAFETY: what is lent is initialised, and not written by anybody until the buffer is used again; `out` belongs to
-        // somebody else. Both have that number of bytes.
+        // SAFETY: the loan is initialised and not written until the buffer is used again, and `out`
+        // is a different object. Both have `len` bytes.
         unsafe { source.copy_to_nonoverlapping(core::ptr::NonNull::from_mut(out).cast(), len) };
     }
 }
 
-/// Copies bytes of a message into its buffer, to a place. What lies beyond the buffer is left out.
+/// Copies message bytes into their buffer, beginning at `to`. Bytes beyond the buffer's end are
+/// dropped.
 pub(super) fn copy_in<B: Buffer>(buf: &mut B, to: usize, bytes: &[u8]) {
     let lent = buf.lend();
     let len = lent.len().saturating_sub(to).min(bytes.len());
     if len > 0 && lent.is_writable() && host(&lent).is_ok() {
-        // SAFETY: `to` is smaller than the range.
+        // SAFETY: `len > 0`, so `to` is inside the loan.
         let target = unsafe { lent.ptr().add(to) };
-        // SAFETY: what is lent may be written, and is not touched otherwise until the buffer is used again; `bytes` are somebody
-        // else's. Both have that number of bytes.
+        // SAFETY: the loan is writable and not accessed otherwise until the buffer is used again,
+        // and `bytes` is a different object. Both have `len` bytes.
         unsafe { target.copy_from_nonoverlapping(core::ptr::NonNull::from_ref(bytes).cast(), len) };
     }
 }

@@ -1,4 +1,4 @@
-//! Posting: what `man fi_tagged` describes.
+//! Posting, as `man fi_tagged` describes it.
 
 use allocator_api2::alloc::Allocator;
 
@@ -15,17 +15,19 @@ use crate::error::{PostError, Rejected};
 use crate::vocabulary::{Errno, ImmediateData, Tag, TagMatch};
 
 impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
-    /// Sends a tagged message. It is over when its packets have left: those of a message that fits into
-    /// [one](Self::eager_size) at once, those of a longer one when the receiver has asked for them.
+    /// Sends a tagged message. The operation completes when its packets are sent: for an
+    /// [eager](Self::eager_size) message at once, for a longer one after the receiver's answer.
     ///
     /// # Errors
-    /// The buffer comes back.
-    /// - [`PostError::Full`] if there are as many operations as the endpoint was opened for
-    /// - [`PostError::Again`] if the peer has no room for messages now, or has not answered yet, or all packets are under way
-    /// - [`PostError::UnknownPeer`] if there is no such link
+    /// Returns the buffer.
+    /// - [`PostError::Full`] if the endpoint has its maximum number of operations
+    /// - [`PostError::Again`] if the peer has no room for messages now or has not answered yet, or
+    ///   all packets are in flight
+    /// - [`PostError::UnknownPeer`] if the link does not exist
     /// - [`PostError::Errno`] if the link has failed
     /// - [`PostError::Access`], [`PostError::DeviceMemory`] if the buffer's memory cannot be read
-    /// - Any other that the carrier refuses the packet with: the link [fails](super::TaggedEvent::LinkFailed) with it
+    /// - Any other error of the carrier, with which the link
+    ///   [fails](super::TaggedEvent::LinkFailed)
     #[doc(alias = "fi_tsend")]
     pub fn tagged_send(&mut self, to: LinkId, tag: Tag, buf: B) -> Result<TaggedKey, Rejected<B>>
     where
@@ -34,11 +36,11 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         self.send(to, tag, None, buf)
     }
 
-    /// Sends a tagged message with immediate data, which the receiver finds in its completion: 8 bytes, whatever the carrier
-    /// has.
+    /// Sends a tagged message with 8 bytes of immediate data, which the receiver's completion
+    /// reports.
     ///
     /// # Errors
-    /// As [`tagged_send`](Self::tagged_send).
+    /// Those of [`tagged_send`](Self::tagged_send).
     #[doc(alias = "fi_tsenddata")]
     pub fn tagged_send_data(
         &mut self,
@@ -88,17 +90,19 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    /// The carrier has refused a packet: if not for the moment only, the link is of no use any more.
+    /// Fails the link if the carrier's refusal is permanent.
     fn refused(&mut self, to: LinkId, error: PostError) {
         if error != PostError::Again {
             self.fail(to, LinkError::Post(error));
         }
     }
 
-    /// Sends a copy of `bytes`, which can be reused at once. Nothing reports success; what fails is the link.
+    /// Sends a copy of `bytes`, which can be reused at once. Success is not reported; a failure
+    /// ends the link.
     ///
     /// # Errors
-    /// As [`tagged_send`](Self::tagged_send), and [`PostError::TooLong`] beyond [`eager_size`](Self::eager_size).
+    /// Those of [`tagged_send`](Self::tagged_send), and [`PostError::TooLong`] beyond
+    /// [`eager_size`](Self::eager_size).
     #[doc(alias = "fi_tinject")]
     pub fn tagged_inject(&mut self, to: LinkId, tag: Tag, bytes: &[u8]) -> Result<(), PostError> {
         self.inject(to, tag, None, bytes)
@@ -107,7 +111,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     /// Sends a copy of `bytes` with immediate data.
     ///
     /// # Errors
-    /// As [`tagged_inject`](Self::tagged_inject).
+    /// Those of [`tagged_inject`](Self::tagged_inject).
     #[doc(alias = "fi_tinjectdata")]
     pub fn tagged_inject_data(
         &mut self,
@@ -129,7 +133,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
             .inspect_err(|error| self.refused(to, *error))
     }
 
-    /// The most bytes of a packet to this peer, if it can be sent to.
+    /// Maximum number of bytes in a packet to this peer, if the link is up.
     fn payload(&self, to: LinkId) -> Result<usize, PostError> {
         let link = self.links.get(to.index()).filter(|link| link.identity > 0).ok_or(PostError::UnknownPeer)?;
         match (link.error, link.payload) {
@@ -139,17 +143,18 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    /// Receives a tagged message: the oldest one that `tag` accepts, from anybody or over one link.
+    /// Receives the oldest message that `tag` accepts, from any peer or over one link.
     ///
-    /// A message that is longer than the buffer completes with `ETRUNC`: what fits is there, and the error says how much did
-    /// not.
+    /// If the message is longer than the buffer, the receive completes with `ETRUNC`: the buffer
+    /// holds the part that fits, and the error the number of bytes that do not.
     ///
     /// # Errors
-    /// The buffer comes back.
-    /// - [`PostError::Full`] if there are as many operations as the endpoint was opened for
-    /// - [`PostError::UnknownPeer`] if there is no such link
-    /// - [`PostError::Errno`] if the link has failed, and no such message of it is here
-    /// - [`PostError::Access`], [`PostError::DeviceMemory`] if the buffer's memory cannot be written
+    /// Returns the buffer.
+    /// - [`PostError::Full`] if the endpoint has its maximum number of operations
+    /// - [`PostError::UnknownPeer`] if the link does not exist
+    /// - [`PostError::Errno`] if the link has failed and no matching message of it waits
+    /// - [`PostError::Access`], [`PostError::DeviceMemory`] if the buffer's memory cannot be
+    ///   written
     #[doc(alias = "fi_trecv")]
     pub fn tagged_recv(
         &mut self,
@@ -181,7 +186,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         match message.and_then(|message| self.take_message(message)) {
             Some(message) => self.deliver(key, message),
             None => {
-                // There are as many places for receives as for operations.
+                // The matcher has as many slots for receives as the endpoint has for operations.
                 if let (Ok(receive), Some(op)) = (self.matcher.post(want), self.ops.get_mut(key)) {
                     op.state = State::Posted(receive);
                     if let Some(of_receive) = self.receives.get_mut(receive.index()) {
@@ -194,14 +199,14 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(TaggedKey(key))
     }
 
-    /// A place for a receive, which gets its state afterwards.
+    /// Inserts a receive. The caller sets its state.
     fn start(&mut self, link: Option<LinkId>, buf: B) -> Result<Key, Rejected<B>> {
         let op = Op { buf, link, packets: 0, state: State::Leaving { len: 0 } };
         self.ops.insert(op).map_err(|op| Rejected { buf: op.buf, error: PostError::Full })
     }
 
-    /// Looks for a message that waits, and leaves it where it is: the oldest one that a receive would get. What has
-    /// come and was not [taken out of the queue](Self::poll) is not seen.
+    /// Returns the oldest waiting message that a receive would get, and leaves it waiting. Sees
+    /// only messages that were [polled](Self::poll) from the queue.
     #[doc(alias = "FI_PEEK")]
     #[must_use]
     pub fn tagged_peek(&self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Option<TaggedFound> {
@@ -213,8 +218,8 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         self.matcher.message_for(&Want { tag, source: from.addr() })
     }
 
-    /// Looks for a message that waits, and claims it: no other receive takes it. It is fetched with
-    /// [`tagged_claim`](Self::tagged_claim).
+    /// Claims a waiting message, so that no other receive takes it.
+    /// [`tagged_claim`](Self::tagged_claim) fetches it.
     #[doc(alias = "FI_CLAIM")]
     pub fn tagged_peek_claim(
         &mut self,
@@ -230,7 +235,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Some((message.found, TaggedClaim(key)))
     }
 
-    /// Looks for a message that waits, and throws it away. For its sender it is over.
+    /// Discards a waiting message. Its send completes.
     #[doc(alias = "FI_DISCARD")]
     pub fn tagged_peek_discard(&mut self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Option<TaggedFound> {
         let id = self.look(from.into(), tag.into())?;
@@ -241,12 +246,13 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Some(found)
     }
 
-    /// Receives a message that was claimed.
+    /// Receives a claimed message.
     ///
     /// # Errors
-    /// The buffer comes back, and the claim stands.
-    /// - [`PostError::UnknownClaim`] if it was fetched or discarded already
-    /// - [`PostError::Full`], [`PostError::Access`], [`PostError::DeviceMemory`] as [`tagged_recv`](Self::tagged_recv)
+    /// Returns the buffer; the claim stays valid.
+    /// - [`PostError::UnknownClaim`] if the message was fetched or discarded already
+    /// - [`PostError::Full`], [`PostError::Access`], [`PostError::DeviceMemory`] as for
+    ///   [`tagged_recv`](Self::tagged_recv)
     #[doc(alias = "FI_CLAIM")]
     pub fn tagged_claim(&mut self, claim: TaggedClaim, mut buf: B) -> Result<TaggedKey, Rejected<B>>
     where
@@ -267,7 +273,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(TaggedKey(key))
     }
 
-    /// Throws a message away that was claimed.
+    /// Discards a claimed message.
     ///
     /// # Errors
     /// [`PostError::UnknownClaim`] if it was fetched or discarded already.
@@ -285,12 +291,12 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         self.messages.get(claim.0).filter(|message| message.id.is_none())
     }
 
-    /// Asks for an operation to end early. Its completion still comes: with `ECANCELED`, or as if nothing had happened if it
-    /// was too late. A receive that has no message ends at once; a send that waits for its receiver, when that agrees; what is
-    /// on its way cannot be cancelled.
+    /// Requests an early end of an operation. It still completes: with `ECANCELED`, or normally if
+    /// it was too late. A receive without a message completes at once, a send that waits for its
+    /// receiver when the receiver agrees. Transfers in progress cannot be cancelled.
     ///
     /// # Errors
-    /// `ENOENT` if the operation's completion was taken already.
+    /// `ENOENT` if the completion was taken already.
     #[doc(alias = "fi_cancel")]
     pub fn cancel(&mut self, key: TaggedKey) -> Result<(), Errno> {
         let key = key.0;

@@ -1,4 +1,4 @@
-//! [`Sequence`]: packets in the order of their numbers, whatever the order in which they come.
+//! [`Sequence`]: restores the order of packets by their numbers.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -8,22 +8,23 @@ use allocator_api2::alloc::Allocator;
 use crate::error::OpenError;
 use crate::storage::{Array, array};
 
-/// Gives on what comes in the order of its numbers, which go from zero and begin again after 2^32. What comes early is kept.
+/// Returns values in the order of their numbers, which start at zero and wrap at 2^32. Keeps early
+/// values.
 #[derive(Debug)]
 pub(crate) struct Sequence<V, A: Allocator> {
-    /// The number of what is given on next.
+    /// Number of the next value to return.
     next: u32,
-    /// Where that is kept; the place of the one after it is the next one, round.
+    /// Slot of that value in `early`, a ring.
     head: usize,
     early: Array<Option<V>, A>,
 }
 
-/// Why a number is not one of those that can come.
+/// Error of a number that cannot arrive now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SequenceError {
-    /// It has come before.
+    /// The number has arrived before.
     Repeated,
-    /// It is further ahead than there can be packets under way.
+    /// The number is further ahead than packets can be in flight.
     Beyond,
 }
 
@@ -39,17 +40,15 @@ impl fmt::Display for SequenceError {
 impl core::error::Error for SequenceError {}
 
 impl<V, A: Allocator> Sequence<V, A> {
-    /// The block for `window` numbers.
     pub(crate) fn layout(window: usize) -> Result<Layout, OpenError> {
         array::<Option<V>>(window)
     }
 
-    /// Nothing has come; of the numbers from the next one on, `window` can come.
+    /// Creates a sequence that accepts `window` numbers from the next one on.
     pub(crate) fn new_in(window: usize, alloc: A) -> Result<Self, OpenError> {
         Ok(Sequence { next: 0, head: 0, early: Array::new_in(window, alloc, |_| None)? })
     }
 
-    /// Something has come.
     pub(crate) fn arrive(&mut self, number: u32, what: V) -> Result<(), SequenceError> {
         let ahead = number.wrapping_sub(self.next);
         let window = self.early.len();
@@ -65,7 +64,7 @@ impl<V, A: Allocator> Sequence<V, A> {
         }
     }
 
-    /// What is next, if it has come.
+    /// Takes the next value, if it has arrived.
     pub(crate) fn take(&mut self) -> Option<V> {
         let what = self.early.get_mut(self.head)?.take()?;
         self.head = (self.head + 1) % self.early.len();
@@ -73,7 +72,6 @@ impl<V, A: Allocator> Sequence<V, A> {
         Some(what)
     }
 
-    /// Forgets what came early.
     pub(crate) fn clear(&mut self) {
         self.early.iter_mut().for_each(|place| *place = None);
     }
@@ -92,7 +90,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Each step, one of those under way comes; those that were given on make room for others.
+        /// In each step, one of the numbers in flight arrives. Returned numbers make room for
+        /// others.
         #[test]
         fn everything_is_given_on_once_and_in_order(
             window in 1usize..20,
@@ -120,7 +119,7 @@ mod tests {
                     given += 1;
                 }
                 prop_assert!(is_early || given > 0);
-                // One that was there, and one beyond.
+                // A repeated number, and one beyond the window.
                 let now = first.wrapping_add(given);
                 prop_assert_eq!(sequence.arrive(now.wrapping_sub(1), 0), Err(SequenceError::Repeated));
                 let beyond = now.wrapping_add(u32::try_from(window).unwrap());

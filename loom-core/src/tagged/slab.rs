@@ -1,4 +1,5 @@
-//! [`Slab`]: values by keys that name nothing any more once the value is gone; [`List`], in which they can be; [`Ring`].
+//! [`Slab`], with keys that become invalid when their value is removed; [`List`], an order of its
+//! values; [`Ring`].
 
 use core::alloc::Layout;
 
@@ -7,10 +8,9 @@ use allocator_api2::alloc::Allocator;
 use crate::error::OpenError;
 use crate::storage::{Array, array};
 
-/// Of no place.
 const NONE: u32 = u32::MAX;
 
-/// Names a value: its place, and which of those it is that have been there.
+/// Identifies a value: its slot, and the generation of the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
     index: u32,
@@ -18,7 +18,6 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    /// Of no value.
     pub(crate) const NONE: Key = Key { index: NONE, generation: 0 };
 
     pub(crate) const fn index(self) -> usize {
@@ -29,7 +28,7 @@ impl Key {
         u64::from(self.generation) << 32 | u64::from(self.index)
     }
 
-    /// Any word at all: it names a value, or none.
+    /// Accepts any word. The key may name no value.
     #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
     pub(crate) const fn from_word(word: u64) -> Self {
         Key { index: word as u32, generation: (word >> 32) as u32 }
@@ -42,15 +41,14 @@ impl Key {
 
 #[derive(Debug)]
 struct SlabSlot<V> {
-    /// Of the value that is here, or was last.
+    /// Generation of the current or last value.
     generation: u32,
-    /// In a list: its neighbours. Of a free place: the next one.
+    /// Neighbours in a list. In a free slot, `next` is the next free slot.
     next: u32,
     prev: u32,
     value: Option<V>,
 }
 
-/// Places for values.
 #[derive(Debug)]
 pub(crate) struct Slab<V, A: Allocator> {
     places: Array<SlabSlot<V>, A>,
@@ -59,7 +57,6 @@ pub(crate) struct Slab<V, A: Allocator> {
 }
 
 impl<V, A: Allocator> Slab<V, A> {
-    /// The block of `places` places.
     pub(crate) fn layout(places: u32) -> Result<Layout, OpenError> {
         array::<SlabSlot<V>>(places as usize)
     }
@@ -81,7 +78,7 @@ impl<V, A: Allocator> Slab<V, A> {
         self.taken
     }
 
-    /// Takes a place for a value; gives it back if there is none.
+    /// Inserts a value, or returns it if no slot is free.
     pub(crate) fn insert(&mut self, value: V) -> Result<Key, V> {
         let index = self.free;
         let Some(place) = self.places.get_mut(index as usize) else { return Err(value) };
@@ -105,7 +102,7 @@ impl<V, A: Allocator> Slab<V, A> {
         self.place(key)?.value.as_mut()
     }
 
-    /// Takes a value out, which is in no list.
+    /// Removes a value that is in no list.
     pub(crate) fn remove(&mut self, key: Key) -> Option<V> {
         let free = self.free;
         let place = self.place(key)?;
@@ -116,7 +113,6 @@ impl<V, A: Allocator> Slab<V, A> {
         Some(value)
     }
 
-    /// The value in a place.
     pub(crate) fn at(&self, index: usize) -> Option<(Key, &V)> {
         let place = self.places.get(index)?;
         let key = Key { index: u32::try_from(index).ok()?, generation: place.generation };
@@ -128,7 +124,7 @@ impl<V, A: Allocator> Slab<V, A> {
     }
 }
 
-/// Values of a slab in an order. A value is in one list at most.
+/// Values of a slab in an order. A value is in at most one list.
 #[derive(Debug)]
 pub(crate) struct List {
     first: u32,
@@ -149,7 +145,6 @@ impl List {
         Some(Key { index: self.first, generation })
     }
 
-    /// The first value of some kind.
     pub(crate) fn find<V, A: Allocator>(&self, slab: &Slab<V, A>, mut is_it: impl FnMut(&V) -> bool) -> Option<Key> {
         let mut index = self.first;
         loop {
@@ -172,7 +167,7 @@ impl List {
         }
     }
 
-    /// Takes a value out, which is in this list.
+    /// Removes a value that is in this list.
     pub(crate) fn remove<V, A: Allocator>(&mut self, slab: &mut Slab<V, A>, key: Key) {
         let Some(place) = slab.place(key) else { return };
         let (next, prev) = (place.next, place.prev);
@@ -188,7 +183,7 @@ impl List {
     }
 }
 
-/// A queue with room for a fixed number of values.
+/// A queue of a fixed number of values.
 #[derive(Debug)]
 pub(crate) struct Ring<V, A: Allocator> {
     places: Array<Option<V>, A>,
@@ -197,7 +192,6 @@ pub(crate) struct Ring<V, A: Allocator> {
 }
 
 impl<V, A: Allocator> Ring<V, A> {
-    /// The block of `places` places.
     pub(crate) fn layout(places: usize) -> Result<Layout, OpenError> {
         array::<Option<V>>(places)
     }
@@ -210,7 +204,7 @@ impl<V, A: Allocator> Ring<V, A> {
         self.len
     }
 
-    /// Appends a value; gives it back if there is no room.
+    /// Appends a value, or returns it if the ring is full.
     pub(crate) fn push(&mut self, value: V) -> Result<(), V> {
         let room = self.places.len();
         match self.places.get_mut((self.head + self.len) % room.max(1)) {

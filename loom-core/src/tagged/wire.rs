@@ -1,4 +1,4 @@
-//! The header of a packet: what stands in it, and what is refused.
+//! Header of a packet: its layout and its checks.
 //!
 //! All numbers are little-endian. Fields that a kind does not use are zero.
 //!
@@ -8,40 +8,40 @@
 //! | 2 | 1 | version: 1 | all |
 //! | 3 | 1 | kind | all |
 //! | 4 | 4 | sequence number of the packet, from 0, modulo 2^32 | all |
-//! | 8 | 4 | message credit: how many packets of messages the receiver of this one may have sent, modulo 2^32 | all |
-//! | 12 | 4 | control credit: the same of all other packets | all |
+//! | 8 | 4 | message credit: total of message packets that the receiver of this packet may send, modulo 2^32 | all |
+//! | 12 | 4 | control credit: total of all other packets, modulo 2^32 | all |
 //! | 16 | 4 | bytes that follow the header | all |
-//! | 20 | 1 | flags; bit 0: there is immediate data | eager, request |
+//! | 20 | 1 | flags (bit 0: has immediate data) | eager, request |
 //! | 21 | 3 | zero | |
 //! | 24 | 8 | tag | eager, request |
 //! | 32 | 8 | immediate data | eager, request |
-//! | 40 | 8 | length in bytes: of a packet (hello), of the message (request), of what is wanted of it (clear) | |
-//! | 48 | 8 | the sender's operation: request, clear, withdraw, withdrawn; the receiver's: segment | |
+//! | 40 | 8 | length in bytes of a packet (hello), of the message (request), or of the wanted part (clear) | hello, request, clear |
+//! | 48 | 8 | the sender's operation, or the receiver's (segment) | request, clear, segment, withdraw, withdrawn |
 //! | 56 | 8 | the receiver's operation | clear |
 //!
 //! | kind | | credit | bytes follow |
 //! |---|---|---|---|
-//! | 1 | hello: the first packet of either side; how long its packets are, and its first credits | control | no |
+//! | 1 | hello: first packet of either side, with its packet length and first credits | control | no |
 //! | 2 | eager: a whole message | message | yes |
 //! | 3 | request to send a message that does not fit | message | no |
-//! | 4 | clear to send it: how much of it | control | no |
-//! | 5 | segment: the next bytes of it | control | one at least |
-//! | 6 | withdraw: the sender asks for its request back | control | no |
-//! | 7 | withdrawn: it has it back | control | no |
-//! | 8 | credit: nothing but the credits | control | no |
+//! | 4 | clear to send it, up to a length | control | no |
+//! | 5 | segment: its next bytes | control | at least one |
+//! | 6 | withdraw: the sender withdraws its request | control | no |
+//! | 7 | withdrawn: the receiver confirms | control | no |
+//! | 8 | credit: credits only | control | no |
 
 use core::fmt;
 
 use crate::vocabulary::{ImmediateData, Tag};
 
-/// The bytes of a header.
+/// Length of a header in bytes.
 pub const HEADER_LEN: usize = 64;
 
 const MAGIC: [u8; 2] = *b"LT";
 const VERSION: u8 = 1;
 const HAS_DATA: u8 = 1;
 
-/// What stands in front of a packet's bytes.
+/// Header in front of a packet's bytes.
 ///
 /// ```
 /// use loom_core::Tag;
@@ -57,15 +57,15 @@ const HAS_DATA: u8 = 1;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The number of the packet.
+    /// Sequence number of the packet.
     pub seq: u32,
-    /// How many packets of messages, and how many others, the peer may have sent altogether.
+    /// Total number of message packets and of other packets that the peer may send.
     pub credits: [u32; 2],
-    /// What the packet is.
+    /// Kind of the packet and its fields.
     pub body: Body,
 }
 
-/// What a packet is.
+/// Kind of a packet, with the fields of that kind.
 ///
 /// ```
 /// use loom_core::Tag;
@@ -84,58 +84,58 @@ pub struct Header {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// The first packet.
+    /// First packet of either side.
     Hello {
-        /// How long the sender's packets are.
+        /// Length of the sender's packets in bytes.
         packet_size: u64,
     },
     /// A whole message.
     Eager {
-        /// Its tag.
+        /// Tag.
         tag: Tag,
-        /// Its immediate data.
+        /// Immediate data.
         data: Option<ImmediateData>,
     },
     /// A message that does not fit into a packet.
     Request {
-        /// Its tag.
+        /// Tag.
         tag: Tag,
-        /// Its immediate data.
+        /// Immediate data.
         data: Option<ImmediateData>,
-        /// Its length.
+        /// Length in bytes.
         len: u64,
         /// The sender's operation.
         sender: u64,
     },
     /// The answer to a request.
     Clear {
-        /// How much of the message is wanted, from its begin.
+        /// Number of bytes wanted, from the beginning of the message.
         len: u64,
         /// The sender's operation.
         sender: u64,
-        /// The receiver's.
+        /// The receiver's operation.
         receiver: u64,
     },
-    /// The next bytes of a message that was asked for.
+    /// The next bytes of a message that was cleared.
     Segment {
         /// The receiver's operation.
         receiver: u64,
     },
-    /// A request is not to be answered any more.
+    /// The sender withdraws a request.
     Withdraw {
         /// The sender's operation.
         sender: u64,
     },
-    /// A request will not be answered any more.
+    /// The receiver will not answer a withdrawn request.
     Withdrawn {
         /// The sender's operation.
         sender: u64,
     },
-    /// Nothing but the credits.
+    /// Credits only.
     Credit,
 }
 
-/// Why bytes are no packet.
+/// Error of bytes that are no packet.
 ///
 /// ```
 /// use loom_core::tagged::wire::{Body, Header, WireError};
@@ -152,18 +152,19 @@ pub enum Body {
 pub enum WireError {
     /// Shorter than a header.
     Short {
-        /// How long it is.
+        /// Number of bytes.
         len: usize,
     },
-    /// It does not begin as packets do.
+    /// The magic is wrong.
     Magic,
     /// Another version of the format.
     Version(u8),
-    /// A kind that there is not.
+    /// An unknown kind.
     Kind(u8),
-    /// It says to be of another length than it is, or has bytes where its kind has none, or none where it has.
+    /// The length differs from the header's, the kind has no bytes but some follow, or the kind
+    /// needs bytes and has zero.
     Length,
-    /// A field that its kind does not use is not zero.
+    /// A field that the kind does not use is not zero.
     Unused,
 }
 
@@ -182,7 +183,7 @@ impl fmt::Display for WireError {
 
 impl core::error::Error for WireError {}
 
-/// The fields behind the credits, which are zero where a body does not use them.
+/// Fields behind the credits, zero where a body does not use them.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Fields {
     flags: u8,
@@ -226,7 +227,7 @@ impl Body {
         }
     }
 
-    /// The body of a kind that has these fields, and perhaps others.
+    /// Body of a kind. Ignores fields that the kind does not use.
     fn of(kind: u8, fields: Fields) -> Result<Self, WireError> {
         let Fields { flags, tag, data, len, first, second } = fields;
         let tag = Tag(tag);
@@ -246,7 +247,7 @@ impl Body {
 }
 
 impl Header {
-    /// The header of a packet with `follow` bytes behind it.
+    /// Encodes the header of a packet with `follow` bytes behind it.
     #[must_use]
     pub fn encode(&self, follow: u32) -> [u8; HEADER_LEN] {
         let fields = self.body.fields();
@@ -271,9 +272,10 @@ impl Header {
         bytes
     }
 
-    /// The header of a packet, and the bytes that follow it.
+    /// Decodes a packet into its header and the bytes that follow.
     ///
-    /// What it accepts is exactly what [`encode`](Self::encode) makes, with as many bytes behind it as it says.
+    /// Accepts exactly the output of [`encode`](Self::encode), followed by the encoded number of
+    /// bytes.
     ///
     /// # Errors
     /// [`WireError`]
@@ -370,7 +372,7 @@ mod tests {
             prop_assert_eq!(Header::decode(&packet), Ok((header, &*follow)));
         }
 
-        /// One byte is changed in a good packet: it is refused, or says something else that is as good.
+        /// A good packet with one byte changed is refused, or decodes to its own encoding.
         #[test]
         fn what_is_decoded_is_what_would_be_encoded(body in body(), at in 0..HEADER_LEN, byte: u8) {
             let header = Header { seq: 1, credits: [2, 3], body };

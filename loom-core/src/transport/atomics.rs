@@ -1,11 +1,11 @@
-//! [`Atomics`]: operations on memory of peers that compute.
+//! [`Atomics`].
 
 use super::{Context, Endpoints, Msg, Refusal, RemotePart, RmaTarget};
 use crate::atomic::Atomic;
 use crate::buffer::Lent;
 use crate::vocabulary::Errno;
 
-/// What one operation may be of: `struct fi_atomic_attr`.
+/// Limits of an atomic operation: `struct fi_atomic_attr`.
 ///
 /// ```
 /// use loom_core::Errno;
@@ -23,38 +23,40 @@ use crate::vocabulary::Errno;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[doc(alias = "fi_atomic_attr")]
 pub struct AtomicAttr {
-    /// The most elements.
+    /// Maximum number of elements.
     pub count: usize,
-    /// Bytes of one.
+    /// Bytes per element.
     pub size: usize,
 }
 
-/// What an atomic operation fetches and compares with, besides its operands: ranges that have as many elements as these.
+/// Ranges of an atomic operation besides its operands, with the same number of elements as the
+/// operands.
 #[derive(Clone, Copy, Debug, Default)]
 #[doc(alias = "fi_msg_fetch")]
 #[doc(alias = "fi_msg_compare")]
 pub struct AtomicRanges<'a> {
-    /// What is compared; only for [`Form::Compare`](crate::atomic::Form::Compare).
+    /// Values to compare with, only for [`Form::Compare`](crate::atomic::Form::Compare).
     pub compare: &'a [Lent],
-    /// Where to put what was there before; not for [`Form::Base`](crate::atomic::Form::Base).
+    /// Memory for the previous values, not for [`Form::Base`](crate::atomic::Form::Base).
     pub results: &'a [Lent],
 }
 
-/// Operations on memory of peers that compute: `struct fi_ops_atomic`.
+/// Operations that compute on memory of peers: `struct fi_ops_atomic`.
 ///
 /// # Safety
-/// As [`Transport`](super::Transport).
+/// The promises of [`Transport`](super::Transport).
 #[doc(alias = "fi_ops_atomic")]
 pub unsafe trait Atomics: Endpoints {
-    /// `fi_query_atomic`: whether endpoints of the domain have an operation, and for how many elements.
+    /// `fi_query_atomic`: limits of an operation on endpoints of the domain, or an error if they
+    /// lack it.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn query_atomic(domain: &Self::Domain, atomic: Atomic) -> Result<AtomicAttr, Errno>;
     /// `fi_atomic`
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn atomic(
         endpoint: &Self::Endpoint,
         to: RmaTarget,
@@ -65,17 +67,18 @@ pub unsafe trait Atomics: Endpoints {
     /// `fi_inject_atomic`
     ///
     /// # Safety
-    /// The contract of callers; `operands` are not longer than `inject_size`.
+    /// Contract of callers. `operands` are not longer than `inject_size`.
     unsafe fn inject_atomic(
         endpoint: &Self::Endpoint,
         to: RmaTarget,
         operands: &[u8],
         atomic: Atomic,
     ) -> Result<(), Refusal>;
-    /// `fi_fetch_atomic`. Operands of [`AtomicOp::READ`](crate::vocabulary::AtomicOp::READ) have no elements.
+    /// `fi_fetch_atomic`. Operands of [`AtomicOp::READ`](crate::vocabulary::AtomicOp::READ) have no
+    /// elements.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn fetch_atomic(
         endpoint: &Self::Endpoint,
         to: RmaTarget,
@@ -84,10 +87,10 @@ pub unsafe trait Atomics: Endpoints {
         atomic: Atomic,
         context: Context,
     ) -> Result<(), Refusal>;
-    /// `fi_compare_atomic`. The ranges are the operands, what is compared, and the results.
+    /// `fi_compare_atomic`. The ranges are the operands, the compared values, and the results.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn compare_atomic(
         endpoint: &Self::Endpoint,
         to: RmaTarget,
@@ -95,11 +98,12 @@ pub unsafe trait Atomics: Endpoints {
         atomic: Atomic,
         context: Context,
     ) -> Result<(), Refusal>;
-    /// `fi_atomicmsg`, `fi_fetch_atomicmsg` or `fi_compare_atomicmsg`, as the operation's form says. The pieces of the message are the
-    /// operands; those of [`AtomicOp::READ`](crate::vocabulary::AtomicOp::READ) are one without elements.
+    /// `fi_atomicmsg`, `fi_fetch_atomicmsg` or `fi_compare_atomicmsg`, by the operation's form. The
+    /// pieces of the message are the operands.
+    /// [`AtomicOp::READ`](crate::vocabulary::AtomicOp::READ) has one piece without elements.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn atomicmsg(
         endpoint: &Self::Endpoint,
         msg: &Msg<'_>,

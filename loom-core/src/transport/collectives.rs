@@ -1,11 +1,11 @@
-//! [`Collectives`]: transports in which groups of endpoints act together.
+//! [`Collectives`].
 
 use super::{Context, Refusal, Transport};
 use crate::buffer::Lent;
 use crate::collective::Collective;
 use crate::vocabulary::{Errno, FabricAddr};
 
-/// What a domain grants of a collective operation: `struct fi_collective_attr`.
+/// Limits of a collective operation: `struct fi_collective_attr`.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -25,18 +25,20 @@ use crate::vocabulary::{Errno, FabricAddr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "fi_collective_attr")]
 pub struct CollectiveAttr {
-    /// The most members of a group.
+    /// Maximum number of members of a group.
     pub max_members: usize,
 }
 
-/// One collective operation of a member.
+/// Collective operation of one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectiveCall {
     /// The operation.
     pub collective: Collective,
-    /// The elements of one part: what one member gives to, or gets of, one other. Zero of a barrier.
+    /// Number of elements in one part, which one member sends to, or receives from, one other
+    /// member. Zero for a barrier.
     pub count: usize,
-    /// The rank of the member that has the elements, or gets the result; zero where there is none.
+    /// Rank of the member that has the elements or gets the result. Zero for operations without a
+    /// root.
     pub root: usize,
 }
 
@@ -66,70 +68,72 @@ pub struct CollectiveCall {
 ///
 /// # Safety
 ///
-/// Implementations promise what [`Transport`] does, and [P18 and P19](super#promises-of-implementations).
+/// The promises of [`Transport`], and [P18 and P19](super#promises-of-implementations).
 pub unsafe trait Collectives: Transport {
-    /// `fid_mc`, of a collective group.
+    /// `fid_mc` of a collective group.
     type CollectiveGroup;
 
     /// `fi_query_collective`
     ///
     /// # Errors
-    /// `EOPNOTSUPP` or another number for what endpoints of the domain do not have.
+    /// `EOPNOTSUPP` or another number for operations that endpoints of the domain lack.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn query_collective(domain: &Self::Domain, collective: Collective) -> Result<CollectiveAttr, Errno>;
-    /// `fi_av_set` of these members, in the order of their ranks, and `fi_join_collective`. It begins; how it went says
-    /// [`collective_joined`](Self::collective_joined).
+    /// `fi_av_set` of these members in the order of their ranks, and `fi_join_collective`. Only
+    /// begins to join: [`collective_joined`](Self::collective_joined) reports the result.
     ///
     /// # Errors
-    /// `EINVAL` if the endpoint is not among the members; `EHOSTUNREACH` if one of them is known to be gone; `ENOSPC` if there is no
-    /// room for another group.
+    /// `EINVAL` if the endpoint is not a member, `EHOSTUNREACH` if a member is known to be gone,
+    /// `ENOSPC` for lack of room for another group.
     ///
     /// # Safety
-    /// The contract of callers; the members are addresses of the endpoint's vector (C13), each once, and the same each time that they are
-    /// iterated.
+    /// Contract of callers. The members are addresses of the endpoint's vector (C13), each once,
+    /// and every iteration yields the same members.
     unsafe fn join_collective(
         endpoint: &Self::Endpoint,
         members: impl Iterator<Item = FabricAddr> + Clone,
     ) -> Result<Self::CollectiveGroup, Errno>;
-    /// Whether every member has joined.
+    /// Returns `true` if every member has joined.
     ///
     /// # Errors
-    /// The group will never be, or is no more: a member is gone, or the provider has failed.
+    /// The group cannot form or no longer exists: a member is gone, or the provider failed.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn collective_joined(endpoint: &Self::Endpoint, group: &Self::CollectiveGroup) -> Result<bool, Errno>;
-    /// Whether the group has an operation on parts of `count` elements, and of how many members: the same for every member and at all times.
+    /// Returns the limits of an operation on parts of `count` elements in the group. Every member
+    /// gets the same result at all times.
     ///
     /// # Errors
-    /// The number with which [`collective`](Self::collective) refuses it.
+    /// The number with which [`collective`](Self::collective) refuses the operation.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn admits_collective(
         endpoint: &Self::Endpoint,
         group: &Self::CollectiveGroup,
         collective: Collective,
         count: usize,
     ) -> Result<CollectiveAttr, Errno>;
-    /// The endpoint takes no part in the group any more: `fi_close` of a group. Its operations in the group end as others do, with an
-    /// event.
+    /// `fi_close` of a group: the endpoint no longer takes part in it. Its operations in the group
+    /// complete as usual, with an event.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn leave_collective(endpoint: &Self::Endpoint, group: &Self::CollectiveGroup);
-    /// `fi_barrier`, `fi_broadcast`, `fi_alltoall`, `fi_allreduce`, `fi_allgather`, `fi_reduce_scatter`, `fi_reduce`, `fi_scatter` or
-    /// `fi_gather`. Of a broadcast, the root's elements are the operands, and every member's place for them is `results`, which may be
-    /// the same range.
+    /// `fi_barrier`, `fi_broadcast`, `fi_alltoall`, `fi_allreduce`, `fi_allgather`,
+    /// `fi_reduce_scatter`, `fi_reduce`, `fi_scatter` or `fi_gather`. In a broadcast, the operands
+    /// are the root's elements, and `results` receives them at every member. Both may be the same
+    /// range.
     ///
     /// # Errors
-    /// [`Refusal::Again`] also as long as not every member has joined; `EOPNOTSUPP` or another number for what
-    /// [`query_collective`](Self::query_collective) denies.
+    /// [`Refusal::Again`] also until every member has joined. `EOPNOTSUPP` or another number for
+    /// operations that [`query_collective`](Self::query_collective) denies.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn collective(
         endpoint: &Self::Endpoint,
         group: &Self::CollectiveGroup,

@@ -1,11 +1,11 @@
-//! [`Connected`]: transports with endpoints that have to be connected, and the event queues that tell of it.
+//! [`Connected`]: transports with connection-oriented endpoints and event queues.
 
 use core::ffi::c_int;
 
 use super::{EndpointError, Transport};
 use crate::vocabulary::{CmData, Counted, EndpointAddr, Errno, EventKind, OptionValue, WaitObj};
 
-/// Tells an open object from every other one that is open: what an event is about. The address of its `struct fid`.
+/// Identity of an open object in events: the address of its `struct fid`.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -29,20 +29,20 @@ use crate::vocabulary::{CmData, Counted, EndpointAddr, Errno, EventKind, OptionV
 pub struct Fid(u64);
 
 impl Fid {
-    /// The object with this address; nothing is done with the number but comparing it.
+    /// Identity with this address, which is only compared.
     #[must_use]
     pub const fn from_addr(addr: u64) -> Self {
         Fid(addr)
     }
 
-    /// The object's address.
+    /// Address of the object.
     #[must_use]
     pub const fn addr(self) -> u64 {
         self.0
     }
 }
 
-/// How an event queue is opened.
+/// Attributes of an event queue.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -59,25 +59,25 @@ impl Fid {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 #[doc(alias = "fi_eq_attr")]
 pub struct EqAttr {
-    /// For how many events there has to be room at least; zero leaves it to the provider.
+    /// Minimum number of events that fit. Zero leaves it to the provider.
     pub size: usize,
-    /// What to sleep on until there is something.
+    /// Object to sleep on until an event arrives.
     pub wait: WaitObj,
-    /// Whether the application writes events of its own; not every provider lets it.
+    /// `true` if the application writes its own events. Not every provider permits it.
     #[doc(alias = "FI_WRITE")]
     pub write: bool,
 }
 
-/// One event, as a transport reports it. Data that came with it goes elsewhere.
+/// Event as a transport reports it. Its data is returned separately.
 #[derive(Debug)]
 pub enum Notice<T: Connected> {
-    /// [`EventKind::CONNREQ`]: accepted with an endpoint, or rejected.
+    /// [`EventKind::CONNREQ`]: to be accepted with an endpoint, or rejected.
     Request {
         /// The passive endpoint.
         listener: Fid,
-        /// What the endpoint is to be opened from.
+        /// Info to open the endpoint from.
         info: T::Info,
-        /// What names the request to the provider.
+        /// Handle of the request.
         request: T::Request,
     },
     /// [`EventKind::CONNECTED`]
@@ -88,14 +88,14 @@ pub enum Notice<T: Connected> {
     Joined {
         /// The group.
         group: Fid,
-        /// What was given to join.
+        /// Context given to the join.
         context: u64,
     },
-    /// The end of an operation on an object, or something that the application wrote.
+    /// An operation on an object completed, or the application wrote an event.
     Entry(EqEntry),
-    /// An operation on an object failed, where the provider reports that like a success.
+    /// An operation on an object failed, and the provider reports it like a success.
     Failed(Fault),
-    /// An event of another kind, or in another form than its kind has; its bytes are data.
+    /// Event of another kind, or with a form unlike its kind. Its bytes are data.
     Other(EventKind),
 }
 
@@ -117,29 +117,29 @@ pub enum Notice<T: Connected> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "fi_eq_entry")]
 pub struct EqEntry {
-    /// What has ended.
+    /// Kind of event.
     pub kind: EventKind,
-    /// The object it was about.
+    /// Object of the event.
     pub object: Fid,
-    /// What was given to the operation.
+    /// Context given to the operation.
     pub context: u64,
-    /// What the kind says: how many addresses were inserted, for example.
+    /// Value that depends on the kind, for example the number of inserted addresses.
     pub data: u64,
 }
 
-/// An operation on an object that failed; the provider's own data goes elsewhere.
+/// Failed operation on an object. The provider's own data is returned separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "fi_eq_err_entry")]
 pub struct Fault {
     /// The object.
     pub object: Fid,
-    /// What was given to the operation.
+    /// Context given to the operation.
     pub context: u64,
-    /// What the operation says: the index of an address, for example.
+    /// Value that depends on the operation, for example the index of an address.
     pub data: u64,
-    /// The reason; never zero.
+    /// Cause, never zero.
     pub errno: Errno,
-    /// The provider's own number.
+    /// The provider's own error number.
     pub provider_errno: i32,
 }
 
@@ -169,68 +169,68 @@ pub struct Fault {
 ///
 /// # Safety
 ///
-/// Implementations promise what [`Transport`] does, and [P9 and P10](super#promises-of-implementations).
+/// The promises of [`Transport`], and [P9 and P10](super#promises-of-implementations).
 pub unsafe trait Connected: Transport {
     /// `fid_eq`
     type Eq;
     /// `fid_pep`
     type PassiveEndpoint;
-    /// A peer's wish to connect (`fi_info.handle`), until it was accepted or rejected.
+    /// Connection request of a peer (`fi_info.handle`), until accepted or rejected.
     type Request;
 
     /// `fi_eq_open` on the fabric of a domain.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn eq_open(domain: &Self::Domain, attr: EqAttr) -> Result<Self::Eq, Errno>;
     /// `fi_close` of an event queue.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn eq_close(eq: &Self::Eq) -> Result<(), Errno>;
-    /// `fi_eq_read`; with a number of milliseconds `fi_eq_sread`, which sleeps so long at most. What came with the event is
-    /// written to `data`.
+    /// `fi_eq_read`, or `fi_eq_sread` with a maximum time to sleep in milliseconds. Writes the data
+    /// of the event to `data`.
     ///
     /// # Errors
-    /// `EAVAIL` if the next event is to be had from [`eq_read_error`](Self::eq_read_error); anything else is an error of the
-    /// queue itself.
+    /// `EAVAIL` if the next event is available from [`eq_read_error`](Self::eq_read_error). Other
+    /// errors are of the queue.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn eq_read(eq: &Self::Eq, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Notice<Self>>, Errno>;
-    /// `fi_eq_readerr`; the provider's own data is written to `data`.
+    /// `fi_eq_readerr`. Writes the provider's own data to `data`.
     ///
     /// # Errors
-    /// One of the queue itself.
+    /// An error of the queue.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn eq_read_error(eq: &Self::Eq, data: &mut CmData) -> Result<Option<Fault>, Errno>;
-    /// `fi_eq_strerror`: writes the provider's text for its own error number, and returns how many bytes it wrote.
+    /// `fi_eq_strerror`: writes the provider's error text and returns its length in bytes.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn eq_error_text(eq: &Self::Eq, provider_errno: i32, data: &CmData, out: &mut [u8]) -> usize;
     /// `fi_eq_write` of an [`EventKind::NOTIFY`].
     ///
     /// # Safety
-    /// The contract of callers; the queue was opened for writing.
+    /// Contract of callers. The queue was opened for writing.
     unsafe fn eq_notify(eq: &Self::Eq, context: u64, data: u64) -> Result<(), Errno>;
-    /// The file descriptor that is readable when the queue may have an event; `fi_control` with `FI_GETWAIT`.
+    /// `fi_control` with `FI_GETWAIT`: file descriptor, readable when the queue may have an event.
     ///
     /// # Safety
-    /// The contract of callers; the queue was opened with one.
+    /// Contract of callers. The queue was opened with a file descriptor.
     unsafe fn eq_wait_fd(eq: &Self::Eq) -> Result<c_int, Errno>;
-    /// Whether nothing is lost by sleeping on the file descriptor now; `fi_trywait`.
+    /// `fi_trywait`: `true` if sleeping on the file descriptor now misses no event.
     ///
     /// # Safety
-    /// The contract of callers; the queue was opened with one, on `domain`.
+    /// Contract of callers. The queue was opened with a file descriptor, on `domain`.
     unsafe fn eq_may_sleep(domain: &Self::Domain, eq: &Self::Eq) -> Result<bool, Errno>;
 
-    /// `fi_passive_ep`, `fi_pep_bind` and `fi_listen`. On error nothing is left open, or the error says so.
+    /// `fi_passive_ep`, `fi_pep_bind` and `fi_listen`. The error reports objects left open.
     ///
     /// # Safety
-    /// The contract of callers; the queue is one of `domain`.
+    /// Contract of callers. The queue belongs to `domain`.
     unsafe fn passive_open(
         domain: &Self::Domain,
         info: &Self::Info,
@@ -239,86 +239,89 @@ pub unsafe trait Connected: Transport {
     /// `fi_close` of a passive endpoint.
     ///
     /// # Safety
-    /// The contract of callers; requests to it are not used any more.
+    /// Contract of callers. Requests to it are not used any more.
     unsafe fn passive_close(passive: &Self::PassiveEndpoint) -> Result<(), Errno>;
-    /// What its events name.
+    /// Identity of a passive endpoint in events.
     fn passive_fid(passive: &Self::PassiveEndpoint) -> Fid;
     /// `fi_getname`
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn passive_address(passive: &Self::PassiveEndpoint) -> Result<EndpointAddr, Errno>;
-    /// How many bytes a rejection carries (`FI_OPT_CM_DATA_SIZE`).
+    /// Maximum number of bytes in a rejection (`FI_OPT_CM_DATA_SIZE`).
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn passive_cm_data_size(passive: &Self::PassiveEndpoint) -> Result<usize, Errno>;
     /// `fi_reject`
     ///
     /// # Safety
-    /// The contract of callers; the request was made to this endpoint, and `data` is not longer than what is carried.
+    /// Contract of callers. The request was made to this endpoint, and `data` does not exceed the
+    /// maximum of a rejection.
     unsafe fn reject(passive: &Self::PassiveEndpoint, request: Self::Request, data: &[u8]) -> Result<(), Errno>;
 
-    /// `fi_srx_context`: a shared receive context, on which receives are posted as on an endpoint, and whose endpoints
-    /// complete receives into `rx`. On error nothing is left open, or the error says so.
+    /// `fi_srx_context`: opens a shared receive context. Receives are posted on it as on an
+    /// endpoint. Its endpoints complete receives into `rx`. The error reports objects left open.
     ///
     /// # Safety
-    /// The contract of callers; it is closed after the endpoints that receive through it, which complete into this queue.
+    /// Contract of callers. It is closed after the endpoints that receive through it, which
+    /// complete into this queue.
     unsafe fn shared_rx_open(
         domain: &Self::Domain,
         info: &Self::Info,
         rx: &Self::Cq,
     ) -> Result<Self::Endpoint, EndpointError>;
-    /// `fi_endpoint`, `fi_ep_bind` and `fi_enable` of an endpoint that is to be connected, or that accepts a request, which it
-    /// then takes. On error nothing is left open, or the error says so.
+    /// `fi_endpoint`, `fi_ep_bind` and `fi_enable` of an endpoint to be connected, or that takes
+    /// and accepts a request. The error reports objects left open.
     ///
     /// # Safety
-    /// The contract of callers; the queues belong to `domain`.
+    /// Contract of callers. The queues belong to `domain`.
     unsafe fn msg_endpoint_open(
         domain: &Self::Domain,
         info: &Self::Info,
         request: &mut Option<Self::Request>,
         bind: MsgBindings<'_, Self>,
     ) -> Result<Self::Endpoint, EndpointError>;
-    /// What its events name.
+    /// Identity of an endpoint in events.
     fn endpoint_fid(endpoint: &Self::Endpoint) -> Fid;
     /// `fi_connect`
     ///
     /// # Safety
-    /// The contract of callers; `data` is not longer than what is carried.
+    /// Contract of callers. `data` does not exceed the maximum of the provider.
     unsafe fn connect(endpoint: &Self::Endpoint, to: &EndpointAddr, data: &[u8]) -> Result<(), Errno>;
     /// `fi_accept`
     ///
     /// # Safety
-    /// The contract of callers; the endpoint was opened for a request, and `data` is not longer than what is carried.
+    /// Contract of callers. The endpoint was opened for a request, and `data` does not exceed the
+    /// maximum of the provider.
     unsafe fn accept(endpoint: &Self::Endpoint, data: &[u8]) -> Result<(), Errno>;
     /// `fi_shutdown`
     ///
     /// # Safety
-    /// The contract of callers; the endpoint was connected.
+    /// Contract of callers. The endpoint was connected.
     unsafe fn shutdown(endpoint: &Self::Endpoint) -> Result<(), Errno>;
     /// `fi_getpeer`
     ///
     /// # Safety
-    /// The contract of callers; the endpoint was connected.
+    /// Contract of callers. The endpoint was connected.
     unsafe fn peer_address(endpoint: &Self::Endpoint) -> Result<EndpointAddr, Errno>;
 }
 
-/// What a connection-oriented endpoint is bound to before it is enabled.
+/// Objects and options of a connection-oriented endpoint, bound before it is enabled.
 #[derive(Debug)]
 pub struct MsgBindings<'a, T: Connected> {
-    /// Where transmit completions go.
+    /// Queue of transmit completions.
     pub tx: &'a T::Cq,
-    /// Where receive completions and peers' events go; the same queue as `tx`, or another.
+    /// Queue of receive completions and peers' events, possibly `tx`.
     pub rx: &'a T::Cq,
-    /// Where events of the connection go.
+    /// Queue of connection events.
     pub eq: &'a T::Eq,
-    /// The shared receive context that it receives through, if it does not receive by itself.
+    /// Shared receive context, if the endpoint does not receive by itself.
     pub shared_rx: Option<&'a T::Endpoint>,
-    /// What counts its operations, each kind once.
+    /// Counters of its operations, each kind once.
     pub counters: &'a [(Counted, &'a T::Counter)],
-    /// As in [`Bindings`](super::Bindings::selective).
+    /// Selective completion, see [`Bindings`](super::Bindings::selective).
     pub selective: bool,
-    /// Options that are set before it is enabled, by number.
+    /// Options by number, set before the endpoint is enabled.
     pub options: &'a [(u32, OptionValue)],
 }

@@ -1,11 +1,11 @@
-//! [`Counters`]: how many operations have ended.
+//! [`Counters`].
 
 use core::ffi::c_int;
 
 use super::Fabrics;
 use crate::vocabulary::{Errno, WaitObj};
 
-/// How a counter is opened.
+/// Attributes of a counter.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -26,94 +26,94 @@ use crate::vocabulary::{Errno, WaitObj};
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 #[doc(alias = "fi_cntr_attr")]
 pub struct CounterAttr {
-    /// What to sleep on until a number is reached.
+    /// Object to sleep on until a number is reached.
     #[doc(alias = "wait_obj")]
     pub wait: WaitObj,
 }
 
-/// How waiting for a counter has ended.
+/// Result of waiting for a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterWait {
-    /// The number is reached.
+    /// The counter reached the number.
     Reached,
-    /// The time is over.
+    /// The time has expired.
     TimeIsOver,
-    /// An operation has failed meanwhile.
+    /// An operation failed.
     OperationFailed,
 }
 
 /// Counters of operations.
 ///
 /// # Safety
-/// As [`Transport`](super::Transport).
+/// The promises of [`Transport`](super::Transport).
 pub unsafe trait Counters: Fabrics {
-    /// `fid_cntr`. The thread that closes the last region which is bound to it may close it.
+    /// `fid_cntr`. The thread that closes the last region bound to the counter may close it.
     type Counter: Send;
 
-    /// `fi_cntr_open`, at zero.
+    /// `fi_cntr_open`. The counter starts at zero.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn counter_open(domain: &Self::Domain, attr: CounterAttr) -> Result<Self::Counter, Errno>;
     /// `fi_close` of a counter.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn counter_close(counter: &Self::Counter) -> Result<(), Errno>;
     /// `fi_cntr_read`
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn counter_read(counter: &Self::Counter) -> Result<u64, Errno>;
     /// `fi_cntr_readerr`
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn counter_read_error(counter: &Self::Counter) -> Result<u64, Errno>;
     /// `fi_cntr_add`
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn counter_add(counter: &Self::Counter, value: u64) -> Result<(), Errno>;
     /// `fi_cntr_adderr`
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn counter_add_error(counter: &Self::Counter, value: u64) -> Result<(), Errno>;
     /// `fi_cntr_set`
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn counter_set(counter: &Self::Counter, value: u64) -> Result<(), Errno>;
     /// `fi_cntr_seterr`
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn counter_set_error(counter: &Self::Counter, value: u64) -> Result<(), Errno>;
     /// `fi_cntr_wait`, for at most `milliseconds`.
     ///
     /// # Errors
-    /// The provider's.
+    /// An error of the provider.
     ///
     /// # Safety
-    /// The contract of callers; the counter was opened with something to sleep on.
+    /// Contract of callers. The counter was opened with a wait object.
     unsafe fn counter_wait(counter: &Self::Counter, threshold: u64, milliseconds: i32) -> Result<CounterWait, Errno>;
-    /// The file descriptor that is readable when the counter has changed; `fi_control` with `FI_GETWAIT`.
+    /// `fi_control` with `FI_GETWAIT`: file descriptor, readable when the counter has changed.
     ///
     /// # Safety
-    /// The contract of callers; the counter was opened with one.
+    /// Contract of callers. The counter was opened with a file descriptor.
     unsafe fn counter_wait_fd(counter: &Self::Counter) -> Result<c_int, Errno>;
-    /// Whether nothing is lost by sleeping on the file descriptor now; `fi_trywait`.
+    /// `fi_trywait`: `true` if sleeping on the file descriptor now misses no change.
     ///
     /// # Safety
-    /// The contract of callers; the counter was opened with one, on `domain`.
+    /// Contract of callers. The counter was opened with a file descriptor, on `domain`.
     unsafe fn counter_may_sleep(domain: &Self::Domain, counter: &Self::Counter) -> Result<bool, Errno>;
-    /// Returns `true` if the counter cannot be slept on any more, because one of its endpoints was closed. Then
-    /// [`counter_wait`](Self::counter_wait) polls once a millisecond, and [`counter_may_sleep`](Self::counter_may_sleep) waits a
-    /// millisecond and returns `false`.
+    /// Returns `true` if the counter cannot be slept on any more because one of its endpoints was
+    /// closed. Then [`counter_wait`](Self::counter_wait) polls once a millisecond, and
+    /// [`counter_may_sleep`](Self::counter_may_sleep) waits a millisecond and returns `false`.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn counter_naps(counter: &Self::Counter) -> bool {
         let _ = counter;
         false

@@ -1,11 +1,11 @@
-//! [`Endpoints`]: what operations are posted on.
+//! [`Endpoints`].
 
 use core::fmt;
 
 use super::{AddressVectors, CompletionQueues, Context, Counters};
 use crate::vocabulary::{Counted, EndpointAddr, Errno, OptionValue};
 
-/// Why an endpoint was not opened.
+/// Failure to open an endpoint.
 ///
 /// ```
 /// use loom_core::Errno;
@@ -21,10 +21,10 @@ use crate::vocabulary::{Counted, EndpointAddr, Errno, OptionValue};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndpointError {
-    /// The reason.
+    /// Cause.
     pub errno: Errno,
-    /// The provider failed to close again what was opened before the failure: what the endpoint is bound to must stay
-    /// open for ever.
+    /// The provider failed to close objects that it opened before the failure. The objects that the
+    /// endpoint is bound to must stay open for ever.
     pub left_open: bool,
 }
 
@@ -38,13 +38,13 @@ impl fmt::Display for EndpointError {
 impl core::error::Error for EndpointError {}
 
 impl From<Errno> for EndpointError {
-    /// A failure which left nothing open.
+    /// Failure that left no object open.
     fn from(errno: Errno) -> Self {
         EndpointError { errno, left_open: false }
     }
 }
 
-/// What became of an endpoint that was to be closed.
+/// Result of closing an endpoint.
 ///
 /// ```
 /// use loom_core::transport::{Closing, InFlight};
@@ -60,107 +60,110 @@ impl From<Errno> for EndpointError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a retired endpoint still has what was lent through it"]
 pub enum Closing {
-    /// It is closed: nothing that was lent through it is touched any more.
+    /// The endpoint is closed. Memory lent through it is not touched any more.
     Closed,
-    /// It is still open, because the provider cannot close it safely for now: receives or reads are under way, or other
-    /// endpoints would be hurt that have talked to it. Its operations go on and end like others; nothing new is posted on
-    /// it. Closing may be tried again.
+    /// The endpoint is still open, because the provider cannot close it safely yet: receives or
+    /// reads are in flight, or closing would harm endpoints that have talked to it. Its operations
+    /// continue and complete as usual. The caller posts no more operations, and may retry closing.
     Retired,
-    /// Its queues are not polled any more, nor its counters used (`endpoint_leave`), and nothing that was lent through it is
-    /// touched; but the provider cannot close it, and so not what it is bound to.
+    /// The endpoint was left (`endpoint_leave`): its queues are not polled and its counters not
+    /// used any more, and memory lent through it is not touched. The provider cannot close it, nor
+    /// the objects that it is bound to.
     Left,
 }
 
-/// What is in flight on an endpoint that is to be closed and that not every provider survives or can stop.
+/// Operations in flight on an endpoint to be closed that not every provider tolerates or can stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFlight {
-    /// Receives: there are providers that do not survive closing in the middle of one.
+    /// Number of receives. Some providers do not tolerate closing during a receive.
     pub receives: usize,
-    /// Bytes of the longest read: there are providers that let the peer write into its buffer whether the endpoint is open
-    /// or not.
+    /// Bytes of the longest read. Some providers let the peer write into its buffer even after the
+    /// endpoint is closed.
     pub longest_read: usize,
-    /// Bytes of the longest message that was truncated, as far as that is known, or else as many as there can be: there are
-    /// providers that do not survive closing afterwards. Never forgotten.
+    /// Bytes of the longest truncated message in the endpoint's lifetime, or the maximum if
+    /// unknown. Some providers do not tolerate closing afterwards.
     pub longest_truncated: usize,
     /// Sends, writes and reads, where an endpoint cannot be closed with them in flight
-    /// ([`ProviderQuirks::close_with_sends`](super::ProviderQuirks::close_with_sends)), and on transmit contexts of scalable
-    /// endpoints: there are providers that come back to them when the answer reaches another context. Such reads count here
-    /// alone. Elsewhere none.
+    /// ([`ProviderQuirks::close_with_sends`](super::ProviderQuirks::close_with_sends)), and on
+    /// transmit contexts of scalable endpoints, because some providers come back to them when the
+    /// answer reaches another context. Such reads count only here. Zero elsewhere.
     pub transmits: usize,
 }
 
 impl InFlight {
-    /// An endpoint with nothing in flight.
+    /// An endpoint without operations in flight.
     pub const NOTHING: InFlight = InFlight { receives: 0, longest_read: 0, longest_truncated: 0, transmits: 0 };
 }
 
-/// What an endpoint is bound to before it is enabled.
+/// Objects and options of an endpoint, bound before it is enabled.
 #[derive(Debug)]
 pub struct Bindings<'a, T: Endpoints> {
-    /// Where transmit completions go.
+    /// Queue of transmit completions.
     pub tx: &'a T::Cq,
-    /// Where receive completions and peers' events go; the same queue as `tx`, or another.
+    /// Queue of receive completions and peers' events, possibly `tx`.
     pub rx: &'a T::Cq,
-    /// Where peers' addresses are found.
+    /// Vector of peers' addresses.
     pub av: &'a T::Av,
-    /// What counts its operations, each kind once.
+    /// Counters of its operations, each kind once.
     pub counters: &'a [(Counted, &'a T::Counter)],
-    /// Whether sends, reads and writes that are posted as a [`Msg`](super::Msg) report their success only if its flags have `COMPLETION`.
-    /// All others do in any case.
+    /// `true` if sends, reads and writes posted as a [`Msg`](super::Msg) report success only with
+    /// the flag `COMPLETION`. All other operations always report it.
     #[doc(alias = "FI_SELECTIVE_COMPLETION")]
     pub selective: bool,
-    /// Options that are set before it is enabled, by number.
+    /// Options by number, set before the endpoint is enabled.
     pub options: &'a [(u32, OptionValue)],
 }
 
-/// Endpoints without connections, and what is common to all.
+/// Endpoints without connections, and functions of all endpoints.
 ///
 /// # Safety
-/// As [`Transport`](super::Transport).
+/// The promises of [`Transport`](super::Transport).
 pub unsafe trait Endpoints: AddressVectors + CompletionQueues + Counters {
     /// `fid_ep`
     type Endpoint;
 
-    /// `fi_endpoint`, `fi_ep_bind` and `fi_enable` in the order that they need. On error nothing is left open, or the
-    /// error says so.
+    /// `fi_endpoint`, `fi_ep_bind` and `fi_enable` in the required order. The error reports objects
+    /// left open.
     ///
     /// # Safety
-    /// The contract of callers; everything in `bind` belongs to `domain`.
+    /// Contract of callers. Every object in `bind` belongs to `domain`.
     unsafe fn endpoint_open(
         domain: &Self::Domain,
         info: &Self::Info,
         bind: Bindings<'_, Self>,
     ) -> Result<Self::Endpoint, EndpointError>;
-    /// `fi_close` of an endpoint: the point after which nothing lent through it is touched.
+    /// `fi_close` of an endpoint. After it, memory lent through the endpoint is not touched.
     ///
     /// # Safety
-    /// The contract of callers; `in_flight` is true.
+    /// Contract of callers. `in_flight` is accurate.
     unsafe fn endpoint_close(endpoint: &Self::Endpoint, in_flight: InFlight) -> Result<Closing, Errno>;
-    /// The queues of a retired endpoint are not polled from now on, and nothing else drives it, such as its counters: until
-    /// `endpoint_close` retires it again, or, with nothing in flight on it, for good. Returns whether the provider goes on
-    /// driving it all the same, with others of its domain: then peers still reach the domain's memory through it.
+    /// Announces that the queues of a retired endpoint are not polled any more, and that no other
+    /// call, such as for its counters, drives it. This lasts until `endpoint_close` retires the
+    /// endpoint again or, without operations in flight, for good. Returns `true` if the provider
+    /// still drives the endpoint together with others of its domain. Then peers still reach the
+    /// domain's memory through it.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn endpoint_leave(endpoint: &Self::Endpoint, for_good: bool) -> bool;
     /// `fi_getname`
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn endpoint_address(endpoint: &Self::Endpoint) -> Result<EndpointAddr, Errno>;
-    /// `fi_getopt`: the value of an option of this number, which has the type of `kind`.
+    /// `fi_getopt` of an option with this number and the type of `kind`.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn endpoint_option(endpoint: &Self::Endpoint, option: u32, kind: OptionValue) -> Result<OptionValue, Errno>;
     /// `fi_setopt`
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn endpoint_set_option(endpoint: &Self::Endpoint, option: u32, value: OptionValue) -> Result<(), Errno>;
-    /// `fi_cancel`: asks for the operation to end. Its event still comes.
+    /// `fi_cancel`: requests the end of the operation. Its event is still reported.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn cancel(endpoint: &Self::Endpoint, context: Context) -> Result<(), Errno>;
 }

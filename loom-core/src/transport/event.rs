@@ -1,11 +1,11 @@
-//! [`Event`], what a transport reports of an operation, and [`Context`], by which it names it.
+//! [`Event`] and [`Context`].
 
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
-/// The word that travels with a posted operation and names it in its completion; libfabric's `void *context`.
+/// Word that identifies a posted operation in its completion: libfabric's `void *context`.
 ///
-/// Either a plain number or a pointer to provider scratch space inside the operation's slot; the
-/// [op table](crate::engine::op_table) decides which, and alone interprets what comes back.
+/// It is a plain number, or a pointer to scratch space for the provider in the operation's slot.
+/// Only the [op table](crate::engine::op_table) chooses the form and interprets returned contexts.
 ///
 /// ```
 /// use loom_core::transport::{Context, Event};
@@ -20,7 +20,7 @@ use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 pub struct Context(*mut ());
 
 impl Context {
-    /// No operation: for posts which report no completion.
+    /// No operation, for posts that report no completion.
     pub const NONE: Context = Context(core::ptr::null_mut());
 
     /// A number that is not an address.
@@ -32,7 +32,7 @@ impl Context {
         Context(core::ptr::without_provenance_mut(word as usize))
     }
 
-    /// The address of scratch space which the provider may write while the operation is in flight.
+    /// The address of scratch space that the provider may write while the operation is in flight.
     #[inline]
     #[must_use]
     pub const fn space(space: *mut [u64; 8]) -> Self {
@@ -54,11 +54,12 @@ impl Context {
     }
 }
 
-/// One entry of a transport's completion queue, as the transport reports it.
+/// Entry of a transport's completion queue.
 ///
-/// Events are read within nanoseconds of being written, field by field. Fields that are copied together do not lie side by
-/// side: a compiler would copy them with one instruction, and a processor is slow to read together what it has just
-/// written apart (a twentieth of the cost of a tagged message).
+/// Events are read within nanoseconds of being written, field by field. Fields that are copied
+/// together are not adjacent: a compiler would copy them with one instruction, and a processor is
+/// slow to read together values that it has just written separately (5 % of the cost of a tagged
+/// message).
 ///
 /// ```
 /// use loom_core::transport::Event;
@@ -79,32 +80,33 @@ impl Context {
 #[doc(alias = "fi_cq_tagged_entry")]
 #[doc(alias = "fi_cq_err_entry")]
 pub struct Event {
-    /// The context word of the operation; anything at all for events that belong to none.
+    /// Context of the operation. Any value for events without an operation.
     pub context: u64,
-    /// What kind of operation completed, and which of the other fields mean something.
+    /// Kind of the operation, and validity of the other fields.
     pub flags: CompletionFlags,
-    /// Bytes transferred, or, of a failed operation, zero if that is unknown. A receive of more bytes than were lent is one of a truncated
-    /// message.
+    /// Bytes transferred, or, of a failed operation, zero if that is unknown. If a receive reports
+    /// more bytes than were lent, the message was truncated.
     pub len: usize,
-    /// The tag, if `flags` has `TAGGED` and `RECV`; else anything.
+    /// The tag, if `flags` has `TAGGED` and `RECV`, else any value.
     pub tag: Tag,
-    /// Of a failed receive, bytes of the message that did not fit into the buffer, or zero if that is unknown; of a message in a multi-receive buffer, the
-    /// address of its first byte; else anything.
+    /// Bytes that did not fit into the buffer of a failed receive, or zero if unknown. For a
+    /// message in a multi-receive buffer, the address of its first byte. Else any value.
     #[doc(alias = "olen")]
     #[doc(alias = "buf")]
     pub overflow_or_place: usize,
-    /// Immediate data, if `flags` has `REMOTE_CQ_DATA`; else anything.
+    /// Immediate data, if `flags` has `REMOTE_CQ_DATA`, else any value.
     pub data: ImmediateData,
     /// Zero for success.
     pub errno: Errno,
-    /// The provider's own error number; zero for success.
+    /// The provider's own error number, zero for success.
     pub provider_errno: i32,
-    /// The sender or [`FabricAddr::UNSPEC`], if `flags` has `RECV`, `REMOTE_READ` or `REMOTE_WRITE`; else anything.
+    /// The sender or [`FabricAddr::UNSPEC`], if `flags` has `RECV`, `REMOTE_READ` or
+    /// `REMOTE_WRITE`, else any value.
     pub source: FabricAddr,
 }
 
 impl Event {
-    /// A successful event without tag, data or source.
+    /// Successful event without tag, data or source.
     #[inline]
     #[must_use]
     pub const fn success(context: u64, flags: CompletionFlags, len: usize) -> Self {
@@ -121,7 +123,7 @@ impl Event {
         }
     }
 
-    /// A failed event of which nothing was transferred.
+    /// Failed event with no bytes transferred.
     #[inline]
     #[must_use]
     pub const fn failure(context: u64, flags: CompletionFlags, errno: Errno) -> Self {
@@ -131,7 +133,7 @@ impl Event {
         event
     }
 
-    /// Whether the operation failed.
+    /// Returns `true` if the operation failed.
     #[inline]
     #[must_use]
     pub const fn is_error(&self) -> bool {

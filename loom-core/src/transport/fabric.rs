@@ -1,9 +1,9 @@
-//! [`Fabrics`]: infos, fabrics and domains.
+//! [`Fabrics`].
 
 use super::nic::Nic;
 use crate::vocabulary::{Attributes, EndpointAddr, Errno};
 
-/// Which of a provider's names to read from an info.
+/// Name to read from an info.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -29,7 +29,8 @@ pub enum Name {
     Domain,
 }
 
-/// How a provider behaves where its info grants something that it is known not to do as the man pages say.
+/// Known behaviour of a provider where its info grants an operation. `true` means correct
+/// behaviour.
 ///
 /// ```
 /// use loom_core::transport::{Claims, ProviderQuirks};
@@ -47,43 +48,49 @@ pub enum Name {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProviderQuirks {
-    /// Multi-receives stay within their buffer whatever peers send, and it is released when it is not written to any more.
+    /// Multi-receives stay within their buffer whatever peers send, and release it only after the
+    /// last write to it.
     pub multi_recv: bool,
-    /// So do multi-receives of tagged messages.
+    /// Multi-receives of tagged messages behave like `multi_recv`.
     pub tagged_multi_recv: bool,
-    /// Directed receives of messages without tag take those of one peer only, and do not harm the others.
+    /// Directed receives of untagged messages take messages of one peer only, and do not harm
+    /// others.
     pub directed_recv: bool,
-    /// Tagged receives with ignored bits take messages that have arrived before, and leave later receives their tags.
+    /// Tagged receives with ignored bits take messages that have arrived before, and leave later
+    /// receives their tags.
     pub masked_recv: bool,
-    /// Peeks look at messages, and receive none.
+    /// Peeks do not receive messages.
     pub peek: bool,
-    /// How messages are claimed.
+    /// Storage of claims.
     pub claims: Claims,
-    /// A message that is discarded is over for its sender, too.
+    /// Discarding a message completes it for its sender, too.
     pub discard: bool,
-    /// A region can be closed at any time, also in the middle of a peer's operation on it. Otherwise it is closed when no endpoint
-    /// of its domain is open, unless the caller knows that no operation is under way.
+    /// A region can be closed at any time, even during a peer's operation on it. Otherwise the
+    /// region is closed when no endpoint of its domain is open, unless the caller ensures that no
+    /// operation is in flight.
     pub mr_close: bool,
-    /// An endpoint can be closed with sends and writes in flight, and their buffers are not read afterwards.
+    /// An endpoint can be closed with sends and writes in flight. Their buffers are not read
+    /// afterwards.
     pub close_with_sends: bool,
-    /// When its queue is closed, an endpoint is closed with it, or peers do not reach memory through it any more; but for one that cannot
-    /// be closed after a message that was longer than its receive.
+    /// Closing a queue closes its endpoints or stops peers' access to memory through them. Excepted
+    /// are endpoints that cannot be closed after a message longer than its receive.
     pub ends_with_queue: bool,
 }
 
-/// How a provider keeps a claim on a message (`FI_CLAIM`).
+/// Storage of a claim on a message (`FI_CLAIM`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claims {
-    /// It remembers the operation's context, whatever that is.
+    /// The provider stores the operation's context, which may be any value.
     ByContext,
-    /// In the memory that the context points to, as the man page says: contexts that are numbers will not do.
+    /// The claim is stored in the memory that the context points to, as the man page requires.
+    /// Contexts that are numbers cannot be used.
     InContexts,
-    /// It cannot.
+    /// The provider cannot claim messages.
     Not,
 }
 
 impl ProviderQuirks {
-    /// All as it should be.
+    /// Quirks of a provider that behaves as required.
     pub const GOOD: ProviderQuirks = ProviderQuirks {
         multi_recv: true,
         tagged_multi_recv: true,
@@ -97,7 +104,8 @@ impl ProviderQuirks {
         ends_with_queue: true,
     };
 
-    /// What is not asked of the provider, and what is done instead, each in a few words: for logs and reports.
+    /// Operations that loom does not request of the provider, and their replacements, each in a few
+    /// words for logs and reports.
     ///
     /// ```
     /// use loom_core::transport::ProviderQuirks;
@@ -123,17 +131,17 @@ impl ProviderQuirks {
     }
 }
 
-/// What can be opened, and the fabrics and domains that everything else is opened in.
+/// Infos, and the fabrics and domains that all other objects are opened in.
 ///
 /// # Safety
-/// As [`Transport`](super::Transport).
+/// The promises of [`Transport`](super::Transport).
 pub unsafe trait Fabrics: Sized {
-    /// A description of what can be opened: `fi_info`. Owned and cloneable.
+    /// Cloneable description of an endpoint to open: `fi_info`.
     type Info: Clone;
     /// `fid_fabric`
     type Fabric;
-    /// `fid_domain`. Whether it is `Sync` is the transport's threading level: where it is, queues and endpoints of it may be used by
-    /// one thread after another.
+    /// `fid_domain`. If it is `Sync`, queues and endpoints of it may be used by one thread after
+    /// another. The transport's threading level decides.
     type Domain;
 
     /// `fi_dupinfo`
@@ -149,15 +157,17 @@ pub unsafe trait Fabrics: Sized {
     fn source_address(info: &Self::Info) -> Option<EndpointAddr>;
     /// The peer's address in an info, if it has one.
     fn destination_address(info: &Self::Info) -> Option<EndpointAddr>;
-    /// The network card behind an info, if the transport knows one.
+    /// The network card behind an info, if known.
     fn nic(info: &Self::Info) -> Option<Nic<'_>>;
-    /// Whether a domain opened from this info is serialised as this transport type needs.
+    /// Returns `true` if a domain opened from this info is serialised as this transport type
+    /// requires.
     fn serves_threading(attributes: &Attributes) -> bool;
 
-    /// What is not to be asked of endpoints in a domain that was opened from this info, though it grants it.
+    /// Operations that the info grants but endpoints of its domain must not use.
     fn quirks(info: &Self::Info) -> ProviderQuirks;
 
-    /// What else the transport does for the provider of this info, each in a few words: for logs and reports.
+    /// Other workarounds of the transport for the provider of this info, each in a few words for
+    /// logs and reports.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -173,7 +183,8 @@ pub unsafe trait Fabrics: Sized {
         core::iter::empty()
     }
 
-    /// Attribute to raise when opening an object is refused with this number, because as many are open as the attribute allows.
+    /// Attribute to raise when opening an object fails with this number because the attribute
+    /// limits the number of open objects.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -192,27 +203,27 @@ pub unsafe trait Fabrics: Sized {
     /// `fi_fabric`
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn fabric_open(info: &Self::Info) -> Result<Self::Fabric, Errno>;
     /// `fi_close` of a fabric.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn fabric_close(fabric: &Self::Fabric) -> Result<(), Errno>;
 
     /// `fi_domain`
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn domain_open(fabric: &Self::Fabric, info: &Self::Info) -> Result<Self::Domain, Errno>;
-    /// Returns `true` in the process that opened a domain. In its forked children, the functions of the domain's objects fail with
-    /// [`Errno::OTHER_PROCESS`], and the objects are leaked.
+    /// Returns `true` in the process that opened a domain. In its forked children, the functions of
+    /// the domain's objects fail with [`Errno::OTHER_PROCESS`], and the objects are leaked.
     fn is_here(_domain: &Self::Domain) -> bool {
         true
     }
     /// `fi_close` of a domain.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn domain_close(domain: &Self::Domain) -> Result<(), Errno>;
 }

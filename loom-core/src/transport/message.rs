@@ -4,7 +4,7 @@ use super::{Context, Endpoints};
 use crate::buffer::Lent;
 use crate::vocabulary::{Errno, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch};
 
-/// Why a transport did not take a post.
+/// Reason for refusing a post.
 ///
 /// ```
 /// use loom_core::Errno;
@@ -24,10 +24,10 @@ use crate::vocabulary::{Errno, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Something is full for the moment: poll the queue and post again. Not an error.
+    /// Transient, not an error: a resource is full. Poll the queue and post again.
     #[doc(alias = "FI_EAGAIN")]
     Again,
-    /// It will not be taken as it is.
+    /// The post is not accepted as it is.
     Errno(Errno),
 }
 
@@ -37,7 +37,7 @@ impl From<Errno> for Refusal {
     }
 }
 
-/// An operation with several pieces and with flags.
+/// Operation with several pieces and with flags.
 ///
 /// ```
 /// # let mut bytes = [0_u8; 8];
@@ -70,29 +70,31 @@ impl From<Errno> for Refusal {
 #[doc(alias = "fi_msg_tagged")]
 #[doc(alias = "fi_msg_rma")]
 pub struct Msg<'a> {
-    /// Where it goes to, or from where it may come.
+    /// Destination, or permitted source.
     pub address: FabricAddr,
-    /// What was lent: one range at least (none for a peek or discard), and no more than [`IoVecs::MOST`](crate::buffer::IoVecs::MOST).
+    /// Lent memory: one range at least (zero for a peek or discard), and at most
+    /// [`IoVecs::MOST`](crate::buffer::IoVecs::MOST).
     pub pieces: &'a [Lent],
     /// Immediate data.
     pub data: Option<ImmediateData>,
-    /// What names it.
+    /// Context of the operation.
     pub context: Context,
-    /// What is asked for beyond the default. Without `COMPLETION`, on an endpoint that is opened as
-    /// [selective](super::Bindings::selective), a send, read or write has an event only if it fails.
+    /// Flags in addition to the defaults. Without `COMPLETION`, on a
+    /// [selective](super::Bindings::selective) endpoint, a send, read or write reports an event
+    /// only if it fails.
     pub flags: OpFlags,
 }
 
 /// Messages without tags: `struct fi_ops_msg`.
 ///
 /// # Safety
-/// As [`Transport`](super::Transport).
+/// The promises of [`Transport`](super::Transport).
 #[doc(alias = "fi_ops_msg")]
 pub unsafe trait Messages: Endpoints {
     /// `fi_send`, or `fi_senddata` with immediate data.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn send(
         endpoint: &Self::Endpoint,
         to: FabricAddr,
@@ -100,10 +102,11 @@ pub unsafe trait Messages: Endpoints {
         data: Option<ImmediateData>,
         context: Context,
     ) -> Result<(), Refusal>;
-    /// `fi_inject`, or `fi_injectdata`: `bytes` may be reused at once, and no event reports success.
+    /// `fi_inject`, or `fi_injectdata`. `bytes` may be reused at once, and no event reports
+    /// success.
     ///
     /// # Safety
-    /// The contract of callers; `bytes` is not longer than `inject_size`, and a prefix.
+    /// Contract of callers. The length of `bytes` is at most `inject_size` plus a prefix.
     unsafe fn inject(
         endpoint: &Self::Endpoint,
         to: FabricAddr,
@@ -113,30 +116,30 @@ pub unsafe trait Messages: Endpoints {
     /// `fi_recv`
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn recv(endpoint: &Self::Endpoint, from: FabricAddr, lent: &Lent, context: Context) -> Result<(), Refusal>;
     /// `fi_sendmsg`
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal>;
     /// `fi_recvmsg`
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal>;
 }
 
 /// Messages with tags: `struct fi_ops_tagged`.
 ///
 /// # Safety
-/// As [`Transport`](super::Transport).
+/// The promises of [`Transport`](super::Transport).
 #[doc(alias = "fi_ops_tagged")]
 pub unsafe trait TaggedMessages: Endpoints {
     /// `fi_tsend`, or `fi_tsenddata` with immediate data.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn tagged_send(
         endpoint: &Self::Endpoint,
         to: FabricAddr,
@@ -148,7 +151,7 @@ pub unsafe trait TaggedMessages: Endpoints {
     /// `fi_tinject`, or `fi_tinjectdata`.
     ///
     /// # Safety
-    /// The contract of callers; `bytes` is not longer than `inject_size`, and a prefix.
+    /// Contract of callers. The length of `bytes` is at most `inject_size` plus a prefix.
     unsafe fn tagged_inject(
         endpoint: &Self::Endpoint,
         to: FabricAddr,
@@ -159,7 +162,7 @@ pub unsafe trait TaggedMessages: Endpoints {
     /// `fi_trecv`
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn tagged_recv(
         endpoint: &Self::Endpoint,
         from: FabricAddr,
@@ -171,20 +174,21 @@ pub unsafe trait TaggedMessages: Endpoints {
     /// `fi_tsendmsg`
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn tagged_sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal>;
-    /// `fi_trecvmsg`, which is also that by which messages are looked for, claimed and discarded:
+    /// `fi_trecvmsg`, which also peeks at, claims and discards messages:
     ///
-    /// - With `PEEK` there are no pieces, and nothing is received. One event tells of the oldest message that would be, with its
-    ///   whole length, or fails with `ENOMSG`. With `CLAIM` besides, no other receive takes that message any more; with `DISCARD`
-    ///   it is gone.
-    /// - With `CLAIM` alone, the message is received that was claimed under the same context; with `CLAIM` and `DISCARD` it is
-    ///   thrown away, there are no pieces, and one event says so.
+    /// - `PEEK` has no pieces and does not receive. One event reports the oldest matching message
+    ///   with its whole length, or fails with `ENOMSG`. With `PEEK` and `CLAIM`, no other receive
+    ///   takes that message any more. With `PEEK` and `DISCARD`, the message is dropped.
+    /// - `CLAIM` alone receives the message claimed under the same context. `CLAIM` with `DISCARD`
+    ///   drops that message, without pieces and with one event.
     ///
-    /// All this where its [`ProviderQuirks`](super::ProviderQuirks) says so: the caller asks for nothing else. A claim is fetched or discarded once, if it was
-    /// made; until then, or until the endpoint is closed, the context's space stays as it is.
+    /// The caller uses only combinations that its [`ProviderQuirks`](super::ProviderQuirks) permit.
+    /// A claim that was made is fetched or discarded once. Until then, or until the endpoint is
+    /// closed, the context's space stays as it is.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn tagged_recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal>;
 }

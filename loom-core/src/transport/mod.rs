@@ -1,173 +1,208 @@
-//! The boundary: what a transport must provide so that the safe objects can be written once.
+//! Boundary between the safe objects, which are written once, and the raw functions of a transport.
 //!
-//! [`Transport`] is the line between "safe, written once" and "raw, one per transport". Its functions open, close,
-//! post, poll and control; they neither allocate through loom nor check what the objects have checked.
+//! The functions of [`Transport`] open, close, post, poll and control. They do not allocate through
+//! loom, and do not repeat checks of the objects. `Transport` is the sum of one trait per subject,
+//! like libfabric's tables of operations: users write `T: Transport` and call `T::send`. Functions
+//! that a transport may lack form separate traits: [`Connected`], [`Multicast`], [`Scalable`],
+//! [`Signals`], [`Collectives`].
 //!
-//! It is the sum of a trait for each subject, as libfabric has a table of operations for each: users write
-//! `T: Transport` and call `T::send`. The software transport implements each trait beside what serves it; that over libfabric, whose
-//! functions forward to C, in one file. Groups of functions that one of the transports lacks
-//! are traits beside it: [`Connected`], [`Multicast`], [`Scalable`], [`Signals`], [`Collectives`].
-//!
-//! A trait uses only what stands above it in the list of this file; `.ci/run layers` looks.
+//! A trait uses only modules above it in this file. `.ci/run layers` checks the order.
 //!
 //! # Contract of callers
 //!
-//! Every `unsafe fn` of these traits relies on its caller for the following, and for what its own documentation says. Safety comments cite it by
-//! number.
+//! Every `unsafe fn` of these traits requires these rules, which safety comments cite by number,
+//! and those of its own documentation.
 //!
-//! Handles, which are raw: dropping one does nothing.
+//! Handles, which are raw (dropping one has no effect):
 //!
-//! - **C1.** A handle is used only between the success of the function that opens it and the call of the one that closes it.
-//! - **C2.** Children are closed before their parents: endpoints, queues, address vectors, counters and regions before their domain; endpoints
-//!   before the queues, vectors and counters that they are bound to; regions before the endpoints and counters that they are bound to;
-//!   a domain before its fabric.
-//! - **C3.** A handle is closed once, unless its `endpoint_close` returned [`Closing::Retired`]. Whatever the call returned, the handle must not be
-//!   used again; a retired endpoint's is used for [`cancel`](Endpoints::cancel), [`endpoint_leave`](Endpoints::endpoint_leave) and
+//! - **C1.** A handle is used only between the success of the function that opens it and the call
+//!   that closes it.
+//! - **C2.** Children are closed before their parents: endpoints, queues, address vectors, counters
+//!   and regions before their domain, and a domain before its fabric. Endpoints are closed before
+//!   the queues, vectors and counters that they are bound to, and regions before the endpoints and
+//!   counters that they are bound to.
+//! - **C3.** A handle is closed once and not used afterwards, whatever the call returned.
+//!   Exception: after [`Closing::Retired`] it is used for [`cancel`](Endpoints::cancel),
+//!   [`endpoint_leave`](Endpoints::endpoint_leave) and
 //!   [`endpoint_close`](Endpoints::endpoint_close) only.
-//! - **C4.** What one call names belongs to one domain, or is the domain or its fabric. An info that is named with a fabric or a domain is one of
-//!   the same provider, fabric and domain.
+//! - **C4.** The objects of one call belong to one domain, or are the domain or its fabric. An info
+//!   given with a fabric or a domain is of the same provider, fabric and domain.
 //!
-//! Threads, beside what `Send` and `Sync` of the handles say:
+//! Threads, in addition to `Send` and `Sync` of the handles:
 //!
-//! - **C5.** One thread at a time uses a queue and the endpoints that are bound to it; and a counter and the endpoints that are bound to it.
-//! - **C6.** The thread of an endpoint binds, enables and closes the regions that are bound to it.
+//! - **C5.** One thread at a time uses a queue and the endpoints bound to it, or a counter and the
+//!   endpoints bound to it.
+//! - **C6.** The thread of an endpoint binds, enables and closes the regions bound to it.
 //!
 //! Counters:
 //!
-//! - **C7.** A counter to which an endpoint is bound stays at its address until `endpoint_close` returned [`Closing::Closed`] or
-//!   [`Closing::Left`], or [`endpoint_leave`](Endpoints::endpoint_leave) left the endpoint for good.
-//! - **C8.** A counter to which a region is bound stays at its address until `mr_close` returned. It stays open until the region is closed
-//!   and, unless the transport says [`MR_CLOSE_FENCES`](MemoryRegions::MR_CLOSE_FENCES), what peers have begun on it has ended.
+//! - **C7.** A counter with a bound endpoint stays at its address until `endpoint_close` returned
+//!   [`Closing::Closed`] or [`Closing::Left`], or [`endpoint_leave`](Endpoints::endpoint_leave)
+//!   left the endpoint for good.
+//! - **C8.** A counter with a bound region stays at its address until `mr_close` returned. It stays
+//!   open until the region is closed and, unless
+//!   [`MR_CLOSE_FENCES`](MemoryRegions::MR_CLOSE_FENCES), operations that peers began on the region
+//!   have ended.
 //!
-//! What is lent with a post, until its event was polled or `endpoint_close` returned [`Closing::Closed`] or [`Closing::Left`]:
+//! Memory lent with a post, until its event was polled or `endpoint_close` returned
+//! [`Closing::Closed`] or [`Closing::Left`]:
 //!
-//! - **C9.** The memory of each [`Lent`](crate::buffer::Lent) is valid for the access that the operation needs.
-//! - **C10.** Where an info asks for it ([`Mode::CONTEXT`](crate::vocabulary::Mode::CONTEXT), `CONTEXT2`), the [`Context`] of a post is the
-//!   address of scratch space, which the transport alone writes to. A claim's stays as it is until the claim is fetched or discarded.
-//! - **C11.** A descriptor is that of an open region of the endpoint's domain which covers the memory. Memory of a device has one: by it a
-//!   provider knows whose memory it is.
-//! - **C12.** Where an info asks for [`Mode::MSG_PREFIX`](crate::vocabulary::Mode::MSG_PREFIX), on either side, what is lent with a message there
-//!   begins with `msg_prefix_size` bytes that the transport may write to, in the first piece; and so do the bytes of `inject` and
-//!   `tagged_inject`, which then may be as many more. They count in the lengths of receives' events, and towards no limit.
+//! - **C9.** The memory of each [`Lent`](crate::buffer::Lent) is valid for the access that the
+//!   operation needs.
+//! - **C10.** If an info requires [`Mode::CONTEXT`](crate::vocabulary::Mode::CONTEXT) or
+//!   `CONTEXT2`, the [`Context`] of a post is the address of scratch space that only the transport
+//!   writes. A claim's scratch space stays as it is until the claim is fetched or discarded.
+//! - **C11.** A descriptor belongs to an open region of the endpoint's domain that covers the
+//!   memory. Device memory has a descriptor, by which a provider identifies the owner.
+//! - **C12.** If an info requires [`Mode::MSG_PREFIX`](crate::vocabulary::Mode::MSG_PREFIX) on one
+//!   side, the first piece of memory lent with a message on that side begins with `msg_prefix_size`
+//!   bytes that the transport may write. So do the bytes of `inject` and `tagged_inject`, which may
+//!   then be longer by that number. Lengths of receive events include the prefix, limits do not.
 //!
 //! Posts:
 //!
-//! - **C13.** A [`FabricAddr`](crate::vocabulary::FabricAddr) that is given to a post was returned by `av_insert` or `av_insert_service` of
-//!   the endpoint's vector and not removed since, with the number of a receive context in its upper bits where the vector was opened
-//!   for contexts; or is `UNSPEC` where a receive means any source, and in every post of a connected endpoint; or is the address of a
-//!   group ([`Multicast`]). An address that is given to [`av_remove`](AddressVectors::av_remove) was returned by an insertion into that
-//!   vector and not removed since. No operation in flight refers to it, unless the vector's [`AvRoom::reused`] is given.
-//! - **C14.** Where an info asks for [`Mode::ASYNC_IOV`](crate::vocabulary::Mode::ASYNC_IOV), no operation has more than one piece or part.
-//! - **C15.** What the [`ProviderQuirks`] of the endpoint's info deny is not asked for, but for multi-receives of callers that keep to P6
-//!   themselves (`multi_recv_unchecked`, `tagged_multi_recv_unchecked`). A claim is fetched or discarded once, if it was made.
-//!
-//! - **C28.** An atomic operation is one that `query_atomic` of the endpoint's domain grants, of one element at least and of no more than that
-//!   says. Operands, results, what is compared, and the parts of the peer's memory have the same number of elements, and each range and
-//!   part is a multiple of their size.
+//! - **C13.** A [`FabricAddr`](crate::vocabulary::FabricAddr) given to a post was returned by
+//!   `av_insert` or `av_insert_service` of the endpoint's vector and not removed since. If the
+//!   vector was opened for contexts, its upper bits are the number of a receive context.
+//!   Alternatives are `UNSPEC`, in a receive from any source and in every post of a connected
+//!   endpoint, and the address of a group ([`Multicast`]). An address given to
+//!   [`av_remove`](AddressVectors::av_remove) was returned by an insertion into that vector and not
+//!   removed since. No operation in flight refers to it, unless the vector's [`AvRoom::reused`] is
+//!   `Some`.
+//! - **C14.** If an info requires [`Mode::ASYNC_IOV`](crate::vocabulary::Mode::ASYNC_IOV), an
+//!   operation has at most one piece and one part.
+//! - **C15.** Operations that the [`ProviderQuirks`] of the endpoint's info deny are not posted,
+//!   except multi-receives of callers that keep P6 themselves (`multi_recv_unchecked`,
+//!   `tagged_multi_recv_unchecked`). A claim that was made is fetched or discarded once.
+//! - **C28.** An atomic operation is granted by `query_atomic` of the endpoint's domain, with at
+//!   least one element and at most the granted number. Operands, results, compared values and parts
+//!   of the peer's memory have equal numbers of elements. Each range and part is a multiple of the
+//!   element size.
 //!
 //! Memory of queues and regions:
 //!
-//! - **C16.** Memory given to [`cq_open`](CompletionQueues::cq_open) has the layout that `cq_layout` returned for the depth, and stays until the last
-//!   call that names the queue.
-//! - **C17.** Memory registered with [`mr_open`](MemoryRegions::mr_open) for local use stays the same (the same pages) from then on until the last operation is
-//!   over that was posted with the region's descriptor.
-//! - **C18.** Memory registered with access for peers stays until `mr_close` returned `Ok` and, unless the transport says
-//!   [`MR_CLOSE_FENCES`](MemoryRegions::MR_CLOSE_FENCES), every endpoint of the domain that was open then is closed or left.
+//! - **C16.** Memory given to [`cq_open`](CompletionQueues::cq_open) has the layout that
+//!   `cq_layout` returned for the depth, and stays until the last call that names the queue.
+//! - **C17.** Memory registered with [`mr_open`](MemoryRegions::mr_open) for local use keeps its
+//!   pages until the last operation posted with the region's descriptor has completed.
+//! - **C18.** Memory registered with access for peers stays until `mr_close` returned `Ok` and,
+//!   unless [`MR_CLOSE_FENCES`](MemoryRegions::MR_CLOSE_FENCES), every endpoint of the domain open
+//!   at that time is closed or left.
 //!
 //! For [`Connected`]:
 //!
-//! - **C19.** Event queues are children of their domain, passive endpoints of their event queue, endpoints of the event queue and of the shared
-//!   receive context that they are bound to.
-//! - **C20.** One thread at a time uses an event queue, and the passive endpoints and endpoints that are bound to it.
-//! - **C21.** A request is used with the event queue open that reported it, and used up once.
+//! - **C19.** An event queue is a child of its domain, a passive endpoint of its event queue, and
+//!   an endpoint of the event queue and shared receive context that it is bound to.
+//! - **C20.** One thread at a time uses an event queue and the passive endpoints and endpoints
+//!   bound to it.
+//! - **C21.** A request is used while the event queue that reported it is open, and consumed once.
 //!
 //! For [`Multicast`]:
 //!
-//! - **C22.** Endpoints that join were opened with [`multicast_endpoint_open`](Multicast::multicast_endpoint_open), and are children of the
-//!   event queue that they were given.
-//! - **C23.** A group is used between its join and the call of [`leave`](Multicast::leave), or of its endpoint's `endpoint_close`.
-//! - **C24.** An address that [`group_address`](Multicast::group_address) has given is used with this group only, for `sendmsg` on its
-//!   endpoint and with [`OpFlags::MULTICAST`](crate::vocabulary::OpFlags::MULTICAST), which no other address is used with.
+//! - **C22.** Endpoints that join were opened with
+//!   [`multicast_endpoint_open`](Multicast::multicast_endpoint_open), and are children of the event
+//!   queue given to it.
+//! - **C23.** A group is used between its join and the call of [`leave`](Multicast::leave), or of
+//!   its endpoint's `endpoint_close`.
+//! - **C24.** An address returned by [`group_address`](Multicast::group_address) is used only with
+//!   its group, for `sendmsg` on the group's endpoint with
+//!   [`OpFlags::MULTICAST`](crate::vocabulary::OpFlags::MULTICAST). No other address is used with
+//!   that flag.
 //!
 //! For [`Scalable`]:
 //!
-//! - **C25.** Scalable endpoints are children of their domain and address vector, contexts of their scalable endpoint and the queue
-//!   that they complete into.
-//! - **C26.** A scalable endpoint stays at its address as long as one of its contexts is open, or is left open for good.
-//! - **C27.** One thread at a time uses a context together with its queue; the contexts of one scalable endpoint are used by as many threads as
-//!   have them.
+//! - **C25.** A scalable endpoint is a child of its domain and address vector, and a context of its
+//!   scalable endpoint and queue.
+//! - **C26.** A scalable endpoint stays at its address as long as one of its contexts is open, or
+//!   is left open for good.
+//! - **C27.** One thread at a time uses a context together with its queue. Different threads may
+//!   use different contexts of one scalable endpoint.
 //!
 //! For [`Collectives`]:
 //!
-//! - **C29.** A group is used on the endpoint that has joined it, between its join and the call of
-//!   [`leave_collective`](Collectives::leave_collective), or of its endpoint's `endpoint_close`.
-//! - **C30.** Operands and results have the number of bytes that the operation and `count` say for this member: of one part, or of as many
-//!   parts as the group has members. The root is the rank of a member. Operands are initialised, and so are results. What members lend
-//!   does not overlap, but for the two ranges of a broadcast, which may be one.
+//! - **C29.** A group is used on the endpoint that joined it, between the join and the call of
+//!   [`leave_collective`](Collectives::leave_collective), or of the endpoint's `endpoint_close`.
+//! - **C30.** Operands and results have the number of bytes that the operation and `count` require
+//!   of this member: one part, or one part per member of the group. The root is the rank of a
+//!   member. Operands and results are initialised. Ranges that members lend do not overlap, except
+//!   the two ranges of a broadcast, which may be one.
 //!
 //! # Promises of implementations
 //!
-//! What `unsafe impl` of these traits promises. Safety comments cite it by number.
+//! Every `unsafe impl` of these traits keeps these promises, which safety comments cite by number.
 //!
-//! - **P1.** After `endpoint_close` returned [`Closing::Closed`] or [`Closing::Left`] the transport and its peers do not touch memory lent through that endpoint, or the scratch
-//!   space of its contexts.
-//! - **P2.** After `mr_close` returned `Ok` no operation of a peer begins to use the region's memory through this transport; those
-//!   which had begun have ended, if [`MR_CLOSE_FENCES`](MemoryRegions::MR_CLOSE_FENCES), or else end with the endpoints of the
+//! - **P1.** After `endpoint_close` returned [`Closing::Closed`] or [`Closing::Left`], the
+//!   transport and its peers do not touch memory lent through that endpoint, or the scratch space
+//!   of its contexts.
+//! - **P2.** After `mr_close` returned `Ok`, no operation of a peer begins to use the region's
+//!   memory through this transport. Operations that had begun have ended, if
+//!   [`MR_CLOSE_FENCES`](MemoryRegions::MR_CLOSE_FENCES), or else end with the endpoints of the
 //!   domain.
-//! - **P3.** A context is reported at most once per post (a multi-receive's once for each message), and a context which was posted is never
-//!   invented. From its event on (a multi-receive's last one) the transport and its peers do not touch what was lent with it. (Contexts of endpoints already closed, and
-//!   values never posted, may be reported: callers recognise them.)
-//! - **P4.** Where an info asks for [`Mode::RX_CQ_DATA`](crate::vocabulary::Mode::RX_CQ_DATA), the event of a peer's write with immediate
-//!   data has `REMOTE_WRITE` and the context of the receive that it has used up, which is over then: nothing of what it was
-//!   lent is touched any more.
-//! - **P5.** A successful receive or read of `len` bytes has initialised the first `len` bytes of what was lent. A receive whose `len` exceeds
-//!   what was lent is one of a truncated message, and nothing beyond what was lent was written.
-//! - **P6.** A receive that was posted with [`OpFlags::MULTI_RECV`](crate::vocabulary::OpFlags::MULTI_RECV) is reported once for each
-//!   message, whose bytes have been initialised where the event says, and are not touched again; with the event that has
-//!   [`CompletionFlags::MULTI_RECV`](crate::vocabulary::CompletionFlags::MULTI_RECV) nothing of what was lent is touched any
-//!   more. All this where its [`ProviderQuirks`] says so, or else if its caller has seen to it.
-//! - **P7.** No pointer into a caller's storage is kept, except to what a post lent and to what `cq_open` was given.
+//! - **P3.** A context is reported at most once per post (once per message for a multi-receive). A
+//!   context that was posted is never invented. From its event on (a multi-receive's last one), the
+//!   transport and its peers do not touch the memory lent with it. Contexts of closed endpoints and
+//!   values never posted may be reported, and callers recognise them.
+//! - **P4.** If an info requires [`Mode::RX_CQ_DATA`](crate::vocabulary::Mode::RX_CQ_DATA), the
+//!   event of a peer's write with immediate data has `REMOTE_WRITE` and the context of the receive
+//!   that it consumed. That receive has completed, and its memory is not touched any more.
+//! - **P5.** A successful receive or read of `len` bytes has initialised the first `len` bytes of
+//!   the lent memory. If `len` of a receive exceeds the lent memory, the message was truncated, and
+//!   no byte beyond the lent memory was written.
+//! - **P6.** A receive posted with [`OpFlags::MULTI_RECV`](crate::vocabulary::OpFlags::MULTI_RECV)
+//!   is reported once for each message. The message's bytes, at the place in the event, are
+//!   initialised and not touched again. From the event with
+//!   [`CompletionFlags::MULTI_RECV`](crate::vocabulary::CompletionFlags::MULTI_RECV) on, the lent
+//!   memory is not touched. P6 holds where the [`ProviderQuirks`] grant it, or else if the caller
+//!   ensures it.
+//! - **P7.** The transport keeps no pointer into a caller's storage, except to memory lent with a
+//!   post or given to `cq_open`.
 //! - **P8.** No function unwinds.
 //!
 //! For [`Connected`]:
 //!
-//! - **P9.** A notice of a request, or of an endpoint that is connected, is reported for what has happened and never invented.
-//! - **P10.** Posts on an endpoint that was connected and is not any more fail, or are cancelled, and touch nothing afterwards; so do
-//!   receives on an endpoint that never is.
+//! - **P9.** A notice of a request, or of an endpoint that is connected, always reports a real
+//!   event.
+//! - **P10.** Posts on an endpoint that is no longer connected, and receives on one that never
+//!   connects, fail or are cancelled, and do not touch memory afterwards.
 //!
 //! For [`Multicast`]:
 //!
 //! - **P11.** `endpoint_close` leaves the groups that the endpoint is still in.
-//! - **P12.** A group's address is not looked at any more when the call has returned that posted a send to it: the group may be left
-//!   while the send is in flight.
-//! - **P13.** An event of a join carries the context that it was given.
+//! - **P12.** The transport does not read a group's address after the call that posted a send to it
+//!   has returned. The group may be left while the send is in flight.
+//! - **P13.** The event of a join carries the context given to the join.
 //!
 //! For [`Scalable`]:
 //!
-//! - **P14.** The functions that take a scalable endpoint, and `endpoint_close` of its contexts, may be called by several threads at the
-//!   same time, where the type is `Sync`.
-//! - **P15.** After `endpoint_close` of a context returned [`Closing::Closed`] the transport and its peers do not touch memory lent
-//!   through it, whichever other contexts of its endpoint are open.
+//! - **P14.** If the type is `Sync`, several threads may at the same time call the functions that
+//!   take a scalable endpoint, and `endpoint_close` of its contexts.
+//! - **P15.** After `endpoint_close` of a context returned [`Closing::Closed`], the transport and
+//!   its peers do not touch memory lent through it, whichever other contexts of its endpoint are
+//!   open.
 //!
 //! For [`Signals`]:
 //!
-//! - **P16.** [`cq_signal`](Signals::cq_signal) may be called by any thread at any time, also by several, while
-//!   the queue's own thread uses the queue or sleeps on it: C5 is not about it.
+//! - **P16.** Any number of threads may call [`cq_signal`](Signals::cq_signal) at any time, while
+//!   the queue's own thread uses the queue or sleeps on it. C5 does not apply.
 //!
 //! For [`Collectives`]:
 //!
-//! - **P18.** `endpoint_close` leaves the groups that the endpoint is still in, and so do members that go: none of their memory is touched
-//!   by an operation of the others afterwards.
-//! - **P19.** [`collective`](Collectives::collective) refuses what [`query_collective`](Collectives::query_collective) denies.
+//! - **P18.** `endpoint_close` leaves the groups that the endpoint is still in, and a member that
+//!   is gone has left its groups. Operations of other members do not touch its memory afterwards.
+//! - **P19.** [`collective`](Collectives::collective) refuses operations that
+//!   [`query_collective`](Collectives::query_collective) denies.
 //!
 //! Forked children:
 //!
-//! - **P20.** In a process where [`Fabrics::is_here`] is `false` for a domain, memory lent through the domain's objects is not touched, and each
-//!   function that can fail does so with [`Errno::OTHER_PROCESS`](crate::vocabulary::Errno::OTHER_PROCESS). C2 and C3 do not hold there: objects are leaked.
+//! - **P20.** In a process where [`Fabrics::is_here`] is `false` for a domain, memory lent through
+//!   the domain's objects is not touched, and each function that can fail does so with
+//!   [`Errno::OTHER_PROCESS`](crate::vocabulary::Errno::OTHER_PROCESS). C2 and C3 do not hold
+//!   there: objects are leaked.
 //!
 //! Threads:
 //!
-//! - **P17.** Where [`Fabrics::Domain`] is `Sync`, a queue and the endpoints that are bound to it may be used by one thread after another.
+//! - **P17.** If [`Fabrics::Domain`] is `Sync`, a queue and the endpoints bound to it may be used
+//!   by one thread after another.
 
 #![allow(unsafe_code, reason = "the unsafe traits of the boundary, and their contract")]
 

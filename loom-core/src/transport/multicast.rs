@@ -1,10 +1,10 @@
-//! [`Multicast`]: transports whose endpoints can be in multicast groups.
+//! [`Multicast`].
 
 use super::connected::Fid;
 use super::{Bindings, Connected, EndpointError};
 use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 
-/// A transport with multicast groups (`FI_MULTICAST`). Event queues tell how a join went.
+/// Transport with multicast groups (`FI_MULTICAST`). Event queues report results of joins.
 ///
 /// # Contract of callers
 ///
@@ -12,39 +12,40 @@ use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 ///
 /// # Safety
 ///
-/// Implementations promise what [`Connected`] does, and [P11 to P13](super#promises-of-implementations).
+/// The promises of [`Connected`], and [P11 to P13](super#promises-of-implementations).
 pub unsafe trait Multicast: Connected {
     /// `fid_mc`
     type Group;
 
-    /// As `endpoint_open`; the endpoint is bound to an event queue, too.
+    /// `endpoint_open`, with an event queue bound in addition.
     ///
     /// # Safety
-    /// The contract of callers; everything in `bind`, and the event queue, belongs to `domain`.
+    /// Contract of callers. The event queue and every object in `bind` belong to `domain`.
     unsafe fn multicast_endpoint_open(
         domain: &Self::Domain,
         info: &Self::Info,
         bind: Bindings<'_, Self>,
         eq: &Self::Eq,
     ) -> Result<Self::Endpoint, EndpointError>;
-    /// `fi_join`, to send and to receive. The event says `context` when it is over.
+    /// `fi_join`, to send and to receive. The event of its completion carries `context`.
     ///
     /// # Errors
-    /// `EINVAL` for what is not the address of a group, or the provider's.
+    /// `EINVAL` if the address is not of a group, or an error of the provider.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn join(endpoint: &Self::Endpoint, address: &EndpointAddr, context: u64) -> Result<Self::Group, Errno>;
-    /// What its events name.
+    /// Identity of a group in events.
     fn group_fid(group: &Self::Group) -> Fid;
     /// `fi_mc_addr`
     ///
     /// # Safety
-    /// The contract of callers; the event of the join has said that the endpoint is in the group.
+    /// Contract of callers. The event of the join has reported success.
     unsafe fn group_address(group: &Self::Group) -> FabricAddr;
-    /// `fi_close` of a group: the endpoint is not in it any more, or, if this fails, until it is closed.
+    /// `fi_close` of a group: the endpoint leaves it. If this fails, the endpoint stays in the
+    /// group until it is closed.
     ///
     /// # Safety
-    /// The contract of callers; it is a group of this endpoint.
+    /// Contract of callers. The group is one of this endpoint.
     unsafe fn leave(endpoint: &Self::Endpoint, group: &Self::Group) -> Result<(), Errno>;
 }

@@ -2,7 +2,7 @@
 
 use crate::vocabulary::{BusType, LinkState};
 
-/// A network card, as its provider describes it. What the provider does not say is absent.
+/// Network card, as its provider describes it. Fields without a value from the provider are absent.
 ///
 /// ```
 /// use loom_core::transport::nic::{Nic, NicLink};
@@ -23,15 +23,15 @@ use crate::vocabulary::{BusType, LinkState};
 #[doc(alias = "fid_nic")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nic<'i> {
-    /// What it is.
+    /// Identity.
     pub device: NicDevice<'i>,
-    /// Where it sits.
+    /// Position on its bus.
     pub bus: NicBus,
-    /// What it is connected to.
+    /// Link.
     pub link: NicLink<'i>,
 }
 
-/// What a network card is.
+/// Identity of a network card.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -50,21 +50,21 @@ pub struct Nic<'i> {
 #[doc(alias = "fi_device_attr")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NicDevice<'i> {
-    /// The operating system's name for it.
+    /// Name in the operating system.
     pub name: Option<&'i str>,
-    /// The vendor's number for the model.
+    /// Vendor's number of the model.
     pub device_id: Option<&'i str>,
-    /// The model's version.
+    /// Version of the model.
     pub device_version: Option<&'i str>,
-    /// The vendor's number.
+    /// Number of the vendor.
     pub vendor_id: Option<&'i str>,
-    /// The driver's name.
+    /// Name of the driver.
     pub driver: Option<&'i str>,
-    /// The firmware's version.
+    /// Version of the firmware.
     pub firmware: Option<&'i str>,
 }
 
-/// Where a network card sits.
+/// Position of a network card on its bus.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -85,13 +85,13 @@ pub struct NicDevice<'i> {
 #[doc(alias = "fi_pci_attr")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NicBus {
-    /// The kind of bus.
+    /// Kind of bus.
     pub kind: BusType,
-    /// On a PCI bus: domain, bus, device and function, as in `0000:3b:00.1`.
+    /// PCI domain, bus, device and function, such as `0000:3b:00.1`.
     pub pci: Option<(u16, u8, u8, u8)>,
 }
 
-/// What a network card is connected to.
+/// Link of a network card.
 ///
 /// ```
 /// use loom_core::transport::nic::NicLink;
@@ -107,14 +107,14 @@ pub struct NicBus {
 #[doc(alias = "fi_link_attr")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NicLink<'i> {
-    /// Its address on the link.
+    /// Address on the link.
     pub address: Option<&'i str>,
-    /// Longest frame, in bytes; zero if unknown.
+    /// Longest frame in bytes, zero if unknown.
     pub mtu: usize,
-    /// Bits per second; zero if unknown.
+    /// Bits per second, zero if unknown.
     pub speed: usize,
-    /// Whether it is up.
+    /// State of the link.
     pub state: LinkState,
-    /// The kind of network: `Ethernet`, `InfiniBand`.
+    /// Kind of network: `Ethernet`, `InfiniBand`.
     pub network_type: Option<&'i str>,
 }

@@ -1,22 +1,22 @@
-//! [`Rma`]: remote memory access.
+//! [`Rma`].
 
 use super::{Context, Endpoints, Msg, Refusal};
 use crate::buffer::Lent;
 use crate::vocabulary::{FabricAddr, ImmediateData, MemoryKey, RemoteAddr};
 
-/// Where an RMA operation goes in the peer's memory; libfabric's `fi_rma_iov` without the length.
+/// Target of an RMA operation in the peer's memory: libfabric's `fi_rma_iov` without the length.
 #[derive(Clone, Copy, Debug)]
 #[doc(alias = "fi_rma_iov")]
 pub struct RmaTarget {
     /// The peer.
     pub to: FabricAddr,
-    /// Virtual address or offset in the region, as the peer's domain asks for.
+    /// Virtual address or offset in the region, as the peer's domain requires.
     pub addr: RemoteAddr,
     /// The region's key.
     pub key: MemoryKey,
 }
 
-/// A part of a peer's memory: one of several that an RMA operation goes to.
+/// Part of a peer's memory, one of several in an RMA operation.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -49,9 +49,9 @@ pub struct RmaTarget {
 #[derive(Clone, Copy, Debug)]
 #[doc(alias = "fi_rma_iov")]
 pub struct RemotePart {
-    /// Virtual address or offset in the region, as the peer's domain asks for.
+    /// Virtual address or offset in the region, as the peer's domain requires.
     pub addr: RemoteAddr,
-    /// Bytes.
+    /// Length in bytes.
     pub len: usize,
     /// The region's key.
     pub key: MemoryKey,
@@ -60,18 +60,18 @@ pub struct RemotePart {
 /// Reads from and writes to memory of peers: `struct fi_ops_rma`.
 ///
 /// # Safety
-/// As [`Transport`](super::Transport).
+/// The promises of [`Transport`](super::Transport).
 #[doc(alias = "fi_ops_rma")]
 pub unsafe trait Rma: Endpoints {
     /// `fi_read`
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn read(endpoint: &Self::Endpoint, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal>;
     /// `fi_write`, or `fi_writedata` with immediate data.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn write(
         endpoint: &Self::Endpoint,
         to: RmaTarget,
@@ -82,21 +82,21 @@ pub unsafe trait Rma: Endpoints {
     /// `fi_inject_write`, or `fi_inject_writedata`.
     ///
     /// # Safety
-    /// The contract of callers; `bytes` is not longer than `inject_size`.
+    /// Contract of callers. `bytes` is not longer than `inject_size`.
     unsafe fn inject_write(
         endpoint: &Self::Endpoint,
         to: RmaTarget,
         bytes: &[u8],
         data: Option<ImmediateData>,
     ) -> Result<(), Refusal>;
-    /// `fi_readmsg`: the parts are as long together as the pieces.
+    /// `fi_readmsg`. The parts have the same total length as the pieces.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn readmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal>;
-    /// `fi_writemsg`: the parts are as long together as the pieces.
+    /// `fi_writemsg`. The parts have the same total length as the pieces.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn writemsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal>;
 }

@@ -1,9 +1,9 @@
-//! [`Scalable`]: transports whose endpoints have several transmit and receive contexts.
+//! [`Scalable`]: transports with endpoints of several transmit and receive contexts.
 
 use super::{EndpointError, Transport};
 use crate::vocabulary::{Attributes, Counted, EndpointAddr, Errno, OptionValue};
 
-/// How many contexts a scalable endpoint has of each kind.
+/// Numbers of contexts of a scalable endpoint.
 ///
 /// ```
 /// use loom_core::transport::scalable::Contexts;
@@ -28,20 +28,22 @@ pub struct Contexts {
     pub rx: u16,
 }
 
-/// What a context is bound to before it is enabled.
+/// Objects and options of a context, bound before it is enabled.
 #[derive(Debug)]
 pub struct ContextBindings<'a, T: Transport> {
-    /// Where it completes.
+    /// Queue of its completions.
     pub cq: &'a T::Cq,
-    /// What counts its operations, each kind once.
+    /// Counters of its operations, each kind once.
     pub counters: &'a [(Counted, &'a T::Counter)],
-    /// Options that are set before it is enabled, by number.
+    /// Options by number, set before the context is enabled.
     pub options: &'a [(u32, OptionValue)],
 }
 
-/// A transport with scalable endpoints: one address, and contexts that post and complete apart from each other.
+/// Transport with scalable endpoints: one address, and contexts that post and complete
+/// independently.
 ///
-/// A context is an [`Endpoint`](super::Endpoints::Endpoint) for the operations of its direction, and is closed as one.
+/// A context is an [`Endpoint`](super::Endpoints::Endpoint) for the operations of its direction,
+/// and is closed like an endpoint.
 ///
 /// # Contract of callers
 ///
@@ -49,24 +51,27 @@ pub struct ContextBindings<'a, T: Transport> {
 ///
 /// # Safety
 ///
-/// Implementations promise what [`Transport`] does, and [P14 and P15](super#promises-of-implementations).
+/// The promises of [`Transport`], and [P14 and P15](super#promises-of-implementations).
 pub unsafe trait Scalable: Transport {
-    /// `fid_ep` of a scalable endpoint. Whether it is `Sync` is the transport's threading level.
+    /// `fid_ep` of a scalable endpoint. The transport's threading level decides if it is `Sync`.
     type ScalableEndpoint;
 
-    /// Whether the contexts of one scalable endpoint need no more serialisation than this transport type gives them.
+    /// Returns `true` if the serialisation of this transport type suffices for the contexts of one
+    /// scalable endpoint.
     fn serves_contexts(attributes: &Attributes) -> bool;
 
-    /// [`av_open`](super::AddressVectors::av_open) with this number of bits of each address for the number of a receive context (`rx_ctx_bits`).
+    /// [`av_open`](super::AddressVectors::av_open), with this number of address bits for the number
+    /// of a receive context (`rx_ctx_bits`).
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn av_open_for_contexts(domain: &Self::Domain, capacity: usize, rx_ctx_bits: u8) -> Result<Self::Av, Errno>;
 
-    /// `fi_scalable_ep`, `fi_scalable_ep_bind` and `fi_enable`. On error nothing is left open, or the error says so.
+    /// `fi_scalable_ep`, `fi_scalable_ep_bind` and `fi_enable`. The error reports objects left
+    /// open.
     ///
     /// # Safety
-    /// The contract of callers; the vector belongs to `domain`.
+    /// Contract of callers. The vector belongs to `domain`.
     unsafe fn scalable_open(
         domain: &Self::Domain,
         info: &Self::Info,
@@ -76,36 +81,38 @@ pub unsafe trait Scalable: Transport {
     /// `fi_close` of a scalable endpoint.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn scalable_close(endpoint: &Self::ScalableEndpoint) -> Result<(), Errno>;
     /// `fi_getname`
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn scalable_address(endpoint: &Self::ScalableEndpoint) -> Result<EndpointAddr, Errno>;
-    /// Whether a write may be injected through its transmit contexts: there are providers that could not close them any more.
+    /// Returns `true` if writes may be injected through its transmit contexts. Some providers
+    /// cannot close the contexts afterwards.
     fn injects_writes(endpoint: &Self::ScalableEndpoint) -> bool;
 
-    /// `fi_tx_context`, `fi_ep_bind` and `fi_enable`: the transmit context of this number, which completes into `tx`. On error
-    /// nothing is left open, or the error says so.
+    /// `fi_tx_context`, `fi_ep_bind` and `fi_enable` of the transmit context with this number,
+    /// which completes into `tx`. The error reports objects left open.
     ///
     /// # Errors
-    /// `EBUSY` if it is open already, `EINVAL` if there is none of that number.
+    /// `EBUSY` if the context is open already, `EINVAL` if the number is out of range.
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn tx_context_open(
         endpoint: &Self::ScalableEndpoint,
         index: u16,
         bind: ContextBindings<'_, Self>,
     ) -> Result<Self::Endpoint, EndpointError>;
-    /// `fi_rx_context`, `fi_ep_bind` and `fi_enable`, as [`tx_context_open`](Self::tx_context_open).
+    /// `fi_rx_context`, `fi_ep_bind` and `fi_enable`, like
+    /// [`tx_context_open`](Self::tx_context_open).
     ///
     /// # Errors
-    /// As [`tx_context_open`](Self::tx_context_open).
+    /// Those of [`tx_context_open`](Self::tx_context_open).
     ///
     /// # Safety
-    /// The contract of callers.
+    /// Contract of callers.
     unsafe fn rx_context_open(
         endpoint: &Self::ScalableEndpoint,
         index: u16,

@@ -1,10 +1,11 @@
-//! [`Transport`]: all subjects together.
+//! [`Transport`].
 
 use super::{Atomics, MemoryRegions, Messages, Rma, TaggedMessages};
 
-/// A network layer underneath the safe objects: the sum of what a transport does.
+/// Network layer below the safe objects: the sum of the traits of a transport.
 ///
-/// Handles are raw: dropping one does nothing, and each is closed by exactly one call of its `*_close`, but for endpoints that are retired (C3).
+/// Handles are raw: dropping one has no effect. One call of its `*_close` closes each, except
+/// retired endpoints (C3).
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -41,5 +42,6 @@ use super::{Atomics, MemoryRegions, Messages, Rma, TaggedMessages};
 ///
 /// # Safety
 ///
-/// Implementations of this trait, and of those that it is the sum of, promise [P1 to P8 and P17](super#promises-of-implementations).
+/// Implementations of this trait and its supertraits promise [P1 to P8 and
+/// P17](super#promises-of-implementations).
 pub unsafe trait Transport: MemoryRegions + Messages + TaggedMessages + Rma + Atomics {}

@@ -1,4 +1,4 @@
-//! [`Updates`]: the side that asks.
+//! [`Updates`]: the client.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -16,7 +16,9 @@ use crate::protocol::{MsgRecv, MsgSend, Outcome, PostFailure};
 use crate::storage::Array;
 use crate::vocabulary::{AtomicOp, Errno};
 
-/// Names a request until its answer was taken. Plain data: losing it loses nothing but the answer, and a place until
+/// Identifies a request until its answer is taken.
+///
+/// A key is plain data. If it is lost, so is the answer, and the request's slot stays taken until
 /// [`Updates::give_up_all`].
 ///
 /// ```
@@ -65,43 +67,39 @@ impl<E> fmt::Debug for UpdateKey<E> {
     }
 }
 
-/// How far a request is.
 #[derive(Clone, Copy)]
 enum State {
-    /// There is none.
     Free,
     Asked,
-    /// What was there before, or why nothing was done.
+    /// The former value, or the server's error.
     Answered(Result<Value, Errno>),
-    /// The request was not delivered.
     Lost,
 }
 
-/// A place for a request, and the buffer that it is sent from.
+/// Slot of a request, with the buffer that it is sent from.
 struct Slot<P: MsgSend> {
     buf: Sent<P>,
     state: State,
-    /// Of the request that is here, or was last: the place in the lower half.
+    /// Number of the current or last request. The lower 32 bits are the index of the slot.
     number: u64,
 }
 
-/// Where the buffer of a request is.
 enum Sent<P: MsgSend> {
     Here(P::Buf),
     UnderWay(P::Key),
     Nowhere,
 }
 
-/// Where a buffer for answers is.
 enum Receive<P: MsgRecv> {
     Posted(P::Key),
     Here(P::Buf),
     Nowhere,
 }
 
-/// Asks servers for updates of their memory: see [`updates`](super).
+/// Requests updates of servers' memory: see [`updates`](super).
 ///
-/// Its endpoint is its own: every message that it receives is taken for an answer.
+/// The endpoint must serve this client alone: every message that it receives is taken for an
+/// answer.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -158,12 +156,12 @@ where
     P::Buf: SourceBuffer + TargetBuffer,
     A: Allocator + Clone,
 {
-    /// A client that has `depth` requests under way at most, and this number at each of its servers. It takes twice as many buffers, and its
-    /// memory from `alloc`.
+    /// Opens client number `client` of its servers, with at most `depth` requests in flight. Takes
+    /// twice as many buffers, and memory from `alloc`.
     ///
     /// # Errors
-    /// - [`OpenError::Size`] if `depth` is zero or 2^32 or more, there are fewer buffers, or one of them is not of [`MESSAGE_LEN`] bytes
-    ///   that can be read and written
+    /// - [`OpenError::Size`] if `depth` is zero or 2^32 or more, buffers are missing, or a buffer
+    ///   is not [`MESSAGE_LEN`] readable and writable bytes
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     pub fn open_in(
         protocol: P,
@@ -188,12 +186,15 @@ where
         Ok(Updates { protocol, client, slots, receives })
     }
 
-    /// Asks for a change of the element `offset` bytes into a server's memory, and for what was there before: fetch-and-add, for one.
+    /// Requests a change of the element `offset` bytes into a server's memory, and its former
+    /// value, for example fetch-and-add.
     ///
     /// # Errors
-    /// - [`UpdateError::Full`] if as many requests are under way as it was opened for: call [`progress`](Self::progress) and ask again
-    /// - [`UpdateError::Post`] if the request was not sent; where that is for the moment ([`PostError::is_transient`]), as the first message to a peer may
-    ///   be, call [`progress`](Self::progress) and ask again
+    /// - [`UpdateError::Full`] if `depth` requests are in flight: call [`progress`](Self::progress)
+    ///   and retry
+    /// - [`UpdateError::Post`] if the request was not sent. If the error is transient
+    ///   ([`PostError::is_transient`]), as the first message to a peer may be, call
+    ///   [`progress`](Self::progress) and retry
     ///
     /// [`PostError::is_transient`]: crate::error::PostError::is_transient
     pub fn fetch<E: Element>(
@@ -206,20 +207,20 @@ where
         self.ask(to, offset, op.atomic(), [operand, operand])
     }
 
-    /// Asks for the element there.
+    /// Requests the value of an element.
     ///
     /// # Errors
-    /// As [`fetch`](Self::fetch).
+    /// Those of [`fetch`](Self::fetch).
     pub fn read<E: Element>(&mut self, to: P::To, offset: u64) -> Result<UpdateKey<E>, UpdateError<P::PostError>> {
         let zero = from_value(Value::default());
         self.ask(to, offset, ReadOp::<E>::READ.atomic(), [zero, zero])
     }
 
-    /// Asks for the element to be replaced by `operand` if `compare` and it compare as the operation says, and for what was there
-    /// before: compare-and-swap, for one.
+    /// Requests that `operand` replace the element if the operation's comparison of `compare` and
+    /// the element holds, and the element's former value. An example is compare-and-swap.
     ///
     /// # Errors
-    /// As [`fetch`](Self::fetch).
+    /// Those of [`fetch`](Self::fetch).
     pub fn compare<E: Element>(
         &mut self,
         to: P::To,
@@ -259,11 +260,11 @@ where
         }
     }
 
-    /// Receives answers, and takes buffers back whose requests have been sent.
+    /// Receives answers, and takes back the buffers of sent requests.
     ///
     /// # Errors
-    /// - [`UpdateError::Post`] if the endpoint takes no more receives
-    /// - [`UpdateError::Queue`] if the queue cannot go on
+    /// - [`UpdateError::Post`] if the endpoint refuses a receive
+    /// - [`UpdateError::Queue`] if the queue has failed
     pub fn progress(&mut self) -> Result<(), UpdateError<P::PostError>> {
         for at in 0..self.receives.len() {
             let Some(receive) = self.receives.get_mut(at) else { break };
@@ -311,7 +312,7 @@ where
         Ok(())
     }
 
-    /// An answer is to the request that it names; one that names none is dropped.
+    /// Stores an answer in the request that it names, or drops it.
     fn answered(&mut self, answer: Option<Answer>) {
         let Some(Answer { client, number, result }) = answer else { return };
         #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
@@ -329,15 +330,16 @@ where
         (slot.number == key.number && !matches!(slot.state, State::Free)).then_some(slot)
     }
 
-    /// Waits for an answer: what was there before. `Ok(None)` says that the deadline passed, and leaves the request under way.
+    /// Waits for an answer and returns the former value. Returns `Ok(None)` if the deadline has
+    /// passed; the request stays in flight.
     ///
     /// # Errors
-    /// - [`UpdateError::Refused`] if the server has done nothing, for this reason: `EFAULT` beyond its memory, `EINVAL` if the element is
-    ///   not aligned, `EACCES` if the memory may not be written, `EOPNOTSUPP` if its processor does not change such an element in
-    ///   one step
-    /// - [`UpdateError::Lost`] if the request was not delivered, as far as this side knows
+    /// - [`UpdateError::Refused`] if the server refused the update: `EFAULT` beyond its memory,
+    ///   `EINVAL` if the element is misaligned, `EACCES` if the memory is read-only, `EOPNOTSUPP`
+    ///   if its processor cannot change the element in one step
+    /// - [`UpdateError::Lost`] if the request was not delivered, as far as this side can detect
     /// - [`UpdateError::UnknownKey`] if the answer was taken or given up
-    /// - as [`progress`](Self::progress)
+    /// - Those of [`progress`](Self::progress)
     pub fn wait<E: Element>(
         &mut self,
         key: UpdateKey<E>,
@@ -363,18 +365,18 @@ where
         }
     }
 
-    /// Waits for an answer no more, and says whether the request was under way: one that never comes keeps a place. The update may have been
-    /// done, or be done later.
+    /// Stops waiting for an answer and frees the slot of a request that may never be answered.
+    /// Returns `true` if the request was pending. The update may have been done, or be done later.
     pub fn give_up<E>(&mut self, key: UpdateKey<E>) -> bool {
         self.slot(key).map(|slot| slot.state = State::Free).is_some()
     }
 
-    /// As [`give_up`](Self::give_up), of all requests whose answers were not taken.
+    /// Gives up all requests with answers not yet taken, as [`give_up`](Self::give_up) does.
     pub fn give_up_all(&mut self) {
         self.slots.iter_mut().for_each(|slot| slot.state = State::Free);
     }
 
-    /// What it runs over.
+    /// Protocol that the client runs over.
     #[must_use]
     pub const fn protocol(&self) -> &P {
         &self.protocol

@@ -1,20 +1,22 @@
-//! Remote updates: read-modify-write of a peer's memory where its provider has no atomic operations.
+//! Remote updates: read-modify-write of a peer's memory where its provider has no atomic
+//! operations.
 //!
-//! This is **not** `fi_atomic`. An update travels as a message to the peer that has the memory, is done there when that peer's program calls
-//! [`UpdateServer::progress`], and the answer travels back. A peer that does not call it does nothing. Over a provider with atomic
-//! operations ([`Domain::query_atomic`](crate::domain::Domain::query_atomic)) those are what to take: no program of the peer has
-//! a part in them.
+//! This is **not** `fi_atomic`. A message carries the update to the peer with the memory, which
+//! does it in a call of [`UpdateServer::progress`] and sends the answer. If the provider has atomic
+//! operations ([`Domain::query_atomic`](crate::domain::Domain::query_atomic)), use those: they need
+//! no calls of the peer's program.
 //!
-//! Updates that are under way at the same time are done in any order. An update is one step for all who change the element by updates, and
-//! for the owner ([`Window::element`](crate::exposed::Window::element)). It is none for what the provider itself does there: RMA writes, or
-//! its atomic operations.
+//! Concurrent updates are done in any order. An update is atomic relative to other updates and to
+//! the owner's accesses ([`Window::element`](crate::exposed::Window::element)), but not relative to
+//! the provider's RMA writes and atomic operations.
 //!
-//! It runs over anything that has messages ([`protocol`](crate::protocol)): connectionless endpoints and connections, of every transport,
-//! which deliver each message once. Client and server each have an endpoint of their own for it. A server knows its clients by
-//! numbers, so that no provider need tell where messages come from. A stranger who can send to one of these endpoints can ask in a client's
-//! name, or answer for a server. Bytes that are no request or answer are refused, and nothing beyond the memory is touched.
-//! A server whose answers are not received holds them back, one in each of its buffers, and does nothing for others meanwhile: clients call
-//! [`Updates::progress`] for as long as they have asked for something.
+//! Updates run over any [`protocol`](crate::protocol) that delivers each message once, such as
+//! connectionless endpoints and connections of every transport. Client and server each need their
+//! own endpoint. A server identifies clients by numbers, so the provider need not report sources,
+//! but any peer that can send to an endpoint can impersonate a client or the server. Malformed
+//! messages are refused, and memory outside the window is never touched. Each answer that is not
+//! received occupies a buffer of the server, which serves no other client when all are occupied: a
+//! client must call [`Updates::progress`] while it has requests in flight.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -66,7 +68,7 @@ use crate::buffer::{Buffer, bytes_mut};
 use crate::cq::CqError;
 use crate::vocabulary::Errno;
 
-/// Why an update was not done or asked for; `E` is why the protocol below takes no operation.
+/// Error of an update. `E` is the error of a post of the protocol below.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -109,17 +111,17 @@ use crate::vocabulary::Errno;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UpdateError<E> {
-    /// As many requests are under way as there is room for.
+    /// The maximum number of requests is in flight.
     Full,
     /// A message was not posted.
     Post(E),
-    /// The server has refused the update, and done nothing.
+    /// The server refused the update and left the element unchanged.
     Refused(Errno),
-    /// The request was not delivered, as far as this side knows.
+    /// The request was not delivered, as far as this side can detect.
     Lost,
-    /// The request's answer was taken, or given up.
+    /// The answer was taken or given up.
     UnknownKey,
-    /// The queue cannot go on.
+    /// The queue has failed.
     Queue(CqError),
 }
 
@@ -138,7 +140,7 @@ impl<E: fmt::Display> fmt::Display for UpdateError<E> {
 
 impl<E: fmt::Debug + fmt::Display> core::error::Error for UpdateError<E> {}
 
-/// The message in a buffer that has room for just one.
+/// The message in a buffer of exactly `MESSAGE_LEN` bytes.
 fn message_of<B: Buffer>(buf: &mut B) -> Option<&mut [u8; MESSAGE_LEN]> {
     bytes_mut(buf)?.try_into().ok()
 }

@@ -1,4 +1,4 @@
-//! [`UpdateServer`]: the side that has the memory.
+//! [`UpdateServer`]: the side with the memory.
 
 use core::fmt;
 use core::mem;
@@ -15,21 +15,19 @@ use crate::exposed::Window;
 use crate::protocol::{Completes, MsgRecv, MsgSend, Outcome, PostFailure};
 use crate::storage::Array;
 
-/// Where a buffer is.
 enum Place<P: MsgSend> {
-    /// It is posted to receive a request.
     Receiving(P::Key),
-    /// An answer in it is under way.
     Answering(P::Key),
-    /// It is to be sent, or else to be received into.
+    /// Ready to be sent to a client or, without one, to be posted for a receive.
     Here(P::Buf, Option<P::To>),
     /// Between two of these.
     Nowhere,
 }
 
-/// Does what clients ask for, on memory of this side: see [`updates`](super).
+/// Serves the requests of clients on memory of this side: see [`updates`](super).
 ///
-/// Its endpoint is its own: every message that it receives is taken for a request.
+/// The endpoint must serve this server alone: every message that it receives is taken for a
+/// request.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -81,12 +79,12 @@ where
     P::Buf: SourceBuffer + TargetBuffer,
     A: Allocator + Clone,
 {
-    /// A server for these clients, by their numbers from zero on, which holds `depth` requests and answers at a time. It takes as many
-    /// buffers, and its memory from `alloc`.
+    /// Opens a server for these clients, numbered from zero, which holds at most `depth` requests
+    /// and answers. Takes `depth` buffers, and memory from `alloc`.
     ///
     /// # Errors
-    /// - [`OpenError::Size`] if `depth` or the number of clients is zero, there are fewer buffers, or one of them is not of
-    ///   [`MESSAGE_LEN`] bytes that can be read and written
+    /// - [`OpenError::Size`] if `depth` or the number of clients is zero, buffers are missing, or a
+    ///   buffer is not [`MESSAGE_LEN`] readable and writable bytes
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     pub fn open_in(
         protocol: P,
@@ -109,12 +107,13 @@ where
         Ok(UpdateServer { protocol, clients, places, refused: 0 })
     }
 
-    /// Does the requests that have come, in this memory (a region's window, or atomics of the program's own), and sends the answers. Returns
-    /// how many were done. The program that has the memory calls this again and again: without it nothing is done.
+    /// Does the requests that have arrived, in this memory (a region's window, or atomics of the
+    /// program), and sends the answers. Returns the number of updates done. Updates are done only
+    /// in calls of this function.
     ///
     /// # Errors
-    /// - [`UpdateError::Post`] if the endpoint takes no more receives
-    /// - [`UpdateError::Queue`] if the queue cannot go on
+    /// - [`UpdateError::Post`] if the endpoint refuses a receive
+    /// - [`UpdateError::Queue`] if the queue has failed
     pub fn progress<'w>(&mut self, memory: impl Into<Window<'w>>) -> Result<usize, UpdateError<P::PostError>> {
         let window = memory.into();
         let mut done = 0;
@@ -127,7 +126,7 @@ where
                     Err(error) => return self.put_back(at, Place::Receiving(key), error),
                 },
                 Place::Answering(key) => match self.protocol.wait(key, Spins(0)) {
-                    // Whether it has arrived or not: a client that waits in vain gives up.
+                    // Even if the answer was not delivered: the client gives up.
                     Ok(Some(sent)) => (Place::Here(sent.buf, None), false),
                     Ok(None) => (Place::Answering(key), false),
                     Err(error) => return self.put_back(at, Place::Answering(key), error),
@@ -151,7 +150,7 @@ where
         }
     }
 
-    /// Does a request, and puts the answer in its place. Says whether it was one.
+    /// Does a request and encodes the answer. Returns `false` if the message is no valid request.
     fn request(
         &mut self,
         received: Outcome<P::Buf, <P as Completes>::OpError>,
@@ -171,13 +170,12 @@ where
         (Place::Here(buf, Some(*to)), true)
     }
 
-    /// Posts what is here, if it can be now.
     fn post(&mut self, at: usize, place: Place<P>) -> Result<(), UpdateError<P::PostError>> {
         let place = match place {
             Place::Here(buf, Some(to)) => match self.protocol.send(to, buf) {
                 Ok(key) => Place::Answering(key),
                 Err(refused) if refused.error.is_transient() => Place::Here(refused.buf, Some(to)),
-                // The client is gone, or not known any more.
+                // The client has gone.
                 Err(refused) => Place::Here(refused.buf, None),
             },
             other => other,
@@ -197,13 +195,13 @@ where
         Ok(())
     }
 
-    /// How many messages were no requests of its clients.
+    /// Number of messages that were no valid requests of its clients.
     #[must_use]
     pub const fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// What it runs over.
+    /// Protocol that the server runs over.
     #[must_use]
     pub const fn protocol(&self) -> &P {
         &self.protocol

@@ -1,16 +1,16 @@
-//! What travels: requests, and answers to them. Both are [`MESSAGE_LEN`] bytes in the byte order of the machine, which peers have to share;
-//! the first word says which version and byte order it is.
+//! Requests and answers. Both are [`MESSAGE_LEN`] bytes in the byte order of the machine, which
+//! peers must share. The first word identifies the version and the byte order.
 //!
-//! | bytes | of a request | of an answer |
+//! | bytes | request | answer |
 //! |---|---|---|
 //! | 0 to 3 | [`REQUEST`] | [`ANSWER`] |
 //! | 4 to 7 | form, datatype, operation, zero | error number, or zero |
-//! | 8 to 11 | number of the client | the same |
+//! | 8 to 11 | number of the client | number of the client |
 //! | 12 to 15 | zero | zero |
-//! | 16 to 23 | number of the request | the same |
+//! | 16 to 23 | number of the request | number of the request |
 //! | 24 to 31 | offset in the window | zero |
-//! | 32 to 47 | operand | what was there before |
-//! | 48 to 63 | what is compared | zero |
+//! | 32 to 47 | operand | former value |
+//! | 48 to 63 | comparand | zero |
 
 #![allow(unsafe_code, reason = "elements as bytes")]
 
@@ -18,7 +18,7 @@ use crate::atomic::{Atomic, Element, Form, by_datatype};
 use crate::exposed::{ElementError, Window};
 use crate::vocabulary::{AtomicOp, Datatype, Errno};
 
-/// Bytes of a request and of an answer.
+/// Length of a request and of an answer in bytes.
 pub const MESSAGE_LEN: usize = 64;
 
 const REQUEST: u32 = 0x4c55_5101;
@@ -27,21 +27,20 @@ const ANSWER: u32 = 0x4c55_4101;
 /// A value in a message: as long as the longest element.
 pub(super) type Value = [u8; 16];
 
-/// The bytes of an element, and zeros behind them.
+/// Bytes of an element, followed by zeros.
 pub(super) fn to_value<E: Element>(element: E) -> Value {
     const { assert!(size_of::<E>() <= size_of::<Value>(), "no element is longer") };
     let mut value = Value::default();
-    // SAFETY: no element is longer; they have no padding.
+    // SAFETY: an element is at most as long as `Value`, asserted above, and has no padding.
     unsafe { (&raw mut value).cast::<E>().write_unaligned(element) };
     value
 }
 
 pub(super) fn from_value<E: Element>(value: Value) -> E {
-    // SAFETY: no element is longer, and each pattern of bits is one.
+    // SAFETY: an element is at most as long as `Value`, and every bit pattern is valid for it.
     unsafe { (&raw const value).cast::<E>().read_unaligned() }
 }
 
-/// Reads what lies at a place of a message.
 fn part<const N: usize>(message: &[u8; MESSAGE_LEN], at: usize) -> [u8; N] {
     let mut part = [0; N];
     if let Some(bytes) = message.get(at..at + N) {
@@ -56,7 +55,6 @@ fn set(message: &mut [u8; MESSAGE_LEN], at: usize, part: &[u8]) {
     }
 }
 
-/// Asks a server to change an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) atomic: Atomic,
@@ -82,7 +80,7 @@ impl Request {
         message
     }
 
-    /// What a message asks for; `None` if it is no request.
+    /// Decodes a request. Returns `None` if the message is no request.
     pub(super) fn decode(message: &[u8; MESSAGE_LEN]) -> Option<Self> {
         let [form, datatype, op, zero] = part(message, 4);
         let form = match form {
@@ -101,7 +99,6 @@ impl Request {
         })
     }
 
-    /// Does what it asks for, and says what was there before.
     pub(super) fn apply(&self, window: Window<'_>) -> Result<Value, Errno> {
         by_datatype!(self.atomic.datatype, apply(self, window))
     }
@@ -123,7 +120,6 @@ fn apply<E: Element>(request: &Request, window: Window<'_>) -> Result<Value, Err
     Ok(to_value(element.change(op, from_value::<E>(request.operand), from_value::<E>(request.compare))))
 }
 
-/// What a server answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) client: u32,
@@ -144,7 +140,7 @@ impl Answer {
         message
     }
 
-    /// What a message answers; `None` if it is no answer.
+    /// Decodes an answer. Returns `None` if the message is no answer.
     pub(super) fn decode(message: &[u8; MESSAGE_LEN]) -> Option<Self> {
         let errno = Errno::from_raw(i32::from_ne_bytes(part(message, 4)));
         let known = u32::from_ne_bytes(part(message, 0)) == ANSWER;

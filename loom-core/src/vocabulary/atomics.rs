@@ -1,9 +1,9 @@
-//! What atomics and collectives compute: [`Datatype`] and [`AtomicOp`].
+//! Computations of atomics and collectives: [`Datatype`] and [`AtomicOp`].
 
 use super::enumerations::enumeration;
 
 enumeration! {
-    /// What the elements are that an atomic operation or a collective computes with.
+    /// Element type of an atomic operation or a collective.
     ///
     /// ```
     /// use loom_core::vocabulary::Datatype;
@@ -44,7 +44,7 @@ enumeration! {
         FLOAT_COMPLEX = 10, "FI_FLOAT_COMPLEX";
         /// Two `f64`: real and imaginary part.
         DOUBLE_COMPLEX = 11, "FI_DOUBLE_COMPLEX";
-        /// C's `long double`, which Rust has no type for.
+        /// C's `long double`, which Rust lacks.
         LONG_DOUBLE = 12, "FI_LONG_DOUBLE";
         /// Two `long double`.
         LONG_DOUBLE_COMPLEX = 13, "FI_LONG_DOUBLE_COMPLEX";
@@ -52,21 +52,21 @@ enumeration! {
         INT128 = 14, "FI_INT128";
         /// `u128`
         UINT128 = 15, "FI_UINT128";
-        /// IEEE 754 half precision. Libfabric 2.
+        /// IEEE 754 half precision (libfabric 2).
         FLOAT16 = 16, "FI_FLOAT16";
-        /// The upper half of an `f32`. Libfabric 2.
+        /// Upper half of an `f32` (libfabric 2).
         BFLOAT16 = 17, "FI_BFLOAT16";
-        /// Eight bits, four of them exponent. Libfabric 2.
+        /// Eight bits with a four-bit exponent (libfabric 2).
         FLOAT8_E4M3 = 18, "FI_FLOAT8_E4M3";
-        /// Eight bits, five of them exponent. Libfabric 2.
+        /// Eight bits with a five-bit exponent (libfabric 2).
         FLOAT8_E5M2 = 19, "FI_FLOAT8_E5M2";
-        /// No elements: for barriers.
+        /// No elements, for barriers.
         VOID = 256, "FI_VOID";
     }
 }
 
 enumeration! {
-    /// What an atomic operation or a collective computes.
+    /// Computation of an atomic operation or a collective.
     ///
     /// ```
     /// use loom_core::vocabulary::AtomicOp;
@@ -82,53 +82,53 @@ enumeration! {
     /// - `fi_atomic(3)`, section *Atomic Operations*
     #[doc(alias = "fi_op")]
     AtomicOp {
-        /// The lesser.
+        /// Lesser value.
         MIN = 0, "FI_MIN";
-        /// The greater.
+        /// Greater value.
         MAX = 1, "FI_MAX";
-        /// The sum; of integers, without what does not fit.
+        /// Sum, wrapping for integers.
         SUM = 2, "FI_SUM";
-        /// The product; of integers, without what does not fit.
+        /// Product, wrapping for integers.
         PROD = 3, "FI_PROD";
-        /// One if either is not zero, else zero.
+        /// One if at least one value is nonzero, else zero.
         LOR = 4, "FI_LOR";
-        /// One if neither is zero, else zero.
+        /// One if both values are nonzero, else zero.
         LAND = 5, "FI_LAND";
-        /// Bits that either has.
+        /// Bitwise or.
         BOR = 6, "FI_BOR";
-        /// Bits that both have.
+        /// Bitwise and.
         BAND = 7, "FI_BAND";
-        /// One if exactly one is not zero, else zero.
+        /// One if exactly one value is nonzero, else zero.
         LXOR = 8, "FI_LXOR";
-        /// Bits that exactly one has.
+        /// Bitwise exclusive or.
         BXOR = 9, "FI_BXOR";
-        /// The value is read.
+        /// Reads the value.
         READ = 10, "FI_ATOMIC_READ";
-        /// The value is replaced.
+        /// Replaces the value.
         WRITE = 11, "FI_ATOMIC_WRITE";
-        /// The value is replaced if it equals the one that is compared.
+        /// Replaces the value if it equals the compared one.
         CSWAP = 12, "FI_CSWAP";
-        /// ... if it does not equal the one that is compared.
+        /// Replaces the value if it differs from the compared one.
         CSWAP_NE = 13, "FI_CSWAP_NE";
-        /// ... if the one that is compared is less or equal.
+        /// Replaces the value if the compared one is less or equal.
         CSWAP_LE = 14, "FI_CSWAP_LE";
-        /// ... if the one that is compared is less.
+        /// Replaces the value if the compared one is less.
         CSWAP_LT = 15, "FI_CSWAP_LT";
-        /// ... if the one that is compared is greater or equal.
+        /// Replaces the value if the compared one is greater or equal.
         CSWAP_GE = 16, "FI_CSWAP_GE";
-        /// ... if the one that is compared is greater.
+        /// Replaces the value if the compared one is greater.
         CSWAP_GT = 17, "FI_CSWAP_GT";
-        /// Those of the bits are replaced that are set in what is compared.
+        /// Replaces the bits that are set in the compared value.
         MSWAP = 18, "FI_MSWAP";
-        /// The difference. Libfabric 2.
+        /// Difference (libfabric 2).
         DIFF = 19, "FI_DIFF";
-        /// Nothing: for barriers.
+        /// No computation, for barriers.
         NOOP = 256, "FI_NOOP";
     }
 }
 
 impl Datatype {
-    /// Bytes of an element, where it is the same everywhere.
+    /// Bytes per element, or `None` if the size varies between platforms.
     #[inline]
     #[must_use]
     pub const fn size(self) -> Option<usize> {

@@ -1,14 +1,14 @@
-//! What an `fi_info` says in numbers.
+//! Numeric attributes of an `fi_info`.
 //!
-//! The fields have the names of the C structures; what is a pointer there (names, addresses, keys) is not here. Zero in
-//! hints means "no demand"; sizes are in bytes, counts in objects or operations.
+//! Fields have the names of the C structures, without pointers (names, addresses, keys). Zero in
+//! hints means "no demand". Sizes are in bytes, counts in objects or operations.
 
 use super::{
     AddressFormat, AvType, Caps, CompOrder, EndpointType, Mode, MrMode, MsgOrder, OpFlags, Progress, Protocol,
     ResourceMgmt, Threading, TrafficClass, Version,
 };
 
-/// The numbers of an `fi_info`: what is asked for in hints, or what a provider grants.
+/// Numbers of an `fi_info`: requested in hints, or granted by a provider.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -50,7 +50,7 @@ pub struct Attributes {
     /// The domain.
     #[doc(alias = "domain_attr")]
     pub domain: DomainAttributes,
-    /// Version of the interface that was asked for (`fi_fabric_attr`).
+    /// Requested version of the interface (`fi_fabric_attr`).
     #[doc(alias = "fi_fabric_attr")]
     pub api_version: Version,
     /// Version of the provider (`fi_fabric_attr`).
@@ -86,29 +86,29 @@ pub struct EndpointAttributes {
     pub kind: EndpointType,
     /// Protocol on the wire.
     pub protocol: Protocol,
-    /// Version of the protocol, as its provider counts.
+    /// Version of the protocol, as numbered by its provider.
     pub protocol_version: u32,
     /// Longest message or RMA operation, in bytes.
     pub max_msg_size: usize,
-    /// Room that [`Mode::MSG_PREFIX`] asks for at the start of a message buffer, in bytes.
+    /// Prefix of message buffers that [`Mode::MSG_PREFIX`] requires, in bytes.
     pub msg_prefix_size: usize,
-    /// Longest transfer for which read-after-write order holds, in bytes.
+    /// Longest transfer with read-after-write order, in bytes.
     pub max_order_raw_size: usize,
-    /// Longest transfer for which write-after-read order holds, in bytes.
+    /// Longest transfer with write-after-read order, in bytes.
     pub max_order_war_size: usize,
-    /// Longest transfer for which write-after-write order holds, in bytes.
+    /// Longest transfer with write-after-write order, in bytes.
     pub max_order_waw_size: usize,
-    /// Format of tags: the fields that the provider tells apart are runs of equal bits.
+    /// Format of tags. Runs of equal bits are the fields that the provider distinguishes.
     #[cfg_attr(feature = "serde", serde(with = "crate::serial::hexadecimal"))]
     pub mem_tag_format: u64,
-    /// Transmit contexts of a scalable endpoint; `usize::MAX` stands for a shared context.
+    /// Transmit contexts of a scalable endpoint. `usize::MAX` is a shared context.
     pub tx_ctx_cnt: usize,
-    /// Receive contexts of a scalable endpoint; `usize::MAX` stands for a shared context.
+    /// Receive contexts of a scalable endpoint. `usize::MAX` is a shared context.
     pub rx_ctx_cnt: usize,
 }
 
 impl EndpointAttributes {
-    /// No demand: what [`Default`] makes, for constants.
+    /// No demand: the [`Default`], for constants.
     pub const UNSPEC: Self = Self {
         kind: EndpointType::UNSPEC,
         protocol: Protocol::UNSPEC,
@@ -123,7 +123,7 @@ impl EndpointAttributes {
         rx_ctx_cnt: 0,
     };
 
-    /// For hints: this kind of endpoint, and no demand beyond.
+    /// Hints for this kind of endpoint without other demands.
     #[must_use]
     pub const fn of(kind: EndpointType) -> Self {
         EndpointAttributes { kind, ..Self::UNSPEC }
@@ -158,7 +158,7 @@ pub struct TxAttributes {
     pub caps: Caps,
     /// Demands on the user.
     pub mode: Mode,
-    /// Flags of operations that name none.
+    /// Default flags of operations.
     pub op_flags: OpFlags,
     /// Order of operations.
     pub msg_order: MsgOrder,
@@ -177,7 +177,7 @@ pub struct TxAttributes {
 }
 
 impl TxAttributes {
-    /// No demand: what [`Default`] makes, for constants.
+    /// No demand: the [`Default`], for constants.
     pub const UNSPEC: Self = Self {
         caps: Caps::empty(),
         mode: Mode::empty(),
@@ -220,7 +220,7 @@ pub struct RxAttributes {
     pub caps: Caps,
     /// Demands on the user.
     pub mode: Mode,
-    /// Flags of operations that name none.
+    /// Default flags of operations.
     pub op_flags: OpFlags,
     /// Order of operations.
     pub msg_order: MsgOrder,
@@ -235,7 +235,7 @@ pub struct RxAttributes {
 }
 
 impl RxAttributes {
-    /// No demand: what [`Default`] makes, for constants.
+    /// No demand: the [`Default`], for constants.
     pub const UNSPEC: Self = Self {
         caps: Caps::empty(),
         mode: Mode::empty(),
@@ -273,39 +273,39 @@ impl RxAttributes {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
 pub struct DomainAttributes {
-    /// Which calls must not run at the same time.
+    /// Calls that must not run at the same time.
     pub threading: Threading,
-    /// Who drives connections, address vectors and the like.
+    /// Driver of connections, address vectors and the like.
     pub control_progress: Progress,
-    /// Who drives transfers.
+    /// Driver of transfers.
     pub data_progress: Progress,
-    /// Who prevents queues from overflowing.
+    /// Protection of queues from overflowing.
     pub resource_mgmt: ResourceMgmt,
-    /// How address vectors number their addresses.
+    /// Numbering of addresses in address vectors.
     pub av_type: AvType,
-    /// How memory must be registered.
+    /// Requirements on memory registration.
     pub mr_mode: MrMode,
     /// Size of a memory key, in bytes.
     pub mr_key_size: usize,
-    /// Size of immediate data, in bytes; zero when there is none.
+    /// Size of immediate data in bytes, zero if unsupported.
     pub cq_data_size: usize,
-    /// Completion queues, as a hint for their best number.
+    /// Optimal number of completion queues (a hint).
     pub cq_cnt: usize,
-    /// Endpoints, as a hint for their best number.
+    /// Optimal number of endpoints (a hint).
     pub ep_cnt: usize,
-    /// Transmit contexts, as a hint for their best number.
+    /// Optimal number of transmit contexts (a hint).
     pub tx_ctx_cnt: usize,
-    /// Receive contexts, as a hint for their best number.
+    /// Optimal number of receive contexts (a hint).
     pub rx_ctx_cnt: usize,
-    /// Transmit contexts of one endpoint, at most.
+    /// Maximum transmit contexts of one endpoint.
     pub max_ep_tx_ctx: usize,
-    /// Receive contexts of one endpoint, at most.
+    /// Maximum receive contexts of one endpoint.
     pub max_ep_rx_ctx: usize,
-    /// Endpoints that share one transmit context, at most.
+    /// Maximum endpoints that share one transmit context.
     pub max_ep_stx_ctx: usize,
-    /// Endpoints that share one receive context, at most.
+    /// Maximum endpoints that share one receive context.
     pub max_ep_srx_ctx: usize,
-    /// Counters, as a hint for their best number.
+    /// Optimal number of counters (a hint).
     pub cntr_cnt: usize,
     /// Buffers in one registration.
     pub mr_iov_limit: usize,
@@ -313,20 +313,21 @@ pub struct DomainAttributes {
     pub caps: Caps,
     /// Demands of the domain.
     pub mode: Mode,
-    /// Length of the provider's data in a completion error, at most, in bytes.
+    /// Maximum length of the provider's data in a completion error, in bytes.
     pub max_err_data: usize,
-    /// Memory regions, as a hint for their best number.
+    /// Optimal number of memory regions (a hint).
     pub mr_cnt: usize,
-    /// Traffic class of endpoints that ask for none.
+    /// Default traffic class of endpoints.
     pub tclass: TrafficClass,
-    /// Authorization keys of one endpoint, at most; zero where the library has no such field (before 1.20).
+    /// Maximum authorization keys of one endpoint. Zero if the library lacks the field (before
+    /// 1.20).
     pub max_ep_auth_key: usize,
-    /// Highest number of a group of peers; zero where the library has no such field (libfabric 1).
+    /// Highest number of a group of peers. Zero if the library lacks the field (libfabric 1).
     pub max_group_id: u32,
 }
 
 impl DomainAttributes {
-    /// No demand: what [`Default`] makes, for constants.
+    /// No demand: the [`Default`], for constants.
     pub const UNSPEC: Self = Self {
         threading: Threading::UNSPEC,
         control_progress: Progress::UNSPEC,

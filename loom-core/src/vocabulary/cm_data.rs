@@ -1,11 +1,11 @@
-//! [`CmData`]: what an application sends along when it connects, accepts or rejects.
+//! [`CmData`].
 
 use core::fmt;
 use core::ops::Deref;
 
-/// Bytes that came with an event of a connection: what the peer gave to connect, accept or reject.
+/// Bytes of a connection event, which the peer passed to connect, accept or reject.
 ///
-/// An underlying protocol may pad them with zeros.
+/// The underlying protocol may pad them with zeros.
 ///
 /// ```
 /// use loom_core::vocabulary::CmData;
@@ -21,13 +21,13 @@ pub struct CmData {
 }
 
 impl CmData {
-    /// The most bytes that can be here. Providers carry less: `tcp` and `sockets` 256, the others fewer.
+    /// Maximum number of bytes. Providers carry fewer: `tcp` and `sockets` 256, others less.
     pub const MAX_LEN: usize = 512;
 
     /// No bytes.
     pub const EMPTY: Self = CmData { bytes: [0; CmData::MAX_LEN], len: 0 };
 
-    /// A copy of `bytes`, if they are not more than [`CmData::MAX_LEN`].
+    /// Copy of `bytes`, or `None` if longer than [`CmData::MAX_LEN`].
     #[must_use]
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let mut data = CmData::EMPTY;

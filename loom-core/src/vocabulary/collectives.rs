@@ -1,9 +1,9 @@
-//! Which collective operations there are: [`CollectiveOp`].
+//! [`CollectiveOp`].
 
 use super::enumerations::enumeration;
 
 enumeration! {
-    /// What the members of a group do together.
+    /// Operation of the members of a group.
     ///
     /// ```
     /// use loom_core::collective::Collective;
@@ -23,19 +23,19 @@ enumeration! {
     /// - `fi_collective(3)`
     #[doc(alias = "fi_collective_op")]
     CollectiveOp {
-        /// Ends when every member has begun it.
+        /// Completes after every member has begun it.
         BARRIER = 0, "FI_BARRIER";
-        /// The elements of the root reach every member.
+        /// Every member gets the root's elements.
         BROADCAST = 1, "FI_BROADCAST";
-        /// Each member gives a part of its elements to each member.
+        /// Each member sends a part of its elements to each member.
         ALLTOALL = 2, "FI_ALLTOALL";
-        /// The elements of all members are combined, and every member gets the result.
+        /// Every member gets the combined elements of all members.
         ALLREDUCE = 3, "FI_ALLREDUCE";
         /// Every member gets the elements of all members.
         ALLGATHER = 4, "FI_ALLGATHER";
-        /// The elements of all members are combined, and each member gets a part of the result.
+        /// Each member gets a part of the combined elements of all members.
         REDUCE_SCATTER = 5, "FI_REDUCE_SCATTER";
-        /// The elements of all members are combined, and the root gets the result.
+        /// The root gets the combined elements of all members.
         REDUCE = 6, "FI_REDUCE";
         /// Each member gets a part of the root's elements.
         SCATTER = 7, "FI_SCATTER";

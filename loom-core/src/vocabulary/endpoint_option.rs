@@ -1,9 +1,9 @@
-//! [`EndpointOption`]: what can be asked of an endpoint, and set, besides its attributes.
+//! [`EndpointOption`].
 
 use core::fmt;
 use core::marker::PhantomData;
 
-/// The value of an option, with its type in C.
+/// Value of an option, with its type in C.
 ///
 /// ```
 /// use loom_core::vocabulary::{EndpointOption, Errno, OptionValue};
@@ -32,7 +32,7 @@ pub enum OptionValue {
     Int(i32),
 }
 
-/// A type that options have: `usize`, `bool` and `i32`.
+/// Type of an option: `usize`, `bool` or `i32`.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -59,14 +59,14 @@ pub enum OptionValue {
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait OptionType: Copy + Into<OptionValue> {
-    /// Anything of this type.
+    /// Arbitrary value of this type.
     const ANY: Self;
 
-    /// The value, if it is of this type.
+    /// Extracts the value, if it has this type.
     fn of(value: OptionValue) -> Option<Self>;
 }
 
-/// What turns a type into a value, and back.
+/// Defines the conversions between a type and a value.
 macro_rules! option_type {
     ($type:ty, $variant:ident, $any:expr) => {
         impl From<$type> for OptionValue {
@@ -90,8 +90,8 @@ option_type!(usize, Size, 0);
 option_type!(bool, Bool, false);
 option_type!(i32, Int, 0);
 
-/// An option of an endpoint (`FI_OPT_ENDPOINT`), and the type of its value. What a provider does not have it answers with
-/// `ENOPROTOOPT`.
+/// Option of an endpoint (`FI_OPT_ENDPOINT`), and the type of its value. Providers return
+/// `ENOPROTOOPT` for options that they lack.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -124,7 +124,8 @@ impl<V> EndpointOption<V> {
         self.number
     }
 
-    /// Whether it can be set: posts are checked against the limits that the info told, so that none of them may move.
+    /// Returns `true` if the option can be set. Limits cannot: posts are checked against the limits
+    /// in the info.
     pub(crate) const fn is_settable(self) -> bool {
         !matches!(self.number, 1 | 12..=19)
     }
@@ -144,71 +145,73 @@ impl<V> fmt::Debug for EndpointOption<V> {
     }
 }
 
-/// The options by type, each with its number and the name in C without `FI_OPT_`.
+/// Defines the options by type, each with its number and the name in C without `FI_OPT_`.
 macro_rules! options {
     ($($type:ty { $($(#[$doc:meta])* $name:ident = $number:literal,)* })*) => {
         $(impl EndpointOption<$type> {
             $($(#[$doc])* pub const $name: Self = EndpointOption { number: $number, value: PhantomData };)*
         })*
 
-        /// Every option's name and number.
+        /// Names and numbers of all options.
         pub const ENDPOINT_OPTIONS: &[(&str, u32)] = &[$($((stringify!($name), $number)),*),*];
     };
 }
 
 options! {
     usize {
-        /// Bytes: when fewer are left of the buffer of a multi-receive, it is released. What is set counts for those posted
-        /// afterwards. Zero is refused.
+        /// A multi-receive buffer is released when fewer than this number of bytes are left. A new
+        /// value applies to later posts. Zero is refused.
         #[doc(alias = "FI_OPT_MIN_MULTI_RECV")]
         MIN_MULTI_RECV = 0,
-        /// Bytes that connecting and accepting carry. Read only.
+        /// Bytes carried by connecting and accepting. Read only.
         #[doc(alias = "FI_OPT_CM_DATA_SIZE")]
         CM_DATA_SIZE = 1,
-        /// Bytes at least that are reported of a buffered message.
+        /// Minimum number of reported bytes of a buffered message.
         #[doc(alias = "FI_OPT_BUFFERED_MIN")]
         BUFFERED_MIN = 2,
-        /// Bytes of the longest message that is reported in a buffer of the provider's.
+        /// Longest message, in bytes, that is reported in a buffer of the provider.
         #[doc(alias = "FI_OPT_BUFFERED_LIMIT")]
         BUFFERED_LIMIT = 3,
-        /// Bytes of the longest message; libfabric 2. Read only, as all limits are.
+        /// Longest message in bytes (libfabric 2). Read only, like all limits.
         #[doc(alias = "FI_OPT_MAX_MSG_SIZE")]
         MAX_MSG_SIZE = 12,
-        /// Bytes of the longest tagged message; libfabric 2.
+        /// Longest tagged message in bytes (libfabric 2).
         #[doc(alias = "FI_OPT_MAX_TAGGED_SIZE")]
         MAX_TAGGED_SIZE = 13,
-        /// Bytes of the longest RMA operation; libfabric 2.
+        /// Longest RMA operation in bytes (libfabric 2).
         #[doc(alias = "FI_OPT_MAX_RMA_SIZE")]
         MAX_RMA_SIZE = 14,
-        /// Bytes of the longest atomic operation; libfabric 2.
+        /// Longest atomic operation in bytes (libfabric 2).
         #[doc(alias = "FI_OPT_MAX_ATOMIC_SIZE")]
         MAX_ATOMIC_SIZE = 15,
-        /// Bytes of the longest injected message; libfabric 2.
+        /// Longest injected message in bytes (libfabric 2).
         #[doc(alias = "FI_OPT_INJECT_MSG_SIZE")]
         INJECT_MSG_SIZE = 16,
-        /// Bytes of the longest injected tagged message; libfabric 2.
+        /// Longest injected tagged message in bytes (libfabric 2).
         #[doc(alias = "FI_OPT_INJECT_TAGGED_SIZE")]
         INJECT_TAGGED_SIZE = 17,
-        /// Bytes of the longest injected write; libfabric 2.
+        /// Longest injected write in bytes (libfabric 2).
         #[doc(alias = "FI_OPT_INJECT_RMA_SIZE")]
         INJECT_RMA_SIZE = 18,
-        /// Bytes of the longest injected atomic operation; libfabric 2.
+        /// Longest injected atomic operation in bytes (libfabric 2).
         #[doc(alias = "FI_OPT_INJECT_ATOMIC_SIZE")]
         INJECT_ATOMIC_SIZE = 19,
     }
     i32 {
-        /// How transfers between devices' memories go: enabled, required, preferred, disabled.
+        /// Peer-to-peer transfers between devices' memories: enabled, required, preferred,
+        /// disabled.
         #[doc(alias = "FI_OPT_FI_HMEM_P2P")]
         FI_HMEM_P2P = 8,
-        /// Not zero: the endpoint is behind a firewall, and peers cannot connect to it; libfabric 2.2.
+        /// Nonzero if the endpoint is behind a firewall and peers cannot connect to it (libfabric
+        /// 2.2).
         #[doc(alias = "FI_OPT_FIREWALL_ADDR")]
         FIREWALL_ADDR = 20,
     }
     bool {
-        /// Whether the provider may call CUDA; libfabric 1.18.
+        /// `true` if the provider may call CUDA (libfabric 1.18).
         #[doc(alias = "FI_OPT_CUDA_API_PERMITTED")]
         CUDA_API_PERMITTED = 10,
-        /// Whether the provider may go through shared memory; libfabric 2.
+        /// `true` if the provider may use shared memory (libfabric 2).
         #[doc(alias = "FI_OPT_SHARED_MEMORY_PERMITTED")]
         SHARED_MEMORY_PERMITTED = 11,
     }

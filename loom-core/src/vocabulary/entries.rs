@@ -1,20 +1,20 @@
-//! Entries of completion queues as libfabric lays them out, for the raw layer: one type for each format.
+//! Raw entries of completion queues in libfabric's layout, one type per format.
 
 use core::ffi::c_void;
 use core::ptr;
 
 use super::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
-/// An entry of the format [`CqFormat::CONTEXT`](super::CqFormat::CONTEXT).
+/// Entry of the format [`CqFormat::CONTEXT`](super::CqFormat::CONTEXT).
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 #[doc(alias = "fi_cq_entry")]
 pub struct CqEntry {
-    /// The operation's context.
+    /// Context of the operation.
     pub op_context: *mut c_void,
 }
 
-/// An entry of the format [`CqFormat::MSG`](super::CqFormat::MSG).
+/// Entry of the format [`CqFormat::MSG`](super::CqFormat::MSG).
 ///
 /// ```
 /// use loom_core::vocabulary::{CompletionFlags, CqMsgEntry};
@@ -31,15 +31,15 @@ pub struct CqEntry {
 #[repr(C)]
 #[doc(alias = "fi_cq_msg_entry")]
 pub struct CqMsgEntry {
-    /// The operation's context.
+    /// Context of the operation.
     pub op_context: *mut c_void,
-    /// What kind of operation it was.
+    /// Kind of operation.
     pub flags: CompletionFlags,
-    /// Bytes received; else anything.
+    /// Bytes received, else any value.
     pub len: usize,
 }
 
-/// An entry of the format [`CqFormat::DATA`](super::CqFormat::DATA).
+/// Entry of the format [`CqFormat::DATA`](super::CqFormat::DATA).
 ///
 /// ```
 /// use loom_core::ImmediateData;
@@ -57,19 +57,19 @@ pub struct CqMsgEntry {
 #[repr(C)]
 #[doc(alias = "fi_cq_data_entry")]
 pub struct CqDataEntry {
-    /// The operation's context.
+    /// Context of the operation.
     pub op_context: *mut c_void,
-    /// What kind of operation it was.
+    /// Kind of operation.
     pub flags: CompletionFlags,
-    /// Bytes received; else anything.
+    /// Bytes received, else any value.
     pub len: usize,
-    /// Where a message lies in the buffer of a multi-receive; else anything.
+    /// Position of a message in a multi-receive buffer, else any value.
     pub buf: *mut c_void,
-    /// Immediate data, if `flags` has `REMOTE_CQ_DATA`; else anything.
+    /// Immediate data, if `flags` has `REMOTE_CQ_DATA`, else any value.
     pub data: ImmediateData,
 }
 
-/// An entry of the format [`CqFormat::TAGGED`](super::CqFormat::TAGGED).
+/// Entry of the format [`CqFormat::TAGGED`](super::CqFormat::TAGGED).
 ///
 /// ```
 /// use loom_core::Tag;
@@ -87,21 +87,21 @@ pub struct CqDataEntry {
 #[repr(C)]
 #[doc(alias = "fi_cq_tagged_entry")]
 pub struct CqTaggedEntry {
-    /// The operation's context.
+    /// Context of the operation.
     pub op_context: *mut c_void,
-    /// What kind of operation it was.
+    /// Kind of operation.
     pub flags: CompletionFlags,
-    /// Bytes received; else anything.
+    /// Bytes received, else any value.
     pub len: usize,
-    /// Where a message lies in the buffer of a multi-receive; else anything.
+    /// Position of a message in a multi-receive buffer, else any value.
     pub buf: *mut c_void,
-    /// Immediate data, if `flags` has `REMOTE_CQ_DATA`; else anything.
+    /// Immediate data, if `flags` has `REMOTE_CQ_DATA`, else any value.
     pub data: ImmediateData,
-    /// The tag, if `flags` has `TAGGED` and `RECV`; else anything.
+    /// Tag, if `flags` has `TAGGED` and `RECV`, else any value.
     pub tag: Tag,
 }
 
-/// The entry of an operation that failed, of whatever format the queue is.
+/// Entry of a failed operation, in every format.
 ///
 /// ```
 /// use loom_core::Errno;
@@ -122,49 +122,49 @@ pub struct CqTaggedEntry {
 #[repr(C)]
 #[doc(alias = "fi_cq_err_entry")]
 pub struct CqErrEntry {
-    /// The operation's context, if it is known.
+    /// Context of the operation, if known.
     pub op_context: *mut c_void,
-    /// What kind of operation it was.
+    /// Kind of operation.
     pub flags: CompletionFlags,
     /// Bytes transferred.
     pub len: usize,
-    /// As in [`CqDataEntry`].
+    /// See [`CqDataEntry`].
     pub buf: *mut c_void,
-    /// As in [`CqDataEntry`].
+    /// See [`CqDataEntry`].
     pub data: ImmediateData,
-    /// As in [`CqTaggedEntry`].
+    /// See [`CqTaggedEntry`].
     pub tag: Tag,
     /// Bytes of the message that did not fit into the buffer.
     pub olen: usize,
-    /// The reason. Providers write what they should not: zero, and negated numbers.
+    /// Cause. Providers may incorrectly write zero or negated numbers.
     pub err: Errno,
-    /// The provider's own number for it.
+    /// The provider's own error number.
     pub prov_errno: i32,
-    /// The provider's own data about it, which stays until the next call for the queue.
+    /// The provider's own data about the error, valid until the next call for the queue.
     pub err_data: *mut c_void,
-    /// How many bytes that is.
+    /// Length of `err_data` in bytes.
     pub err_data_size: usize,
-    /// The sender of a message that was not from a peer of the address vector (`FI_SOURCE_ERR`). Headers have it from libfabric
-    /// 1.20 on.
+    /// Sender that is not a peer of the address vector (`FI_SOURCE_ERR`). In headers since
+    /// libfabric 1.20.
     pub src_addr: FabricAddr,
 }
 
 impl Default for CqEntry {
-    /// To be written over.
+    /// Placeholder.
     fn default() -> Self {
         CqEntry { op_context: ptr::null_mut() }
     }
 }
 
 impl Default for CqMsgEntry {
-    /// To be written over.
+    /// Placeholder.
     fn default() -> Self {
         CqMsgEntry { op_context: ptr::null_mut(), flags: CompletionFlags::empty(), len: 0 }
     }
 }
 
 impl Default for CqDataEntry {
-    /// To be written over.
+    /// Placeholder.
     fn default() -> Self {
         let CqMsgEntry { op_context, flags, len } = CqMsgEntry::default();
         CqDataEntry { op_context, flags, len, buf: ptr::null_mut(), data: ImmediateData(0) }
@@ -172,7 +172,7 @@ impl Default for CqDataEntry {
 }
 
 impl Default for CqTaggedEntry {
-    /// To be written over.
+    /// Placeholder.
     fn default() -> Self {
         let CqDataEntry { op_context, flags, len, buf, data } = CqDataEntry::default();
         CqTaggedEntry { op_context, flags, len, buf, data, tag: Tag(0) }
@@ -180,7 +180,7 @@ impl Default for CqTaggedEntry {
 }
 
 impl Default for CqErrEntry {
-    /// To be written over.
+    /// Placeholder.
     fn default() -> Self {
         let CqTaggedEntry { op_context, flags, len, buf, data, tag } = CqTaggedEntry::default();
         CqErrEntry {

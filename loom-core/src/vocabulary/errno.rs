@@ -3,10 +3,10 @@
 use core::error::Error;
 use core::fmt;
 
-/// An error number of libfabric, positive.
+/// Positive error number of libfabric.
 ///
-/// Up to 255 the numbers are those of POSIX (as Linux counts them), from 256 on libfabric's own. Numbers without a name
-/// here are kept. C functions return them negated: see [`from_ret`](Self::from_ret).
+/// Numbers up to 255 are those of POSIX (as in Linux), numbers from 256 on libfabric's own. Unknown
+/// numbers are kept. C functions return them negated, see [`from_ret`](Self::from_ret).
 ///
 /// ```
 /// use loom_core::Errno;
@@ -26,7 +26,7 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Errno(i32);
 
-/// Defines the named numbers; each line is `NAME = number, "C name", "what it means";`.
+/// Defines the named numbers. Each line is `NAME = number, "C name", "meaning";`.
 macro_rules! errnos {
     ($($NAME:ident = $number:literal, $c_name:literal, $text:literal;)+) => {
         impl Errno {
@@ -36,7 +36,7 @@ macro_rules! errnos {
                 pub const $NAME: Self = Self($number);
             )+
 
-            /// The name without `FI_`, if this crate knows one.
+            /// Name without `FI_`, if known.
             #[must_use]
             pub const fn name(self) -> Option<&'static str> {
                 match self {
@@ -46,7 +46,7 @@ macro_rules! errnos {
                 }
             }
 
-            /// What the number means, in a few words of English; "unknown error" when it has no name here.
+            /// Short English text, or "unknown error" for an unnamed number.
             #[doc(alias = "fi_strerror")]
             #[must_use]
             pub const fn text(self) -> &'static str {
@@ -124,10 +124,11 @@ errnos! {
 }
 
 impl Errno {
-    /// This process is a forked child, and its parent opened the object. A number of loom's own: libfabric is not called.
+    /// This process is a forked child, and its parent opened the object. This number is loom's own,
+    /// and libfabric is not called.
     pub const OTHER_PROCESS: Self = Self(1 << 16);
 
-    /// The same number as [`EAGAIN`](Self::EAGAIN).
+    /// Equal to [`EAGAIN`](Self::EAGAIN).
     #[doc(alias = "FI_EWOULDBLOCK")]
     pub const EWOULDBLOCK: Self = Self::EAGAIN;
 
@@ -139,8 +140,8 @@ impl Errno {
 
     /// The error in the return value of a C function, which is the negated number.
     ///
-    /// Zero and positive values (success, or a count) are `None`. A negative value whose number does not fit an `i32`
-    /// is still an error: [`EOTHER`](Self::EOTHER).
+    /// `None` for zero and positive values (success, or a count). A negative value outside the
+    /// range of `i32` becomes [`EOTHER`](Self::EOTHER).
     #[must_use]
     pub fn from_ret(ret: isize) -> Option<Self> {
         if ret >= 0 {

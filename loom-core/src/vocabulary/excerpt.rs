@@ -1,8 +1,9 @@
-//! [`Excerpt`]: a text of the caller in an error that is `Copy`.
+//! [`Excerpt`].
 
 use core::fmt;
 
-/// Text of the caller that an error repeats, such as the name of a provider: the first 46 bytes of a longer one, and an ellipsis.
+/// Text of the caller in an error, such as the name of a provider. A longer text is cut to 46 bytes
+/// and an ellipsis.
 ///
 /// ```
 /// use loom_core::vocabulary::Excerpt;

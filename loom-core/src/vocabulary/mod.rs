@@ -1,39 +1,41 @@
-//! Vocabulary: the words that loom and libfabric share.
+//! Types that loom and libfabric share: flags, error numbers, enumerations, addresses, tags, keys
+//! and attributes.
 //!
-//! Flags, error numbers, enumerations, addresses, tags, keys and attributes. Everything here is plain data: nothing in
-//! this layer allocates, calls a provider, or knows about endpoints and queues.
+//! All of them are plain data. This layer does not allocate, call a provider, or depend on
+//! endpoints and queues. Two rules hold:
 //!
-//! Two rules hold for all of it:
+//! * **libfabric's own numbers.** A constant has the value of the C header, so numbers pass to and
+//!   from a provider unchanged. Constants of newer headers are included. An `Info` reports the
+//!   constants that an installed library grants.
+//! * **Unknown numbers are kept.** Flags retain unknown bits, and a C `enum` is a newtype over the
+//!   number. Values of a provider newer than this crate are preserved and never cause a panic.
 //!
-//! * **libfabric's own numbers.** A constant has the value that the C header gives it, so a number crosses the boundary
-//!   to a provider unchanged, in both directions and without a table. Constants of newer headers are here too; that an
-//!   installed library grants them is for its `Info` to say.
-//! * **Unknown numbers are kept.** Flags retain unknown bits, and what C calls an `enum` is a newtype over the number:
-//!   a provider newer than this crate loses nothing, and never causes a panic.
-//!
-//! Names are the C names without `FI_` (and, inside a type, without the prefix that its members share); every constant
-//! carries the C name as a search alias.
+//! Names are the C names without `FI_` and without the common prefix of a type. Every constant has
+//! the C name as a search alias.
 //!
 //! # The form of values with `serde`
 //!
-//! With the feature `serde`, formats that people read (JSON, TOML) have text, and others (postcard, bincode) have numbers and bytes:
+//! With the feature `serde`, formats for people (JSON, TOML) contain text, and others (postcard,
+//! bincode) numbers and bytes:
 //!
 //! | value | text | binary |
 //! |---|---|---|
 //! | [`EndpointAddr`] | `"fi_sockaddr_in://127.0.0.1:4242"`, its [`Display`](core::fmt::Display) | the bytes of [`encode`](EndpointAddr::encode) |
 //! | [`RemoteRegion`](crate::RemoteRegion) | `{"base": "0x0", "len": 4096, "key": "0x7", "access": "REMOTE_READ"}` | the bytes of [`to_bytes`](crate::RemoteRegion::to_bytes) |
-//! | [`Tag`], [`ImmediateData`], [`MemoryKey`], [`RemoteAddr`], seeds | `"0x2a"`; numbers are read, too | the number |
-//! | flags ([`Caps`], [`Access`], ...) | `"MSG \| TAGGED"`, what has no name as `0x...`, and `""` for none | the number |
+//! | [`Tag`], [`ImmediateData`], [`MemoryKey`], [`RemoteAddr`], seeds | `"0x2a"` (numbers are accepted) | the number |
+//! | flags ([`Caps`], [`Access`], ...) | `"MSG \| TAGGED"`, unnamed bits as `0x...`, and `""` if empty | the number |
 //! | enumerations ([`EndpointType`], [`WaitObj`], ...) | `"EP_RDM"`, or the number | the number |
 //! | [`Version`] | `"1.17"` | the number |
-//! | attributes | their fields by name; what is left out is the default, and other names are refused | their fields in order |
+//! | attributes | fields by name, with defaults for missing fields; other names are refused | fields in order |
 //!
-//! Bits and numbers that this crate does not know are kept, as everywhere; names that it does not know are refused. What is read may come
-//! from a peer: an address that is too long, or bytes that are more or fewer than they say, are errors. Later versions of this crate read the
-//! text that this one writes, and the binary form of all but attributes, whose fields may become more.
+//! Unknown bits and numbers are kept, unknown names refused. Input may come from a peer: an address
+//! that is too long, or a wrong number of bytes, is an error. Later versions of this crate read the
+//! text of this version, and the binary form of all but attributes, which may gain fields.
 //!
-//! What borrows has no form: [`Hints`](crate::Hints), [`MrAttr`](crate::MrAttr), [`Binding`](crate::Binding), and options of single operations. A
-//! program keeps the parts and puts them together. Neither has what a process alone knows: a [`FabricAddr`], a [`Peer`](crate::Peer).
+//! Types that borrow have no form: [`Hints`](crate::Hints), [`MrAttr`](crate::MrAttr),
+//! [`Binding`](crate::Binding), and options of single operations. A program stores their parts.
+//! Values with a meaning in one process only have no form either: [`FabricAddr`],
+//! [`Peer`](crate::Peer).
 
 #![cfg_attr(
     test,

@@ -1,8 +1,8 @@
-//! The 64-bit values that travel with operations, each as a type of its own.
+//! 64-bit values of operations, each as a separate type.
 
 use core::fmt;
 
-/// Gives a newtype over `u64` its conversions and hexadecimal text.
+/// Defines conversions and hexadecimal text of a newtype over `u64`.
 macro_rules! hexadecimal {
     ($($Value:ident),+) => {$(
         impl From<u64> for $Value {
@@ -47,7 +47,7 @@ macro_rules! hexadecimal {
 
 hexadecimal!(Tag, MemoryKey, RemoteAddr, ImmediateData);
 
-/// A peer's address as operations name it: what an address vector returned for it.
+/// Address of a peer in operations, as returned by an address vector.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -78,22 +78,23 @@ hexadecimal!(Tag, MemoryKey, RemoteAddr, ImmediateData);
 pub struct FabricAddr(pub u64);
 
 impl FabricAddr {
-    /// No particular peer: in a receive, any sender.
+    /// No particular peer: any sender, in a receive.
     #[doc(alias = "FI_ADDR_UNSPEC")]
     pub const UNSPEC: Self = Self(u64::MAX);
 
-    /// The address is not known: in a completion, a sender that the address vector does not hold. The same number as
+    /// Unknown address: a sender that is not in the address vector, in a completion. Equal to
     /// [`UNSPEC`](Self::UNSPEC).
     #[doc(alias = "FI_ADDR_NOTAVAIL")]
     pub const NOTAVAIL: Self = Self::UNSPEC;
 
-    /// The address of a receive context of the endpoint that has this address, in a vector with `rx_ctx_bits` bits for that; `None`
-    /// if the bits do not hold its number, or are not free in the address.
+    /// Address of a receive context of the endpoint with this address, in a vector with
+    /// `rx_ctx_bits` bits for contexts. `None` if the number does not fit the bits, or the bits are
+    /// in use in the address.
     #[doc(alias = "fi_rx_addr")]
     #[must_use]
     pub const fn rx_context(self, index: u16, rx_ctx_bits: u8) -> Option<Self> {
         match rx_ctx_bits {
-            // Nothing is left of 64 bits that are shifted by as many.
+            // A shift of 64 bits by 64 is not defined.
             0 if index == 0 => Some(self),
             bits @ 1..=16 if (index as u32) < 1 << bits && self.0 >> (64 - bits) == 0 => {
                 Some(Self((index as u64) << (64 - bits) | self.0))
@@ -137,9 +138,9 @@ impl fmt::Debug for FabricAddr {
     }
 }
 
-/// The tag of a tagged message.
+/// Tag of a tagged message.
 ///
-/// How many of its 64 bits may be used is the endpoint's `mem_tag_format`.
+/// The endpoint's `mem_tag_format` determines the usable bits.
 ///
 /// ```
 /// use loom_core::Tag;
@@ -159,7 +160,7 @@ impl fmt::Debug for FabricAddr {
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub u64);
 
-/// Which tags a receive accepts: those equal to `tag` in every bit that `ignore` does not set.
+/// Tags that a receive accepts: those equal to `tag` in every bit that `ignore` does not set.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -213,7 +214,7 @@ impl TagMatch {
         Self { tag, ignore }
     }
 
-    /// Whether a message sent with the tag `sent` is accepted.
+    /// Returns `true` if a message with the tag `sent` is accepted.
     #[must_use]
     #[inline]
     pub const fn accepts(self, sent: Tag) -> bool {
@@ -238,7 +239,7 @@ impl fmt::Display for TagMatch {
     }
 }
 
-/// The key by which peers name a registered region.
+/// Key of a registered region, used by peers.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -267,15 +268,15 @@ impl fmt::Display for TagMatch {
 pub struct MemoryKey(pub u64);
 
 impl MemoryKey {
-    /// No key: what the provider says for a region whose key does not fit 64 bits.
+    /// No key: reported by the provider for a region with a key longer than 64 bits.
     #[doc(alias = "FI_KEY_NOTAVAIL")]
     pub const NOTAVAIL: Self = Self(u64::MAX);
 }
 
-/// Where in a peer's region an operation starts, in bytes.
+/// Start of an operation in a peer's region, in bytes.
 ///
-/// A virtual address of the peer with [`MrMode::VIRT_ADDR`](crate::vocabulary::MrMode::VIRT_ADDR), else an offset into
-/// the region.
+/// With [`MrMode::VIRT_ADDR`](crate::vocabulary::MrMode::VIRT_ADDR) a virtual address of the peer,
+/// else an offset into the region.
 ///
 /// ```
 /// use loom_core::vocabulary::RemoteAddr;
@@ -293,7 +294,7 @@ impl MemoryKey {
 pub struct RemoteAddr(pub u64);
 
 impl RemoteAddr {
-    /// The place `bytes` further on; `None` past the end of the address space.
+    /// Address `bytes` further on, or `None` past the end of the address space.
     #[must_use]
     pub const fn checked_add(self, bytes: u64) -> Option<Self> {
         match self.0.checked_add(bytes) {
@@ -303,7 +304,7 @@ impl RemoteAddr {
     }
 }
 
-/// Data that travels in the completion itself instead of in memory.
+/// Data in a completion instead of in memory.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -334,9 +335,9 @@ impl RemoteAddr {
 pub struct ImmediateData(pub u64);
 
 impl ImmediateData {
-    /// Whether `bytes` (a domain's `cq_data_size`) carry this value whole.
+    /// Returns `true` if `bytes` (a domain's `cq_data_size`) can carry this value.
     ///
-    /// A size of zero carries nothing, not even the value zero.
+    /// A size of zero carries no value, not even zero.
     #[must_use]
     pub const fn fits(self, bytes: usize) -> bool {
         match bytes {

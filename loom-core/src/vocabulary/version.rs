@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-/// A version as libfabric packs it: `FI_VERSION(major, minor)`.
+/// Version as packed by libfabric: `FI_VERSION(major, minor)`.
 ///
 /// ```
 /// use loom_core::vocabulary::Version;
@@ -19,22 +19,22 @@ use core::fmt;
 #[doc(alias = "FI_VERSION")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// The major number.
+    /// Major number.
     #[doc(alias = "FI_MAJOR")]
     pub major: u16,
-    /// The minor number.
+    /// Minor number.
     #[doc(alias = "FI_MINOR")]
     pub minor: u16,
 }
 
 impl Version {
-    /// The version `major.minor`.
+    /// Version `major.minor`.
     #[must_use]
     pub const fn new(major: u16, minor: u16) -> Self {
         Self { major, minor }
     }
 
-    /// Unpacks libfabric's number: the major number in the high half.
+    /// Unpacks libfabric's number, with the major number in the high half.
     #[must_use]
     pub const fn from_raw(number: u32) -> Self {
         let [major_high, major_low, minor_high, minor_low] = number.to_be_bytes();
@@ -54,7 +54,7 @@ impl fmt::Display for Version {
     }
 }
 
-/// Text (`1.17`) where a person reads, else libfabric's number.
+/// Text (`1.17`) in formats for people, else libfabric's number.
 #[cfg(feature = "serde")]
 impl serde::Serialize for Version {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -1,4 +1,4 @@
-//! [`block_on`]: one future, and no executor.
+//! [`block_on`]: one future without an executor.
 
 use core::future::Future;
 use core::pin::pin;
@@ -8,11 +8,11 @@ use loom_core::driver::Drive;
 
 use super::BUDGET;
 
-/// Runs a future to its end, and drives what it waits for.
+/// Runs a future to completion, and drives the queues that it waits for.
 ///
-/// The future is polled again after every [turn](Drive::turn), woken or not. So its waker has nothing to do and needs no memory, and no
-/// wake-up can be lost, whichever thread it comes from. Where many futures wait at once, tasks of a [`LocalExecutor`](super::LocalExecutor) are
-/// polled only when they are woken.
+/// The future is polled after every [turn](Drive::turn), woken or not. Its waker therefore needs no
+/// memory, and wake-ups from any thread are not lost. For many waiting futures, use a
+/// [`LocalExecutor`](super::LocalExecutor), which polls only woken tasks.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {

@@ -25,32 +25,32 @@ pub use self::block_on::block_on;
 pub use self::spawner::Spawner;
 use self::table::Table;
 
-/// How many events of each queue a round takes, unless [`LocalExecutor::set_budget`] says otherwise.
+/// Default number of events of each queue in a round. See [`LocalExecutor::set_budget`].
 pub const BUDGET: usize = 64;
 
-/// A fixed number of tasks, run by the thread that calls it.
+/// A fixed number of tasks, run by the calling thread.
 ///
-/// The tasks lie in one block of the caller's allocator, and nothing is allocated afterwards. All tasks have one type `F`:
-/// - the type of one async block or function, which the compiler infers: the tasks are equal then, and cannot spawn further ones, because the
-///   type would contain itself
-/// - `Pin<&mut dyn Future<Output = ()>>`: each future lies where the program has pinned it
-/// - `Pin<Box<dyn Future<Output = ()>>>`, where there is a global allocator
+/// Tasks lie in one block of the caller's allocator, the only allocation. All have one type `F`:
+/// - the inferred type of an async block or function, with equal tasks that cannot spawn, because
+///   the type would contain itself
+/// - `Pin<&mut dyn Future<Output = ()>>`, pinned by the program
+/// - `Pin<Box<dyn Future<Output = ()>>>`, with a global allocator
 ///
 /// # Rounds
-/// A round polls each task that was woken before it, once, in the order of the wake-ups, and then takes a [turn](Drive::turn) of what it drives.
-/// Tasks that are woken meanwhile wait for the next round. So a task that always wakes itself delays others by its own polls, and by
-/// no more: neither tasks nor timers nor the fabric starve.
+/// A round polls each task woken before it once, in order of the wake-ups, then takes a
+/// [turn](Drive::turn). Tasks woken meanwhile wait for the next round. A task that always wakes
+/// itself delays others only by its own polls: tasks, timers and the fabric do not starve.
 ///
-/// The executor polls busily: a round that has found nothing to do is followed by the next one.
+/// Rounds follow each other without sleep.
 ///
 /// # Wakers
-/// A wake-up takes constant time, no lock, and no allocation, on any thread. Wakers may be kept for any time: the block is freed when the executor,
-/// its [`Spawner`]s and all wakers have gone. That is why the allocator is `'static`. A waker of a task that is over wakes whatever task has its
-/// place by then, which is polled once more than it needs.
+/// A wake-up takes constant time, without lock or allocation, on any thread. The block is freed
+/// after the executor, its [`Spawner`]s and all wakers, which may be kept forever, so the allocator
+/// is `'static`. A waker of a completed task causes a needless poll of the task now in its slot.
 ///
 /// # Panics in tasks
-/// A task that panics is dropped; the panic goes on to the caller of the round. The executor can be used again, and no other task misses a
-/// wake-up.
+/// A task that panics is dropped. The panic reaches the caller of the round. The executor stays
+/// usable, and other tasks miss no wake-up.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -82,7 +82,7 @@ pub struct LocalExecutor<F> {
     budget: Cell<usize>,
 }
 
-/// Which task of an executor.
+/// Identifies a task of an executor.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -109,7 +109,7 @@ pub struct TaskId {
     generation: u32,
 }
 
-/// What a round has done.
+/// Result of a round.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -130,13 +130,13 @@ pub struct TaskId {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
-    /// How many tasks were polled.
+    /// Number of tasks polled.
     pub polled: usize,
-    /// How many events the turn has taken.
+    /// Number of events taken in the turn.
     pub events: usize,
 }
 
-/// The executor has no place for another task, or has gone. Here is the future.
+/// The executor is full or was dropped. Contains the future.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -163,11 +163,11 @@ pub struct Round {
 pub struct Full<F>(pub F);
 
 impl<F> LocalExecutor<F> {
-    /// Opens an executor with places for `tasks` tasks, with memory of `alloc`.
+    /// Opens an executor with slots for `tasks` tasks, in memory of `alloc`.
     ///
     /// # Errors
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
-    /// - [`OpenError::Size`] if there are more tasks than an address space holds
+    /// - [`OpenError::Size`] if the tasks exceed an address space
     pub fn new_in<A: Allocator + Send + 'static>(tasks: usize, alloc: A) -> Result<Self, OpenError> {
         Ok(LocalExecutor { table: Table::new(tasks, alloc)?, budget: Cell::new(BUDGET) })
     }
@@ -175,58 +175,58 @@ impl<F> LocalExecutor<F> {
     /// [`LocalExecutor::new_in`] with the global allocator.
     ///
     /// # Errors
-    /// As [`LocalExecutor::new_in`].
+    /// Errors of [`LocalExecutor::new_in`].
     #[cfg(feature = "std")]
     pub fn new(tasks: usize) -> Result<Self, OpenError> {
         Self::new_in(tasks, allocator_api2::alloc::Global)
     }
 
-    /// The memory that an executor takes from an allocator of type `A`, in one block.
+    /// Layout of an executor's block, with an allocator of type `A`.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if it is more than an address space holds.
+    /// [`OpenError::Size`] if it exceeds an address space.
     pub fn layout<A: Allocator>(tasks: usize) -> Result<Layout, OpenError> {
         Table::<F>::layout::<A>(tasks)
     }
 
-    /// How many tasks there is room for.
+    /// Number of slots.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.table.capacity()
     }
 
-    /// How many tasks are not over.
+    /// Number of tasks not completed.
     #[must_use]
     pub fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Whether all tasks are over.
+    /// Returns `true` if all tasks have completed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether this task is not over.
+    /// Returns `true` if this task has not completed.
     #[must_use]
     pub fn contains(&self, task: TaskId) -> bool {
         self.table.contains(task)
     }
 
-    /// Has rounds take this number of events of each queue at most.
+    /// Limits the events of each queue in a round.
     pub fn set_budget(&self, budget: usize) {
         self.budget.set(budget);
     }
 
-    /// Adds a task. The next round polls it.
+    /// Adds a task, polled in the next round.
     ///
     /// # Errors
-    /// [`Full`] with the future if there is no place for it.
+    /// [`Full`] with the future if the executor has no free slot.
     pub fn spawn(&self, future: F) -> Result<TaskId, Full<F>> {
         self.table.spawn(future)
     }
 
-    /// A handle that adds tasks, for tasks.
+    /// Returns a handle that adds tasks, for use in tasks.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -256,7 +256,7 @@ impl<F> LocalExecutor<F> {
         Spawner::new(self.table.clone())
     }
 
-    /// Drops a task; one that cancels itself is dropped when it returns from its poll. Says whether the task was there.
+    /// Drops a task, after its poll if it cancels itself. Returns `true` if the task existed.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -277,7 +277,7 @@ impl<F> LocalExecutor<F> {
 }
 
 impl<F: Future<Output = ()>> LocalExecutor<F> {
-    /// Runs one [round](Self#rounds), for programs that have a loop of their own.
+    /// Runs one [round](Self#rounds), for programs with their own loop.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -305,19 +305,20 @@ impl<F: Future<Output = ()>> LocalExecutor<F> {
         Round { polled, events: drive.turn(self.budget.get()) }
     }
 
-    /// Runs rounds until all tasks are over. (Called by one of them it has no end: that task is not over.)
+    /// Runs rounds until all tasks have completed. Never returns if a task calls it, because that
+    /// task has not.
     pub fn run<D: Drive + ?Sized>(&self, drive: &D) {
         while !self.is_empty() {
             self.round(drive);
         }
     }
 
-    /// Runs rounds until `future` is over, which is polled as one more task. Tasks that are not over stay.
+    /// Runs rounds until `future` completes, polled as another task. Other tasks stay.
     ///
-    /// A task, or `future`, may call this in turn: the caller is not polled then until its call is over.
+    /// A task or `future` may call this in turn, and is not polled until its call returns.
     pub fn run_until<D: Drive + ?Sized, M: Future>(&self, drive: &D, future: M) -> M::Output {
-        /// Ends a call, also one that unwinds. Calls within each other have one node: this one may have heard a wake-up of the one around it,
-        /// whose future is polled once more.
+        /// Ends a call, also on unwinding. Nested calls share a node, so an inner one may take the
+        /// outer one's wake-up, which is repeated here.
         struct Ended<'a, F>(&'a Table<F>);
         impl<F> Drop for Ended<'_, F> {
             fn drop(&mut self) {
@@ -370,7 +371,7 @@ impl<F> fmt::Display for Full<F> {
 
 impl<F> core::error::Error for Full<F> {}
 
-/// The future is dropped.
+/// Drops the future.
 impl<F> From<Full<F>> for Error {
     fn from(_: Full<F>) -> Self {
         Error::Full("the executor, which was opened for a number of tasks")

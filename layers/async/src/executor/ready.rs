@@ -1,31 +1,31 @@
-//! [`Ready`]: the tasks that were woken, as a lock-free list through the tasks' nodes.
+//! [`Ready`]: the woken tasks, as a lock-free list of nodes.
 //!
-//! Any thread pushes with compare-and-swap; the executor takes the list whole with one swap and turns it round, so there is no ABA
-//! and tasks come out in the order in which they were woken. A node is in the list at most once: its state says whether it is.
+//! Any thread pushes by compare-and-swap. The executor swaps out the whole list and reverses it,
+//! which excludes ABA and keeps the order of wake-ups. By its state, a node is in the list at most
+//! once.
 //!
-//! No thread waits for another one. But a thread that is preempted between marking a node and pushing it delays the next poll of this one task until it
-//! runs again, also if other threads wake the task meanwhile. Other tasks are not delayed.
+//! Threads do not wait for each other. A thread preempted between marking and pushing a node delays
+//! the next poll of this task, also for other wakers, but not other tasks.
 //!
 //! # Rules
-//! 1. Who changes a node's state from idle to woken pushes the node, and owns its link until then.
-//! 2. A pushed node's link belongs to the executor as soon as the executor has taken the list.
-//! 3. The executor makes a node idle before it polls the task. A wake-up before that is answered by this poll, a wake-up after that pushes
-//!    the node again. So no wake-up is lost.
+//! 1. The thread that changes a node's state from idle to woken pushes it, and owns its link until
+//!    then.
+//! 2. The link of a pushed node belongs to the executor once it has taken the list.
+//! 3. The executor makes a node idle before it polls the task. The poll answers earlier wake-ups.
+//!    Later ones push the node again, so wake-ups are not lost.
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// No node.
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// States of a node.
 const IDLE: u32 = 0;
 const WOKEN: u32 = 1;
 
-/// The list of tasks that were woken, newest first.
+/// List of woken tasks, newest first.
 #[derive(Debug)]
 pub(crate) struct Ready(AtomicU32);
 
-/// What a waker points to: a task's place in the list.
+/// Target of a waker: a task's link in the list.
 #[derive(Debug)]
 pub(crate) struct Node {
     index: u32,
@@ -43,12 +43,12 @@ impl Node {
         self.index
     }
 
-    /// Takes the node, which the executor has taken with a list, out of that; says which node is next.
+    /// Removes the node from the taken list. Returns the next one.
     #[inline]
     pub(crate) fn leave(&self) -> u32 {
         let after = self.after.load(Ordering::Relaxed);
-        // Acquire: pairs with the wake-ups that found the node woken and did not push it; the poll sees what they tell of.
-        // Release: the link was read before the next waker writes it.
+        // Acquire: pairs with wake-ups that did not push the woken node, so the poll sees their
+        // writes. Release: the link is read before the next waker writes it.
         self.state.swap(IDLE, Ordering::AcqRel);
         after
     }
@@ -59,22 +59,24 @@ impl Ready {
         Ready(AtomicU32::new(NIL))
     }
 
-    /// Wakes a task. Any thread may.
+    /// Wakes a task, from any thread.
     #[inline]
     pub(crate) fn wake(&self, node: &Node) {
-        // Release: the task's next poll sees what its waker did before. Acquire: the link belongs to this thread now.
+        // Release: the task's next poll sees the waker's writes. Acquire: the link now belongs to
+        // this thread.
         if node.state.swap(WOKEN, Ordering::AcqRel) == IDLE {
             self.push(node);
         }
     }
 
-    /// Rule 1.
+    /// Pushes a node (rule 1).
     #[inline]
     fn push(&self, node: &Node) {
         let mut first = self.0.load(Ordering::Relaxed);
         loop {
             node.after.store(first, Ordering::Relaxed);
-            // Release: publishes the link. A later push continues this one's release sequence, so one acquire covers every node.
+            // Release: publishes the link. Later pushes continue the release sequence, so one
+            // acquire covers all nodes.
             match self.0.compare_exchange_weak(first, node.index, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(seen) => first = seen,
@@ -82,10 +84,10 @@ impl Ready {
         }
     }
 
-    /// Takes all nodes, and links them oldest first. Returns the first. For the executor alone.
+    /// Takes all nodes, oldest first. Returns the first. For the executor only.
     #[inline]
     pub(crate) fn take(&self, nodes: &[Node]) -> u32 {
-        // Nothing is lost where this is out of date: the next round looks again.
+        // May be stale. The next round loads again.
         if self.0.load(Ordering::Relaxed) == NIL { NIL } else { self.take_all(nodes) }
     }
 
@@ -146,7 +148,7 @@ mod tests {
         let first = ready.take(&nodes);
         assert_eq!((first, nodes[0].leave()), (0, 1));
         ready.wake(&nodes[0]);
-        // This one has not left: the poll that is still to come answers.
+        // This node has not left the list: its coming poll answers.
         ready.wake(&nodes[1]);
         assert_eq!(nodes[1].leave(), NIL);
         assert_eq!(taken(&ready, &nodes), [0]);

@@ -1,6 +1,6 @@
-//! What must not compile, beside what does.
+//! Programs that must not compile, beside those that do.
 //!
-//! A task may borrow what lives longer than the executor:
+//! A task may borrow values that outlive the executor:
 //!
 //! ```
 //! use core::cell::Cell;
@@ -10,7 +10,7 @@
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
-//! and nothing that is dropped before it, because that drops the task:
+//! but not values dropped before it, because that drops the task:
 //!
 //! ```compile_fail,E0597
 //! use core::cell::Cell;
@@ -30,7 +30,7 @@
 //! }
 //! ```
 //!
-//! and not tasks that live shorter:
+//! but not tasks that live shorter:
 //!
 //! ```compile_fail
 //! use core::{future::Future, pin::Pin};
@@ -49,7 +49,7 @@
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
-//! So do spawners:
+//! Spawners stay there, too:
 //!
 //! ```compile_fail,E0277
 //! let executor = loom_async::LocalExecutor::<core::future::Ready<()>>::new(1)?;
@@ -58,7 +58,7 @@
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
-//! The allocator is there for any time, as wakers are:
+//! The allocator is `'static`, like wakers:
 //!
 //! ```
 //! # use loom_core::allocator_api2::alloc::Global;

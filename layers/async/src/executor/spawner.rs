@@ -1,14 +1,14 @@
-//! [`Spawner`]: adds tasks to an executor, from within its tasks.
+//! [`Spawner`]: adds tasks from within tasks.
 
 use core::fmt;
 
 use super::table::Table;
 use super::{Full, TaskId};
 
-/// Adds tasks to a [`LocalExecutor`](super::LocalExecutor), and cancels them. Tasks may keep one.
+/// Adds tasks to a [`LocalExecutor`](super::LocalExecutor) and cancels them. Tasks may keep one.
 ///
-/// A task cannot borrow its executor, which holds the task. This is a counted handle: it keeps the executor's memory, and not
-/// its tasks. When the executor has gone, nothing can be spawned any more.
+/// A task cannot borrow the executor that holds it. This counted handle keeps the executor's
+/// memory, but not its tasks. After the executor was dropped, spawning fails.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -45,21 +45,21 @@ impl<F> Spawner<F> {
         Spawner { table }
     }
 
-    /// Adds a task. The next round polls it.
+    /// Adds a task, polled in the next round.
     ///
     /// # Errors
-    /// [`Full`] with the future if there is no place for it, or the executor has gone.
+    /// [`Full`] with the future if the executor has no free slot or was dropped.
     pub fn spawn(&self, future: F) -> Result<TaskId, Full<F>> {
         self.table.spawn(future)
     }
 
-    /// Whether this task is not over.
+    /// Returns `true` if this task has not completed.
     #[must_use]
     pub fn contains(&self, task: TaskId) -> bool {
         self.table.contains(task)
     }
 
-    /// Drops a task; one that cancels itself is dropped when it returns from its poll. Says whether the task was there.
+    /// Drops a task, after its poll if it cancels itself. Returns `true` if the task existed.
     pub fn cancel(&self, task: TaskId) -> bool {
         self.table.cancel(task)
     }

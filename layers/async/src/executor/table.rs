@@ -1,13 +1,15 @@
-//! [`Table`]: the tasks of an executor, in places of fixed number.
+//! [`Table`]: the tasks of an executor, in a fixed number of slots.
 //!
 //! # Rules
-//! 1. State and slots lie in the executor's block, are written once before the first handle exists, and stay until the last one has gone.
-//!    Handles stay on one thread.
-//! 2. The future of a slot is there exactly as long as its phase is not [`Phase::Free`], and does not move until it is dropped in its
-//!    place.
-//! 3. A reference to a future exists only while it is polled or dropped. Its phase says so meanwhile ([`Phase::Running`], [`Phase::Woken`],
-//!    [`Phase::Cancelled`], [`Phase::Ending`]), and nothing else touches the future in these phases.
-//! 4. User code (polls, destructors of futures) runs when the state is consistent: it may spawn, cancel, run a round, or panic.
+//! 1. State and slots lie in the executor's block. They are written before the first handle exists
+//!    and stay until the last has gone. Handles stay on one thread.
+//! 2. A slot has a future unless its phase is [`Phase::Free`]. The future does not move, and is
+//!    dropped in place.
+//! 3. A reference to a future exists only while it is polled or dropped, in the phases
+//!    [`Phase::Running`], [`Phase::Woken`], [`Phase::Cancelled`] and [`Phase::Ending`], in which
+//!    other code does not touch it.
+//! 4. User code (polls, destructors of futures) runs with consistent state: it may spawn, cancel,
+//!    run a round, or panic.
 
 #![allow(unsafe_code, reason = "futures in slots of a block")]
 
@@ -27,66 +29,54 @@ use super::ready::NIL;
 use super::shared::{Plan, SharedRef};
 use super::{Full, TaskId};
 
-/// Where a slot's future is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// There is none.
     Free,
-    /// It waits.
     Waiting,
-    /// It is being polled.
     Running,
-    /// It is being polled, and a round within that poll has found it woken.
+    /// Being polled, and woken in a nested round.
     Woken,
-    /// It is being polled, and goes when that is over.
+    /// Being polled, then dropped.
     Cancelled,
-    /// It is being dropped.
     Ending,
 }
 
-/// The place of a task.
 #[repr(C)]
 struct Slot<F> {
     head: SlotHead,
     future: UnsafeCell<MaybeUninit<F>>,
 }
 
-/// What is known of a slot's future.
 struct SlotHead {
     phase: Cell<Phase>,
-    /// Which task of this place it is. Starts again after 2^32.
+    /// Task number of the slot. Wraps after 2^32.
     generation: Cell<u32>,
-    /// The next free slot.
     after: Cell<u32>,
 }
 
-/// What there is one of.
+/// State shared by all handles.
 struct State {
-    /// The first free slot.
     free: Cell<u32>,
-    /// How many tasks there are.
     tasks: Cell<u32>,
     capacity: u32,
-    /// The executor has gone.
     closed: Cell<bool>,
-    /// The first of those that are polled in this round.
+    /// First task left in this round.
     taken: Cell<u32>,
-    /// The node that belongs to no task was woken.
+    /// The main future was woken.
     main_woken: Cell<bool>,
 }
 
-/// A handle of the tasks.
 pub(super) struct Table<F> {
     shared: SharedRef,
     state: NonNull<State>,
     slots: NonNull<Slot<F>>,
-    /// It holds futures, drops them, and takes what is exactly an `F`.
+    /// Drops futures, and is invariant in `F`.
     futures: PhantomData<(F, Cell<F>)>,
 }
 
 impl<F> Table<F> {
     fn plan<A>(tasks: usize) -> Result<(Plan, usize, usize), OpenError> {
-        // One node more, for a future that runs beside the tasks; the last number names none.
+        // One more node, for the main future of `run_until`. The last number is `NIL`.
         let count = u32::try_from(tasks).ok().filter(|count| *count < NIL - 1).ok_or(OpenError::Size)?;
         let mut plan = Plan::of::<A>(count + 1)?;
         let state = plan.add(Layout::new::<State>())?;
@@ -102,16 +92,17 @@ impl<F> Table<F> {
         let (plan, state_at, slots_at) = Self::plan::<A>(tasks)?;
         let capacity = u32::try_from(tasks).map_err(|_| OpenError::Size)?;
         let shared = SharedRef::new(plan, alloc)?;
-        // SAFETY: a part of the plan.
+        // SAFETY: the plan has room for the state.
         let state = unsafe { shared.part(state_at) }.cast::<State>();
-        // SAFETY: a part of the plan.
+        // SAFETY: the plan has room for the slots.
         let slots = unsafe { shared.part(slots_at) }.cast::<Slot<F>>();
         for index in 0..capacity {
             let after = if index + 1 == capacity { NIL } else { index + 1 };
             let head = SlotHead { phase: Cell::new(Phase::Free), generation: Cell::new(0), after: Cell::new(after) };
-            // SAFETY: the plan has room for this many slots.
+            // SAFETY: the plan has room for the slots.
             let place = unsafe { slots.add(index as usize) };
-            // SAFETY: as above; a slot begins with its head. The rest may stay as it is.
+            // SAFETY: the plan has room for the slots. A slot begins with its head. The rest may
+            // stay uninitialised.
             unsafe { place.cast::<SlotHead>().write(head) };
         }
         let first = State {
@@ -138,13 +129,12 @@ impl<F> Table<F> {
         if index >= self.state().capacity {
             return None;
         }
-        // SAFETY: rule 1; there are `capacity` slots.
+        // SAFETY: rule 1, and `index` is below `capacity`.
         let slot = unsafe { self.slots.add(index as usize) };
         // SAFETY: rule 1.
         Some(unsafe { slot.as_ref() })
     }
 
-    /// The slot of a task that is not over.
     fn task(&self, id: TaskId) -> Option<&Slot<F>> {
         let slot = self.slot(id.index)?;
         (slot.head.generation.get() == id.generation && slot.head.phase.get() != Phase::Free).then_some(slot)
@@ -158,19 +148,16 @@ impl<F> Table<F> {
         self.state().tasks.get() as usize
     }
 
-    /// Wakes the future that runs beside the tasks.
     pub(super) fn wake_main(&self) {
         self.shared.wake(self.state().capacity);
     }
 
-    /// Whether the future that runs beside the tasks is to be polled.
     pub(super) fn main_woken(&self) -> &Cell<bool> {
         &self.state().main_woken
     }
 
-    /// Calls `with` with the waker of the future that runs beside the tasks.
     pub(super) fn with_main_waker<R>(&self, with: impl FnOnce(&Waker) -> R) -> R {
-        // SAFETY: there is one node more than slots (`plan`).
+        // SAFETY: the block has one more node than slots (`plan`).
         unsafe { self.shared.with_waker(self.state().capacity, with) }
     }
 
@@ -184,16 +171,15 @@ impl<F> Table<F> {
         let Some(slot) = self.slot(index).filter(|_| !state.closed.get()) else { return Err(Full(future)) };
         state.free.set(slot.head.after.get());
         state.tasks.set(state.tasks.get() + 1);
-        // SAFETY: rule 3: the slot is free.
+        // SAFETY: the slot is free (rule 3).
         unsafe { slot.future.get().write(MaybeUninit::new(future)) };
         slot.head.phase.set(Phase::Waiting);
         self.shared.wake(index);
         Ok(TaskId { index, generation: slot.head.generation.get() })
     }
 
-    /// Drops the future of a slot, and frees the slot also if that panics.
+    /// Drops the future and frees the slot, even on a panic.
     fn end(&self, index: u32, slot: &Slot<F>) {
-        /// Frees the slot.
         struct Freed<'a, F>(&'a State, u32, &'a Slot<F>);
         impl<F> Drop for Freed<'_, F> {
             fn drop(&mut self) {
@@ -206,13 +192,13 @@ impl<F> Table<F> {
         }
         slot.head.phase.set(Phase::Ending);
         let _freed = Freed(self.state(), index, slot);
-        // SAFETY: rules 2 and 3: it is there, and nothing else touches it.
+        // SAFETY: the future exists, for this code alone (rules 2 and 3).
         let future = unsafe { &mut *slot.future.get() };
-        // SAFETY: rule 2; dropped once, because the phase has changed.
+        // SAFETY: rule 2. Dropped once, because the phase has changed.
         unsafe { future.assume_init_drop() };
     }
 
-    /// Drops a task, or has it dropped when its poll is over.
+    /// Drops a task, after its poll if it is running.
     pub(super) fn cancel(&self, id: TaskId) -> bool {
         let Some(slot) = self.task(id) else { return false };
         match slot.head.phase.get() {
@@ -223,9 +209,9 @@ impl<F> Table<F> {
         true
     }
 
-    /// Drops all tasks, and takes no more.
+    /// Drops all tasks and accepts no more.
     pub(super) fn close(&self) {
-        /// Goes on behind a future whose destructor panics.
+        /// Continues after a destructor that panics.
         struct Rest<'a, F>(&'a Table<F>, u32);
         impl<F> Rest<'_, F> {
             fn end_all(&mut self) {
@@ -249,18 +235,18 @@ impl<F> Table<F> {
 }
 
 impl<F: Future<Output = ()>> Table<F> {
-    /// Polls each task that is woken by now, oldest first. Says how many there were.
+    /// Polls each woken task, oldest first. Returns their number.
     pub(super) fn poll_woken(&self) -> usize {
         let state = self.state();
         let nodes = self.shared.nodes();
-        // What a round has left that has panicked, or in which this one runs, comes first.
+        // First finishes a round that panicked or contains this one.
         if state.taken.get() == NIL {
             state.taken.set(self.shared.ready.take(nodes));
         }
         let mut polled = 0;
         while let Some(node) = nodes.get(state.taken.get() as usize) {
             let index = node.index();
-            // Before the poll, by rule 3 of the list.
+            // Before the poll (rule 3 of the list).
             state.taken.set(node.leave());
             match self.slot(index) {
                 Some(slot) => polled += usize::from(self.poll(index, slot)),
@@ -270,10 +256,10 @@ impl<F: Future<Output = ()>> Table<F> {
         polled
     }
 
-    /// Polls the task of a slot, if there is one to poll.
+    /// Returns `false` without a task to poll.
     #[inline]
     fn poll(&self, index: u32, slot: &Slot<F>) -> bool {
-        /// Drops a future that has panicked.
+        /// Drops a future that panicked.
         struct Unwound<'a, F>(&'a Table<F>, u32, &'a Slot<F>);
         impl<F> Drop for Unwound<'_, F> {
             fn drop(&mut self) {
@@ -286,18 +272,18 @@ impl<F: Future<Output = ()>> Table<F> {
                 slot.head.phase.set(Phase::Woken);
                 return false;
             }
-            // The waker is of a task that is over, or about to be.
+            // The waker's task has ended or is about to.
             Phase::Free | Phase::Woken | Phase::Cancelled | Phase::Ending => return false,
         }
         let unwound = Unwound(self, index, slot);
-        // SAFETY: rules 2 and 3: it is there, and the phase says that it is being polled.
+        // SAFETY: the future exists. Its phase reserves it for this poll (rules 2 and 3).
         let future = unsafe { &mut *slot.future.get() };
-        // SAFETY: rule 2.
+        // SAFETY: the slot has a future (rule 2).
         let future = unsafe { future.assume_init_mut() };
-        // SAFETY: rule 2: it does not move until it is dropped.
+        // SAFETY: the future does not move until dropped (rule 2).
         let future = unsafe { Pin::new_unchecked(future) };
         let poll = |waker: &Waker| future.poll(&mut Context::from_waker(waker));
-        // SAFETY: the slot's own number, and there is a node for each slot.
+        // SAFETY: each slot has a node with its number.
         let polled = unsafe { self.shared.with_waker(index, poll) };
         core::mem::forget(unwound);
         let phase = slot.head.phase.replace(Phase::Waiting);

@@ -1,14 +1,14 @@
-//! [`Users`]: how many handles and wakers a block has.
+//! [`Users`]: number of handles and wakers of a block.
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// A count that has reached this is not changed any more.
+/// Count that no longer changes.
 const STAYS: u32 = 1 << 31;
 
-/// How many handles and wakers there are. The last one frees the block.
+/// Number of handles and wakers. The last one frees the block.
 ///
-/// A count that reaches 2^31 stays there, and the block is never freed: that number of wakers exists only where a program forgets them, and a
-/// count that came round to zero would free memory in use.
+/// A count of 2^31 stays and leaks the block. Only a program that forgets wakers reaches it, and a
+/// count that wraps to zero would free memory in use.
 #[derive(Debug)]
 pub(super) struct Users(AtomicU32);
 
@@ -19,21 +19,21 @@ impl Users {
 
     #[inline]
     pub(super) fn add(&self) {
-        // Threads that add at once go beyond the limit by their number at most.
+        // Concurrent additions exceed the limit by the number of threads at most.
         if self.0.load(Ordering::Relaxed) < STAYS {
-            // Relaxed: who adds has one already.
+            // Relaxed: the caller is already a user.
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// One less; says whether it was the last.
+    /// Removes a user. Returns `true` for the last one.
     #[inline]
     pub(super) fn remove(&self) -> bool {
         if self.0.load(Ordering::Relaxed) >= STAYS {
             return false;
         }
-        // Release: what was done with the block happens before it is freed. Acquire: see there. Not a fence, which ThreadSanitizer does
-        // not see.
+        // Release: use of the block happens before it is freed. Acquire: pairs with it in the load
+        // below. Not a fence, which ThreadSanitizer does not track.
         if self.0.fetch_sub(1, Ordering::Release) != 1 {
             return false;
         }

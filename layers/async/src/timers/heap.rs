@@ -1,12 +1,12 @@
 //! [`Heap`]: deadlines in order, as a pairing heap through pinned places.
 //!
-//! Adding a place takes constant time; taking one out, the first or any other, takes logarithmic time, amortised. Nothing is allocated and
-//! nothing is recursive.
+//! Adding a place takes constant time, removing any takes amortised logarithmic time, without
+//! allocation or recursion.
 //!
 //! # Rules
-//! 1. A place in the heap is pinned, and leaves the heap when it is dropped. So what links point to is there.
-//! 2. Each place belongs to one heap, for good: its owner passes that heap to every call.
-//! 3. Links change in this file alone, and no user code (wakers, clocks) runs meanwhile. All of it stays on one thread.
+//! 1. A place in the heap is pinned, and leaves the heap when dropped, so links are valid.
+//! 2. A place is only ever used with one heap, which its owner passes to every call.
+//! 3. Links change in this file only, on one thread, while no user code (wakers, clocks) runs.
 
 #![allow(unsafe_code, reason = "a heap through pinned places")]
 
@@ -19,35 +19,31 @@ use core::time::Duration;
 
 type Link = Option<NonNull<Place>>;
 
-/// Deadlines, the first on top.
+/// Deadlines, the earliest on top.
 pub(super) struct Heap {
     first: Cell<Link>,
-    /// The number of the place that was added last: those with one deadline come out as they were added.
+    /// Number of the place added last. Equal deadlines come out in order of addition.
     number: Cell<u64>,
 }
 
-/// A place in a [`Heap`].
 pub(super) struct Place {
     deadline: Cell<Duration>,
     number: Cell<u64>,
     state: Cell<State>,
     waker: Cell<Option<Waker>>,
     child: Cell<Link>,
-    /// The next child of the same parent.
+    /// Next sibling.
     after: Cell<Link>,
-    /// The child before this one, or the parent of the first child.
+    /// Previous sibling, or the parent of the first child.
     before: Cell<Link>,
     _pinned: PhantomPinned,
 }
 
-/// Where a place is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It was never in the heap, or has left it before its time.
+    /// Never added, or removed early.
     Out,
-    /// It is in the heap.
     Waiting,
-    /// Its time has come.
     Due,
 }
 
@@ -69,12 +65,12 @@ impl Place {
         self.state.get()
     }
 
-    /// Has this waker be woken when the time has come. Nothing is cloned if it is stored already.
+    /// Stores the waker, without cloning one that is stored already.
     pub(super) fn store(&self, waker: &Waker) {
         match self.waker.take() {
             Some(stored) if stored.will_wake(waker) => self.waker.set(Some(stored)),
             other => {
-                // User code: who stores looks at the time after this.
+                // User code, after which the caller checks the state.
                 let before = self.waker.replace(Some(waker.clone()));
                 drop((other, before));
             }
@@ -86,14 +82,14 @@ impl Place {
     }
 }
 
-/// What a link points to.
+/// Target of a link.
 #[inline]
 fn at<'a>(link: NonNull<Place>) -> &'a Place {
-    // SAFETY: rule 1. References do not leave this file but for the time of a call.
+    // SAFETY: rule 1. References leave this file for the time of a call only.
     unsafe { link.as_ref() }
 }
 
-/// Makes one tree of two, neither of which has a parent or neighbours.
+/// Joins two trees without parents or siblings.
 fn link(a: NonNull<Place>, b: NonNull<Place>) -> NonNull<Place> {
     let (top, below) = if at(b).is_before(at(a)) { (b, a) } else { (a, b) };
     let first = at(top).child.replace(Some(below));
@@ -105,7 +101,7 @@ fn link(a: NonNull<Place>, b: NonNull<Place>) -> NonNull<Place> {
     top
 }
 
-/// Makes one tree of a row of children, whose parent goes: neighbours are paired, and the pairs are joined from the last to the first.
+/// Joins children of a removed parent: pairs siblings, then joins the pairs from last to first.
 fn join(row: Link) -> Link {
     let single = |place: NonNull<Place>| {
         at(place).before.set(None);
@@ -138,7 +134,6 @@ impl Heap {
         Heap { first: Cell::new(None), number: Cell::new(0) }
     }
 
-    /// The earliest deadline.
     pub(super) fn earliest(&self) -> Option<Duration> {
         self.first.get().map(|first| at(first).deadline.get())
     }
@@ -146,7 +141,7 @@ impl Heap {
     /// Adds a place that is in no heap.
     ///
     /// # Safety
-    /// Rule 2: the place is used with this heap alone, and taken out before it is dropped.
+    /// The place is used with this heap only (rule 2), and removed before it is dropped.
     pub(super) unsafe fn add(&self, place: Pin<&Place>, deadline: Duration) {
         let added = NonNull::from(place.get_ref());
         self.number.set(self.number.get() + 1);
@@ -156,7 +151,7 @@ impl Heap {
         self.first.set(Some(self.first.get().map_or(added, |first| link(first, added))));
     }
 
-    /// Takes a place out, wherever it is, if it is in.
+    /// Removes a place, wherever it is in the heap.
     pub(super) fn remove(&self, place: &Place) {
         if place.state.get() != State::Waiting {
             return;
@@ -181,7 +176,7 @@ impl Heap {
         }
     }
 
-    /// Takes the first place out if its time has come, and returns whom it wakes.
+    /// Removes the first place if it is due, and returns its waker.
     pub(super) fn take_due(&self, now: Duration) -> Option<Option<Waker>> {
         let first = at(self.first.get().filter(|first| at(*first).deadline.get() <= now)?);
         self.remove(first);

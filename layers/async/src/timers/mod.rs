@@ -15,15 +15,17 @@ pub use self::sleep::Sleep;
 pub use self::timeout::{Elapsed, Timeout};
 use crate::clock::Clock;
 
-/// Wakes those who wait for a time of a clock.
+/// Wakes futures at times of a clock.
 ///
-/// A [`Drive`]: a program drives `(&driver, &timers)` as one. A turn reads the clock if a future waits, and wakes those
-/// whose time has come, the earliest first, and of one deadline in the order in which they were polled first.
+/// A [`Drive`]: a program drives `(&driver, &timers)` as one. If a future waits, a turn reads the
+/// clock and wakes the due ones, earliest deadline first, and equal deadlines in order of their
+/// first polls.
 ///
-/// There are as many timers as there are futures, which bring their places themselves: nothing is allocated. The places are a pairing heap: a
-/// future's first poll takes constant time; its end, or its being dropped, takes logarithmic time, amortised over all.
+/// The number of timers is unlimited, without allocation, because each future contains its place in
+/// a pairing heap. A future's first poll takes constant time, its end or drop amortised logarithmic
+/// time.
 ///
-/// No future is woken early. How late it is depends on how often the program takes a turn.
+/// Futures are never woken early. Their delay depends on how often the program takes a turn.
 ///
 /// ```
 /// use core::time::Duration;
@@ -52,13 +54,13 @@ pub struct Timers<C> {
 }
 
 impl<C: Clock> Timers<C> {
-    /// Timers that go by a clock.
+    /// Creates timers of a clock.
     #[must_use]
     pub const fn new(clock: C) -> Self {
         Timers { clock, heap: Heap::new() }
     }
 
-    /// The clock.
+    /// Clock of the timers.
     ///
     /// ```
     /// use core::time::Duration;
@@ -77,7 +79,7 @@ impl<C: Clock> Timers<C> {
         &self.clock
     }
 
-    /// The earliest time that a future waits for, for programs that sleep.
+    /// Earliest deadline, for programs that sleep.
     ///
     /// ```
     /// use core::pin::pin;
@@ -99,7 +101,7 @@ impl<C: Clock> Timers<C> {
         self.heap.earliest()
     }
 
-    /// Waits until the clock has reached a time.
+    /// Waits until the clock reaches a time.
     ///
     /// ```
     /// use core::time::Duration;
@@ -134,7 +136,7 @@ impl<C: Clock> Timers<C> {
         Sleep::new(self, deadline)
     }
 
-    /// Waits for a duration, from now on. One beyond the clock's end never ends.
+    /// Waits for a duration from now. Beyond the clock's end, it waits forever.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -167,10 +169,10 @@ impl<C: Clock> Timers<C> {
         self.sleep_until(self.clock.now().saturating_add(duration))
     }
 
-    /// Runs a future until the clock has reached a time, and drops it then if it is not over.
+    /// Runs a future until the clock reaches a time, then drops it.
     ///
     /// # Errors
-    /// [`Elapsed`] if the time has come first. A future that is over when it is polled is never too late.
+    /// [`Elapsed`] if the time came first. A future that completes when polled is never late.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -192,7 +194,7 @@ impl<C: Clock> Timers<C> {
         Timeout::new(self.sleep_until(deadline), future.into_future())
     }
 
-    /// Runs a future for a duration, from now on, and drops it then if it is not over.
+    /// Runs a future for a duration from now, then drops it.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -220,7 +222,7 @@ impl<C: Clock> Timers<C> {
     /// ```
     ///
     /// # Errors
-    /// As [`timeout_at`](Self::timeout_at).
+    /// [`Elapsed`] like [`timeout_at`](Self::timeout_at).
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<'_, C, F::IntoFuture> {
         Timeout::new(self.sleep(duration), future.into_future())
     }
@@ -237,7 +239,7 @@ impl<C: Clock> Drive for Timers<C> {
             && let Some(waker) = self.heap.take_due(now)
         {
             woken += 1;
-            // User code, with the heap in order.
+            // User code, with a consistent heap.
             if let Some(waker) = waker {
                 waker.wake();
             }

@@ -43,7 +43,7 @@ impl<'t, C> Sleep<'t, C> {
         Sleep { timers, deadline, place: Place::new() }
     }
 
-    /// The time that it waits for.
+    /// Deadline of the sleep.
     #[must_use]
     pub const fn deadline(&self) -> Duration {
         self.deadline
@@ -59,7 +59,7 @@ impl<C: Clock> Future for Sleep<'_, C> {
             State::Due => return Poll::Ready(()),
             State::Waiting => {
                 this.place.store(cx.waker());
-                // By what that has run.
+                // User code in `store` may have run a turn.
                 if matches!(this.place.state(), State::Due) {
                     return Poll::Ready(());
                 }
@@ -69,11 +69,12 @@ impl<C: Clock> Future for Sleep<'_, C> {
                     return Poll::Ready(());
                 }
                 this.place.store(cx.waker());
-                // SAFETY: a field of what is pinned, and never moved out of it.
+                // SAFETY: a field of a pinned value, never moved out of it.
                 let place = unsafe { this.map_unchecked(|sleep| &sleep.place) };
-                // SAFETY: the place is used with the heap of these timers alone, and taken out when it is dropped. What the heap points to
-                // stays where it is. The heap itself may move when no future borrows it any more: those that were forgotten keep their
-                // places, which point to each other and never to the heap.
+                // SAFETY: the place is used with the heap of these timers only, and removed on
+                // drop. Places in the heap do not move. The heap itself may move once no future
+                // borrows it: forgotten ones keep places, which point to each other and never to
+                // the heap.
                 unsafe { this.timers.heap.add(place, this.deadline) };
             }
         }

@@ -1,4 +1,4 @@
-//! [`Timeout`]: a future that has until a time to end.
+//! [`Timeout`]: a future with a deadline.
 
 #![allow(unsafe_code, reason = "projects pins")]
 
@@ -12,7 +12,8 @@ use loom_core::{Errno, Error};
 use super::Sleep;
 use crate::clock::Clock;
 
-/// Runs a future until a time: [`Timers::timeout`](super::Timers::timeout), [`Timers::timeout_at`](super::Timers::timeout_at).
+/// Runs a future until a time: [`Timers::timeout`](super::Timers::timeout),
+/// [`Timers::timeout_at`](super::Timers::timeout_at).
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -34,11 +35,11 @@ use crate::clock::Clock;
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Timeout<'t, C, F> {
     sleep: Sleep<'t, C>,
-    /// Gone when it is over, or too late.
+    /// `None` after completion or the deadline.
     future: Option<F>,
 }
 
-/// The time has come before the future was over.
+/// The deadline passed before the future completed.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -73,13 +74,13 @@ impl<'t, C, F> Timeout<'t, C, F> {
 impl<C: Clock, F: Future> Future for Timeout<'_, C, F> {
     type Output = Result<F::Output, Elapsed>;
 
-    /// After its end it is too late.
+    /// Returns `Elapsed` after its end.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        // SAFETY: both fields stay pinned; neither is moved.
+        // SAFETY: both fields stay pinned and are not moved.
         let Timeout { sleep, future } = unsafe { self.get_unchecked_mut() };
-        // SAFETY: a field of what is pinned.
+        // SAFETY: a field of a pinned value.
         let sleep = unsafe { Pin::new_unchecked(sleep) };
-        // SAFETY: a field of what is pinned.
+        // SAFETY: a field of a pinned value.
         let mut future = unsafe { Pin::new_unchecked(future) };
         if let Some(running) = future.as_mut().as_pin_mut()
             && let Poll::Ready(output) = running.poll(cx)
@@ -90,7 +91,7 @@ impl<C: Clock, F: Future> Future for Timeout<'_, C, F> {
         if future.is_some() && sleep.poll(cx).is_pending() {
             return Poll::Pending;
         }
-        // User code: a future that gives up its operations does so now, and not when this one is dropped.
+        // User code: the future gives up its operations now, not when this one is dropped.
         future.set(None);
         Poll::Ready(Err(Elapsed))
     }

@@ -1,7 +1,8 @@
-//! Driving a fabric in a runtime of tokio, beside sockets and timers.
+//! Drives a fabric in a tokio runtime, beside sockets and timers.
 //!
-//! [`run`] drives for as long as a future takes, [`drive`] until it is dropped. Queues, their endpoints and their futures stay on one thread, so this
-//! is for current-thread runtimes, and for a [`LocalSet`](::tokio::task::LocalSet) in any. Other threads use a fabric through a [`remote`].
+//! [`run`] drives during a future, [`drive`] until dropped. Queues, endpoints and futures stay on
+//! one thread, so use a current-thread runtime, or a [`LocalSet`](::tokio::task::LocalSet). Other
+//! threads use a [`remote`].
 //!
 //! ```
 //! use std::time::Duration;
@@ -34,17 +35,18 @@
 //!
 //! # Modes
 //!
-//! | | while nothing happens | a message is noticed |
+//! | | without events | a message is noticed |
 //! |---|---|---|
 //! | [`Mode::Busy`] | the thread spins | at once |
-//! | [`Mode::Sleep`] | the thread sleeps, and costs nothing | after the system has woken it up |
-//! | [`Mode::Hybrid`] | it spins for a time, and then sleeps | at once, if it comes soon |
+//! | [`Mode::Sleep`] | the thread sleeps, at no cost | after the system has woken it up |
+//! | [`Mode::Hybrid`] | it spins for a time, then sleeps | at once, if it comes soon |
 //!
-//! To be slept on, a queue is opened with a descriptor ([`CqAttr::with_fd`](loom_core::CqAttr::with_fd)). Not every provider has them: without
-//! one, the modes that sleep fail with an error ([`SleepError::NotOpenedFor`], or the provider's when the queue is opened), and no timer stands in. A program then chooses
-//! [`Mode::Busy`], or another provider.
+//! Sleep requires that queues have a descriptor ([`CqAttr::with_fd`](loom_core::CqAttr::with_fd)),
+//! which not every provider supports. Without one, sleeping modes fail
+//! ([`SleepError::NotOpenedFor`], or the provider's error on opening), and do not fall back to a
+//! timer. Use [`Mode::Busy`] or another provider.
 //!
-//! In every mode other tasks of the runtime have their turns between those of the fabric.
+//! Other tasks of the runtime run in between in every mode.
 
 #![allow(unsafe_code, reason = "lends descriptors to the runtime")]
 
@@ -69,14 +71,14 @@ use loom_core::driver::{SleepError, Sleepable};
 pub use self::remote::{Gone, Remote, Request, Requests, remote};
 use crate::BUDGET;
 
-/// For how long a future and its fabric take turns, before the runtime has one: more than passing by the runtime takes, and little to who waits for
-/// a socket.
+/// Time until a future and its fabric yield to the runtime: long beside a yield, short for tasks
+/// that wait for sockets.
 const STRETCH: Duration = Duration::from_micros(10);
 
-/// How often a descriptor is forgotten to be readable before it counts as one that always is.
+/// Times that a descriptor's readiness is cleared before it counts as permanent.
 const LOOKS: u32 = 8;
 
-/// What the thread does while nothing happens.
+/// Behaviour of the thread without events.
 ///
 /// ```
 /// use std::time::Duration;
@@ -100,18 +102,18 @@ const LOOKS: u32 = 8;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// It spins. Queues need no descriptor.
+    /// Spins. Queues need no descriptor.
     Busy,
-    /// It sleeps.
+    /// Sleeps.
     Sleep,
-    /// It spins so long after the last event, and then sleeps.
+    /// Spins for a time after the last event, then sleeps.
     Hybrid {
-        /// For how long.
+        /// Duration of spinning.
         spin: Duration,
     },
 }
 
-/// Why driving has ended.
+/// Error that ended driving.
 ///
 /// ```
 /// use loom_async::tokio::{DriveError, Mode, drive};
@@ -139,7 +141,7 @@ pub enum Mode {
 pub enum DriveError {
     /// A queue or counter cannot be slept on, or has failed.
     Sleep(SleepError),
-    /// The runtime does not wait for a descriptor.
+    /// The runtime cannot wait for a descriptor.
     Runtime(std::io::Error),
 }
 
@@ -172,7 +174,7 @@ impl From<DriveError> for loom_core::Error {
     }
 }
 
-/// A descriptor of a queue, which closes it.
+/// A descriptor that its queue closes.
 struct Borrowed(RawFd);
 
 impl AsRawFd for Borrowed {
@@ -181,7 +183,7 @@ impl AsRawFd for Borrowed {
     }
 }
 
-/// Drives until it is dropped: [`drive`].
+/// Drives until dropped: [`drive`].
 ///
 /// ```
 /// use loom_async::tokio::{Mode, drive};
@@ -213,36 +215,37 @@ impl AsRawFd for Borrowed {
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Driving<D> {
-    // First: the runtime forgets the descriptors before the queues close them.
+    // First field: dropped before the queues close the descriptors.
     descriptors: Vec<AsyncFd<Borrowed>>,
     drive: D,
     mode: Mode,
-    /// When the last event came.
+    /// Time of the last event.
     busy: Option<Instant>,
-    /// Ends a sleep that descriptors may not end, in modes that sleep.
+    /// Ends a sleep that descriptors may not end.
     nap: Option<Pin<Box<Sleep>>>,
 }
 
-/// Drives, until it is dropped or cannot go on. Other tasks of the runtime have their turns in between.
+/// Drives until dropped or failed, beside other tasks of the runtime.
 ///
 /// ```text
 /// let driving = tokio::task::spawn_local(drive(driver.clone(), Mode::Sleep)?);
 /// ```
 ///
-/// It ends with an error when a queue cannot be slept on any more. Operations that tasks wait for make no progress after that, so a program awaits its
-/// handle beside its work ([`run`] does).
+/// The future fails when a queue can no longer be slept on. Operations make no progress after that,
+/// so await the handle beside other work, like [`run`].
 ///
 /// # Errors
-/// [`DriveError::Sleep`] if the mode sleeps and there is no descriptor, [`DriveError::Runtime`] if the runtime does not take it.
+/// [`DriveError::Sleep`] if the mode sleeps without a descriptor, [`DriveError::Runtime`] if the
+/// runtime rejects it.
 ///
 /// # Panics
-/// If the mode sleeps, and this is not called in a runtime with `enable_io` and `enable_time`.
+/// Panics in a sleeping mode outside a runtime with `enable_io` and `enable_time`.
 pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<Driving<D>, DriveError> {
     let mut descriptors = Vec::new();
     if mode != Mode::Busy {
         let mut added = Ok(());
         drive.wait_fds(&mut |fd| {
-            // SAFETY: open as long as the driver (`Sleepable`), which is dropped after this.
+            // SAFETY: the driver, dropped after this, keeps it open (`Sleepable`).
             match unsafe { AsyncFd::register_with_interest(Borrowed(fd), Interest::READABLE) } {
                 Ok(descriptor) => descriptors.push(descriptor),
                 Err(error) => added = Err(error.into_parts().1),
@@ -253,7 +256,7 @@ pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<Driving<D>, DriveErro
     Ok(Driving { descriptors, drive, mode, busy: None, nap: None })
 }
 
-/// Drives for as long as a future takes, and returns what it does. The future and the fabric are one task of the runtime.
+/// Drives during a future and returns its output, as one task of the runtime.
 ///
 /// ```
 /// use std::time::Duration;
@@ -279,10 +282,10 @@ pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<Driving<D>, DriveErro
 /// ```
 ///
 /// # Errors
-/// As [`drive`], or if the driving cannot go on before the future has ended.
+/// Errors of [`drive`], also if driving fails before the future completes.
 ///
 /// # Panics
-/// As [`drive`].
+/// Panics like [`drive`].
 pub async fn run<D: Sleepable, F: Future>(drive: D, mode: Mode, future: F) -> Result<F::Output, DriveError> {
     let mut driving = self::drive(drive, mode)?;
     let mut future = pin!(future);
@@ -295,7 +298,7 @@ pub async fn run<D: Sleepable, F: Future>(drive: D, mode: Mode, future: F) -> Re
             match driving.goes_on(cx) {
                 Ok(true) => {}
                 Ok(false) => return Poll::Pending,
-                // What the failure has ended may be the future itself.
+                // The failure may have completed the future.
                 Err(error) => {
                     return match future.as_mut().poll(cx) {
                         Poll::Ready(output) => Poll::Ready(Ok(output)),
@@ -304,31 +307,30 @@ pub async fn run<D: Sleepable, F: Future>(drive: D, mode: Mode, future: F) -> Re
                 }
             }
         }
-        // The runtime's other tasks, and sockets and timers, have their turn.
+        // Yields to the runtime's other tasks, sockets and timers.
         cx.waker().wake_by_ref();
         Poll::Pending
     })
     .await
 }
 
-/// Drivers are not pinned.
 impl<D> Unpin for Driving<D> {}
 
 impl<D: Sleepable> Driving<D> {
-    /// Takes a turn. If nothing has happened, and the mode has the thread sleep, it begins to: `false`, when `cx` is woken.
+    /// Takes a turn. Returns `false` if the mode now sleeps, and `cx` will be woken.
     fn goes_on(&mut self, cx: &mut Context<'_>) -> Result<bool, DriveError> {
         let events = self.drive.turn(BUDGET);
         if self.spins(events > 0) || events > 0 {
             return Ok(true);
         }
-        // The contract of `Sleepable`: the runtime forgets that they were readable, then it is asked.
+        // Contract of `Sleepable`: clear the runtime's readiness before `sleeps_for`.
         for descriptor in &self.descriptors {
             let mut looks = 0;
             while let Poll::Ready(ready) = descriptor.poll_read_ready(cx) {
                 ready.map_err(DriveError::Runtime)?.clear_ready();
                 looks += 1;
                 if looks == LOOKS {
-                    // It stays readable, as one does that has hung up: this is no sleep.
+                    // Permanently readable, like after a hang-up, so no sleep.
                     return Ok(true);
                 }
             }
@@ -337,13 +339,13 @@ impl<D: Sleepable> Driving<D> {
         if time == Duration::MAX {
             return Ok(false);
         }
-        // Here, so that a runtime needs a timer only for queues that need one.
+        // Lazy: only some queues need a timer in the runtime.
         let nap = self.nap.get_or_insert_with(|| Box::pin(sleep(time)));
         nap.as_mut().reset(::tokio::time::Instant::now() + time);
         Ok(nap.as_mut().poll(cx).is_ready())
     }
 
-    /// Whether the thread spins a while longer.
+    /// Returns `true` to keep spinning.
     fn spins(&mut self, had_events: bool) -> bool {
         match self.mode {
             Mode::Busy => true,
@@ -364,7 +366,7 @@ impl<D: Sleepable> Future for Driving<D> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if self.goes_on(cx)? {
-            // The tasks that were woken come first, then this again.
+            // Woken tasks run before this one.
             cx.waker().wake_by_ref();
         }
         Poll::Pending

@@ -1,15 +1,14 @@
-//! [`remote`]: how threads use a fabric that another thread has.
+//! [`remote`]: use of a fabric from other threads.
 
 use core::fmt;
 
 use ::tokio::sync::{Semaphore, mpsc, oneshot};
 
-/// Opens a way for other threads and tasks to ask the thread of a fabric, with room for `capacity` requests that it has not taken.
+/// Creates a channel of requests to the thread of a fabric, with room for `capacity` of them, from
+/// 1 to the permits of a tokio semaphore.
 ///
-/// (One at least, and as many at most as a semaphore of tokio's has permits.)
-///
-/// The thread takes [`Requests`], and answers each when it likes. A task that calls a [`Remote`] waits for the answer in whatever runtime it
-/// is. When there is no room, callers wait in order of arrival.
+/// The thread takes [`Requests`] and answers each at any time. A task that calls a [`Remote`] waits
+/// for the answer in its own runtime. Without room, callers wait in order of arrival.
 ///
 /// ```
 /// use loom_async::tokio::{Mode, remote, run};
@@ -58,12 +57,13 @@ use ::tokio::sync::{Semaphore, mpsc, oneshot};
 /// ```
 #[must_use]
 pub fn remote<Q, A>(capacity: usize) -> (Remote<Q, A>, Requests<Q, A>) {
-    // The channel takes no other capacity.
+    // Capacities that the channel accepts.
     let (sender, receiver) = mpsc::channel(capacity.clamp(1, Semaphore::MAX_PERMITS));
     (Remote { requests: sender }, Requests { requests: receiver })
 }
 
-/// Asks the thread of a fabric. It is `Send`, and so are the futures of its calls, as long as requests and answers are.
+/// Sends requests to the thread of a fabric. It and the futures of its calls are `Send` if requests
+/// and answers are.
 ///
 /// ```
 /// use loom_async::tokio::remote;
@@ -92,7 +92,7 @@ pub struct Remote<Q, A> {
     requests: mpsc::Sender<Request<Q, A>>,
 }
 
-/// The thread of the fabric takes no more requests, or has dropped this one without an answer.
+/// The thread of the fabric takes no more requests, or dropped this one without an answer.
 ///
 /// ```
 /// use loom_async::tokio::{Gone, remote};
@@ -116,7 +116,8 @@ impl fmt::Display for Gone {
 impl core::error::Error for Gone {}
 
 impl<Q, A> Remote<Q, A> {
-    /// Asks, and waits for the answer. If the future is dropped, the request may be served all the same.
+    /// Sends a request and waits for the answer. If the future is dropped, the request may still be
+    /// served.
     ///
     /// # Errors
     /// [`Gone`]
@@ -127,7 +128,7 @@ impl<Q, A> Remote<Q, A> {
     }
 }
 
-/// What the thread of a fabric is asked.
+/// Requests to the thread of a fabric.
 ///
 /// ```
 /// use loom_async::tokio::{Gone, remote};
@@ -152,13 +153,13 @@ pub struct Requests<Q, A> {
 }
 
 impl<Q, A> Requests<Q, A> {
-    /// The next request. `None` if every [`Remote`] is gone.
+    /// Next request, or `None` without a [`Remote`].
     pub async fn next(&mut self) -> Option<Request<Q, A>> {
         self.requests.recv().await
     }
 }
 
-/// A request, which waits for its answer.
+/// A request that waits for its answer.
 ///
 /// ```
 /// use std::time::Duration;
@@ -183,18 +184,18 @@ pub struct Request<Q, A> {
 }
 
 impl<Q, A> Request<Q, A> {
-    /// What is asked.
+    /// Body of the request.
     pub const fn body(&mut self) -> &mut Q {
         &mut self.body
     }
 
-    /// Whether the asking task has given up.
+    /// Returns `true` if the requesting task has given up.
     #[must_use]
     pub fn is_given_up(&self) -> bool {
         self.reply.is_closed()
     }
 
-    /// Answers. An answer is dropped if its asking task has given up.
+    /// Sends the answer, or drops it if the requesting task has given up.
     pub fn answer(self, answer: A) {
         drop(self.reply.send(answer));
     }

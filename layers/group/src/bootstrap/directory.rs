@@ -14,53 +14,51 @@ use super::{Bootstrap, BootstrapError, JoinError, Mismatch, Pause, Round, check_
 
 const MAGIC: [u8; 4] = *b"lmbd";
 const VERSION: u32 = 1;
-/// Magic, then version, number of the round, kind, rank, size, limit and length.
+/// Length of magic, version, round number, kind, rank, size, limit and length.
 const HEADER_LEN: usize = 32;
 
-/// How ranks meet in a directory. All ranks must have the same attributes.
+/// Attributes of a [`Directory`], equal on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectoryAttr<'p> {
-    /// A directory that all ranks share. It is created if it does not exist.
+    /// Directory that all ranks share. It is created if it does not exist.
     pub path: &'p Path,
-    /// The name of the job: a directory below `path`, which no other run may have used.
+    /// Name of the job: a directory below `path`. No other run may have used it.
     pub job: &'p str,
-    /// The number of ranks.
+    /// Number of ranks.
     pub size: u32,
-    /// The most bytes that a rank gives in a round.
+    /// Maximum number of bytes of a rank in a round.
     pub limit: usize,
 }
 
-/// A rank that exchanges bytes over files in a directory: each rank writes one in each round, and reads those of the others.
+/// Rank that exchanges bytes over files in a directory. In a round, each rank writes one file and
+/// reads those of the others.
 ///
-/// A file gets its name when it is complete. A rank removes its file of a round when the next round is over, and its
-/// introduction and its last file stay: remove the job's directory when the program has ended. The job's name can be used once, because what an earlier run has
-/// left there could be mistaken for what a rank of this run gives.
+/// A complete file is renamed into place. A rank removes its file of a round after the next round.
+/// Its introduction and last file remain: remove the job's directory after the program has ended. A
+/// job name can be used once, because files of an earlier run could be mistaken for those of this
+/// run.
 pub struct Directory {
     folder: PathBuf,
     rank: u32,
     size: u32,
     limit: u32,
-    /// The number of the last round. Round 0 is the introduction.
+    /// Number of the last round. Round 0 is the introduction.
     number: u32,
     ended: bool,
-    /// For what is read, and written.
     buffer: Vec<u8>,
 }
 
 impl Directory {
-    /// Joins as this rank, and waits until all ranks have.
+    /// Joins as `rank`, and waits for all ranks.
     ///
-    /// `until` is looked at every few milliseconds between calls of the file system, which may take longer themselves.
+    /// Checks `until` every few milliseconds between file system calls, which may take longer.
     ///
     /// # Errors
     ///
-    /// - [`JoinError::Size`], [`JoinError::UnknownRank`], [`JoinError::Limit`], [`JoinError::Name`]: the attributes or the rank are
-    ///   out of range.
-    /// - [`JoinError::Used`]: a rank with this number has joined the job before, in this run or an earlier one.
-    /// - [`JoinError::Missing`]: a rank did not come before `until` passed. The lowest rank is named.
-    /// - [`JoinError::Mismatch`]: another rank has other attributes.
-    /// - [`JoinError::Malformed`]: the file of another rank is not part of this protocol.
-    /// - [`JoinError::System`]: the file system refused a call.
+    /// [`JoinError::Size`], [`JoinError::UnknownRank`], [`JoinError::Limit`], [`JoinError::Name`],
+    /// [`JoinError::Missing`], [`JoinError::Mismatch`], [`JoinError::Malformed`],
+    /// [`JoinError::System`], and [`JoinError::Used`] if this rank of the job was joined before, in
+    /// any run.
     pub fn open(attr: &DirectoryAttr<'_>, rank: u32, until: &mut dyn Deadline) -> Result<Self, JoinError> {
         check_rank(rank, attr.size)?;
         let limit = u32::try_from(attr.limit).map_err(|_| JoinError::Limit { limit: attr.limit })?;
@@ -77,14 +75,13 @@ impl Directory {
         }
         let mut this = Directory { folder, rank, size: attr.size, limit, number: 0, ended: false, buffer: Vec::new() };
         this.play(Round::Barrier, &[], &mut |_, _| (), until)?;
-        // A rank whose number was free meets the introductions of an earlier run that failed without it. No rank of that run has
-        // come here, because the introduction of this rank was missing.
+        // If an earlier run failed without this rank, its introductions are still here. No rank of
+        // that run has reached this round, because this rank's introduction was missing.
         this.number = 1;
         this.play(Round::Barrier, &[], &mut |_, _| (), until)?;
         Ok(this)
     }
 
-    /// Plays the round of the present number.
     fn play(
         &mut self,
         round: Round,
@@ -112,14 +109,15 @@ impl Directory {
             }
             visit(rank, self.check(round, rank)?);
         }
-        // Each rank has come to this round, and has read the one before. Introductions stay, for those who come too late.
+        // Every rank is in this round and has read the one before. Introductions stay for late
+        // ranks.
         if let Some(before @ 1..) = self.number.checked_sub(1) {
             _ = fs::remove_file(self.folder.join(self.name(before, self.rank)));
         }
         Ok(())
     }
 
-    /// Reads the file of a rank in this round into the buffer; `false` if it is not there yet.
+    /// Reads a rank's file of this round into the buffer. Returns `false` if it does not exist yet.
     fn read(&mut self, rank: u32) -> Result<bool, Defect> {
         let file = match File::open(self.folder.join(self.name(self.number, rank))) {
             Ok(file) => file,
@@ -127,13 +125,13 @@ impl Directory {
             Err(error) => return Err(Defect::system("open", &error)),
         };
         self.buffer.clear();
-        // One byte more than the longest: it shows that a file is longer.
+        // One byte more than the limit, to detect longer files.
         let most = u64::from(self.limit) + 1 + HEADER_LEN as u64;
         file.take(most).read_to_end(&mut self.buffer).map_err(|error| Defect::system("read", &error))?;
         Ok(true)
     }
 
-    /// The bytes that the file in the buffer gives, if it is one of this rank, round and job.
+    /// Bytes in the buffer, if they belong to this rank, round and job.
     fn check(&self, round: Round, rank: u32) -> Result<&[u8], Defect> {
         let malformed = Defect::Malformed { rank };
         let (header, bytes) = self.buffer.split_first_chunk::<HEADER_LEN>().ok_or(malformed)?;
@@ -165,7 +163,6 @@ impl Directory {
         out
     }
 
-    /// The name of the file of a rank in a round.
     fn name(&self, number: u32, rank: u32) -> String {
         format!("{number}.{rank}")
     }
@@ -180,7 +177,7 @@ impl Bootstrap for Directory {
         self.size
     }
 
-    /// Looks at `until` every few milliseconds between calls of the file system, which may take longer themselves.
+    /// Checks `until` every few milliseconds between file system calls, which may take longer.
     fn round(
         &mut self,
         round: Round,
@@ -195,9 +192,9 @@ impl Bootstrap for Directory {
         if len > limit {
             return Err(BootstrapError::TooLong { rank: self.rank, len, limit });
         }
-        // A visitor that panics leaves the ranks out of step, too.
+        // A panic in `visit` also leaves the ranks out of step.
         self.ended = true;
-        // Numbers do not come again: a file of an earlier round would be mistaken.
+        // Numbers are unique, so that no file of an earlier round is taken for a new one.
         self.number = self.number.checked_add(1).ok_or(BootstrapError::Ended)?;
         self.play(round, mine, visit, until)?;
         self.ended = false;
@@ -212,7 +209,6 @@ impl fmt::Debug for Directory {
     }
 }
 
-/// Why a round over files fails.
 #[derive(Clone, Copy)]
 enum Defect {
     Missing { rank: u32 },

@@ -1,4 +1,4 @@
-//! Why ranks do not meet, and why a round fails.
+//! Errors of joining and of rounds.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use loom_core::Error;
 use loom_core::error::OpenError;
 use loom_core::vocabulary::Errno;
 
-/// Why a round failed.
+/// Reason why a round failed.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -29,56 +29,56 @@ use loom_core::vocabulary::Errno;
 pub enum BootstrapError {
     /// A rank did not take part in time, or left.
     Missing {
-        /// The lowest rank that is known to be missing.
+        /// Lowest rank known to be missing.
         rank: u32,
     },
-    /// Bytes are longer than what takes them.
+    /// Bytes exceed a limit.
     TooLong {
-        /// The rank that gives them.
+        /// Rank of the bytes.
         rank: u32,
-        /// Their number.
+        /// Number of bytes.
         len: usize,
-        /// The most that are taken.
+        /// Maximum number of bytes.
         limit: usize,
     },
-    /// There is no such rank.
+    /// The rank does not exist.
     UnknownRank {
-        /// The number that was asked for.
+        /// Requested rank.
         rank: u32,
-        /// The number of ranks.
+        /// Number of ranks.
         size: u32,
     },
-    /// The number of slots is not the number of ranks.
+    /// The numbers of slots and ranks differ.
     SlotCount {
-        /// The number of slots.
+        /// Number of slots.
         count: u32,
-        /// The number of ranks.
+        /// Number of ranks.
         size: u32,
     },
-    /// A rank plays another round than this one.
+    /// A rank runs another round.
     OutOfStep {
-        /// The lowest such rank.
+        /// Lowest such rank.
         rank: u32,
     },
-    /// The bytes of a rank are not part of the protocol.
+    /// A rank violated the protocol.
     Malformed {
-        /// The lowest such rank.
+        /// Lowest such rank.
         rank: u32,
     },
-    /// The launcher that connects the ranks fails them.
+    /// The launcher failed.
     Launcher(LauncherError),
-    /// An earlier round failed, so that the ranks are no longer in step.
+    /// An earlier round failed, and the ranks are out of step.
     Ended,
     /// The operating system refused a call.
     System {
-        /// The name of the call.
+        /// Name of the call.
         call: &'static str,
-        /// Why.
+        /// Cause.
         errno: Errno,
     },
 }
 
-/// Why a rank did not join the others.
+/// Reason why a rank did not join.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -95,88 +95,88 @@ pub enum BootstrapError {
 pub enum JoinError {
     /// The number of ranks is zero, or above [`MAX_SIZE`](super::MAX_SIZE).
     Size {
-        /// The number that was asked for.
+        /// Requested number.
         size: u32,
     },
     /// The rank is not below the number of ranks.
     UnknownRank {
-        /// The rank that was asked for.
+        /// Requested rank.
         rank: u32,
-        /// The number of ranks.
+        /// Number of ranks.
         size: u32,
     },
-    /// The limit of bytes for each rank is above what a 32-bit number counts.
+    /// The limit of bytes for each rank exceeds 32 bits.
     Limit {
-        /// The limit that was asked for.
+        /// Requested limit.
         limit: usize,
     },
     /// The allocator has no memory for a board.
     OutOfMemory,
     /// Another peer has joined with this rank.
     Taken {
-        /// The rank.
+        /// Rank.
         rank: u32,
     },
-    /// An earlier run has used the name of the job.
+    /// An earlier run has used the job name.
     Used,
-    /// The name of the job is not a plain file name of letters, digits, `-`, `_` and `.`.
+    /// The job name is not a plain file name of letters, digits, `-`, `_` and `.`.
     Name,
-    /// A rank did not come in time, or left.
+    /// A rank did not join in time, or left.
     Missing {
-        /// The lowest rank that is known to be missing.
+        /// Lowest rank known to be missing.
         rank: u32,
     },
-    /// This rank and another one have joined with different attributes.
+    /// This rank and another have different attributes.
     Mismatch(Mismatch),
-    /// The bytes of a rank are not part of the protocol.
+    /// A rank violated the protocol.
     Malformed {
-        /// The rank.
+        /// Rank.
         rank: u32,
     },
-    /// A variable of the environment is missing, or not a number: the program was not started by a launcher.
+    /// An environment variable is missing or not a number: no launcher has started the program.
     Environment {
-        /// The name of the variable.
+        /// Name of the variable.
         variable: &'static str,
     },
-    /// The launcher that connects the ranks fails them.
+    /// The launcher failed.
     Launcher(LauncherError),
     /// The operating system refused a call.
     System {
-        /// The name of the call.
+        /// Name of the call.
         call: &'static str,
-        /// Why.
+        /// Cause.
         errno: Errno,
     },
 }
 
-/// Why a launcher does not connect its ranks.
+/// Failure of a launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LauncherError {
-    /// It has closed the connection.
+    /// It closed the connection.
     Gone,
-    /// It did not answer in time. A rank may be missing, which launchers do not name.
+    /// It did not answer in time. A rank may be missing. Launchers do not name it.
     Silent,
-    /// Its answer is not part of the protocol.
+    /// Its answer violates the protocol.
     Malformed,
-    /// It refuses a request.
+    /// It refused a request.
     Refused {
-        /// The code that it gives.
+        /// Code of the launcher.
         rc: i32,
     },
 }
 
-/// An attribute that must be the same on all ranks, and is not.
+/// Attribute that must be equal on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mismatch {
-    /// The version of the protocol.
+    /// Protocol version.
     Version,
-    /// The number of the job.
+    /// Job number.
     Job,
-    /// The number of ranks.
+    /// Number of ranks.
     Size,
-    /// The limit of bytes for each rank.
+    /// Limit of bytes for each rank.
     Limit,
 }
 
@@ -261,7 +261,8 @@ impl From<LauncherError> for JoinError {
     }
 }
 
-/// A silent launcher is [`Errno::ETIMEDOUT`], and one that has left [`Errno::ECONNABORTED`].
+/// Maps a silent launcher to [`Errno::ETIMEDOUT`] and a closed connection to
+/// [`Errno::ECONNABORTED`].
 impl From<LauncherError> for Error {
     fn from(error: LauncherError) -> Self {
         Error::Invalid(match error {
@@ -273,7 +274,7 @@ impl From<LauncherError> for Error {
     }
 }
 
-/// A missing rank is [`Errno::ETIMEDOUT`], and an ended bootstrap [`Errno::ECONNABORTED`].
+/// Maps a missing rank to [`Errno::ETIMEDOUT`] and an ended bootstrap to [`Errno::ECONNABORTED`].
 impl From<BootstrapError> for Error {
     fn from(error: BootstrapError) -> Self {
         Error::Invalid(match error {
@@ -290,7 +291,7 @@ impl From<BootstrapError> for Error {
     }
 }
 
-/// A missing rank is [`Errno::ETIMEDOUT`].
+/// Maps a missing rank to [`Errno::ETIMEDOUT`].
 impl From<JoinError> for Error {
     fn from(error: JoinError) -> Self {
         Error::Invalid(match error {
@@ -311,7 +312,6 @@ impl From<JoinError> for Error {
     }
 }
 
-/// The number of an error of the operating system.
 #[cfg(feature = "std")]
 pub(super) fn errno(error: &std::io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EIO, Errno::from_raw)

@@ -1,11 +1,11 @@
 //! [`InProcess`]: ranks that are threads of one process.
 //!
-//! # No rank waits for a lock
+//! # Locks are free
 //!
-//! A rank writes its gift of a round when every rank has published the round before. By then all of them have read the gift two rounds
-//! before, which lies in the same memory. Readers share a gift, so that a visitor holds up no other rank, on its own thread or another.
-//! The lock of a gift is therefore free whenever a rank tries it. If a program's reference to the board leads to different boards from
-//! call to call, the lock may be taken, and the round fails.
+//! A rank writes its bytes of a round after every rank has published the preceding round, and has
+//! thus read the bytes of two rounds before, which use the same memory. Readers share a lock, so
+//! visitors do not delay other ranks. Every lock is therefore free when tried. If the program's
+//! reference to the board leads to different boards, a lock may be taken, and the round fails.
 
 use core::fmt;
 use core::ops::{Deref, DerefMut};
@@ -20,10 +20,10 @@ use loom_core::storage::Array;
 
 use super::{Bootstrap, BootstrapError, JoinError, Round, check_rank, place};
 
-/// The memory over which threads of one process exchange bytes.
+/// Memory over which threads of a process exchange bytes.
 ///
-/// It is the caller's ([`over`](Board::over)), or allocated when the board opens ([`open_in`](AllocatedBoard::open_in)). Nothing is allocated later. `S` is
-/// a list of [`Seat`]s.
+/// The caller provides it ([`over`](Board::over)), or [`open_in`](AllocatedBoard::open_in)
+/// allocates it. Rounds do not allocate. `S` is a list of [`Seat`]s.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -52,28 +52,27 @@ pub struct Board<S> {
     limit: usize,
 }
 
-/// A board with memory of an allocator.
+/// Board in memory of an allocator.
 pub type AllocatedBoard<A> = Board<Array<Seat<Array<u8, A>>, A>>;
 
-/// The place of one rank on a [`Board`].
+/// Seat of a rank on a [`Board`].
 pub struct Seat<B> {
-    /// Whether the rank has joined.
     taken: AtomicBool,
-    /// For even rounds, and for odd ones. A rank that fills one of them again has completed the round between, and so has every
-    /// rank come to that round: all of them have read what was there before.
+    /// Bytes of even and of odd rounds. A rank overwrites them only after the round between, to
+    /// which every rank has come after reading them.
     gifts: [Gift<B>; 2],
 }
 
-/// What a rank gives in a round.
 struct Gift<B> {
-    /// The number of the round, stored after the bytes: a rank that loads it finds them.
+    /// Number of the round. Stored with release after the bytes, loaded with acquire before they
+    /// are read.
     number: AtomicU32,
     given: spin::RwLock<Given<B>>,
 }
 
 struct Given<B> {
     round: Round,
-    /// How much of the memory it is.
+    /// Used bytes of the memory.
     len: usize,
     memory: B,
 }
@@ -86,7 +85,7 @@ impl<B> Gift<B> {
 }
 
 impl Seat<&mut [u8]> {
-    /// A seat for [`Board::over`]. For a list: `[const { Seat::new() }; 8]`.
+    /// Seat for [`Board::over`]. For a list: `[const { Seat::new() }; 8]`.
     #[must_use]
     pub const fn new() -> Self {
         Seat { taken: AtomicBool::new(false), gifts: [Gift::of(&mut []), Gift::of(&mut [])] }
@@ -100,8 +99,8 @@ impl Default for Seat<&mut [u8]> {
 }
 
 impl<'m, 'b> Board<&'m [Seat<&'b mut [u8]>]> {
-    /// A board in the caller's memory, with one rank for each seat. Each rank gives up to `memory.len() / (2 * seats.len())` bytes
-    /// in a round.
+    /// Board in the caller's memory, with a rank for each seat. A round carries up to
+    /// `memory.len() / (2 * seats.len())` bytes of each rank.
     ///
     /// ```
     /// use loom_group::bootstrap::{Board, Seat};
@@ -115,13 +114,13 @@ impl<'m, 'b> Board<&'m [Seat<&'b mut [u8]>]> {
     ///
     /// # Errors
     ///
-    /// [`JoinError::Size`]: there are no seats, or more than [`MAX_SIZE`](super::MAX_SIZE).
+    /// [`JoinError::Size`]: no seats, or more than [`MAX_SIZE`](super::MAX_SIZE).
     pub fn over(seats: &'m mut [Seat<&'b mut [u8]>], memory: &'b mut [u8]) -> Result<Self, JoinError> {
         let size = u32::try_from(seats.len()).unwrap_or(u32::MAX);
         check_rank(0, size)?;
         let limit = memory.len().checked_div(seats.len().saturating_mul(2)).unwrap_or(0);
         let mut rest = memory;
-        // There is as much memory as they take.
+        // The memory is long enough for all of them.
         let mut chunk = || rest.split_off_mut(..limit).unwrap_or_default();
         for seat in seats.iter_mut() {
             *seat = Seat { taken: AtomicBool::new(false), gifts: [Gift::of(chunk()), Gift::of(chunk())] };
@@ -132,24 +131,22 @@ impl<'m, 'b> Board<&'m [Seat<&'b mut [u8]>]> {
 
 #[cfg(feature = "std")]
 impl AllocatedBoard<Global> {
-    /// A board for `size` ranks, which give up to `limit` bytes in a round each.
+    /// Allocates a board for `size` ranks with up to `limit` bytes in a round.
     ///
     /// # Errors
     ///
-    /// - [`JoinError::Size`]: `size` is zero, or above [`MAX_SIZE`](super::MAX_SIZE).
-    /// - [`JoinError::OutOfMemory`]: there is no memory for the board.
+    /// [`JoinError::Size`], [`JoinError::OutOfMemory`].
     pub fn open(size: u32, limit: usize) -> Result<Self, JoinError> {
         Self::open_in(size, limit, Global)
     }
 }
 
 impl<A: Allocator + Clone> AllocatedBoard<A> {
-    /// A board for `size` ranks, which give up to `limit` bytes in a round each, in memory of `alloc`.
+    /// Allocates a board for `size` ranks with up to `limit` bytes in a round, from `alloc`.
     ///
     /// # Errors
     ///
-    /// - [`JoinError::Size`]: `size` is zero, or above [`MAX_SIZE`](super::MAX_SIZE).
-    /// - [`JoinError::OutOfMemory`]: the allocator has no memory for the board.
+    /// [`JoinError::Size`], [`JoinError::OutOfMemory`].
     pub fn open_in(size: u32, limit: usize, alloc: A) -> Result<Self, JoinError> {
         check_rank(0, size)?;
         let gift = || Array::new_in(limit, alloc.clone(), |_| 0).map(Gift::of);
@@ -161,20 +158,20 @@ impl<A: Allocator + Clone> AllocatedBoard<A> {
 }
 
 impl<S> Board<S> {
-    /// The number of ranks.
+    /// Number of ranks.
     #[must_use]
     pub const fn size(&self) -> u32 {
         self.size
     }
 
-    /// The most bytes that a rank gives in a round.
+    /// Maximum number of bytes of a rank in a round.
     #[must_use]
     pub const fn limit(&self) -> usize {
         self.limit
     }
 }
 
-/// A rank of a [`Board`]. `P` is a reference to the board, or an `Arc` of it.
+/// Rank of a [`Board`]. `P` is a reference to the board, or an `Arc` of it.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -196,7 +193,7 @@ pub struct InProcess<P> {
     board: P,
     rank: u32,
     size: u32,
-    /// The number of the last round. Ranks in step are at most one round apart, so that it may wrap.
+    /// Number of the last round. It may wrap, because ranks in step are at most one round apart.
     number: u32,
     ended: bool,
 }
@@ -207,12 +204,12 @@ where
     S: Deref<Target = [Seat<B>]>,
     P: Deref<Target = Board<S>>,
 {
-    /// Joins as this rank. A rank can be joined once: another peer could not tell at which round the ranks are.
+    /// Joins as `rank`. A rank can be joined once, because a second peer cannot determine the
+    /// current round.
     ///
     /// # Errors
     ///
-    /// - [`JoinError::UnknownRank`]: the board has no such rank.
-    /// - [`JoinError::Taken`]: the rank was joined before.
+    /// [`JoinError::UnknownRank`], [`JoinError::Taken`].
     pub fn join(board: P, rank: u32) -> Result<Self, JoinError> {
         let size = board.size;
         let seat = board.seats.get(place(rank)).ok_or(JoinError::UnknownRank { rank, size })?;
@@ -222,7 +219,6 @@ where
         Ok(InProcess { board, rank, size, number: 0, ended: false })
     }
 
-    /// Plays the round with this number.
     fn play(
         &self,
         (number, round): (u32, Round),
@@ -278,7 +274,8 @@ where
         self.size
     }
 
-    /// Looks at `until` between two looks at the board. With the feature `std` the thread yields between them.
+    /// Checks `until` between two polls of the board. With feature `std` the thread yields between
+    /// them.
     fn round(
         &mut self,
         round: Round,
@@ -294,7 +291,7 @@ where
             return Err(BootstrapError::TooLong { rank: self.rank, len, limit });
         }
         self.number = self.number.wrapping_add(1);
-        // A visitor that panics leaves the ranks out of step, too.
+        // A panic in `visit` also leaves the ranks out of step.
         self.ended = true;
         self.play((self.number, round), mine, visit, until)?;
         self.ended = false;

@@ -1,22 +1,24 @@
-//! How peers that cannot reach each other over the fabric yet exchange their first bytes.
+//! Exchange of the first bytes between peers that cannot reach each other over the fabric yet.
 //!
-//! A [`Bootstrap`] connects `size` ranks, counted from 0. Each call is a round in which every rank takes part with the same call:
-//! [`all_gather`](Bootstrap::all_gather) gives the bytes of each rank to all, [`broadcast`](Bootstrap::broadcast) those of one rank,
-//! and [`barrier`](Bootstrap::barrier) none. Every wait has a deadline, and the error names the lowest rank that is missing.
+//! A [`Bootstrap`] connects `size` ranks, counted from 0. All ranks make the same calls:
+//! [`all_gather`](Bootstrap::all_gather) distributes the bytes of all ranks,
+//! [`broadcast`](Bootstrap::broadcast) those of one rank, and [`barrier`](Bootstrap::barrier) no
+//! bytes. Every wait has a deadline, and errors name the lowest missing rank.
 //!
 //! | bootstrap | connects |
 //! |---|---|
-//! | [`InProcess`] | threads of one process, over a [`Board`] of memory; needs no `std` |
-//! | `Tcp` | processes that reach one address of rank 0; feature `std` |
-//! | `Directory` | processes that share a file system; feature `std` |
-//! | `Pmi` | processes that a launcher of MPI programs has started, by the protocol PMI-2; feature `pmi` |
+//! | [`InProcess`] | threads, over a [`Board`] of memory, without `std` |
+//! | `Tcp` | processes that reach an address of rank 0 (feature `std`) |
+//! | `Directory` | processes that share a file system (feature `std`) |
+//! | `Pmi` | processes of an MPI launcher, over PMI-2 (feature `pmi`) |
 //!
-//! Programs with a launcher that is none of these implement [`Bootstrap::round`] over it, and get the rest.
+//! For another launcher, implement [`Bootstrap::round`].
 //!
 //! # Trust
 //!
-//! The bytes of other ranks are checked before they are used, and none of them cause a panic or an unbounded allocation. The ranks
-//! are not authenticated: what can reach the address of `Tcp` and knows its job number can take the place of a rank.
+//! Received bytes are checked and cause no panic and no unbounded allocation. Ranks are not
+//! authenticated: a program that reaches the address of `Tcp` and has its job number can take the
+//! place of a rank.
 
 #[cfg(feature = "std")]
 mod directory;
@@ -41,10 +43,10 @@ pub use self::slots::Slots;
 #[cfg(feature = "std")]
 pub use self::tcp::{Tcp, TcpAttr};
 
-/// The most ranks that the bootstraps of this module connect.
+/// Maximum number of ranks.
 pub const MAX_SIZE: u32 = 1 << 20;
 
-/// What a round is for. All ranks must agree on it.
+/// Kind of a round, equal on all ranks.
 ///
 /// ```
 /// use loom_core::deadline::Deadline;
@@ -80,20 +82,20 @@ pub const MAX_SIZE: u32 = 1 << 20;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
-    /// Each rank gives bytes.
+    /// Every rank contributes bytes.
     AllGather,
-    /// One rank gives bytes.
+    /// One rank contributes bytes.
     Broadcast {
-        /// The rank that gives them.
+        /// Rank that contributes.
         root: u32,
     },
-    /// No rank gives bytes.
+    /// No rank contributes bytes.
     Barrier,
 }
 
 #[cfg(feature = "std")]
 impl Round {
-    /// As a number: a root is below [`MAX_SIZE`], and the others are above.
+    /// Wire code: roots are below [`MAX_SIZE`], other kinds above.
     const fn code(self) -> u32 {
         match self {
             Round::AllGather => u32::MAX,
@@ -108,12 +110,14 @@ impl Round {
 /// # Contract
 ///
 /// 1. All ranks make the same calls in the same order.
-/// 2. A round ends on a rank when the bytes of every rank have come to it, so that each round is a barrier, too.
+/// 2. A round returns after the bytes of every rank have arrived, so it is also a barrier.
 /// 3. After [`Missing`](BootstrapError::Missing), [`OutOfStep`](BootstrapError::OutOfStep),
-///    [`Malformed`](BootstrapError::Malformed), [`Launcher`](BootstrapError::Launcher) or [`System`](BootstrapError::System) the ranks are no longer in step, and every later
-///    round is [`Ended`](BootstrapError::Ended). Other errors leave the ranks in step, or refuse the call before it has an effect.
+///    [`Malformed`](BootstrapError::Malformed), [`Launcher`](BootstrapError::Launcher) or
+///    [`System`](BootstrapError::System) the ranks are out of step, and later rounds return
+///    [`Ended`](BootstrapError::Ended). Other errors leave the ranks in step, or precede any
+///    effect.
 ///
-/// The trait is dyn-compatible, so that a program can choose its bootstrap when it starts.
+/// The trait is dyn-compatible.
 ///
 /// ```
 /// use loom_core::deadline::Deadline;
@@ -135,25 +139,22 @@ impl Round {
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Bootstrap {
-    /// This rank, below [`size`](Self::size).
+    /// Rank of this side, below [`size`](Self::size).
     fn rank(&self) -> u32;
 
-    /// The number of ranks.
+    /// Number of ranks.
     fn size(&self) -> u32;
 
-    /// Plays one round: gives `mine` to every rank, and calls `visit` with each rank and its bytes, in ascending order and this rank
-    /// included. `visit` should copy the bytes and return, because other ranks may wait for this rank in the next round. It may play
-    /// rounds of other ranks of the process. If the round fails, `visit` may have been called for some ranks.
+    /// Runs a round: distributes `mine`, and calls `visit` with each rank, including this one, and
+    /// its bytes, in ascending order. `visit` should only copy them, because other ranks may wait
+    /// for this rank. It may run rounds of other ranks of the process. A failed round may have
+    /// called `visit` for some ranks.
     ///
     /// # Errors
     ///
-    /// - [`BootstrapError::Missing`]: a rank did not take part before `until` passed, or left. The lowest rank is named.
-    /// - [`BootstrapError::TooLong`]: `mine` is longer than the bootstrap carries. Nothing was given.
-    /// - [`BootstrapError::OutOfStep`]: a rank plays another round.
-    /// - [`BootstrapError::Launcher`]: the launcher that connects the ranks fails them. Where it is silent, a rank may be missing.
-    /// - [`BootstrapError::Malformed`]: a rank gave bytes that are not part of this protocol.
-    /// - [`BootstrapError::Ended`]: an earlier round failed.
-    /// - [`BootstrapError::System`]: the operating system refused.
+    /// [`BootstrapError::Missing`], [`BootstrapError::OutOfStep`], [`BootstrapError::Launcher`],
+    /// [`BootstrapError::Malformed`], [`BootstrapError::Ended`], [`BootstrapError::System`], and
+    /// [`BootstrapError::TooLong`] if `mine` exceeds the limit, before any effect.
     fn round(
         &mut self,
         round: Round,
@@ -162,7 +163,8 @@ pub trait Bootstrap {
         until: &mut dyn Deadline,
     ) -> Result<(), BootstrapError>;
 
-    /// Gives `mine` to every rank, and stores the bytes of each rank in its slot of `all`. Lengths may differ from rank to rank.
+    /// Distributes `mine`, and stores the bytes of each rank in its slot of `all`. Lengths may
+    /// differ between ranks.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -191,11 +193,11 @@ pub trait Bootstrap {
     ///
     /// # Errors
     ///
-    /// Those of [`round`](Self::round), and
+    /// The errors of [`round`](Self::round), and
     ///
-    /// - [`BootstrapError::SlotCount`]: `all` does not have one slot for each rank. Nothing was given.
-    /// - [`BootstrapError::TooLong`]: the bytes of a rank do not fit into their slot. Its slot is empty, the other slots are filled,
-    ///   and the ranks are in step. The lowest rank is named.
+    /// - [`BootstrapError::SlotCount`], before any effect.
+    /// - [`BootstrapError::TooLong`]: a rank's bytes do not fit into their slot, which is left
+    ///   empty. The others are filled, and the ranks stay in step. Names the lowest rank.
     fn all_gather(&mut self, mine: &[u8], all: &mut Slots<'_>, until: &mut dyn Deadline) -> Result<(), BootstrapError> {
         if all.count() != self.size() {
             return Err(BootstrapError::SlotCount { count: all.count(), size: self.size() });
@@ -211,8 +213,8 @@ pub trait Bootstrap {
         outcome
     }
 
-    /// Gives all of `bytes` of the rank `root` to every rank, and returns their number. On the other ranks they are written to the
-    /// start of `bytes`.
+    /// Distributes all `bytes` of the rank `root`, and returns their number. Other ranks receive
+    /// them at the start of `bytes`.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -238,11 +240,11 @@ pub trait Bootstrap {
     ///
     /// # Errors
     ///
-    /// Those of [`round`](Self::round), and
+    /// The errors of [`round`](Self::round), and
     ///
-    /// - [`BootstrapError::UnknownRank`]: `root` is not below [`size`](Self::size). Nothing was given.
-    /// - [`BootstrapError::TooLong`]: `bytes` of this rank are shorter than those of `root`. They stay as they were, and the ranks
-    ///   are in step.
+    /// - [`BootstrapError::UnknownRank`] for `root`, before any effect.
+    /// - [`BootstrapError::TooLong`]: this rank's `bytes` are shorter than the root's. They are
+    ///   unchanged, and the ranks stay in step.
     fn broadcast(&mut self, root: u32, bytes: &mut [u8], until: &mut dyn Deadline) -> Result<usize, BootstrapError> {
         let (rank, size) = (self.rank(), self.size());
         if root >= size {
@@ -271,7 +273,7 @@ pub trait Bootstrap {
         outcome
     }
 
-    /// Waits until every rank has come here.
+    /// Waits until every rank has made this call.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -299,13 +301,13 @@ pub trait Bootstrap {
     ///
     /// # Errors
     ///
-    /// Those of [`round`](Self::round).
+    /// See [`round`](Self::round).
     fn barrier(&mut self, until: &mut dyn Deadline) -> Result<(), BootstrapError> {
         self.round(Round::Barrier, &[], &mut |_, _| (), until)
     }
 }
 
-/// The same bootstrap, lent.
+/// Forwards to the borrowed bootstrap.
 impl<B: Bootstrap + ?Sized> Bootstrap for &mut B {
     fn rank(&self) -> u32 {
         (**self).rank()
@@ -326,7 +328,7 @@ impl<B: Bootstrap + ?Sized> Bootstrap for &mut B {
     }
 }
 
-/// Checks the size of a bootstrap, and that it has this rank.
+/// Checks the number of ranks and this rank.
 fn check_rank(rank: u32, size: u32) -> Result<(), JoinError> {
     match size {
         0 => Err(JoinError::Size { size }),
@@ -336,22 +338,20 @@ fn check_rank(rank: u32, size: u32) -> Result<(), JoinError> {
     }
 }
 
-/// The place of a rank in a list of all ranks.
 fn place(rank: u32) -> usize {
     crate::PeerIndex(rank).place()
 }
 
-/// Waits a little between two looks, longer and longer up to two milliseconds: what other processes do cannot wake this thread.
+/// Wait between two polls, up to 2 ms: other processes cannot wake this thread.
 #[cfg(feature = "std")]
 #[derive(Debug, Default)]
 struct Pause(u32);
 
 #[cfg(feature = "std")]
 impl Pause {
-    /// After this many looks the thread sleeps.
+    /// Polls before the thread sleeps.
     const YIELDS: u32 = 16;
 
-    /// Lets other threads work.
     fn wait(&mut self) {
         use core::time::Duration;
         match self.0.checked_sub(Self::YIELDS) {
@@ -363,7 +363,7 @@ impl Pause {
         self.0 = self.0.saturating_add(1);
     }
 
-    /// Something has happened: the next waits are short.
+    /// Shortens the next waits.
     fn reset(&mut self) {
         self.0 = 0;
     }

@@ -1,10 +1,10 @@
-//! [`Slots`]: where the bytes of all ranks are stored.
+//! [`Slots`]: storage for the bytes of all ranks.
 
 use core::fmt;
 
 use super::place;
 
-/// The length of the bytes in a slot stands before them, in this many bytes.
+/// Bytes of the length before each slot's bytes.
 const PREFIX: usize = 4;
 
 /// One slot for each rank, in the caller's memory. Each holds up to [`limit`](Self::limit) bytes.
@@ -21,20 +21,19 @@ const PREFIX: usize = 4;
 pub struct Slots<'m> {
     memory: &'m mut [u8],
     count: u32,
-    /// The length of a slot with its prefix.
+    /// Length of a slot with its prefix.
     stride: usize,
 }
 
 impl<'m> Slots<'m> {
-    /// The length in bytes of memory for `count` slots of up to `limit` bytes each.
+    /// Bytes of memory for `count` slots of up to `limit` bytes.
     #[must_use]
     pub const fn memory_len(count: usize, limit: usize) -> usize {
         count.saturating_mul(limit.saturating_add(PREFIX))
     }
 
-    /// Divides `memory` into `count` empty slots of the same length.
-    ///
-    /// Memory that is too short for `count` lengths makes slots that take no bytes at all.
+    /// Divides `memory` into `count` empty slots of the same length. If the memory is too short for
+    /// `count` prefixes, slots hold no bytes.
     #[must_use]
     pub fn new(memory: &'m mut [u8], count: u32) -> Self {
         let stride = memory.len().checked_div(place(count)).unwrap_or(0);
@@ -43,21 +42,21 @@ impl<'m> Slots<'m> {
         slots
     }
 
-    /// The number of slots.
+    /// Number of slots.
     #[must_use]
     pub const fn count(&self) -> u32 {
         self.count
     }
 
-    /// The most bytes that a slot holds.
+    /// Maximum number of bytes in a slot.
     #[must_use]
     pub const fn limit(&self) -> usize {
         let limit = self.stride.saturating_sub(PREFIX);
-        // A length is a 32-bit number.
+        // Lengths have 32 bits.
         if limit > u32::MAX as usize { u32::MAX as usize } else { limit }
     }
 
-    /// The bytes that a rank gave; none if it gave none. `None` if there is no such slot.
+    /// Bytes of a rank, empty if it contributed no bytes. `None` if the slot does not exist.
     #[must_use]
     pub fn get(&self, rank: u32) -> Option<&[u8]> {
         if rank >= self.count {
@@ -69,12 +68,11 @@ impl<'m> Slots<'m> {
         bytes.get(..usize::try_from(u32::from_le_bytes(*len)).ok()?)
     }
 
-    /// The bytes of each rank, in ascending order.
+    /// Bytes of each rank, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.count).map(|rank| self.get(rank).unwrap_or_default())
     }
 
-    /// Empties all slots.
     pub(super) fn clear(&mut self) {
         if self.stride >= PREFIX {
             for slot in self.memory.chunks_exact_mut(self.stride) {
@@ -83,7 +81,7 @@ impl<'m> Slots<'m> {
         }
     }
 
-    /// Stores the bytes of a rank; `false` if they do not fit, or there is no such slot.
+    /// Stores the bytes of a rank. Returns `false` if they do not fit or the slot does not exist.
     pub(super) fn put(&mut self, rank: u32, bytes: &[u8]) -> bool {
         let slot = place(rank).checked_mul(self.stride).filter(|_| rank < self.count);
         let slot = slot.and_then(|start| self.memory.get_mut(start..)?.get_mut(..self.stride));

@@ -1,9 +1,8 @@
-//! [`Buffers`]: the input, the output and the scratch of a collective, and the local operations on them.
+//! [`Buffers`]: input, output and scratch of a collective, with the local operations.
 
 use super::{Combine, Element};
 use crate::schedule::{Part, Side, Which};
 
-/// The buffers of a collective, as long as its schedule needs or longer.
 pub(super) struct Buffers<'b, E> {
     pub(super) input: &'b [E],
     pub(super) output: &'b mut [E],
@@ -28,7 +27,7 @@ impl<E: Element> Buffers<'_, E> {
         }
     }
 
-    /// A source and a destination that do not overlap.
+    /// Source and destination, which must not overlap.
     fn pair(&mut self, from: Part, into: Part) -> Option<(&[E], &mut [E])> {
         let buffer = match (from.buffer, into.buffer) {
             (_, Which::Input) => return None,
@@ -47,7 +46,7 @@ impl<E: Element> Buffers<'_, E> {
                 return Some((self.scratch.get(from.range())?, self.output.get_mut(into.range())?));
             }
         };
-        // The later part begins where the buffer is split, so the earlier one must end there.
+        // The buffer is split where the later part begins, so the earlier part must end there.
         if from.start < into.start {
             let (first, second) = buffer.split_at_mut_checked(into.start)?;
             Some((first.get(from.range())?, second.get_mut(..into.len)?))

@@ -1,12 +1,14 @@
-//! [`Combine`]: how a collective combines two elements into one.
+//! [`Combine`]: combination of two elements.
 
 use loom_core::vocabulary::AtomicOp;
 
 use crate::schedule::Commutes;
 
-/// How a collective combines two elements into one. It must be associative, or nearly so, as the sum of floating-point numbers is.
+/// Combination of two elements. It must be associative, or nearly so, like a sum of floating-point
+/// numbers.
 ///
-/// The operations of MPI and libfabric are types of this module. A function is one by [`Associative`] or [`Commutative`].
+/// This module has types for the operations of MPI and libfabric. [`Associative`] and
+/// [`Commutative`] wrap functions.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -42,17 +44,18 @@ use crate::schedule::Commutes;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Combine<E> {
-    /// Whether the operands may change places: then a collective of long messages has more algorithms to choose from.
+    /// Commutativity. If the operands may be swapped, long messages have more algorithms.
     const COMMUTES: Commutes;
 
-    /// The provider's name for it. `None`: collectives of it are never the [provider's](super::Team::with_provider).
+    /// Provider's name for the operation. `None`: the [provider](super::Team::with_provider) never
+    /// runs its collectives.
     const PROVIDER_OP: Option<AtomicOp> = None;
 
-    /// The combination of an element and one of a member of higher rank.
+    /// Combines an element with one of a member of higher rank.
     fn combine(&self, left: E, right: E) -> E;
 }
 
-/// A function that is associative: operands keep the order of the ranks.
+/// Associative function. Operands keep rank order.
 ///
 /// ```
 /// use loom_group::collective::{Associative, Combine};
@@ -70,7 +73,7 @@ pub trait Combine<E> {
 #[derive(Clone, Copy, Debug)]
 pub struct Associative<F>(pub F);
 
-/// A function that is associative, and whose operands may change places.
+/// Associative and commutative function.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -118,7 +121,6 @@ impl<E, F: Fn(E, E) -> E> Combine<E> for Commutative<F> {
     }
 }
 
-/// The types of operations, each for the numbers that have it.
 macro_rules! operations {
     ($($(#[$doc:meta])* $name:ident($op:ident): $($number:ty)* => $combine:expr;)*) => {$(
         operations!(@ $(#[$doc])* $name, Some(AtomicOp::$op); $($number)* => $combine);
@@ -144,31 +146,31 @@ macro_rules! operations {
 }
 
 operations! {
-    /// The sum. That of integers wraps around.
+    /// Sum. Integers wrap around.
     #[doc(alias = "MPI_SUM")]
     #[doc(alias = "FI_SUM")]
     Sum(SUM): u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left.wrapping_add(right);
-    /// The product. That of integers wraps around.
+    /// Product. Integers wrap around.
     #[doc(alias = "MPI_PROD")]
     #[doc(alias = "FI_PROD")]
     Product(PROD): u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left.wrapping_mul(right);
-    /// The lesser one. Of floating-point numbers: the one that is a number, if the other is not.
+    /// Minimum. If one floating-point operand is not a number, the other.
     #[doc(alias = "MPI_MIN")]
     #[doc(alias = "FI_MIN")]
     Min(MIN): u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left.min(right);
-    /// The greater one. Of floating-point numbers: the one that is a number, if the other is not.
+    /// Maximum. If one floating-point operand is not a number, the other.
     #[doc(alias = "MPI_MAX")]
     #[doc(alias = "FI_MAX")]
     Max(MAX): u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left.max(right);
-    /// Bits that both have.
+    /// Bitwise and.
     #[doc(alias = "MPI_BAND")]
     #[doc(alias = "FI_BAND")]
     BitAnd(BAND): u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left & right;
-    /// Bits that one of them has.
+    /// Bitwise or.
     #[doc(alias = "MPI_BOR")]
     #[doc(alias = "FI_BOR")]
     BitOr(BOR): u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left | right;
-    /// Bits that exactly one of them has.
+    /// Bitwise exclusive or.
     #[doc(alias = "MPI_BXOR")]
     #[doc(alias = "FI_BXOR")]
     BitXor(BXOR): u8 u16 u32 u64 u128 i8 i16 i32 i64 i128 => |left, right| left ^ right;
@@ -176,6 +178,6 @@ operations! {
 
 operations!(@@ Sum, Some(AtomicOp::SUM); f32 f64 => |left, right| left + right);
 operations!(@@ Product, Some(AtomicOp::PROD); f32 f64 => |left, right| left * right);
-// Providers do not say which one it is if the other is no number.
+// Providers do not specify the result if an operand is not a number.
 operations!(@@ Min, None; f32 f64 => |left, right| left.min(right));
 operations!(@@ Max, None; f32 f64 => |left, right| left.max(right));

@@ -1,4 +1,4 @@
-//! [`Cursor`]: the messages of a round in one direction, cut into pieces of the length of a packet.
+//! [`Cursor`]: messages of a round in one direction, in pieces of at most a packet.
 
 use crate::schedule::{Op, Part, Schedule};
 
@@ -8,34 +8,31 @@ pub(super) enum Direction {
     Send,
 }
 
-/// A part of a message that one operation moves.
+/// Part of a message, moved by one operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) peer: u32,
     pub(super) part: Part,
-    /// Its number in the message.
+    /// Number in the message.
     pub(super) number: u32,
 }
 
-/// Which piece is next.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor {
     direction: Direction,
-    /// The operation of the round that comes after the message.
+    /// Operation of the round after the message.
     index: u32,
-    /// What is left of a message that has begun.
+    /// Rest of the message.
     left: Option<Piece>,
 }
 
 impl Cursor {
-    /// The first piece of a round.
     pub(super) fn new(direction: Direction, schedule: &impl Schedule, round: u32) -> Self {
         let mut cursor = Cursor { direction, index: 0, left: None };
         cursor.next_message(schedule, round);
         cursor
     }
 
-    /// No piece.
     pub(super) const fn none(direction: Direction) -> Self {
         Cursor { direction, index: 0, left: None }
     }
@@ -57,14 +54,14 @@ impl Cursor {
         }
     }
 
-    /// The next piece, of `most` elements at most. It stays the next until [`pass`](Self::pass).
+    /// Next piece, at most `most` elements long, until [`pass`](Self::pass).
     pub(super) fn peek(&self, most: usize) -> Option<Piece> {
         let mut piece = self.left?;
         piece.part.len = piece.part.len.min(most);
         Some(piece)
     }
 
-    /// Goes on to the piece after this one.
+    /// Moves to the next piece.
     pub(super) fn pass(&mut self, most: usize, schedule: &impl Schedule, round: u32) {
         match &mut self.left {
             Some(Piece { part, number, .. }) if part.len > most => {

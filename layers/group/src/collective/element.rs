@@ -1,12 +1,13 @@
-//! [`Element`]: a value, and its bytes in a message; [`Packet`]: a buffer for messages.
+//! [`Element`], a value with its bytes, and [`Packet`], a buffer for messages.
 
 use bytemuck::Pod;
 use loom_core::vocabulary::Datatype;
 use loom_core::{SourceBuffer, TargetBuffer};
 
-/// What collectives move: a number, or any plain value. In messages it is in little-endian order.
+/// Element of a collective: a number or another plain value. Messages are little-endian.
 ///
-/// A type of a program's own has it by [`bytemuck`]'s `Pod` and this function for its fields.
+/// Implement it for a program's own type with `Pod` of [`bytemuck`] and this function for its
+/// fields.
 ///
 /// ```
 /// use loom_group::collective::bytemuck::{Pod, Zeroable};
@@ -27,11 +28,11 @@ use loom_core::{SourceBuffer, TargetBuffer};
 /// }
 /// ```
 pub trait Element: Pod {
-    /// The provider's name for a number of this type and this machine's byte order. `None`: collectives of it are never the
-    /// [provider's](super::Team::with_provider).
+    /// Provider's name for a number of this type and native byte order. `None`: the
+    /// [provider](super::Team::with_provider) never runs its collectives.
     const PROVIDER_TYPE: Option<Datatype> = None;
 
-    /// Turns a value of this machine's byte order into one in little-endian order, or back.
+    /// Converts between native and little-endian byte order.
     #[must_use]
     fn little_endian(self) -> Self;
 }
@@ -67,7 +68,7 @@ impl Element for f64 {
     }
 }
 
-/// Puts elements into a message of their length.
+/// Writes elements into a message of their length.
 pub(super) fn put<E: Element>(elements: &[E], message: &mut [u8]) {
     if cfg!(target_endian = "little") {
         message.copy_from_slice(bytemuck::cast_slice(elements));
@@ -78,7 +79,7 @@ pub(super) fn put<E: Element>(elements: &[E], message: &mut [u8]) {
     }
 }
 
-/// Takes elements out of a message of their length.
+/// Reads elements from a message of their length.
 pub(super) fn take<E: Element>(message: &[u8], elements: &mut [E]) {
     bytemuck::cast_slice_mut(elements).copy_from_slice(message);
     if cfg!(target_endian = "big") {
@@ -88,16 +89,16 @@ pub(super) fn take<E: Element>(message: &[u8], elements: &mut [E]) {
     }
 }
 
-/// A buffer in which a message is sent or received: bytes of a length that can be set, up to a capacity.
+/// Buffer for a message, with a variable length up to a capacity.
 pub trait Packet: SourceBuffer + TargetBuffer {
-    /// The most bytes.
+    /// Capacity in bytes.
     fn most(&self) -> usize;
 
-    /// Sets the length, at most [`most`](Self::most), and gives the bytes.
+    /// Sets the length, up to [`most`](Self::most), and returns the bytes.
     fn sized(&mut self, len: usize) -> &mut [u8];
 }
 
-/// Its capacity is the most: it does not grow.
+/// Does not grow beyond its capacity.
 #[cfg(feature = "std")]
 impl Packet for std::vec::Vec<u8> {
     fn most(&self) -> usize {
@@ -110,7 +111,7 @@ impl Packet for std::vec::Vec<u8> {
     }
 }
 
-/// Its capacity is the most: it does not grow.
+/// Does not grow beyond its capacity.
 #[cfg(feature = "std")]
 impl<A: loom_core::buffer::RegisteredAllocator> Packet for loom_core::allocator_api2::vec::Vec<u8, A> {
     fn most(&self) -> usize {

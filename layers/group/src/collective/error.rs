@@ -9,75 +9,77 @@ use loom_core::error::{OpenError, PostError};
 
 use crate::schedule::ScheduleError;
 
-/// Why a team or a collective has failed. Members are their ranks.
+/// Reason why a team or a collective has failed. Members are given by rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CollectiveError {
-    /// There is no such member or schedule.
+    /// The member or the schedule does not exist.
     Schedule(ScheduleError),
-    /// A collective needs two packets or more, of the same capacity, which is an element or more.
+    /// A collective needs at least two packets of the same capacity, at least one element long.
     Packets,
-    /// The queue of the group has fewer places than the team has packets: so its receives could keep its sends out.
+    /// The group's queue has fewer slots than the team has packets, so receives could block sends.
     Depth {
-        /// As many places does the queue need, for this team alone.
+        /// Slots that the team needs.
         needs: usize,
     },
-    /// The provider ignores bits of tags that the number of the team needs.
+    /// The provider ignores tag bits (`mem_tag_format`) that the team number needs.
     TagBits,
-    /// The connections have no tagged messages, and the provider does not promise that messages stay in order ([`MsgOrder::SAS`]).
+    /// The connections have no tagged messages, and the provider does not guarantee message order
+    /// ([`MsgOrder::SAS`]).
     ///
     /// [`MsgOrder::SAS`]: loom_core::vocabulary::MsgOrder::SAS
     Order,
-    /// Over connections without tagged messages, the team was opened for more than one collective at a time.
+    /// Over connections without tagged messages, a team has one collective at a time.
     AtOnce,
-    /// Another team of the group that is open has this number; or is there, where teams have no tags.
+    /// Another open team of the group has the number or, without tags, exists.
     NumberTaken,
-    /// There was no memory.
+    /// Out of memory.
     Open(OpenError),
-    /// The buffers are not as long as the collective says.
+    /// The buffer lengths do not match the collective.
     Lengths,
-    /// The collective needs this number of bytes of scratch, and the team was opened with fewer.
+    /// The team has too little scratch.
     Scratch {
-        /// In bytes.
+        /// Bytes that the collective needs.
         needs: usize,
     },
-    /// As many collectives are under way as the team was opened for, or one is under way that began 63 collectives before. It can be tried again when one
-    /// is over.
+    /// Too many collectives are in flight, or one that began 63 collectives before. Retry after a
+    /// completion.
     Busy,
-    /// A collective before this one has failed, or was given up.
+    /// An earlier collective has failed or was given up.
     Over,
-    /// A message has more than 2^15 pieces: the packets are too short for it.
+    /// A message has more than 2^15 pieces: the packets are too short.
     TooLong,
-    /// A message has another length than this member expects: the members call different collectives.
+    /// A message has an unexpected length: the members call different collectives.
     Mismatch {
-        /// The member that sent it.
+        /// Sender of the message.
         member: u32,
     },
-    /// A message to a member, or of one, was not posted.
+    /// A message to or from a member was not posted.
     Post {
-        /// The member.
+        /// Peer of the message.
         member: u32,
-        /// Why not.
+        /// Cause.
         error: PostError,
     },
-    /// A message to a member, or of one, has failed.
+    /// A message to or from a member has failed.
     Operation {
-        /// The member.
+        /// Peer of the message.
         member: u32,
-        /// How.
+        /// Cause.
         error: OpError,
     },
-    /// The provider's group is not one of the team's members, or of the queue of its group.
+    /// The provider's group has other members than the team, or another queue than the group.
     ProviderGroup,
-    /// The provider did not take an operation of its own. `ECONNRESET` over the software transport: a member has gone.
+    /// The provider refused a collective. `ECONNRESET` over the software transport: a member has
+    /// gone.
     Provider(PostError),
-    /// An operation of the provider's own has failed. It does not name a member.
+    /// A collective of the provider has failed. The error does not name a member.
     ProviderOperation(OpError),
     /// The completion queue cannot go on.
     Queue(CqError),
-    /// The deadline has passed. The collective is still under way, and can be waited for again.
+    /// The deadline has passed. The collective stays in flight and can be waited for again.
     TimedOut {
-        /// A member of which a message has not come, or to which one has not gone.
+        /// Member of an incomplete message.
         member: Option<u32>,
     },
 }

@@ -1,4 +1,4 @@
-//! [`Lane`]: what one collective of a team has while it is under way.
+//! [`Lane`]: resources of one collective at a time.
 
 use core::cell::{Cell, RefCell};
 use core::task::Waker;
@@ -11,7 +11,6 @@ use super::cursor::Direction;
 use super::provider::Call;
 use crate::schedule::Part;
 
-/// A message that is under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
     pub(super) key: OpKey,
@@ -20,14 +19,13 @@ pub(super) struct Flight {
     pub(super) part: Part,
 }
 
-/// A packet, or the flight that it is on. Neither: it was lost with a failed collective.
+/// Packet, or its message in flight. Both are `None` if a failed collective has lost the packet.
 #[derive(Debug)]
 pub(super) struct Slot<B> {
     pub(super) packet: Option<B>,
     pub(super) flight: Option<Flight>,
 }
 
-/// The packets and the scratch of a collective.
 #[derive(Debug)]
 pub(super) struct Room<B, A: Allocator> {
     pub(super) slots: Array<Slot<B>, A>,
@@ -35,19 +33,18 @@ pub(super) struct Room<B, A: Allocator> {
     pub(super) scratch: Array<u128, A>,
 }
 
-/// The room of one collective at a time. Each has its own, so none waits for packets of another.
+/// Resources of one collective at a time. Collectives do not wait for packets of another lane.
 pub(super) struct Lane<B, A: Allocator> {
-    /// The number of the collective that is under way.
+    /// Number of the collective in flight.
     pub(super) number: Cell<Option<u8>>,
     pub(super) room: RefCell<Room<B, A>>,
-    /// The task that awaits the collective: the end of the team wakes it.
+    /// Task that awaits the collective. The end of the team wakes it.
     pub(super) task: Cell<Option<Waker>>,
-    /// What the provider does, if that is the collective.
     pub(super) call: RefCell<Option<Call<B>>>,
 }
 
 impl<B, A: Allocator> Lane<B, A> {
-    /// The task of this waker awaits the collective.
+    /// Stores the waker of the task that awaits the collective.
     pub(super) fn is_awaited_by(&self, waker: &Waker) {
         let before = self.task.take().filter(|before| before.will_wake(waker));
         self.task.set(Some(before.unwrap_or_else(|| waker.clone())));

@@ -1,8 +1,9 @@
 //! Collectives of the members of a group, over tagged messages, on any transport: [`Team`].
 //!
-//! A team is all members of a [`Group`](crate::Group), or some. Its collectives run the algorithms of [`schedule`](crate::schedule), which its
-//! [table](crate::schedule::Table) chooses by the number of bytes and of members. A collective is a [`Running`] value: it is waited for, looked at
-//! between other work, or awaited under a [driver](loom_core::driver). Several may be under way at a time.
+//! A team is all or some members of a [`Group`](crate::Group). Its [table](crate::schedule::Table)
+//! chooses algorithms of [`schedule`](crate::schedule) by the numbers of bytes and members. Wait
+//! for a [`Running`] collective, turn it between other work, or await it under a
+//! [driver](loom_core::driver). Several may be in flight.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -29,36 +30,44 @@
 //!
 //! # Packets and scratch
 //!
-//! Messages go through packets, buffers of a fixed capacity that the team was opened with, in pieces: elements are copied into packets and out of them.
-//! Half of the packets of a collective are for what it receives and half for what it sends. The messages of a round are in flight together as far as
-//! there are packets. Nothing is allocated after the team was opened.
+//! Elements are copied through packets, buffers of a fixed capacity that the team is opened with.
+//! Half of a collective's packets are for receives, half for sends. The messages of a round are in
+//! flight together while packets are free. An open team does not allocate.
 //!
-//! Collectives that are under way together share the room that the endpoint has for what it sends. Where the transport lends that by sender and not by peer, as
-//! the software transport does (`tx_depth`), a member that sends much to peers which are behind may have none left for another collective that they wait
-//! for: the room has to be as large as the packets of all that are under way.
+//! Collectives in flight share the endpoint's room for sends. If the transport limits it by sender
+//! and not by peer (`tx_depth` of the software transport), sends to slow peers may block another
+//! collective that these peers wait for. The room must then hold the packets of all collectives in
+//! flight.
 //!
 //! # Tags
 //!
-//! Tags are used whole, so receives need no order of messages and no directed receive. From the highest bit on: 8 bits for the number of the team, 8 for that of
-//! the collective, 16 for the rank of the sender, 17 for the round, 15 for the piece. So a team has at most 2^16 members, and a message at most 2^15
-//! pieces. Before the 64th collective that runs a schedule, and each 63rd after it, there is a barrier, so members that run ahead cannot use a number twice.
-//! The program must not receive with tags of the team on the same group, nor with masks that accept them. Over one endpoint for all members, a
-//! receive takes a message by its tag from any sender: an endpoint that is none of the team, and sends with its tags, is taken for a member.
+//! Tags identify messages, so receives need neither message order nor directed receives. From the
+//! highest bit: 8 bits team, 8 collective, 16 rank of the sender, 17 round, 15 piece. A team has at
+//! most 2^16 members, a message at most 2^15 pieces. A barrier precedes the 64th collective that
+//! runs a schedule and every 63rd after it, so members that run ahead do not reuse numbers in use.
+//! On the same group, the program must not receive with tags of the team, or masks that accept
+//! them. Over one endpoint for all members, a receive accepts its tag from any sender, including an
+//! endpoint outside the team.
 //!
-//! Over connections without tagged messages (`tcp`, `net`) a receive takes the next message of its connection: messages of two members follow each
-//! other as the collectives do. All members ask for the same
-//! capabilities, or none of these messages is matched. The provider has to promise that order ([`MsgOrder::SAS`](loom_core::vocabulary::MsgOrder::SAS)). A group has one team
-//! there, with one collective under way at a time, and the program sends no messages of its own on these connections while the team is open.
-//! Messages of members that do not call the same collectives are noticed by their lengths alone. After a collective has failed or was given up, the
-//! group has no further team: messages of the first may still come.
+//! Over connections without tagged messages (`tcp`, `net`) a receive takes the next message of its
+//! connection.
+//! - All members request the same capabilities, or messages do not match.
+//! - The provider must guarantee message order
+//!   ([`MsgOrder::SAS`](loom_core::vocabulary::MsgOrder::SAS)).
+//! - A group has one team with one collective at a time, and the program sends no messages on its
+//!   connections while the team is open.
+//! - Different collectives on the members are detected only by message lengths.
+//! - After a failed or abandoned collective the group cannot open another team, because late
+//!   messages may arrive.
 //!
-//! What a member has sent goes out as its queue is driven: a member that has left a collective drives its queue, or calls the next one, until the
-//! others have left it, too, before it closes its group.
+//! Sends progress while their queue is driven. A member must therefore drive its queue, or call the
+//! next collective, until all others have left the collective, before it closes its group.
 //!
-//! # Collectives of the provider's own
+//! # Provider collectives
 //!
-//! Where the provider has collectives, the program joins its group of the same members, and hands that to the team ([`Team::with_provider`]). The same
-//! calls leave to the provider what it has, and run their schedules for all else.
+//! If the provider has collectives, join its group of the same members and pass it to
+//! [`Team::with_provider`]. The provider then runs the collectives that it supports, and schedules
+//! all others.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -88,19 +97,22 @@
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
-//! The software transport has all of them but the scan. `tcp;ofi_rxm` of libfabric 2 grants collectives or tagged messages, not both: a team over
-//! the former has barriers, broadcasts, all-reduces, all-gathers and scatters within the provider's limits, and what is left to schedules fails there with
-//! [`PostError::NotGranted`](loom_core::error::PostError::NotGranted). That provider does not tell
-//! when a member has gone: a collective then never ends, and the deadline of [`Running::wait`] is what ends it, or it may end as if it had succeeded.
+//! The software transport supports all except scan. `tcp;ofi_rxm` of libfabric 2 grants collectives
+//! or tagged messages, not both. With collectives, it runs barriers, broadcasts, all-reduces,
+//! all-gathers and scatters within its limits, and schedules fail with
+//! [`PostError::NotGranted`](loom_core::error::PostError::NotGranted). It does not report a dead
+//! member: only the deadline of [`Running::wait`] ends the collective, or it may complete as if
+//! successful.
 //!
 //! # Errors
 //!
-//! A member that dies ends the collective on the others: by the error of a message, which names it, where the provider tells, or by the deadline of
-//! [`Running::wait`]. After an error the members do not know of each other how far they are, so the team is
-//! [over](CollectiveError::Over). So it is when a collective is dropped before it is over. Messages that are still in flight are cancelled. Those that the
-//! provider does not cancel in time come out of the group's queue, with their packets. Late messages of the team may still come, so its number stays taken:
-//! a team in its place has another. A member whose place in the group is taken by another ends the collectives of its teams: the newcomer opens a team of
-//! another number with the others.
+//! If a member dies, a collective on the others ends with the error of a message, which names the
+//! member if the provider reports it, or at the deadline of [`Running::wait`]. After an error or an
+//! early drop, the team [has ended](CollectiveError::Over), because the members' progress is
+//! unknown. Messages in flight are cancelled, or the group's queue returns them later with their
+//! packets. The team number stays taken, because late messages may arrive. If a newcomer replaces a
+//! member of the group, the collectives of its teams end: open a team of another number with the
+//! newcomer.
 
 mod buffers;
 mod combine;
@@ -123,5 +135,4 @@ pub use self::provider::ProviderGroup;
 pub use self::running::Running;
 pub use self::team::{Team, TeamAttr};
 
-/// The most packets of a collective.
 const MOST_PACKETS: usize = 32;

@@ -1,4 +1,4 @@
-//! The collectives of a [`Team`].
+//! Collectives of a [`Team`].
 
 use allocator_api2::alloc::Allocator;
 use loom_core::Transport;
@@ -8,7 +8,7 @@ use super::provider::Wanted;
 use super::{CollectiveError, Combine, Element, Packet, Running, Team};
 use crate::schedule::{Blocks, Plan, Schedule, ScheduleError};
 
-/// What collectives without a combination have in its place.
+/// Placeholder for the combination, in collectives that only move elements.
 #[derive(Clone, Copy, Debug)]
 pub struct Moves;
 
@@ -20,13 +20,12 @@ impl<E> Combine<E> for Moves {
     }
 }
 
-/// What the provider may do, if it does parts of this number of elements.
 #[expect(clippy::unnecessary_wraps, reason = "as of what no provider has")]
 const fn of(op: CollectiveOp, root: u32, count: usize) -> Option<Wanted> {
     Some(Wanted { op, root, count })
 }
 
-/// As [`of`], of blocks: providers have those of one length.
+/// Like [`of`], for blocks. Providers support only blocks of equal length.
 const fn of_blocks(op: CollectiveOp, root: u32, blocks: Blocks<'_>) -> Option<Wanted> {
     match blocks {
         Blocks::Equal(count) => of(op, root, count),
@@ -34,19 +33,16 @@ const fn of_blocks(op: CollectiveOp, root: u32, blocks: Blocks<'_>) -> Option<Wa
     }
 }
 
-/// Each posts its first messages (under a driver, when it is first awaited), and returns the collective as it is under way: to be [waited for](Running::wait), [turned](Running::turn) or
-/// [awaited](Running::finish). `n` is the number of members, and *block* is the elements that one member gives to, or gets of, one other.
+/// Each collective posts its first messages (under a driver, at the first await).
+/// [Wait](Running::wait) for it, [turn](Running::turn) or [await](Running::finish) it. `n` is the
+/// number of members. A *block* is the elements that one member sends to one other.
 ///
 /// # Errors
-/// All of them, before anything is posted:
-/// - [`CollectiveError::Busy`]: too many are under way.
-/// - [`CollectiveError::Lengths`]: the buffers have other lengths than it says here.
-/// - [`CollectiveError::Scratch`], [`CollectiveError::Packets`]: the team was opened with too little room.
-/// - [`CollectiveError::TooLong`]: a message has more pieces than tags can number.
-/// - [`CollectiveError::Schedule`]: no member has the root's rank, or blocks do not fit.
-/// - [`CollectiveError::Over`]: a collective before it has failed.
+/// [`CollectiveError::Busy`], [`CollectiveError::Lengths`], [`CollectiveError::Scratch`],
+/// [`CollectiveError::Packets`], [`CollectiveError::TooLong`], [`CollectiveError::Schedule`] or
+/// [`CollectiveError::Over`] before a message is posted.
 ///
-/// Those that come of the first messages are as of [`Running::turn`]: the team is over.
+/// Errors of the first messages are those of [`Running::turn`], and end the team.
 impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
     fn run<'b, E: Element, C: Combine<E>>(
         &self,
@@ -63,20 +59,20 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         Running::begin(self, plan, self.provided::<E, C>(wanted), input, output, combine)
     }
 
-    /// Is over when all members have called it.
+    /// Completes after all members have called it.
     ///
     /// # Errors
-    /// As [all of them](Team#errors).
+    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Ibarrier")]
     #[doc(alias = "fi_barrier")]
     pub fn barrier(&self) -> Result<Running<'_, '_, 'm, T, B, A, u8, Moves>, CollectiveError> {
         self.run(self.attr.table.barrier(self.member), of(CollectiveOp::BARRIER, 0, 0), &[], &mut [], Moves)
     }
 
-    /// Brings the root's elements to all members: what the others have there is overwritten.
+    /// Copies the root's elements to all members. Their former elements are overwritten.
     ///
     /// # Errors
-    /// As [all of them](Team#errors).
+    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Ibcast")]
     #[doc(alias = "fi_broadcast")]
     pub fn broadcast<'b, E: Element>(
@@ -89,10 +85,11 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(plan, wanted, &[], elements, Moves)
     }
 
-    /// Combines the elements of all members, one by one, for the root. The output is as long as the input at the root, and empty elsewhere.
+    /// Combines the elements of all members, one by one, at the root. The output has the input's
+    /// length at the root, else it is empty.
     ///
     /// # Errors
-    /// As [all of them](Team#errors).
+    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Ireduce")]
     #[doc(alias = "fi_reduce")]
     pub fn reduce<'b, E: Element, C: Combine<E>>(
@@ -106,13 +103,14 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(self.attr.table.reduce(self.member, root, input.len())?, wanted, input, output, combine)
     }
 
-    /// Combines the elements of all members, one by one, and brings the result to all. The output is as long as the input.
+    /// Combines the elements of all members, one by one, for all members. The output has the
+    /// input's length.
     ///
-    /// All members get the same bits. So do all runs with the same table, also of floating-point numbers. Where the
-    /// [provider](Team::with_provider) does it, their bits are the provider's.
+    /// All members, and all runs with the same table, get the same bits, also of floating-point
+    /// numbers. If the [provider](Team::with_provider) runs it, the provider determines the bits.
     ///
     /// # Errors
-    /// As [all of them](Team#errors).
+    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Iallreduce")]
     #[doc(alias = "fi_allreduce")]
     pub fn all_reduce<'b, E: Element, C: Combine<E>>(
@@ -125,10 +123,11 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(plan, of(CollectiveOp::ALLREDUCE, 0, input.len()), input, output, combine)
     }
 
-    /// Combines the elements of the members up to this one, this one too. The output is as long as the input.
+    /// Combines the elements of the members up to and including this one. The output has the
+    /// input's length.
     ///
     /// # Errors
-    /// As [all of them](Team#errors).
+    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Iscan")]
     pub fn scan<'b, E: Element, C: Combine<E>>(
         &self,
@@ -139,10 +138,11 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(self.attr.table.scan(self.member, input.len()), None, input, output, combine)
     }
 
-    /// Combines the elements of all members, and brings each member the block of its rank. The input is `n` blocks, the output is one.
+    /// Combines the elements of all members, and gives each member the block of its rank. The input
+    /// is `n` blocks, the output one.
     ///
     /// # Errors
-    /// As [all of them](Team#errors).
+    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Ireduce_scatter_block")]
     #[doc(alias = "fi_reduce_scatter")]
     pub fn reduce_scatter<'b, E: Element, C: Combine<E>>(
@@ -154,10 +154,10 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.reduce_scatter_blocks(combine, Blocks::Equal(output.len()), input, output)
     }
 
-    /// As [`reduce_scatter`](Self::reduce_scatter), of blocks that can differ: all members say the same.
+    /// Like [`reduce_scatter`](Self::reduce_scatter), with any `blocks`, equal on all members.
     ///
     /// # Errors
-    /// As [all of them](Team#errors).
+    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Ireduce_scatter")]
     pub fn reduce_scatter_blocks<'b, E: Element, C: Combine<E>>(
         &self,
@@ -170,10 +170,11 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(self.attr.table.reduce_scatter(self.member, blocks)?, wanted, input, output, combine)
     }
 
-    /// Brings the elements of all members to the root. The input is a block; the output is `n` blocks at the root, and empty elsewhere.
+    /// Gathers the elements of all members at the root. The input is a block, the output `n` blocks
+    /// at the root, else empty.
     ///
     /// # Errors
-    /// As [all of them](Team#errors).
+    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Igather")]
     #[doc(alias = "fi_gather")]
     pub fn gather<'b, E: Element>(
@@ -185,10 +186,10 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.gather_blocks(root, Blocks::Equal(input.len()), input, output)
     }
 
-    /// As [`gather`](Self::gather), of blocks that can differ: all members say the same.
+    /// Like [`gather`](Self::gather), with any `blocks`, equal on all members.
     ///
     /// # Errors
-    /// As [all of them](Team#errors).
+    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Igatherv")]
     pub fn gather_blocks<'b, E: Element>(
         &self,
@@ -201,11 +202,11 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(plan, of_blocks(CollectiveOp::GATHER, root, blocks), input, output, Moves)
     }
 
-    /// Brings each member the block of its rank of the root's elements. The input is `n` blocks at the root, and empty elsewhere; the output is a
-    /// block.
+    /// Gives each member the root's block of its rank. The input is `n` blocks at the root, else
+    /// empty, the output a block.
     ///
     /// # Errors
-    /// As [all of them](Team#errors).
+    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Iscatter")]
     #[doc(alias = "fi_scatter")]
     pub fn scatter<'b, E: Element>(
@@ -217,10 +218,10 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.scatter_blocks(root, Blocks::Equal(output.len()), input, output)
     }
 
-    /// As [`scatter`](Self::scatter), of blocks that can differ: all members say the same.
+    /// Like [`scatter`](Self::scatter), with any `blocks`, equal on all members.
     ///
     /// # Errors
-    /// As [all of them](Team#errors).
+    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Iscatterv")]
     pub fn scatter_blocks<'b, E: Element>(
         &self,
@@ -233,10 +234,11 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(plan, of_blocks(CollectiveOp::SCATTER, root, blocks), input, output, Moves)
     }
 
-    /// Brings the elements of all members to all. The input is a block, the output is `n` blocks.
+    /// Gathers the elements of all members at all members. The input is a block, the output `n`
+    /// blocks.
     ///
     /// # Errors
-    /// As [all of them](Team#errors).
+    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Iallgather")]
     #[doc(alias = "fi_allgather")]
     pub fn all_gather<'b, E: Element>(
@@ -247,10 +249,10 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.all_gather_blocks(Blocks::Equal(input.len()), input, output)
     }
 
-    /// As [`all_gather`](Self::all_gather), of blocks that can differ: all members say the same.
+    /// Like [`all_gather`](Self::all_gather), with any `blocks`, equal on all members.
     ///
     /// # Errors
-    /// As [all of them](Team#errors).
+    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Iallgatherv")]
     pub fn all_gather_blocks<'b, E: Element>(
         &self,
@@ -262,10 +264,10 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(plan, of_blocks(CollectiveOp::ALLGATHER, 0, blocks), input, output, Moves)
     }
 
-    /// Brings each member the block of its rank of the elements of all. Input and output are `n` blocks.
+    /// Gives each member the block of its rank from all members. Input and output are `n` blocks.
     ///
     /// # Errors
-    /// As [all of them](Team#errors).
+    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Ialltoall")]
     #[doc(alias = "fi_alltoall")]
     pub fn all_to_all<'b, E: Element>(
@@ -279,11 +281,11 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         self.run(plan, of(CollectiveOp::ALLTOALL, 0, count), input, output, Moves)
     }
 
-    /// As [`all_to_all`](Self::all_to_all), of blocks that can differ: a member says which blocks it sends, by the rank of the receiver, and which it
-    /// receives, by the rank of the sender. They are the same on both.
+    /// Like [`all_to_all`](Self::all_to_all), with any blocks: `sent` by rank of the receiver,
+    /// `received` by rank of the sender. A block is as long at both.
     ///
     /// # Errors
-    /// As [all of them](Team#errors).
+    /// See [errors](Team#errors).
     #[doc(alias = "MPI_Ialltoallv")]
     pub fn all_to_all_blocks<'b, E: Element>(
         &self,

@@ -1,11 +1,12 @@
-//! [`ProviderGroup`]: a team's collectives by the provider's own.
+//! [`ProviderGroup`]: collectives that the provider runs.
 //!
-//! A collective that the provider has is one operation on one packet: operands, and room for the results behind them. Whether it is the provider's
-//! depends on its arguments and on the provider alone, and is decided before anything is posted, so all members decide the same. Such a collective
-//! takes no number of the team: it has no tags.
+//! Such a collective is one operation on one packet: operands, then room for results. The choice of
+//! the provider depends only on the arguments and the provider, and precedes every post, so all
+//! members choose alike. Provider collectives have no tags and use no team number.
 //!
-//! The provider matches the operations of members by their order. So those that are refused for the moment are posted in the order in which
-//! they were called, each by the next collective of the team that is turned, also if that is another one.
+//! The provider matches the operations of members by order. Operations refused with a transient
+//! error are therefore posted in call order, by the next collective of the team that is turned,
+//! which may be another one.
 
 use core::cell::{Cell, RefMut};
 
@@ -24,7 +25,7 @@ use super::running::State;
 use super::{CollectiveError, Combine, Element, Packet, Team};
 use crate::schedule::{Part, Which};
 
-/// What a team needs of a provider's group, whose transport it does not know to have collectives.
+/// Access to a provider's group without a `Collectives` bound.
 pub(super) trait Provides<'m, T: Transport, B: Packet> {
     fn place(&self) -> (usize, usize);
     fn queue(&self) -> &Cq<'m, T, B>;
@@ -50,37 +51,33 @@ impl<'m, T: Collectives, B: Packet> Provides<'m, T, B> for CollectiveGroup<'m, T
     }
 }
 
-/// The provider's group of the members of a team: a [`CollectiveGroup`], for [`Team::with_provider`].
+/// Provider's group of a team's members, for [`Team::with_provider`]: a [`CollectiveGroup`].
 #[expect(private_bounds, reason = "other crates do not implement it")]
 pub trait ProviderGroup<'m, T: Transport, B: Packet>: Provides<'m, T, B> {}
 
 impl<'m, T: Collectives, B: Packet> ProviderGroup<'m, T, B> for CollectiveGroup<'m, T, B> {}
 
-/// The provider's group of a team, and how far its calls are.
 pub(super) struct Provider<'g, 'm, T: Transport, B: Packet> {
     group: &'g dyn ProviderGroup<'m, T, B>,
-    /// How many were called.
     called: Cell<u64>,
-    /// How many of them were posted.
     posted: Cell<u64>,
 }
 
-/// A collective that the provider may have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) op: CollectiveOp,
-    /// The rank of the root; zero where there is none.
+    /// Rank of the root, or 0.
     pub(super) root: u32,
-    /// Elements of a part: what one member gives to, or gets of, one other.
+    /// Elements that one member sends to or receives from one other.
     pub(super) count: usize,
 }
 
 impl Wanted {
-    /// Of this type and combination; `None` if providers have no name for them.
+    /// Provider's name for the collective with this type and combination, if it exists.
     fn collective<E: Element, C: Combine<E>>(self) -> Option<Collective> {
         match self.op {
             CollectiveOp::BARRIER => return Some(Collective::BARRIER),
-            // Nothing to move: a schedule says what that is.
+            // Schedules handle empty collectives.
             _ if self.count == 0 => return None,
             _ => {}
         }
@@ -91,48 +88,48 @@ impl Wanted {
     }
 }
 
-/// A collective of the provider's that is under way.
 #[derive(Debug)]
 pub(super) struct Call<B> {
-    /// Its place in the order of the team's calls.
+    /// Position in the order of the team's calls.
     number: u64,
     collective: Collective,
     root: usize,
-    /// Where the results begin in the packet.
+    /// Start of the results in the packet.
     results: usize,
     stage: Stage<B>,
 }
 
 #[derive(Debug)]
 enum Stage<B> {
-    /// It is not posted yet.
+    /// Not posted yet.
     Waits(B),
     Flies(OpKey),
 }
 
 impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
-    /// The same team, which leaves to the provider what that has of its own: a group of the same members in the same order, joined by an
-    /// endpoint of the group's queue ([`Endpoint::join_collective`](loom_core::Endpoint::join_collective)). All members do this, between the same collectives.
+    /// Lets the provider run the collectives that it supports. `group` has the same members in the
+    /// same order, joined by an endpoint of the group's queue
+    /// ([`Endpoint::join_collective`](loom_core::Endpoint::join_collective)). All members make this
+    /// call between the same collectives.
     ///
-    /// Collectives are called, waited for and awaited as before. The provider does one of them if
-    /// - it has the operation for the elements and the combination ([`CollectiveGroup::admits`]), and blocks are
-    ///   [equal](crate::schedule::Blocks::Equal);
-    /// - there is an element or more, and operands and results of the root fit into one packet.
+    /// The provider runs a collective if
+    /// - it supports the operation for the elements and the combination
+    ///   ([`CollectiveGroup::admits`]), with [equal](crate::schedule::Blocks::Equal) blocks,
+    /// - and operands and results of the root, at least one element, fit into one packet.
     ///
-    /// Others run their schedules. It takes until all members have joined: collectives that are called before wait for that.
+    /// Schedules run all others. Collectives wait until all members have joined. Results are the
+    /// provider's: floating-point sums may have other bits than those of a schedule.
     ///
-    /// What the provider computes is what it says of its operations. Floating-point numbers may be added in another order than that of the
-    /// schedule, and so have other bits.
+    /// Providers do not cancel collectives. If one is dropped before completion, the group's queue
+    /// returns its packet after the endpoint has left the provider's group.
     ///
-    /// A provider does not cancel its operations. If a collective is dropped before it is over, its packet comes out of the group's queue when
-    /// the endpoint has left the provider's group.
-    ///
-    /// The provider tells operations apart by their order alone, so the team has the provider's group for itself.
+    /// The provider matches operations by order alone, so the team borrows the provider's group
+    /// exclusively.
     ///
     /// # Errors
-    /// - [`CollectiveError::ProviderGroup`]: it has another size, this member has another rank in it, it is one of another queue, or the team
-    ///   has one.
-    /// - [`CollectiveError::Busy`]: a collective is under way, or was forgotten.
+    /// - [`CollectiveError::ProviderGroup`]: the size, this member's rank or the queue differ, or
+    ///   the team has a provider's group.
+    /// - [`CollectiveError::Busy`]: a collective is in flight or was forgotten.
     #[doc(alias = "fi_join_collective")]
     pub fn with_provider(
         mut self,
@@ -154,18 +151,18 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         Ok(self)
     }
 
-    /// What the provider would do of this, if it does it.
+    /// Collective and root, if the provider runs it.
     pub(super) fn provided<E: Element, C: Combine<E>>(&self, wanted: Option<Wanted>) -> Option<(Collective, u32)> {
         let (provider, wanted) = (self.provider.as_ref()?, wanted?);
         let collective = wanted.collective::<E, C>()?;
-        // The root's packet is the longest: the answer is that of all members.
+        // The root has the longest packet, so all members get the same answer.
         let (operands, results) = collective.parts(usize::try_from(self.size()).ok()?, true);
         let parts = operands.checked_add(results)?;
         let bytes = wanted.count.checked_mul(size_of::<E>())?.checked_mul(parts)?;
         (bytes <= self.packet && provider.group.has(collective, wanted.count)).then_some((collective, wanted.root))
     }
 
-    /// Posts what was called, in its order. Says whether there was anything that was taken.
+    /// Posts waiting calls in order. Returns `true` if one was posted.
     fn post_calls(&self) -> Result<bool, CollectiveError> {
         let Some(provider) = &self.provider else { return Ok(false) };
         let mut posted = false;
@@ -173,7 +170,7 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
             let number = provider.posted.get();
             let is_next = |call: &Option<Call<B>>| call.as_ref().is_some_and(|call| call.number == number);
             let next = self.lanes().iter().find(|lane| lane.call.try_borrow().is_ok_and(|call| is_next(&call)));
-            // It was given up, and the team is over.
+            // The call was given up, and the team has ended.
             let lane = next.ok_or(CollectiveError::Over)?;
             let mut place = call_of(lane)?;
             let Some(call) = place.take() else { return Err(CollectiveError::Over) };
@@ -193,7 +190,6 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         Ok(posted)
     }
 
-    /// Puts a collective of the provider's into a lane, with the packet of its first slot.
     pub(super) fn call<E: Element>(
         &self,
         lane: &Lane<B, A>,
@@ -222,7 +218,7 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         Ok(())
     }
 
-    /// Goes on with the collective of a lane. Says whether anything has moved, and what it waits for.
+    /// Advances the collective of a lane. Returns `true` on progress, and the state.
     pub(super) fn step_call<E: Element>(
         &self,
         lane: &Lane<B, A>,
@@ -248,12 +244,12 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     }
 }
 
-/// What a lane has of the provider's.
 fn call_of<B, A: Allocator>(lane: &Lane<B, A>) -> Result<RefMut<'_, Option<Call<B>>>, CollectiveError> {
     lane.call.try_borrow_mut().map_err(|_| CollectiveError::Busy)
 }
 
-/// The collective of a lane is given up: what is in flight is in its slot, as if it were a message, and a packet that is not is back in it.
+/// Gives up the collective of a lane. Its slot gets the operation in flight, like a message, or the
+/// unposted packet.
 pub(super) fn give_up<B, A: Allocator>(lane: &Lane<B, A>, slot: Option<&mut Slot<B>>, rank: u32) {
     let call = lane.call.try_borrow_mut().ok().and_then(|mut call| call.take());
     let (Some(call), Some(slot)) = (call, slot) else { return };

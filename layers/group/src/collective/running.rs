@@ -1,4 +1,4 @@
-//! [`Running`]: a collective that is under way.
+//! [`Running`]: a collective in flight.
 
 use core::cell::RefMut;
 use core::fmt;
@@ -21,16 +21,15 @@ use crate::schedule::{Barrier, Needs, Op, Plan, Schedule};
 use crate::scope::NOWHERE;
 use crate::verb::{self, What};
 
-/// How often the queue is looked at for packets of messages that were cancelled.
 const LOOKS: u32 = 10_000;
 
-/// How many turns pass between two looks at the clock while the queue is busy.
 const BUSY: u32 = 256;
 
-/// A collective that is under way: its first messages are posted, unless a driver polls the queue of the group.
+/// Collective in flight. Its first messages are posted, unless a driver polls the group's queue.
 ///
-/// It goes on when it is [turned](Self::turn), [waited for](Self::wait) or [awaited](Self::finish). If it is dropped before it is over, it is given up: what is in
-/// flight is cancelled, and the team is [over](CollectiveError::Over).
+/// To advance it, call [`turn`](Self::turn) or [`wait`](Self::wait), or await
+/// [`finish`](Self::finish). An early drop cancels its operations and [ends](CollectiveError::Over)
+/// the team.
 #[must_use = "a collective is given up when it is dropped"]
 pub struct Running<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E, C> {
     team: &'t Team<'t, 'm, T, B, A>,
@@ -38,34 +37,35 @@ pub struct Running<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E, C> {
     input: &'b [E],
     output: &'b mut [E],
     combine: C,
-    /// A barrier that comes before it, or the collective.
+    /// Preceding barrier, or the collective.
     plan: Plan<'b>,
-    /// The collective, while the barrier is under way.
+    /// Collective after the barrier.
     then: Option<Plan<'b>>,
-    /// The number of the plan that is under way.
+    /// Number of `plan`.
     number: u8,
     round: u32,
-    /// Of what is received and of what is sent. `None` when all is over: the lane is another collective's then.
+    /// Cursors of receives and sends. `None` after completion, when the lane may belong to another
+    /// collective.
     cursors: Option<[Cursor; 2]>,
-    /// The driver of the queue, once it was awaited: what is given up is the driver's.
+    /// Driver after the first await. It takes over operations that are given up.
     driver: Option<CqDriver<'m, T, B>>,
-    /// The provider does it: the lane has its call.
+    /// The provider runs the collective, with the call of the lane.
     provided: bool,
 }
 
-/// The futures of what is in flight, by the place. When they end, what they wait for is still the collective's.
+/// Futures of the operations in flight, by slot. Dropping them does not give up the operations.
 struct Futures<'m, T: Transport, B: Packet>([Option<Finish<'m, T, B>>; MOST_PACKETS]);
 
 impl<T: Transport, B: Packet> Drop for Futures<'_, T, B> {
     fn drop(&mut self) {
         for future in self.0.iter_mut().filter_map(Option::take) {
-            // The collective has the key.
+            // The collective stores the key.
             let _ = future.into_key();
         }
     }
 }
 
-/// Ends the team, unless it is forgotten: also when a combination or a packet of the program panics.
+/// Ends the team unless it is forgotten, also when user code panics.
 struct EndsTeam<'t, 'm, T: Transport, B: Packet, A: Allocator>(&'t Team<'t, 'm, T, B, A>);
 
 impl<T: Transport, B: Packet, A: Allocator> Drop for EndsTeam<'_, '_, T, B, A> {
@@ -74,19 +74,15 @@ impl<T: Transport, B: Packet, A: Allocator> Drop for EndsTeam<'_, '_, T, B, A> {
     }
 }
 
-/// What a collective waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nothing: it is over.
     Over,
-    /// Messages that are in flight.
     Waits,
-    /// Room for a message that was refused for the moment.
+    /// A message was refused with a transient error.
     Refused,
 }
 
 impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E>> Running<'t, 'b, 'm, T, B, A, E, C> {
-    /// Begins a collective of these buffers: by its schedule, or by the provider.
     pub(super) fn begin(
         team: &'t Team<'_, 'm, T, B, A>,
         plan: Plan<'b>,
@@ -97,7 +93,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
     ) -> Result<Self, CollectiveError> {
         let (lane, number, barrier) = team.begin()?;
         let (plan, then, cursors) = match provided {
-            // It takes no number: no tag has one.
+            // No tags, so it uses no number.
             Some(collective) => {
                 let mut room = room(lane)?;
                 let slot = room.slots.first_mut().ok_or(CollectiveError::Packets)?;
@@ -131,9 +127,8 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         Ok(running)
     }
 
-    /// Posts what there is room for. Nothing was in flight, so nothing can be over.
-    ///
-    /// Under a driver it begins when it is awaited: what is dropped before that has nothing in flight, which only the driver could give up.
+    /// Posts the first messages, except under a driver: without an await, no operation needs the
+    /// driver to give it up.
     fn post_first(&mut self) -> Result<(), CollectiveError> {
         if self.team.group.is_not_driven().is_ok() {
             self.step(|_, _| Ok(None))?;
@@ -141,7 +136,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         Ok(())
     }
 
-    /// Drives the queue of the group, and goes on as far as it can. Says whether the collective is over.
+    /// Drives the group's queue and advances the collective. Returns `true` on completion.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -172,14 +167,15 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
     /// ```
     ///
     /// # Errors
-    /// - [`CollectiveError::Queue`]: [`CqError::Driven`] if a driver polls the queue; and as [`Cq::progress`](loom_core::Cq::progress). The collective is
-    ///   still under way, and can be turned again; but not with [`CqError::UnknownKey`], if the program has taken a completion of the collective.
-    /// - All others: the team is [over](Team::is_over).
+    /// - [`CollectiveError::Queue`]: [`CqError::Driven`] if a driver polls the queue, or an error
+    ///   of [`Cq::progress`](loom_core::Cq::progress). The collective can be turned again, except
+    ///   after [`CqError::UnknownKey`]: the program has taken one of its completions.
+    /// - All others: the team [has ended](Team::is_over).
     pub fn turn(&mut self) -> Result<bool, CollectiveError> {
         Ok(self.look()?.1 == State::Over)
     }
 
-    /// Says whether anything has happened, and what the collective waits for.
+    /// Advances the collective. Returns `true` on progress, and the state.
     fn look(&mut self) -> Result<(bool, State), CollectiveError> {
         if self.cursors.is_none() {
             return Ok((false, State::Over));
@@ -191,10 +187,11 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         Ok((busy || moved, state))
     }
 
-    /// Waits until it is over.
+    /// Waits for completion.
     ///
     /// # Errors
-    /// As [`turn`](Self::turn). [`CollectiveError::TimedOut`] if the deadline has passed: the collective is still under way then.
+    /// See [`turn`](Self::turn). [`CollectiveError::TimedOut`] if the deadline has passed: the
+    /// collective stays in flight.
     pub fn wait(&mut self, mut until: impl Deadline) -> Result<(), CollectiveError> {
         let mut turns = 0_u32;
         loop {
@@ -208,17 +205,18 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         }
     }
 
-    /// Waits until it is over, while a driver polls the queue of the group. It begins when this is polled first.
+    /// Waits for completion while a driver polls the group's queue. The collective starts at the
+    /// first poll.
     ///
-    /// There is no deadline: a task that has one drops the future and the collective when its timer is first.
-    ///
-    /// If the future is dropped before, the collective is still under way, and can be awaited again. If the collective is dropped, too, what is in
-    /// flight is cancelled, and [`Unclaimed`](loom_core::driver::Unclaimed) says what becomes of its packets.
+    /// For a deadline, drop the future and the collective when a timer fires first. If only the
+    /// future is dropped, the collective can be awaited again. If the collective is dropped too,
+    /// its operations are cancelled, and [`Unclaimed`](loom_core::driver::Unclaimed) describes the
+    /// fate of its packets.
     ///
     /// # Errors
-    /// As [`turn`](Self::turn), and as [`CqDriver::finish`]. The collective is still under way, and can be awaited again, after
-    /// - [`CqError::UnknownKey`], if the driver is that of another queue;
-    /// - [`CqError::PeerEvents`], and [`CollectiveError::Post`] with an error that is transient: events of peers have to be taken first.
+    /// See [`turn`](Self::turn) and [`CqDriver::finish`]. The collective can be awaited again after
+    /// - [`CqError::UnknownKey`], if the driver belongs to another queue,
+    /// - [`CqError::PeerEvents`] and a transient [`CollectiveError::Post`]: take peer events first.
     pub async fn finish(&mut self, driver: &CqDriver<'m, T, B>) -> Result<(), CollectiveError> {
         if driver.cq() != self.team.group.cq() {
             return Err(CqError::UnknownKey.into());
@@ -249,7 +247,8 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
                         self.lane.is_awaited_by(cx.waker());
                         return Poll::Pending;
                     }
-                    // Its turn among those who wait for room. What is in flight wakes it, too: its packet may be what the other side waits for.
+                    // Queue for room. Completions also wake this task: the other side may wait for
+                    // their packets.
                     State::Refused => {
                         if room.is_none() {
                             room.set(Some(driver.retry(refused_once())));
@@ -273,7 +272,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         .await
     }
 
-    /// A member of which a message has not come, or to which one has not gone.
+    /// Member of an incomplete message.
     fn waits_for(&self) -> Option<u32> {
         let room = self.lane.room.try_borrow().ok()?;
         let flights = || room.slots.iter().filter_map(|slot| slot.flight);
@@ -282,8 +281,8 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         received.or_else(|| flights().next()).map(|flight| flight.member).or_else(|| next().map(|piece| piece.peer))
     }
 
-    /// Posts what there is room for, and takes what is over by `take`, which gets the place and the key of an operation. Says whether anything has
-    /// moved, and what the collective waits for now.
+    /// Posts messages, and takes completions with `take`, from a slot and key. Returns `true` on
+    /// progress, and the state.
     fn step(
         &mut self,
         mut take: impl FnMut(usize, OpKey) -> Result<Option<Done<B>>, CqError>,
@@ -297,14 +296,14 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         let ends = EndsTeam(self.team);
         let step = self.step_on(&mut *room(self.lane)?, &mut take);
         match step {
-            // The queue cannot go on now: nothing has happened to the collective.
+            // The queue cannot go on now. The collective is unchanged.
             Ok(_) | Err(CollectiveError::Queue(CqError::PeerEvents | CqError::PiecesOut | CqError::Driven)) => {
                 core::mem::forget(ends);
             }
             Err(_) => {}
         }
         if matches!(step, Ok((_, State::Over))) {
-            // The value may live on: it keeps neither the driver nor the task.
+            // Release the driver and the task.
             (self.driver, _) = (None, self.lane.task.take());
         }
         step
@@ -341,7 +340,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         Ok((moved, State::Over))
     }
 
-    /// The local operations of a round, after which the next begins.
+    /// Runs the local operations of a round and starts the next.
     fn end_round(&mut self, room: &mut Room<B, A>) -> Result<(), CollectiveError> {
         let (plan, mut buffers) = (
             self.plan,
@@ -372,13 +371,14 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         Ok(())
     }
 
-    /// Posts pieces as far as there are packets. Says whether there were any, and whether one was refused for the moment.
+    /// Posts pieces while packets are free. Returns `true` for a post, and `true` for a transient
+    /// refusal.
     fn post_all(&mut self, room: &mut Room<B, A>, cursors: &mut [Cursor; 2]) -> Result<(bool, bool), CollectiveError> {
         let most = self.team.packet / size_of::<E>();
         let all = room.slots.len();
         let (mut posted, mut refused) = (false, false);
         for cursor in cursors {
-            // Sends must not wait for packets that receives hold, so each direction has packets of its own.
+            // Sends must not wait for packets that receives hold, so each direction has its own.
             let share = if cursor.direction() == Direction::Recv { 0..all / 2 } else { all / 2..all };
             for place in share {
                 let Some(piece) = cursor.peek(most) else { break };
@@ -397,7 +397,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         Ok((posted, refused))
     }
 
-    /// Posts a piece. `false`: it is refused for the moment.
+    /// Posts a piece. Returns `false` after a transient refusal.
     fn post(
         &mut self,
         room: &mut Room<B, A>,
@@ -406,7 +406,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         piece: Piece,
     ) -> Result<bool, CollectiveError> {
         let member = piece.peer;
-        // Another that has its number is none of the team.
+        // A newcomer with the member's number does not belong to the team.
         let to = self.team.to(member).ok_or(CollectiveError::Post { member, error: PostError::UnknownPeer })?;
         let sender = if direction == Direction::Recv { member } else { self.team.rank() };
         let tag = self.team.tag(self.number, sender, self.round, piece.number)?;
@@ -450,7 +450,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         }
     }
 
-    /// Takes what is over. Says whether there was anything, and whether anything is in flight yet.
+    /// Takes completions. Returns `true` if it took one, and `true` if one is still in flight.
     fn take_all(
         &mut self,
         room: &mut Room<B, A>,
@@ -472,7 +472,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
             let packet = slot.packet.insert(packet);
             let len = result.map_err(|error| CollectiveError::Operation { member, error })?.len();
             if direction == Direction::Recv {
-                // A message by tag may be that of a member which has taken another's place.
+                // The message may come from a newcomer in the member's place.
                 if self.team.to(member).is_none() {
                     return Err(CollectiveError::Post { member, error: PostError::UnknownPeer });
                 }
@@ -491,23 +491,20 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
     }
 }
 
-/// The cursors of a round.
 fn cursors(plan: &Plan<'_>, round: u32) -> [Cursor; 2] {
     [Direction::Recv, Direction::Send].map(|direction| Cursor::new(direction, plan, round))
 }
 
-/// The room of a lane, of which one collective has the number.
 fn room<B, A: Allocator>(lane: &Lane<B, A>) -> Result<RefMut<'_, Room<B, A>>, CollectiveError> {
     lane.room.try_borrow_mut().map_err(|_| CollectiveError::Busy)
 }
 
-/// Is refused for the moment when it is first asked: so a future waits for its turn.
+/// Refuses the first call, so that a future queues for room.
 fn refused_once() -> impl FnMut() -> Result<(), PostError> {
     let mut asked = false;
     move || if core::mem::replace(&mut asked, true) { Ok(()) } else { Err(PostError::Again) }
 }
 
-/// As many elements of scratch as are needed.
 fn scratch<E: Element>(words: &mut [u128], needs: Needs) -> Result<&mut [E], CollectiveError> {
     if needs.scratch == 0 {
         return Ok(&mut []);
@@ -522,7 +519,7 @@ impl<T: Transport, B: Packet, A: Allocator, E, C> Drop for Running<'_, '_, '_, T
         if self.cursors.is_none() {
             return;
         }
-        // It was given up. How far the others are is not known, so the team is over.
+        // The other members' progress is unknown.
         self.team.end();
         let group = self.team.group;
         let Ok(mut room) = self.lane.room.try_borrow_mut() else { return };
@@ -530,9 +527,9 @@ impl<T: Transport, B: Packet, A: Allocator, E, C> Drop for Running<'_, '_, '_, T
             provider::give_up(self.lane, room.slots.first_mut(), self.team.rank());
         }
         for flight in room.slots.iter().filter_map(|slot| slot.flight) {
-            // One that is over already has nothing to cancel.
+            // Harmless after completion.
             let _ = self.team.peer(flight.member).map(|peer| group.cancel(peer, flight.key));
-            // Under a driver, a future that is dropped gives the operation up.
+            // Dropping a driver's future gives the operation up.
             drop(self.driver.as_ref().map(|driver| driver.finish(flight.key)));
         }
         for _ in 0..LOOKS {

@@ -16,74 +16,72 @@ use crate::links::{Links, To};
 use crate::schedule::{Member, Op, Plan, Schedule, ScheduleError, Table};
 use crate::{Group, PeerIndex};
 
-/// What a team has. All members have the same.
+/// Attributes of a team, equal on all members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TeamAttr {
-    /// The number of the team, which no other team has that shares a member with it. When the team has closed, another one can have the number, if
-    /// all members have left the collectives of the first: after a barrier of a third team, say. Before that, messages of the one may be taken
-    /// for messages of the other.
+    /// Number, unique among teams that share a member. A later team can reuse the number of a
+    /// closed one after all members have left its collectives, for example after a barrier of a
+    /// third team. Before that, messages of the two may be mixed up.
     pub number: u8,
-    /// The most collectives that are under way at a time: 1 or more.
+    /// Maximum number of collectives in flight, at least 1.
     pub at_once: usize,
-    /// How many packets each of them has, half of them for what is received: from 2 to 32.
+    /// Packets of each collective, 2 to 32, half of them for receives.
     pub packets: usize,
-    /// How many bytes of scratch each of them has: what combines messages needs room for one or more of them
-    /// ([`CollectiveError::Scratch`] says how much).
+    /// Scratch bytes of each collective, for messages that are combined
+    /// ([`CollectiveError::Scratch`] reports the length).
     pub scratch: usize,
-    /// Which algorithms run.
+    /// Choice of algorithms.
     pub table: Table,
 }
 
 impl TeamAttr {
-    /// One collective at a time, with 8 packets, 64 KiB of scratch and the default table.
+    /// One collective at a time, 8 packets, 64 KiB of scratch and the default table.
     #[must_use]
     pub const fn new(number: u8) -> Self {
         TeamAttr { number, at_once: 1, packets: 8, scratch: 64 << 10, table: Table::DEFAULT }
     }
 
-    /// The same, for this number of collectives at a time.
+    /// Sets `at_once`.
     #[must_use]
     pub const fn with_at_once(self, at_once: usize) -> Self {
         TeamAttr { at_once, ..self }
     }
 
-    /// The same, with this number of packets for each collective.
+    /// Sets `packets`.
     #[must_use]
     pub const fn with_packets(self, packets: usize) -> Self {
         TeamAttr { packets, ..self }
     }
 
-    /// The same, with this number of bytes of scratch for each collective.
+    /// Sets `scratch`.
     #[must_use]
     pub const fn with_scratch(self, scratch: usize) -> Self {
         TeamAttr { scratch, ..self }
     }
 
-    /// The same, with this table.
+    /// Sets `table`.
     #[must_use]
     pub const fn with_table(self, table: Table) -> Self {
         TeamAttr { table, ..self }
     }
 }
 
-/// Members of a group that act together, for one of them: all members of the group, or some.
+/// Members of a group that act together: all, or some.
 ///
-/// Every member calls the same collectives, in the same order.
-///
-/// The capacity of the packets, and what [`TeamAttr`] says, are the same on all members.
+/// All members call the same collectives in the same order, with the same packet capacity and
+/// [`TeamAttr`].
 #[doc(alias = "MPI_Comm")]
 pub struct Team<'g, 'm, T: Transport, B: Packet, A: Allocator> {
     pub(super) group: &'g Group<'m, T, B, A>,
-    /// By the rank: the number, and the member that had it when the team was opened.
+    /// Number and original member, by rank.
     peers: Array<(PeerIndex, Option<To>), A>,
     pub(super) member: Member,
     pub(super) attr: TeamAttr,
-    /// The capacity of a packet, in bytes.
+    /// Bytes of a packet.
     pub(super) packet: usize,
-    /// The number of the next collective.
     next: Cell<u8>,
     over: Cell<bool>,
-    /// There are no tags: a receive takes the next message of a connection, which is the one that it awaits.
+    /// No tags: a receive takes the next message of a connection.
     pub(super) by_order: bool,
     lanes: Array<Lane<B, A>, A>,
     pub(super) provider: Option<Provider<'g, 'm, T, B>>,
@@ -91,10 +89,10 @@ pub struct Team<'g, 'm, T: Transport, B: Packet, A: Allocator> {
 
 #[cfg(feature = "std")]
 impl<'g, 'm, T: Transport, B: Packet> Team<'g, 'm, T, B, allocator_api2::alloc::Global> {
-    /// [`open_in`](Self::open_in), with memory of the global allocator.
+    /// Calls [`open_in`](Self::open_in) with the global allocator.
     ///
     /// # Errors
-    /// As [`open_in`](Self::open_in).
+    /// See [`open_in`](Self::open_in).
     pub fn open(
         group: &'g Group<'m, T, B, allocator_api2::alloc::Global>,
         attr: TeamAttr,
@@ -106,33 +104,33 @@ impl<'g, 'm, T: Transport, B: Packet> Team<'g, 'm, T, B, allocator_api2::alloc::
     }
 }
 
-/// At a number that has these bits set all members meet in a barrier, and none begins a collective while one is under way whose
-/// number is as far behind. So the numbers that are in use at a time differ by less than three times as much, and the 256 numbers do not meet.
+/// Number bits that mark a barrier of all members. A collective does not begin while one in flight
+/// is `PERIOD` numbers behind. Numbers in use differ by less than three periods, so the 256 numbers
+/// do not collide.
 const PERIOD: u8 = 63;
 
-/// The most pieces of a message: more have no number in a tag.
+/// Maximum pieces of a message, limited by the tag.
 const MOST_PIECES: u32 = 1 << 15;
 
 impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
-    /// The most members.
+    /// Maximum number of members.
     pub const MOST: u32 = 1 << 16;
 
-    /// A team of these members of a group, in the order of their ranks, for the member that has the rank `rank`: that is this side. The number at
-    /// this rank is not looked at: this side need not be a member of its own group.
-    ///
-    /// It takes as many packets as [`TeamAttr`] says. All memory comes from `alloc`, now.
+    /// Opens a team of `members` in rank order. `rank` is this side, which need not be a member of
+    /// its own group: the number at this rank is ignored. All memory comes from `alloc`, now.
     ///
     /// # Errors
-    /// - [`CollectiveError::Schedule`]: there is no such rank, or there are more than [`MOST`](Self::MOST) members.
-    /// - [`CollectiveError::TagBits`]: the provider ignores bits of tags (`mem_tag_format`) that the number of the team needs. Over `net`, which
-    ///   ignores the highest, the number is below 128.
-    /// - [`CollectiveError::Order`]: over connections without tagged messages, the provider does not promise their order.
-    /// - [`CollectiveError::AtOnce`]: over connections without tagged messages, more than one collective at a time.
-    /// - [`CollectiveError::NumberTaken`]: an open team of this group has the number; or is there, over connections without tagged messages.
-    /// - [`CollectiveError::Packets`]: there are too few, or their capacities differ.
-    /// - [`CollectiveError::Depth`]: the queue of the group has not a place for each packet. If several teams have collectives under way at once, it
-    ///   needs a place for each packet of all of them, and one for each operation of the program's own.
-    /// - [`CollectiveError::Open`]: there was no memory.
+    /// - [`CollectiveError::Schedule`]: `rank` is out of range, or more than [`MOST`](Self::MOST)
+    ///   members.
+    /// - [`CollectiveError::TagBits`]: over `net`, which ignores the highest bit, numbers are below
+    ///   128.
+    /// - [`CollectiveError::Order`], [`CollectiveError::AtOnce`], [`CollectiveError::NumberTaken`],
+    ///   [`CollectiveError::Open`].
+    /// - [`CollectiveError::Packets`]: too few packets, different capacities, or attributes out of
+    ///   range.
+    /// - [`CollectiveError::Depth`]: the group's queue needs a slot for each packet of all teams
+    ///   with collectives in flight, and for each operation of the program. Only this team's
+    ///   packets are checked.
     pub fn open_in(
         group: &'g Group<'m, T, B, A>,
         attr: TeamAttr,
@@ -154,7 +152,8 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
                 return Err(CollectiveError::AtOnce);
             }
         } else {
-            // Zeros in front are bits that the provider ignores. Without tagged messages there may be collectives of the provider's own.
+            // Leading zeros are bits that the provider ignores. Without tagged messages, provider
+            // collectives may still run.
             let ignored = granted.endpoint.mem_tag_format.leading_zeros();
             if attr.number.leading_zeros() < ignored {
                 return Err(CollectiveError::TagBits);
@@ -204,45 +203,45 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         })
     }
 
-    /// The group.
+    /// Group of the team.
     #[must_use]
     pub const fn group(&self) -> &'g Group<'m, T, B, A> {
         self.group
     }
 
-    /// This member's rank.
+    /// Rank of this member.
     #[must_use]
     pub const fn rank(&self) -> u32 {
         self.member.rank()
     }
 
-    /// How many members there are.
+    /// Number of members.
     #[must_use]
     pub const fn size(&self) -> u32 {
         self.member.members()
     }
 
-    /// The member of that rank, by its number in the group.
+    /// Group number of a member.
     #[must_use]
     pub fn peer(&self, rank: u32) -> Option<PeerIndex> {
         self.peers.get(usize::try_from(rank).ok()?).map(|(peer, _)| *peer)
     }
 
-    /// The member of that rank, if it is still the one that the team was opened with.
+    /// Member of a rank, unless a newcomer has replaced it.
     pub(super) fn to(&self, rank: u32) -> Option<To> {
         let (peer, to) = *self.peers.get(usize::try_from(rank).ok()?)?;
         to.filter(|to| self.group.links.to(peer) == Some(*to))
     }
 
-    /// Whether no collective can run any more, because one has failed or was given up.
+    /// Returns `true` if a collective has failed or was given up. No other can run.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.over.get()
     }
 
-    /// No collective can run any more. Tasks that await one learn of it.
+    /// Ends the team and wakes tasks that await it.
     pub(super) fn end(&self) {
-        /// Wakes the tasks of these lanes: of the rest also when a waker, which is user code, unwinds.
+        /// Wakes the remaining lanes' tasks, also when a waker, which is user code, unwinds.
         struct Rest<'l, B, A: Allocator>(core::slice::Iter<'l, Lane<B, A>>);
 
         impl<B, A: Allocator> Rest<'_, B, A> {
@@ -261,18 +260,17 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         Rest(self.lanes.iter()).wake_all();
     }
 
-    /// How many collectives are under way.
+    /// Number of collectives in flight.
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.lanes.iter().filter(|lane| lane.number.get().is_some()).count()
     }
 
-    /// The room of each collective.
     pub(super) fn lanes(&self) -> &[Lane<B, A>] {
         &self.lanes
     }
 
-    /// A lane for the next collective, its number, and whether a barrier comes before it.
+    /// Lane and number of the next collective, and `true` if a barrier precedes it.
     pub(super) fn begin(&self) -> Result<(&Lane<B, A>, u8, bool), CollectiveError> {
         if self.over.get() {
             return Err(CollectiveError::Over);
@@ -284,15 +282,14 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         Ok((lane, number, number & PERIOD == PERIOD))
     }
 
-    /// The number is used: one of a barrier, or of a collective.
     pub(super) fn used(&self, number: u8) {
         self.next.set(number.wrapping_add(1));
     }
 
-    /// Looks whether elements of this size fit into packets, and whether tags have a number for each piece of the messages.
+    /// Checks that elements fit into packets and tags can number all pieces.
     ///
     /// # Errors
-    /// [`CollectiveError::Packets`], [`CollectiveError::TooLong`] if not.
+    /// [`CollectiveError::Packets`], [`CollectiveError::TooLong`].
     pub(super) fn can_run(&self, plan: &Plan<'_>, element: usize) -> Result<(), CollectiveError> {
         if element == 0 || self.packet < element {
             return Err(CollectiveError::Packets);
@@ -301,7 +298,7 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         let most = (self.packet / element).saturating_mul(MOST_PIECES as usize);
         let is_long =
             |op: Op| matches!(op, Op::Recv { into: part, .. } | Op::Send { from: part, .. } if part.len > most);
-        // A message is a part of a buffer: if the buffers are short, it is not looked for.
+        // Messages are parts of buffers, so short buffers need no search.
         let may_be_long = [needs.input, needs.output, needs.scratch].into_iter().any(|len| len > most);
         if may_be_long && (0..plan.rounds()).any(|round| plan.ops(round).any(is_long)) {
             return Err(CollectiveError::TooLong);
@@ -309,7 +306,6 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         Ok(())
     }
 
-    /// The tag of a piece of a message of `sender`.
     pub(super) fn tag(&self, number: u8, sender: u32, round: u32, piece: u32) -> Result<Tag, CollectiveError> {
         if sender >= Self::MOST || round >= 1 << 17 || piece >= MOST_PIECES {
             return Err(CollectiveError::TooLong);
@@ -319,7 +315,6 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     }
 }
 
-/// The capacity that all packets have.
 fn common_capacity<B: Packet, A: Allocator>(lanes: &[Lane<B, A>]) -> Option<usize> {
     let mut common = None;
     for lane in lanes {
@@ -335,7 +330,7 @@ fn common_capacity<B: Packet, A: Allocator>(lanes: &[Lane<B, A>]) -> Option<usiz
 
 impl<T: Transport, B: Packet, A: Allocator> Drop for Team<'_, '_, T, B, A> {
     fn drop(&mut self) {
-        // Late messages of a team that is over may still come, and receives of a collective that was forgotten are still posted.
+        // Otherwise late messages may arrive, or receives of a forgotten collective are posted.
         if !self.over.get() && self.under_way() == 0 {
             if self.by_order {
                 self.group.give_all_team_numbers();

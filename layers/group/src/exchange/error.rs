@@ -1,4 +1,4 @@
-//! Why a record is not written, or not read.
+//! Errors of writing and reading records.
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use loom_core::vocabulary::EndpointAddr;
 
 use super::Record;
 
-/// Why a record was not encoded. Nothing was written.
+/// Reason why a record was not encoded. No bytes were written.
 ///
 /// ```
 /// use loom_core::vocabulary::{AddressFormat, EndpointAddr};
@@ -22,17 +22,17 @@ use super::Record;
 pub enum EncodeError {
     /// The buffer is too short for the record.
     BufferTooShort {
-        /// The length of the record in bytes.
+        /// Length of the record in bytes.
         needed: usize,
     },
     /// The record has more than [`Record::MAX_REGIONS`] regions.
     TooManyRegions {
-        /// The number of regions.
+        /// Number of regions.
         count: usize,
     },
 }
 
-/// Why bytes are not a record.
+/// Reason why bytes are not a record.
 ///
 /// ```
 /// use loom_core::vocabulary::{AddressFormat, EndpointAddr};
@@ -49,30 +49,30 @@ pub enum EncodeError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeError {
-    /// The bytes end before the record does.
+    /// The bytes end before the record.
     Truncated {
-        /// The smallest length in bytes that the record must have.
+        /// Minimum length of the record in bytes.
         needed: usize,
     },
-    /// The bytes do not begin as records do.
+    /// The bytes do not start with the magic of a record.
     Magic,
-    /// The record has a version that this library does not read.
+    /// The library does not support this version.
     Version(u16),
     /// The address has more than [`EndpointAddr::MAX_LEN`] bytes.
     AddressTooLong {
-        /// The length of the address in bytes.
+        /// Length of the address in bytes.
         len: usize,
     },
-    /// The total length of the record differs from the length of its parts.
+    /// The stated length of the record differs from the length of its parts.
     LengthMismatch {
-        /// The total length in bytes, as the record states it.
+        /// Stated length in bytes.
         stated: usize,
-        /// The length of header, address and regions in bytes.
+        /// Length of header, address and regions in bytes.
         parts: usize,
     },
-    /// Further bytes follow the record.
+    /// More bytes follow the record.
     TrailingBytes {
-        /// The number of bytes after the record.
+        /// Number of bytes after the record.
         count: usize,
     },
 }
@@ -117,7 +117,7 @@ impl From<EncodeError> for Error {
     }
 }
 
-/// [`Error::Invalid`], without the numbers.
+/// Maps to [`Error::Invalid`], without the numbers.
 impl From<DecodeError> for Error {
     fn from(error: DecodeError) -> Self {
         Error::Invalid(match error {

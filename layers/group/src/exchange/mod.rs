@@ -1,11 +1,12 @@
-//! What peers must know of each other before they transfer data, as bytes.
+//! Endpoint descriptions that peers exchange as bytes before they transfer data.
 //!
-//! A [`Record`] holds the address of an endpoint and the memory regions that its peers may reach. [`Record::encode`] writes it into
-//! the caller's buffer, and [`Record::decode`] reads it in place. Neither allocates. A [`bootstrap`](crate::bootstrap) carries the
-//! bytes from each peer to every other one.
+//! A [`Record`] holds the address of an endpoint and the memory regions that its peers may access.
+//! [`Record::encode`] writes it into the caller's buffer, and [`Record::decode`] reads it in place.
+//! Neither allocates. A [`bootstrap`](crate::bootstrap) distributes the bytes.
 //!
-//! A record has this form alone, because its regions are read in place. A program that exchanges messages of its own by way of `serde` puts
-//! the address and the regions into them: both are values of `serde` with that feature of `loom-fabric-core`.
+//! Records have only this format, because their regions are read in place. For messages over
+//! `serde`, a program can serialize the address and the regions: with that feature,
+//! `loom-fabric-core` implements `serde` for both.
 //!
 //! ```
 //! use loom_core::vocabulary::{Access, AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};

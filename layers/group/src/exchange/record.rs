@@ -1,20 +1,19 @@
-//! [`Record`]: its parts, and its bytes.
+//! [`Record`] and its wire format.
 
 use loom_core::RemoteRegion;
 use loom_core::vocabulary::{AddressFormat, EndpointAddr};
 
 use super::{DecodeError, EncodeError, Regions};
 
-/// The first bytes of each record.
 const MAGIC: [u8; 4] = *b"lmxr";
-/// The version that this library writes and reads.
 const VERSION: u16 = 2;
-/// Length of what stands before the address.
+/// Bytes before the address.
 const HEADER_LEN: usize = 27;
 
-/// What the peers of an endpoint must know of it: its address, and the regions of memory that they may reach.
+/// Description of an endpoint for its peers: its address, and the memory regions that they may
+/// access.
 ///
-/// The bytes of a record, numbers little-endian:
+/// Wire format, with little-endian numbers:
 ///
 /// | at | length | |
 /// |---|---|---|
@@ -28,7 +27,7 @@ const HEADER_LEN: usize = 27;
 /// | 26 | 1 | width of immediate data in bytes |
 /// | 27 | | the address, then for each region base, length, key and access, eight bytes each |
 ///
-/// There is one way to write a record, and [`decode`](Self::decode) reads no other: bytes that decode encode to the same bytes.
+/// The encoding is unique: bytes accepted by [`decode`](Self::decode) encode to the same bytes.
 ///
 /// ```
 /// use loom_core::RemoteRegion;
@@ -54,50 +53,50 @@ pub struct Record<'r> {
 }
 
 impl<'r> Record<'r> {
-    /// The most regions that a record may have.
+    /// Maximum number of regions.
     pub const MAX_REGIONS: usize = u16::MAX as usize;
 
-    /// A record of these parts.
+    /// Record of these parts.
     ///
-    /// `cq_data_size` is the width of immediate data in bytes, as the endpoint's domain has it. `layout` is a number of the
-    /// application's, such as a hash of the layout of its memory: peers with another number do not fit together. loom carries the
-    /// number and does not compare it.
+    /// `cq_data_size` is the width of immediate data in bytes in the endpoint's domain. `layout` is
+    /// an application number, such as a hash of its memory layout, that peers compare to detect a
+    /// mismatch. The library does not compare it.
     #[must_use]
     pub const fn new(address: EndpointAddr, cq_data_size: u8, layout: u64, regions: &'r [RemoteRegion]) -> Self {
         Record { address, cq_data_size, layout, regions: Regions::listed(regions) }
     }
 
-    /// The address of the endpoint.
+    /// Endpoint address.
     #[must_use]
     pub const fn address(&self) -> &EndpointAddr {
         &self.address
     }
 
-    /// The width of immediate data in bytes.
+    /// Width of immediate data in bytes.
     #[must_use]
     pub const fn cq_data_size(&self) -> u8 {
         self.cq_data_size
     }
 
-    /// The application's number of its layout.
+    /// Layout number of the application.
     #[must_use]
     pub const fn layout(&self) -> u64 {
         self.layout
     }
 
-    /// The regions that peers may reach.
+    /// Regions that peers may access.
     #[must_use]
     pub const fn regions(&self) -> Regions<'r> {
         self.regions
     }
 
-    /// The length in bytes of the longest record with this number of regions: a size for buffers.
+    /// Maximum length in bytes of a record with this number of regions.
     #[must_use]
     pub const fn max_len(regions: usize) -> usize {
         len_of(EndpointAddr::MAX_LEN, regions)
     }
 
-    /// The length in bytes that [`encode`](Self::encode) writes.
+    /// Length in bytes that [`encode`](Self::encode) writes.
     #[must_use]
     pub fn encoded_len(&self) -> usize {
         len_of(self.address.bytes().len(), self.regions.len())
@@ -107,10 +106,7 @@ impl<'r> Record<'r> {
     ///
     /// # Errors
     ///
-    /// Nothing is written.
-    ///
-    /// - [`EncodeError::TooManyRegions`]: there are more than [`MAX_REGIONS`](Self::MAX_REGIONS).
-    /// - [`EncodeError::BufferTooShort`]: `out` is shorter than [`encoded_len`](Self::encoded_len).
+    /// [`EncodeError::TooManyRegions`], [`EncodeError::BufferTooShort`], before any write.
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
         let count = self.regions.len();
         let too_many = EncodeError::TooManyRegions { count };
@@ -118,7 +114,7 @@ impl<'r> Record<'r> {
         let needed = self.encoded_len();
         let mut out = Writer(out.get_mut(..needed).ok_or(EncodeError::BufferTooShort { needed })?);
         let address = self.address.bytes();
-        // Neither fails: addresses have at most 512 bytes, and 65535 regions take 2 MiB.
+        // Both fit: addresses have at most 512 bytes, and 65535 regions take 2 MiB.
         let address_len = u16::try_from(address.len()).unwrap_or(u16::MAX);
         let total = u32::try_from(needed).map_err(|_| too_many)?;
         out.put(&MAGIC);
@@ -134,18 +130,13 @@ impl<'r> Record<'r> {
         Ok(needed)
     }
 
-    /// Reads a record, which is all of `bytes`. Its regions are read in place.
+    /// Reads a record from all of `bytes`. Its regions are read in place.
     ///
     /// # Errors
     ///
-    /// The first of these that holds:
-    ///
-    /// - [`DecodeError::Truncated`]: `bytes` are shorter than a header, or than the length that the header states.
-    /// - [`DecodeError::Magic`]: the bytes are something else.
-    /// - [`DecodeError::Version`]: a library with another version of the format has written them.
-    /// - [`DecodeError::AddressTooLong`]: no address has this length.
-    /// - [`DecodeError::LengthMismatch`]: the lengths in the header contradict each other.
-    /// - [`DecodeError::TrailingBytes`]: the record is shorter than `bytes`.
+    /// The first that applies: [`DecodeError::Truncated`], [`DecodeError::Magic`],
+    /// [`DecodeError::Version`], [`DecodeError::AddressTooLong`], [`DecodeError::LengthMismatch`],
+    /// [`DecodeError::TrailingBytes`].
     pub fn decode(bytes: &'r [u8]) -> Result<Self, DecodeError> {
         let mut rest = Reader(bytes);
         let magic: [u8; 4] = rest.array()?;
@@ -182,16 +173,14 @@ impl<'r> Record<'r> {
     }
 }
 
-/// The length of a record in bytes.
 const fn len_of(address: usize, regions: usize) -> usize {
     HEADER_LEN.saturating_add(address).saturating_add(regions.saturating_mul(RemoteRegion::WIRE_LEN))
 }
 
-/// Bytes that are yet to be written.
 struct Writer<'o>(&'o mut [u8]);
 
 impl Writer<'_> {
-    /// Writes the next bytes. The caller has made room for all of them.
+    /// Writes the next bytes. The caller ensures that they fit.
     fn put(&mut self, bytes: &[u8]) {
         if let Some(place) = self.0.split_off_mut(..bytes.len()) {
             place.copy_from_slice(bytes);
@@ -199,7 +188,6 @@ impl Writer<'_> {
     }
 }
 
-/// Bytes of a header that are yet to be read.
 struct Reader<'r>(&'r [u8]);
 
 impl Reader<'_> {

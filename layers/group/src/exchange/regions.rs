@@ -4,11 +4,10 @@ use core::iter::FusedIterator;
 
 use loom_core::RemoteRegion;
 
-/// The regions of a [`Record`](super::Record), in the order in which their owner listed them.
+/// Regions of a [`Record`](super::Record), in the order of their owner.
 #[derive(Clone, Copy, Debug)]
 pub struct Regions<'r>(Source<'r>);
 
-/// The regions of a record that is to be written, or of one that was read.
 #[derive(Clone, Copy, Debug)]
 enum Source<'r> {
     Listed(&'r [RemoteRegion]),
@@ -16,17 +15,15 @@ enum Source<'r> {
 }
 
 impl<'r> Regions<'r> {
-    /// Regions that the caller lists.
     pub(super) const fn listed(regions: &'r [RemoteRegion]) -> Self {
         Regions(Source::Listed(regions))
     }
 
-    /// Regions in their wire form.
     pub(super) const fn encoded(regions: &'r [[u8; RemoteRegion::WIRE_LEN]]) -> Self {
         Regions(Source::Encoded(regions))
     }
 
-    /// The region at a position, counted from 0; `None` if there are fewer.
+    /// Region at an index from 0, or `None` beyond the end.
     #[must_use]
     pub fn get(&self, index: usize) -> Option<RemoteRegion> {
         match self.0 {
@@ -58,7 +55,7 @@ impl Iterator for Regions<'_> {
 impl ExactSizeIterator for Regions<'_> {}
 impl FusedIterator for Regions<'_> {}
 
-/// Equal if both give the same regions from here on.
+/// Compares the remaining regions.
 impl PartialEq for Regions<'_> {
     fn eq(&self, other: &Self) -> bool {
         Iterator::eq(*self, *other)

@@ -1,14 +1,15 @@
-//! All-gather: one block of each member comes to all members. The blocks can differ in length.
+//! All-gather: all members get one block from each member. Blocks can differ in length.
 
 use super::blocks::{Blocks, Layout};
 use super::member::{Member, ScheduleError};
 use super::op::{Op, Part, Which, copy, recv, send};
 use super::{Needs, Schedule, ring};
 
-/// All-gather by Bruck's algorithm, for short blocks: from the input of each member to the output of each.
+/// All-gather by Bruck's algorithm, for short blocks: from each member's input to each member's
+/// output.
 ///
-/// Each member collects the blocks of the members after it, in the order of the ring, in rounds of 1, 2, 4, ... blocks. In the end it copies them to
-/// their places.
+/// Each member collects the blocks of the members after it, in ring order, in rounds of 1, 2, 4,
+/// ... blocks, and finally copies them to their places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllGatherBruck<'a> {
     member: Member,
@@ -16,16 +17,15 @@ pub struct AllGatherBruck<'a> {
 }
 
 impl<'a> AllGatherBruck<'a> {
-    /// The part of this member. All members give the same blocks.
+    /// Schedule of this member.
     ///
     /// # Errors
-    /// - [`ScheduleError::Bounds`]: the bounds do not fit to the members.
-    /// - [`ScheduleError::Size`]: the elements of all blocks are more than a `usize` can count.
+    /// [`ScheduleError::Bounds`], [`ScheduleError::Size`].
     pub fn new(member: Member, blocks: Blocks<'a>) -> Result<Self, ScheduleError> {
         Ok(AllGatherBruck { member, layout: Layout::new(blocks, member)? })
     }
 
-    /// The elements of the first blocks in the order of the ring, from this member's block on.
+    /// Number of elements in the first blocks, in ring order from this member's block.
     fn first(&self, blocks: u32) -> usize {
         let (rank, room) = (self.member.rank(), self.member.members() - self.member.rank());
         let ahead = self.layout.span(rank..rank.saturating_add(blocks.min(room))).len();
@@ -73,7 +73,7 @@ impl Schedule for AllGatherBruck<'_> {
     }
 }
 
-/// All-gather in a ring, for long blocks: from the input of each member to the output of each.
+/// All-gather in a ring, for long blocks: from each member's input to each member's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllGatherRing<'a> {
     member: Member,
@@ -81,10 +81,10 @@ pub struct AllGatherRing<'a> {
 }
 
 impl<'a> AllGatherRing<'a> {
-    /// The part of this member. All members give the same blocks.
+    /// Schedule of this member.
     ///
     /// # Errors
-    /// As of [`AllGatherBruck::new`].
+    /// See [`AllGatherBruck::new`].
     pub fn new(member: Member, blocks: Blocks<'a>) -> Result<Self, ScheduleError> {
         Ok(AllGatherRing { member, layout: Layout::new(blocks, member)? })
     }

@@ -1,4 +1,4 @@
-//! All-reduce: the combination of all members' elements comes to all members.
+//! All-reduce: all members get the combination of all members' elements.
 
 use super::blocks::{Blocks, Layout};
 use super::member::{Member, ScheduleError, wide};
@@ -7,11 +7,11 @@ use super::{Needs, Schedule, ring};
 
 /// All-reduce by recursive doubling, for short messages.
 ///
-/// Where `n` is no power of two, the first `2 (n - 2^floor(log2 n))` members begin in pairs: the first of a pair gives its elements to the second,
-/// waits, and gets the result at the end.
+/// If `n` is not a power of two, the first `2 (n - 2^floor(log2 n))` members form pairs. The first
+/// of a pair passes its elements to the second, waits, and gets the result at the end.
 ///
-/// Operands keep the order of the ranks, and the operation need not be commutative. Both partners of an exchange combine the same two operands in
-/// the same order, so all members get the same bits.
+/// Operands keep rank order, and the operation need not be commutative. Both partners of an
+/// exchange combine the same operands in the same order, so all members get the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllReduceDoubling {
     member: Member,
@@ -19,22 +19,20 @@ pub struct AllReduceDoubling {
 }
 
 impl AllReduceDoubling {
-    /// The part of this member, for `count` elements of each member.
+    /// Schedule of this member.
     pub const fn new(member: Member, count: usize) -> Self {
         AllReduceDoubling { member, count }
     }
 
-    /// The base-2 logarithm of how many members take part in the doubling.
     const fn doublings(&self) -> u32 {
         self.member.members().ilog2()
     }
 
-    /// How many pairs there are at the beginning.
     const fn pairs(&self) -> u32 {
         self.member.members() - (1 << self.doublings())
     }
 
-    /// The other member of this member's pair, and whether it is the second.
+    /// Other member of the pair, and `true` if it is the second.
     const fn pair(&self) -> Option<(u32, bool)> {
         let rank = self.member.rank();
         if rank >= 2 * self.pairs() {
@@ -43,12 +41,12 @@ impl AllReduceDoubling {
         Some((rank ^ 1, rank & 1 == 0))
     }
 
-    /// The partner in a doubling, and on which side its operand stands.
+    /// Partner in a doubling, and the side of its operand.
     fn partner(&self, level: u32) -> Option<(u32, Side)> {
         if matches!(self.pair(), Some((_, true))) {
             return None;
         }
-        // Those that take part are numbered in the order of their ranks: so each number stands for neighboring ranks.
+        // Numbers follow rank order, so each number stands for neighboring ranks.
         let (rank, pairs) = (self.member.rank(), self.pairs());
         let number = if rank < 2 * pairs { rank / 2 } else { rank - pairs };
         let other = number ^ (1 << level);
@@ -76,7 +74,7 @@ impl Schedule for AllReduceDoubling {
         let Some(step) = round.checked_sub(1) else {
             return if index == 0 { copy(input, output) } else { None };
         };
-        // The number of a doubling. The first rounds of the pairs are before it, the last is after it.
+        // Number of the doubling. The pairs' first round precedes it, their last round follows it.
         let level = if self.pairs() == 0 { Some(step) } else { step.checked_sub(1) };
         match level {
             None => match (index, self.pair()?) {
@@ -106,8 +104,9 @@ impl Schedule for AllReduceDoubling {
 
 /// All-reduce for long messages: a reduce-scatter in a ring, then an all-gather in a ring.
 ///
-/// **The operation must be commutative.** The operands of the block `b` stand in the order of the ring, from the member after `b` to `b` itself:
-/// `((x(b+1) ⊕ x(b+2)) ⊕ ...) ⊕ x(b)`. Each block is combined once and then copied, so all members get the same bits.
+/// **The operation must be commutative.** Operands of block `b` are in ring order, from the member
+/// after `b` to `b`: `((x(b+1) ⊕ x(b+2)) ⊕ ...) ⊕ x(b)`. Each block is combined once and then
+/// copied, so all members get the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllReduceRing {
     member: Member,
@@ -116,10 +115,10 @@ pub struct AllReduceRing {
 }
 
 impl AllReduceRing {
-    /// The part of this member, for `count` elements of each member.
+    /// Schedule of this member.
     ///
     /// # Errors
-    /// [`ScheduleError::Size`]: `count`, plus twice the members, is more than a `usize` can count.
+    /// [`ScheduleError::Size`]: `count`, plus twice the members, exceeds a `usize`.
     pub fn new(member: Member, count: usize) -> Result<Self, ScheduleError> {
         count.checked_add(wide(member.members()).saturating_mul(2)).ok_or(ScheduleError::Size)?;
         let layout = Layout::new(Blocks::Split(count), member)?;
@@ -127,7 +126,8 @@ impl AllReduceRing {
         Ok(AllReduceRing { member, layout, longest: layout.len(0) })
     }
 
-    /// Where the sum of the block is that this member receives in a step of the reduce-scatter. The last one is its own block.
+    /// Location of the block sum that this member receives in a reduce-scatter step. The last is
+    /// its own block.
     fn sum(&self, step: u32, block: u32) -> Part {
         if step.saturating_add(2) >= self.member.members() {
             return Part::of(Which::Output, self.layout.range(block));
@@ -145,7 +145,6 @@ impl Schedule for AllReduceRing {
     }
 
     fn rounds(&self) -> u32 {
-        // A member that is alone copies.
         (2 * (self.member.members() - 1)).max(1)
     }
 

@@ -5,10 +5,12 @@ use super::member::{Member, ScheduleError, wide};
 use super::op::{Op, Part, Which, copy, recv, send};
 use super::{Needs, Schedule};
 
-/// All-to-all by Bruck's algorithm, for short blocks of equal length: from the input, a block for each member, to the output, a block of each.
+/// All-to-all by Bruck's algorithm, for short blocks of equal length: from the input, a block for
+/// each member, to the output, a block from each.
 ///
-/// Block `j` of the scratch is on its way to the member `j` after the one that has sent it. In round `k`, the blocks whose `j` has the bit `k` go `2^k`
-/// members further, in one message. The output is the room where messages are put together, and where they arrive.
+/// Block `j` of the scratch travels to the member `j` after its sender. In round `k`, the blocks
+/// with bit `k` in `j` move `2^k` members, in one message. Messages are assembled and received in
+/// the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllToAllBruck {
     member: Member,
@@ -17,33 +19,32 @@ pub struct AllToAllBruck {
 }
 
 impl AllToAllBruck {
-    /// The part of this member, for blocks of `count` elements.
+    /// Schedule of this member.
     ///
     /// # Errors
-    /// [`ScheduleError::Size`]: the elements of all blocks are more than a `usize` can count.
+    /// [`ScheduleError::Size`].
     pub fn new(member: Member, count: usize) -> Result<Self, ScheduleError> {
         Ok(AllToAllBruck { member, layout: Layout::new(Blocks::Equal(count), member)?, count })
     }
 
-    /// How many numbers below the number of members have the bit.
+    /// Count of the numbers below the number of members that have the bit.
     fn moving(&self, level: u32) -> u32 {
         let Some(bit) = self.member.distance(level) else { return 0 };
         let members = self.member.members();
         (members >> level >> 1 << level) + (members & (2 * bit - 1)).saturating_sub(bit)
     }
 
-    /// The number at this index among the numbers that have the bit.
+    /// Number at this index among those that have the bit.
     fn numbered(&self, level: u32, index: u32) -> Option<u32> {
         let bit = self.member.distance(level)?;
         (index < self.moving(level)).then_some((index >> level << level << 1) | bit | (index & (bit - 1)))
     }
 
-    /// Consecutive blocks of a buffer.
     fn part(&self, buffer: Which, block: u32, blocks: u32) -> Part {
         Part::new(buffer, self.layout.start(block), self.count.saturating_mul(wide(blocks)))
     }
 
-    /// The block of the output where arriving messages begin. Half of the blocks are on their way at most.
+    /// Block of the output where arriving messages begin. At most half of the blocks travel.
     const fn arrivals(&self) -> u32 {
         self.member.members() / 2
     }
@@ -69,7 +70,7 @@ impl Schedule for AllToAllBruck {
         if round >= self.rounds() {
             return None;
         }
-        // What a round has after its messages: its last operations prepare the next round.
+        // Local operations after the messages. The last ones prepare the next round.
         let mut local = match (index, round.checked_sub(1)) {
             (0, None) => {
                 return copy(
@@ -106,10 +107,11 @@ impl Schedule for AllToAllBruck {
     }
 }
 
-/// All-to-all by pairwise exchange, for long blocks: from the input, a block for each member, to the output, a block of each. The blocks can differ in
-/// length.
+/// All-to-all by pairwise exchange, for long blocks: from the input, a block for each member, to
+/// the output, a block from each. Blocks can differ in length.
 ///
-/// In step `i`, each member sends to the member `i` after it, and receives from the member `i` before it.
+/// In step `i`, each member sends to the member `i` after it, and receives from the member `i`
+/// before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllToAllPairwise<'a> {
     member: Member,
@@ -118,12 +120,11 @@ pub struct AllToAllPairwise<'a> {
 }
 
 impl<'a> AllToAllPairwise<'a> {
-    /// The part of this member: the blocks of its input, and the blocks of its output. The block that a member sends to another must be as long as
-    /// the block that the other receives from it.
+    /// Schedule of this member. A block must be as long at the sender as at the receiver.
     ///
     /// # Errors
-    /// - [`ScheduleError::Bounds`]: the bounds do not fit to the members, or the blocks of this member for itself differ in length.
-    /// - [`ScheduleError::Size`]: the elements of all blocks are more than a `usize` can count.
+    /// [`ScheduleError::Size`], and [`ScheduleError::Bounds`] also if this member's blocks for
+    /// itself differ in length.
     pub fn new(member: Member, sent: Blocks<'a>, received: Blocks<'a>) -> Result<Self, ScheduleError> {
         let (sent, received) = (Layout::new(sent, member)?, Layout::new(received, member)?);
         if sent.len(member.rank()) != received.len(member.rank()) {

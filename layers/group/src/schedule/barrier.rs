@@ -1,12 +1,13 @@
-//! The barrier.
+//! Barrier.
 
 use super::member::Member;
 use super::op::{Op, Part, Which};
 use super::{Needs, Schedule};
 
-/// The barrier by dissemination: in round `k`, each member sends a message of no elements to the member `2^k` after it.
+/// Barrier by dissemination: in round `k`, each member sends an empty message to the member `2^k`
+/// after it.
 ///
-/// The last round is over only when each member has begun the first.
+/// The last round completes only after every member has begun the first.
 ///
 /// ```
 /// use loom_group::schedule::{Barrier, Member, Op, Schedule};
@@ -26,7 +27,7 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// The part of this member.
+    /// Schedule of this member.
     pub const fn new(member: Member) -> Self {
         Barrier { member }
     }

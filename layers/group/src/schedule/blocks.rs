@@ -1,10 +1,10 @@
-//! [`Blocks`]: how the elements of a buffer are divided among the members.
+//! [`Blocks`]: division of a buffer among the members.
 
 use core::ops::Range;
 
 use super::member::{Member, ScheduleError, wide};
 
-/// How a buffer is divided into blocks, one for each member, in the order of the ranks.
+/// Division of a buffer into one block for each member, in rank order.
 ///
 /// ```
 /// use loom_group::schedule::{AllGatherRing, Blocks, Member, Schedule, ScheduleError};
@@ -20,14 +20,15 @@ use super::member::{Member, ScheduleError, wide};
 pub enum Blocks<'a> {
     /// Each block has this number of elements.
     Equal(usize),
-    /// The blocks have together this number of elements. Their lengths differ by one at most: the longer ones come first.
+    /// All blocks together have this number of elements. Lengths differ by at most one, longer
+    /// blocks first.
     Split(usize),
-    /// The block of member `r` is the elements from `bounds[r]` to `bounds[r + 1]`: one bound more than members, none less than the one before.
-    /// So the blocks can have any length, and lie one after the other.
+    /// Block of member `r`: elements `bounds[r]` to `bounds[r + 1]`. The bounds are one more than
+    /// the members, and ascending.
     Bounds(&'a [usize]),
 }
 
-/// Blocks that fit to a group.
+/// Blocks that fit a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Layout<'a> {
     blocks: Blocks<'a>,
@@ -51,7 +52,7 @@ impl<'a> Layout<'a> {
         Ok(Layout { blocks, members })
     }
 
-    /// Where the block of a member begins. With the number of members: where the last block ends.
+    /// Start of a member's block. For the number of members, the end of the last block.
     pub(super) fn start(&self, rank: u32) -> usize {
         let rank = wide(rank.min(self.members));
         match self.blocks {
@@ -64,27 +65,24 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// The elements of the blocks of the members in a range of ranks.
+    /// Elements of the blocks in a range of ranks.
     pub(super) fn span(&self, ranks: Range<u32>) -> Range<usize> {
         self.start(ranks.start)..self.start(ranks.end)
     }
 
-    /// The elements of the block of a member.
     pub(super) fn range(&self, rank: u32) -> Range<usize> {
         self.span(rank..rank.saturating_add(1))
     }
 
-    /// The length of the block of a member.
     pub(super) fn len(&self, rank: u32) -> usize {
         self.range(rank).len()
     }
 
-    /// Where the last block ends: as many elements has the buffer.
+    /// End of the last block: the length of the buffer.
     pub(super) fn end(&self) -> usize {
         self.start(self.members)
     }
 
-    /// The elements of all blocks.
     pub(super) fn total(&self) -> usize {
         self.span(0..self.members).len()
     }

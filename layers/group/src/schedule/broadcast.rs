@@ -1,4 +1,4 @@
-//! Broadcast: the root's elements come to all members.
+//! Broadcast: all members get the root's elements.
 
 use super::blocks::{Blocks, Layout};
 use super::member::{Member, ScheduleError};
@@ -6,7 +6,8 @@ use super::op::{Op, Part, Which, recv, send};
 use super::tree::Tree;
 use super::{Needs, Schedule, ring};
 
-/// Broadcast along a binomial tree, for short messages: from the output of the root to the output of the others. There is no input.
+/// Broadcast along a binomial tree, for short messages: from the root's output to the other
+/// outputs, without input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BroadcastTree {
     member: Member,
@@ -15,10 +16,10 @@ pub struct BroadcastTree {
 }
 
 impl BroadcastTree {
-    /// The part of this member, for `count` elements.
+    /// Schedule of this member.
     ///
     /// # Errors
-    /// [`ScheduleError::Root`]: there is no member `root`.
+    /// [`ScheduleError::Root`].
     pub fn new(member: Member, root: u32, count: usize) -> Result<Self, ScheduleError> {
         Ok(BroadcastTree { member, tree: Tree::new(member, member.root(root)?), count })
     }
@@ -38,7 +39,7 @@ impl Schedule for BroadcastTree {
     }
 
     fn op(&self, round: u32, index: u32) -> Option<Op> {
-        // From the widest runs to the narrowest.
+        // Widest runs first.
         let edge = self.tree.edge(self.rounds().checked_sub(round)?.checked_sub(1)?)?;
         let all = Part::new(Which::Output, 0, self.count);
         match (index, edge.child) {
@@ -49,9 +50,10 @@ impl Schedule for BroadcastTree {
     }
 }
 
-/// Broadcast for long messages: the root scatters blocks along a binomial tree, and an all-gather in a ring brings them to all.
+/// Broadcast for long messages: the root scatters blocks along a binomial tree, and an all-gather
+/// in a ring distributes them.
 ///
-/// From the output of the root to the output of the others. There is no input. The root receives nothing.
+/// From the root's output to the other outputs, without input. The root does not receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BroadcastRing {
     member: Member,
@@ -61,10 +63,10 @@ pub struct BroadcastRing {
 }
 
 impl BroadcastRing {
-    /// The part of this member, for `count` elements.
+    /// Schedule of this member.
     ///
     /// # Errors
-    /// [`ScheduleError::Root`]: there is no member `root`.
+    /// [`ScheduleError::Root`].
     pub fn new(member: Member, root: u32, count: usize) -> Result<Self, ScheduleError> {
         let layout = Layout::new(Blocks::Split(count), member)?;
         Ok(BroadcastRing { member, root: member.root(root)?, tree: Tree::new(member, root), layout })
@@ -90,7 +92,7 @@ impl Schedule for BroadcastRing {
         }
         if let Some(step) = round.checked_sub(self.member.levels()) {
             return match ring::all_gather(self.member, &self.layout, step, index) {
-                // The root has everything.
+                // The root has all blocks.
                 Some(Op::Recv { .. }) if self.tree.is_root() => None,
                 Some(Op::Send { peer, .. }) if peer == self.root => None,
                 op => op,

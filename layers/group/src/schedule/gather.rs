@@ -1,4 +1,4 @@
-//! Gather: one block of each member comes to the root. The blocks can differ in length.
+//! Gather: the root gets one block from each member. Blocks can differ in length.
 
 use super::blocks::{Blocks, Layout};
 use super::member::{Member, ScheduleError};
@@ -6,7 +6,7 @@ use super::op::{Op, Part, Which, copy, recv, send};
 use super::tree::Tree;
 use super::{Needs, Schedule};
 
-/// Gather along a binomial tree, for short blocks: from the input of each member to the output of the root.
+/// Gather along a binomial tree, for short blocks: from each member's input to the root's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GatherTree<'a> {
     member: Member,
@@ -15,23 +15,21 @@ pub struct GatherTree<'a> {
 }
 
 impl<'a> GatherTree<'a> {
-    /// The part of this member. All members give the same blocks.
+    /// Schedule of this member.
     ///
     /// # Errors
-    /// - [`ScheduleError::Root`]: there is no member `root`.
-    /// - [`ScheduleError::Bounds`]: the bounds do not fit to the members.
-    /// - [`ScheduleError::Size`]: the elements of all blocks are more than a `usize` can count.
+    /// [`ScheduleError::Root`], [`ScheduleError::Bounds`], [`ScheduleError::Size`].
     pub fn new(member: Member, root: u32, blocks: Blocks<'a>) -> Result<Self, ScheduleError> {
         Ok(GatherTree { member, tree: Tree::new(member, member.root(root)?), layout: Layout::new(blocks, member)? })
     }
 
-    /// Where the blocks of these members are kept: at the root in the output, at a leaf in the input.
+    /// Location of these members' blocks: output at the root, input at a leaf, scratch elsewhere.
     fn part(&self, ranks: core::ops::Range<u32>) -> Part {
         let span = self.layout.span(ranks);
         if self.tree.is_root() {
             return Part::of(Which::Output, span);
         }
-        // The run of a member that is not the root begins with the member itself.
+        // The run of a member other than the root begins with the member.
         let start = span.start.saturating_sub(self.layout.start(self.member.rank()));
         let buffer = if self.tree.is_leaf() { Which::Input } else { Which::Scratch };
         Part::new(buffer, start, span.len())
@@ -69,7 +67,8 @@ impl Schedule for GatherTree<'_> {
     }
 }
 
-/// Gather by one message of each member to the root, for long blocks: from the input of each member to the output of the root.
+/// Gather by one message from each member to the root, for long blocks: from each member's input to
+/// the root's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct GatherLinear<'a> {
     member: Member,
@@ -78,10 +77,10 @@ pub struct GatherLinear<'a> {
 }
 
 impl<'a> GatherLinear<'a> {
-    /// The part of this member. All members give the same blocks.
+    /// Schedule of this member.
     ///
     /// # Errors
-    /// As of [`GatherTree::new`].
+    /// See [`GatherTree::new`].
     pub fn new(member: Member, root: u32, blocks: Blocks<'a>) -> Result<Self, ScheduleError> {
         Ok(GatherLinear { member, root: member.root(root)?, layout: Layout::new(blocks, member)? })
     }
@@ -110,7 +109,7 @@ impl Schedule for GatherLinear<'_> {
         if rank != self.root {
             return send(self.root, own);
         }
-        // The members after the root first, and the root's own block last: a copy comes after all messages.
+        // The root's own block is last: copies follow all messages.
         let peer = self.member.after(index + 1);
         let into = Part::of(Which::Output, self.layout.range(peer));
         if index + 1 == members { copy(own, into) } else { recv(peer, into) }

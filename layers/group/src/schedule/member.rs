@@ -1,15 +1,15 @@
-//! [`Member`]: a place in a group, and the arithmetic of ranks.
+//! [`Member`]: rank in a group, and arithmetic of ranks.
 
 use core::fmt;
 
-/// A member of a group: its rank, and how many members there are.
+/// Rank of a member, and the number of members of its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
     rank: u32,
     members: u32,
 }
 
-/// Why there is no such schedule.
+/// Reason why a schedule does not exist.
 ///
 /// ```
 /// use loom_group::schedule::{BroadcastTree, Member, ScheduleError};
@@ -21,15 +21,15 @@ pub struct Member {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ScheduleError {
-    /// A group has at least one member, and at most [`Member::MOST`].
+    /// The number of members is zero, or above [`Member::MOST`].
     Members,
-    /// The rank must be less than the number of members.
+    /// The rank is not below the number of members.
     Rank,
-    /// The rank of the root must be less than the number of members.
+    /// The root is not below the number of members.
     Root,
-    /// The bounds must be one more than the members, and none may be less than the one before it.
+    /// The bounds are not one more than the members, or decrease.
     Bounds,
-    /// The elements of a buffer must be countable in a `usize`.
+    /// The number of elements of a buffer exceeds a `usize`.
     Size,
 }
 
@@ -59,16 +59,16 @@ impl From<ScheduleError> for loom_core::Error {
     }
 }
 
-// The sums of ranks, distances and rounds below rely on `MOST`: two of them, and a few more, fit into a `u32`.
+// Sums of ranks, distances and rounds rely on `MOST`: two of them, and a few more, fit into a
+// `u32`.
 impl Member {
-    /// The most members of a group.
+    /// Maximum number of members.
     pub const MOST: u32 = 1 << 30;
 
-    /// The member with this rank, of this number of members.
+    /// Member with this rank.
     ///
     /// # Errors
-    /// - [`ScheduleError::Members`]: `members` is 0, or more than [`Member::MOST`].
-    /// - [`ScheduleError::Rank`]: `rank` is not less than `members`.
+    /// [`ScheduleError::Members`], [`ScheduleError::Rank`].
     pub const fn new(rank: u32, members: u32) -> Result<Self, ScheduleError> {
         if members == 0 || members > Member::MOST {
             return Err(ScheduleError::Members);
@@ -79,44 +79,42 @@ impl Member {
         Ok(Member { rank, members })
     }
 
-    /// Its rank: the first member has 0.
+    /// Rank, from 0.
     pub const fn rank(self) -> u32 {
         self.rank
     }
 
-    /// How many members the group has.
+    /// Number of members.
     pub const fn members(self) -> u32 {
         self.members
     }
 
-    /// The rank of the member `distance` after this one, in a ring. The distance is at most the number of members.
+    /// Rank `distance` after this one, in a ring. `distance` is at most the number of members.
     pub(super) const fn after(self, distance: u32) -> u32 {
         let room = self.members - self.rank;
         if distance < room { self.rank + distance } else { distance - room }
     }
 
-    /// The rank of the member `distance` before this one, in a ring. The distance is at most the number of members.
+    /// Rank `distance` before this one, in a ring. `distance` is at most the number of members.
     pub(super) const fn before(self, distance: u32) -> u32 {
         if distance <= self.rank { self.rank - distance } else { self.members.saturating_sub(distance - self.rank) }
     }
 
-    /// The base-2 logarithm of the number of members, rounded up: at most 30.
+    /// Base-2 logarithm of the number of members, rounded up: at most 30.
     pub(super) const fn levels(self) -> u32 {
         u32::BITS - (self.members - 1).leading_zeros()
     }
 
-    /// The power of two of a level, if the group has this level.
+    /// Power of two of a level, if the group has the level.
     pub(super) fn distance(self, level: u32) -> Option<u32> {
         (level < self.levels()).then(|| 1 << level)
     }
 
-    /// A root of this group.
     pub(super) const fn root(self, root: u32) -> Result<u32, ScheduleError> {
         if root < self.members { Ok(root) } else { Err(ScheduleError::Root) }
     }
 }
 
-/// A number of members as a number of elements.
 pub(super) fn wide(number: u32) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }

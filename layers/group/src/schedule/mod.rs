@@ -1,33 +1,37 @@
-//! Schedules of collectives: what each member sends, receives, combines and copies, round by round.
+//! Schedules of collectives: sends, receives, combinations and copies of each member, by round.
 //!
-//! A [`Schedule`] is a small `Copy` value that one member computes from its rank, the number of members and the lengths. It has no memory and posts
-//! nothing: an executor runs it over any transport. Every [`Op`] is computed from a round and an index, so an executor can stop between two operations
-//! and continue later.
+//! A [`Schedule`] is a small `Copy` value that a member computes from its rank, the number of
+//! members and the lengths. An executor runs it over any transport. Each [`Op`] is a function of a
+//! round and an index, so the executor can pause between operations.
 //!
 //! # Rules
 //!
-//! 1. A round has its operations in this order: receives, sends, then the local ones ([`Op::Combine`], [`Op::Copy`]).
-//! 2. The receives and sends of a round may all be in flight at the same time. The local operations begin when these are over, and run one after the
-//!    other. The next round begins when the local operations are over. A member does not wait for the rounds of the others.
-//! 3. What a member sends in round `k`, its peer receives in round `k` with the same length. A member sends at most one message to each peer in a round. So
-//!    the sender and the number of the round identify a message, and a tag can have both.
+//! 1. A round has receives, then sends, then local operations ([`Op::Combine`], [`Op::Copy`]).
+//! 2. The messages of a round may all be in flight together. After their completion the local
+//!    operations run in order, then the next round begins. Members do not wait for rounds of
+//!    others.
+//! 3. A send in round `k` matches a receive of the same length in round `k` of the peer. A member
+//!    sends at most one message to each peer in a round, so sender and round identify a message.
 //! 4. No member sends to itself.
-//! 5. A round of more than one receive has no send, and a round of more than one send has no receive: only [`GatherLinear`] and [`ScatterLinear`] have
-//!    such rounds. So an executor needs room for one receive
-//!    and one send at a time, and does not block the group if it has no more.
-//! 6. The part that a receive writes overlaps no other part of the receives and sends of its round. The input is never written. No element of the output or the scratch is read
-//!    before the schedule has written it. The output of a broadcast's root is the exception: it has the message.
-//! 7. Only a [`Barrier`] has messages of no elements. In the others, operations of no elements are left out. So a collective of no elements does not
-//!    synchronize its members.
-//! 8. All members must have the same algorithm, and the same root and lengths. [`AllToAllPairwise`] says what it needs instead.
+//! 5. A round with several receives has no send, and a round with several sends has no receive.
+//!    Only [`GatherLinear`] and [`ScatterLinear`] have such rounds. Room for one receive and one
+//!    send thus suffices.
+//! 6. The target of a receive overlaps no other part of the messages of its round. The input is
+//!    never written. Output and scratch are written before they are read, except the message in the
+//!    output of a broadcast's root.
+//! 7. Only [`Barrier`] has empty messages. Other schedules omit empty operations, so a collective
+//!    of no elements does not synchronize.
+//! 8. All members have the same algorithm, root and lengths. [`AllToAllPairwise`] has its own rule.
 //!
-//! The order of operands depends on nothing but the algorithm, the rank, the number of members and the lengths. So the same input gives the same bits in
-//! every run. **[`AllReduceRing`] needs a commutative operation.** All others keep the order of the ranks.
+//! Equal inputs give equal bits in every run, because operand order depends only on algorithm,
+//! rank, number of members and lengths. **[`AllReduceRing`] needs a commutative operation.** All
+//! others keep rank order.
 //!
 //! # Algorithms
 //!
-//! Rounds of each member, and the messages and elements that all members together send. `n` is the number of members, `L` is `ceil(log2 n)`, `p` is
-//! `2^floor(log2 n)`, `c` is the count of each member, `E` is the elements of all blocks. Blocks of no elements need no message.
+//! Rounds of each member, and messages and elements of all members together. `n` is the number of
+//! members, `L` is `ceil(log2 n)`, `p` is `2^floor(log2 n)`, `c` is the count of each member, `E`
+//! is the elements of all blocks. Empty blocks need no message.
 //!
 //! | schedule | rounds | messages | elements |
 //! |---|---|---|---|
@@ -43,11 +47,12 @@
 //! | [`GatherLinear`], [`ScatterLinear`] | 1 | `n - 1` | `E` - the root's block |
 //! | [`AllGatherBruck`] | `L + 2` | `n L` | `(n - 1) E` |
 //! | [`AllGatherRing`] | `n` | `n (n - 1)` | `(n - 1) E` |
-//! | [`AllToAllBruck`] | `L + 1` | `n L` | `n c` for each bit that is set in the numbers from 0 to `n - 1` |
-//! | [`AllToAllPairwise`] | `n` | `n (n - 1)` | all blocks but those of members for themselves |
+//! | [`AllToAllBruck`] | `L + 1` | `n L` | `n c` for each bit set in the numbers from 0 to `n - 1` |
+//! | [`AllToAllPairwise`] | `n` | `n (n - 1)` | all blocks except those from a member to itself |
 //!
-//! `T` is what moves along the tree: the block of each member, once for each edge between the member and the root. Let `h` be the highest bit in which
-//! the rank differs from the root. Then there is one edge, and one more for each bit below `h` that is set in the rank.
+//! `T` is the tree traffic: each member's block, once for each edge between the member and the
+//! root. With `h` the highest bit in which the rank differs from the root, the number of edges is
+//! one, plus one for each bit below `h` set in the rank.
 //!
 //! ```
 //! use loom_group::schedule::{Member, Op, Schedule, Table};
@@ -93,7 +98,7 @@ pub use self::scan::Scan;
 pub use self::scatter::{ScatterLinear, ScatterTree};
 pub use self::table::{Commutes, Plan, Switch, Table};
 
-/// The lengths of the buffers that a member must have, in elements.
+/// Lengths of a member's buffers, in elements.
 ///
 /// ```
 /// use loom_group::schedule::{Blocks, AllGatherBruck, Member, Needs, Schedule};
@@ -108,15 +113,15 @@ pub use self::table::{Commutes, Plan, Switch, Table};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Needs {
-    /// Of the input.
+    /// Input length.
     pub input: usize,
-    /// Of the output.
+    /// Output length.
     pub output: usize,
-    /// Of the scratch.
+    /// Scratch length.
     pub scratch: usize,
 }
 
-/// What one member does in a collective, as the [module](self) says.
+/// Role of one member in a collective.
 ///
 /// ```
 /// use loom_group::schedule::{Barrier, BroadcastTree, Member, Op, Schedule};
@@ -137,7 +142,7 @@ pub struct Needs {
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Schedule {
-    /// The lengths of the buffers.
+    /// Lengths of the buffers.
     ///
     /// ```
     /// use loom_group::schedule::{Member, ReduceTree, Schedule};
@@ -149,7 +154,7 @@ pub trait Schedule {
     /// ```
     fn needs(&self) -> Needs;
 
-    /// How many rounds there are. All members have the same number.
+    /// Number of rounds, equal on all members.
     ///
     /// ```
     /// use loom_group::schedule::{AllReduceDoubling, AllReduceRing, Member, Schedule};
@@ -161,10 +166,11 @@ pub trait Schedule {
     /// ```
     fn rounds(&self) -> u32;
 
-    /// From which index on a round has no operation.
+    /// Upper bound of the operation indices of a round.
     fn width(&self, round: u32) -> u32;
 
-    /// The operation of a round at an index below [`width`](Self::width). `None`: this index has none; the next one may.
+    /// Operation of a round at an index below [`width`](Self::width). `None` if the index has no
+    /// operation. Later indices may have one.
     ///
     /// ```
     /// use loom_group::schedule::{Barrier, Member, Op, Schedule};
@@ -188,7 +194,7 @@ pub trait Schedule {
     /// ```
     fn op(&self, round: u32, index: u32) -> Option<Op>;
 
-    /// The operations of a round, in order.
+    /// Operations of a round, in order.
     ///
     /// ```
     /// use loom_group::schedule::{BroadcastTree, Member, Op, Schedule};
@@ -207,7 +213,7 @@ pub trait Schedule {
     }
 }
 
-/// The operations of a round. [`Schedule::ops`] makes it.
+/// Iterator of [`Schedule::ops`].
 #[derive(Clone, Copy, Debug)]
 pub struct Ops<'s, S> {
     schedule: &'s S,

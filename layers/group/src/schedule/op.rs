@@ -1,19 +1,20 @@
-//! What a member does in a round: [`Op`], and the buffers that it names.
+//! [`Op`]: operation of a member in a round, and its buffers.
 
 use core::ops::Range;
 
-/// A buffer of a collective.
+/// Buffer of a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Which {
-    /// What the caller gives. It is never written.
+    /// Caller's elements. Never written.
     Input,
-    /// What the caller gets.
+    /// Result for the caller.
     Output,
-    /// Room for the algorithm. Its contents before the first round and after the last one mean nothing.
+    /// Room for the algorithm. Its contents before the first and after the last round are
+    /// unspecified.
     Scratch,
 }
 
-/// A range of elements of a buffer.
+/// Range of elements of a buffer.
 ///
 /// ```
 /// use loom_group::schedule::{Part, Which};
@@ -32,32 +33,32 @@ pub enum Which {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Part {
-    /// The buffer.
+    /// Buffer.
     pub buffer: Which,
-    /// The first element.
+    /// First element.
     pub start: usize,
-    /// How many elements.
+    /// Number of elements.
     pub len: usize,
 }
 
 impl Part {
-    /// The elements of a buffer from `start` on.
+    /// Elements of a buffer from `start` on.
     pub const fn new(buffer: Which, start: usize, len: usize) -> Self {
         Part { buffer, start, len }
     }
 
-    /// The elements of a buffer in a range. A range that ends before it begins is empty.
+    /// Elements of a buffer in a range. A reversed range is empty.
     pub(super) const fn of(buffer: Which, range: Range<usize>) -> Self {
         Part { buffer, start: range.start, len: range.end.saturating_sub(range.start) }
     }
 
-    /// The range of its elements.
+    /// Range of the elements.
     pub const fn range(&self) -> Range<usize> {
         self.start..self.start.saturating_add(self.len)
     }
 }
 
-/// On which side of the operator the elements of `from` stand in a [`Op::Combine`].
+/// Side of the operator for `from` in an [`Op::Combine`].
 ///
 /// ```
 /// use loom_group::schedule::Side;
@@ -83,43 +84,44 @@ pub enum Side {
     Right,
 }
 
-/// One operation of a member in a round.
+/// Operation of a member in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// Receives the message that member `peer` sends in the same round. It has exactly the length of `into`.
+    /// Receives the message that `peer` sends in the same round, of exactly the length of `into`.
     Recv {
-        /// The rank of the sender.
+        /// Rank of the sender.
         peer: u32,
-        /// Where the message goes.
+        /// Target.
         into: Part,
     },
-    /// Sends a message to member `peer`, which receives it in the same round.
+    /// Sends a message that `peer` receives in the same round.
     Send {
-        /// The rank of the receiver.
+        /// Rank of the receiver.
         peer: u32,
-        /// The message.
+        /// Message.
         from: Part,
     },
-    /// Combines each element of `from` with the element of `into` at the same place, and puts the result into `into`. Both have the same
-    /// length, and do not overlap.
+    /// Combines `from` and `into` element by element, into `into`. Both have the same length, and
+    /// do not overlap.
     Combine {
         /// One operand.
         from: Part,
-        /// The other operand, and the result.
+        /// Other operand, and the result.
         into: Part,
-        /// On which side of the operator `from` stands.
+        /// Side of `from`.
         side: Side,
     },
     /// Copies `from` into `into`. Both have the same length, and do not overlap.
     Copy {
-        /// The source.
+        /// Source.
         from: Part,
-        /// The destination.
+        /// Destination.
         into: Part,
     },
 }
 
-// The constructors of schedules: an operation of no elements is left out. Both ends of a message compute the same length, so both leave it out.
+// Constructors of operations, which omit empty ones. Both ends of a message compute the same
+// length, so both omit it.
 
 pub(super) fn recv(peer: u32, into: Part) -> Option<Op> {
     (into.len > 0).then_some(Op::Recv { peer, into })

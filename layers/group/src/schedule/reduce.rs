@@ -1,14 +1,15 @@
-//! Reduce: the combination of all members' elements comes to the root.
+//! Reduce: the root gets the combination of all members' elements.
 
 use super::member::{Member, ScheduleError};
 use super::op::{Op, Part, Side, Which, combine, copy, recv, send};
 use super::tree::Tree;
 use super::{Needs, Schedule};
 
-/// Reduce along a binomial tree: from the input of each member to the output of the root.
+/// Reduce along a binomial tree: from each member's input to the root's output.
 ///
-/// Operands keep the order of the ranks. At level `k`, the result of each run of `2^k` ranks is combined with the result of the run after it:
-/// `((x0 ⊕ x1) ⊕ (x2 ⊕ x3)) ⊕ (x4 ⊕ ...)`. The order does not depend on the root, and the operation need not be commutative.
+/// Operands keep rank order. At level `k`, the result of each run of `2^k` ranks is combined with
+/// that of the next run: `((x0 ⊕ x1) ⊕ (x2 ⊕ x3)) ⊕ (x4 ⊕ ...)`. The order does not depend on the
+/// root, and the operation need not be commutative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReduceTree {
     member: Member,
@@ -17,17 +18,16 @@ pub struct ReduceTree {
 }
 
 impl ReduceTree {
-    /// The part of this member, for `count` elements of each member.
+    /// Schedule of this member.
     ///
     /// # Errors
-    /// - [`ScheduleError::Root`]: there is no member `root`.
-    /// - [`ScheduleError::Size`]: twice `count` is more than a `usize` can count.
+    /// [`ScheduleError::Root`], and [`ScheduleError::Size`] for twice `count`.
     pub fn new(member: Member, root: u32, count: usize) -> Result<Self, ScheduleError> {
         count.checked_mul(2).ok_or(ScheduleError::Size)?;
         Ok(ReduceTree { member, tree: Tree::new(member, member.root(root)?), count })
     }
 
-    /// Where the result of this member's run is, from the first round on.
+    /// Location of the result of this member's run after the first round.
     fn result(&self) -> Part {
         let (buffer, start) = match (self.tree.is_root(), self.tree.is_leaf()) {
             (true, _) => (Which::Output, 0),

@@ -5,11 +5,13 @@ use super::member::{Member, ScheduleError};
 use super::op::{Op, Part, Side, Which, combine, copy, recv, send};
 use super::{Needs, Schedule};
 
-/// Reduce-scatter by pairwise exchange: from the input, one block for each member, to the output of one block. The blocks can differ in length.
+/// Reduce-scatter by pairwise exchange: from the input, one block for each member, to the output of
+/// one block. Blocks can differ in length.
 ///
-/// In step `i`, each member sends the block of the member `i` after it, and receives its own block from the member `i` before it.
+/// In step `i`, each member sends the block of the member `i` after it, and receives its own block
+/// from the member `i` before it.
 ///
-/// Operands keep the order of the ranks, and the operation need not be commutative. Member `r` combines
+/// Operands keep rank order, and the operation need not be commutative. Member `r` combines
 /// `(x0 ⊕ (x1 ⊕ ... (x(r-1) ⊕ xr))) ⊕ (x(r+1) ⊕ ... (x(n-2) ⊕ x(n-1)))`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReduceScatter<'a> {
@@ -18,11 +20,11 @@ pub struct ReduceScatter<'a> {
 }
 
 impl<'a> ReduceScatter<'a> {
-    /// The part of this member. All members give the same blocks.
+    /// Schedule of this member.
     ///
     /// # Errors
-    /// - [`ScheduleError::Bounds`]: the bounds do not fit to the members.
-    /// - [`ScheduleError::Size`]: the elements of all blocks, or of two blocks, are more than a `usize` can count.
+    /// [`ScheduleError::Bounds`], and [`ScheduleError::Size`] for all blocks, or for two blocks of
+    /// this member.
     pub fn new(member: Member, blocks: Blocks<'a>) -> Result<Self, ScheduleError> {
         let layout = Layout::new(blocks, member)?;
         layout.len(member.rank()).checked_mul(2).ok_or(ScheduleError::Size)?;
@@ -58,7 +60,7 @@ impl Schedule for ReduceScatter<'_> {
         }
         let (to, from) = (self.member.after(round), self.member.before(round));
         let got = Part::new(Which::Scratch, 0, own);
-        // The members after this one come second, from the last to the first: they have a sum of their own.
+        // The members after this one, from the last to the first, have a separate sum.
         let second = Part::new(Which::Scratch, own, own);
         match index {
             0 if from + 1 == members => recv(from, second),

@@ -1,11 +1,11 @@
-//! The all-gather in a ring, under three schedules.
+//! All-gather in a ring, used by three schedules.
 
 use super::blocks::Layout;
 use super::member::Member;
 use super::op::{Op, Part, Which, recv, send};
 
-/// The operations of step `step` of `n - 1`: receive at index 0, send at 1. Each member begins with its own block in the output, and passes to
-/// the member after it what it has got in the step before.
+/// Operations of step `step` of `n - 1`: receive at index 0, send at 1. Each member starts with its
+/// own block in the output, and passes the block of the preceding step to the member after it.
 pub(super) fn all_gather(member: Member, layout: &Layout<'_>, step: u32, index: u32) -> Option<Op> {
     let block = |before: u32| Part::of(Which::Output, layout.range(member.before(before)));
     match index {

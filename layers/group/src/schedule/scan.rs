@@ -4,10 +4,11 @@ use super::member::Member;
 use super::op::{Op, Part, Side, Which, combine, copy, recv, send};
 use super::{Needs, Schedule};
 
-/// The inclusive scan by recursive doubling (Hillis and Steele): member `r` gets `x0 ⊕ x1 ⊕ ... ⊕ xr`.
+/// Inclusive scan by recursive doubling (Hillis and Steele): member `r` gets `x0 ⊕ x1 ⊕ ... ⊕ xr`.
 ///
-/// Operands keep the order of the ranks: after round `k`, member `r` has the combination of up to `2^k` ranks that end at `r`, and in the next round
-/// puts what the member `2^k` before it has to the left. The operation need not be commutative.
+/// Operands keep rank order: after round `k`, member `r` has the combination of up to `2^k` ranks
+/// that end at `r`. In the next round it adds the value of the member `2^k` before it on the left.
+/// The operation need not be commutative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scan {
     member: Member,
@@ -15,7 +16,7 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// The part of this member, for `count` elements of each member.
+    /// Schedule of this member.
     pub const fn new(member: Member, count: usize) -> Self {
         Scan { member, count }
     }

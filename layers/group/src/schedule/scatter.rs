@@ -1,4 +1,4 @@
-//! Scatter: one block for each member comes from the root. The blocks can differ in length.
+//! Scatter: the root sends one block to each member. Blocks can differ in length.
 
 use super::blocks::{Blocks, Layout};
 use super::member::{Member, ScheduleError};
@@ -6,7 +6,7 @@ use super::op::{Op, Part, Which, copy, recv, send};
 use super::tree::Tree;
 use super::{Needs, Schedule};
 
-/// Scatter along a binomial tree, for short blocks: from the input of the root to the output of each member.
+/// Scatter along a binomial tree, for short blocks: from the root's input to each member's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScatterTree<'a> {
     member: Member,
@@ -15,23 +15,21 @@ pub struct ScatterTree<'a> {
 }
 
 impl<'a> ScatterTree<'a> {
-    /// The part of this member. All members give the same blocks.
+    /// Schedule of this member.
     ///
     /// # Errors
-    /// - [`ScheduleError::Root`]: there is no member `root`.
-    /// - [`ScheduleError::Bounds`]: the bounds do not fit to the members.
-    /// - [`ScheduleError::Size`]: the elements of all blocks are more than a `usize` can count.
+    /// [`ScheduleError::Root`], [`ScheduleError::Bounds`], [`ScheduleError::Size`].
     pub fn new(member: Member, root: u32, blocks: Blocks<'a>) -> Result<Self, ScheduleError> {
         Ok(ScatterTree { member, tree: Tree::new(member, member.root(root)?), layout: Layout::new(blocks, member)? })
     }
 
-    /// Where the blocks of these members are kept: at the root in the input, at a leaf in the output.
+    /// Location of these members' blocks: input at the root, output at a leaf, scratch elsewhere.
     fn part(&self, ranks: core::ops::Range<u32>) -> Part {
         let span = self.layout.span(ranks);
         if self.tree.is_root() {
             return Part::of(Which::Input, span);
         }
-        // The run of a member that is not the root begins with the member itself.
+        // The run of a member other than the root begins with the member.
         let start = span.start.saturating_sub(self.layout.start(self.member.rank()));
         let buffer = if self.tree.is_leaf() { Which::Output } else { Which::Scratch };
         Part::new(buffer, start, span.len())
@@ -60,7 +58,7 @@ impl Schedule for ScatterTree<'_> {
         if index > 0 || round > levels {
             return None;
         }
-        // From the widest runs to the narrowest, and the own block last.
+        // Widest runs first, own block last.
         let Some(level) = (levels - round).checked_sub(1) else {
             let rank = self.member.rank();
             let output = Part::new(Which::Output, 0, self.layout.len(rank));
@@ -71,7 +69,8 @@ impl Schedule for ScatterTree<'_> {
     }
 }
 
-/// Scatter by one message of the root to each member, for long blocks: from the input of the root to the output of each member.
+/// Scatter by one message from the root to each member, for long blocks: from the root's input to
+/// each member's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScatterLinear<'a> {
     member: Member,
@@ -80,10 +79,10 @@ pub struct ScatterLinear<'a> {
 }
 
 impl<'a> ScatterLinear<'a> {
-    /// The part of this member. All members give the same blocks.
+    /// Schedule of this member.
     ///
     /// # Errors
-    /// As of [`ScatterTree::new`].
+    /// See [`ScatterTree::new`].
     pub fn new(member: Member, root: u32, blocks: Blocks<'a>) -> Result<Self, ScheduleError> {
         Ok(ScatterLinear { member, root: member.root(root)?, layout: Layout::new(blocks, member)? })
     }
@@ -112,7 +111,7 @@ impl Schedule for ScatterLinear<'_> {
         if rank != self.root {
             return recv(self.root, own);
         }
-        // The members after the root first, and the root's own block last: a copy comes after all messages.
+        // The root's own block is last: copies follow all messages.
         let peer = self.member.after(index + 1);
         let from = Part::of(Which::Input, self.layout.range(peer));
         if index + 1 == members { copy(from, own) } else { send(peer, from) }

@@ -1,4 +1,5 @@
-//! [`Table`]: which algorithm runs, by the number of bytes and of members; and [`Plan`], a schedule of any of them.
+//! [`Table`]: choice of algorithms by the numbers of bytes and members. [`Plan`]: a schedule of any
+//! algorithm.
 
 use super::all_gather::{AllGatherBruck, AllGatherRing};
 use super::all_reduce::{AllReduceDoubling, AllReduceRing};
@@ -15,19 +16,19 @@ use super::scan::Scan;
 use super::scatter::{ScatterLinear, ScatterTree};
 use super::{Needs, Schedule};
 
-/// From where on the algorithm for long messages runs: from this number of bytes on, if there are this many members or more.
+/// Minimum bytes and members for the long-message algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Switch {
-    /// The fewest bytes.
+    /// Minimum number of bytes.
     pub bytes: usize,
-    /// The fewest members.
+    /// Minimum number of members.
     pub members: u32,
 }
 
 impl Switch {
-    /// The algorithm for long messages always runs.
+    /// Always selects the long-message algorithm.
     pub const ALWAYS: Switch = Switch { bytes: 0, members: 0 };
-    /// The algorithm for long messages never runs.
+    /// Never selects the long-message algorithm.
     pub const NEVER: Switch = Switch { bytes: usize::MAX, members: u32::MAX };
 
     const fn is_long(self, bytes: usize, member: Member) -> bool {
@@ -35,19 +36,19 @@ impl Switch {
     }
 }
 
-/// Whether the operands of a combination may change places.
+/// Commutativity of a combination.
 ///
-/// Every operation must be associative, or nearly so, as the sum of floating-point numbers is.
+/// Every operation must be associative, or nearly so, like a sum of floating-point numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Commutes {
     /// `a ⊕ b` is `b ⊕ a`.
     Yes,
-    /// The operands keep the order of the ranks.
+    /// Operands keep rank order.
     #[default]
     No,
 }
 
-/// Chooses an algorithm by the number of bytes and of members. All members of a group must have the same table.
+/// Choice of algorithms by the numbers of bytes and members, equal on all members of a group.
 ///
 /// `size` is always the number of bytes of an element.
 ///
@@ -64,23 +65,25 @@ pub enum Commutes {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Table {
-    /// From where on [`BroadcastRing`] runs: by the bytes of the message.
+    /// Start of [`BroadcastRing`], by message bytes.
     pub broadcast: Switch,
-    /// From where on [`AllReduceRing`] runs, if the operation commutes and each member has a block: by the bytes of one member.
+    /// Start of [`AllReduceRing`], by bytes of one member. Requires a commutative operation and a
+    /// block for each member.
     pub all_reduce: Switch,
-    /// From where on [`GatherLinear`] runs: by the bytes of all blocks, divided by the members.
+    /// Start of [`GatherLinear`], by mean bytes of a block.
     pub gather: Switch,
-    /// From where on [`ScatterLinear`] runs: by the bytes of all blocks, divided by the members.
+    /// Start of [`ScatterLinear`], by mean bytes of a block.
     pub scatter: Switch,
-    /// From where on [`AllGatherRing`] runs: by the bytes of all blocks.
+    /// Start of [`AllGatherRing`], by bytes of all blocks.
     pub all_gather: Switch,
-    /// From where on [`AllToAllPairwise`] runs: by the bytes of one block.
+    /// Start of [`AllToAllPairwise`], by bytes of one block.
     pub all_to_all: Switch,
 }
 
 impl Table {
-    /// Limits of the order that MPI libraries use on fast networks. That two members all-reduce long messages in a ring is measured, over the
-    /// software transport, `shm` and `tcp;ofi_rxm`; of more members nothing is. The example `tune_collectives` measures a table.
+    /// Limits of the order of magnitude used by MPI libraries on fast networks. Only the all-reduce
+    /// of long messages between two members, in a ring, was measured (software transport, `shm` and
+    /// `tcp;ofi_rxm`). The example `tune_collectives` measures a table.
     pub const DEFAULT: Table = Table {
         broadcast: Switch { bytes: 128 << 10, members: 8 },
         all_reduce: Switch { bytes: 64 << 10, members: 2 },
@@ -90,7 +93,7 @@ impl Table {
         all_to_all: Switch { bytes: 256, members: 1 },
     };
 
-    /// The same limit for all collectives.
+    /// Table with one limit for all collectives.
     #[must_use]
     pub const fn of(switch: Switch) -> Self {
         Table {
@@ -103,15 +106,15 @@ impl Table {
         }
     }
 
-    /// A barrier.
+    /// Plan of a barrier.
     pub const fn barrier(&self, member: Member) -> Plan<'static> {
         Plan::Barrier(Barrier::new(member))
     }
 
-    /// A broadcast of `count` elements.
+    /// Plan of a broadcast of `count` elements.
     ///
     /// # Errors
-    /// As of [`BroadcastTree::new`] and [`BroadcastRing::new`].
+    /// See [`BroadcastTree::new`] and [`BroadcastRing::new`].
     pub fn broadcast(
         &self,
         member: Member,
@@ -126,18 +129,18 @@ impl Table {
         })
     }
 
-    /// A reduce of `count` elements of each member.
+    /// Plan of a reduce of `count` elements of each member.
     ///
     /// # Errors
-    /// As of [`ReduceTree::new`].
+    /// See [`ReduceTree::new`].
     pub fn reduce(&self, member: Member, root: u32, count: usize) -> Result<Plan<'static>, ScheduleError> {
         Ok(Plan::ReduceTree(ReduceTree::new(member, root, count)?))
     }
 
-    /// An all-reduce of `count` elements of each member.
+    /// Plan of an all-reduce of `count` elements of each member.
     ///
     /// # Errors
-    /// As of [`AllReduceRing::new`].
+    /// See [`AllReduceRing::new`].
     pub fn all_reduce(
         &self,
         member: Member,
@@ -153,23 +156,23 @@ impl Table {
         })
     }
 
-    /// An inclusive scan of `count` elements of each member.
+    /// Plan of an inclusive scan of `count` elements of each member.
     pub const fn scan(&self, member: Member, count: usize) -> Plan<'static> {
         Plan::Scan(Scan::new(member, count))
     }
 
-    /// A reduce-scatter of these blocks of each member.
+    /// Plan of a reduce-scatter.
     ///
     /// # Errors
-    /// As of [`ReduceScatter::new`].
+    /// See [`ReduceScatter::new`].
     pub fn reduce_scatter<'a>(&self, member: Member, blocks: Blocks<'a>) -> Result<Plan<'a>, ScheduleError> {
         Ok(Plan::ReduceScatter(ReduceScatter::new(member, blocks)?))
     }
 
-    /// A gather of these blocks.
+    /// Plan of a gather.
     ///
     /// # Errors
-    /// As of [`GatherTree::new`].
+    /// See [`GatherTree::new`].
     pub fn gather<'a>(
         &self,
         member: Member,
@@ -184,10 +187,10 @@ impl Table {
         })
     }
 
-    /// A scatter of these blocks.
+    /// Plan of a scatter.
     ///
     /// # Errors
-    /// As of [`ScatterTree::new`].
+    /// See [`ScatterTree::new`].
     pub fn scatter<'a>(
         &self,
         member: Member,
@@ -202,10 +205,10 @@ impl Table {
         })
     }
 
-    /// An all-gather of these blocks.
+    /// Plan of an all-gather.
     ///
     /// # Errors
-    /// As of [`AllGatherBruck::new`].
+    /// See [`AllGatherBruck::new`].
     pub fn all_gather<'a>(&self, member: Member, blocks: Blocks<'a>, size: usize) -> Result<Plan<'a>, ScheduleError> {
         Ok(if self.all_gather.is_long(bytes(member, blocks, size)?, member) {
             Plan::AllGatherRing(AllGatherRing::new(member, blocks)?)
@@ -214,10 +217,10 @@ impl Table {
         })
     }
 
-    /// An all-to-all of blocks of `count` elements.
+    /// Plan of an all-to-all of blocks of `count` elements.
     ///
     /// # Errors
-    /// As of [`AllToAllBruck::new`].
+    /// See [`AllToAllBruck::new`].
     pub fn all_to_all(&self, member: Member, count: usize, size: usize) -> Result<Plan<'static>, ScheduleError> {
         if self.all_to_all.is_long(count.saturating_mul(size), member) {
             return self.all_to_all_blocks(member, Blocks::Equal(count), Blocks::Equal(count));
@@ -225,10 +228,11 @@ impl Table {
         Ok(Plan::AllToAllBruck(AllToAllBruck::new(member, count)?))
     }
 
-    /// An all-to-all of blocks that can differ in length, always in pairs: a member does not know the blocks of the others.
+    /// Plan of an all-to-all of any blocks, always pairwise, because a member lacks the blocks of
+    /// the others.
     ///
     /// # Errors
-    /// As of [`AllToAllPairwise::new`].
+    /// See [`AllToAllPairwise::new`].
     pub fn all_to_all_blocks<'a>(
         &self,
         member: Member,
@@ -245,12 +249,11 @@ impl Default for Table {
     }
 }
 
-/// The bytes of all blocks.
 fn bytes(member: Member, blocks: Blocks<'_>, size: usize) -> Result<usize, ScheduleError> {
     Ok(Layout::new(blocks, member)?.total().saturating_mul(size))
 }
 
-/// A schedule of any of the algorithms.
+/// Schedule of any algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each variant is the algorithm of its name")]

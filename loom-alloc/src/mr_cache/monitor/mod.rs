@@ -1,4 +1,4 @@
-//! [`MemoryMonitor`]: who tells a cache that memory goes away.
+//! [`MemoryMonitor`]: notices of memory that goes away.
 
 #![allow(
     unsafe_code,
@@ -16,29 +16,30 @@ pub use self::notified::Notified;
 #[cfg(all(feature = "os", target_os = "linux"))]
 pub use self::userfaultfd::Userfaultfd;
 
-/// Tells caches of memory behind whose addresses other pages come to lie.
+/// Notifies caches of addresses that get other pages.
 ///
-/// It is unmapped, mapped over, moved, or its pages are given back to the system: `munmap`, `mmap` with `MAP_FIXED`, `mremap`, `madvise`
-/// with `MADV_DONTNEED`, `MADV_FREE` or `MADV_REMOVE`, and of shared memory `fallocate` and `ftruncate`. A registration goes on naming
-/// the pages that were there when it was made. With one that is *stale*, a device would read and write memory that belongs to
-/// no mapping, or to another one.
+/// That happens to memory that is unmapped, mapped over or moved, or loses pages: `munmap`, `mmap`
+/// with `MAP_FIXED`, `mremap`, `madvise` with `MADV_DONTNEED`, `MADV_FREE` or `MADV_REMOVE`, and
+/// for shared memory `fallocate` and `ftruncate`. A registration keeps the old pages. Through a
+/// *stale* one, a device would access memory of another mapping, or of no mapping.
 ///
 /// # Safety
 ///
-/// Implementations promise, of every range for which [`watch`](Self::watch) has returned true: if other pages come to lie behind a
-/// part of it, then the part is in the [`notices`](Self::notices) before any thread can give a cache a buffer that lies on the new pages; or
-/// a notice is being given then ([`Notices::give_what`]), which has the part in the end. The notices are always the same.
+/// If a part of a range for which [`watch`](Self::watch) returned `true` gets other pages, the
+/// [`notices`](Self::notices) contain it before any thread can give a cache a buffer on the new
+/// pages, or a notice that will contain it is in progress then ([`Notices::give_what`]). The
+/// notices are always the same ones.
 pub unsafe trait MemoryMonitor {
-    /// Where it gives notice.
+    /// Notices of this monitor.
     fn notices(&self) -> &Notices;
 
-    /// Asks to be told of a range from now on. A cache asks for what it is about to register: the pages that the buffer lies on.
+    /// Watches the pages of a buffer, which are about to be registered.
     ///
-    /// Returns whether that is possible. If not, the region serves that one buffer, and is closed with it.
+    /// Returns `false` if they cannot be watched. Their region then serves this buffer only.
     fn watch(&self, start: usize, len: usize) -> bool;
 }
 
-// SAFETY: the monitor behind it promises that.
+// SAFETY: the referenced monitor upholds the contract.
 unsafe impl<M: MemoryMonitor + ?Sized> MemoryMonitor for &M {
     fn notices(&self) -> &Notices {
         (**self).notices()

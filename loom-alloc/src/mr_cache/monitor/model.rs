@@ -1,11 +1,11 @@
-//! Notices under the model checker `loom`: every interleaving, and every value that a load may see.
+//! Notices under the model checker `loom`: every interleaving and every value that a load may see.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom_model" cargo test -p loom-fabric-alloc --lib model --release
 //! ```
 //!
-//! The ring has two places. What says that memory is gone, and what the kernel does when an event is read, is a flag with the orders that
-//! the program, or the kernel, gives it.
+//! The ring has two slots. A flag with the memory orders of program or kernel stands for the news
+//! that memory is gone, or for the kernel's release of a thread.
 
 use std::vec::Vec;
 
@@ -15,8 +15,7 @@ use loom::thread;
 
 use super::{NOTICE, Notices, Read};
 
-/// Whether a look-up might find the region of a range, when its notice was to come: nothing has happened, or all that has happened
-/// was read, and it was not the range.
+/// Returns `true` if a look-up might find the range: no notice came, or all were read without it.
 fn might_find(notices: &Notices, range: (usize, usize)) -> bool {
     if notices.is_at(0) {
         return true;
@@ -28,7 +27,7 @@ fn might_find(notices: &Notices, range: (usize, usize)) -> bool {
     }
 }
 
-/// One thread gives notice and lets memory go; who learns of that does not find its region.
+/// A thread that learns from the giver that memory is gone does not find its region.
 fn given_before(another: bool) {
     let notices = Arc::new(Notices::new());
     let gone = Arc::new(AtomicBool::new(false));
@@ -61,7 +60,7 @@ fn model_a_notice_that_was_given_is_read_while_another_is_given() {
     loom::model(|| given_before(true));
 }
 
-/// The kernel lets the thread that unmaps go on when the event is read; the notice is given afterwards.
+/// The kernel releases the unmapping thread when the event is read, before the notice.
 fn read_of_an_event(within_the_notice: bool) {
     let notices = Arc::new(Notices::new());
     let released = Arc::new(AtomicBool::new(false));
@@ -98,7 +97,7 @@ fn model_control_an_event_that_is_read_before_its_notice_begins() {
     loom::model(|| read_of_an_event(false));
 }
 
-/// A reader that is written over by notices that go round the ring gets whole ranges, in order, or learns that some are lost.
+/// A reader overtaken by the ring gets whole ranges in order, or learns of the loss.
 #[test]
 fn model_a_reader_that_is_overtaken_is_told() {
     loom::model(|| {

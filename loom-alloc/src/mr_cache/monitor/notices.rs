@@ -1,21 +1,24 @@
-//! [`Notices`]: which memory goes away, told by any thread to any number of caches.
+//! [`Notices`]: ranges of memory that go away, for any number of caches.
 //!
-//! A ring of ranges and one number, the version. The version counts the notices that were given ([`NOTICE`]) and the calls of
-//! [`give_what`](Notices::give_what) that run ([`HAPPENING`]), and has a bit for a range that is being written ([`WRITING`]). Each cache
-//! remembers the version that it has seen. One load shows that no notice has come since.
+//! A ring of ranges and a version. The version counts the notices given ([`NOTICE`]) and the
+//! running calls of [`give_what`](Notices::give_what) ([`HAPPENING`]), and marks a range being
+//! written ([`WRITING`]). Each cache stores the version that it has read, so one load detects new
+//! notices.
 //!
 //! # Memory orders
 //!
-//! It is a sequence lock whose data are a ring:
+//! A sequence lock protects the ring:
 //!
-//! - The giver of a notice sets [`WRITING`] (which keeps others out: they take turns, for two stores each), and then, behind a release
-//!   fence, writes the range. A reader of a part of that range therefore sees, behind an acquire fence, that the version has moved on, and
-//!   how far: ranges that may have been written over are known.
-//! - [`WRITING`] becomes one more notice by a release operation, so that a reader that loads the version by acquire sees the range. All
-//!   later changes of the version read and write it in one operation, and so belong to the release sequence.
-//! - A call of `give_what` counts as [`HAPPENING`] from before its closure runs until its notice is given. It keeps no giver out.
-//! - A thread that gets memory anew learns of it from the thread that gave the notice, or from somebody who did; what it
-//!   looks up then comes after the notice, so that its load of the version sees that one, or a later one, whatever its order.
+//! - A giver sets [`WRITING`], which excludes other givers for two stores, and writes the range
+//!   behind a release fence. A reader of a part of it therefore sees, behind an acquire fence, how
+//!   far the version has moved on, and so which ranges may be overwritten.
+//! - A release operation turns [`WRITING`] into a notice. A reader that loads the version with
+//!   acquire sees the range. Later changes are read-modify-writes, so they continue the release
+//!   sequence.
+//! - `give_what` counts as [`HAPPENING`] from before its closure until its notice is given, and
+//!   excludes no giver.
+//! - A thread that gets the memory anew learns of it, perhaps indirectly, from the giver. Its
+//!   look-up comes after the notice, so it loads that version or a later one with any order.
 
 #[cfg(not(loom_model))]
 use core::hint::spin_loop;
@@ -27,17 +30,17 @@ use loom::hint::spin_loop;
 #[cfg(loom_model)]
 use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// How many notices a cache can be behind; beyond that it forgets everything.
+/// Notices that a cache may be behind. Beyond that it forgets all regions.
 const RING: usize = if cfg!(loom_model) { 2 } else { 64 };
 
 /// A range is being written.
 const WRITING: u64 = 1;
-/// One call of `give_what` that runs. The bits from here to [`NOTICE`] count 32767 of them.
+/// One running `give_what`. The bits up to [`NOTICE`] count 32767 of them.
 const HAPPENING: u64 = 2;
-/// One notice that was given.
+/// One notice given.
 const NOTICE: u64 = 1 << 16;
 
-/// How often a look-up looks again while a notice is being given.
+/// Retries of a look-up while a notice is in progress.
 const PATIENCE: u32 = if cfg!(loom_model) { 1 } else { 1000 };
 
 #[derive(Debug)]
@@ -46,29 +49,27 @@ struct Slot {
     end: AtomicUsize,
 }
 
-/// Notices of memory that goes away, for all caches that look here ([`MemoryMonitor`](super::MemoryMonitor)).
+/// Notices of memory that goes away, for all caches of a [`MemoryMonitor`](super::MemoryMonitor).
 ///
-/// Any thread gives notices, at any time; they take turns. A cache that is more than 64 of them behind forgets all of its
-/// regions.
+/// Threads take turns to give notices. A cache that is more than 64 behind forgets all regions.
 #[derive(Debug)]
 pub struct Notices {
     version: AtomicU64,
     ring: [Slot; RING],
 }
 
-/// How far a cache has come with reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// It has seen everything up to this version.
+    /// All notices up to this version were read.
     UpTo(u64),
-    /// It was too far behind: everything may have gone away, before this version.
+    /// Too far behind: any memory may be gone before this version.
     Lost(u64),
-    /// A notice is being given, and it takes long: memory may be gone of which the notice is still to come.
+    /// A notice takes long: memory may be gone before its notice.
     Busy,
 }
 
 impl Notices {
-    /// No notices.
+    /// Creates an empty ring.
     #[cfg(not(loom_model))]
     #[must_use]
     pub const fn new() -> Self {
@@ -84,52 +85,53 @@ impl Notices {
         Notices { version: AtomicU64::new(0), ring }
     }
 
-    /// Says that `len` bytes of memory from `start` on go away.
+    /// Gives notice that `len` bytes from `start` on go away.
     pub fn give(&self, start: usize, len: usize) {
         let slot = self.slot(self.begin());
         slot.start.store(start, Ordering::Relaxed);
         slot.end.store(start.saturating_add(len), Ordering::Relaxed);
-        // Release: a reader that sees the version sees the range.
+        // Release: a reader of the version sees the range.
         self.version.fetch_add(NOTICE - WRITING, Ordering::Release);
     }
 
-    /// Says that all memory goes away.
+    /// Gives notice that all memory goes away.
     pub fn give_all(&self) {
         self.give(0, usize::MAX);
     }
 
-    /// Gives a notice of an event with a range that is not known before: `happen` lets the event happen, and returns begin and length of
-    /// the range, or `None` without an event. Look-ups meanwhile wait a little, and then find no region. Look-ups after the event take its
-    /// notice into account. Other notices may be given meanwhile, by `happen` and by other threads.
+    /// Gives notice of an event whose range is unknown before. `happen` triggers it and returns
+    /// start and length, or `None` without an event. Look-ups meanwhile wait briefly, then find no
+    /// region. Look-ups after the event see its notice. Other notices may be given meanwhile, also
+    /// by `happen`.
     pub fn give_what(&self, happen: impl FnOnce() -> Option<(usize, usize)>) {
-        /// Ends the call, also if what happens unwinds.
+        /// Ends the call, also on unwinding.
         struct Happening<'n>(&'n AtomicU64);
         impl Drop for Happening<'_> {
             fn drop(&mut self) {
-                // Release: the notice goes before.
+                // Release: the notice comes first.
                 self.0.fetch_sub(HAPPENING, Ordering::Release);
             }
         }
         self.version.fetch_add(HAPPENING, Ordering::Relaxed);
         let _happening = Happening(&self.version);
-        // Sequentially consistent: a kernel that is called next, and lets another thread go on, comes after the count.
+        // SeqCst: counts before a system call that lets another thread continue.
         fence(Ordering::SeqCst);
         if let Some((start, len)) = happen() {
             self.give(start, len);
         }
     }
 
-    /// Keeps other givers out, and returns the number of notices before this one.
+    /// Excludes other givers. Returns the number of earlier notices.
     fn begin(&self) -> u64 {
         loop {
             let version = self.version.load(Ordering::Relaxed) & !WRITING;
-            // Relaxed: the fence behind it is an acquire fence, too.
+            // Relaxed: the fence below also acquires.
             if self
                 .version
                 .compare_exchange_weak(version, version | WRITING, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok()
             {
-                // Acquire: what the giver before has written comes before what this one writes. Release: see the module's
+                // Acquire: orders the previous giver's stores before these. Release: see the module
                 // documentation.
                 fence(Ordering::SeqCst);
                 return version / NOTICE;
@@ -138,21 +140,22 @@ impl Notices {
         }
     }
 
-    /// Where a cache without regions begins to read.
+    /// Version from which a cache without regions reads.
     pub(crate) fn now(&self) -> u64 {
-        // Relaxed: no range is read that was given before.
+        // Relaxed: no earlier range is read.
         self.version.load(Ordering::Relaxed) / NOTICE * NOTICE
     }
 
-    /// Whether there was nothing after this version.
+    /// Returns `true` if no notice came after `seen`.
     #[inline]
     pub(crate) fn is_at(&self, seen: u64) -> bool {
-        // Relaxed: if it is another one, `read` loads it again. A thread that has learned of a notice sees its version by whatever
-        // it has learned that from.
+        // Relaxed: `read` loads the version again if it differs. A thread that learned of a notice
+        // sees its version through that.
         self.version.load(Ordering::Relaxed) == seen
     }
 
-    /// The ranges of all notices after a version. If this says that the cache has lost some, what it was shown may be anything.
+    /// Passes the ranges of later notices to `each`. They may be garbage if it returns
+    /// `Read::Lost`.
     pub(crate) fn read(&self, seen: u64, mut each: impl FnMut(usize, usize)) -> Read {
         let mut patience = PATIENCE;
         let now = loop {
@@ -174,7 +177,7 @@ impl Notices {
             let slot = self.slot(notice);
             each(slot.start.load(Ordering::Relaxed), slot.end.load(Ordering::Relaxed));
         }
-        // Acquire: if a range was written over, so is this version seen to have moved on.
+        // Acquire: after an overwritten range, the load sees a later version.
         fence(Ordering::Acquire);
         let version = self.version.load(Ordering::Relaxed);
         let begun = version / NOTICE + version % HAPPENING;
@@ -270,7 +273,8 @@ mod tests {
         assert!(unwinds.is_err() && notices.is_at(4 * NOTICE));
     }
 
-    /// Givers number their notices; a reader gets each giver's in order, whole, and all of them unless the version says otherwise.
+    /// A reader gets each giver's numbered notices whole, in order, and complete unless some are
+    /// lost.
     #[test]
     fn notices_of_many_threads_arrive_whole() {
         const EACH: usize = 20_000;

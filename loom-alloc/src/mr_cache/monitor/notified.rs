@@ -1,13 +1,13 @@
-//! [`Notified`]: a monitor to which the program gives notice.
+//! [`Notified`]: a monitor notified by the program.
 
 #![allow(unsafe_code, reason = "implements an unsafe trait with what its user has promised")]
 
 use super::{MemoryMonitor, Notices};
 
-/// A monitor that the program tells, by [`Notices::give`]; from any thread, without a lock on the side of the caches.
+/// A monitor that the program notifies by [`Notices::give`], from any thread. Caches take no lock.
 ///
-/// Memory that is never unmapped needs no notice: statics, arenas, pools, and whatever else is mapped as long as the caches are
-/// there. Which is why this is the monitor to begin with.
+/// Memory that stays mapped as long as the caches, like statics, arenas and pools, needs no notice.
+/// Begin with this monitor.
 ///
 /// ```
 /// use loom_alloc::mr_cache::Notified;
@@ -21,27 +21,27 @@ pub struct Notified {
 }
 
 impl Notified {
-    /// A monitor that has not been told anything.
+    /// Creates a monitor.
     ///
     /// # Safety
-    /// Before other pages come to lie behind the addresses of memory of which a buffer was ever given to a cache with this
-    /// monitor (see [`MemoryMonitor`] for how), the range is [told](Self::notices). No buffer in it is given to a cache from then on
-    /// until that has happened.
+    /// Before addresses of any buffer ever given to a cache with this monitor get other pages (see
+    /// [`MemoryMonitor`]), the program gives [notice](Self::notices) of them. From then until the
+    /// change, it gives no buffer there to a cache.
     ///
-    /// What the global allocator hands out is not such memory, unless that one keeps what it has mapped: it gives no notice.
+    /// The global allocator gives no notice, so its memory qualifies only if it stays mapped.
     #[must_use]
     pub const unsafe fn new() -> Self {
         Notified { notices: Notices::new() }
     }
 
-    /// Where the program gives notice.
+    /// Notices, for the program to give.
     #[must_use]
     pub const fn notices(&self) -> &Notices {
         &self.notices
     }
 }
 
-// SAFETY: the program that has made it gives notice before the pages change, and gives buffers to caches afterwards.
+// SAFETY: the caller of `new` guarantees notice before a change, and buffers only after it.
 unsafe impl MemoryMonitor for Notified {
     #[inline]
     fn notices(&self) -> &Notices {

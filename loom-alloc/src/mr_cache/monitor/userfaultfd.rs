@@ -1,12 +1,12 @@
-//! [`Userfaultfd`]: Linux tells when memory is unmapped.
+//! [`Userfaultfd`]: unmapping events from Linux.
 //!
-//! The kernel has a file descriptor for that. It lets a thread that unmaps memory go on when another thread has *read* the event,
-//! that is before that one could tell anybody. So the reading itself is a part of the notice
-//! ([`Notices::give_what`](super::Notices::give_what)): a thread that learns of the unmapping from the thread that did it comes after the read,
-//! and sees that a notice is being given, or was given.
+//! The kernel lets an unmapping thread continue when another has *read* the event, before it can
+//! pass it on. The read is therefore part of the notice
+//! ([`Notices::give_what`](super::Notices::give_what)). A thread that learns of the unmapping from
+//! its author runs after the read, and sees a notice in progress or given.
 //!
-//! Memory is registered with the descriptor for write protection, which is never asked for: no access to it faults, unlike with
-//! libfabric's own monitor, which registers for missing pages and then has to provide them.
+//! Memory is registered for write protection, which is never enabled, so accesses do not fault.
+//! libfabric's monitor registers for missing pages and must supply them.
 
 #![allow(unsafe_code, reason = "system calls")]
 
@@ -45,7 +45,8 @@ mod sys {
         pub(super) ioctls: u64,
     }
 
-    /// `struct uffd_msg`: the arguments of remap are `from`, `to` and `len`, those of remove and unmap `start` and `end`.
+    /// `struct uffd_msg`, with the arguments `from`, `to`, `len` of remap, and `start`, `end` of
+    /// remove and unmap.
     #[repr(C)]
     #[derive(Default)]
     pub(super) struct Message {
@@ -55,16 +56,17 @@ mod sys {
     }
 }
 
-/// A monitor of the memory of this process that Linux tells (`userfaultfd`).
+/// Monitor of this process's memory by Linux (`userfaultfd`).
 ///
-/// A thread of the user's has to read the kernel's events, by [`poll`](Self::poll), at all times: **who unmaps memory that is watched waits
-/// for that**, and for ever if no thread reads. That thread itself must not unmap or free any memory that may be watched: it would wait
-/// for itself. When the monitor is dropped no thread waits any more.
+/// A thread of the program has to [`poll`](Self::poll) all the time. **A thread that unmaps watched
+/// memory waits for that**, forever if no thread polls. The polling thread must not unmap or free
+/// watched memory. Dropping the monitor releases waiting threads.
 ///
-/// Only anonymous and shared memory can be watched (on huge pages of `hugetlbfs` where these are the pages of the cache:
-/// [`MrCacheAttr::page_size`](crate::mr_cache::MrCacheAttr::page_size)): not the part of a program that is read from its file, as initialised statics. Such
-/// buffers are registered each for its own use ([`uncached`](crate::mr_cache::MrCacheStats::uncached)). A part of the address space has one
-/// descriptor at most: what another one watches, such as that of libfabric's own cache, cannot be watched.
+/// Only anonymous and shared memory can be watched, on `hugetlbfs` with its page size as
+/// [`MrCacheAttr::page_size`](crate::mr_cache::MrCacheAttr::page_size). File-backed parts of a
+/// program, like initialised statics, cannot. Each such buffer gets its own registration
+/// ([`uncached`](crate::mr_cache::MrCacheStats::uncached)). Memory that another descriptor watches,
+/// such as that of libfabric's cache, cannot be watched either.
 ///
 /// ```no_run
 /// use core::sync::atomic::{AtomicBool, Ordering};
@@ -98,24 +100,26 @@ impl Userfaultfd {
     /// Opens a descriptor.
     ///
     /// # Errors
-    /// - `EPERM` if the system does not allow that to its users, `ENOSYS` if it has none
+    /// - `EPERM` if the system denies it to users, `ENOSYS` if the kernel lacks it
     /// - `EINVAL` before Linux 5.11
     ///
     /// # Safety
-    /// **Addresses are free before Linux tells that their memory is gone**: until the event of an `munmap` (or of an `mmap` with `MAP_FIXED`
-    /// or an `mremap` that unmaps) is read, another thread may be given the same addresses by `mmap`, and find the old region for a
-    /// buffer there. No monitor inside of the program can prevent that; libfabric's own has the same gap. So the caller promises
-    /// that no buffer is given to a cache with this monitor whose memory was mapped while another thread was unmapping memory that is
-    /// watched. This holds if one thread at a time maps and unmaps, and for allocators that keep the address ranges to themselves.
-    /// Where threads share an allocator that unmaps, it does not: such an allocator has to tell a [`Notified`](super::Notified) itself.
+    /// **Addresses are free before Linux reports it.** Until the event of an `munmap`, or of an
+    /// `mmap` with `MAP_FIXED` or `mremap` that unmaps, is read, another thread's `mmap` may get
+    /// the addresses and find the old region. No monitor in the program can prevent that.
+    /// libfabric's has the same gap. The caller guarantees that no buffer of a cache with this
+    /// monitor was mapped while another thread unmapped watched memory. This holds if one thread at
+    /// a time maps and unmaps, and for allocators that keep their addresses. It does not hold for
+    /// threads that share an allocator that unmaps, which has to notify a
+    /// [`Notified`](super::Notified).
     ///
-    /// **Nor does Linux tell of pages that go by way of their file**: a hole in it (`fallocate`), or its end (`ftruncate`), by this process or
-    /// another that shares the memory. So the caller promises, too, that this does not happen to shared memory that is given to a cache
-    /// with this monitor.
+    /// **Linux does not report pages that go by their file**, by a hole (`fallocate`) or its end
+    /// (`ftruncate`), here or in another process. The caller guarantees that this does not happen
+    /// to shared memory of a cache with this monitor.
     #[doc(alias = "userfaultfd")]
     pub unsafe fn open() -> Result<Self, Errno> {
         let flags = libc::O_CLOEXEC | libc::O_NONBLOCK | sys::USER_MODE_ONLY;
-        // SAFETY: a system call with numbers.
+        // SAFETY: passes numbers.
         let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, flags) };
         let Some(fd) = c_int::try_from(fd).ok().filter(|fd| *fd >= 0) else { return Err(errno()) };
         let monitor = Userfaultfd { fd, notices: Notices::new() };
@@ -126,29 +130,27 @@ impl Userfaultfd {
     }
 
     fn ioctl<V>(&self, request: libc::Ioctl, argument: &mut V) -> Result<(), Errno> {
-        // SAFETY: the descriptor is open, and the request's argument has this type.
+        // SAFETY: open descriptor, and the request's type of argument.
         let result = unsafe { libc::ioctl(self.fd, request, core::ptr::from_mut(argument)) };
         if result < 0 { Err(errno()) } else { Ok(()) }
     }
 
-    /// Waits for what the kernel tells, but no longer than this, in whole milliseconds; and passes it on, up to 64 events at a time.
-    /// Returns how many there were.
-    ///
-    /// Any number of threads may do this.
+    /// Waits for kernel events up to `timeout`, in whole milliseconds. Gives notice of at most 64
+    /// events and returns their number. Any number of threads may call it.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn poll(&self, timeout: core::time::Duration) -> Result<usize, Errno> {
         let mut polled = libc::pollfd { fd: self.fd, events: libc::POLLIN, revents: 0 };
         let timeout = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
-        // SAFETY: one descriptor, which is open.
+        // SAFETY: one open descriptor.
         if unsafe { libc::poll(&raw mut polled, 1, timeout) } < 0 {
             return match errno() {
                 Errno::EINTR => Ok(0),
                 errno => Err(errno),
             };
         }
-        /// Where memory is unmapped all the time, the caller gets back to its other work now and then.
+        /// Lets the caller return to other work under constant unmapping.
         const MOST: usize = 64;
         let mut events = 0;
         while polled.revents != 0 && events < MOST && self.read()? {
@@ -157,12 +159,12 @@ impl Userfaultfd {
         Ok(events)
     }
 
-    /// Reads an event and passes it on, if there is one.
+    /// Gives notice of an event. Returns `false` if it read none.
     fn read(&self) -> Result<bool, Errno> {
         let mut result = Ok(false);
         self.notices.give_what(|| {
             let mut message = sys::Message::default();
-            // SAFETY: the descriptor is open, and there is room for a message.
+            // SAFETY: open descriptor, and room for a message.
             let read = unsafe { libc::read(self.fd, (&raw mut message).cast(), size_of::<sys::Message>()) };
             if usize::try_from(read) != Ok(size_of::<sys::Message>()) {
                 result = match errno() {
@@ -175,7 +177,7 @@ impl Userfaultfd {
             let [first, second, third] = message.arguments.map(|number| usize::try_from(number).unwrap_or(usize::MAX));
             match message.event {
                 sys::EVENT_UNMAP | sys::EVENT_REMOVE => Some((first, second.saturating_sub(first))),
-                // What is moved away. (Where it goes to is unmapped before.)
+                // The source. The target was unmapped before.
                 sys::EVENT_REMAP => Some((first, third)),
                 _ => None,
             }
@@ -184,8 +186,8 @@ impl Userfaultfd {
     }
 }
 
-// SAFETY: for a range that is registered the kernel tells of each kind of change before the thread that makes it goes on; the event is
-// read within a notice. That no buffer comes in between is the promise of the program that has opened this.
+// SAFETY: the kernel reports changes of registered ranges before the changing thread continues, and
+// the event is read within a notice. The caller of `open` excludes buffers in between.
 unsafe impl MemoryMonitor for Userfaultfd {
     #[inline]
     fn notices(&self) -> &Notices {
@@ -201,7 +203,7 @@ unsafe impl MemoryMonitor for Userfaultfd {
 
 impl Drop for Userfaultfd {
     fn drop(&mut self) {
-        // SAFETY: open, and closed once, here.
+        // SAFETY: open, and closed once.
         unsafe { libc::close(self.fd) };
     }
 }
@@ -212,10 +214,10 @@ impl fmt::Debug for Userfaultfd {
     }
 }
 
-/// Of the last system call of this thread.
+/// Error of this thread's last system call.
 fn errno() -> Errno {
-    // SAFETY: it can be called at any time.
+    // SAFETY: callable at any time.
     let number = unsafe { libc::__errno_location() };
-    // SAFETY: the place of this thread's number.
+    // SAFETY: address of this thread's number.
     Errno::from_raw(unsafe { *number })
 }

@@ -2,25 +2,24 @@
 
 use super::NIL;
 
-/// How many places a bucket has.
 pub(super) const SLOTS: usize = 12;
 
-/// Some places, with eight bits of each hash, and the root of a tree of those that had no room: one cache line.
+/// Places with eight bits of each hash, and the root of a tree for those without room: one cache
+/// line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Bucket {
     tags: [u8; SLOTS],
-    /// The tree of the others.
     pub(super) root: u32,
     places: [u32; SLOTS],
 }
 
 const _: () = assert!(size_of::<Bucket>() == 64);
 
-/// The tag of a slot that is free. No hash has it.
+/// Tag of a free slot. No hash has it.
 const FREE: u8 = 0;
 
-/// The tag of a hash: other bits than those that the bucket is chosen by.
+/// Returns the tag of a hash, from other bits than those that choose the bucket.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "some of the bits")]
 const fn tag(hash: u64) -> u8 {
@@ -30,13 +29,14 @@ const fn tag(hash: u64) -> u8 {
 impl Bucket {
     pub(super) const EMPTY: Bucket = Bucket { tags: [FREE; SLOTS], root: NIL, places: [NIL; SLOTS] };
 
-    /// The slots that have a tag. Behind one that has, others may be among them that have not.
+    /// Returns the slots that have a tag. After a true match, false ones may follow.
     #[inline]
     fn tagged(&self, tag: u8) -> impl Iterator<Item = usize> {
         const LOW: u128 = u128::from_le_bytes([1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0]);
         let [a, b, c, d, e, f, g, h, i, j, k, l] = self.tags;
         let tags = u128::from_le_bytes([a, b, c, d, e, f, g, h, i, j, k, l, 0, 0, 0, 0]);
-        // A byte is zero where the tag is. Subtracting one sets its upper bit; and that of a byte of one above it, by the borrow.
+        // A byte is 0 where the tag matches. Subtracting 1 sets its upper bit, and by the borrow
+        // also that of a byte of 1 above it.
         let differs = tags ^ (LOW * u128::from(tag));
         let mut zeros = differs.wrapping_sub(LOW) & !differs & (LOW << 7);
         core::iter::from_fn(move || {
@@ -46,20 +46,17 @@ impl Bucket {
         })
     }
 
-    /// The places that may be those of a hash.
     #[inline]
     pub(super) fn places(&self, hash: u64) -> impl Iterator<Item = u32> {
         self.tagged(tag(hash)).filter_map(|slot| self.places.get(slot).copied())
     }
 
-    /// Adds a place, if there is a slot for it.
     pub(super) fn add(&mut self, hash: u64, place: u32) -> bool {
-        // The first one is one.
+        // The first match is true.
         let slot = self.tagged(FREE).next();
         slot.is_some_and(|slot| self.set(slot, tag(hash), place))
     }
 
-    /// Takes a place out, if it is in one of the slots.
     pub(super) fn remove(&mut self, place: u32) -> bool {
         let slot = self.places.iter().position(|other| *other == place);
         slot.is_some_and(|slot| self.set(slot, FREE, NIL))
@@ -74,7 +71,6 @@ impl Bucket {
 
 #[cfg(test)]
 impl Bucket {
-    /// How many places are in slots.
     pub(super) fn places_taken(&self) -> usize {
         self.places.iter().filter(|place| **place != NIL).count()
     }
@@ -109,7 +105,7 @@ mod tests {
             assert!(bucket.add(u64::from(place % 3) << 8 | u64::from(place % 2), place));
         }
         assert!(!bucket.add(7, 12), "full");
-        // A hash whose tag would be that of a free slot has the tag of another.
+        // A hash with the tag of a free slot uses another tag.
         for hash in [0, 1] {
             assert_eq!(bucket.places(hash).collect::<Vec<_>>(), (0..12).collect::<Vec<_>>());
         }

@@ -1,18 +1,18 @@
-//! [`Free`]: which places are free, and the lowest of them.
+//! [`Free`]: the set of free places.
 
-/// How many levels there are at most: each word stands for 64 of the level below.
+/// Maximum number of levels. Each word stands for 64 words of the level below.
 const LEVELS: usize = 6;
 
-/// A bit for each place, set while it is free; above these a bit for each word that has one set, and so on up to a single word.
+/// One bit for each place, set while it is free. Above them, one bit for each nonzero word, and so
+/// on up to a single word.
 #[derive(Debug)]
 pub(super) struct Free<'s> {
     words: &'s mut [u64],
-    /// Where each level begins, and behind the last one where it ends.
+    /// Begin of each level, then the end of the last one.
     levels: [usize; LEVELS + 1],
     count: usize,
 }
 
-/// Where the levels begin that a number of places has, how many levels these are, and how many words they have together.
 const fn levels(places: usize) -> ([usize; LEVELS + 1], usize, usize) {
     let mut begins = [0; LEVELS + 1];
     let (mut level, mut words, mut len) = (0, 0, places);
@@ -27,13 +27,11 @@ const fn levels(places: usize) -> ([usize; LEVELS + 1], usize, usize) {
     }
 }
 
-/// How many words a table of `places` places has.
 pub(super) const fn words_for(places: usize) -> usize {
     levels(places).2
 }
 
 impl<'s> Free<'s> {
-    /// All places are free. There are as many words as [`words_for`] says.
     pub(super) fn new(words: &'s mut [u64], places: usize) -> Self {
         let (levels, count, _) = levels(places);
         let free = Free { words, levels, count };
@@ -49,7 +47,6 @@ impl<'s> Free<'s> {
         free
     }
 
-    /// The lowest free place.
     #[inline]
     pub(super) fn lowest(&self) -> Option<usize> {
         let mut at = 0;
@@ -60,7 +57,6 @@ impl<'s> Free<'s> {
         Some(at)
     }
 
-    /// The lowest free place from one on.
     pub(super) fn lowest_from(&self, place: usize) -> Option<usize> {
         let mut at = place;
         for level in 0..self.count {
@@ -68,7 +64,7 @@ impl<'s> Free<'s> {
             let rest = words.get(at / 64)? & u64::MAX << (at % 64);
             if rest != 0 {
                 at = at / 64 * 64 + rest.trailing_zeros() as usize;
-                // What is set above stands for a word that is not zero.
+                // A set bit above stands for a nonzero word.
                 return (0..level).rev().try_fold(at, |at, below| {
                     let word = self.words.get(self.levels[below] + at)?;
                     Some(at * 64 + word.trailing_zeros() as usize)
@@ -125,7 +121,7 @@ mod tests {
             for step in 0..4 * places.min(5000) {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let place = usize::try_from(state >> 33).unwrap() % places;
-                // First all low ones, then any.
+                // First all low places, then any.
                 if step < places.min(5000) {
                     let lowest = free.lowest().unwrap();
                     free.clear(lowest);

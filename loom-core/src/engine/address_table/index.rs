@@ -1,13 +1,12 @@
-//! [`Index`]: from an address to its place.
+//! [`Index`]: maps an address to its slot.
 //!
-//! A hash table whose buckets are cache lines of twelve slots. What has no room in its bucket is in a tree of it, and every node
-//! of a tree is a place, with two links. A node's children are told apart by one bit of the hash, those of a child by the next bit,
-//! and so on; when the hash has no more bits, by those of the address itself. So nothing is ever balanced, moved or hashed anew,
-//! an address goes in where the way to it ends, and one that leaves is replaced by any leaf below it.
+//! A hash table with buckets of one cache line and twelve slots. Addresses without room in a bucket
+//! are in its tree. Every node is a slot of the table with two links. Bits of the hash, one per
+//! depth, separate the children, then the bits of the address. Nothing is ever balanced, moved or
+//! rehashed: an address is inserted where its path ends, and any leaf below replaces a removed one.
 //!
-//! Two nodes on one way agree in all bits down to the upper one, so that no way is longer than a hash and an address have bits
-//! ([`Key::words`]). That is the worst that addresses can do which were chosen to collide by somebody who knows the seed; of the
-//! others, two in a hundred are in trees.
+//! A path has at most as many nodes as a hash and an address have bits ([`Key::words`]). Only
+//! addresses chosen with the seed known reach this bound. Of others, 2 % are in trees.
 
 use super::NIL;
 use super::bucket::Bucket;
@@ -15,39 +14,36 @@ use super::hash::{hash, hash_v4};
 use super::key::Key;
 use super::store::Store;
 
-/// Where a tree goes on below a place.
 pub(super) type Links = [u32; 2];
 
-/// What the table keeps of a place besides its generation and its links: 6 bytes.
+/// Contents of a slot besides its generation and links: 6 bytes.
 ///
-/// Packed to an alignment of two: with four, there would be two bytes of nothing.
+/// Packed to an alignment of 2, because 4 would add 2 bytes of padding.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(2))]
 pub(super) struct Record {
-    /// The address of an IPv4 socket, or with port zero what else is here.
+    /// Address of an IPv4 socket, or other contents if the port is 0.
     value: u32,
     port: u16,
 }
 
 const _: () = assert!(size_of::<Record>() == 6);
 
-/// What is in a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
-    /// No address: the place is free, or a member of a range is in it.
+    /// No address: the slot is free, or belongs to a member of a range.
     Nothing,
-    /// A peer whose address only the provider knows.
+    /// Peer with an address that only the provider has.
     Unnamed,
-    /// An IPv4 socket, whose port is not zero.
+    /// IPv4 socket with a port other than 0.
     V4 { ip: u32, port: u16 },
-    /// Whatever begins in a cell of the store.
+    /// Address that begins in a cell of the store.
     Stored(u32),
 }
 
-/// In place of the number of a cell.
+/// Special values in place of a cell index, which is below `CELLS_LIMIT`.
 const NOTHING: u32 = NIL;
 const UNNAMED: u32 = NIL - 1;
-/// Cells have smaller numbers.
 pub(super) const CELLS_LIMIT: usize = UNNAMED as usize;
 
 impl Record {
@@ -75,14 +71,13 @@ impl Record {
     #[inline]
     fn is(self, store: &Store<'_>, key: &Key<'_>) -> bool {
         match *key {
-            // Port zero says that something else is in the place.
+            // Port 0 marks other contents of a slot.
             Key::V4 { ip, port } if port != 0 => self.value == ip && self.port == port,
             ref key => matches!(self.held(), Held::Stored(cell) if store.is(cell, key)),
         }
     }
 }
 
-/// A key with its hash, on its way through a tree.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way<'k> {
     hash: u64,
@@ -99,7 +94,6 @@ impl<'k> Way<'k> {
         &self.key
     }
 
-    /// Which child of a node at this depth.
     #[inline]
     fn turn(&self, depth: u32) -> Side {
         let bit = match depth {
@@ -116,14 +110,12 @@ enum Side {
     Right,
 }
 
-/// Where the number of a node stands.
 #[derive(Clone, Copy, Debug)]
 enum Link {
     Root(usize),
     Child(u32, Side),
 }
 
-/// The buckets, and the places that are in them.
 #[derive(Debug)]
 pub(super) struct Index<'s> {
     buckets: &'s mut [Bucket],
@@ -132,7 +124,7 @@ pub(super) struct Index<'s> {
 }
 
 impl<'s> Index<'s> {
-    /// An index of nothing. There are as many links as records.
+    /// Creates an empty index. `links` and `records` have equal lengths.
     pub(super) fn new(buckets: &'s mut [Bucket], records: &'s mut [Record], links: &'s mut [Links]) -> Self {
         buckets.fill(Bucket::EMPTY);
         records.fill(Record::EMPTY);
@@ -140,7 +132,6 @@ impl<'s> Index<'s> {
         Index { buckets, records, links }
     }
 
-    /// How many places can have an address of their own.
     pub(super) fn len(&self) -> usize {
         self.records.len()
     }
@@ -159,7 +150,8 @@ impl<'s> Index<'s> {
         self.links.get(place as usize).copied().unwrap_or([NIL; 2])
     }
 
-    /// As multiplication has it, so that any number of buckets will do: the upper half of the hash, and trees begin with the lower.
+    /// Multiplication allows any number of buckets and uses the upper half of the hash. Trees begin
+    /// with the lower half.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "less than the number of buckets")]
     fn bucket(&self, hash: u64) -> usize {
@@ -189,7 +181,8 @@ impl<'s> Index<'s> {
         }
     }
 
-    /// The place of an IPv4 socket, if it is in a slot: as [`find`](Self::find) would, and made of nothing but numbers.
+    /// Returns the slot of an IPv4 socket outside trees, like [`find`](Self::find) with numbers
+    /// alone.
     #[inline]
     pub(super) fn find_v4(&self, seed: u64, ip: u32, port: u16) -> Option<u32> {
         let hash = hash_v4(seed, ip, port);
@@ -200,7 +193,6 @@ impl<'s> Index<'s> {
         self.buckets.get(self.bucket(hash))?.places(hash).find(is_there)
     }
 
-    /// The place of an address.
     pub(super) fn find(&self, store: &Store<'_>, way: &Way<'_>) -> Option<u32> {
         let bucket = self.buckets.get(self.bucket(way.hash))?;
         let found = bucket.places(way.hash).find(|place| self.record(*place).is(store, &way.key));
@@ -210,7 +202,7 @@ impl<'s> Index<'s> {
         self.find_in_tree(bucket.root, store, way).0
     }
 
-    /// The place of an address in a tree, and how many nodes were looked at.
+    /// Returns the slot of an address in a tree, and the number of visited nodes.
     #[cold]
     fn find_in_tree(&self, root: u32, store: &Store<'_>, way: &Way<'_>) -> (Option<u32>, u32) {
         let mut at = root;
@@ -225,8 +217,8 @@ impl<'s> Index<'s> {
         (None, depth)
     }
 
-    /// Puts an address into a place that holds nothing; it is not in the index yet. `false` if the place holds something: a place
-    /// in two trees, or twice in one, would be a way without an end.
+    /// Inserts a new address into an empty slot. Returns `false` if the slot is not empty: a slot
+    /// in two trees, or twice in one, would make an endless path.
     #[must_use]
     pub(super) fn insert(&mut self, way: &Way<'_>, place: u32, held: Held) -> bool {
         if self.held(place) != Held::Nothing {
@@ -250,14 +242,13 @@ impl<'s> Index<'s> {
         true
     }
 
-    /// Puts what is not looked up into a place that holds nothing.
+    /// Stores contents that are not looked up in an empty slot.
     pub(super) fn put(&mut self, place: u32, held: Held) {
         if let Some(record) = self.records.get_mut(place as usize) {
             *record = Record::of(held);
         }
     }
 
-    /// Takes an address out of its place.
     pub(super) fn remove(&mut self, way: &Way<'_>, place: u32) {
         let at = self.bucket(way.hash);
         if self.buckets.get_mut(at).is_some_and(|bucket| bucket.remove(place)) || self.remove_from_tree(at, way, place)
@@ -266,7 +257,7 @@ impl<'s> Index<'s> {
         }
     }
 
-    /// Takes a place out of the tree of a bucket. `false` if it is not there.
+    /// Removes a slot from the tree of a bucket. Returns `false` if it is not in the tree.
     fn remove_from_tree(&mut self, bucket: usize, way: &Way<'_>, place: u32) -> bool {
         let mut link = Link::Root(bucket);
         let mut depth = 0;
@@ -278,7 +269,7 @@ impl<'s> Index<'s> {
             }
             depth += 1;
         }
-        // Any leaf below it has the bits that lead here, too.
+        // Any leaf below it also has the bits that lead here.
         let (mut leaf, mut above) = (place, link);
         loop {
             let side = match self.links(leaf) {
@@ -319,12 +310,11 @@ mod tests {
         Key::V4 { ip, port: PORT }
     }
 
-    /// An index's memory, for a number of addresses.
     fn memory(buckets: usize, addresses: usize) -> (Vec<Bucket>, Vec<Record>, Vec<Links>) {
         (vec![Bucket::EMPTY; buckets], vec![Record::EMPTY; addresses], vec![[NIL; 2]; addresses])
     }
 
-    /// How many nodes of a tree are looked at until an address is found: none if it is in a bucket's slot.
+    /// Tree nodes visited to find an address, 0 if it is in a bucket.
     fn depth(index: &Index<'_>, store: &Store<'_>, way: &Way<'_>) -> u32 {
         let found = index.find(store, way);
         let (in_tree, depth) = index.find_in_tree(index.buckets[index.bucket(way.hash)].root, store, way);
@@ -335,8 +325,8 @@ mod tests {
         0
     }
 
-    /// Inserts addresses with hashes as given, and returns the most nodes that finding one of them looks at, and how many are in
-    /// trees. Takes them out again in another order, and looks for the others after each.
+    /// Inserts addresses with given hashes, then removes them in another order and looks up the
+    /// rest. Returns the most nodes visited, and the number of addresses in trees.
     fn deepest(buckets: usize, ways: &[Way<'_>]) -> (u32, usize) {
         let (mut buckets, mut records, mut links) = memory(buckets, ways.len());
         let mut cells = [];
@@ -394,11 +384,11 @@ mod tests {
 
     #[test]
     fn ordinary_addresses_are_found_in_one_bucket() {
-        // Consecutive ones, as those of a machine room are.
+        // Consecutive addresses, as in a machine room.
         for seed in [0, 1, u64::MAX] {
             let ways: Vec<_> = (0..100_000).map(|ip| Way::new(seed, key(0x0a00_0000 + ip))).collect();
             let (deepest, in_trees) = deepest(buckets_for(ways.len()), &ways);
-            // With more addresses for each bucket there would be eight and thousands.
+            // More addresses per bucket would give 8 nodes and thousands in trees.
             assert!((2..8).contains(&deepest), "{deepest} nodes");
             assert!((1000..2500).contains(&in_trees), "{in_trees} are in trees");
         }
@@ -408,17 +398,18 @@ mod tests {
     fn addresses_with_one_hash_are_told_apart_by_their_own_bits() {
         let ways: Vec<_> = (0..3000).map(|ip| Way { hash: u64::MAX / 3, key: key(ip) }).collect();
         let (deepest, in_trees) = deepest(1000, &ways);
-        // All bits of the hash, the port, and then as many as tell 3000 apart.
+        // All bits of the hash, the port, and as many as distinguish 3000 addresses.
         assert!((64 + 16..=64 + 16 + 12).contains(&deepest), "{deepest} nodes");
         assert_eq!(in_trees, 3000 - 12, "all but those of one bucket");
     }
 
     #[test]
     fn no_address_is_deeper_than_the_bits_of_a_hash_and_an_address() {
-        // One hash for all, and the bits of the addresses that come first are the same: there is no deeper tree.
+        // One hash for all, and equal first bits of the addresses: the deepest possible tree.
         let ways: Vec<_> = (0..256).map(|high| Way { hash: 0, key: key(high << 24) }).collect();
         let (deepest, _) = deepest(1, &ways);
-        // The hash, the port, the low bits of the address; those that differ tell the rest apart.
+        // The hash, the port and the low bits of the address are equal. The differing bits separate
+        // the rest.
         assert!((64 + 16 + 24..=64 + 16 + 32).contains(&deepest), "{deepest} nodes");
     }
 
@@ -426,7 +417,7 @@ mod tests {
     fn addresses_chosen_with_the_seed_known_are_found_after_about_their_logarithm() {
         const SEED: u64 = 42;
         const BUCKETS: usize = 256;
-        // As many as there are places, and all in one bucket.
+        // All of them are in one bucket.
         let (mut buckets, mut records, mut links) = memory(BUCKETS, 0);
         let index = Index::new(&mut buckets, &mut records, &mut links);
         let mut found = (0..).map(|ip| Way::new(SEED, key(ip))).filter(|way| index.bucket(way.hash) == 17);
@@ -434,7 +425,7 @@ mod tests {
         let (known, in_tree) = deepest(BUCKETS, &ways);
         assert_eq!(in_tree, ways.len() - 12, "in one bucket");
         assert!(known <= 2 * 10 + 10, "{known} nodes for {} in one bucket", ways.len());
-        // The same addresses, for a program that did not know the seed.
+        // Another seed scatters these addresses.
         let others: Vec<_> = ways.iter().map(|way| Way::new(SEED + 1, way.key)).collect();
         let (unknown, in_trees) = deepest(BUCKETS, &others);
         assert!(unknown < 10 && in_trees < 10, "{unknown} nodes, {in_trees} in trees");

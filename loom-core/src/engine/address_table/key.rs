@@ -1,13 +1,13 @@
-//! What addresses are compared by.
+//! Canonical keys of addresses.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 use crate::vocabulary::{AddressFormat, EndpointAddr};
 
-/// An address, as the table takes it: a socket address, or one of whatever format.
+/// Address passed to the table: a socket address, or one of any format.
 ///
-/// Socket addresses that are given as such cost less than the same ones in an [`EndpointAddr`], which has room for the longest
-/// address there is; they are the same addresses.
+/// A `SocketAddr` costs less than the equal [`EndpointAddr`], which has room for the longest
+/// address.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -28,9 +28,9 @@ use crate::vocabulary::{AddressFormat, EndpointAddr};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub enum AddressRef<'a> {
-    /// A socket address.
+    /// Socket address.
     Socket(SocketAddr),
-    /// An address of whatever format, which may be that of a socket.
+    /// Address of any format, including those of sockets.
     Address(&'a EndpointAddr),
 }
 
@@ -48,24 +48,24 @@ impl<'a> From<&'a EndpointAddr> for AddressRef<'a> {
     }
 }
 
-/// An address in its canonical form. Two addresses are the same if their keys are equal.
+/// Address in canonical form. Two addresses are equal if their keys are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key<'a> {
-    /// Address and port; the padding is not a part of it.
+    /// Address and port, without the padding.
     V4 { ip: u32, port: u16 },
     /// Address, port, flow information and scope.
     V6 { ip: u128, port: u16, flow: u32, scope: u32 },
-    /// Bytes, and whatever else is to be told apart of those of other formats.
+    /// Bytes and format of any other address.
     Raw { format: AddressFormat, bytes: &'a [u8] },
 }
 
-/// What kind of key the words are of; above the rest of the first one.
+/// Kind of a key, in the top bits of its first word.
 const V4: u64 = 1 << 56;
 const V6: u64 = 2 << 56;
 const RAW: u64 = 3 << 56;
 
 impl<'a> Key<'a> {
-    /// The key of an address, in a table of addresses of a format: that is what an unspecified format means there.
+    /// Returns the key of an address. An unspecified format means that of the table.
     #[inline]
     pub(super) fn of(address: AddressRef<'a>, table: AddressFormat) -> Self {
         match address {
@@ -85,7 +85,6 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// The socket address, if it is one.
     #[inline]
     pub(super) fn socket(&self) -> Option<SocketAddr> {
         match *self {
@@ -97,7 +96,8 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// How many words tell the key from every other. The first says how many there are.
+    /// Returns the number of words that distinguish the key from every other. The first word
+    /// determines it.
     #[inline]
     pub(super) fn words(&self) -> usize {
         match self {
@@ -107,7 +107,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// One of these words; zero behind the last one.
+    /// Returns one of these words, or 0 behind the last one.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of an address")]
     pub(super) fn word(&self, at: usize) -> u64 {
@@ -133,7 +133,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// One bit of the words, from the first one's lowest on.
+    /// Returns one bit of the words, counted from the lowest one of the first.
     #[cold]
     pub(super) fn bit(&self, number: usize) -> bool {
         self.word(number / 64) >> (number % 64) & 1 == 1

@@ -1,4 +1,4 @@
-//! [`AddressTableMemory`]: what a table lies in, from an allocator.
+//! [`AddressTableMemory`]: memory of a table, from an allocator.
 
 #![allow(unsafe_code, reason = "lays a table out in memory of the allocator")]
 
@@ -20,7 +20,7 @@ use crate::error::OpenError;
 use crate::storage::{Block, array, extend};
 use crate::vocabulary::{AddressFormat, AvType, EndpointAddr};
 
-/// How large a table is, and what it is a table of. All of its memory is taken when it is opened.
+/// Size and kind of a table, which allocates all of its memory when it is opened.
 ///
 /// ```
 /// use loom_core::engine::address_table::AddressTableAttr;
@@ -44,35 +44,36 @@ use crate::vocabulary::{AddressFormat, AvType, EndpointAddr};
 #[doc(alias = "fi_av_attr")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressTableAttr {
-    /// How many peers there is room for. Eight bytes each.
+    /// Maximum number of peers, 8 bytes each.
     pub places: usize,
-    /// How many of the first places can have an address of their own: 22 bytes each. The others are for members of
-    /// [ranges](super::SymmetricRange), which have their addresses together. With more than there are places, all of them can.
+    /// Number of first slots that can have an address of their own, 22 bytes each, capped at
+    /// `places`. The others are for members of [ranges](super::SymmetricRange), which store their
+    /// addresses together.
     ///
-    /// What a member has left of the others is for the same address again; and for a member of another range, once all other
-    /// places are taken or if a provider has chosen it, as long as there are [records](Self::ranges) for what is left on both sides
-    /// of it.
+    /// A slot that a member has left is for the same address again. A member of another range gets
+    /// it if all other slots are in use or a provider has chosen it, and [records](Self::ranges)
+    /// for both remaining parts are free.
     pub singles: usize,
-    /// How many bytes there are for addresses other than IPv4 sockets, in cells of 32: an IPv6 socket takes one, any other
-    /// address of `n` bytes [`bytes_for(n)`](Self::bytes_for).
+    /// Bytes for addresses other than IPv4 sockets, in cells of 32. An IPv6 socket takes one, other
+    /// addresses of `n` bytes [`bytes_for(n)`](Self::bytes_for).
     pub bytes: usize,
-    /// How many pieces of symmetric ranges are kept as such, of which each look-up of a socket address looks at all. Members of
-    /// others take places with an address of their own.
+    /// Maximum number of range records, all checked by each lookup of a socket. Members of further
+    /// ranges need an address of their own.
     pub ranges: usize,
-    /// The format of the table's addresses, which is what unspecified ones are taken for.
+    /// Format of the table's addresses, assumed for unspecified ones.
     pub format: AddressFormat,
-    /// Whether fabric addresses that the table chooses are indices, or carry their generation.
+    /// Kind of the fabric addresses that the table chooses: indices, with or without generation.
     pub av_type: AvType,
-    /// The seed of the hash function. Who does not know it cannot choose addresses that collide.
+    /// Seed of the hash function. Peers without it cannot choose addresses that collide.
     pub seed: u64,
 }
 
 impl AddressTableAttr {
-    /// The most ranges.
+    /// Maximum number of ranges.
     pub const MAX_RANGES: usize = 256;
 
-    /// A table of this number of IPv4 sockets, with fabric addresses that are indices, up to 16 ranges, room for some addresses
-    /// of other kinds, and a seed that is the same for all.
+    /// Returns attributes for `places` IPv4 sockets: indices as fabric addresses, up to 16 ranges,
+    /// room for some other addresses, and a fixed seed.
     #[must_use]
     pub const fn new(places: usize) -> Self {
         AddressTableAttr {
@@ -86,17 +87,17 @@ impl AddressTableAttr {
         }
     }
 
-    /// How many [bytes](Self::bytes) an address takes that is `len` bytes long.
+    /// Returns the number of [bytes](Self::bytes) that an address of `len` bytes takes.
     #[must_use]
     pub const fn bytes_for(len: usize) -> usize {
         cells_for(len) * size_of::<Cell>()
     }
 
-    /// The memory that a table takes from its allocator, in one block.
+    /// Returns the layout of the one block that a table allocates.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if there is no place, if there are 2^32 - 2 or more, or more ranges than
-    /// [`MAX_RANGES`](Self::MAX_RANGES), or if it does not fit into an address space.
+    /// [`OpenError::Size`] for 0 or at least 2^32 - 2 slots, for more ranges than
+    /// [`MAX_RANGES`](Self::MAX_RANGES), or if the block exceeds an address space.
     pub fn layout(&self) -> Result<Layout, OpenError> {
         Ok(self.plan()?.layout)
     }
@@ -131,12 +132,11 @@ impl AddressTableAttr {
     }
 }
 
-/// How many buckets an index of this number of addresses has: one for eight of them, so that few have more than twelve.
+/// Number of buckets: one for eight addresses, so that few get more than twelve.
 pub(super) const fn buckets_for(addresses: usize) -> usize {
     addresses.div_ceil(8)
 }
 
-/// What is where in the block, and how much of it.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
     attr: AddressTableAttr,
@@ -153,28 +153,28 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// An empty table in memory of the layout.
+    /// Creates an empty table in memory of the layout.
     ///
     /// # Safety
     /// The memory has the layout, and belongs to the table for `'s`.
     pub(crate) unsafe fn table<'s>(&self, memory: NonNull<u8>) -> AddressTable<'s> {
         let at = |offset: usize| {
-            // SAFETY: the offset is one of the layout that the memory has.
+            // SAFETY: the offset is within the layout, which the memory has.
             unsafe { memory.add(offset) }
         };
-        // SAFETY: room for this number of entries is at the beginning of the layout. The memory is the table's, and nothing else is there.
+        // SAFETY: the layout begins with room for `places` entries, used only by the table.
         let entries = unsafe { fill(at(0), self.attr.places, PeerSlot::default) };
-        // SAFETY: as above, at their own offset.
+        // SAFETY: the layout has room for `words` values here, used only by the table.
         let words = unsafe { fill(at(self.words_at), self.words, || 0) };
-        // SAFETY: as above.
+        // SAFETY: the layout has room for `ranges` segments here, used only by the table.
         let segments = unsafe { fill(at(self.segments_at), self.attr.ranges, || Segment::EMPTY) };
-        // SAFETY: as above.
+        // SAFETY: the layout has room for `cells` values here, used only by the table.
         let cells = unsafe { fill(at(self.cells_at), self.cells, || Cell::EMPTY) };
-        // SAFETY: as above.
+        // SAFETY: the layout has room for `buckets` values here, used only by the table.
         let buckets = unsafe { fill(at(self.buckets_at), self.buckets, || Bucket::EMPTY) };
-        // SAFETY: as above.
+        // SAFETY: the layout has room for `singles` links here, used only by the table.
         let links = unsafe { fill(at(self.links_at), self.attr.singles, || [NIL; 2]) };
-        // SAFETY: as above.
+        // SAFETY: the layout has room for `singles` records here, used only by the table.
         let records = unsafe { fill(at(self.records_at), self.attr.singles, || Record::EMPTY) };
         let parts = Parts { entries, words, segments, cells, buckets, links, records };
         AddressTable::of(parts, &self.attr)
@@ -184,20 +184,20 @@ impl Plan {
 /// Writes an array.
 ///
 /// # Safety
-/// There is room for `len` values, aligned for them, which are the array's for `'s`.
+/// `at` is aligned and has room for `len` values, which belong to the array for `'s`.
 pub(crate) unsafe fn fill<'s, V>(at: NonNull<u8>, len: usize, value: impl Fn() -> V) -> &'s mut [V] {
     let first = at.cast::<V>();
     for index in 0..len {
-        // SAFETY: the caller's promise.
+        // SAFETY: `index` is below `len`, and the caller guarantees room.
         let place = unsafe { first.add(index) };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees alignment and room for `len` values.
         unsafe { place.write(value()) };
     }
-    // SAFETY: as above; all of them are written.
+    // SAFETY: all `len` values are written, and belong to the array for `'s`.
     unsafe { core::slice::from_raw_parts_mut(first.as_ptr(), len) }
 }
 
-/// Memory for an [`AddressTable`], in one block of `A`, which is taken here and never afterwards.
+/// Memory for an [`AddressTable`], in one block of `A`, allocated once.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -222,7 +222,7 @@ pub struct AddressTableMemory<A: Allocator> {
 }
 
 impl<A: Allocator> AddressTableMemory<A> {
-    /// Takes the memory of a table from `alloc`.
+    /// Allocates the memory of a table from `alloc`.
     ///
     /// # Errors
     /// - [`OpenError::Size`], see [`AddressTableAttr::layout`]
@@ -232,19 +232,19 @@ impl<A: Allocator> AddressTableMemory<A> {
         Ok(AddressTableMemory { plan, block: Block::new(plan.layout, alloc)? })
     }
 
-    /// An empty table in this memory.
+    /// Creates an empty table in this memory.
     pub fn table(&mut self) -> AddressTable<'_> {
-        // SAFETY: the block has the layout of the plan, and is borrowed for the table.
+        // SAFETY: the block has the plan's layout, and the table borrows it.
         unsafe { self.plan.table(self.block.ptr()) }
     }
 }
 
 #[cfg(feature = "std")]
 impl AddressTableMemory<allocator_api2::alloc::Global> {
-    /// Takes the memory of a table from the global allocator.
+    /// Allocates the memory of a table from the global allocator.
     ///
     /// # Errors
-    /// As [`AddressTableMemory::new_in`].
+    /// The errors of [`AddressTableMemory::new_in`].
     pub fn new(attr: AddressTableAttr) -> Result<Self, OpenError> {
         Self::new_in(attr, allocator_api2::alloc::Global)
     }

@@ -1,44 +1,47 @@
-//! The address table: from peers to their addresses and back.
+//! Table that maps peers to addresses and back.
 //!
-//! An [`AddressTable`] holds the address of each peer of an address vector, and finds peers by it: whether an address is there
-//! already, it knows itself. Handles ([`Peer`]) and fabric addresses are those of the [peer table](super::peer_table) that it
-//! keeps, so that they are found without a lock while somebody inserts.
+//! An [`AddressTable`] stores the address of each peer of an address vector and detects duplicates.
+//! Its [peer table](super::peer_table) has the handles ([`Peer`]) and fabric addresses, which are
+//! looked up without a lock.
 //!
 //! | | |
 //! |---|---|
-//! | `fi_av_insert` | [`insert`](AddressTable::insert), [`insert_all`](AddressTable::insert_all); [`insert_at`](AddressTable::insert_at), where a provider chooses the place |
+//! | `fi_av_insert` | [`insert`](AddressTable::insert), [`insert_all`](AddressTable::insert_all), or [`insert_at`](AddressTable::insert_at) if a provider chooses the slot |
 //! | `fi_av_insertsym` | [`insert_symmetric`](AddressTable::insert_symmetric) |
 //! | `fi_av_remove` | [`remove`](AddressTable::remove) |
 //! | `fi_av_lookup` | [`address`](AddressTable::address) of [`peers().peer(addr)`](super::peer_table::Peers::peer) |
-//! | `FI_AV_TABLE` | fabric addresses are places, the lowest that is free; a range's member that was removed gets its own again |
-//! | `FI_AV_MAP` | they carry the generation of the place too: one that was removed is recognised |
+//! | `FI_AV_TABLE` | fabric addresses are slot indices: the lowest free one, or that of a removed member of a range |
+//! | `FI_AV_MAP` | fabric addresses also carry a generation, so removed ones are recognised |
 //! | `fi_av_set` | [`AddressSet`] |
 //!
-//! # Which addresses are the same
+//! # Equal addresses
 //!
-//! - IPv4 sockets (`struct sockaddr_in`) whose address and port are. The eight bytes of padding do not count, and come back as zeros.
-//! - IPv6 sockets (`struct sockaddr_in6`) whose address, port, flow information and scope are. All of that is on the wire, or
-//!   chooses it. An IPv4-mapped address (`::ffff:10.0.0.1`) is not the IPv4 address: not every stack sends it as one, and a
-//!   domain of IPv6 addresses could not take the other.
-//! - Under which of the formats for sockets one is given does not matter. It comes back as `FI_SOCKADDR_IN` or `FI_SOCKADDR_IN6`, or in the
-//!   [table's format](AddressTableAttr::format) if that is a format of both.
-//! - All others, and whatever is not laid out as its format says, if format and bytes are. `FI_FORMAT_UNSPEC` is the table's
-//!   format.
+//! - IPv4 sockets (`struct sockaddr_in`) with equal address and port. The 8 bytes of padding are
+//!   ignored, and returned as zeros.
+//! - IPv6 sockets (`struct sockaddr_in6`) with equal address, port, flow information and scope: all
+//!   are on the wire or select it. An IPv4-mapped address (`::ffff:10.0.0.1`) differs from the IPv4
+//!   address, because not every stack sends it as one, and a domain of IPv6 addresses could not
+//!   take the IPv4 address.
+//! - Sockets in any of the socket formats. They are returned as `FI_SOCKADDR_IN` or
+//!   `FI_SOCKADDR_IN6`, or in the [table's format](AddressTableAttr::format) if that covers both.
+//! - Other addresses, and bytes that do not match their format, with equal format and bytes.
+//!   `FI_FORMAT_UNSPEC` means the table's format.
 //!
-//! # What it costs
+//! # Cost
 //!
-//! - An IPv4 peer takes 30.1 bytes: 8 in the peer table, 6 for the address, 16 for the index, and one bit. An IPv6
-//!   peer takes 32 more, others as many as [`AddressTableAttr::bytes_for`] says. A [symmetric range](SymmetricRange) takes one
-//!   record of 64 bytes, and with [`AddressTableAttr::singles`] below the number of places 8 bytes for each of its members.
-//! - Finding the peer of an address reads a cache line of the index, the address and the place in the peer table, whatever number of
-//!   peers there is; two in a hundred are found a line or two later. Addresses that were chosen to collide by
-//!   somebody who knows the [seed](AddressTableAttr::seed) are found after about the logarithm of how many do, and after no more
-//!   steps than 64 and the bits of the address: there is never a walk along all of them. Who does not know the seed cannot choose them
-//!   (the hash function is SipHash-1-3).
-//! - Each look-up of a socket that is not found otherwise looks at all ranges, of which there are not more than
+//! - An IPv4 peer takes 30.1 bytes: 8 in the peer table, 6 for the address, 16 for the index, and
+//!   one bit. An IPv6 peer takes 32 more, others [`AddressTableAttr::bytes_for`] more. A [symmetric
+//!   range](SymmetricRange) takes one record of 64 bytes. If [`AddressTableAttr::singles`] is below
+//!   the number of slots, each member takes 8 bytes.
+//! - A lookup reads a cache line of the index, the address and the peer's slot, for any number of
+//!   peers. 2 % of peers take one or two more lines. Addresses that collide by choice of a peer
+//!   with the [seed](AddressTableAttr::seed) take about the logarithm of their number, at most 64
+//!   steps plus the bits of the address. Without the seed, peers cannot choose them (SipHash-1-3).
+//! - A socket that is not found otherwise is searched in all ranges, at most
 //!   [`AddressTableAttr::ranges`].
-//! - Inserting and removing cost one look-up more. Nothing is ever rebuilt. Only a member of a range that gets the place which one of
-//!   another range has left, beyond [`singles`](AddressTableAttr::singles), cuts that in two, and goes through the shorter part.
+//! - Inserting and removing cost one lookup more and never rebuild the table. Only a member of a
+//!   range that gets a slot vacated in another range, beyond
+//!   [`singles`](AddressTableAttr::singles), splits that range and visits the shorter part.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -58,8 +61,6 @@
 //! # Ok::<_, Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! # References
-//! - `man fi_av`, `man fi_av_set`
 
 mod bucket;
 mod free;
@@ -82,10 +83,9 @@ pub use self::symmetric::{RangePeer, SymmetricRange};
 pub use self::table::AddressTable;
 use super::peer_table::Peer;
 
-/// No place, and no cell.
 const NIL: u32 = u32::MAX;
 
-/// What has become of an address.
+/// Outcome of an insertion.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -106,14 +106,14 @@ const NIL: u32 = u32::MAX;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
-    /// It was not there: this is a new peer.
+    /// The address was inserted as this new peer.
     New(Peer),
-    /// It was there, and is this peer.
+    /// The address already belongs to this peer.
     Known(Peer),
 }
 
 impl Inserted {
-    /// The peer that has the address.
+    /// Returns the peer that has the address.
     #[must_use]
     pub const fn peer(self) -> Peer {
         match self {
@@ -121,14 +121,14 @@ impl Inserted {
         }
     }
 
-    /// Whether it was not there.
+    /// Returns `true` if the peer is new.
     #[must_use]
     pub const fn is_new(self) -> bool {
         matches!(self, Inserted::New(_))
     }
 }
 
-/// Why an address is not in.
+/// Error of an insertion.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -147,9 +147,9 @@ impl Inserted {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// There is no place for it ([`AddressTableAttr::places`], [`AddressTableAttr::singles`]).
+    /// No slot is free ([`AddressTableAttr::places`], [`AddressTableAttr::singles`]).
     Places,
-    /// There are not enough bytes for it ([`AddressTableAttr::bytes`]).
+    /// Too few bytes are free ([`AddressTableAttr::bytes`]).
     Bytes,
 }
 

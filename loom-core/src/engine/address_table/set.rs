@@ -1,4 +1,4 @@
-//! [`AddressSet`]: some peers of an address vector, in an order.
+//! [`AddressSet`]: ordered subset of the peers of an address vector.
 
 #![allow(unsafe_code, reason = "lays arrays out in memory of the allocator")]
 
@@ -15,13 +15,13 @@ use crate::engine::peer_table::{Peer, Peers};
 use crate::error::OpenError;
 use crate::storage::{Block, array, extend};
 
-/// Some peers of an address vector, each once, in the order in which they were inserted: their ranks are 0, 1, 2 and so on.
+/// Distinct peers of an address vector, with ranks 0, 1, 2 and so on in order of insertion.
 ///
-/// A set does not look at the vector. Who was removed from that keeps the rank until he is removed from the set, too, or until the
-/// next peer of his place is inserted. What is added to one set and what is not has to be the same for all members of a collective
-/// operation; no peer learns of it.
+/// A set does not follow the vector. A peer removed from the vector keeps its rank until it is
+/// removed from the set or the next peer of its slot is inserted. Peers are not notified: all
+/// members of a collective operation must change their sets equally.
 ///
-/// Its memory is taken when it is opened: four bytes for each place of the vector, and eight for each member.
+/// Opening allocates 4 bytes for each slot of the vector and 8 for each member.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -57,22 +57,21 @@ use crate::storage::{Block, array, extend};
 #[doc(alias = "fi_av_set")]
 #[doc(alias = "fid_av_set")]
 pub struct AddressSet<A: Allocator> {
-    /// By rank.
     members: NonNull<Peer>,
     capacity: u32,
     len: u32,
-    /// By place: the rank of its peer, or `NIL`.
+    /// Ranks by slot, or `NIL`.
     ranks: NonNull<u32>,
     places: usize,
     block: Block<A>,
 }
 
-// SAFETY: the arrays lie in the set's own block, and are reached through the set alone.
+// SAFETY: the arrays lie in the set's own block, reached only through the set.
 unsafe impl<A: Allocator + Send> Send for AddressSet<A> {}
-// SAFETY: as above; they change only with the set borrowed for that.
+// SAFETY: the arrays are reached only through the set, and change only by `&mut`.
 unsafe impl<A: Allocator + Sync> Sync for AddressSet<A> {}
 
-/// As many peers are in a set as it was opened for. Nothing has changed.
+/// Error: the set has as many members as it was opened for.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -107,7 +106,8 @@ impl fmt::Display for SetFull {
 impl core::error::Error for SetFull {}
 
 impl<A: Allocator> AddressSet<A> {
-    /// An empty set, of up to `count` peers of a vector with `places` places, in memory of `alloc`.
+    /// Creates an empty set of up to `count` peers of a vector with `places` slots, in memory of
+    /// `alloc`.
     ///
     /// # Errors
     /// - [`OpenError::Size`] if a number is 2^32 - 1 or more, or does not fit into memory
@@ -116,96 +116,94 @@ impl<A: Allocator> AddressSet<A> {
         let (capacity, layout, ranks_at) = Self::plan(places, count)?;
         let block = Block::new(layout, alloc)?;
         let members = block.ptr().cast::<Peer>();
-        // SAFETY: an offset of the block's layout.
+        // SAFETY: `ranks_at` is an offset within the block's layout.
         let ranks = unsafe { block.ptr().add(ranks_at) }.cast::<u32>();
         for place in 0..places {
-            // SAFETY: the block has room for that number.
+            // SAFETY: the block has room for `places` ranks.
             let rank = unsafe { ranks.add(place) };
-            // SAFETY: as above.
+            // SAFETY: the block has room for `places` ranks.
             unsafe { rank.write(NIL) };
         }
         Ok(AddressSet { members, capacity, len: 0, ranks, places, block })
     }
 
-    /// The memory that a set of up to `count` peers of a vector with `places` places takes from its allocator, in one block: eight
-    /// bytes for each member, and four for each place of the vector.
+    /// Returns the layout of the one block of a set of up to `count` peers of a vector with
+    /// `places` slots: 8 bytes for each member, and 4 for each slot.
     ///
     /// # Errors
-    /// [`OpenError::Size`], as [`new_in`](Self::new_in).
+    /// [`OpenError::Size`], see [`new_in`](Self::new_in).
     pub fn layout(places: usize, count: usize) -> Result<Layout, OpenError> {
         Self::plan(places, count).map(|(_, layout, _)| layout)
     }
 
-    /// How many members there can be, the block, and where the ranks lie in it.
     fn plan(places: usize, count: usize) -> Result<(u32, Layout, usize), OpenError> {
-        // Members are of different places.
+        // Members have distinct slots.
         let capacity = u32::try_from(count.min(places)).ok().filter(|count| *count < NIL).ok_or(OpenError::Size)?;
         let (layout, ranks_at) = extend(array::<Peer>(capacity as usize)?, array::<u32>(places)?)?;
         Ok((capacity, layout, ranks_at))
     }
 
-    /// The members, in the order of their ranks.
+    /// Returns the members by rank.
     #[must_use]
     pub fn members(&self) -> &[Peer] {
-        // SAFETY: that number was written, and change only with the set borrowed for that.
+        // SAFETY: `len` members are written, and change only by `&mut`.
         unsafe { core::slice::from_raw_parts(self.members.as_ptr(), self.len as usize) }
     }
 
     fn ranks(&self) -> &[u32] {
-        // SAFETY: written in `new_in`; they change only with the set borrowed for that.
+        // SAFETY: `new_in` has written `places` ranks, which change only by `&mut`.
         unsafe { core::slice::from_raw_parts(self.ranks.as_ptr(), self.places) }
     }
 
     fn set_rank(&mut self, peer: Peer, rank: u32) {
-        // SAFETY: written in `new_in`, and the set is borrowed for changing it.
+        // SAFETY: `new_in` has written `places` ranks, borrowed exclusively here.
         let ranks = unsafe { core::slice::from_raw_parts_mut(self.ranks.as_ptr(), self.places) };
         if let Some(place) = ranks.get_mut(peer.index()) {
             *place = rank;
         }
     }
 
-    /// Writes the member of a rank below the capacity.
     fn write(&mut self, rank: u32, peer: Peer) {
         debug_assert!(rank < self.capacity);
-        // SAFETY: the block has room for that number of members.
+        // SAFETY: the block has room for `rank`, which is below the capacity.
         let place = unsafe { self.members.add(rank as usize) };
-        // SAFETY: as above.
+        // SAFETY: the block has room for `rank`, which is below the capacity.
         unsafe { place.write(peer) };
         self.set_rank(peer, rank);
     }
 
-    /// How many members there are.
+    /// Returns the number of members.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the set has no members.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The rank of a member.
+    /// Returns the rank of a member.
     #[must_use]
     pub fn rank(&self, peer: Peer) -> Option<usize> {
         self.in_place_of(peer).filter(|(_, member)| *member == peer).map(|(rank, _)| rank)
     }
 
-    /// The member in a peer's place, with its rank.
     fn in_place_of(&self, peer: Peer) -> Option<(usize, Peer)> {
         let rank = *self.ranks().get(peer.index())? as usize;
         Some((rank, *self.members().get(rank)?))
     }
 
-    /// Whether a peer is a member.
+    /// Returns `true` if a peer is a member.
     #[must_use]
     pub fn contains(&self, peer: Peer) -> bool {
         self.rank(peer).is_some()
     }
 
-    /// Puts a peer at the end. Returns whether it is new: `false` if it is a member already, if it is stale because a later peer of
-    /// its place is one, and if it has no place in this vector. An earlier peer of its place, which is stale itself, is removed.
+    /// Appends a peer, and removes an earlier, stale peer of its slot. Returns `false` if the peer
+    /// is a member, is stale because a later peer of its slot is one, or has no slot in this
+    /// vector.
     ///
     /// # Errors
     /// [`SetFull`]
@@ -228,7 +226,7 @@ impl<A: Allocator> AddressSet<A> {
         self.len += 1;
     }
 
-    /// Which member of the set a peer meets that is to be inserted.
+    /// Compares a peer to insert with the member in its slot.
     fn meets(&self, peer: Peer) -> Meets {
         match self.in_place_of(peer) {
             None if peer.index() < self.places => Meets::NoMember,
@@ -237,7 +235,7 @@ impl<A: Allocator> AddressSet<A> {
         }
     }
 
-    /// Removes a peer; the others stay in their order. Returns whether it was a member.
+    /// Removes a peer and keeps the order of the others. Returns `true` if it was a member.
     #[doc(alias = "fi_av_set_remove")]
     pub fn remove(&mut self, peer: Peer) -> bool {
         let was = self.contains(peer);
@@ -247,7 +245,6 @@ impl<A: Allocator> AddressSet<A> {
         was
     }
 
-    /// Keeps some of the members, in their order.
     fn retain(&mut self, keep: impl Fn(Peer) -> bool) {
         let mut kept = 0;
         for rank in 0..self.len as usize {
@@ -262,20 +259,20 @@ impl<A: Allocator> AddressSet<A> {
         self.len = kept;
     }
 
-    /// Adds all members of another set that are not in this one at its end, in their order.
+    /// Appends the members of another set that are not in this one, in order.
     ///
     /// # Errors
-    /// [`SetFull`] if not all of them have room; then none was added.
+    /// [`SetFull`] if not all fit. The set is unchanged then.
     #[doc(alias = "fi_av_set_union")]
     pub fn union<B: Allocator>(&mut self, other: &AddressSet<B>) -> Result<(), SetFull> {
         self.extend(|| other.members().iter().copied())
     }
 
-    /// Adds the peers of a table that are in places from the first to the last of these, in steps of `stride`; they go to the end.
-    /// `0..=u32::MAX` by one are all (`FI_UNIVERSE`).
+    /// Appends the peers of a table in these slots, in steps of `stride`. `0..=u32::MAX` by 1 has
+    /// all peers (`FI_UNIVERSE`).
     ///
     /// # Errors
-    /// [`SetFull`] if not all of them have room; then none was added.
+    /// [`SetFull`] if not all fit. The set is unchanged then.
     #[doc(alias = "FI_UNIVERSE")]
     #[doc(alias = "start_addr")]
     pub fn insert_range(
@@ -291,13 +288,13 @@ impl<A: Allocator> AddressSet<A> {
         })
     }
 
-    /// Adds peers of different places, all or none.
+    /// Inserts all peers, of distinct slots, or leaves the set unchanged.
     fn extend<I: Iterator<Item = Peer>>(&mut self, peers: impl Fn() -> I) -> Result<(), SetFull> {
         let new = peers().filter(|peer| matches!(self.meets(*peer), Meets::NoMember)).count();
         if new > (self.capacity - self.len) as usize {
             return Err(SetFull);
         }
-        // A table can get more peers meanwhile: those have not been counted.
+        // Peers that the table gets meanwhile were not counted.
         let mut left = new;
         for peer in peers() {
             if matches!(self.meets(peer), Meets::NoMember) {
@@ -309,34 +306,32 @@ impl<A: Allocator> AddressSet<A> {
         Ok(())
     }
 
-    /// Removes all members that are not in another set, too. The others stay in their order.
+    /// Removes the members that are not in another set, keeping the order.
     #[doc(alias = "fi_av_set_intersect")]
     pub fn intersect<B: Allocator>(&mut self, other: &AddressSet<B>) {
         self.retain(|member| other.contains(member));
     }
 
-    /// Removes all members that are in another set. The others stay in their order.
+    /// Removes the members that are in another set, keeping the order.
     #[doc(alias = "fi_av_set_diff")]
     pub fn difference<B: Allocator>(&mut self, other: &AddressSet<B>) {
         self.retain(|member| !other.contains(member));
     }
 }
 
-/// Which member a peer meets in a set.
 enum Meets {
     NoMember,
-    /// A stale one of the same place.
     Earlier(Peer),
-    /// Itself, or a later one of its place; or it is of another vector.
+    /// The peer itself, or a later peer of its slot, or a peer of another vector.
     Itself,
 }
 
 #[cfg(feature = "std")]
 impl AddressSet<allocator_api2::alloc::Global> {
-    /// [`AddressSet::new_in`] with the global allocator.
+    /// Creates a set like [`AddressSet::new_in`], with the global allocator.
     ///
     /// # Errors
-    /// As [`AddressSet::new_in`].
+    /// The errors of [`AddressSet::new_in`].
     pub fn new(places: usize, count: usize) -> Result<Self, OpenError> {
         Self::new_in(places, count, allocator_api2::alloc::Global)
     }
@@ -360,7 +355,7 @@ mod tests {
     use crate::engine::peer_table::{PeerSlot, PeerTable};
     use crate::vocabulary::FabricAddr;
 
-    /// As if another thread had inserted the last two between two looks at the table.
+    /// Simulates another thread inserting the last two peers between two reads.
     #[test]
     fn peers_that_come_while_a_range_is_added_do_not_make_it_fail_halfway() {
         let mut entries = [(); 4].map(|()| PeerSlot::default());

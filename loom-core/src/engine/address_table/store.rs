@@ -1,16 +1,13 @@
-//! [`Store`]: the bytes of addresses that do not fit into their places, in chains of small cells.
+//! [`Store`]: bytes of addresses that do not fit into their slots, in chains of small cells.
 //!
-//! Cells are all of one size, so that whatever is free can be used: nothing is moved, and nothing breaks into pieces that are too
-//! small.
+//! All cells have one size, so every free cell is usable without moving or fragmentation.
 
 use super::NIL;
 use super::key::Key;
 use crate::vocabulary::{AddressFormat, EndpointAddr};
 
-/// How many bytes of an address a cell has.
 const ROOM: usize = 28;
 
-/// A cell: some bytes, and the cell where they go on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cell {
     next: u32,
@@ -23,11 +20,11 @@ impl Cell {
     pub(super) const EMPTY: Cell = Cell { next: NIL, bytes: [0; ROOM] };
 }
 
-/// How many bytes an IPv6 socket address has in its packed form: address, port, flow information, scope.
+/// Bytes of a packed IPv6 socket address: address, port, flow information, scope.
 const V6_LEN: u16 = 26;
-/// The same of an IPv4 socket address: address, port.
+/// Bytes of a packed IPv4 socket address: address, port.
 const V4_LEN: u16 = 6;
-/// What stands before the bytes of an address: its kind and length, and of those that are not packed their format.
+/// Bytes before the address: kind and length, then the format if it is not packed.
 const HEAD: usize = 2;
 const RAW_HEAD: usize = HEAD + 4;
 
@@ -36,22 +33,20 @@ const V4: u16 = 1 << 14;
 const V6: u16 = 2 << 14;
 const KINDS: u16 = 3 << 14;
 
-/// How many cells the bytes of an address take: one of `len` bytes that is not a socket's, or the packed form of one that is.
+/// Number of cells for an address of `len` bytes that is not a socket, or a packed socket.
 pub(super) const fn cells_for(len: usize) -> usize {
     (RAW_HEAD + len).div_ceil(ROOM)
 }
 
-/// The longest form.
 const LONGEST: usize = RAW_HEAD + EndpointAddr::MAX_LEN;
 
-/// An address as it stands in cells.
 struct Written {
     bytes: [u8; LONGEST],
     len: usize,
 }
 
 impl Written {
-    /// `None` if it is longer than addresses are.
+    /// Returns `None` if the key is longer than any address.
     fn of(key: &Key<'_>) -> Option<Self> {
         let mut written = Written { bytes: [0; _], len: 0 };
         match *key {
@@ -88,7 +83,6 @@ impl Written {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
-    /// What was written.
     fn key(&self) -> Option<Key<'_>> {
         let (head, rest) = self.bytes().split_first_chunk::<HEAD>()?;
         match u16::from_le_bytes(*head) & KINDS {
@@ -116,7 +110,6 @@ impl Written {
     }
 }
 
-/// The cells, and which of them are free.
 #[derive(Debug)]
 pub(super) struct Store<'s> {
     cells: &'s mut [Cell],
@@ -134,7 +127,6 @@ impl<'s> Store<'s> {
         Store { cells, free, free_count: count }
     }
 
-    /// How many cells are free.
     pub(super) fn free(&self) -> usize {
         self.free_count
     }
@@ -143,7 +135,8 @@ impl<'s> Store<'s> {
         self.cells.get(cell as usize).map_or(NIL, |cell| cell.next)
     }
 
-    /// Puts an address into cells; returns the first. `None` if not enough of them are free: then nothing has changed.
+    /// Stores an address and returns its first cell. Returns `None`, without a change, if too few
+    /// cells are free.
     pub(super) fn put(&mut self, key: &Key<'_>) -> Option<u32> {
         let written = Written::of(key)?;
         let needed = written.len.div_ceil(ROOM);
@@ -167,7 +160,6 @@ impl<'s> Store<'s> {
         Some(first)
     }
 
-    /// Frees the cells of an address.
     pub(super) fn give_back(&mut self, first: u32) {
         let (mut last, mut count) = (first, 1);
         while self.next(last) != NIL {
@@ -181,7 +173,6 @@ impl<'s> Store<'s> {
         }
     }
 
-    /// Reads an address, and tells `read` what it is.
     pub(super) fn read<R>(&self, first: u32, read: impl FnOnce(Key<'_>) -> R) -> Option<R> {
         let mut written = Written { bytes: [0; _], len: 0 };
         let head = self.cells.get(first as usize)?.bytes;
@@ -196,7 +187,6 @@ impl<'s> Store<'s> {
         written.key().map(read)
     }
 
-    /// Whether this is the address that begins in a cell.
     pub(super) fn is(&self, first: u32, key: &Key<'_>) -> bool {
         let bytes_from = |mut at: u32, mut skip: usize| {
             move |mut wanted: &[u8]| {
@@ -224,7 +214,7 @@ impl<'s> Store<'s> {
                 }
                 cell.bytes.starts_with(&head) && bytes_from(first, RAW_HEAD)(bytes)
             }
-            // Within one cell.
+            // It fits into one cell.
             key => Written::of(key).is_some_and(|written| bytes_from(first, 0)(written.bytes())),
         }
     }

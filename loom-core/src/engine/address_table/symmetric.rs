@@ -1,8 +1,8 @@
-//! Ranges of consecutive socket addresses, and where their members are.
+//! Ranges of consecutive socket addresses, and the slots of their members.
 
 use core::net::{IpAddr, SocketAddr};
 
-/// The addresses of some services at each of some nodes, one port after the other and one address after the other.
+/// Range of consecutive ports (services) at consecutive addresses (nodes).
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -31,7 +31,7 @@ pub struct SymmetricRange {
     services: u16,
 }
 
-/// One of the addresses of a range.
+/// Member of a range.
 ///
 /// ```
 /// use loom_core::engine::address_table::SymmetricRange;
@@ -50,7 +50,7 @@ pub struct RangePeer {
 }
 
 impl RangePeer {
-    /// Its address.
+    /// Returns the address of the member.
     #[must_use]
     pub const fn socket(&self) -> SocketAddr {
         self.socket
@@ -58,36 +58,36 @@ impl RangePeer {
 }
 
 impl SymmetricRange {
-    /// `services` ports from that of `first` on, at each of `nodes` addresses from that of `first` on. `None` if the first
-    /// port is 0, or the range goes past the last port or the last address.
+    /// Creates a range of `services` ports at each of `nodes` addresses, from `first` on. `None` if
+    /// the first port is 0, or the range exceeds the last port or address.
     #[must_use]
     pub fn new(first: SocketAddr, nodes: u32, services: u16) -> Option<Self> {
-        // Nodes without services are none: they are not gone through.
+        // Nodes without services are not iterated.
         let nodes = if services == 0 { 0 } else { nodes };
         let range = SymmetricRange { first, nodes, services };
         let whole = nodes == 0 || range.at(nodes - 1, services - 1).is_some();
         (first.port() != 0 && whole).then_some(range)
     }
 
-    /// The first address.
+    /// Returns the first address.
     #[must_use]
     pub const fn first(&self) -> SocketAddr {
         self.first
     }
 
-    /// How many addresses there are.
+    /// Returns the number of addresses.
     #[must_use]
     pub const fn len(&self) -> u64 {
         self.nodes as u64 * self.services as u64
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the range has no addresses.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All services of a node, then the next node.
+    /// Returns the members: all services of a node, then the next node.
     pub fn members(self) -> impl Iterator<Item = RangePeer> {
         (0..self.len()).filter_map(move |number| self.member(number))
     }
@@ -99,7 +99,7 @@ impl SymmetricRange {
         Some(RangePeer { range: self, number, socket })
     }
 
-    /// `None` past the last port, or past the last address.
+    /// Returns `None` beyond the last port or address.
     fn at(self, node: u32, service: u16) -> Option<SocketAddr> {
         let mut socket = self.first;
         socket.set_port(self.first.port().checked_add(service)?);
@@ -110,7 +110,7 @@ impl SymmetricRange {
         Some(socket)
     }
 
-    /// Which member has an address: the inverse of `at`.
+    /// Returns the number of the member with an address: the inverse of `at`.
     fn number_of(&self, socket: &SocketAddr) -> Option<u64> {
         let service = socket.port().checked_sub(self.first.port()).filter(|service| *service < self.services)?;
         let node = match (self.first, *socket) {
@@ -127,17 +127,15 @@ impl SymmetricRange {
     }
 }
 
-/// Consecutive members of a range in consecutive places: one record, however many they are.
+/// Consecutive members of a range in consecutive slots: one record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     range: SymmetricRange,
-    /// Its first member.
     from: u64,
-    /// How many members have places, one after the other.
+    /// Number of members that got slots.
     count: u32,
-    /// The place of the first.
     place: u32,
-    /// How many of them are still there.
+    /// Number of members still present.
     live: u32,
 }
 
@@ -158,14 +156,14 @@ impl Segment {
         place.checked_sub(self.place).is_some_and(|offset| offset < self.count)
     }
 
-    /// Whether a member in a place would be the next one.
+    /// Returns `true` if the member in this slot would extend the segment.
     fn is_before(&self, member: &RangePeer, place: u32) -> bool {
         self.range == member.range
             && self.from + u64::from(self.count) == member.number
             && self.place + self.count == place
     }
 
-    /// What is before one of its places, and what is behind it. The shorter one is gone through, for who is there.
+    /// Splits the segment around a slot, and counts the present members of the shorter part.
     fn without(&self, place: u32, is_there: impl Fn(u32) -> bool) -> [Segment; 2] {
         let part = |first: u32, end: u32| Segment {
             from: self.from + u64::from(first - self.place),
@@ -183,7 +181,7 @@ impl Segment {
     }
 }
 
-/// The segments of a table, of which there are not many: looking through all of them is the bound.
+/// Segments of a table: few enough to check all of them.
 #[derive(Debug)]
 pub(super) struct Segments<'s> {
     all: &'s mut [Segment],
@@ -200,12 +198,11 @@ impl<'s> Segments<'s> {
         self.all.get(..self.count).unwrap_or_default()
     }
 
-    /// How many there are.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// The places that may be those of an address; whether it is still there, the table knows.
+    /// Returns the slots that may have an address. The table checks that the member is present.
     #[inline]
     pub(super) fn places(&self, socket: SocketAddr) -> impl Iterator<Item = u32> {
         self.used().iter().filter_map(move |segment| {
@@ -215,25 +212,23 @@ impl<'s> Segments<'s> {
         })
     }
 
-    /// The address of the member in a place.
     pub(super) fn socket(&self, place: u32) -> Option<SocketAddr> {
         let segment = self.used().iter().find(|segment| segment.covers(place))?;
         Some(segment.range.member(segment.from + u64::from(place - segment.place))?.socket)
     }
 
-    /// Whether a place is one of a segment: a member is there, or was.
+    /// Returns `true` if a slot has, or had, a member of a segment.
     pub(super) fn covers(&self, place: u32) -> bool {
         self.end_over(place).is_some()
     }
 
-    /// Where the segment ends that a place is one of.
     pub(super) fn end_over(&self, place: u32) -> Option<u32> {
         let segment = self.used().iter().find(|segment| segment.covers(place))?;
         Some(segment.place + segment.count)
     }
 
-    /// Whether there are records for a member in a place, and for what is left of the segment that the place is one of.
-    /// `is_there` says of a place whether a member is there.
+    /// Returns `true` if enough records are free for a member in a slot and for the parts of the
+    /// segment around it. `is_there` checks that a slot has a member.
     pub(super) fn takes(&self, member: &RangePeer, place: u32, is_there: impl Fn(u32) -> bool) -> bool {
         let cut = self.used().iter().find(|segment| segment.covers(place));
         let parts = cut.map(|segment| segment.without(place, is_there));
@@ -242,8 +237,8 @@ impl<'s> Segments<'s> {
         self.count - usize::from(cut.is_some()) + parts + usize::from(!follows) <= self.all.len()
     }
 
-    /// Adds a member in a free place, if there are records for it as [`takes`](Self::takes) says. A place is never in
-    /// two segments, nor twice in one: what was removed from it would be there again.
+    /// Adds a member in a free slot for which [`takes`](Self::takes) is `true`. A slot is never in
+    /// two segments, nor twice in one: a removed member would reappear.
     pub(super) fn add(&mut self, member: &RangePeer, place: u32, is_there: impl Fn(u32) -> bool) {
         self.cut(place, is_there);
         let at = self.used().iter().position(|segment| segment.is_before(member, place)).unwrap_or(self.count);
@@ -257,7 +252,6 @@ impl<'s> Segments<'s> {
         }
     }
 
-    /// Takes a free place out of its segment.
     fn cut(&mut self, place: u32, is_there: impl Fn(u32) -> bool) {
         let Some(at) = self.used().iter().position(|segment| segment.covers(place)) else { return };
         let Some(parts) = self.all.get(at).map(|segment| segment.without(place, is_there)) else { return };
@@ -270,7 +264,6 @@ impl<'s> Segments<'s> {
         }
     }
 
-    /// The member that was in a place before is there again.
     pub(super) fn come_back(&mut self, place: u32) {
         if let Some(at) = self.used().iter().position(|segment| segment.covers(place))
             && let Some(segment) = self.all.get_mut(at)
@@ -279,7 +272,6 @@ impl<'s> Segments<'s> {
         }
     }
 
-    /// The member in a place is gone.
     pub(super) fn remove(&mut self, place: u32) {
         let Some(at) = self.used().iter().position(|segment| segment.covers(place)) else { return };
         let Some(segment) = self.all.get_mut(at) else { return };
@@ -327,7 +319,7 @@ mod tests {
 
     #[test]
     fn services_of_a_node_come_before_the_next_node() {
-        // The example of the manual page.
+        // Example of the manual page.
         let wanted = ["10.1.1.1:5000", "10.1.1.1:5001", "10.1.1.2:5000", "10.1.1.2:5001"];
         assert_eq!(range("10.1.1.1:5000", 2, 2).unwrap(), wanted);
         assert_eq!(range("10.0.0.255:9", 2, 1).unwrap(), ["10.0.0.255:9", "10.0.1.0:9"]);

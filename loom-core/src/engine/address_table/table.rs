@@ -1,4 +1,4 @@
-//! [`AddressTable`] itself.
+//! [`AddressTable`].
 
 use core::net::SocketAddr;
 
@@ -12,7 +12,6 @@ use super::{AddressTableAttr, Full, Inserted};
 use crate::engine::peer_table::{Peer, PeerSlot, PeerTable, Peers};
 use crate::vocabulary::{AddressFormat, AvType, EndpointAddr, FabricAddr};
 
-/// Where a table is, piece by piece.
 pub(super) struct Parts<'s> {
     pub(super) entries: &'s mut [PeerSlot],
     pub(super) words: &'s mut [u64],
@@ -61,7 +60,6 @@ pub struct AddressTable<'s> {
 }
 
 impl<'s> AddressTable<'s> {
-    /// An empty table over its parts.
     pub(super) fn of(parts: Parts<'s>, attr: &AddressTableAttr) -> Self {
         AddressTable {
             peers: PeerTable::new(parts.entries),
@@ -77,32 +75,32 @@ impl<'s> AddressTable<'s> {
         }
     }
 
-    /// Which peers there are, by their handles and fabric addresses: what other threads may look at while the table changes.
+    /// Returns the handles and fabric addresses, readable by other threads while the table changes.
     #[inline]
     #[must_use]
     pub fn peers(&self) -> Peers<'s> {
         *self.peers
     }
 
-    /// How many peers there are.
+    /// Returns the number of peers.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns `true` if the table has no peers.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many pieces of ranges are kept as such.
+    /// Returns the number of range records in use.
     #[must_use]
     pub fn ranges(&self) -> usize {
         self.segments.count()
     }
 
-    /// How many bytes are left for addresses that are no IPv4 sockets.
+    /// Returns the number of free bytes for addresses other than IPv4 sockets.
     #[must_use]
     pub fn free_bytes(&self) -> usize {
         self.store.free() * size_of::<Cell>()
@@ -113,12 +111,12 @@ impl<'s> AddressTable<'s> {
         Way::new(self.seed, Key::of(address, self.format))
     }
 
-    /// The peer that has an address.
+    /// Returns the peer that has an address.
     #[inline]
     #[must_use]
     pub fn find<'k>(&self, address: impl Into<AddressRef<'k>>) -> Option<Peer> {
         let address = address.into();
-        // Most are IPv4 sockets with an address of their own, which take a third of the instructions here.
+        // Most are IPv4 sockets stored singly: a third of the instructions.
         if let AddressRef::Socket(SocketAddr::V4(socket)) = address
             && let Some(place) = self.index.find_v4(self.seed, socket.ip().to_bits(), socket.port())
         {
@@ -133,7 +131,6 @@ impl<'s> AddressTable<'s> {
         self.peers.at(place?)
     }
 
-    /// The place of the member of a range.
     fn find_member(&self, key: &Key<'_>) -> Option<u32> {
         if self.segments.count() == 0 {
             return None;
@@ -141,7 +138,6 @@ impl<'s> AddressTable<'s> {
         self.segments.places(key.socket()?).find(|place| has_member(&self.index, &self.peers, *place))
     }
 
-    /// The lowest free place that a member of a range has left which has this address.
     #[inline]
     fn left_by(&self, key: &Key<'_>) -> Option<u32> {
         if self.segments.count() == 0 {
@@ -151,15 +147,16 @@ impl<'s> AddressTable<'s> {
         self.segments.places(key.socket()?).filter(is_free).min()
     }
 
-    /// The address of a peer: the one that it was inserted by, in its canonical form. `None` if the peer was removed, or was
-    /// [inserted without](Self::insert_unnamed_at).
+    /// Returns the address of a peer in canonical form. `None` if the peer was removed, or
+    /// [inserted without](Self::insert_unnamed_at) one.
     #[doc(alias = "fi_av_lookup")]
     #[must_use]
     pub fn address(&self, peer: Peer) -> Option<EndpointAddr> {
         self.read(peer, |key| self.written(&key)).flatten()
     }
 
-    /// The socket address of a peer, if it has one. As [`address`](Self::address), and cheaper.
+    /// Returns the socket address of a peer, if it has one. Cheaper than
+    /// [`address`](Self::address).
     #[must_use]
     pub fn socket(&self, peer: Peer) -> Option<core::net::SocketAddr> {
         self.read(peer, |key| key.socket()).flatten()
@@ -179,7 +176,8 @@ impl<'s> AddressTable<'s> {
         }
     }
 
-    /// An address as the table gives it back: sockets in the table's format, if that is one of any sockets.
+    /// Returns an address in output form: sockets in the table's format, if that covers all
+    /// sockets.
     fn written(&self, key: &Key<'_>) -> Option<EndpointAddr> {
         match (key, key.socket()) {
             (_, Some(socket)) => Some(match self.format {
@@ -191,11 +189,11 @@ impl<'s> AddressTable<'s> {
         }
     }
 
-    /// Puts an address into the lowest place that is free, or that of a range's member which was removed into that which it had.
-    /// An address that is there already is the peer that it was.
+    /// Inserts an address into the lowest free slot, or a removed member of a range into its former
+    /// slot. A duplicate returns the existing peer.
     ///
     /// # Errors
-    /// [`Full`]: nothing has changed.
+    /// [`Full`]: the table is unchanged.
     pub fn insert<'k>(&mut self, address: impl Into<AddressRef<'k>>) -> Result<Inserted, Full> {
         let way = self.way(address.into());
         match self.find_on(&way) {
@@ -204,8 +202,8 @@ impl<'s> AddressTable<'s> {
         }
     }
 
-    /// Puts addresses in as [`insert`](Self::insert) does with each, and tells `each`, in their order, what has become of them.
-    /// Returns how many are in. One that has no room does not keep the others out.
+    /// Inserts each address like [`insert`](Self::insert), and passes all results to `each` in
+    /// order. Returns the number of successes.
     pub fn insert_all<'k, K: Into<AddressRef<'k>>>(
         &mut self,
         addresses: impl IntoIterator<Item = K>,
@@ -215,11 +213,13 @@ impl<'s> AddressTable<'s> {
         results.inspect(|result| each(*result)).filter(Result::is_ok).count()
     }
 
-    /// Puts the addresses of a range in as [`insert_all`](Self::insert_all) does. As far as they get consecutive places they take
-    /// one record together; where an address is there already, that is its peer, and another record begins behind it.
+    /// Inserts the addresses of a range like [`insert_all`](Self::insert_all). Members in
+    /// consecutive slots share one record. A duplicate returns the existing peer, and a new record
+    /// begins behind it.
     ///
     /// # Errors
-    /// [`Full::Places`] if there are more addresses than the table has places: none is inserted, and `each` is called for none.
+    /// [`Full::Places`] if the range exceeds the number of slots. Neither the table is changed nor
+    /// `each` called.
     #[doc(alias = "fi_av_insertsym")]
     pub fn insert_symmetric(
         &mut self,
@@ -239,11 +239,11 @@ impl<'s> AddressTable<'s> {
         Ok(results.inspect(|result| each(*result)).filter(Result::is_ok).count())
     }
 
-    /// The place of the next peer that has none of its own.
+    /// Returns the slot of the next peer without a former one.
     fn next_place(&self) -> Option<u32> {
         let lowest = u32::try_from(self.free.lowest()?).ok()?;
         let mut place = lowest;
-        // What a member has left of a range is in the way where no other address has room: not before all others are taken.
+        // Slots left by members of a range, without room for another address, come last.
         while place as usize >= self.index.len()
             && let Some(end) = self.segments.end_over(place)
         {
@@ -253,19 +253,18 @@ impl<'s> AddressTable<'s> {
         Some(place)
     }
 
-    /// The fabric address of the next peer.
     fn next_addr(&self, way: &Way<'_>) -> Result<FabricAddr, Full> {
         let place = self.left_by(way.key()).or_else(|| self.next_place()).ok_or(Full::Places)?;
         let generation = if self.av_type == AvType::MAP { self.peers.next_generation(place) } else { 0 };
         Ok(FabricAddr(u64::from(generation) << 32 | u64::from(place)))
     }
 
-    /// Puts an address in whose fabric address somebody else has chosen, a provider: its low 32 bits are the place. An
-    /// address that is there already is the peer that it was, and so is a fabric address that is there already. Another
-    /// peer in the place is removed.
+    /// Inserts an address under a fabric address that a provider has chosen, with the slot index in
+    /// its low 32 bits. A duplicate address or fabric address returns the existing peer. Another
+    /// peer in the slot is removed.
     ///
     /// # Errors
-    /// [`Full`], also if there is no such place: nothing has changed.
+    /// [`Full`], also if the slot does not exist. The table is unchanged.
     pub fn insert_at<'k>(&mut self, addr: FabricAddr, address: impl Into<AddressRef<'k>>) -> Result<Inserted, Full> {
         let way = self.way(address.into());
         match self.find_on(&way).or_else(|| self.peers.peer(addr)) {
@@ -274,11 +273,11 @@ impl<'s> AddressTable<'s> {
         }
     }
 
-    /// Puts a member of a range in as [`insert_at`](Self::insert_at) does. Members that are inserted one after the other, and get
-    /// consecutive places, take one record together.
+    /// Inserts a member of a range like [`insert_at`](Self::insert_at). Consecutive members in
+    /// consecutive slots share one record.
     ///
     /// # Errors
-    /// As [`insert_at`](Self::insert_at).
+    /// The errors of [`insert_at`](Self::insert_at).
     pub fn insert_member_at(&mut self, addr: FabricAddr, member: &RangePeer) -> Result<Inserted, Full> {
         let way = self.way(member.socket().into());
         match self.find_on(&way).or_else(|| self.peers.peer(addr)) {
@@ -287,11 +286,12 @@ impl<'s> AddressTable<'s> {
         }
     }
 
-    /// Puts a peer in whose address the provider does not tell, as [`insert_at`](Self::insert_at) does. It is not
-    /// [found](Self::find), and has no [address](Self::address).
+    /// Inserts a peer with an address that the provider does not report, like
+    /// [`insert_at`](Self::insert_at). It is not [found](Self::find), and has no
+    /// [address](Self::address).
     ///
     /// # Errors
-    /// As [`insert_at`](Self::insert_at).
+    /// The errors of [`insert_at`](Self::insert_at).
     pub fn insert_unnamed_at(&mut self, addr: FabricAddr) -> Result<Inserted, Full> {
         if let Some(peer) = self.peers.peer(addr) {
             return Ok(Inserted::Known(peer));
@@ -302,7 +302,6 @@ impl<'s> AddressTable<'s> {
         self.take(addr)
     }
 
-    /// The place of a fabric address, if it can have an address of its own.
     fn place_for_single(&self, addr: FabricAddr) -> Result<u32, Full> {
         let place = self.peers.place_for(addr).map_err(|_| Full::Places)?;
         if place as usize >= self.index.len() {
@@ -311,7 +310,7 @@ impl<'s> AddressTable<'s> {
         Ok(place)
     }
 
-    /// Puts an address in that is not there: as a member of a range, where it is one and there is a record.
+    /// Inserts a new address, as a member of a range if possible.
     fn insert_new(&mut self, way: &Way<'_>, member: Option<&RangePeer>, addr: FabricAddr) -> Result<Inserted, Full> {
         let place = self.peers.place_for(addr).map_err(|_| Full::Places)?;
         let left_by = self.segments.socket(place);
@@ -327,23 +326,23 @@ impl<'s> AddressTable<'s> {
         self.take(addr)
     }
 
-    /// Whether there are records for a member in a place. A range is not cut for one that can have an address of its own.
+    /// Returns `true` if records suffice for a member in a slot. A member that can have its own
+    /// address does not cut a range.
     fn has_record(&self, member: &RangePeer, place: u32) -> bool {
         let is_single = (place as usize) < self.index.len() && self.segments.covers(place);
         !is_single && self.segments.takes(member, place, |place| has_member(&self.index, &self.peers, place))
     }
 
-    /// Puts an address in that is not there, as the place's own.
     fn insert_single(&mut self, way: &Way<'_>, addr: FabricAddr) -> Result<Inserted, Full> {
         let place = self.place_for_single(addr)?;
         let held = match *way.key() {
-            // Port zero says that something else is in the place.
+            // Port 0 marks other contents of a slot.
             Key::V4 { ip, port } if port != 0 => Held::V4 { ip, port },
             ref key => Held::Stored(self.store.put(key).ok_or(Full::Bytes)?),
         };
         self.vacate(place);
         if !self.index.insert(way, place, held) {
-            // It cannot be: the place was vacated. As little of it is believed as of what a provider says.
+            // Unreachable, since the slot was vacated. Checked like data of a provider.
             if let Held::Stored(cell) = held {
                 self.store.give_back(cell);
             }
@@ -352,7 +351,6 @@ impl<'s> AddressTable<'s> {
         self.take(addr)
     }
 
-    /// Makes a peer of a place that holds its address.
     fn take(&mut self, addr: FabricAddr) -> Result<Inserted, Full> {
         let peer = self.peers.insert(addr).map_err(|_| Full::Places)?;
         self.free.clear(peer.index());
@@ -360,7 +358,7 @@ impl<'s> AddressTable<'s> {
         Ok(Inserted::New(peer))
     }
 
-    /// Takes a peer out; returns its fabric address unless the handle was stale.
+    /// Removes a peer and returns its fabric address, unless the handle is stale.
     #[doc(alias = "fi_av_remove")]
     pub fn remove(&mut self, peer: Peer) -> Option<FabricAddr> {
         let addr = self.peers.addr(peer)?;
@@ -368,9 +366,9 @@ impl<'s> AddressTable<'s> {
         Some(addr)
     }
 
-    /// Removes a peer and keeps its address in the place, so that neither another address nor the provider's next insertion gets
-    /// the place, until it is [revived](Self::revive) or [reclaimed](Self::reclaim). Returns the place. `None` if the handle was
-    /// stale, or if the peer is a member of a range, which has no address of its own to keep.
+    /// Removes a peer but keeps its address, so that no insertion gets the slot until it is
+    /// [revived](Self::revive) or [reclaimed](Self::reclaim). Returns the slot. `None` if the
+    /// handle is stale, or the peer is a member of a range and has no address of its own.
     pub(crate) fn retire(&mut self, peer: Peer) -> Option<u32> {
         let place = peer.place();
         if self.peers.addr(peer).is_none() || self.index.held(place) == Held::Nothing {
@@ -382,17 +380,15 @@ impl<'s> AddressTable<'s> {
         Some(place)
     }
 
-    /// Number of retired addresses.
     pub(crate) const fn retired(&self) -> usize {
         self.retired
     }
 
-    /// Returns `true` if a place keeps the address of a removed peer.
+    /// Returns `true` if a slot keeps the address of a removed peer.
     pub(crate) fn is_retired(&self, place: u32) -> bool {
         self.peers.last_addr(place).is_some() && self.index.held(place) != Held::Nothing
     }
 
-    /// Makes a new peer of a retired address.
     pub(crate) fn revive<'k>(&mut self, address: impl Into<AddressRef<'k>>) -> Option<Peer> {
         if self.retired == 0 {
             return None;
@@ -401,7 +397,6 @@ impl<'s> AddressTable<'s> {
         self.revive_at(place)
     }
 
-    /// Makes a new peer of the retired address in a place.
     pub(crate) fn revive_at(&mut self, place: u32) -> Option<Peer> {
         if !self.is_retired(place) {
             return None;
@@ -412,7 +407,7 @@ impl<'s> AddressTable<'s> {
         Some(peer)
     }
 
-    /// Forgets the retired address in a place; returns the fabric address that its peer had.
+    /// Drops the retired address in a slot and returns its fabric address.
     pub(crate) fn reclaim(&mut self, place: u32) -> Option<FabricAddr> {
         if !self.is_retired(place) {
             return None;
@@ -422,7 +417,6 @@ impl<'s> AddressTable<'s> {
         Some(addr)
     }
 
-    /// Removes the peer of a place, and the address that the place keeps.
     fn vacate(&mut self, place: u32) {
         let peer = self.peers.at(place);
         match self.index.held(place) {
@@ -448,7 +442,8 @@ impl<'s> AddressTable<'s> {
     }
 }
 
-/// Whether a member of a range is in a place: that may be free by now, or somebody else's, who has an address of his own.
+/// Returns `true` if a member of a range is in the slot, rather than no peer or one with its own
+/// address.
 #[inline]
 fn has_member(index: &Index<'_>, peers: &Peers<'_>, place: u32) -> bool {
     index.held(place) == Held::Nothing && peers.at(place).is_some()

@@ -1,4 +1,4 @@
-//! What the op table does when endpoints and queues close: rule 4.
+//! Closing of endpoints and queues (rule 4).
 
 use super::slot::Phase;
 use super::{ContextKind, Direction, Kind, OpKey, OpTable, Resolution, Slot};
@@ -6,11 +6,12 @@ use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno};
 
 impl<B> OpTable<B> {
-    /// Ends every operation in flight of an endpoint that has been closed: each becomes a completion with
-    /// `ECANCELED`, so that its buffer comes back through the queue like any other.
+    /// Ends every operation in flight of a closed endpoint. Each completes with `ECANCELED`, so
+    /// that its buffer returns through the queue.
     ///
     /// # Safety
-    /// The endpoint is closed: the provider does not touch what its operations lent, or their scratch space.
+    /// The endpoint is closed: the provider no longer uses the lent memory or scratch space of its
+    /// operations.
     pub unsafe fn abandon(&self, endpoint: u16) {
         for (index, slot) in (0u32..).zip(&self.slots) {
             if slot.endpoint.get() != endpoint {
@@ -19,7 +20,7 @@ impl<B> OpTable<B> {
             match slot.phase.get() {
                 Phase::Posted | Phase::Filling => {}
                 Phase::PostedValue => self.release_holder(slot),
-                // There is no buffer to come back.
+                // A claim has no buffer to return.
                 Phase::Claimed => {
                     self.release(index, slot);
                     continue;
@@ -28,7 +29,7 @@ impl<B> OpTable<B> {
                     self.cut_off(index, slot);
                     continue;
                 }
-                // It finds out.
+                // `lend_again` detects the changed phase.
                 Phase::HeldAgain => {
                     slot.phase.set(Phase::Held);
                     continue;
@@ -43,10 +44,10 @@ impl<B> OpTable<B> {
             let cut_off = Event::failure(0, kind.flags(), Errno::ECANCELED);
             let out = slot.pieces.get() > 0 && kind == Kind::MultiReceive;
             if out {
-                // SAFETY: the caller's promise: the operation is over.
+                // SAFETY: the caller guarantees that the provider no longer uses the operation.
                 unsafe { self.drain(slot, cut_off) };
             } else {
-                // SAFETY: as above.
+                // SAFETY: the caller guarantees that the provider no longer uses the operation.
                 unsafe { self.park_at(index, slot, cut_off) };
             }
             match self.kind {
@@ -59,7 +60,6 @@ impl<B> OpTable<B> {
         }
     }
 
-    /// Ends a peek whose answer may still come, or a receive of the table's own whose event may.
     fn cut_off(&self, index: u32, slot: &Slot<B>) {
         self.note_end(index);
         match self.kind {
@@ -74,20 +74,18 @@ impl<B> OpTable<B> {
         }
     }
 
-    /// The event of an operation of a closed endpoint may still lie in the queue.
+    /// Counts an operation of a closed endpoint with an event that may still be queued.
     fn leave_ghost(&self, direction: Direction) {
         let ghosts = &self.ghosts[direction.list()];
         ghosts.set(ghosts.get() + 1);
         self.kept.set(true);
     }
 
-    /// Whether events of closed endpoints may still lie in the queue.
     pub(crate) fn has_ghosts(&self) -> bool {
         self.ghosts.iter().any(|ghosts| ghosts.get() > 0)
     }
 
-    /// An event of an operation that is over, because its endpoint was closed before it came, or it came twice; or of none
-    /// at all.
+    /// Handles an event without an operation in flight: late, duplicate or foreign.
     #[cold]
     #[inline(never)]
     pub(super) fn stray(&self, context: u64, flags: CompletionFlags) -> Resolution<'_, B> {
@@ -95,10 +93,12 @@ impl<B> OpTable<B> {
         let Some((index, slot)) = self.named_by(context) else { return Resolution::Foreign };
         if self.kind == ContextKind::Word {
             if OpKey::from_word(context).generation() == 0 {
-                // No operation has such a word: `Context::NONE`, for one, of an injected message that failed.
+                // No operation has a word of generation 0. A failed injected message has
+                // `Context::NONE`.
                 return Resolution::Foreign;
             }
-            // Not every provider flags the events of what was cut off: any ghost will do.
+            // Not every provider flags these events, so a ghost of the other direction may be
+            // counted.
             let [transmits, receives] = &self.ghosts;
             let of_receive = flags.contains(CompletionFlags::RECV);
             let ghosts = if (of_receive && receives.get() > 0) || transmits.get() == 0 { receives } else { transmits };
@@ -109,7 +109,7 @@ impl<B> OpTable<B> {
             return Resolution::Stale;
         }
         match slot.phase.get() {
-            // More of its events may come than this one: it waits for the horizon.
+            // Further events may follow, so the multi-receive waits for the horizon.
             _ if slot.kind.get() == Kind::MultiReceive => {}
             Phase::Owed => slot.phase.set(Phase::Done),
             Phase::Orphan => {
@@ -121,19 +121,20 @@ impl<B> OpTable<B> {
         Resolution::Stale
     }
 
-    /// The transport's queue was read empty: with numbers as contexts, no event of a closed endpoint is left in it.
+    /// Reports that the transport's queue was read empty: if contexts are numbers, it holds no more
+    /// events of closed endpoints.
     pub fn drained(&self) {
         self.drained_of(Direction::Transmit);
         self.drained_of(Direction::Receive);
     }
 
-    /// As [`drained`](Self::drained), for a queue that reports one direction alone.
+    /// Reports an empty queue of one direction, like [`drained`](Self::drained).
     pub fn drained_of(&self, direction: Direction) {
         let gone = self.ghosts[direction.list()].replace(0);
         self.room.set(self.room.get() + gone);
     }
 
-    /// Makes a slot whose completion was taken wait for its event.
+    /// Makes a slot with a taken completion wait for its event.
     pub(super) fn orphan(&self, index: u32) {
         let slot = self.own(index);
         slot.phase.set(Phase::Orphan);
@@ -141,7 +142,7 @@ impl<B> OpTable<B> {
         self.orphans.push(&self.slots, index);
     }
 
-    /// Takes the oldest orphan, if as many events as the queue can hold have gone by since.
+    /// Takes the oldest orphan if as many events as the queue can hold have passed since.
     #[cold]
     pub(super) fn reclaim_orphan(&self) -> Option<&Slot<B>> {
         let index = self.orphans.first()?;
@@ -153,9 +154,7 @@ impl<B> OpTable<B> {
         Some(slot)
     }
 
-    /// Drops every buffer that is still in a slot.
-    ///
-    /// A buffer's destructor may panic: the others are dropped all the same.
+    /// Drops every buffer in a slot, even if the destructor of another one panics.
     ///
     /// # Safety
     /// Every endpoint that posted is closed, and no [`Piece`](super::Piece) is used after this.
@@ -164,7 +163,6 @@ impl<B> OpTable<B> {
     }
 }
 
-/// Drops the buffers from `index` on, also when one of the destructors unwinds.
 struct DropFrom<'a, B> {
     table: &'a OpTable<B>,
     index: u32,
@@ -182,17 +180,18 @@ impl<B> DropFrom<'_, B> {
                     table.used_up.unlink(&table.slots, index);
                     table.make_room();
                 }
-                // The holder of a piece has forgotten it: the queue is not used any more.
+                // The holder of a piece has forgotten it, and the queue is no longer used.
                 Phase::Draining | Phase::DrainingOwed => {}
                 Phase::Done | Phase::Owed => table.parked_like(slot).unlink(&table.slots, index),
                 _ => continue,
             }
-            // Rule 6: neither found nor used again, also by the destructor.
+            // Rule 6: the destructor cannot find or reuse the slot.
             slot.phase.set(Phase::Dropped);
             if slot.kind.get() == Kind::Value {
                 continue;
             }
-            // SAFETY: rule 2: the slot held a buffer, and the caller of `drop_buffers` promises that it is not in use.
+            // SAFETY: rule 2: the slot held a buffer, and the caller of `drop_buffers` guarantees
+            // that it is not in use.
             drop(unsafe { slot.empty() });
         }
     }

@@ -1,4 +1,4 @@
-//! [`Done`]: an operation that is over: its buffer, and what became of it.
+//! [`Done`]: a completed operation, its buffer and its result.
 
 use core::fmt;
 use core::mem::MaybeUninit;
@@ -8,7 +8,7 @@ use crate::buffer::Prefixed;
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
-/// A transfer that succeeded.
+/// Successful transfer.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -37,53 +37,55 @@ use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 pub struct Transfer {
     flags: CompletionFlags,
     len: usize,
-    // Each of the rest means something if the flags say so.
+    // The flags determine which of these fields are valid.
     tag: Tag,
     data: ImmediateData,
     source: FabricAddr,
 }
 
 impl Transfer {
-    /// What an event of success says: for transports, and protocols that report transfers of their own.
+    /// Returns the transfer of a successful event, for transports and protocols that report their
+    /// own transfers.
     #[must_use]
     pub const fn of(event: &Event) -> Self {
         Transfer { flags: event.flags, len: event.len, tag: event.tag, data: event.data, source: event.source }
     }
 
-    /// The same transfer with another length: for protocols that put bytes of their own around a message.
+    /// Replaces the length, for protocols that add bytes of their own to a message.
     #[must_use]
     pub const fn with_len(mut self, len: usize) -> Self {
         self.len = len;
         self
     }
 
-    /// Bytes transferred; never more than the buffer holds.
+    /// Returns the number of bytes transferred, at most the length of the buffer.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a length of a transfer, not a collection")]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// What kind of operation it was, as the provider reports it.
+    /// Returns the kind of operation that the provider reports.
     #[must_use]
     pub const fn flags(&self) -> CompletionFlags {
         self.flags
     }
 
-    /// The sender's tag, for a tagged receive.
+    /// Returns the sender's tag of a tagged receive.
     #[must_use]
     pub fn tag(&self) -> Option<Tag> {
         self.flags.contains(CompletionFlags::TAGGED | CompletionFlags::RECV).then_some(self.tag)
     }
 
-    /// The sender's immediate data, if it sent any and this was a receive. (Some providers flag the sender's own
+    /// Returns the sender's immediate data if this was a receive. (Some providers flag the sender's
     /// completion too.)
     #[must_use]
     pub fn data(&self) -> Option<ImmediateData> {
         self.flags.contains(CompletionFlags::REMOTE_CQ_DATA | CompletionFlags::RECV).then_some(self.data)
     }
 
-    /// The sender, where the provider grants `SOURCE`; [`Av::peer`](crate::av::Av::peer) says which peer it is.
+    /// Returns the sender if the provider grants `SOURCE`. [`Av::peer`](crate::av::Av::peer) maps
+    /// it to a peer.
     #[must_use]
     pub fn source(&self) -> Option<FabricAddr> {
         let received = self.flags.contains(CompletionFlags::RECV);
@@ -103,7 +105,7 @@ impl fmt::Debug for Transfer {
     }
 }
 
-/// An operation that failed.
+/// Failed operation.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -130,26 +132,27 @@ impl fmt::Debug for Transfer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "fi_cq_err_entry")]
 pub struct OpError {
-    /// What went wrong.
+    /// Cause of the failure.
     ///
-    /// An error says that this side does not know of a success, and not that the peer got nothing. A send or write that ends with
-    /// [`ECANCELED`](Errno::ECANCELED), because its endpoint was closed, may have arrived: the close may come after the peer took
-    /// the message and before this side heard of it. Only a protocol of the application can tell, by an answer or by numbers in
-    /// the messages.
+    /// An error does not prove that the peer missed the data. A send or write that ends with
+    /// [`ECANCELED`](Errno::ECANCELED) because its endpoint was closed may have arrived: the close
+    /// may precede the report. Only the application's protocol can find out, by an answer or by
+    /// numbers in the messages.
     pub errno: Errno,
-    /// The provider's own number; [`Cq::error_text`](crate::cq::Cq::error_text) has its text.
+    /// Provider's own error number. [`Cq::error_text`](crate::cq::Cq::error_text) returns its text.
     pub provider_errno: i32,
-    /// Bytes that were transferred all the same, at most the length of the buffer; `None` if the provider does not report them.
+    /// Bytes transferred despite the error, at most the length of the buffer. `None` if the
+    /// provider does not report them.
     pub len: Option<usize>,
-    /// Bytes of a truncated message that did not fit into the buffer (`olen`); `None` if the provider does not report them, and for
-    /// other errors.
+    /// Bytes of a truncated message that did not fit into the buffer (`olen`). `None` for other
+    /// errors, and if the provider does not report them.
     #[doc(alias = "olen")]
     pub overflow: Option<usize>,
-    /// What kind of operation it was, as the provider reports it.
+    /// Kind of operation that the provider reports.
     pub flags: CompletionFlags,
-    /// The message's tag, for a tagged receive; else zero.
+    /// Tag of a tagged receive, otherwise zero.
     pub tag: Tag,
-    /// The sender's immediate data, if `flags` has `REMOTE_CQ_DATA`; else zero.
+    /// Sender's immediate data if `flags` has `REMOTE_CQ_DATA`, otherwise zero.
     pub data: ImmediateData,
 }
 
@@ -172,7 +175,7 @@ impl OpError {
     pub(crate) fn of(event: &Event) -> Self {
         let tagged = event.flags.contains(CompletionFlags::TAGGED | CompletionFlags::RECV);
         let has_data = event.flags.contains(CompletionFlags::REMOTE_CQ_DATA);
-        // Providers that report no length leave both at zero.
+        // Providers that report no length leave both fields at zero.
         let overflow = (event.overflow_or_place > 0).then_some(event.overflow_or_place);
         OpError {
             errno: event.errno,
@@ -186,7 +189,7 @@ impl OpError {
     }
 }
 
-/// An operation that is over: its key, its buffer, and how it ended.
+/// Completed operation: its key, its buffer and its result.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -225,13 +228,13 @@ impl<B> Done<B> {
         Done { key, buf, event }
     }
 
-    /// The key that the post returned.
+    /// Returns the key that the post returned.
     #[inline]
     pub const fn key(&self) -> OpKey {
         self.key
     }
 
-    /// How the operation ended.
+    /// Returns the result of the operation.
     ///
     /// # Errors
     /// The operation's own error: truncated, cancelled, refused by the peer.
@@ -241,20 +244,20 @@ impl<B> Done<B> {
         if event.is_error() { Err(OpError::of(event)) } else { Ok(Transfer::of(event)) }
     }
 
-    /// The buffer.
+    /// Returns a reference to the buffer.
     #[inline]
     pub const fn buf(&self) -> &B {
         &self.buf
     }
 
-    /// The buffer, for posting it again.
+    /// Returns the buffer, for example to post it again.
     #[inline]
     pub fn into_buf(self) -> B {
         self.buf
     }
 
-    /// The buffer and the transfer of an operation that succeeded. On an error the buffer is dropped: [`into_parts`](Self::into_parts) gives
-    /// it back in either case.
+    /// Returns the buffer and the transfer of a successful operation. An error drops the buffer,
+    /// while [`into_parts`](Self::into_parts) returns it in either case.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -283,14 +286,14 @@ impl<B> Done<B> {
     /// ```
     ///
     /// # Errors
-    /// As [`result`](Self::result).
+    /// The error of [`result`](Self::result).
     #[inline]
     pub fn into_result(self) -> Result<(B, Transfer), OpError> {
         let (buf, result) = self.into_parts();
         Ok((buf, result?))
     }
 
-    /// The buffer, and how the operation ended.
+    /// Returns the buffer and the result.
     #[inline]
     pub fn into_parts(self) -> (B, Result<Transfer, OpError>) {
         let result = self.result();
@@ -298,7 +301,7 @@ impl<B> Done<B> {
     }
 }
 
-/// A buffer after a receive into uninitialised memory.
+/// Buffer after a receive into uninitialised memory.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -325,17 +328,17 @@ impl<B> Done<B> {
 /// ```
 #[derive(Debug)]
 pub struct Received<'a> {
-    /// What was received.
+    /// Received bytes.
     pub bytes: &'a mut [u8],
-    /// What was not used.
+    /// Unused memory.
     pub rest: &'a mut [MaybeUninit<u8>],
 }
 
 impl<'a> Done<&'a mut [MaybeUninit<u8>]> {
-    /// The bytes that a successful receive or read has initialised, and the rest of the buffer.
+    /// Returns the bytes initialised by a successful receive or read, and the rest of the buffer.
     ///
     /// # Errors
-    /// The operation's error, with the buffer as it is.
+    /// The operation's error, with the buffer.
     pub fn into_received(self) -> Result<Received<'a>, (&'a mut [MaybeUninit<u8>], OpError)> {
         let (buf, result) = self.into_parts();
         match result {
@@ -345,14 +348,14 @@ impl<'a> Done<&'a mut [MaybeUninit<u8>]> {
     }
 }
 
-/// Memory that may be uninitialised, with room for a provider.
 type UninitBehindRoom<'a> = Prefixed<&'a mut [MaybeUninit<u8>]>;
 
 impl<'a> Done<UninitBehindRoom<'a>> {
-    /// The bytes behind the room that a successful receive or read has initialised, and the rest of the buffer.
+    /// Returns the bytes behind the room initialised by a successful receive or read, and the rest
+    /// of the buffer.
     ///
     /// # Errors
-    /// The operation's error, with the buffer as it is.
+    /// The operation's error, with the buffer.
     pub fn into_received(self) -> Result<Received<'a>, (UninitBehindRoom<'a>, OpError)> {
         let (buf, result) = self.into_parts();
         match result {
@@ -365,12 +368,12 @@ impl<'a> Done<UninitBehindRoom<'a>> {
     }
 }
 
-/// What a transfer into memory that may be uninitialised has initialised, and the rest.
 #[allow(unsafe_code, reason = "reads what the transport has initialised")]
 fn received(memory: &mut [MaybeUninit<u8>], transfer: Transfer) -> Received<'_> {
     let (bytes, rest) = memory.split_at_mut(transfer.len.min(memory.len()));
-    // SAFETY: such a buffer is never a source, so this was a receive or a read, and the transport's contract says that it
-    // initialised the first `len` bytes. `Done` is made by the op table alone.
+    // SAFETY: uninitialised memory is never a source, so this was a receive or a read, and the
+    // transport guarantees that it initialised the first `len` bytes. Only the op table makes a
+    // `Done`.
     Received { bytes: unsafe { bytes.assume_init_mut() }, rest }
 }
 
@@ -384,7 +387,7 @@ impl<B> fmt::Debug for Done<B> {
 mod tests {
     use super::*;
 
-    /// Providers leave fields which mean nothing as they were (sockets), or use them for themselves (rxd).
+    /// Providers leave unused fields as they were (sockets), or use them internally (rxd).
     #[test]
     fn what_the_flags_do_not_speak_of_is_not_reported() {
         let junk = |flags: CompletionFlags| {

@@ -1,4 +1,4 @@
-//! Atomic operations on values: without a buffer. Rule 11.
+//! Atomic operations on values, without a buffer (rule 11).
 
 #![allow(unsafe_code, reason = "values in slots: rules 2 and 11")]
 
@@ -12,37 +12,36 @@ use crate::error::PostError;
 use crate::transport::{Context, Event};
 use crate::vocabulary::{ImmediateData, Tag};
 
-/// The memory of one value: as long as the longest element.
+/// Memory of one value: as long as the longest element.
 type Place = [u64; 2];
 
-/// A value as it lies in a slot.
 fn placed<E: Element>(value: E) -> Place {
     let mut place = [0; 2];
-    // SAFETY: no element is longer.
+    // SAFETY: no element is longer than `place`.
     unsafe { (&raw mut place).cast::<E::Word>().write_unaligned(value.to_word()) };
     place
 }
 
-/// Where operand, what is compared and result lie in a slot's scratch space.
+/// Returns the places of operand, comparand and result in a slot's scratch space.
 fn places<B>(holder: &Slot<B>) -> [NonNull<Place>; 3] {
     const { assert!(3 * size_of::<Place>() <= size_of::<[u64; 8]>(), "the scratch space has room for them") };
     let first = holder.scratch().cast::<Place>();
-    // SAFETY: within the scratch space.
+    // SAFETY: three places lie within the scratch space, asserted above.
     [0, 1, 2].map(|at| unsafe { first.add(at) })
 }
 
-/// What an atomic operation on a value lends.
+/// Memory lent by an atomic operation on a value.
 #[derive(Clone, Copy, Debug)]
 pub struct LentValues {
-    /// The operand.
+    /// Operand.
     pub operand: Lent,
-    /// What it is compared with.
+    /// Comparand.
     pub compare: Lent,
-    /// Room for what was there before.
+    /// Room for the previous value.
     pub result: Lent,
 }
 
-/// An atomic operation on a value is over: what was there before, if it fetches that.
+/// Completed atomic operation on a value, with the previous value if the operation fetches it.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -73,20 +72,19 @@ pub struct LentValues {
 #[must_use = "it says whether the operation succeeded, and what it has fetched"]
 pub struct Fetched {
     key: OpKey,
-    /// Carries the value in the fields that an atomic's event does not use.
+    /// Holds the value in fields that an atomic's event does not use.
     event: Event,
-    /// Bytes of the value.
     size: usize,
 }
 
 impl Fetched {
-    /// The key that the post returned.
+    /// Returns the key that the post returned.
     #[must_use]
     pub const fn key(&self) -> OpKey {
         self.key
     }
 
-    /// How the operation ended.
+    /// Returns the result of the operation.
     ///
     /// # Errors
     /// The operation's own error: cancelled, refused by the peer.
@@ -94,24 +92,25 @@ impl Fetched {
         if self.event.is_error() { Err(OpError::of(&self.event)) } else { Ok(()) }
     }
 
-    /// What was there before; `None` for an operation that does not fetch it, or if its elements have another size.
+    /// Returns the previous value, or `None` if the operation does not fetch or its elements have
+    /// another size.
     ///
     /// # Errors
-    /// As [`result`](Self::result).
+    /// The error of [`result`](Self::result).
     pub fn value<E: Element>(&self) -> Result<Option<E>, OpError> {
         self.result()?;
         let place: Place = [self.event.tag.0, self.event.data.0];
-        // SAFETY: no element is longer, and every pattern of bits is one.
+        // SAFETY: no element is longer than `place`, and every bit pattern is valid.
         let word = unsafe { (&raw const place).cast::<E::Word>().read_unaligned() };
         Ok((self.size == size_of::<E>()).then(|| E::from_word(word)))
     }
 }
 
 impl<B> OpTable<B> {
-    /// Takes a slot for an atomic operation on a value, and hands what it lends to `submit`.
+    /// Takes a slot for an atomic operation on a value, and passes its lent memory to `submit`.
     ///
     /// # Errors
-    /// [`PostError::Full`] when no slot is free, or what `submit` returned.
+    /// [`PostError::Full`] or [`PostError::Kept`] if no slot is free, or the error of `submit`.
     #[inline(always)]
     pub fn post_values<E: Element>(
         &self,
@@ -140,10 +139,10 @@ impl<B> OpTable<B> {
         slot.phase.set(Phase::PostedValue);
         let [first, second, third] = places(holder);
         for (place, value) in [(first, operand), (second, compare)] {
-            // SAFETY: rule 11: the scratch space is for this operation's values alone.
+            // SAFETY: rule 11: only this operation's values use the scratch space.
             unsafe { place.write(placed(value)) };
         }
-        // SAFETY: as above.
+        // SAFETY: rule 11: only this operation's values use the scratch space.
         unsafe { third.write([0; 2]) };
         let size = size_of::<E>();
         let lent = LentValues {
@@ -157,13 +156,12 @@ impl<B> OpTable<B> {
         })
     }
 
-    /// A slot whose operation was not posted.
+    /// Frees a slot without a buffer and admits another operation.
     fn give_up(&self, index: u32, slot: &Slot<B>) {
         self.make_room();
         self.release(index, slot);
     }
 
-    /// The slot in which an operation's values lie.
     #[inline]
     fn holder<'t>(&'t self, slot: &'t Slot<B>) -> Option<&'t Slot<B>> {
         match self.kind {
@@ -172,7 +170,6 @@ impl<B> OpTable<B> {
         }
     }
 
-    /// Gives a second slot back, if there is one.
     #[inline]
     pub(super) fn release_holder(&self, slot: &Slot<B>) {
         if self.kind == ContextKind::Space
@@ -182,26 +179,28 @@ impl<B> OpTable<B> {
         }
     }
 
-    /// The operation on a value that an event ends, with what it has fetched in the event.
+    /// Returns the operation on a value that an event completes, with the fetched value in the
+    /// event.
     ///
     /// # Safety
-    /// As for [`complete`](Self::complete).
+    /// The requirements of [`complete`](Self::complete).
     pub(super) unsafe fn valued(&self, event: &Event) -> Option<(OpKey, &Slot<B>, Event)> {
         let (key, slot) = self.by_context(event.context, Phase::PostedValue)?;
         let holder = self.holder(slot)?;
         let [.., result] = places(holder);
-        // SAFETY: rule 11: the operation is over: the provider does not write the result any more.
+        // SAFETY: rule 11: the operation has completed, so the provider no longer writes the
+        // result.
         let [low, high] = unsafe { result.read() };
         self.release_holder(slot);
         let len = if event.is_error() { 0 } else { slot.lent.get() };
         Some((key, slot, Event { len, tag: Tag(low), data: ImmediateData(high), ..*event }))
     }
 
-    /// Ends this operation on a value, if the event says that it has succeeded. `None` says nothing about the event: it is to be given to
-    /// [`complete`](Self::complete) or [`park`](Self::park).
+    /// Completes this operation on a value if the event is its success. On `None`, pass the event
+    /// to [`complete`](Self::complete) or [`park`](Self::park).
     ///
     /// # Safety
-    /// As for [`complete`](Self::complete).
+    /// The requirements of [`complete`](Self::complete).
     #[inline(always)]
     pub unsafe fn succeed_value(&self, key: OpKey, event: &Event) -> Option<Fetched> {
         if event.is_error() {
@@ -213,7 +212,8 @@ impl<B> OpTable<B> {
         }
         let [.., result] = places(self.holder(slot)?);
         self.count_event();
-        // SAFETY: rule 11: the operation is over: the provider does not write the result any more.
+        // SAFETY: rule 11: the operation has completed, so the provider no longer writes the
+        // result.
         let [low, high] = unsafe { result.read() };
         self.release_holder(slot);
         let event = Event {
@@ -224,7 +224,6 @@ impl<B> OpTable<B> {
         Some(self.end_value(key, slot, event))
     }
 
-    /// Ends such an operation.
     #[inline]
     pub(super) fn end_value(&self, key: OpKey, slot: &Slot<B>, event: Event) -> Fetched {
         let size = slot.lent.get();
@@ -232,19 +231,18 @@ impl<B> OpTable<B> {
         Fetched { key, event, size }
     }
 
-    /// What was kept of such an operation.
     pub(super) fn fetched(slot: &Slot<B>, event: Event) -> Fetched {
         Fetched { key: slot.key.get(), event, size: slot.lent.get() }
     }
 
-    /// Whether an operation on a value is in flight.
+    /// Returns `true` if an operation on a value is in flight.
     #[inline]
     #[must_use]
     pub fn is_valued(&self, key: OpKey) -> bool {
         self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && slot.phase.get() == Phase::PostedValue)
     }
 
-    /// Takes the completion of one operation on a value, if it is over.
+    /// Takes the completion of an operation on a value, if it has completed.
     #[cold]
     #[inline(never)]
     pub fn take_value(&self, key: OpKey) -> Option<Fetched> {

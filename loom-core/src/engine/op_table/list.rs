@@ -1,13 +1,12 @@
-//! Lists of slots, linked by number through the slots themselves.
+//! Lists of slots, linked by index through the slots.
 
 use core::cell::Cell;
 
 use super::Slot;
 
-/// No slot.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A list of slots, oldest first. A slot is in one list at most.
+/// List of slots, oldest first. A slot is in at most one list.
 #[derive(Debug)]
 pub(super) struct List {
     head: Cell<u32>,
@@ -19,26 +18,24 @@ impl List {
         List { head: Cell::new(NONE), tail: Cell::new(NONE) }
     }
 
-    /// The oldest slot.
     pub(super) fn first(&self) -> Option<u32> {
         Some(self.head.get()).filter(|head| *head != NONE)
     }
 
-    /// Appends a slot which is in no list.
+    /// Appends a slot that is in no list.
     pub(super) fn push<B>(&self, slots: &[Slot<B>], index: u32) {
         let before = self.tail.replace(index);
         self.join(slots, before, index);
         self.join(slots, index, NONE);
     }
 
-    /// Puts a slot which is in no list before all others.
+    /// Prepends a slot that is in no list.
     pub(super) fn push_front<B>(&self, slots: &[Slot<B>], index: u32) {
         let after = self.head.replace(index);
         self.join(slots, index, after);
         self.join(slots, NONE, index);
     }
 
-    /// Takes a slot out of this list, which it is in.
     pub(super) fn unlink<B>(&self, slots: &[Slot<B>], index: u32) {
         if let Some(slot) = slots.get(index as usize) {
             self.join(slots, slot.before.get(), slot.after.get());

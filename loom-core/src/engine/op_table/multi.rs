@@ -1,4 +1,4 @@
-//! Multi-receives: one buffer for many messages; rule 8.
+//! Multi-receives: one buffer for many messages (rule 8).
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -11,29 +11,28 @@ use super::{OpKey, OpTable, Slot};
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno};
 
-/// A message in the buffer of a multi-receive, as the table counts it: one piece of the buffer is out. It is not copied, so that
-/// it comes back once.
+/// Message in the buffer of a multi-receive: a piece that is out. Not `Copy`, so it returns once.
 #[derive(Debug)]
 #[must_use = "the buffer waits for it to come back"]
 pub(crate) struct Message {
     key: OpKey,
-    /// A success only with `len` bytes that lie within what was lent.
+    /// A success only if its `len` bytes lie within the lent memory.
     event: Event,
 }
 
-/// What has become of a multi-receive with an event.
 pub(super) enum Filled<'t, B> {
-    /// A piece is out.
     Message(Message),
-    /// It is not over, or pieces are out: there is nothing to tell.
+    /// The multi-receive continues, or has completed with pieces out.
     NotOver,
-    /// It is over and no piece is out: the buffer can be had, with this event.
+    /// The multi-receive has completed without pieces out, and its buffer can be taken with this
+    /// event.
     Over(OpKey, &'t Slot<B>, Event),
 }
 
 impl<B> OpTable<B> {
-    /// An operation is being cancelled. If it is a multi-receive, and the transport does not flag its end then, that is its next
-    /// event with `ECANCELED`. Without this, such an event is that of a message.
+    /// Records that an operation is being cancelled. If it is a multi-receive and the transport
+    /// does not flag its end, its next event with `ECANCELED` is the end. Otherwise such an event
+    /// belongs to a message.
     pub fn cancelling(&self, key: OpKey, end_is_flagged: bool) {
         let filling = |slot: &&Slot<B>| slot.key.get() == key && slot.phase.get() == Phase::Filling;
         if let Some(slot) = self.slot(key.index()).filter(filling) {
@@ -41,18 +40,19 @@ impl<B> OpTable<B> {
         }
     }
 
-    /// What the event of a multi-receive says; `None` if it belongs to none that is being filled.
+    /// Handles an event of a multi-receive that is being filled. Returns `None` for other events.
     ///
     /// # Safety
-    /// As for [`complete`](Self::complete).
+    /// The requirements of [`complete`](Self::complete).
     pub(super) unsafe fn fill(&self, event: &Event) -> Option<Filled<'_, B>> {
         let (key, slot) = self.by_context(event.context, Phase::Filling)?;
-        // One that was cancelled in the middle of a message goes on until that is there, and then says that it is over. If
-        // it was not cancelled, this is a message whose sender is gone.
+        // A multi-receive cancelled in the middle of a message continues until that message has
+        // arrived, and then reports its end. Without a cancellation, `ECANCELED` belongs to a
+        // message with a lost sender.
         let flagged = event.flags.contains(CompletionFlags::MULTI_RECV);
         let cancelled = event.errno == Errno::ECANCELED && (flagged || slot.cancelled() != Cancelled::No);
         let over = flagged || cancelled && slot.cancelled() == Cancelled::EndIsNext;
-        // An event that says nothing but that the buffer is released has no message.
+        // An event that only reports the release of the buffer has no message.
         let message = !cancelled && (event.is_error() || event.flags.contains(CompletionFlags::RECV));
         if message {
             slot.pieces.set(slot.pieces.get() + 1);
@@ -62,7 +62,7 @@ impl<B> OpTable<B> {
             if slot.pieces.get() == 0 {
                 return Some(Filled::Over(key, slot, Event { len: 0, ..end }));
             }
-            // SAFETY: the caller's promise: the event says that the operation is over.
+            // SAFETY: the caller guarantees that an event with this end completes the operation.
             unsafe { self.drain(slot, Event { len: 0, ..end }) };
         }
         Some(match message {
@@ -71,18 +71,19 @@ impl<B> OpTable<B> {
         })
     }
 
-    /// Ends a multi-receive of which pieces are out.
+    /// Ends a multi-receive that has pieces out.
     ///
     /// # Safety
-    /// The operation is over: the provider uses neither its buffer nor its scratch space any more.
+    /// The provider no longer uses the operation's buffer or scratch space.
     pub(super) unsafe fn drain(&self, slot: &Slot<B>, end: Event) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the provider no longer uses the scratch space.
         unsafe { slot.keep(end) };
         slot.phase.set(Phase::Draining);
         self.make_room();
     }
 
-    /// A piece has come back. If it was the last of an operation that is over, the completion can be taken now.
+    /// Takes a piece back. After the last piece of a completed multi-receive, its completion can be
+    /// taken.
     #[cold]
     #[inline(never)]
     pub(crate) fn give_back(&self, key: OpKey) {
@@ -102,13 +103,12 @@ impl<B> OpTable<B> {
         self.push_parked(index, slot);
     }
 
-    /// The piece of a message that this table has reported.
     pub(crate) const fn piece(&self, message: Message) -> Piece<'_, B> {
         Piece { table: NonNull::from_ref(self), message, borrowed: PhantomData }
     }
 }
 
-/// An event whose message lies within what its slot has lent, or else one that says that it does not.
+/// Checks that a message lies within the lent memory, and turns its event into an error otherwise.
 fn within<B>(event: &Event, slot: &Slot<B>) -> Event {
     let mut event = *event;
     let lent = slot.lent.get();
@@ -117,7 +117,7 @@ fn within<B>(event: &Event, slot: &Slot<B>) -> Event {
         return event;
     }
     let offset = event.overflow_or_place.checked_sub(slot.start.get().addr().get());
-    // Where no bytes are is of no interest, and not told by every provider.
+    // The place of an empty message is irrelevant, and not every provider reports it.
     let fits =
         event.len == 0 || offset.and_then(|offset| lent.checked_sub(offset)).is_some_and(|room| event.len <= room);
     if !fits {
@@ -126,10 +126,10 @@ fn within<B>(event: &Event, slot: &Slot<B>) -> Event {
     event
 }
 
-/// A message in the buffer of a multi-receive. The buffer comes back when the provider has released it and every piece of
-/// it was dropped.
+/// Message in the buffer of a multi-receive. The buffer returns when the provider has released it
+/// and every piece was dropped.
 ///
-/// Forgetting one is safe: the buffer then stays in its queue, until that is closed.
+/// Forgetting a piece is safe: the buffer then stays in its queue until the queue is closed.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -165,7 +165,7 @@ pub struct Piece<'t, B> {
 }
 
 impl<B> Piece<'_, B> {
-    /// Its table, and its key, for [giving it back](OpTable::give_back) without its drop.
+    /// Returns the table and the key, for [`give_back`](OpTable::give_back) without a drop.
     #[inline]
     pub(crate) const fn place(&self) -> (NonNull<OpTable<B>>, OpKey) {
         (self.table, self.message.key)
@@ -173,41 +173,42 @@ impl<B> Piece<'_, B> {
 
     #[inline]
     fn table(&self) -> &OpTable<B> {
-        // SAFETY: borrowed, or kept by the caller of `extended`.
+        // SAFETY: the table is borrowed, or the caller of `extended` keeps it alive.
         unsafe { self.table.as_ref() }
     }
 
-    /// The piece, for longer than its table is borrowed here.
+    /// Extends the piece beyond this borrow of its table.
     ///
     /// # Safety
-    /// The table is there, and in its place, until the piece is dropped.
+    /// The table stays alive, at the same address, until the piece is dropped.
     pub(crate) unsafe fn extended<'l>(self) -> Piece<'l, B> {
         let table = self.table;
         Piece { table, message: self.into_message(), borrowed: PhantomData }
     }
 
-    /// The message without its table, to be [made a piece of](OpTable::piece) again.
+    /// Detaches the message from its table. [`piece`](OpTable::piece) attaches it again.
     pub(crate) fn into_message(self) -> Message {
         let Message { key, event } = &ManuallyDrop::new(self).message;
         Message { key: *key, event: *event }
     }
 
-    /// The key of the multi-receive.
+    /// Returns the key of the multi-receive.
     #[must_use]
     pub const fn key(&self) -> OpKey {
         self.message.key
     }
 
-    /// What became of the message.
+    /// Returns the result of the message.
     ///
     /// # Errors
-    /// It did not arrive: it was longer than what was left of the buffer, or its sender is gone.
+    /// The message did not arrive: it was longer than the rest of the buffer, or its sender is
+    /// gone.
     pub fn result(&self) -> Result<Transfer, OpError> {
         let event = &self.message.event;
         if event.is_error() { Err(OpError::of(event)) } else { Ok(Transfer::of(event)) }
     }
 
-    /// The message; nothing if it has failed.
+    /// Returns the message, or no bytes if it failed.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         let event = &self.message.event;
@@ -216,17 +217,17 @@ impl<B> Piece<'_, B> {
         }
         let start = self.table().own(self.message.key.index()).start.get();
         let offset = event.overflow_or_place - start.addr().get();
-        // SAFETY: the message lies within what was lent (`within`).
+        // SAFETY: `within` checked that the message lies within the lent memory.
         let first = unsafe { start.add(offset) };
-        // SAFETY: rule 8: the buffer is in its slot as long as this piece is out, and not referenced (rule 2). The transport
-        // has initialised these bytes and does not touch them any more.
+        // SAFETY: the buffer stays in its slot while this piece is out (rule 8), unreferenced (rule
+        // 2). The transport has initialised these bytes and no longer writes them.
         unsafe { core::slice::from_raw_parts(first.as_ptr(), event.len) }
     }
 }
 
 impl<B> Drop for Piece<'_, B> {
-    // Always, and with the key by value: where a completion is never a piece its address is then not taken, and most of it
-    // never written to memory.
+    // Inlined, with the key by value: the address of a completion that is never a piece is then not
+    // taken, and most of it stays out of memory.
     #[inline(always)]
     fn drop(&mut self) {
         self.table().give_back(self.message.key);

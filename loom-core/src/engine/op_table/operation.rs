@@ -1,14 +1,14 @@
-//! What the table calls an operation, and has to know of it.
+//! Keys, kinds and contexts of operations.
 
 use core::fmt;
 
 use crate::transport::Context;
 use crate::vocabulary::CompletionFlags;
 
-/// The name of a posted operation.
+/// Name of a posted operation.
 ///
-/// Plain data: forgetting it loses nothing. Meaningful for the queue that the operation was posted through, until
-/// its completion was taken; afterwards it is recognised as unknown.
+/// Plain data, valid for the queue of the post until the completion is taken. Afterwards it is
+/// recognised as unknown.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -42,18 +42,16 @@ use crate::vocabulary::CompletionFlags;
 pub struct OpKey(u64);
 
 impl OpKey {
-    /// What names the first operation in a slot, after `next`.
     pub(super) const fn before_first(index: u32) -> Self {
         OpKey((u32::MAX as u64) << 32 | index as u64)
     }
 
-    /// Names the next operation in the same slot: generations are odd.
+    /// Returns the key of the slot's next operation. Generations are odd.
     #[inline]
     pub(super) const fn next(self) -> Self {
         OpKey(self.0.wrapping_add(2 << 32))
     }
 
-    /// The word of a context; see rule 3.
     #[inline]
     pub(super) const fn word(self) -> u64 {
         self.0
@@ -87,7 +85,7 @@ impl fmt::Debug for OpKey {
     }
 }
 
-/// Which side of a transfer an operation is, and so which provider queue reports it.
+/// Side of a transfer, and so the provider queue that reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Sends, reads and writes.
@@ -105,7 +103,7 @@ impl Direction {
     }
 }
 
-/// What an operation does, as far as the table has to know.
+/// Kind of an operation.
 ///
 /// ```
 /// use loom_core::engine::op_table::{Direction, Kind};
@@ -116,28 +114,28 @@ impl Direction {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A send or a write: the buffer is read.
+    /// Send or write: the buffer is read.
     Send,
-    /// A read: a transmit whose buffer is written.
+    /// Read: a transmit that writes its buffer.
     Read,
-    /// An atomic operation on a value: a transmit without a buffer.
+    /// Atomic operation on a value: a transmit without a buffer.
     Value,
-    /// A receive: the buffer is written.
+    /// Receive: the buffer is written.
     Receive,
-    /// A receive of a tagged message.
+    /// Receive of a tagged message.
     TaggedReceive,
-    /// A receive of one message after the other into the same buffer.
+    /// Receive of several messages into one buffer.
     MultiReceive,
-    /// A look at a message that has arrived.
+    /// Peek at a message that has arrived.
     Peek,
-    /// The same, and the message is claimed.
+    /// Peek that claims its message.
     PeekClaim,
-    /// A receive of the table's own, without a buffer.
+    /// The table's own receive, without a buffer.
     Spare,
 }
 
 impl Kind {
-    /// The queue that reports it.
+    /// Returns the direction of the queue that reports the operation.
     #[inline]
     #[must_use]
     pub const fn direction(self) -> Direction {
@@ -147,7 +145,7 @@ impl Kind {
         }
     }
 
-    /// How its completion is flagged where no provider does it.
+    /// Returns the completion flags for operations that no provider flags.
     pub(super) const fn flags(self) -> CompletionFlags {
         match self {
             Kind::Send => CompletionFlags::SEND,
@@ -159,7 +157,7 @@ impl Kind {
     }
 }
 
-/// An operation in flight.
+/// Operation in flight.
 ///
 /// ```
 /// # #![allow(unsafe_code)]
@@ -185,17 +183,17 @@ impl Kind {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Posted {
-    /// Its key.
+    /// Key of the operation.
     pub key: OpKey,
-    /// What it does.
+    /// Kind of the operation.
     pub kind: Kind,
-    /// Bytes that it was lent.
+    /// Number of lent bytes.
     pub len: usize,
-    /// What names it to the provider.
+    /// Context passed to the provider.
     pub context: Context,
 }
 
-/// What the context of an operation is; rule 3.
+/// Kind of an operation's context (rule 3).
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -215,8 +213,8 @@ pub struct Posted {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContextKind {
-    /// A number: the provider leaves it alone.
+    /// Number that the provider leaves alone.
     Word,
-    /// The address of scratch space for the provider (`FI_CONTEXT`, `FI_CONTEXT2`).
+    /// Address of scratch space for the provider (`FI_CONTEXT`, `FI_CONTEXT2`).
     Space,
 }

@@ -1,4 +1,4 @@
-//! Looks at messages that have arrived, and claims on them: operations without a buffer. Rule 9.
+//! Peeks at messages that have arrived, and claims: operations without a buffer (rule 9).
 
 use super::slot::Phase;
 use super::{Kind, OpKey, OpTable, Slot};
@@ -8,7 +8,7 @@ use crate::error::{PostError, Rejected};
 use crate::transport::{Context, Event};
 use crate::vocabulary::{Errno, ImmediateData, Tag};
 
-/// The answer to a peek.
+/// Answer to a peek.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -38,8 +38,8 @@ pub struct Peek {
     claimed: bool,
 }
 
-/// A message that a peek has found. It has not been received. (Receiving it says who has sent it: in a peek most providers name somebody
-/// else here.)
+/// Message found by a peek, not yet received. Only the receive reports its sender: most providers
+/// report a wrong one for a peek.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -62,20 +62,21 @@ pub struct Peek {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    /// The whole message's length in bytes. Of a message that was discarded, some providers say zero.
+    /// Length of the whole message in bytes. Some providers report zero for a discarded message.
     pub len: usize,
-    /// Its tag.
+    /// Tag of the message.
     pub tag: Tag,
-    /// Its immediate data, where the provider says that there is any: not all do.
+    /// Immediate data, if the provider reports it. Not all do.
     pub data: Option<ImmediateData>,
-    /// For fetching it, if it was to be claimed: no other receive takes it then.
+    /// Claim for fetching the message, if the peek claims. No other receive takes a claimed
+    /// message.
     pub claim: Option<Claim>,
 }
 
-/// A message that is claimed: plain data, which is good for one fetch or discard.
+/// Claimed message: plain data, valid for one fetch or discard.
 ///
-/// Losing it leaves the message claimed until the endpoint is closed; and with it a place of the queue, and over the software
-/// transport those of a receive and of the sender's message.
+/// Losing it leaves the message claimed until the endpoint is closed. Until then it occupies a slot
+/// of the queue and, over the software transport, those of a receive and of the sender's message.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -106,7 +107,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The message's tag.
+    /// Returns the message's tag.
     #[must_use]
     pub const fn tag(&self) -> Tag {
         self.tag
@@ -114,16 +115,16 @@ impl Claim {
 }
 
 impl Peek {
-    /// The key that the post returned.
+    /// Returns the key that the post returned.
     #[must_use]
     pub const fn key(&self) -> OpKey {
         self.key
     }
 
-    /// The message, if there is one that the peek was for. (`FI_ENOMSG` is `Ok(None)`.)
+    /// Returns the message, or `Ok(None)` if no message matches (`FI_ENOMSG`).
     ///
     /// # Errors
-    /// Looking failed, or discarding did.
+    /// The peek or the discard failed.
     pub fn message(&self) -> Result<Option<Found>, OpError> {
         let Peek { key, event, claimed } = self;
         if event.errno == Errno::ENOMSG {
@@ -138,10 +139,11 @@ impl Peek {
 }
 
 impl<B> OpTable<B> {
-    /// Takes a slot for a peek, which claims what it finds or not, and hands its context to `submit`.
+    /// Takes a slot for a peek, with a claim if `claims` is set, and passes the context to
+    /// `submit`.
     ///
     /// # Errors
-    /// [`PostError::Full`] when no slot is free, or what `submit` returned.
+    /// [`PostError::Full`] or [`PostError::Kept`] if no slot is free, or the error of `submit`.
     pub fn post_peek(
         &self,
         endpoint: u16,
@@ -158,13 +160,12 @@ impl<B> OpTable<B> {
         })
     }
 
-    /// Whether a peek is waiting for its answer.
+    /// Returns `true` if a peek is in flight.
     #[must_use]
     pub fn is_peeking(&self, key: OpKey) -> bool {
         self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && slot.phase.get() == Phase::Peeking)
     }
 
-    /// The peek that an event answers.
     pub(super) fn peeked(&self, event: &Event) -> Option<Peek> {
         let (key, slot) = self.by_context(event.context, Phase::Peeking)?;
         let claimed = slot.kind.get() == Kind::PeekClaim && !event.is_error();
@@ -177,7 +178,7 @@ impl<B> OpTable<B> {
         Some(Peek { key, event: *event, claimed })
     }
 
-    /// The slot of a claim of this endpoint, which takes part in operations again.
+    /// Returns the slot of this endpoint's claim, and counts its operation (rule 5).
     fn unclaim(&self, endpoint: u16, claim: Claim) -> Result<&Slot<B>, PostError> {
         let slot = self.slot(claim.key.index()).filter(|slot| slot.key.get() == claim.key);
         let claimed = |slot: &&Slot<B>| slot.phase.get() == Phase::Claimed && slot.endpoint.get() == endpoint;
@@ -187,17 +188,17 @@ impl<B> OpTable<B> {
         Ok(slot)
     }
 
-    /// The claim stands, after all.
     fn claim_again(&self, slot: &Slot<B>) {
         slot.phase.set(Phase::Claimed);
         self.make_room();
     }
 
-    /// As [`post`](Self::post), for a receive of a message that was claimed: with the same key, and the same context.
+    /// Posts a receive of a claimed message, like [`post`](Self::post), under the key and context
+    /// of the claim.
     ///
     /// # Errors
-    /// [`PostError::UnknownClaim`] if it was fetched or discarded, or is not one of this endpoint, or as
-    /// [`post`](Self::post), and the claim stands.
+    /// [`PostError::UnknownClaim`] if the message was fetched or discarded, or the claim belongs to
+    /// another endpoint. After an error of [`post`](Self::post), the claim remains valid.
     pub fn post_claim(
         &self,
         endpoint: u16,
@@ -214,7 +215,8 @@ impl<B> OpTable<B> {
         };
         slot.phase.set(Phase::Held);
         let held = HeldClaim { table: self, slot };
-        // SAFETY: rule 2: the slot is `Held` and has no buffer. `lend` is user code; `held` cleans up after it.
+        // SAFETY: rule 2: the slot is `Held` and has no buffer. If `lend` unwinds, `held` cleans
+        // up.
         let lent = unsafe { slot.fill(buf, Buffer::lend) };
         core::mem::forget(held);
 
@@ -223,16 +225,16 @@ impl<B> OpTable<B> {
         slot.phase.set(Phase::Posted);
         submit(&lent, self.context(slot, claim.key)).map(|()| claim.key).map_err(|error| {
             self.claim_again(slot);
-            // SAFETY: rule 2: the buffer was written above and the refused post lent nothing.
+            // SAFETY: rule 2: the buffer was written above, and the refused post did not lend it.
             let buf = unsafe { slot.empty() };
             Rejected { buf, error }
         })
     }
 
-    /// Takes the slot of a claim for discarding its message, which is answered as a peek is.
+    /// Posts a discard of a claimed message. Its answer is a peek.
     ///
     /// # Errors
-    /// As [`post_claim`](Self::post_claim).
+    /// The errors of [`post_claim`](Self::post_claim).
     pub fn post_discard(
         &self,
         endpoint: u16,
@@ -246,7 +248,7 @@ impl<B> OpTable<B> {
     }
 }
 
-/// Leaves the claim as it was when `lend` of a buffer unwinds, and drops the buffer.
+/// Restores the claim and drops the buffer if `lend` unwinds.
 struct HeldClaim<'t, B> {
     table: &'t OpTable<B>,
     slot: &'t Slot<B>,

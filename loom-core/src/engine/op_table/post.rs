@@ -1,4 +1,4 @@
-//! Posting: a buffer moves into a slot and is lent there, and then its operation is submitted.
+//! Posting: a buffer moves into a slot, is lent there, and its operation is submitted.
 
 #![allow(unsafe_code, reason = "buffers in slots: rules 1, 2 and 5")]
 
@@ -10,21 +10,20 @@ use crate::buffer::{Buffer, IoVecs, Lent};
 use crate::error::{PostError, Rejected};
 use crate::transport::Context;
 
-/// A buffer that is lent in its slot. Its operation is to be submitted, and its slot [taken back](OpTable::take_back) if that is refused.
+/// Buffer lent in its slot. If its submission is refused, [take it back](OpTable::take_back).
 #[must_use]
 pub(crate) struct Lending<'t, B, L = Lent> {
-    /// What the buffer lends.
     pub(crate) lent: L,
-    /// What the operation is submitted under.
     pub(crate) context: Context,
     pub(crate) slot: &'t Slot<B>,
 }
 
 impl<B> OpTable<B> {
-    /// Moves `buf` into a slot, lends it, and hands what it lends to `submit`.
+    /// Moves `buf` into a slot, lends it, and passes the lent memory to `submit`.
     ///
     /// # Errors
-    /// [`PostError::Full`] or [`PostError::Kept`] when no slot is free, or what `submit` returned; the buffer comes back.
+    /// [`PostError::Full`] or [`PostError::Kept`] if no slot is free, or the error of `submit`,
+    /// with the buffer.
     #[inline]
     pub fn post(
         &self,
@@ -41,10 +40,10 @@ impl<B> OpTable<B> {
         self.settle(lending.slot, submitted)
     }
 
-    /// [`post`](Self::post) of a buffer that may lend several ranges.
+    /// Posts a buffer that may lend several ranges, like [`post`](Self::post).
     ///
     /// # Errors
-    /// As [`post`](Self::post).
+    /// The errors of [`post`](Self::post).
     pub fn post_pieces(
         &self,
         endpoint: u16,
@@ -61,7 +60,7 @@ impl<B> OpTable<B> {
             pieces
         };
         let posted = |slot: &Slot<B>, pieces: &IoVecs| {
-            // What is more than memory has is refused by `submit`.
+            // `submit` refuses a total above the address space.
             slot.lent.set(pieces.total().unwrap_or(usize::MAX));
             slot.phase.set(Phase::Posted);
         };
@@ -70,10 +69,10 @@ impl<B> OpTable<B> {
         self.settle(lending.slot, submitted)
     }
 
-    /// As [`post`](Self::post), for a receive that takes one message after the other.
+    /// Posts a receive that takes several messages, like [`post`](Self::post).
     ///
     /// # Errors
-    /// As [`post`](Self::post).
+    /// The errors of [`post`](Self::post).
     pub fn post_multi(
         &self,
         endpoint: u16,
@@ -95,8 +94,8 @@ impl<B> OpTable<B> {
         self.settle(lending.slot, submitted)
     }
 
-    /// The first half of [`post`](Self::post): no closure is between it and the second, so that what submits the operation is
-    /// compiled into the function that posts.
+    /// First half of [`post`](Self::post). Without a closure, the submission is compiled into its
+    /// caller.
     #[inline(always)]
     pub(crate) fn lend(&self, endpoint: u16, kind: Kind, buf: B) -> Result<Lending<'_, B>, Rejected<B>>
     where
@@ -109,7 +108,6 @@ impl<B> OpTable<B> {
         self.lend_as(endpoint, kind, buf, (Buffer::lend, posted))
     }
 
-    /// `lend` calls the buffer, and `begin` notes what it lent and begins the slot's phase.
     #[inline(always)]
     fn lend_as<L>(
         &self,
@@ -122,7 +120,8 @@ impl<B> OpTable<B> {
             return Err(Rejected { buf, error: self.no_slot() });
         };
         let held = Held { table: self, index: key.index() };
-        // SAFETY: rule 2: `reserve` gave the slot to this call. `lend` is user code; `held` cleans up after it.
+        // SAFETY: rule 2: `reserve` gave the slot to this call. If `lend` unwinds, `held` cleans
+        // up.
         let lent = unsafe { slot.fill(buf, lend) };
         let _ = ManuallyDrop::new(held);
 
@@ -132,7 +131,6 @@ impl<B> OpTable<B> {
         Ok(Lending { lent, context: self.context(slot, key), slot })
     }
 
-    /// The operation is under way, or was refused: then nothing is lent, and the buffer comes back.
     fn settle(&self, slot: &Slot<B>, submitted: Result<(), PostError>) -> Result<OpKey, Rejected<B>> {
         match submitted {
             Ok(()) => Ok(slot.key.get()),
@@ -140,11 +138,11 @@ impl<B> OpTable<B> {
         }
     }
 
-    /// Ends an operation that was refused. Rule 2 relies on the submitter, as it does on the `submit` of [`post`](Self::post): what the
-    /// provider has taken is not said to be refused. The slot is one of this table.
+    /// Ends a refused operation, in a slot of this table. Rule 2 relies on the submitter: it never
+    /// reports a post as refused that the provider has accepted.
     pub(crate) fn take_back(&self, slot: &Slot<B>) -> B {
         self.make_room();
-        // SAFETY: rule 2: `lend_as` wrote the buffer, and the refused post lent nothing.
+        // SAFETY: rule 2: `lend_as` wrote the buffer, and the refused post did not lend it.
         let buf = unsafe { slot.empty() };
         self.release(slot.key.get().index(), slot);
         buf
@@ -158,10 +156,11 @@ impl<B> OpTable<B> {
         }
     }
 
-    /// Takes a slot from the free list; it is then `Held` and has a new generation.
+    /// Takes a slot from the free list. The slot is then `Held` and has a new generation.
     #[inline]
     pub(super) fn reserve(&self) -> Option<(OpKey, &Slot<B>)> {
-        // Rule 5 counts it from here on: `lend` may post. Taken first and looked at then, which is one instruction.
+        // Rule 5 counts the operation from here on, because `lend` may post. Subtracting before the
+        // check takes one instruction.
         let (room, full) = self.room.get().overflowing_sub(1);
         self.room.set(room);
         if full {
@@ -182,7 +181,8 @@ impl<B> OpTable<B> {
         Some((slot.hold(), slot))
     }
 
-    /// The reason why [`reserve`](Self::reserve) found no slot: further events may free one, or the user alone can.
+    /// Returns the reason for a failed [`reserve`](Self::reserve): `Full` if further events may
+    /// free a slot, `Kept` if only the user can.
     #[cold]
     #[inline(never)]
     pub(super) fn no_slot(&self) -> PostError {
@@ -190,13 +190,13 @@ impl<B> OpTable<B> {
         if events_may_free_one { PostError::Full } else { PostError::Kept }
     }
 
-    /// An operation is over: rule 5 admits another one.
+    /// Admits another operation (rule 5).
     #[inline]
     pub(super) fn make_room(&self) {
         self.room.set(self.room.get() + 1);
     }
 
-    /// Puts a slot without a buffer back on the free list.
+    /// Returns a slot without a buffer to the free list.
     #[inline]
     pub(super) fn release(&self, index: u32, slot: &Slot<B>) {
         slot.phase.set(Phase::Free);
@@ -205,7 +205,7 @@ impl<B> OpTable<B> {
     }
 }
 
-/// Frees a slot whose buffer's `lend` unwound, and drops the buffer.
+/// Frees the slot and drops the buffer if `lend` unwinds.
 struct Held<'a, B> {
     table: &'a OpTable<B>,
     index: u32,

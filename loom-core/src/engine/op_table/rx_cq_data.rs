@@ -1,4 +1,4 @@
-//! Receives that peers' writes use up, where a provider asks for that (`FI_RX_CQ_DATA`): they are posted again. Rule 10.
+//! Receives used up by peers' writes (`FI_RX_CQ_DATA`) and posted again (rule 10).
 
 use core::mem::ManuallyDrop;
 
@@ -11,11 +11,13 @@ use crate::transport::{Context, Event};
 use crate::vocabulary::{Errno, FabricAddr};
 
 impl<B> OpTable<B> {
-    /// Takes a slot for a receive of the table's own, of no bytes, for a peer's write to use up, and hands its context to
-    /// `submit`. If that is refused for the moment, it is [posted](Self::post_again) later.
+    /// Posts a receive of the table's own, of 0 bytes, for a peer's write to use up, and passes its
+    /// context to `submit`. After a transient error, [`post_again`](Self::post_again) posts it
+    /// later.
     ///
     /// # Errors
-    /// [`PostError::Full`] when no slot is free, or what `submit` returned that is not for the moment.
+    /// [`PostError::Full`] or [`PostError::Kept`] if no slot is free, or an error of `submit` that
+    /// is not transient.
     pub fn post_spare(
         &self,
         endpoint: u16,
@@ -36,18 +38,20 @@ impl<B> OpTable<B> {
         Ok(())
     }
 
-    /// Says whose messages a receive in flight takes, for when it is posted again.
+    /// Stores the source of a receive in flight, for posting it again.
     pub fn note_source(&self, context: Context, from: FabricAddr) {
         if let Some((_, slot)) = self.by_context(context.addr(), Phase::Posted) {
             slot.pieces.set(from.0);
         }
     }
 
-    /// A peer's write has used up the receive with this context, if there is one: it waits for being
-    /// [posted again](Self::post_again); or it is over, with `ECANCELED`, if it is one that the table cannot post.
+    /// Sets aside the receive with this context, used up by a peer's write, for
+    /// [`post_again`](Self::post_again). A receive that the table cannot post again completes with
+    /// `ECANCELED`.
     ///
     /// # Safety
-    /// A transport has said so, and so does not use what the receive was lent any more, nor its scratch space.
+    /// A transport has reported this, and no longer uses the receive's lent memory or scratch
+    /// space.
     #[cold]
     #[inline(never)]
     pub unsafe fn use_up(&self, context: u64) {
@@ -55,7 +59,7 @@ impl<B> OpTable<B> {
         if let Some((key, slot)) = self.by_context(context, Phase::Posted) {
             match slot.kind.get() {
                 Kind::Receive => self.set_aside(key.index(), slot, Phase::UsedUp),
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller guarantees that the transport no longer uses the receive.
                 Kind::TaggedReceive => unsafe { self.park_cancelled(key.index(), slot) },
                 _ => {}
             }
@@ -64,28 +68,28 @@ impl<B> OpTable<B> {
         }
     }
 
-    /// Lets a slot wait for [`post_again`](Self::post_again).
     fn set_aside(&self, index: u32, slot: &Slot<B>, phase: Phase) {
         slot.phase.set(phase);
         self.used_up.push(&self.slots, index);
         self.kept.set(true);
     }
 
-    /// Whether completions wait to be taken.
+    /// Returns `true` if completions are parked.
     #[must_use]
     pub fn has_parked(&self) -> bool {
         self.parked.iter().any(|parked| parked.first().is_some())
     }
 
-    /// Whether receives wait for being posted again.
+    /// Returns `true` if receives wait to be posted again.
     #[must_use]
     pub fn has_used_up(&self) -> bool {
         self.used_up.first().is_some()
     }
 
-    /// Posts the receives again that were used up: with the same slots, keys and contexts. Those of endpoints which are not
-    /// open are over, with `ECANCELED`. What `submit` refuses for the moment goes on waiting, and so does a receive of the
-    /// table's own; what else it refuses is over.
+    /// Posts used-up receives again, with the same slots, keys and contexts. Receives of endpoints
+    /// that are not open complete with `ECANCELED`. After a transient error a receive keeps
+    /// waiting, and a receive of the table's own keeps waiting after any error. Any other error
+    /// completes the receive.
     #[cold]
     #[inline(never)]
     pub fn post_again(
@@ -95,7 +99,7 @@ impl<B> OpTable<B> {
     ) where
         B: Buffer,
     {
-        // Not those that are used up meanwhile: `lend` is user code.
+        // The bound excludes receives used up meanwhile, because `lend` is user code.
         for _ in 0..self.capacity() {
             let Some(index) = self.used_up.first() else { return };
             let slot = self.own(index);
@@ -114,13 +118,13 @@ impl<B> OpTable<B> {
             };
             match posted {
                 Ok(()) => {}
-                // Of these one is like another, and there have to be some as long as the endpoint is open.
+                // These receives are interchangeable, and an open endpoint needs some of them.
                 Err(_) if spare => {
                     self.set_aside(index, slot, Phase::SpareUsedUp);
                     return;
                 }
                 Err(error) if error.is_transient() => {
-                    // Before those that were posted after it.
+                    // It goes before receives that were posted after it.
                     slot.phase.set(Phase::UsedUp);
                     self.used_up.push_front(&self.slots, index);
                     self.kept.set(true);
@@ -129,14 +133,14 @@ impl<B> OpTable<B> {
                 Err(error) => {
                     let errno = if let PostError::Errno(errno) = error { errno } else { Errno::EINVAL };
                     let failed = Event::failure(0, slot.kind.get().flags(), errno);
-                    // SAFETY: the refused post lent nothing.
+                    // SAFETY: the refused post did not lend the buffer.
                     unsafe { self.park_at(index, slot, failed) };
                 }
             }
         }
     }
 
-    /// Lends the buffer of a slot that is on no list once more.
+    /// Lends the buffer of a slot outside all lists once more.
     fn lend_again(
         &self,
         index: u32,
@@ -149,13 +153,13 @@ impl<B> OpTable<B> {
         slot.phase.set(Phase::HeldAgain);
         let held = LendingAgain { table: self, index };
         let mut pieces = IoVecs::default();
-        // SAFETY: rule 2: a buffer is in the slot, which is `HeldAgain`, so that this alone refers to it. `lend` is user code; `held`
-        // sees to the slot if it unwinds.
+        // SAFETY: rule 2: the slot is `HeldAgain` and holds a buffer, so only this call refers to
+        // it. If `lend` unwinds, `held` ends the receive.
         unsafe { slot.buffer_mut() }.lend_pieces(&mut pieces);
         let _ = ManuallyDrop::new(held);
 
         if slot.phase.get() != Phase::HeldAgain {
-            // Meanwhile its endpoint was closed, and there may be another in its place.
+            // `lend` closed the endpoint, and another one may have its number.
             return Err(PostError::Errno(Errno::ECANCELED));
         }
         slot.lent.set(pieces.total().ok_or(PostError::Errno(Errno::EINVAL))?);
@@ -169,14 +173,14 @@ impl<B> OpTable<B> {
         submit(lent)
     }
 
-    /// Ends a receive that was used up and waits, by its key: `false` if there is no such one on this endpoint.
+    /// Ends the used-up receive of this key and endpoint. Returns `false` if it does not exist.
     pub fn cancel_used_up(&self, key: OpKey, endpoint: u16) -> bool {
         let slot = self.slot(key.index()).filter(|slot| slot.key.get() == key && slot.phase.get() == Phase::UsedUp);
         let slot = slot.filter(|slot| slot.endpoint.get() == endpoint);
         slot.inspect(|slot| self.end_used_up_at(key.index(), slot)).is_some()
     }
 
-    /// Ends all receives of an endpoint that were used up and wait: it takes no more posts. Linear in the capacity.
+    /// Ends all used-up receives of an endpoint, which takes no more posts. Linear in the capacity.
     pub fn end_used_up(&self, endpoint: u16) {
         for (index, slot) in (0u32..).zip(&self.slots) {
             if slot.endpoint.get() == endpoint && matches!(slot.phase.get(), Phase::UsedUp | Phase::SpareUsedUp) {
@@ -185,33 +189,31 @@ impl<B> OpTable<B> {
         }
     }
 
-    /// Ends a receive that waits for being posted again.
     pub(super) fn end_used_up_at(&self, index: u32, slot: &Slot<B>) {
         self.used_up.unlink(&self.slots, index);
         if slot.phase.get() == Phase::SpareUsedUp {
             self.end_spare(index, slot);
         } else {
-            // SAFETY: used up: the provider has nothing of it.
+            // SAFETY: the provider no longer uses a used-up receive.
             unsafe { self.park_cancelled(index, slot) };
         }
     }
 
     /// # Safety
-    /// As for [`park_at`](Self::park_at).
+    /// The requirements of [`park_at`](Self::park_at).
     unsafe fn park_cancelled(&self, index: u32, slot: &Slot<B>) {
         let cancelled = Event::failure(0, slot.kind.get().flags(), Errno::ECANCELED);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the provider no longer uses the operation.
         unsafe { self.park_at(index, slot, cancelled) };
     }
 
-    /// Frees the slot of a receive of the table's own, which is not posted.
     fn end_spare(&self, index: u32, slot: &Slot<B>) {
         self.make_room();
         self.release(index, slot);
     }
 
-    /// What the event of a receive of the table's own says that no peer's write has used up: a message came that the endpoint
-    /// does not take, or it was cancelled. `None` if it is none of those.
+    /// Handles an event of a receive of the table's own that no write used up: an error for an
+    /// unwanted message, `Some(None)` for a cancellation. Returns `None` for other events.
     pub(super) fn unwanted(&self, event: &Event) -> Option<Option<OpError>> {
         let (key, slot) = self.by_context(event.context, Phase::Spare)?;
         if event.errno == Errno::ECANCELED {
@@ -221,7 +223,7 @@ impl<B> OpTable<B> {
         self.set_aside(key.index(), slot, Phase::SpareUsedUp);
         let mut error = OpError::of(event);
         if !event.is_error() {
-            // A message of no bytes.
+            // An empty message.
             error.errno = Errno::ENOBUFS;
         }
         (error.len, error.overflow) = (Some(0), error.overflow.filter(|_| event.is_error()));
@@ -229,7 +231,7 @@ impl<B> OpTable<B> {
     }
 }
 
-/// Ends a receive whose buffer's `lend` unwound.
+/// Ends a receive if `lend` of its buffer unwinds.
 struct LendingAgain<'a, B> {
     table: &'a OpTable<B>,
     index: u32,
@@ -238,7 +240,7 @@ struct LendingAgain<'a, B> {
 impl<B> Drop for LendingAgain<'_, B> {
     fn drop(&mut self) {
         let slot = self.table.own(self.index);
-        // SAFETY: the slot is held: nothing of it is lent.
+        // SAFETY: the slot is held, so its buffer is not lent.
         unsafe { self.table.park_cancelled(self.index, slot) };
     }
 }

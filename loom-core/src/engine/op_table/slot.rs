@@ -1,4 +1,4 @@
-//! [`Slot`]: one operation, its buffer, and what is known of it.
+//! [`Slot`]: one operation and its buffer.
 
 use core::cell::{Cell, UnsafeCell};
 use core::fmt;
@@ -9,89 +9,85 @@ use super::list::NONE;
 use super::{Direction, Kind, OpKey};
 use crate::transport::Event;
 
-/// One operation: its buffer, and what is known of it.
+/// One operation and its buffer.
 ///
-/// Each fact is a cell of its own: they are written and read again within nanoseconds, and a processor is slow to read
-/// together what it has just written apart.
+/// Each field is a cell of its own, because a wide load of recent narrow stores is slow.
 #[repr(C)]
 pub struct Slot<B> {
     buffer: UnsafeCell<MaybeUninit<B>>,
-    /// How many bytes the buffer lent.
     pub(super) lent: Cell<usize>,
-    /// Of the slot's present or last operation. Generations are odd, and so never zero: no operation has the context of
+    /// Key of the present or last operation. Generations are odd, so no context equals
     /// `Context::NONE`.
     pub(super) key: Cell<OpKey>,
     pub(super) phase: Cell<Phase>,
-    /// What is or was posted.
     pub(super) kind: Cell<Kind>,
-    /// Through which endpoint.
     pub(super) endpoint: Cell<u16>,
-    /// The neighbours in the list that the phase implies.
+    /// Neighbours in the list that the phase implies.
     pub(super) before: Cell<u32>,
     pub(super) after: Cell<u32>,
-    /// The count of events when the slot became an orphan. Of a multi-receive that is being filled: whether it was
-    /// [cancelled](Self::cancelled).
+    /// Event count of an orphan, or [cancellation](Self::cancelled) of a multi-receive being
+    /// filled.
     pub(super) since: Cell<u32>,
-    /// Of a multi-receive: how many of its pieces are out. Safe code may forget them, one after the other: 64 bits are more
-    /// than there is time for. Of a receive that may be posted again: the address from which its message may come. Of an atomic operation on a value: the second slot, if it has one.
+    /// Pieces out of a multi-receive (64 bits, because safe code may forget pieces), source address
+    /// of a receive to post again, or second slot of an atomic operation on a value.
     pub(super) pieces: Cell<u64>,
-    /// Of a multi-receive: the first byte that it lent.
+    /// First byte that a multi-receive lent.
     pub(super) start: Cell<NonNull<u8>>,
     room: UnsafeCell<Scratch>,
 }
 
-/// Whether a multi-receive was cancelled, and how its end is recognised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cancelled {
     No,
-    /// The transport says so (`FI_MULTI_RECV`).
+    /// The transport flags the end (`FI_MULTI_RECV`).
     EndIsFlagged,
-    /// It is the next event with `ECANCELED`.
+    /// The next event with `ECANCELED` is the end.
     EndIsNext,
 }
 
-/// What a slot is used for.
+/// Use of a slot. `Free`, `PostedValue`, `Holds`, `Peeking`, `Claimed`, `Spare` and `SpareUsedUp`
+/// are without buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// No buffer; in the free list.
+    /// In the free list.
     Free,
-    /// The buffer is in the slot and user code runs: not yet lent.
+    /// Not yet lent, while user code runs.
     Held,
-    /// Lent, and over with its next event.
+    /// Lent, until its next event.
     Posted,
-    /// Lent, and filled with one message after the other: a multi-receive.
+    /// Lent to a multi-receive.
     Filling,
-    /// A multi-receive that is over, waiting for its pieces to come back.
+    /// Completed multi-receive with pieces out.
     Draining,
-    /// As `Draining`, and more events of it may still come (rule 4).
+    /// Like `Draining`, but further events may arrive (rule 4).
     DrainingOwed,
-    /// An atomic operation on a value that is in flight: without buffer. Rule 11.
+    /// Atomic operation on a value in flight (rule 11).
     PostedValue,
-    /// The values of such an operation lie in the scratch space: without buffer. Rule 11.
+    /// Holder of the values of such an operation (rule 11).
     Holds,
-    /// A peek that waits for its answer: without buffer.
+    /// Peek in flight.
     Peeking,
-    /// A message is claimed under the slot's context: without buffer.
+    /// Message claimed under the slot's context.
     Claimed,
-    /// A receive that a peer's write has used up, waiting for being posted again; in the list of those.
+    /// Receive used up by a peer's write, in the list of those.
     UsedUp,
-    /// The same while its buffer is asked again what it lends: user code runs.
+    /// Used-up receive while `lend` runs again.
     HeldAgain,
-    /// A receive of the table's own that is posted: without buffer.
+    /// The table's own receive, posted.
     Spare,
-    /// The same, used up, and in the list of those.
+    /// The table's own receive, in the list of used-up ones.
     SpareUsedUp,
-    /// Over, waiting to be taken; in a list of parked completions.
+    /// Completed, in a list of parked completions.
     Done,
-    /// As `Done`, and its event may still come (rule 4).
+    /// Like `Done`, but its event may still arrive (rule 4).
     Owed,
-    /// Taken, but its event may still come (rule 4); in the list of orphans.
+    /// Taken, but its event may still arrive (rule 4): in the list of orphans.
     Orphan,
-    /// The buffer was dropped with the table, which is not used any more.
+    /// The buffer was dropped with the table.
     Dropped,
 }
 
-/// The provider's scratch space while the operation is posted, its event once that has arrived.
+/// Scratch space of the provider while posted, then the event.
 #[derive(Clone, Copy)]
 union Scratch {
     space: [u64; 8],
@@ -102,7 +98,6 @@ const _: () = assert!(size_of::<Slot<&[u8]>>() == 128, "the slot of a slice take
 const _: () = assert!(size_of::<Scratch>() == 64, "fi_context2 is 64 bytes, and an event is not larger");
 
 impl<B> Slot<B> {
-    /// A free slot of this number, before another one in the free list.
     pub(super) const fn free(index: u32, after: u32) -> Self {
         Slot {
             buffer: UnsafeCell::new(MaybeUninit::uninit()),
@@ -120,19 +115,17 @@ impl<B> Slot<B> {
         }
     }
 
-    /// Names its present or last operation.
     #[inline]
     pub(crate) const fn key(&self) -> OpKey {
         self.key.get()
     }
 
-    /// Whether its buffer or values are lent.
     pub(super) fn is_lent(&self) -> bool {
         matches!(self.phase.get(), Phase::Posted | Phase::Filling | Phase::PostedValue)
     }
 
-    /// How many bytes the slot's operation has moved, if it is over with this event, which is a success. A receive that claims more
-    /// than was lent is not one.
+    /// Returns the number of bytes moved if the operation succeeds with this event. A receive
+    /// longer than the lent bytes does not.
     #[inline(always)]
     pub(super) fn succeeds_with(&self, event: &Event) -> Option<usize> {
         if self.phase.get() != Phase::Posted {
@@ -145,7 +138,6 @@ impl<B> Slot<B> {
         }
     }
 
-    /// Of a multi-receive that is being filled: whether it was cancelled.
     pub(super) fn cancelled(&self) -> Cancelled {
         [Cancelled::EndIsFlagged, Cancelled::EndIsNext]
             .into_iter()
@@ -153,12 +145,12 @@ impl<B> Slot<B> {
             .unwrap_or(Cancelled::No)
     }
 
-    /// Sets what [`cancelled`](Self::cancelled) says; of a multi-receive that is being filled only (an orphan's `since` is rule 4's).
+    /// Sets the cancellation of a multi-receive being filled. (`since` of an orphan belongs to rule
+    /// 4.)
     pub(super) fn set_cancelled(&self, cancelled: Cancelled) {
         self.since.set(cancelled as u32);
     }
 
-    /// Begins the slot's next life, and tells its key.
     #[inline]
     pub(super) fn hold(&self) -> OpKey {
         let key = self.key.get().next();
@@ -167,27 +159,25 @@ impl<B> Slot<B> {
         key
     }
 
-    /// Where the scratch space is in a slot.
     pub(super) const SPACE: usize = core::mem::offset_of!(Self, room);
 
-    /// The provider's scratch space.
     #[inline]
     pub(super) const fn space(&self) -> *mut [u64; 8] {
         self.room.get().cast()
     }
 
-    /// The same memory, while it is not the provider's.
+    /// Returns the scratch space, while the provider does not use it.
     pub(super) fn scratch(&self) -> NonNull<u8> {
         NonNull::from_ref(&self.room).cast()
     }
 
-    /// Moves a buffer in, and lets it say what it lends.
+    /// Moves a buffer in and calls `lend` on it.
     ///
     /// # Safety
-    /// Rule 2: the slot is `Held`, so the caller alone refers to its buffer.
+    /// Rule 2: the slot is `Held`, so only the caller refers to its buffer.
     #[inline]
     pub(super) unsafe fn fill<L>(&self, buf: B, lend: impl FnOnce(&mut B) -> L) -> L {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that no other reference to the buffer exists.
         let cell = unsafe { &mut *self.buffer.get() };
         // Rule 1: the pointer is taken from the buffer in its slot.
         lend(cell.write(buf))
@@ -196,44 +186,44 @@ impl<B> Slot<B> {
     /// Moves the buffer out.
     ///
     /// # Safety
-    /// Rule 2: a buffer is in the slot and not lent. It is taken once.
+    /// Rule 2: the slot holds a buffer that is not lent, and it is taken once.
     #[inline]
     pub(super) unsafe fn empty(&self) -> B {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the buffer is not lent.
         let cell = unsafe { &*self.buffer.get() };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that the slot holds a buffer and that it is taken once.
         unsafe { cell.assume_init_read() }
     }
 
-    /// The buffer.
+    /// Returns the buffer.
     ///
     /// # Safety
-    /// Rule 2: a buffer is in the slot, not lent, and the caller alone refers to it.
+    /// Rule 2: the slot holds a buffer that is not lent, and only the caller refers to it.
     #[expect(clippy::mut_from_ref, reason = "the caller's promise")]
     pub(super) unsafe fn buffer_mut(&self) -> &mut B {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that no other reference to the buffer exists.
         let cell = unsafe { &mut *self.buffer.get() };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees that the slot holds a buffer.
         unsafe { cell.assume_init_mut() }
     }
 
-    /// Keeps an event where the scratch space was.
+    /// Stores an event in place of the scratch space.
     ///
     /// # Safety
-    /// The operation is over: the provider does not use its scratch space any more.
+    /// The operation has completed: the provider no longer uses its scratch space.
     pub(super) unsafe fn keep(&self, event: Event) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that the provider no longer uses the scratch space.
         unsafe { self.room.get().write(Scratch { event }) };
     }
 
-    /// The event that was kept.
+    /// Returns the stored event.
     ///
     /// # Safety
-    /// One was, since the operation was posted.
+    /// An event was stored since the operation was posted.
     pub(super) unsafe fn kept(&self) -> Event {
-        // SAFETY: the room is this slot's alone since the event was kept.
+        // SAFETY: only this slot uses the memory since the event was stored.
         let room = unsafe { self.room.get().read() };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller guarantees that an event was stored.
         unsafe { room.event }
     }
 }

@@ -1,41 +1,40 @@
-//! [`Index`]: from a key to the nodes which have it, oldest first.
+//! [`Index`]: maps a key to its nodes, oldest first.
 //!
-//! A hash table, whose buckets are radix trees. Nearly every bucket holds one key or none, and looking one up takes the same
-//! few instructions however many there are. Where keys do collide, because many are there or because somebody has
-//! chosen them, the tree tells them apart by the bits in which they differ: never more steps than a key has bits, and about
-//! as many as the logarithm of the keys that collide.
+//! A hash table with radix trees as buckets. Nearly every bucket holds at most one key, found in
+//! the same few instructions for any number of keys. The tree separates colliding keys by the bits
+//! in which they differ: at most as many steps as a key has bits, and about the logarithm of the
+//! number of colliding keys.
 //!
-//! Everything lies in the nodes themselves ([`Link`]). Nodes of the same key are a ring in the order in which they
-//! came; the first is the leaf that the tree knows. A tree of `n` leaves has `n - 1` forks, and each node has room for one: that of a
-//! leaf lies above the leaf, but one leaf of a tree has none. When a leaf goes, the fork above it goes, too; if that was
-//! another's, and the leaf's own is still there, the contents move.
+//! Everything lies in the nodes ([`Link`]). Nodes of one key form a ring in order of arrival, and
+//! the first is the tree's leaf. A tree of `n` leaves has `n - 1` forks. Each node has room for
+//! one: a leaf's own fork lies above it, and one leaf has none in use. Removing a leaf removes the
+//! fork above it. If that fork belongs to another node and the leaf's own fork remains, the
+//! contents move.
 
 use core::cell::Cell;
 
 use super::table::Table;
 use crate::random::Random;
 
-/// No node. A node's number is smaller.
+/// Sentinel for a missing node. Node numbers are smaller.
 pub(crate) const NONE: u32 = u32::MAX >> 1;
 
-/// Marks the number of a node where its fork is meant, and not the node as a leaf.
+/// Flag of a number that refers to a node's fork, not to the node as a leaf.
 const FORK: u32 = 1 << 31;
 
 const fn is_fork(at: u32) -> bool {
     at & FORK != 0
 }
 
-/// What nodes are looked up by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) tag: u64,
     pub(crate) source: u64,
-    /// Of which way of looking it is the key.
+    /// Number of the pattern or view.
     pub(crate) pattern: u64,
 }
 
 impl Key {
-    /// One bit, counted from the most significant of the tag.
     #[inline]
     fn bit(&self, number: u32) -> usize {
         let word = match number / u64::BITS {
@@ -46,7 +45,6 @@ impl Key {
         (word >> (u64::BITS - 1 - number % u64::BITS) & 1) as usize
     }
 
-    /// The first bit in which two keys differ.
     fn first_difference(&self, other: &Key) -> Option<u32> {
         let words = [self.tag ^ other.tag, self.source ^ other.source, self.pattern ^ other.pattern];
         let (at, word) = (0u32..).zip(words).find(|(_, word)| *word != 0)?;
@@ -54,23 +52,21 @@ impl Key {
     }
 }
 
-/// A node's part in an index.
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// The next that came with the same key; of the last one, the first.
+    /// Next node of the same key. The last one links to the first.
     next: Cell<u32>,
     prev: Cell<u32>,
-    /// The fork: where keys go in which the bit is clear, and set.
+    /// Children of the fork: keys with the bit clear, and set.
     children: [Cell<u32>; 2],
-    /// The bit that the fork looks at; or one of the two below.
+    /// Bit that the fork tests, or one of the two constants below.
     bit: Cell<u32>,
-    /// The bucket that the node is in.
     bucket: Cell<u32>,
 }
 
-/// In place of a bit: the node is a leaf, and its fork is not in use.
+/// Value of `bit` of a leaf with an unused fork.
 const NO_FORK: u32 = u32::MAX;
-/// In place of a bit: the node is no leaf.
+/// Value of `bit` of a node that is not a leaf.
 const FOLLOWER: u32 = u32::MAX - 1;
 
 impl Link {
@@ -79,7 +75,6 @@ impl Link {
         Link { next: a, prev: b, children: [c, d], bit: Cell::new(NO_FORK), bucket: Cell::new(0) }
     }
 
-    /// The only one of its ring.
     #[inline]
     fn be_alone(&self, own: u32) {
         self.next.set(own);
@@ -87,14 +82,13 @@ impl Link {
     }
 }
 
-/// Where the nodes of an index are, and what they stand for.
 pub(crate) trait Nodes {
     fn link(&self, node: u32) -> &Link;
-    /// The same as long as the node is in the index.
+    /// Returns the key, which is constant while the node is in the index.
     fn key(&self, node: u32) -> Key;
 }
 
-/// Nodes in the order in which they came, without keys. It takes the same steps whether there are others or not.
+/// List of nodes in order of arrival, without keys. Its operations take constant time.
 #[derive(Debug)]
 pub(crate) struct List {
     first: Cell<u32>,
@@ -106,7 +100,6 @@ impl List {
         List { first: Cell::new(NONE), last: Cell::new(NONE) }
     }
 
-    /// The oldest node, or `NONE`.
     #[inline]
     pub(crate) fn first(&self) -> u32 {
         self.first.get()
@@ -132,14 +125,12 @@ impl List {
         after.set(prev);
     }
 
-    /// The node that came after this one, or `NONE`.
     #[inline]
     pub(crate) fn after(nodes: &impl Nodes, node: u32) -> u32 {
         nodes.link(node).next.get()
     }
 }
 
-/// Puts a node at the end of the ring of `first`.
 #[inline]
 fn follow(nodes: &impl Nodes, first: u32, node: u32) {
     let head = nodes.link(first);
@@ -150,7 +141,7 @@ fn follow(nodes: &impl Nodes, first: u32, node: u32) {
     link.prev.set(last);
 }
 
-/// Takes a node out of its ring; returns the next one, or `NONE` if it was alone.
+/// Removes a node from its ring. Returns the next one, or `NONE` if it was alone.
 #[inline]
 fn leave(nodes: &impl Nodes, node: u32) -> u32 {
     let link = nodes.link(node);
@@ -163,7 +154,7 @@ fn leave(nodes: &impl Nodes, node: u32) -> u32 {
     next
 }
 
-/// Buckets that come into the cache together.
+/// Buckets of one cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Line([Cell<u32>; Line::BUCKETS as usize]);
@@ -176,29 +167,27 @@ impl Line {
     }
 }
 
-/// The index, over buckets that somebody else stores.
 #[derive(Debug)]
 pub(crate) struct Index {
     lines: Table<Line>,
-    /// How far the hash is shifted to number a line.
     shift: u32,
-    /// Odd, and unknown to a peer that does not know the seed.
+    /// Odd, and unpredictable without the seed.
     multipliers: [u64; 4],
 }
 
 impl Index {
-    /// An index over a power of two of lines of empty buckets, two at least.
+    /// Creates an index over empty buckets. The number of lines is a power of two, at least 2.
     pub(crate) fn new(lines: Table<Line>, seed: u64) -> Self {
         debug_assert!(lines.len().is_power_of_two() && lines.len() > 1, "{} lines", lines.len());
-        // Any two seeds have nothing in common.
+        // Different seeds give unrelated multipliers.
         let mut random = Random::new(seed);
         let multipliers = [(); 4].map(|()| random.next() | 1);
         Index { lines, shift: u64::BITS - lines.len().trailing_zeros(), multipliers }
     }
 
-    /// A sum of products, folded and multiplied again: whatever pattern there is in tags, sources and masks, keys are scattered as
-    /// by chance, for a peer that does not know the multipliers. But for the lowest bits of the tag: tags in a row are in one line, so
-    /// that a program that uses one after the other finds it at hand.
+    /// A sum of products, folded and multiplied again, scatters keys with any pattern at random for
+    /// peers without the multipliers. The lowest bits of the tag are exempt: consecutive tags share
+    /// a cache line.
     #[inline]
     fn bucket(&self, key: &Key) -> u32 {
         let [a, b, c, d] = self.multipliers;
@@ -219,7 +208,6 @@ impl Index {
         &buckets[(bucket % Line::BUCKETS) as usize]
     }
 
-    /// The oldest node of this key, or `NONE`.
     #[inline]
     pub(crate) fn find(&self, nodes: &impl Nodes, key: Key) -> u32 {
         let mut at = self.at(self.bucket(&key)).get();
@@ -230,7 +218,6 @@ impl Index {
         if at != NONE && nodes.key(at) == key { at } else { NONE }
     }
 
-    /// Puts a node in, which is the youngest of its key: that which `nodes` have for it.
     #[inline]
     pub(crate) fn append(&self, nodes: &impl Nodes, node: u32, key: Key) {
         let number = self.bucket(&key);
@@ -258,7 +245,7 @@ impl Index {
             link.bit.set(FOLLOWER);
             return;
         };
-        // Forks look at later bits the deeper they are.
+        // Deeper forks test later bits.
         let mut place = bucket;
         while is_fork(place.get()) {
             let fork = nodes.link(place.get() & !FORK);
@@ -275,7 +262,6 @@ impl Index {
         other.set(place.replace(node | FORK));
     }
 
-    /// Takes a node out, however old it is.
     #[inline]
     pub(crate) fn remove(&self, nodes: &impl Nodes, node: u32) {
         let next = leave(nodes, node);
@@ -294,11 +280,11 @@ impl Index {
         }
     }
 
-    /// Takes a leaf out of a tree with forks; `next`, if there is one, takes its place.
+    /// Removes a leaf from a tree with forks. `next`, unless `NONE`, replaces the leaf.
     #[inline(never)]
     fn remove_from(bucket: &Cell<u32>, nodes: &impl Nodes, (node, next): (u32, u32)) {
         let (link, key) = (nodes.link(node), &nodes.key(node));
-        // Where the leaf is, the fork above it, and the leaf's own.
+        // Places of the leaf, of the fork above it, and of the leaf's own fork.
         let (mut place, mut above, mut own) = (bucket, None, None);
         while is_fork(place.get()) {
             let number = place.get() & !FORK;
@@ -311,7 +297,7 @@ impl Index {
         }
         debug_assert!(place.get() == node, "found {} in place of {node}", place.get());
         let heir = if next == NONE {
-            // The fork above has one side left, which takes its place.
+            // The remaining side of the fork above replaces it.
             let Some((above, number, fork)) = above else { return };
             above.set(other_child(fork, key).get());
             fork.bit.set(NO_FORK);
@@ -321,7 +307,7 @@ impl Index {
             nodes.link(next).bit.set(NO_FORK);
             next
         };
-        // The leaf's own fork, if that is still there, goes to the heir, which has none now.
+        // The leaf's own fork, if still in the tree, moves to the heir, whose fork is unused now.
         if let Some(own) = own.filter(|_| heir != node) {
             let fork = nodes.link(heir);
             for (to, from) in fork.children.iter().zip(&link.children) {
@@ -333,14 +319,12 @@ impl Index {
     }
 }
 
-/// Where a fork leads a key.
 #[inline]
 fn child<'l>(fork: &'l Link, key: &Key) -> &'l Cell<u32> {
     let [clear, set] = &fork.children;
     if key.bit(fork.bit.get()) == 0 { clear } else { set }
 }
 
-/// Where a fork leads others.
 fn other_child<'l>(fork: &'l Link, key: &Key) -> &'l Cell<u32> {
     let [clear, set] = &fork.children;
     if key.bit(fork.bit.get()) == 0 { set } else { clear }
@@ -350,7 +334,7 @@ fn other_child<'l>(fork: &'l Link, key: &Key) -> &'l Cell<u32> {
 mod tests {
     use super::*;
 
-    /// Whatever the keys of a program have in common: one in each bucket on average, and not many in any.
+    /// Keys with any common pattern: one in each bucket on average, and few in any.
     #[test]
     fn keys_are_scattered_over_all_buckets() {
         const LINES: u32 = 64;

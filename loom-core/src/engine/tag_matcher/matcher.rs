@@ -1,4 +1,4 @@
-//! [`TagMatcher`]: the matcher with places and memory of its own.
+//! [`TagMatcher`]: the matcher with its own memory.
 
 #![allow(unsafe_code, reason = "lays tables out in memory of the allocator")]
 
@@ -17,7 +17,7 @@ use super::{Envelope, Want};
 use crate::error::OpenError;
 use crate::storage::{Block, array, extend};
 
-/// How large a matcher is. All of its memory is taken when it is made.
+/// Size of a matcher, which allocates all of its memory when it is made.
 ///
 /// ```
 /// use loom_core::engine::tag_matcher::TagMatcherAttr;
@@ -31,28 +31,28 @@ use crate::storage::{Block, array, extend};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagMatcherAttr {
-    /// How many receives can be posted at a time.
+    /// Maximum number of posted receives.
     pub receives: u32,
-    /// How many messages can wait at a time.
+    /// Maximum number of waiting messages.
     pub messages: u32,
-    /// For how many masks at least an index of the messages that wait is kept: bits that receives ignore, with or without
-    /// source. Up to [`MAX_MASKS`](Self::MAX_MASKS).
+    /// Minimum number of masks (ignored bits, with or without source) with a kept index of the
+    /// waiting messages. At most [`MAX_MASKS`](Self::MAX_MASKS).
     pub masks: u32,
-    /// The seed of the hash function. Peers that do not know it cannot choose tags that collide.
+    /// Seed of the hash function. Peers without it cannot choose tags that collide.
     pub seed: u64,
 }
 
 impl TagMatcherAttr {
-    /// 1024 receives, 1024 messages, six masks, and a seed that is the same for all.
+    /// 1024 receives, 1024 messages, 6 masks, and a fixed seed.
     pub const DEFAULT: TagMatcherAttr = TagMatcherAttr { receives: 1024, messages: 1024, masks: 6, seed: 0 };
 
-    /// The most masks.
+    /// Maximum number of masks.
     pub const MAX_MASKS: u32 = 254;
 
-    /// The memory that a matcher takes from its allocator, in one block.
+    /// Returns the layout of the one block that a matcher allocates.
     ///
     /// # Errors
-    /// [`OpenError::Size`] if a number is zero (that of the masks may be), or too large.
+    /// [`OpenError::Size`] if a number other than `masks` is zero, or a number is too large.
     pub fn layout(&self) -> Result<Layout, OpenError> {
         Ok(self.offsets()?.layout)
     }
@@ -62,7 +62,8 @@ impl TagMatcherAttr {
             return Err(OpenError::Size);
         }
         let shift = views_shift(self.masks);
-        // Numbers of nodes are below `NONE`. (Those of receives are: they would need more lines than there can be.)
+        // Node numbers are below `NONE`. (Those of receives always are: they would need more lines
+        // than exist.)
         let links = self.messages.checked_mul(1 << shift).filter(|links| *links < NONE).ok_or(OpenError::Size)?;
         let (posted, waiting) = (posted_lines(self.receives)?, waiting_lines(self.messages)?);
         let (layout, pattern) =
@@ -82,12 +83,12 @@ impl Default for TagMatcherAttr {
     }
 }
 
-/// How many lines of buckets the receives are looked up in: enough that few receives share a bucket.
+/// Number of bucket lines for receives: enough that few share a bucket.
 pub(crate) fn posted_lines(receives: u32) -> Result<u32, OpenError> {
     lines(receives, 8)
 }
 
-/// The same of messages, which are in two indices at least.
+/// Number of bucket lines for messages, which are in at least two indices.
 pub(crate) fn waiting_lines(messages: u32) -> Result<u32, OpenError> {
     lines(messages, 16)
 }
@@ -97,7 +98,6 @@ fn lines(nodes: u32, buckets: u32) -> Result<u32, OpenError> {
     Ok((buckets / Line::BUCKETS).max(4))
 }
 
-/// What is where in the block.
 struct Offsets {
     layout: Layout,
     pattern: usize,
@@ -112,24 +112,21 @@ struct Offsets {
     shift: u32,
 }
 
-/// What the matcher keeps of a place besides.
 #[derive(Debug)]
 struct Own {
-    /// Odd while the place is taken.
+    /// Odd while the slot is in use.
     generation: Cell<u32>,
-    /// The next free place.
     next: Cell<u32>,
 }
 
-/// A place in the matcher, and what tells what is in it from what is there before and afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct NodeKey {
     index: u32,
     generation: u32,
 }
 
-/// A posted receive of this matcher. Plain data; when the receive was removed, it names nothing any more, until its place was used
-/// 2 to the power of 31 times.
+/// Posted receive. Plain data, recognised as unknown after the removal until its slot was used 2^31
+/// times.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -148,8 +145,8 @@ struct NodeKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReceiveId(NodeKey);
 
-/// A message that waits in this matcher. Plain data; when the message was removed, it names nothing any more, until its place was
-/// used 2 to the power of 31 times.
+/// Waiting message. Plain data, recognised as unknown after the removal until its slot was used
+/// 2^31 times.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -172,7 +169,7 @@ pub struct ReceiveId(NodeKey);
 pub struct MessageId(NodeKey);
 
 impl ReceiveId {
-    /// The number of its place, below [`TagMatcherAttr::receives`]: for an array of what goes with it.
+    /// Returns the slot index, below [`TagMatcherAttr::receives`], for arrays of data per receive.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0.index as usize
@@ -180,14 +177,14 @@ impl ReceiveId {
 }
 
 impl MessageId {
-    /// The number of its place, below [`TagMatcherAttr::messages`]: for an array of what goes with it.
+    /// Returns the slot index, below [`TagMatcherAttr::messages`], for arrays of data per message.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0.index as usize
     }
 }
 
-/// Every place is taken.
+/// Error: every slot is in use.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -215,7 +212,6 @@ impl fmt::Display for Full {
 
 impl core::error::Error for Full {}
 
-/// Places that are taken and given back.
 #[derive(Debug)]
 struct Places {
     own: Table<Own>,
@@ -248,13 +244,12 @@ impl Places {
         self.taken -= 1;
     }
 
-    /// The place of this number, which is taken.
     fn named(&self, index: u32) -> NodeKey {
         NodeKey { index, generation: self.own.at(index).generation.get() }
     }
 }
 
-/// Posted receives and messages that wait for one, and which go together. See the [module](super).
+/// Matcher of posted receives and waiting messages. See the [module](super).
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -285,44 +280,45 @@ pub struct TagMatcher<A: Allocator> {
     block: Block<A>,
 }
 
-// SAFETY: the tables lie in the matcher's own block, and what changes them takes the matcher as a whole; nothing depends on
-// the thread but the allocator.
+// SAFETY: the tables lie in the matcher's own block, and all changes take `&mut` of the matcher.
+// Only the allocator depends on the thread.
 unsafe impl<A: Allocator + Send> Send for TagMatcher<A> {}
 
 impl<A: Allocator> TagMatcher<A> {
     /// Makes a matcher in memory of `alloc`.
     ///
     /// # Errors
-    /// - [`OpenError::Size`] if a number is zero (that of the masks may be), or too large
+    /// - [`OpenError::Size`] if a number other than `masks` is zero, or a number is too large
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     pub fn new_in(attr: TagMatcherAttr, alloc: A) -> Result<Self, OpenError> {
         let offsets = attr.offsets()?;
         let block = Block::new(offsets.layout, alloc)?;
         let at = |offset: usize| {
-            // SAFETY: the offset is one of the block's own layout.
+            // SAFETY: the offset is within the block's own layout.
             unsafe { block.ptr().add(offset) }
         };
-        // SAFETY: the offsets are those of arrays of these lengths, and aligned for them. The block stays while the matcher does,
-        // which is used by one thread at a time; numbers come from its own lists, or have been compared with the length.
+        // SAFETY: the block has aligned room for `receives` values here. For all tables, the block
+        // lives as long as the matcher, which one thread uses at a time, and numbers come from its
+        // own lists or were compared with the length.
         let places = unsafe { fill(at(0), attr.receives, |_| Posted::new()) };
-        // SAFETY: as above.
+        // SAFETY: the block has room for `receives` patterns here.
         let patterns =
             unsafe { fill(at(offsets.pattern), attr.receives, |number| Pattern::before(number + 1, attr.receives)) };
-        // SAFETY: as above.
+        // SAFETY: the block has room for `messages` values here.
         let waiting = unsafe { fill(at(offsets.message), attr.messages, |_| Waiting::new()) };
-        // SAFETY: as above.
+        // SAFETY: the block has room for `1 << shift` views here.
         let views = unsafe { fill(at(offsets.view), 1 << offsets.shift, |_| Cell::new(UnexpectedMessages::NO_VIEW)) };
-        // SAFETY: as above.
+        // SAFETY: the block has room for `links` values here.
         let links = unsafe { fill(at(offsets.link), offsets.links, |_| Link::new()) };
-        // SAFETY: as above.
+        // SAFETY: the block has room for `posted` lines here.
         let lines = unsafe { fill(at(offsets.line), offsets.posted, |_| Line::new()) };
-        // SAFETY: as above.
+        // SAFETY: the block has room for `waiting` lines here.
         let waiting_lines = unsafe {
             fill(at(offsets.line + offsets.posted as usize * size_of::<Line>()), offsets.waiting, |_| Line::new())
         };
-        // SAFETY: as above.
+        // SAFETY: the block has room for `receives` values here.
         let own = unsafe { fill(at(offsets.own), attr.receives, |number| Own::before(number + 1, attr.receives)) };
-        // SAFETY: as above.
+        // SAFETY: the block has room for `messages` values here.
         let own_of_messages = unsafe {
             fill(at(offsets.own + attr.receives as usize * size_of::<Own>()), attr.messages, |number| {
                 Own::before(number + 1, attr.messages)
@@ -339,30 +335,31 @@ impl<A: Allocator> TagMatcher<A> {
         })
     }
 
-    /// The attributes that it was made with.
+    /// Returns the attributes of the matcher.
     #[must_use]
     pub fn attr(&self) -> &TagMatcherAttr {
         &self.attr
     }
 
-    /// Posts a receive, behind those that are posted. It takes no message that waits: [`message_for`](Self::message_for) comes first.
+    /// Posts a receive behind those already posted. It takes no waiting message: call
+    /// [`message_for`](Self::message_for) first.
     ///
     /// # Errors
-    /// [`Full`] if as many are posted as there are places.
+    /// [`Full`] if every slot is in use.
     pub fn post(&mut self, want: Want) -> Result<ReceiveId, Full> {
         let place = self.receives.take()?;
         self.posted.post(place.index, want);
         Ok(ReceiveId(place))
     }
 
-    /// The oldest posted receive that accepts a message. It stays posted.
+    /// Returns the oldest posted receive that accepts a message, without removing it.
     #[must_use]
     pub fn receive_for(&self, envelope: &Envelope) -> Option<ReceiveId> {
         self.posted.find(*envelope).map(|index| ReceiveId(self.receives.named(index)))
     }
 
-    /// Takes a posted receive out, because it has its message or is cancelled; returns what it wanted, with the bits of the tag
-    /// clear that it ignores. `None` if it is not posted (any more).
+    /// Removes a posted receive, matched or cancelled. Returns its criteria, with the ignored bits
+    /// of the tag cleared, or `None` if it is not posted.
     pub fn remove_receive(&mut self, ReceiveId(receive): ReceiveId) -> Option<Want> {
         if !self.receives.has(receive) {
             return None;
@@ -373,29 +370,29 @@ impl<A: Allocator> TagMatcher<A> {
         Some(want)
     }
 
-    /// How many receives are posted.
+    /// Returns the number of posted receives.
     #[must_use]
     pub fn posted(&self) -> usize {
         self.receives.taken as usize
     }
 
-    /// Keeps a message that no posted receive accepts, behind those that are kept.
+    /// Keeps a message that no posted receive accepts, behind those already kept.
     ///
     /// # Errors
-    /// [`Full`] if as many wait as there are places.
+    /// [`Full`] if every slot is in use.
     pub fn keep(&mut self, envelope: Envelope) -> Result<MessageId, Full> {
         let place = self.messages.take()?;
         self.unexpected.keep(place.index, envelope);
         Ok(MessageId(place))
     }
 
-    /// The oldest message that a receive accepts. It goes on waiting.
+    /// Returns the oldest message that a receive accepts, without removing it.
     #[must_use]
     pub fn message_for(&self, want: &Want) -> Option<MessageId> {
         self.unexpected.find(want).map(|index| MessageId(self.messages.named(index)))
     }
 
-    /// Takes a message out; returns what it was matched by. `None` if it does not wait (any more).
+    /// Removes a message and returns its envelope, or `None` if it does not wait.
     pub fn remove_message(&mut self, MessageId(message): MessageId) -> Option<Envelope> {
         if !self.messages.has(message) {
             return None;
@@ -406,13 +403,13 @@ impl<A: Allocator> TagMatcher<A> {
         Some(envelope)
     }
 
-    /// How many messages wait.
+    /// Returns the number of waiting messages.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.messages.taken as usize
     }
 
-    /// The messages that wait, oldest first.
+    /// Returns the waiting messages, oldest first.
     pub fn messages(&self) -> Messages<'_, A> {
         Messages { matcher: self, next: self.unexpected.first() }
     }
@@ -423,7 +420,7 @@ impl TagMatcher<allocator_api2::alloc::Global> {
     /// Makes a matcher with the global allocator.
     ///
     /// # Errors
-    /// As [`TagMatcher::new_in`].
+    /// The errors of [`TagMatcher::new_in`].
     pub fn new(attr: TagMatcherAttr) -> Result<Self, OpenError> {
         TagMatcher::new_in(attr, allocator_api2::alloc::Global)
     }
@@ -440,7 +437,7 @@ impl<A: Allocator> fmt::Debug for TagMatcher<A> {
     }
 }
 
-/// The messages that wait, oldest first: [`TagMatcher::messages`].
+/// Iterator over the waiting messages, oldest first: [`TagMatcher::messages`].
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -477,7 +474,6 @@ impl<A: Allocator> Iterator for Messages<'_, A> {
 }
 
 impl Own {
-    /// Of a free place, before this one, if there is one.
     fn before(next: u32, places: u32) -> Self {
         Own { generation: Cell::new(0), next: Cell::new(if next == places { NONE } else { next }) }
     }
@@ -486,16 +482,16 @@ impl Own {
 /// Writes a table.
 ///
 /// # Safety
-/// There is room for `len` values, aligned for them; and see [`Table::new`].
+/// `at` is aligned and has room for `len` values, and the requirements of [`Table::new`] hold.
 pub(crate) unsafe fn fill<V>(at: NonNull<u8>, len: u32, value: impl Fn(u32) -> V) -> Table<V> {
     let first = at.cast::<V>();
     for number in 0..len {
-        // SAFETY: the caller's promise.
+        // SAFETY: `number` is below `len`, and the caller guarantees room.
         let place = unsafe { first.add(number as usize) };
-        // SAFETY: as above.
+        // SAFETY: the caller guarantees alignment and room for `len` values.
         unsafe { place.write(value(number)) };
     }
-    // SAFETY: as above; all of them are written.
+    // SAFETY: all `len` values are written, and the caller guarantees the rest.
     unsafe { Table::new(first, len) }
 }
 

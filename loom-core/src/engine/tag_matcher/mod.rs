@@ -1,40 +1,42 @@
-//! The tag matcher: which message goes to which receive, at a cost that does not grow with how many there are.
+//! Matches tagged messages with receives, at a cost independent of their number.
 //!
-//! A receive accepts a message if their tags agree in all bits that it does not ignore,
-//! `(sent ^ wanted) & !ignore == 0`, and if it names no source or the message's. A message goes to the *oldest* receive that
-//! accepts it, and a receive takes the *oldest* message that it accepts; exact tags and masks, with and without source, are all in one
-//! order. Messages are kept in the order in which they are given, so a caller that gives those of a sender in the order in which
-//! they were sent has them matched in that order (`man fi_tagged`).
+//! A receive accepts a message if their tags agree in all bits that it does not ignore, `(sent ^
+//! wanted) & !ignore == 0`, and it names the message's source or no source. A message goes to the
+//! *oldest* receive that accepts it, and a receive takes the *oldest* message that it accepts.
+//! Exact tags and masks, with and without source, share one order. If the messages of a sender are
+//! passed in the order of sending, they are matched in that order (`man fi_tagged`).
 //!
-//! [`TagMatcher`] holds what was [posted](TagMatcher::post) and what was [kept](TagMatcher::keep), and finds partners. What goes with
-//! them (buffers, bytes, contexts) is its user's, by the number of the place. It decides nothing, so that everything is made of it:
+//! [`TagMatcher`] stores [posted](TagMatcher::post) receives and [kept](TagMatcher::keep) messages,
+//! and finds partners. Its user stores buffers, bytes and contexts by slot index, and builds every
+//! operation from these calls:
 //!
 //! | | |
 //! |---|---|
-//! | a message arrives | [`receive_for`](TagMatcher::receive_for) it, and [`remove_receive`](TagMatcher::remove_receive); or [`keep`](TagMatcher::keep) it |
-//! | a receive is posted | [`message_for`](TagMatcher::message_for) it, and [`remove_message`](TagMatcher::remove_message); or [`post`](TagMatcher::post) it |
-//! | multi-receive (`FI_MULTI_RECV`) | it is not removed until it is used up |
-//! | peek | [`message_for`](TagMatcher::message_for), and nothing else |
-//! | claim, discard | the message is removed, and its user keeps it for the claim, or drops it |
+//! | a message arrives | [`receive_for`](TagMatcher::receive_for), then [`remove_receive`](TagMatcher::remove_receive), or [`keep`](TagMatcher::keep) |
+//! | a receive is posted | [`message_for`](TagMatcher::message_for), then [`remove_message`](TagMatcher::remove_message), or [`post`](TagMatcher::post) |
+//! | multi-receive (`FI_MULTI_RECV`) | removed only when it is used up |
+//! | peek | [`message_for`](TagMatcher::message_for) alone |
+//! | claim, discard | [`remove_message`](TagMatcher::remove_message), then its user keeps or drops it |
 //! | cancel | [`remove_receive`](TagMatcher::remove_receive) |
 //!
-//! # What it costs
+//! # Cost
 //!
-//! - Few are walked along: eight messages, and four receives besides those that accept everything, or up to twice as many for a
-//!   while. The oldest costs a third of what the index takes that holds more, whatever the tags are. Receives leave the walk for
-//!   the index together, and are walked along again when the last one has left the index; messages are, when two wait. What moves them
-//!   takes as many others, so that they do not go to and fro.
-//! - In the index: exact tags, with and without source, and receives that accept everything: the same number of instructions however
-//!   many are posted or wait, but for the few that collide by chance: some hundredths more. So does taking any of them out.
-//! - In the index, a message that arrives looks once for each *pattern* among the posted receives: for each set of bits that some of them
-//!   ignore, with source and without.
-//! - There, a receive with a mask takes an index of the messages that wait, and so one look. The index is made when a mask is first
-//!   asked for while messages wait, which looks at all of them once; [`TagMatcherAttr::masks`] of them at least are kept, those that were
-//!   asked for last, with and without source. Who asks for more of them in turn makes one each time. Each that is kept costs a
-//!   message that has to wait one more entry. One that ignores the whole tag and names a source stays when it was made.
-//! - Tags that were chosen to collide, by somebody who knows the [seed](TagMatcherAttr::seed), cost up to as many steps as tag,
-//!   source and mask have bits, and about the logarithm of how many of them collide; they never cost a walk along all of them.
-//!   Who does not know the seed does not know which they are: set one, where peers are not trusted.
+//! - Small numbers are walked: 8 messages, and 4 receives (for a while up to 8) besides those that
+//!   accept everything. Finding the oldest takes a third of the index's time. Receives move to the
+//!   index together, and walking resumes when it is empty. Messages return when 2 wait. Each move
+//!   requires as many other calls, so entries do not oscillate.
+//! - In the index, exact tags, with and without source, and receives that accept everything take
+//!   the same number of instructions for any number of entries, plus a few hundredths for chance
+//!   collisions. So does removal.
+//! - In the index, an arriving message takes one lookup for each *pattern* of the posted receives:
+//!   each set of ignored bits, with and without source.
+//! - There, a receive with a mask takes one lookup in an index for its mask. The first such receive
+//!   makes it from all waiting messages. At least [`TagMatcherAttr::masks`] are kept, the last
+//!   used, with and without source. Cycling through more makes one each time. Each costs every
+//!   waiting message one more entry. An index that ignores the whole tag and names a source stays.
+//! - Tags chosen to collide by a peer with the [seed](TagMatcherAttr::seed) cost at most as many
+//!   steps as tag, source and mask have bits, and about the logarithm of the number of collisions,
+//!   never a walk. Set a secret seed if peers are not trusted.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -70,7 +72,7 @@ pub(crate) use unexpected::{Memory, UnexpectedMessages, View, Waiting, views_shi
 
 use crate::vocabulary::{FabricAddr, Tag, TagMatch};
 
-/// What a receive accepts.
+/// Messages that a receive accepts.
 ///
 /// ```
 /// use loom_core::engine::tag_matcher::{Envelope, Want};
@@ -83,14 +85,14 @@ use crate::vocabulary::{FabricAddr, Tag, TagMatch};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
-    /// Which tags.
+    /// Accepted tags.
     pub tag: TagMatch,
-    /// From whom; [`FabricAddr::UNSPEC`] for anybody. (A directed receive, `FI_DIRECTED_RECV`)
+    /// Accepted source, or [`FabricAddr::UNSPEC`] for any. (A directed receive, `FI_DIRECTED_RECV`)
     pub source: FabricAddr,
 }
 
 impl Want {
-    /// Whether a message is accepted.
+    /// Returns `true` if the message is accepted.
     #[must_use]
     #[inline]
     pub fn accepts(&self, envelope: &Envelope) -> bool {
@@ -102,14 +104,13 @@ impl Want {
         self.source != FabricAddr::UNSPEC
     }
 
-    /// Every message from everybody.
     #[inline]
     pub(crate) fn is_everything(&self) -> bool {
         self.tag.ignore == u64::MAX && !self.is_directed()
     }
 }
 
-/// What a message is matched by.
+/// Tag and source of a message.
 ///
 /// ```
 /// use loom_core::engine::tag_matcher::{Envelope, Want};
@@ -122,8 +123,8 @@ impl Want {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
-    /// Its tag.
+    /// Tag of the message.
     pub tag: Tag,
-    /// Who has sent it; [`FabricAddr::UNSPEC`] if that is not known, which no directed receive accepts.
+    /// Sender, or [`FabricAddr::UNSPEC`] if unknown, which no directed receive accepts.
     pub source: FabricAddr,
 }

@@ -1,12 +1,13 @@
 //! [`PostedReceives`]: the receives that wait for a message.
 //!
-//! Receives that accept everything are in a list of their own, of which a message looks at the first. As long as no more than
-//! [`Walk::FEW`] others are posted, a message walks along these. More, at the latest when there are [`Walk::SLOTS`] of them, move to the index, where
-//! receives are put from then on. When the last one has left the index, it is walked again: so moving costs each receive
-//! once at most, however often others come and go.
+//! Receives that accept everything have their own list, and a message checks its first entry.
+//! Messages walk up to [`Walk::FEW`] others. More of them, at the latest at [`Walk::SLOTS`], move
+//! to the index, which then takes all new receives until it is empty. A receive therefore moves to
+//! the index at most once.
 //!
-//! In the index, receives that ignore the same bits, and all of which either name a source or do not, make a *pattern*; they are found
-//! by what they compare. A message looks once for each pattern that has receives, and takes the oldest of what it finds.
+//! In the index, receives that ignore the same bits, and agree in naming a source or not, form a
+//! *pattern*. A message takes one lookup for each pattern with receives, and chooses the oldest
+//! result.
 
 use core::cell::Cell;
 
@@ -16,27 +17,24 @@ use super::walk::Walk;
 use super::{Envelope, Want};
 use crate::vocabulary::{FabricAddr, Tag, TagMatch};
 
-/// A place for one receive.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Posted {
-    // What it wants, with the bits of the tag clear that it ignores. Word by word: a store of two words at once would wait for the
-    // stores of each.
+    // The criteria, with the ignored bits of the tag cleared. They are stored word by word: a
+    // two-word store would wait for the stores of each.
     tag: Cell<u64>,
     ignore: Cell<u64>,
     source: Cell<u64>,
-    /// How many were posted before.
     age: Cell<u64>,
     link: Link,
-    /// The pattern in the index; or one of those below.
+    /// Pattern in the index, or one of the constants below.
     pattern: Cell<u32>,
 }
 
 const _: () = assert!(size_of::<Posted>() == 64, "a posted receive is one cache line");
 
-/// In place of a pattern: of a receive that accepts everything.
 const EVERYTHING: u32 = u32::MAX;
-/// In place of a pattern: of the receive in the first slot of the walk. Those in the slots behind it have the numbers behind it.
+/// Pattern of the receive in the first slot of the walk. Those of later slots follow.
 const WALKED: u32 = EVERYTHING - Walk::SLOTS;
 
 impl Posted {
@@ -53,19 +51,17 @@ impl Posted {
     }
 }
 
-/// A way to look for receives.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     ignore: Cell<u64>,
     directed: Cell<bool>,
-    /// How many are posted.
     receives: Cell<u32>,
-    /// The next pattern that may have receives, or the next one that is free.
+    /// Next pattern that may have receives, or next free pattern.
     next: Cell<u32>,
 }
 
 impl Pattern {
-    /// A free one, before another, if there is one.
+    /// Returns a free pattern before the pattern `next`.
     pub(crate) const fn before(next: u32, patterns: u32) -> Self {
         let next = if next == patterns { NONE } else { next };
         Pattern { ignore: Cell::new(0), directed: Cell::new(false), receives: Cell::new(0), next: Cell::new(next) }
@@ -76,7 +72,7 @@ impl Pattern {
         self.ignore.get() == ignore && self.directed.get() == directed
     }
 
-    /// What receives of this pattern have for a key that accept such a message.
+    /// Returns the key that receives of this pattern have if they accept the message.
     #[inline]
     fn key(&self, envelope: &Envelope) -> Key {
         let ignore = self.ignore.get();
@@ -85,7 +81,6 @@ impl Pattern {
     }
 }
 
-/// What a receive has for a key.
 #[inline(always)]
 fn key_of(Want { tag, source }: Want) -> Key {
     Key { tag: tag.tag.0 & !tag.ignore, source: source.0, pattern: tag.ignore }
@@ -104,27 +99,25 @@ impl Nodes for Table<Posted> {
     }
 }
 
-/// Receives that wait, each in a place that its user has chosen, in memory that its user keeps.
 #[derive(Debug)]
 pub(crate) struct PostedReceives {
     places: Table<Posted>,
-    /// Those that accept every message from everybody.
     everything: List,
-    /// All others, unless there is something in the index.
+    /// All others while the index is empty.
     walk: Walk,
     index: Index,
-    /// How many are in the index: all others, or none.
+    /// Number of receives in the index: all others, or 0.
     indexed: Cell<u32>,
     patterns: Table<Pattern>,
-    /// Patterns that have receives, and some that had.
+    /// Patterns that have, or had, receives.
     first_pattern: Cell<u32>,
     free_pattern: Cell<u32>,
     posted_ever: Cell<u64>,
 }
 
 impl PostedReceives {
-    /// Nothing posted, in these places. `patterns` are as many as there may be patterns at a time, each of them free and linked
-    /// to the next.
+    /// Creates an empty set. `patterns` has as many entries as patterns can exist at a time, all
+    /// free and linked to the next.
     pub(crate) fn new(places: Table<Posted>, patterns: Table<Pattern>, index: Index) -> Self {
         PostedReceives {
             places,
@@ -139,7 +132,6 @@ impl PostedReceives {
         }
     }
 
-    /// Posts a receive, in a place that is free.
     #[inline(always)]
     pub(crate) fn post(&self, place: u32, want: Want) {
         let posted = self.places.at(place);
@@ -157,7 +149,8 @@ impl PostedReceives {
         }
     }
 
-    /// Posts a receive where the last slot of the walk is in use: the others move up if they are few, or else to the index.
+    /// Posts a receive behind the last slot of the walk. The others move up if they are few,
+    /// otherwise to the index.
     #[inline(never)]
     fn post_behind_walk(&self, place: u32) {
         let few = self.walk.len() <= Walk::FEW;
@@ -186,7 +179,7 @@ impl PostedReceives {
         self.index.append(&self.places, place, key);
     }
 
-    /// The pattern of a receive, which is among those that are looked at afterwards.
+    /// Returns the pattern of a receive, in the list of patterns that messages check.
     #[inline]
     fn pattern_of(&self, ignore: u64, directed: bool) -> u32 {
         let first = self.first_pattern.get();
@@ -206,7 +199,8 @@ impl PostedReceives {
             }
             at = &pattern.next;
         }
-        // Each of those that are looked at has a receive now, and there is one pattern for each receive at least.
+        // Every pattern in the list has a receive now, and there are at least as many patterns as
+        // receives.
         let number = self.free_pattern.get();
         let pattern = self.patterns.at(number);
         self.free_pattern.set(pattern.next.replace(NONE));
@@ -216,7 +210,7 @@ impl PostedReceives {
         number
     }
 
-    /// The pattern that a link leads to. On the way, those are freed that have no receives any more.
+    /// Returns the pattern that a link leads to, and frees patterns without receives on the way.
     #[inline]
     fn next_pattern(&self, link: &Cell<u32>) -> Option<&Pattern> {
         loop {
@@ -232,14 +226,13 @@ impl PostedReceives {
         }
     }
 
-    /// The oldest receive that accepts a message. It stays posted.
     #[inline]
     pub(crate) fn find(&self, envelope: Envelope) -> Option<u32> {
         let oldest = if self.indexed.get() == 0 { self.find_walking(envelope) } else { self.find_indexed(envelope) };
         (oldest != NONE).then_some(oldest)
     }
 
-    /// [`find`](Self::find) where nothing is in the index; or `NONE`.
+    /// Finds a receive while the index is empty, or returns `NONE`.
     #[inline]
     fn find_walking(&self, envelope: Envelope) -> u32 {
         let everything = self.everything.first();
@@ -251,7 +244,7 @@ impl PostedReceives {
         everything
     }
 
-    /// [`find`](Self::find) where there may be something in the index; or `NONE`.
+    /// Finds a receive while the index may have some, or returns `NONE`.
     #[inline(never)]
     fn find_indexed(&self, envelope: Envelope) -> u32 {
         let mut oldest = self.everything.first();
@@ -263,14 +256,12 @@ impl PostedReceives {
         oldest
     }
 
-    /// The older one of two receives, each of which may be `NONE`.
     #[inline]
     fn older(&self, one: u32, other: u32) -> u32 {
         let other_is = other != NONE && (one == NONE || self.places.at(other).age < self.places.at(one).age);
         if other_is { other } else { one }
     }
 
-    /// Takes a posted receive out.
     #[inline(always)]
     pub(crate) fn remove(&self, place: u32) {
         match self.places.at(place).pattern.get() {
@@ -288,7 +279,6 @@ impl PostedReceives {
         self.index.remove(&self.places, place);
     }
 
-    /// What a posted receive wants. The bits of the tag that it ignores are clear.
     #[inline]
     pub(crate) fn want(&self, place: u32) -> Want {
         let posted = self.places.at(place);
@@ -296,7 +286,6 @@ impl PostedReceives {
         Want { tag, source: FabricAddr(posted.source.get()) }
     }
 
-    /// How many were posted before this one was.
     pub(crate) fn age(&self, place: u32) -> u64 {
         self.places.at(place).age.get()
     }

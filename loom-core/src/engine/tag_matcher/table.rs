@@ -1,10 +1,9 @@
-//! [`Table`]: an array in memory that somebody else keeps, reached by numbers that are known to lie in it.
+//! [`Table`]: an array in borrowed memory, with unchecked lookups of numbers known to be in range.
 
 #![allow(unsafe_code, reason = "an array in memory that the caller provides")]
 
 use core::ptr::NonNull;
 
-/// Values, one after the other.
 #[derive(Debug)]
 pub(crate) struct Table<V> {
     first: NonNull<V>,
@@ -20,12 +19,12 @@ impl<V> Clone for Table<V> {
 impl<V> Copy for Table<V> {}
 
 impl<V> Table<V> {
-    /// A table of values that have been written.
+    /// Creates a table of initialised values.
     ///
     /// # Safety
-    /// From `first` on there are `len` values, which stay where they are and are reached by shared references only, from one
-    /// thread at a time unless they are `Sync`, as long as the table or a copy of it is used. No number that is not below `len` is ever
-    /// [looked up](Self::at).
+    /// `first` points to `len` values. While the table or a copy of it is used, they stay in place
+    /// and are reached only by shared references, and only from one thread at a time unless they
+    /// are `Sync`. Every number passed to [`at`](Self::at) is below `len`.
     pub(crate) const unsafe fn new(first: NonNull<V>, len: u32) -> Self {
         Table { first, len }
     }
@@ -34,25 +33,24 @@ impl<V> Table<V> {
         self.len
     }
 
-    /// The value of this number.
     #[inline(always)]
     pub(crate) fn at(&self, number: u32) -> &V {
         debug_assert!(number < self.len, "{number} of {}", self.len);
-        // SAFETY: the promise of `new`: the number lies in the table.
+        // SAFETY: the caller of `new` guarantees that `number` is below `len`.
         let value = unsafe { self.first.add(number as usize) };
-        // SAFETY: as above: the value is there, and is not borrowed exclusively.
+        // SAFETY: the caller of `new` guarantees that the value is initialised and only shared.
         unsafe { value.as_ref() }
     }
 }
 
 #[cfg(test)]
 impl<V: 'static> Table<V> {
-    /// A table for a test, whose memory is not freed.
     pub(crate) fn leaked(values: impl IntoIterator<Item = V>) -> Self {
         let values: &'static mut [V] = values.into_iter().collect::<std::vec::Vec<V>>().leak();
         let len = u32::try_from(values.len()).expect("a short table");
         let first = NonNull::from(values).cast();
-        // SAFETY: the values are there for good, and reached through the table alone; a test looks up what it has put in.
+        // SAFETY: the leaked values are reached only through the table, and a test looks up only
+        // numbers in range.
         unsafe { Table::new(first, len) }
     }
 }

@@ -1,12 +1,13 @@
 //! [`UnexpectedMessages`]: the messages that wait for a receive.
 //!
-//! All of them are in a list, along which receives walk as long as there are no more than [`FEW`]. One more puts all into an index, where
-//! messages are from then on until no more than a quarter of that wait.
+//! All messages are in a list, which receives walk while it has at most [`FEW`]. One more puts all
+//! of them into an index, until at most a quarter of [`FEW`] wait.
 //!
-//! A receive looks for messages in one way: in those bits of the tag that it does not ignore, with or without the source. For each
-//! such *view* there is an index over all messages. Two of them are always there: of exact tags from anybody, and of exact
-//! tags from one source. Views of masks, which may ignore the whole tag, come when a receive first asks for one, which takes a look at
-//! every message that waits; a few of them are kept, those that were asked for last. A receive that accepts everything needs none.
+//! A receive compares the tag bits that it does not ignore, with or without the source. Each such
+//! *view* has an index over all messages. Two views always exist: exact tags from any source, and
+//! from one source. Views of masks, which may ignore the whole tag, are made on first use from
+//! every waiting message, and the last used ones are kept. A receive that accepts everything needs
+//! no view.
 
 use core::cell::Cell;
 
@@ -15,10 +16,9 @@ use super::table::Table;
 use super::{Envelope, Want};
 use crate::vocabulary::{FabricAddr, Tag};
 
-/// The most messages that receives walk along: more than of receives, because an index of messages costs more.
+/// Maximum number of walked messages. An index of messages costs more than one of receives.
 const FEW: u32 = 8;
 
-/// A place for one message.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     tag: Cell<u64>,
@@ -32,12 +32,11 @@ impl Waiting {
     }
 }
 
-/// A way to look for messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct View {
     ignore: u64,
     directed: bool,
-    /// How many looks there had been before the last one through this view.
+    /// Number of lookups before the last one through this view.
     last_used: u64,
 }
 
@@ -46,9 +45,8 @@ impl View {
         View { ignore, directed, last_used: 0 }
     }
 
-    /// Exact tags, from anybody and from one source.
     const OF_TAGS: [View; 2] = [View::new(0, false), View::new(0, true)];
-    /// Everything from one source, which is all that can be asked for where there are no tags.
+    /// Everything from one source: the only criterion without tags.
     const WITHOUT_TAGS: [View; 1] = [View::new(u64::MAX, true)];
 
     #[inline]
@@ -58,46 +56,43 @@ impl View {
     }
 }
 
-/// How many views there can be, as an exponent of two, by how many are kept of those that are not always there.
+/// Returns the base-2 logarithm of the maximum number of views, for `masks` kept ones.
 pub(crate) const fn views_shift(masks: u32) -> u32 {
     const { assert!(View::OF_TAGS.len() == 2, "besides the masks, of which there is one at least") };
     (2 + if masks == 0 { 1 } else { masks }).next_power_of_two().trailing_zeros()
 }
 
-/// For the list of all messages.
 impl Nodes for Table<Waiting> {
     #[inline]
     fn link(&self, node: u32) -> &Link {
         &self.at(node).link
     }
 
-    /// There are none in a list.
     fn key(&self, _: u32) -> Key {
         Key { tag: 0, source: 0, pattern: 0 }
     }
 }
 
-/// Messages that wait, each in a place that its user has chosen, in memory that its user keeps.
+/// Waiting messages, each in a slot that the user chooses, in memory that the user keeps.
 #[derive(Debug)]
 pub(crate) struct UnexpectedMessages {
     places: Table<Waiting>,
-    /// Of each place one for each view.
+    /// One for each slot and view.
     links: Table<Link>,
     views: Table<Cell<View>>,
     views_shift: u32,
     index: Index,
-    /// All of them, and how many that are.
     all: List,
     waiting: Cell<u32>,
-    /// Whether they are in the index, too.
+    /// `true` if the messages are also in the index.
     indexed: Cell<bool>,
-    /// How many views there are, and how many of them are always there.
+    /// Number of views, and of permanent ones.
     live: Cell<u32>,
     lasting: u32,
     looks: Cell<u64>,
 }
 
-/// The links of the views are nodes of the index: place by place, and view by view.
+/// The index's nodes are the links of the views: slot by slot, and view by view.
 impl Nodes for UnexpectedMessages {
     #[inline]
     fn link(&self, node: u32) -> &Link {
@@ -112,21 +107,17 @@ impl Nodes for UnexpectedMessages {
     }
 }
 
-/// What [`UnexpectedMessages`] are kept in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Memory {
     pub(crate) places: Table<Waiting>,
-    /// `1 << views_shift` of each place.
     pub(crate) links: Table<Link>,
-    /// `1 << views_shift` of them.
     pub(crate) views: Table<Cell<View>>,
 }
 
 impl UnexpectedMessages {
-    /// What a view is before it is used.
     pub(crate) const NO_VIEW: View = View::new(0, false);
 
-    /// No messages, in these places. Without tags, they are only looked for by source.
+    /// Creates an empty set over these slots. Without tags, lookups are by source only.
     pub(crate) fn new(memory: Memory, index: Index, tagged: bool) -> Self {
         let Memory { places, links, views } = memory;
         let lasting = if tagged { &View::OF_TAGS[..] } else { &View::WITHOUT_TAGS[..] };
@@ -150,13 +141,11 @@ impl UnexpectedMessages {
         }
     }
 
-    /// Whether no message waits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.all.first() == NONE
     }
 
-    /// Keeps a message in a place that is free. It is the youngest.
     #[inline(always)]
     pub(crate) fn keep(&self, place: u32, envelope: Envelope) {
         let message = self.places.at(place);
@@ -171,7 +160,6 @@ impl UnexpectedMessages {
         }
     }
 
-    /// Takes a message out.
     #[inline(always)]
     pub(crate) fn remove(&self, place: u32) {
         self.all.remove(&self.places, place);
@@ -216,14 +204,12 @@ impl UnexpectedMessages {
         }
     }
 
-    /// The oldest message that a receive accepts. It stays where it is.
     #[inline(always)]
     pub(crate) fn find(&self, want: &Want) -> Option<u32> {
         let found = if self.indexed.get() && !want.is_everything() { self.find_indexed(want) } else { self.walk(want) };
         (found != NONE).then_some(found)
     }
 
-    /// The oldest message that a receive accepts, of all; or `NONE`.
     #[inline]
     fn walk(&self, want: &Want) -> u32 {
         let mut at = self.all.first();
@@ -233,7 +219,6 @@ impl UnexpectedMessages {
         at
     }
 
-    /// The oldest message that a receive accepts, of those in the index; or `NONE`.
     #[inline]
     fn find_indexed(&self, want: &Want) -> u32 {
         let number = self.view_of(want);
@@ -244,7 +229,6 @@ impl UnexpectedMessages {
         }
     }
 
-    /// The view that a receive looks through.
     #[inline]
     fn view_of(&self, want: &Want) -> u32 {
         for number in 0..self.live.get() {
@@ -260,7 +244,7 @@ impl UnexpectedMessages {
         self.open_view(want)
     }
 
-    /// Makes an index of all messages for a receive that looks at them in a way which is not known (any more).
+    /// Indexes all messages for a view that is not kept.
     #[cold]
     #[inline(never)]
     fn open_view(&self, want: &Want) -> u32 {
@@ -271,10 +255,10 @@ impl UnexpectedMessages {
         } else {
             let oldest = (self.lasting..live).min_by_key(|number| {
                 let view = self.views.at(*number).get();
-                // Everything from one source is no mask: once it was asked for, it stays.
+                // Everything from one source is not a mask: once used, it stays.
                 if view.ignore == u64::MAX { u64::MAX } else { view.last_used }
             });
-            // There are more views than lasting ones: `views_shift`.
+            // `views_shift` allows more views than the lasting ones.
             let oldest = oldest.unwrap_or(self.lasting);
             self.each(|place| self.index.remove(self, (place << self.views_shift) + oldest));
             oldest
@@ -296,17 +280,14 @@ impl UnexpectedMessages {
         }
     }
 
-    /// The oldest message.
     pub(crate) fn first(&self) -> Option<u32> {
         Some(self.all.first()).filter(|place| *place != NONE)
     }
 
-    /// The message that came after this one.
     pub(crate) fn after(&self, place: u32) -> Option<u32> {
         Some(List::after(&self.places, place)).filter(|place| *place != NONE)
     }
 
-    /// What a message that waits is matched by.
     #[inline]
     pub(crate) fn envelope(&self, place: u32) -> Envelope {
         let message = self.places.at(place);
@@ -330,7 +311,7 @@ mod tests {
         };
         let index = Index::new(Table::leaked([Line::new(), Line::new()]), 0);
         let messages = UnexpectedMessages::new(memory, index, true);
-        // Too many to be walked along.
+        // Too many to be walked.
         for place in 0..=FEW {
             messages.keep(place, Envelope { tag: Tag(5), source: FabricAddr(1) });
         }

@@ -1,13 +1,14 @@
-//! Faults: what goes wrong at endpoints whose info has a [`Plan`].
+//! Faults of endpoints with a [`Plan`].
 //!
-//! An endpoint without one pays nothing for it: where a plan can strike, what is done already for [required modes](super::mode_checks) or
-//! for counters is done for it, too, or the way there is one that only a plan opens.
+//! An endpoint without a plan has no overhead. Faults reuse the paths for [required
+//! modes](super::mode_checks) and for counters, or a path that only a plan opens.
 //!
-//! - Posts come by `SoftEndpoint::gate` (`soft/mode_checks.rs`).
-//! - What ends comes by [`Faults::note_end`].
-//! - Messages that are delayed wait in a second inbox of their receiver (`soft/send.rs`, `soft/progress.rs`).
-//! - Writes and reads that are not done at once wait in cells of the endpoint's own (`soft/delayed.rs`).
-//! - An endpoint that is killed is closed but for its place (`soft/endpoint.rs`).
+//! - Posts pass `SoftEndpoint::gate` (`soft/mode_checks.rs`).
+//! - Completions pass [`Faults::note_end`].
+//! - Delayed messages wait in a second inbox of their receiver (`soft/send.rs`,
+//!   `soft/progress.rs`).
+//! - Delayed writes and reads wait in cells of their endpoint (`soft/delayed.rs`).
+//! - A killed endpoint is closed but keeps its place (`soft/endpoint.rs`).
 
 mod plan;
 
@@ -23,29 +24,28 @@ use crate::random::Random;
 use crate::transport::Event;
 use crate::vocabulary::{Errno, FabricAddr};
 
-/// What a port keeps for the plan of its endpoint.
+/// State of a port for the plan of its endpoint.
 #[derive(Debug)]
 pub(super) struct Faults {
     pub(super) plan: Cell<Plan>,
     random: Cell<Random>,
-    /// How many more until it strikes; zero for never.
+    /// Remaining number up to the strike, or zero for never.
     pub(super) refuse: Cell<u32>,
     fail: Cell<u32>,
     pub(super) lose: Cell<u32>,
     overrun: Cell<u32>,
     pub(super) kill: Cell<u32>,
-    /// The endpoint was killed.
     pub(super) dead: Cell<bool>,
-    /// How many writes and reads are held, and how often was looked at them.
+    /// Number of delayed writes and reads, and number of polls for them.
     pub(super) late: Cell<u32>,
     pub(super) looks: Cell<u32>,
-    /// Messages for this port that have not arrived yet, oldest first, linked.
+    /// Messages in flight to this port, as a linked list, oldest first.
     pub(super) held: Cell<u32>,
-    /// What was done to the endpoints of this place.
+    /// Faults of all endpoints that had this place.
     pub(super) tally: Tally,
 }
 
-/// Counts one down: whether it strikes now.
+/// Counts down. Returns `true` for a strike.
 pub(super) fn strikes(left: &Cell<u32>) -> bool {
     let before = left.get();
     left.set(before.saturating_sub(1));
@@ -71,9 +71,8 @@ impl Faults {
         }
     }
 
-    /// An endpoint begins, with this fabric address.
     pub(super) fn begin(&self, plan: Plan, addr: u64) {
-        // Neighbours in seed and address draw nothing alike.
+        // Endpoints with similar seeds and addresses draw different numbers.
         let mut random = Random::new(plan.seed ^ Random::new(addr).next());
         self.refuse.set(plan.refuse.draw(&mut random));
         self.fail.set(plan.fail.draw(&mut random));
@@ -92,23 +91,21 @@ impl Faults {
         drawn
     }
 
-    /// For how many polls the next message is on its way; `None` if messages of this endpoint arrive at once.
+    /// Draws the number of polls for which the next message is delayed. `None` without delays.
     pub(super) fn delay(&self) -> Option<u32> {
         let most = self.plan.get().delay;
         (most > 0).then(|| self.draw(|random| random.up_to(most)))
     }
 
-    /// Whether there are writes and reads that are held.
     pub(super) fn are_late(&self) -> bool {
         self.late.get() > 0
     }
 
-    /// Whether the endpoint was killed.
     pub(super) fn is_dead(&self) -> bool {
         self.dead.get()
     }
 
-    /// Counts one down: whether it strikes now. It is drawn when it does so the next time.
+    /// Counts down. Returns `true` for a strike, and then draws the next one.
     pub(super) fn strikes_again(&self, left: &Cell<u32>, every: impl FnOnce(&Plan) -> Every) -> bool {
         let now = strikes(left);
         if now {
@@ -117,12 +114,12 @@ impl Faults {
         now
     }
 
-    /// What a strict network grants the endpoint; `None` in others.
+    /// Attributes that a strict network grants the endpoint. `None` in other networks.
     pub(super) fn strict(&self) -> Option<Strict> {
         self.plan.get().strict
     }
 
-    /// What becomes of a write that its target does not allow: in a strict network its writer sees a success, as over `shm`,
+    /// Replaces the error of a forbidden write by a success in a strict network, as over `shm`,
     /// `tcp;ofi_rxm` and `net`.
     pub(super) fn end_of_write(&self, result: Result<(), Errno>) -> Result<(), Errno> {
         match result {
@@ -131,14 +128,13 @@ impl Faults {
         }
     }
 
-    /// Leaves out of an event where a message or write comes from, if the info does not grant it.
     fn hide_source(&self, event: &mut Event) {
         if self.plan.get().hides_sources() {
             event.source = FabricAddr::UNSPEC;
         }
     }
 
-    /// The newest event of the queue is no end of an operation.
+    /// Handles the queue's newest event, if it does not complete an operation.
     #[cold]
     #[inline(never)]
     pub(super) fn note_news(&self, event: &mut Event, queue: &Queue) {
@@ -151,13 +147,14 @@ impl Faults {
         }
     }
 
-    /// An operation of the endpoint has ended with this event, the newest of the queue; `false` if it is lost.
+    /// Handles the queue's newest event, which completes an operation. Returns `false` if the event
+    /// is lost.
     pub(super) fn note_end(&self, event: &mut Event, queue: &Queue) -> bool {
         self.hide_source(event);
         if !event.is_error() && self.strikes_again(&self.fail, |plan| plan.fail) {
             self.tally.failed();
             (event.errno, event.provider_errno) = (Errno::EIO, Errno::EIO.as_raw());
-            // If there is an error, it says by how much a message was too long.
+            // In the event of an error, this field is the excess length of a message.
             event.overflow_or_place = 0;
         }
         if strikes(&self.overrun) && !queue.is_overrun() {
@@ -168,8 +165,9 @@ impl Faults {
     }
 }
 
-/// How often the plans of a network have struck ([`Network::injected`](crate::soft::Network::injected)): a test under faults in
-/// which none was injected has tested nothing.
+/// Number of faults that the plans of a network have injected
+/// ([`Network::injected`](crate::soft::Network::injected)). A test with faults is meaningful only
+/// if this number is not zero.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -196,15 +194,15 @@ impl Faults {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Injected {
-    /// Posts that were told to try again.
+    /// Posts that were refused with "try again".
     pub refused: u64,
-    /// Messages that arrived later than they were sent.
+    /// Messages that arrived late.
     pub delayed: u64,
-    /// Writes and reads that were done later than they were posted.
+    /// Writes and reads that were done after their posts.
     pub reordered: u64,
-    /// Operations that were done, and reported as failed.
+    /// Operations that were done and reported as failed.
     pub failed: u64,
-    /// Operations that were not done, and reported as failed.
+    /// Operations that were dropped and reported as failed.
     pub lost: u64,
     /// Queues that were overrun.
     pub overrun: u64,
@@ -213,14 +211,13 @@ pub struct Injected {
 }
 
 impl Injected {
-    /// What was counted of several places.
     pub(super) fn sum<'f>(of: impl Iterator<Item = &'f Faults>) -> Self {
         let mut sum = Injected::default();
         of.for_each(|faults| faults.tally.add_to(&mut sum));
         sum
     }
 
-    /// All together.
+    /// Returns the sum of all counts.
     #[must_use]
     pub const fn total(&self) -> u64 {
         let Injected { refused, delayed, reordered, failed, lost, overrun, killed } = *self;
@@ -228,7 +225,7 @@ impl Injected {
     }
 }
 
-/// The same of one place for endpoints, as it is counted: by one thread at a time, and read by any.
+/// Counts of one place for endpoints. One thread at a time writes them, and any thread reads them.
 #[derive(Debug)]
 pub(super) struct Tally([AtomicU64; 7]);
 
@@ -269,7 +266,6 @@ impl Tally {
         self.count(6);
     }
 
-    /// Adds what was counted here.
     pub(super) fn add_to(&self, sum: &mut Injected) {
         let Injected { refused, delayed, reordered, failed, lost, overrun, killed } = sum;
         for (sum, count) in [refused, delayed, reordered, failed, overrun, killed, lost].into_iter().zip(&self.0) {

@@ -1,11 +1,11 @@
-//! [`Plan`]: what goes wrong at the endpoints that are opened with it.
+//! [`Plan`]: faults of the endpoints that are opened with it.
 
 use super::super::required_modes::RequiredModes;
 use super::super::strict::Strict;
 use crate::random::Random;
 use crate::vocabulary::{Attributes, Caps, MsgOrder};
 
-/// How often something goes wrong.
+/// Frequency of a fault.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -26,27 +26,27 @@ use crate::vocabulary::{Attributes, Caps, MsgOrder};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Every {
-    /// Each time after this number; never, if that is zero.
+    /// Strikes each time after this number of opportunities, or never if it is zero.
     Nth(u32),
-    /// On average after this number: after one at least and twice as many less one at most, as the seed has it, but no more than
-    /// 2^32 - 1. Never, if it is zero.
+    /// Strikes after this number of opportunities on average. The seed determines each distance,
+    /// which is at least 1, and at most twice this number minus 1, and at most 2^32 - 1. Never
+    /// strikes if it is zero.
     About(u32),
 }
 
-/// What goes wrong at endpoints, and the seed of everything about it that is drawn
+/// Faults of endpoints, and the seed of all random choices
 /// ([`Network::info_with_faults`](crate::soft::Network::info_with_faults)).
 ///
-/// Each endpoint draws by itself, from the seed and its address. On one thread the same seed gives the same run; on several, an
-/// endpoint that does the same is done the same to. Nothing is taken from an allocator: what is delayed waits in the network's
-/// cells.
+/// Each endpoint draws from the seed and its address. On one thread, equal seeds produce equal
+/// runs. On several threads, an endpoint that repeats its operations encounters the same faults. A
+/// plan does not allocate.
 ///
-/// What goes out is up to the plan of the endpoint that sends, what comes in and how it is reported to that of the one that
-/// receives. An endpoint can have another plan than its domain, where both ask for the same
-/// ([`Binding::info`](crate::endpoint::Binding::info)): one peer that is killed among others that are
-/// not.
+/// The sender's plan affects outgoing operations, the receiver's plan incoming operations and
+/// reports. An endpoint can have another plan than its domain if both have the same requirements
+/// ([`Binding::info`](crate::endpoint::Binding::info)), for example to kill one of several peers.
 ///
 /// # Example
-/// A protocol of one's own, under many seeds: here, that a number arrives which is asked for.
+/// Tests a protocol under many seeds.
 /// ```
 /// # #[cfg(feature = "std")] {
 /// use loom_core::{av::Av, cq::Cq, deadline::{Forever, Spins}, domain::Domain, endpoint::Source, info::Info};
@@ -96,19 +96,17 @@ pub struct Plan {
     narrow_data: bool,
     one_range: bool,
     modes: RequiredModes,
-    /// In a strict network.
     pub(in crate::soft) strict: Option<Strict>,
 }
 
-/// The most looks for which an operation is held back: between numbers of looks that lie no further apart, which wrap around,
-/// it learns which one comes first.
+/// Maximum number of polls for which an operation is held back. Poll counts wrap around, and are
+/// ordered only up to this distance.
 pub(in crate::soft) const MOST_LOOKS: u32 = u32::MAX / 2;
 
-/// The order of RMA operations among each other, and of messages behind them.
 const RMA_ORDER: MsgOrder = MsgOrder::SAS.complement();
 
 impl Plan {
-    /// Nothing goes wrong, yet.
+    /// Creates a plan without faults.
     pub const fn new(seed: u64) -> Self {
         Plan {
             seed,
@@ -128,68 +126,71 @@ impl Plan {
         }
     }
 
-    /// Posts of any kind are refused with "try again" ([`PostError::Again`](crate::error::PostError::Again)), as by a full queue
-    /// of a card. Refused posts count, too: with every second one refused, a program that tries again at once succeeds.
+    /// Refuses posts with [`PostError::Again`](crate::error::PostError::Again), like a full queue
+    /// of a network card. Refused posts count: with every second post refused, a retry at once
+    /// succeeds.
     pub const fn refuse(mut self, every: Every) -> Self {
         self.refuse = every;
         self
     }
 
-    /// What the endpoint sends arrives later: after some further polls by the receiver which found nothing else, this number at
-    /// most. Messages of one sender keep their order, and so does the news of its writes; other senders' overtake them.
+    /// Delays sent messages by further polls of the receiver without other events, `polls` at most.
+    /// Messages and news of writes of one sender keep their order. Messages of other senders
+    /// overtake them.
     pub const fn delay(mut self, polls: u32) -> Self {
         self.delay = polls;
         self
     }
 
-    /// Writes and reads of one range are done later than the post returns, and in another order: by some further polls of the
-    /// endpoint which found nothing else, this number at most (and 2^31 - 1), and before they are reported. Until then the buffer is lent. What was
-    /// injected lies with the endpoint, and is lost if that is closed before.
+    /// Delays and reorders writes and reads of one range. They are done before they are reported,
+    /// within further polls of the endpoint without other events, `polls` at most (and 2^31 - 1).
+    /// The buffer is lent until then. Injected bytes are lost if the endpoint is closed earlier.
     ///
-    /// The endpoint's info grants no order but that of messages ([`MsgOrder::SAS`]), and such operations go on while later
-    /// messages arrive. An operation that finds the peer or its region gone ends as it would have when it was posted; one that
-    /// was injected has no event.
+    /// The info grants only the order of messages ([`MsgOrder::SAS`]). Later messages may arrive
+    /// first. If the peer or its region is closed meanwhile, the operation ends as it would have at
+    /// its post. An injected operation has no event.
     pub const fn reorder(mut self, polls: u32) -> Self {
         self.reorder = if polls < MOST_LOOKS { polls } else { MOST_LOOKS };
         self.unordered()
     }
 
-    /// Operations that have been done are reported as failed, with [`EIO`](crate::vocabulary::Errno::EIO), as when an
-    /// acknowledgement is lost: receives, and sends, writes and reads which report their success. The peer has the message or the
-    /// written bytes, this side what it has received or read, and `len` says how much.
+    /// Reports completed operations as failed with [`EIO`](crate::vocabulary::Errno::EIO), like a
+    /// lost acknowledgement: receives, and sends, writes and reads that report success. The bytes
+    /// have been transferred, and `len` is their number.
     pub const fn fail(mut self, every: Every) -> Self {
         self.fail = every;
         self
     }
 
-    /// Sends, writes and reads which report their success are not done, and reported as failed with
-    /// [`ECONNABORTED`](crate::vocabulary::Errno::ECONNABORTED): the peer sees nothing of them. What has several ranges in the peer's
-    /// memory is not lost.
+    /// Drops sends, writes and reads that report success, unseen by the peer, and reports
+    /// [`ECONNABORTED`](crate::vocabulary::Errno::ECONNABORTED). Operations with several ranges in
+    /// the peer's memory are not dropped.
     pub const fn lose(mut self, every: Every) -> Self {
         self.lose = every;
         self
     }
 
-    /// The queue of the endpoint is overrun when this number of the endpoint's operations has ended, once: that event and all that
-    /// follow are lost. What the queue has is still polled; from then on it fails with
-    /// [`EOVERRUN`](crate::vocabulary::Errno::EOVERRUN), its endpoints are not driven any more, and posts on them are told to try
-    /// again. Buffers come back when the endpoints are closed, or the queue is.
+    /// Overruns the endpoint's queue, once, at this number of its completed operations. That event
+    /// and later events are lost. After the earlier events, the queue fails with
+    /// [`EOVERRUN`](crate::vocabulary::Errno::EOVERRUN), its endpoints make no progress, and posts
+    /// on them return "try again". Closing the endpoints or the queue returns the buffers.
     pub const fn overrun(mut self, every: Every) -> Self {
         self.overrun = every;
         self
     }
 
-    /// The endpoint is gone at the post that `every` names, once, as if its process had died. Its messages and writes that were not
-    /// received yet, and those on their way to it, end, as they do when an endpoint is closed: peers see errors.
+    /// Kills the endpoint at the selected post, once, as if its process had died. Its unreceived
+    /// messages and writes, and those in flight to it, end with the errors of a closed endpoint.
     ///
-    /// Its own posts are refused with [`ESHUTDOWN`](crate::vocabulary::Errno::ESHUTDOWN); what it has posted ends when it is
-    /// closed, and buffers come back then. Its queue serves other endpoints as before.
+    /// Its posts are refused with [`ESHUTDOWN`](crate::vocabulary::Errno::ESHUTDOWN), and its
+    /// posted operations end and return their buffers when it is closed. Its queue continues to
+    /// serve other endpoints.
     pub const fn kill(mut self, every: Every) -> Self {
         self.kill = every;
         self
     }
 
-    /// The info does not grant this. Without [`RMA`](Caps::RMA), nor any of its parts.
+    /// Removes capabilities from the info. [`RMA`](Caps::RMA) includes its parts.
     pub const fn without(mut self, caps: Caps) -> Self {
         self.without = self.without.union(caps);
         if caps.contains(Caps::RMA) {
@@ -199,54 +200,53 @@ impl Plan {
         self
     }
 
-    /// The info grants no order of writes and reads, among each other and of messages behind them (`FI_ORDER_WAW` and others).
+    /// Removes the order of writes and reads, and of messages behind them (`FI_ORDER_WAW` and
+    /// others).
     pub const fn unordered(mut self) -> Self {
         self.ordered = false;
         self
     }
 
-    /// Immediate data has four bytes (`cq_data_size`), as over InfiniBand.
+    /// Limits immediate data to four bytes (`cq_data_size`), as over InfiniBand.
     pub const fn narrow_data(mut self) -> Self {
         self.narrow_data = true;
         self
     }
 
-    /// An operation has one range, on either side (`iov_limit`, `rma_iov_limit`).
+    /// Limits operations to one range on either side (`iov_limit`, `rma_iov_limit`).
     pub const fn one_range(mut self) -> Self {
         self.one_range = true;
         self
     }
 
-    /// The domain asks for this.
+    /// Sets the modes that the domain requires.
     pub const fn require(mut self, modes: RequiredModes) -> Self {
         self.modes = modes;
         self
     }
 
-    /// In a strict network, which grants this.
     pub(in crate::soft) const fn with_strict(mut self, strict: Strict) -> Self {
         self.strict = Some(strict);
         self
     }
 
-    /// What domains ask for.
     pub(in crate::soft) const fn modes(&self) -> RequiredModes {
         self.modes
     }
 
-    /// Whether anything goes wrong at an endpoint, beside what the info grants and asks for.
+    /// Returns `true` if an endpoint can have faults, apart from the attributes of its info.
     pub(in crate::soft) fn strikes(&self) -> bool {
         let none = Plan::new(self.seed);
         let of = |plan: &Plan| (plan.refuse, plan.fail, plan.lose, plan.overrun, plan.kill, plan.delay, plan.reorder);
         of(self) != of(&none) || self.hides_sources() || self.strict.is_some()
     }
 
-    /// Whether events hide where messages come from.
+    /// Returns `true` if events hide the sources of messages.
     pub(super) fn hides_sources(&self) -> bool {
         self.without.contains(Caps::SOURCE) || self.strict.is_some_and(|strict| !strict.tells_sources())
     }
 
-    /// Takes from what a network grants.
+    /// Removes attributes from those that a network grants.
     pub(in crate::soft) fn take_from(&self, granted: &mut Attributes) {
         if let Some(strict) = self.strict {
             strict.take_from(granted);
@@ -272,7 +272,7 @@ impl Plan {
 }
 
 impl Every {
-    /// After how many it strikes the next time; zero for never.
+    /// Draws the number of opportunities up to the next strike, or zero for never.
     pub(super) fn draw(self, random: &mut Random) -> u32 {
         match self {
             Every::Nth(count) => count,

@@ -1,4 +1,4 @@
-//! Cells: eager ones that come home, and offers of a sender's buffer.
+//! Models of cells: eager cells that return, and offers of a sender's buffer.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -42,7 +42,7 @@ fn eager_model(come_home: fn(&MessageCell)) {
 
 // Offers.
 
-/// A sender's buffer that is offered in a cell.
+/// Sender's buffer that is offered in a cell.
 struct Offer {
     cell: MessageCell,
     buffer: Plain,
@@ -56,7 +56,7 @@ impl Offer {
         Arc::new(offer)
     }
 
-    /// What a receiver does: whether it has copied.
+    /// Receives. Returns `true` if it has copied.
     fn receive(&self) -> bool {
         let claimed = self.cell.claim(State::Copying);
         if claimed {
@@ -66,7 +66,7 @@ impl Offer {
         claimed
     }
 
-    /// What a sender does that closes: whether it was in time. Its buffer is its own afterwards.
+    /// Closes the sender. Returns `true` if it was in time. It owns its buffer afterwards.
     fn take_back(&self) -> bool {
         let revoked = self.cell.revoke();
         if !revoked {
@@ -107,7 +107,7 @@ fn an_offer_is_refused_or_revoked() {
     });
 }
 
-/// An offer from its post to its event: through the inbox, copied, and home by the returns.
+/// An offer from its post to its event: through the inbox, copied, and back through the returns.
 #[test]
 fn an_offer_through_both_lists() {
     loom::model(|| {
@@ -144,16 +144,14 @@ fn an_offer_through_both_lists() {
     });
 }
 
-// Controls: what the models must find.
+// Controls.
 
-/// A cell that is sent home without release.
 #[test]
 #[should_panic]
 fn control_home_without_release() {
     eager_model(|head| head.set(State::Home));
 }
 
-/// A copy whose end is not released.
 #[test]
 #[should_panic]
 fn control_finish_without_release() {
@@ -164,7 +162,7 @@ fn control_finish_without_release() {
             thread::spawn(move || {
                 if offer.cell.claim(State::Copying) {
                     let _ = offer.buffer.read();
-                    // Relaxed, where `finish` releases.
+                    // Relaxed. The real `finish` releases.
                     offer.cell.set(State::Done);
                 }
             })
@@ -174,7 +172,7 @@ fn control_finish_without_release() {
     });
 }
 
-/// A sender that takes its buffer back without waiting for the copy.
+/// Takes the buffer back without waiting for the copy.
 #[test]
 #[should_panic]
 fn control_sender_that_does_not_wait() {
@@ -190,7 +188,7 @@ fn control_sender_that_does_not_wait() {
     });
 }
 
-/// A revocation that looks and then stores, where the real one compares and exchanges.
+/// Revokes with a load and a store instead of a compare-and-exchange.
 #[test]
 #[should_panic]
 fn control_revocation_in_two_steps() {

@@ -1,4 +1,4 @@
-//! Groups: members that call, run the operation, and go.
+//! Models of groups: members that call, run the operation, and leave.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -10,20 +10,20 @@ use crate::sync::spin_loop;
 use crate::transport::CollectiveCall;
 use crate::vocabulary::Errno;
 
-/// Two members, and what each has lent.
+/// Two members and their lent memory.
 struct Two {
     group: Group,
     members: [Member; 2],
     lent: [Plain; 2],
 }
 
-/// Makes the calls in some steps with less than it takes.
+/// Step that a control omits.
 #[derive(Clone, Copy, PartialEq)]
 enum Without {
     Nothing,
-    /// A member that goes does not break the group off.
+    /// A leaving member does not break the group off.
     BreakingOff,
-    /// The last member runs the operation without asking whether the group is broken.
+    /// The last member runs the operation without checking that the group is not broken.
     Beginning,
 }
 
@@ -38,7 +38,7 @@ impl Two {
         Arc::new(two)
     }
 
-    /// A member's call, which lends its memory.
+    /// Calls for a member, which lends its memory.
     fn call(&self, rank: usize, round: u32, without: Without) {
         self.lent[rank].write(10 + round);
         let operation = CollectiveCall { collective: crate::collective::Collective::BARRIER, count: 0, root: 0 };
@@ -61,7 +61,7 @@ impl Two {
         }
     }
 
-    /// Waits for the end of a call, as polls do, and takes the memory back.
+    /// Waits for the end of a call like polls, and takes the memory back.
     fn end(&self, rank: usize, round: u32) -> Result<(), Errno> {
         loop {
             let is_broken = self.group.is_broken();
@@ -91,7 +91,7 @@ impl Two {
     }
 }
 
-/// One member goes right after its call, and takes its memory back.
+/// One member leaves right after its call, and takes its memory back.
 fn one_goes(without: Without) {
     loom::model(move || {
         let two = Two::new();

@@ -1,4 +1,4 @@
-//! Lanes: slots that are filled and read, messages that come both ways, and who has the lane.
+//! Models of lanes: slots that are filled and read, messages on both paths, and owners of the lane.
 
 use core::ptr::NonNull;
 use std::vec;
@@ -22,7 +22,7 @@ struct LaneCell {
 
 const _: () = assert!(size_of::<LaneCell>() == LANE_CELL);
 
-/// A lane, what its slots carry, and the inbox besides it.
+/// Lane, contents of its slots, and the inbox beside it.
 struct World {
     lane: Lane,
     _slots: Vec<Slot>,
@@ -33,11 +33,11 @@ struct World {
     mail: Cells,
 }
 
-/// The number that all lanes begin with.
+/// First number of every lane.
 const FIRST: u64 = 1;
 
 impl World {
-    /// One that a receiver has accepted.
+    /// Lane that a receiver has accepted.
     fn open() -> Arc<Self> {
         let world = Self::idle();
         assert_eq!(world.lane.ask(7), FIRST);
@@ -50,7 +50,7 @@ impl World {
         let cells =
             (0..cells_of_lane(SLOTS)).map(|number| LaneCell { cell: MessageCell::new(number), _room: [0; SLOT_BYTES] });
         let cells: Vec<_> = cells.collect();
-        // SAFETY: both are in the same world as the lane, and do not move in it.
+        // SAFETY: the slots and cells are in the same world as the lane, and do not move in it.
         let lane = unsafe { Lane::new(0, NonNull::from(&slots[..]).cast(), SLOTS, NonNull::from(&cells[..]).cast()) };
         let (inbox, generation) = open_inbox();
         let carried = (0..SLOTS).map(|_| Plain::new(0)).collect();
@@ -61,7 +61,7 @@ impl World {
         &self.carried[(number % u64::from(SLOTS)) as usize]
     }
 
-    /// What a sender does with the message of this number: `false` if there is no room for it.
+    /// Sends the message of this number. Returns `false` without room for it.
     fn send(&self, number: u64) -> bool {
         let room = self.lane.room() == Room::Free;
         if room {
@@ -70,7 +70,7 @@ impl World {
         room
     }
 
-    /// What a receiver does that looks for the message of this number.
+    /// Receives the message of this number. Returns `true` if it has arrived.
     fn receive(&self, number: u64, say_done: fn(&Lane, u64)) -> bool {
         let arrived = self.lane.arrived(number).is_some();
         if arrived {
@@ -81,7 +81,7 @@ impl World {
     }
 }
 
-/// One message more than there are slots.
+/// Sends one message more than the lane has slots.
 fn slots_model(say_done: fn(&Lane, u64)) {
     loom::model(move || {
         let world = World::open();
@@ -108,7 +108,8 @@ fn slots_are_filled_again_when_they_have_been_read() {
     slots_model(Lane::say_done);
 }
 
-/// What goes by the inbox behind a message of the lane: the thread that has taken the one finds the other.
+/// Sends a message through the inbox behind a message of the lane. A thread that has taken the
+/// inbox's message finds the lane's.
 fn both_ways_model(lane_first: bool) {
     loom::model(move || {
         let world = World::open();
@@ -138,7 +139,8 @@ fn messages_of_the_lane_are_there_before_later_ones_of_the_inbox() {
     both_ways_model(true);
 }
 
-/// A receiver that reads a slot and leaves, and a sender that finds the lane idle and uses it for somebody else.
+/// A receiver reads a slot and leaves, and the sender finds the lane idle and reuses it for another
+/// peer.
 fn leaving_model(leave: fn(&Lane)) {
     loom::model(move || {
         let world = World::open();
@@ -151,7 +153,7 @@ fn leaving_model(leave: fn(&Lane)) {
             })
         };
         if world.lane.is_idle() {
-            // The slot of the first message, in which nothing else is ordered.
+            // The second message takes the slot of the first message, which only the leave orders.
             assert_eq!(world.lane.ask(8), FIRST + 1);
             assert!(world.send(FIRST + 1));
             assert!(world.send(FIRST + 2));
@@ -181,9 +183,9 @@ fn lane_is_accepted_or_withdrawn() {
     });
 }
 
-// Controls: what the models must find.
+// Controls.
 
-/// A receiver that says that it is done before it has read.
+/// Reports its progress before reading.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn control_said_before_read() {
@@ -207,14 +209,13 @@ fn control_said_before_read() {
     });
 }
 
-/// A sender that pushes into the inbox first what it has numbered last.
+/// Pushes into the inbox before sending the earlier number.
 #[test]
 #[should_panic(expected = "not there yet")]
 fn control_inbox_before_lane() {
     both_ways_model(false);
 }
 
-/// A receiver that leaves without release.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn control_left_without_release() {

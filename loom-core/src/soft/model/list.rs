@@ -1,4 +1,4 @@
-//! The inbox, and the list of cells that come back.
+//! Models of the inbox, and of the list of returned cells.
 
 use std::vec;
 use std::vec::Vec;
@@ -63,7 +63,7 @@ fn a_push_that_meets_a_close_is_taken_or_refused() {
                 cells.carried(cell).write(7);
                 let taken = inbox.push(generation, cell, cells.link(cell));
                 if !taken {
-                    // It is the sender's still.
+                    // The sender still owns it.
                     cells.carried(cell).write(8);
                 }
                 taken
@@ -101,10 +101,10 @@ fn a_push_never_reaches_the_next_endpoint() {
     });
 }
 
-// What peers reach.
+// Objects that peers reach.
 
-/// A peer that guesses the address of an endpoint, without having learnt it: what the endpoint is was written before the peer
-/// reads it. No other order helps: the peer's thread is there before the endpoint.
+/// A peer guesses the address of an endpoint. It must see the endpoint's state, which was written
+/// before, without any other order: the peer's thread is older than the endpoint.
 #[test]
 fn an_address_that_is_guessed_reaches_an_endpoint_that_is_set_up() {
     loom::model(|| {
@@ -125,8 +125,8 @@ fn an_address_that_is_guessed_reaches_an_endpoint_that_is_set_up() {
     });
 }
 
-/// A peer that has the address of an endpoint, and guesses the address of the next one in its place, which belongs to another
-/// domain.
+/// A peer has the address of an endpoint, and guesses that of the next endpoint in the same place,
+/// which belongs to another domain.
 fn domain_model(domain: fn(&Reach, &AtomicU32, u32) -> Option<u32>) {
     loom::model(move || {
         let shared = Arc::new((Reach::new(), AtomicU32::new(1)));
@@ -154,7 +154,7 @@ fn an_endpoint_is_of_its_own_domain_and_not_of_another_ones_in_its_place() {
     domain_model(|reach, _, generation| reach.domain(generation));
 }
 
-// Cells that come back.
+// Returned cells.
 
 #[test]
 fn two_receivers_return_cells() {
@@ -175,7 +175,7 @@ fn two_receivers_return_cells() {
         let mut got = vec![];
         for _ in 0..2 {
             for cell in cells.follow(returns.take()) {
-                // Used again at once.
+                // Reused at once.
                 cells.carried(cell).write(1);
                 got.push(cell);
             }
@@ -189,7 +189,8 @@ fn two_receivers_return_cells() {
     });
 }
 
-/// A cell goes to and fro: what one side wrote is there for the other, and the list has no ABA.
+/// A cell goes back and forth. Each side sees the writes of the other, and the list has no ABA
+/// problem.
 #[test]
 fn a_cell_that_goes_twice() {
     loom::model(|| {
@@ -229,16 +230,16 @@ fn a_cell_that_goes_twice() {
     });
 }
 
-// Controls: what the models must find.
+// Controls.
 
-/// A domain in a word of its own, which is read after the endpoint was looked for.
+/// Reads a separate word for the domain after finding the endpoint.
 #[test]
 #[should_panic(expected = "the first endpoint is not of Some(2)")]
 fn control_domain_after_a_look() {
     domain_model(|reach, apart, generation| reach.domain(generation).map(|_| apart.load(Ordering::Acquire)));
 }
 
-/// A domain in a word of its own, which is read before the endpoint is looked for.
+/// Reads a separate word for the domain before finding the endpoint.
 #[test]
 #[should_panic(expected = "the second endpoint is not of Some(1)")]
 fn control_domain_before_a_look() {
@@ -248,7 +249,6 @@ fn control_domain_before_a_look() {
     });
 }
 
-/// Returns whose push does not release.
 #[test]
 #[should_panic]
 fn control_returns_without_release() {
@@ -270,7 +270,7 @@ fn control_returns_without_release() {
     });
 }
 
-/// A close that loses what was pushed between its look and its swap.
+/// Closes with a load and a swap, which loses pushes in between.
 #[test]
 #[should_panic]
 fn control_close_in_two_steps() {

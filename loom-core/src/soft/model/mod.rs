@@ -1,15 +1,15 @@
-//! The lock-free parts under the model checker `loom`: every interleaving, and every value that a load may see.
+//! Models of the lock-free parts for the model checker `loom`: every interleaving, and every value
+//! that a load may return.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom_model" cargo test -p loom-fabric-core --lib model --release
 //! ```
 //!
-//! What the atomics protect (cells' contents, senders' buffers, regions' memory) is plain memory that the checker does
-//! not see. Each model therefore has shadows of it: `Plain` values which are read and written where the transport reads
-//! and writes the real thing, and which fail the model if two threads are at one of them without an order between them.
+//! The checker does not see the memory that the atomics protect (cells' contents, senders' buffers,
+//! regions' memory). Each model has shadows of it: `Plain` values that are read and written with
+//! the real memory. The model fails on unordered accesses of two threads.
 //!
-//! Each file ends with controls: the same models with an order or a step taken away. Each must fail, or the models prove
-//! nothing.
+//! Each file ends with controls: the same models without an order or a step, which must fail.
 
 #![allow(unsafe_code, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
@@ -30,12 +30,12 @@ use loom::cell::UnsafeCell;
 use super::list::{Inbox, NIL};
 use crate::sync::{AtomicU32, Ordering};
 
-/// Plain memory, whose accesses are checked for an order between them.
+/// Plain memory with checked order of accesses.
 struct Plain(UnsafeCell<u32>);
 
-// SAFETY: it is what the models are about, and the checker fails on two accesses without order.
+// SAFETY: the models test these accesses, and the checker fails on two accesses without order.
 unsafe impl Sync for Plain {}
-// SAFETY: as above.
+// SAFETY: the models test these accesses, and the checker fails on two accesses without order.
 unsafe impl Send for Plain {}
 
 impl Plain {
@@ -44,17 +44,17 @@ impl Plain {
     }
 
     fn read(&self) -> u32 {
-        // SAFETY: the checker fails the model if somebody writes.
+        // SAFETY: the checker fails the model on a concurrent write.
         self.0.with(|value| unsafe { *value })
     }
 
     fn write(&self, new: u32) {
-        // SAFETY: the checker fails the model if somebody else is there.
+        // SAFETY: the checker fails the model on a concurrent access.
         self.0.with_mut(|value| unsafe { *value = new });
     }
 }
 
-/// Links of cells, and what the cells carry.
+/// Links and contents of cells.
 struct Cells {
     links: Vec<AtomicU32>,
     carried: Vec<Plain>,
@@ -72,7 +72,7 @@ impl Cells {
         &self.carried[cell as usize]
     }
 
-    /// The cells of a list that was taken, in its order.
+    /// Cells of a taken list, in its order.
     fn follow(&self, mut cell: u32) -> Vec<u32> {
         let mut cells = vec![];
         while cell != NIL {
@@ -88,7 +88,7 @@ impl Cells {
     }
 }
 
-/// An inbox that is open for its first endpoint.
+/// Inbox that is open for its first endpoint.
 fn open_inbox() -> (Inbox, u32) {
     let inbox = Inbox::new();
     let generation = inbox.open();

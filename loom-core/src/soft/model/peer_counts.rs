@@ -1,4 +1,5 @@
-//! Counters of what peers do: who counts when an endpoint closes, and what is there when it is counted.
+//! Models of counters of remote operations: counting at a closing endpoint, and the order of bytes
+//! and counts.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -9,12 +10,13 @@ use crate::soft::peer_counts::{PeerCount, PeerCounters};
 use crate::sync::{AtomicU64, Ordering};
 use crate::vocabulary::Counted;
 
-/// What a peer does that counts at an endpoint of this generation: `counter` is the memory of its counter.
+/// Counts at an endpoint of this generation. `counter` is the memory of its counter.
 fn count_at(users: &Gate, generation: u64, counter: &Plain) -> bool {
     users.is_open() && users.enter(generation).is_some_and(|_user| counter.read() == 1)
 }
 
-/// An endpoint closes, and its counter is freed, while peers count. The next endpoint in the place has another counter.
+/// An endpoint closes and frees its counter while peers count. The next endpoint in the place has
+/// another counter.
 #[test]
 fn nobody_counts_after_the_endpoint_has_closed() {
     for generation in [1, 2] {
@@ -46,7 +48,7 @@ fn each_peer_counts_once_and_an_old_address_counts_nothing() {
     loom::model(|| {
         let (counters, count) = (PeerCounters::new(), PeerCount::new());
         let shared = Arc::new((counters, count));
-        // SAFETY: the count stays where it is, in the `Arc`.
+        // SAFETY: the count stays in place in the `Arc`.
         assert!(unsafe { shared.0.open(2, [None, Some(&shared.1)]) });
         let peer = {
             let shared = shared.clone();
@@ -64,7 +66,7 @@ fn each_peer_counts_once_and_an_old_address_counts_nothing() {
     });
 }
 
-/// A peer writes and counts; the owner reads the count, and then the bytes.
+/// A peer writes and counts. The owner reads the count, and then the bytes.
 fn bytes_model(count: fn(&PeerCount, &AtomicU64), counted: fn(&PeerCount, &AtomicU64) -> u64) {
     loom::model(move || {
         let shared = Arc::new((Plain::new(0), PeerCount::new(), AtomicU64::new(0)));
@@ -87,9 +89,8 @@ fn bytes_are_there_when_they_are_counted() {
     bytes_model(|count, _| count.add_one(), |count, _| count.get());
 }
 
-// Controls: what the models must find.
+// Controls.
 
-/// A peer that counts without release.
 #[test]
 #[should_panic]
 fn control_count_without_release() {
@@ -99,7 +100,7 @@ fn control_count_without_release() {
     bytes_model(count, |_, by_hand| by_hand.load(Ordering::Acquire));
 }
 
-/// A peer that counts where it has seen that the door is open, without going in.
+/// Counts after a check that the door is open, without entering.
 #[test]
 #[should_panic]
 fn control_peer_that_counts_outside() {

@@ -1,4 +1,4 @@
-//! Regions: who is inside when one closes, and which one a key opens.
+//! Models of regions: users of a closing region, and the region that a key opens.
 
 use core::ptr::NonNull;
 
@@ -72,8 +72,9 @@ fn a_key_never_opens_the_next_region_in_its_place() {
     });
 }
 
-/// One thread closes a region, another, which has heard nothing of it, opens the next one in the same place: what the
-/// users of the first have read of it comes before what the second is.
+/// One thread closes a region, and another thread, without other communication, opens the next
+/// region in the same place. Reads by users of the first region are ordered before writes of the
+/// second.
 #[test]
 fn a_region_is_opened_by_another_thread_than_closed_it() {
     loom::model(|| {
@@ -110,8 +111,8 @@ fn a_region_is_opened_by_another_thread_than_closed_it() {
     });
 }
 
-/// A peer that guesses the key of a region, without having learnt it: what the region exposes was written before the peer
-/// reads it. No other order helps: the peer's thread is there before the region.
+/// A peer guesses the key of a region. It must see the exposed memory, which was written before,
+/// without any other order: the peer's thread is older than the region.
 #[test]
 fn a_key_that_is_guessed_opens_what_was_exposed_before() {
     loom::model(|| {
@@ -134,9 +135,9 @@ fn a_key_that_is_guessed_opens_what_was_exposed_before() {
     });
 }
 
-// Controls: what the models must find.
+// Controls.
 
-/// A region that looks whether it is open before it counts its user.
+/// Checks that the region is open before it counts the user.
 #[test]
 #[should_panic]
 fn control_region_that_counts_too_late() {

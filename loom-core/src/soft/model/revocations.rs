@@ -1,4 +1,5 @@
-//! Offers that are revoked among a receiver's unexpected messages, or on their way there: it lets them go.
+//! Models of revoked offers: a receiver releases them from its unexpected messages, or on their
+//! arrival.
 
 use std::vec;
 use std::vec::Vec;
@@ -11,18 +12,18 @@ use crate::soft::cell::{MessageCell, Revocations, State};
 use crate::soft::list::Inbox;
 use crate::sync::{AtomicBool, Ordering};
 
-/// A receiver's inbox for offers in cells, and the word of their senders.
+/// Receiver's inbox for offers in cells, and the word that their senders set.
 struct Receiver {
     inbox: Inbox,
     generation: u32,
     revocations: Revocations,
-    /// Word that the controls leave by other steps.
+    /// Word that the controls use instead.
     word: AtomicBool,
     cells: Cells,
     offers: [MessageCell; 2],
 }
 
-/// What differs between the model and its controls.
+/// Steps that differ between the model and its controls.
 #[derive(Clone, Copy)]
 struct Way {
     tell: fn(&Receiver),
@@ -49,13 +50,14 @@ impl Receiver {
         Arc::new(Receiver { inbox, generation, revocations, word, cells: Cells::new(2), offers })
     }
 
-    /// A sender that takes back its offer, which has no receive.
+    /// Revokes an offer without a receive.
     fn revoke(&self, cell: u32, way: Way) {
         assert!(self.offers[cell as usize].revoke());
         (way.tell)(self);
     }
 
-    /// What `Net::advance` does, where no receive is posted. `unexpected` is what the receiver keeps.
+    /// Advances like `progress::advance_port`, without a posted receive. `unexpected` holds the
+    /// receiver's messages.
     fn advance(&self, unexpected: &mut Vec<u32>, way: Way) {
         let stands = |cell: &u32| !self.offers[*cell as usize].is(State::Revoked);
         if (way.take)(self) {
@@ -66,7 +68,7 @@ impl Receiver {
     }
 }
 
-/// Two senders take back what the receiver keeps already.
+/// Two senders revoke messages that the receiver already holds.
 fn two_revocations_model(way: Way) {
     loom::model(move || {
         let receiver = Receiver::new();
@@ -89,7 +91,7 @@ fn unexpected_offers_are_let_go_when_they_are_revoked() {
     two_revocations_model(Way::RIGHT);
 }
 
-/// A sender that offers and takes back, while the receiver moves on.
+/// A sender offers and revokes while the receiver advances.
 fn revocation_on_the_way_model(way: Way) {
     loom::model(move || {
         let receiver = Receiver::new();
@@ -116,9 +118,9 @@ fn offers_are_let_go_that_are_revoked_on_the_way() {
     revocation_on_the_way_model(Way::RIGHT);
 }
 
-// Controls: what the models must find.
+// Controls.
 
-/// The right steps on the word of the controls: what each of them takes one step away from.
+/// Correct steps on the controls' word. Each control weakens one step.
 const BY_HAND: Way = Way {
     tell: |receiver| {
         receiver.word.swap(true, Ordering::Release);
@@ -133,7 +135,6 @@ fn revocations_by_hand() {
     revocation_on_the_way_model(BY_HAND);
 }
 
-/// Word of a revocation that is left without release.
 #[test]
 #[should_panic(expected = "kept for ever")]
 fn control_word_without_release() {
@@ -143,7 +144,7 @@ fn control_word_without_release() {
     two_revocations_model(Way { tell, ..BY_HAND });
 }
 
-/// Word that is stored, where the real one is swapped in: what another sender has released is cut off.
+/// Stores the word instead of swapping it, which loses the release of another sender.
 #[test]
 #[should_panic(expected = "kept for ever")]
 fn control_word_that_is_stored() {
@@ -151,7 +152,7 @@ fn control_word_that_is_stored() {
     two_revocations_model(Way { tell, ..BY_HAND });
 }
 
-/// A receiver that looks at the word and then clears it, and so clears what it has not read.
+/// Loads and then clears the word, and so clears a value that it has not read.
 #[test]
 #[should_panic(expected = "kept for ever")]
 fn control_word_that_is_taken_in_two_steps() {
@@ -165,14 +166,14 @@ fn control_word_that_is_taken_in_two_steps() {
     two_revocations_model(Way { take, ..BY_HAND });
 }
 
-/// A receiver that clears the word without acquiring what was released with it.
 #[test]
 #[should_panic(expected = "kept for ever")]
 fn control_word_without_acquire() {
     two_revocations_model(Way { take: |receiver| receiver.word.swap(false, Ordering::Relaxed), ..BY_HAND });
 }
 
-/// A receiver that keeps what arrives without a look: word of it may have come before the message.
+/// Accepts messages without checking for revocation. The word may have been set before the message
+/// arrived.
 #[test]
 #[should_panic(expected = "kept for ever")]
 fn control_no_look_on_arrival() {

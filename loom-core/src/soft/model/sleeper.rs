@@ -1,5 +1,5 @@
-//! Threads that sleep: whatever a peer brings when a sleep begins is found, or wakes the thread up; and no peer rings the bell of a queue
-//! that is closed.
+//! Models of sleeping threads. A delivery at the start of a sleep is found or wakes the thread up,
+//! and no peer rings the bell of a closed queue.
 
 use core::ptr::NonNull;
 use std::vec::Vec;
@@ -23,10 +23,10 @@ struct LaneCell {
 const _: () = assert!(size_of::<LaneCell>() == LANE_CELL);
 
 const SLOTS: u32 = 2;
-/// The number that all lanes begin with.
+/// First number of every lane.
 const FIRST: u64 = 1;
 
-/// A port with everything where peers bring something, and its queue's sleeper.
+/// Port with every word for deliveries, and its queue's sleeper.
 struct World {
     inbox: Inbox,
     generation: u32,
@@ -46,7 +46,7 @@ impl World {
         let cells =
             (0..cells_of_lane(SLOTS)).map(|number| LaneCell { cell: MessageCell::new(number), _room: [0; SLOT_BYTES] });
         let cells: Vec<_> = cells.collect();
-        // SAFETY: both are in the same world as the lane, and do not move in it.
+        // SAFETY: the slots and cells are in the same world as the lane, and do not move in it.
         let lane = unsafe { Lane::new(0, NonNull::from(&slots[..]).cast(), SLOTS, NonNull::from(&cells[..]).cast()) };
         assert_eq!(lane.ask(7), FIRST);
         assert!(lane.accept(true));
@@ -63,17 +63,17 @@ impl World {
             watch: Watch::new(),
             sleeper: Sleeper::new(WaitObj::FD).unwrap(),
         });
-        // SAFETY: the sleeper stays in the world as long as threads do.
+        // SAFETY: the sleeper stays in the world as long as the threads run.
         assert!(unsafe { world.watch.open([Some(&world.sleeper), None]) });
         world
     }
 
-    /// A peer sends the message in this cell.
+    /// Sends the message in a cell.
     fn push(&self, cell: u32) {
         assert!(self.inbox.push(self.generation, cell, self.mail.link(cell)));
     }
 
-    /// Whether the thread falls asleep, as in `falls_asleep`.
+    /// Returns `true` if the thread falls asleep, like the real `falls_asleep`.
     fn falls_asleep(&self, how: Sleeps, way: Way) -> bool {
         let quiet = self.sleeper.say_asleep(how);
         (way.say)(&self.watch);
@@ -90,7 +90,7 @@ impl World {
     }
 }
 
-/// What differs between the models and their controls.
+/// Steps that differ between the models and their controls.
 #[derive(Clone, Copy)]
 struct Way {
     bring: fn(&World),
@@ -117,7 +117,7 @@ const OTHERS: [Way; 3] = [
 
 const BOTH: [Sleeps; 2] = [Sleeps::InCall, Sleeps::OnDescriptor];
 
-/// A peer brings something when a sleep begins.
+/// A peer delivers at the start of a sleep.
 fn one_peer_model(how: Sleeps, way: Way) {
     loom::model(move || {
         let world = World::new();
@@ -144,8 +144,8 @@ fn whatever_comes_when_a_sleep_begins_is_found_or_wakes_the_thread() {
     }
 }
 
-/// The message of one peer was received before the sleep, but that peer has yet to look whether the thread sleeps. Then comes another, which
-/// may find that the word is taken.
+/// One peer's message was received before the sleep, but this peer has yet to check for a sleeping
+/// thread. Another peer delivers, and may find the word taken.
 fn late_peer_model(how: Sleeps) {
     loom::model(move || {
         let world = World::new();
@@ -188,7 +188,7 @@ fn signal_that_comes_when_a_sleep_begins_is_not_lost() {
             let asleep = world.falls_asleep(how, INBOX);
             other.join().unwrap();
             assert!(!asleep || world.was_woken(how), "sleeps for ever");
-            // It is reported once.
+            // The signal is reported once.
             assert!(asleep || world.falls_asleep(how, INBOX));
         });
     }
@@ -213,16 +213,16 @@ fn bell_is_not_rung_when_its_queue_is_closed() {
     });
 }
 
-// Controls: what the models must find.
+// Controls.
 
-/// A look that does not touch the word.
+/// Polls the word with a load only.
 #[test]
 #[should_panic(expected = "sleeps for ever")]
 fn control_look_that_only_loads() {
     one_peer_model(Sleeps::InCall, Way { has: |world| !world.inbox.is_empty(), ..INBOX });
 }
 
-/// A slot that is filled as that of a receiver that never sleeps.
+/// Fills a slot as for a receiver that never sleeps.
 #[test]
 #[should_panic(expected = "sleeps for ever")]
 fn control_slot_that_is_stored() {
@@ -230,7 +230,7 @@ fn control_slot_that_is_stored() {
     one_peer_model(Sleeps::InCall, Way { bring, ..OTHERS[2] });
 }
 
-/// A thread that looks before it says that it sleeps.
+/// Polls before announcing the sleep.
 #[test]
 #[should_panic(expected = "sleeps for ever")]
 fn control_look_before_the_word() {

@@ -1,4 +1,4 @@
-//! A bell for the model checker, which has no sleeping threads: it counts how often it was rung.
+//! Bell for the model checker, which has no sleeping threads. It counts its rings.
 
 use core::ffi::c_int;
 
@@ -9,11 +9,12 @@ use crate::vocabulary::{Errno, WaitObj};
 pub(in crate::soft) struct Bell {
     rung: AtomicU32,
     shown: AtomicU32,
-    /// Plain memory that goes with the bell.
+    /// Plain memory with the lifetime of the bell.
     alive: loom::cell::UnsafeCell<bool>,
 }
 
-// SAFETY: `alive` is what the models are about, and the checker fails on two accesses without order.
+// SAFETY: the models test the accesses to `alive`, and the checker fails on two accesses without
+// order.
 #[allow(unsafe_code, reason = "plain memory that the checker looks at")]
 unsafe impl Sync for Bell {}
 
@@ -26,25 +27,24 @@ impl Bell {
 
     #[allow(unsafe_code, reason = "plain memory that the checker looks at")]
     fn touch(&self) {
-        // SAFETY: the checker fails the model if somebody writes.
+        // SAFETY: the checker fails the model on a concurrent write.
         assert!(self.alive.with(|alive| unsafe { *alive }), "rung when it was gone");
     }
 
-    /// The bell is dropped.
     #[cfg(test)]
     #[allow(unsafe_code, reason = "plain memory that the checker looks at")]
     pub(in crate::soft) fn end(&self) {
-        // SAFETY: the checker fails the model if somebody else is there.
+        // SAFETY: the checker fails the model on a concurrent access.
         self.alive.with_mut(|alive| unsafe { *alive = false });
     }
 
-    /// How often it was rung, and the descriptor shown.
+    /// Number of rings, and of times that the descriptor was shown.
     #[cfg(test)]
     pub(in crate::soft) fn rings(&self) -> (u32, u32) {
         (self.rung.load(Ordering::Relaxed), self.shown.load(Ordering::Relaxed))
     }
 
-    // Relaxed, all: models look when every thread has ended.
+    // Relaxed throughout: models read the counts after every thread has ended.
     pub(in crate::soft) fn ring(&self) {
         self.touch();
         self.rung.fetch_add(1, Ordering::Relaxed);
@@ -69,7 +69,6 @@ impl Bell {
     }
 }
 
-/// How long a sleep may still last.
 #[derive(Debug)]
 pub(in crate::soft) struct Left;
 

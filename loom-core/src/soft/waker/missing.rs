@@ -1,10 +1,10 @@
-//! No operating system that could wake anybody up.
+//! Bell for systems without a way to wake up threads.
 
 use core::ffi::c_int;
 
 use crate::vocabulary::{Errno, WaitObj};
 
-/// There is none.
+/// Bell without values.
 #[derive(Debug)]
 pub(in crate::soft) enum Bell {}
 
@@ -34,7 +34,6 @@ impl Bell {
     }
 }
 
-/// How long a sleep may still last.
 #[derive(Debug)]
 pub(in crate::soft) struct Left;
 

@@ -1,7 +1,8 @@
-//! [`Bell`]: what the thread of a queue sleeps on, and by what other threads wake it up. The one thing in this transport that needs an
-//! operating system.
+//! [`Bell`], on which the thread of a queue sleeps, and by which other threads wake it up. This is
+//! the only part of the transport that needs an operating system.
 //!
-//! Without the feature `std`, and on systems that are no Unix, there is none. The model checker has one that counts.
+//! It does not exist without the feature `std`, and on systems other than Unix. The model checker
+//! has a bell that counts.
 
 #[cfg(all(feature = "std", unix, not(loom_model)))]
 mod system;
@@ -20,10 +21,10 @@ pub(super) use self::counted::{Bell, Left};
 
 use crate::vocabulary::WaitObj;
 
-/// Whether there are bells, and so threads that sleep: without them, no post looks for one.
+/// `true` if bells exist. Without them, no post looks for a sleeping thread.
 pub(super) const EXISTS: bool = cfg!(any(loom_model, all(feature = "std", unix)));
 
-/// Whether there is a bell for queues that are opened so.
+/// Returns `true` if a bell exists for queues with this wait object.
 pub(super) fn exists_for(wait: WaitObj) -> bool {
     EXISTS && [WaitObj::UNSPEC, WaitObj::FD].contains(&wait)
 }

@@ -1,4 +1,4 @@
-//! The bell of a system with threads and descriptors.
+//! Bell of a system with threads and descriptors.
 
 use core::ffi::c_int;
 use core::time::Duration;
@@ -11,18 +11,20 @@ use std::time::Instant;
 use crate::sync::{AtomicBool, Ordering};
 use crate::vocabulary::{Errno, WaitObj};
 
-/// What a thread sleeps on: in a call ([`wait`](Self::wait)), or in a call of its own on a descriptor, if there is one.
+/// Bell on which a thread sleeps: in [`wait`](Self::wait), or in a call of its own on the
+/// descriptor, if it has one.
 #[derive(Debug)]
 pub(in crate::soft) struct Bell {
-    /// Whether it was rung, and the sleeper has not heard it. Used with the lock held, which orders it: an atomic for ThreadSanitizer alone,
-    /// which does not see what the standard library's lock does.
+    /// `true` if the bell was rung, and `wait` has not yet consumed the ring. Used with the lock
+    /// held, which orders it. Atomic only for ThreadSanitizer, which does not see the standard
+    /// library's lock.
     rung: AtomicBool,
     lock: Mutex<()>,
     condition: Condvar,
     descriptor: Option<Descriptor>,
 }
 
-/// Two sockets that are connected: one is readable when a byte was written to the other.
+/// Two connected sockets: a byte written to one makes the other readable.
 #[derive(Debug)]
 struct Descriptor {
     shown: UnixStream,
@@ -39,10 +41,11 @@ impl Descriptor {
 }
 
 impl Bell {
-    /// One for a queue that is opened so, if it [exists](super::exists_for). All that it needs is taken now.
+    /// Creates a bell for a queue with this wait object, if it [exists](super::exists_for). All
+    /// resources are acquired here.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub(in crate::soft) fn new(wait: WaitObj) -> Result<Self, Errno> {
         let errno = |error: io::Error| error.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
         let descriptor = (wait == WaitObj::FD).then(Descriptor::new).transpose().map_err(errno)?;
@@ -54,7 +57,7 @@ impl Bell {
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends a [`wait`](Self::wait): the one that goes on, or else the next one.
+    /// Ends the current [`wait`](Self::wait), or else the next.
     pub(in crate::soft) fn ring(&self) {
         let held = self.lock();
         self.rung.store(true, Ordering::Relaxed);
@@ -62,7 +65,8 @@ impl Bell {
         self.condition.notify_one();
     }
 
-    /// Sleeps until the bell is [rung](Self::ring) or the time is over: whether it was rung.
+    /// Sleeps until the bell is [rung](Self::ring) or the time has passed. Returns `true` if it was
+    /// rung.
     pub(in crate::soft) fn wait(&self, left: &Left) -> bool {
         let is_quiet = |(): &mut ()| !self.rung.load(Ordering::Relaxed);
         let _held = match left.end {
@@ -76,15 +80,14 @@ impl Bell {
         self.rung.swap(false, Ordering::Relaxed)
     }
 
-    /// Makes the descriptor readable, if there is one, until it is [hidden](Self::hide).
+    /// Makes the descriptor, if it exists, readable until it is [hidden](Self::hide).
     pub(in crate::soft) fn show(&self) {
         let Some(descriptor) = &self.descriptor else { return };
-        // Where there is no room for the byte, the descriptor is readable by others; there is no other error on two sockets that are
-        // closed together.
+        // A full socket is already readable through other bytes. Two sockets that are closed
+        // together have no other error.
         while matches!((&descriptor.write).write(&[1]), Err(error) if error.kind() == ErrorKind::Interrupted) {}
     }
 
-    /// Makes the descriptor unreadable.
     pub(in crate::soft) fn hide(&self) {
         let Some(descriptor) = &self.descriptor else { return };
         let mut bytes = [0; 64];
@@ -97,22 +100,24 @@ impl Bell {
         }
     }
 
+    /// Returns the descriptor.
+    ///
     /// # Errors
-    /// `ENOSYS` if there is none.
+    /// `ENOSYS` if the bell has no descriptor.
     pub(in crate::soft) fn descriptor(&self) -> Result<c_int, Errno> {
         self.descriptor.as_ref().map(|descriptor| descriptor.shown.as_raw_fd()).ok_or(Errno::ENOSYS)
     }
 }
 
-/// How long a sleep may still last.
+/// Remaining time of a sleep.
 #[derive(Debug)]
 pub(in crate::soft) struct Left {
-    /// `None` for a sleep without an end.
+    /// `None` for a sleep without a limit.
     end: Option<Instant>,
 }
 
 impl Left {
-    /// From now on; negative ones are for ever.
+    /// Starts a time limit now. A negative number means no limit.
     pub(in crate::soft) fn milliseconds(number: i32) -> Self {
         let time = u64::try_from(number).ok().map(Duration::from_millis);
         Left { end: time.and_then(|time| Instant::now().checked_add(time)) }

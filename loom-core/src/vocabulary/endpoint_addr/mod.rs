@@ -1,4 +1,4 @@
-//! The address of an endpoint, kept byte for byte as the provider gave it.
+//! Address of an endpoint, kept byte for byte as the provider returned it.
 
 use core::error::Error;
 use core::fmt;
@@ -12,14 +12,15 @@ mod socket;
 mod text;
 mod wire;
 
-/// The address of an endpoint: a format, and up to [`MAX_LEN`](Self::MAX_LEN) bytes as the provider gave them.
+/// Address of an endpoint: a format, and up to [`MAX_LEN`](Self::MAX_LEN) bytes from the provider.
 ///
-/// loom never interprets the bytes on their way from one provider to another. What it can do besides:
+/// loom passes the bytes between providers without interpreting them. Conversions:
 ///
-/// * **Sockets.** `From<SocketAddr>` makes `FI_SOCKADDR_IN` and `FI_SOCKADDR_IN6` addresses (laid out as on Linux), and
-///   `SocketAddr::try_from(&addr)` reads them, `FI_SOCKADDR` and `FI_SOCKADDR_IP` too.
-/// * **Text.** [`Display`](fmt::Display) prints, and [`FromStr`](core::str::FromStr) reads back to the same format and
-///   the same bytes, in the style of `fi_av_straddr`:
+/// * **Sockets.** `From<SocketAddr>` makes `FI_SOCKADDR_IN` and `FI_SOCKADDR_IN6` addresses (with
+///   Linux's layout). `SocketAddr::try_from(&addr)` reads them, and also `FI_SOCKADDR` and
+///   `FI_SOCKADDR_IP`.
+/// * **Text** in the style of `fi_av_straddr`. [`FromStr`](core::str::FromStr) reads the text of
+///   [`Display`](fmt::Display) back to the same format and bytes:
 ///
 ///   | address | text |
 ///   |---|---|
@@ -28,11 +29,12 @@ mod wire;
 ///   | others | the format and hexadecimal bytes: `fi_addr_efa://fe80…` |
 ///   | formats without a name | `fi_format_4242://00ff…` |
 ///
-///   A socket address whose bytes its text would not tell (flow information, bytes in the padding, a wrong length), and
-///   a string that is not visible ASCII with a `scheme://` of its own and exactly one terminating zero byte, are printed
-///   in hexadecimal as well: `fi_sockaddr_in://0200…`, `fi_addr_str://61…`. Plain `127.0.0.1:4242` and `[::1]:4242` are
-///   read, not printed.
-/// * **Bytes for a bootstrap**, self-delimiting: [`encode`](Self::encode) and [`decode`](Self::decode).
+///   Hexadecimal is also used if the short text would lose bytes: for socket addresses with flow
+///   information, padding bytes or a wrong length, and for strings that are not visible ASCII with
+///   their own `scheme://` and exactly one terminating zero byte (`fi_sockaddr_in://0200…`,
+///   `fi_addr_str://61…`). Plain `127.0.0.1:4242` and `[::1]:4242` are read, not printed.
+/// * **Bytes for a bootstrap**, self-delimiting: [`encode`](Self::encode) and
+///   [`decode`](Self::decode).
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -61,32 +63,32 @@ pub struct EndpointAddr {
     format: AddressFormat,
     /// At most `MAX_LEN`.
     len: usize,
-    /// Zero from `len` on.
+    /// Bytes from `len` on are zero.
     bytes: [u8; Self::MAX_LEN],
 }
 
 impl EndpointAddr {
-    /// The most bytes that an address may have.
+    /// Maximum number of bytes of an address.
     pub const MAX_LEN: usize = 512;
 
-    /// An address of this format, with a copy of these bytes.
+    /// Address of this format with a copy of these bytes.
     ///
     /// # Errors
     ///
-    /// [`AddressError::TooLong`]: more than [`MAX_LEN`](Self::MAX_LEN) bytes.
+    /// [`AddressError::TooLong`] if there are more than [`MAX_LEN`](Self::MAX_LEN) bytes.
     pub fn new(format: AddressFormat, bytes: &[u8]) -> Result<Self, AddressError> {
         let mut addr = Self { format, len: bytes.len(), bytes: [0; Self::MAX_LEN] };
         addr.bytes.get_mut(..bytes.len()).ok_or(AddressError::TooLong)?.copy_from_slice(bytes);
         Ok(addr)
     }
 
-    /// The format of the bytes.
+    /// Format of the bytes.
     #[must_use]
     pub const fn format(&self) -> AddressFormat {
         self.format
     }
 
-    /// The bytes.
+    /// Bytes without the format.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
@@ -114,7 +116,7 @@ impl fmt::Debug for EndpointAddr {
     }
 }
 
-/// Why bytes or text are not an address, or an address not what was asked for.
+/// Error of reading, writing or converting an address.
 ///
 /// ```
 /// use loom_core::EndpointAddr;
@@ -130,11 +132,11 @@ pub enum AddressError {
     TooLong,
     /// The bytes end before the encoded address does.
     Truncated,
-    /// The buffer cannot take the encoded address.
+    /// The buffer is too small for the encoded address.
     BufferTooSmall,
-    /// Not an IPv4 or IPv6 socket address: another format or family, or a wrong length.
+    /// Not an IPv4 or IPv6 socket address, because of its format, family or length.
     NotASocket,
-    /// Not text that an address prints as.
+    /// Not the text of an address.
     Malformed,
 }
 

@@ -1,4 +1,5 @@
-//! Addresses with the feature `serde`: their text in formats that people read, in others the bytes of [`encode`](EndpointAddr::encode).
+//! Addresses with the feature `serde`: text in formats for people, else the bytes of
+//! [`encode`](EndpointAddr::encode).
 
 use core::fmt;
 
@@ -9,7 +10,7 @@ use super::EndpointAddr;
 use super::wire::HEADER_LEN;
 use crate::serial;
 
-/// The most bytes that an encoded address has.
+/// Maximum length of an encoded address, in bytes.
 const ENCODED: usize = HEADER_LEN + EndpointAddr::MAX_LEN;
 
 impl Serialize for EndpointAddr {

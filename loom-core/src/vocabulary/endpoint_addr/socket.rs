@@ -1,4 +1,4 @@
-//! Socket addresses: `struct sockaddr_in` and `struct sockaddr_in6` as Linux lays them out.
+//! Socket addresses: `struct sockaddr_in` and `struct sockaddr_in6` with Linux's layout.
 
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
@@ -7,9 +7,9 @@ use super::{AddressError, AddressFormat, EndpointAddr};
 const AF_INET: u16 = 2;
 const AF_INET6: u16 = 10;
 
-/// Length of `struct sockaddr_in`: family, port, four octets, eight bytes of padding.
+/// Length of `struct sockaddr_in` in bytes: family, port, four octets, eight bytes of padding.
 const IN_LEN: usize = 16;
-/// Length of `struct sockaddr_in6`: family, port, flow information, sixteen octets, scope.
+/// Length of `struct sockaddr_in6` in bytes: family, port, flow information, sixteen octets, scope.
 const IN6_LEN: usize = 28;
 
 impl From<SocketAddr> for EndpointAddr {
@@ -25,17 +25,18 @@ impl From<SocketAddr> for EndpointAddr {
 impl TryFrom<&EndpointAddr> for SocketAddr {
     type Error = AddressError;
 
-    /// Reads `FI_SOCKADDR_IN`, `FI_SOCKADDR_IN6`, and `FI_SOCKADDR` or `FI_SOCKADDR_IP` of these families.
+    /// Reads `FI_SOCKADDR_IN`, `FI_SOCKADDR_IN6`, and `FI_SOCKADDR` or `FI_SOCKADDR_IP` of these
+    /// families.
     ///
     /// # Errors
     ///
-    /// [`AddressError::NotASocket`]: another format, another family, or a length that is not the family's.
+    /// [`AddressError::NotASocket`] for another format, family or length.
     fn try_from(addr: &EndpointAddr) -> Result<Self, AddressError> {
         addr.socket_as(addr.format()).ok_or(AddressError::NotASocket)
     }
 }
 
-/// Whether addresses of this format may be IPv4, and whether they may be IPv6.
+/// Families (IPv4, IPv6) that addresses of this format may have.
 pub(super) fn families(format: AddressFormat) -> (bool, bool) {
     match format {
         AddressFormat::SOCKADDR_IN => (true, false),
@@ -46,7 +47,7 @@ pub(super) fn families(format: AddressFormat) -> (bool, bool) {
 }
 
 impl EndpointAddr {
-    /// The socket address in the bytes, if they are of such a format.
+    /// Reads the bytes as a socket address of this format, if they are one.
     pub(crate) fn socket_as(&self, format: AddressFormat) -> Option<SocketAddr> {
         let (v4, v6) = families(format);
         match *self.bytes() {
@@ -71,12 +72,12 @@ impl EndpointAddr {
         }
     }
 
-    /// The bytes of a socket address, under a format that the caller knows to admit its family.
+    /// Writes a socket address. `format` must admit its family.
     pub(crate) fn from_socket(format: AddressFormat, socket: SocketAddr) -> Self {
         let mut bytes = [0; Self::MAX_LEN];
         let mut rest = bytes.iter_mut();
         let mut put = |field: &[u8]| {
-            // `zip` asks the field first, so that a field's end takes no place.
+            // `zip` advances the field first, so the end of a field consumes no slot.
             for (byte, place) in field.iter().zip(rest.by_ref()) {
                 *place = *byte;
             }

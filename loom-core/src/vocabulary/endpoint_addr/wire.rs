@@ -1,12 +1,14 @@
-//! Addresses as bytes for a bootstrap: format and length as 32-bit little-endian numbers, then the bytes.
+//! Addresses as bytes for a bootstrap: format and length as 32-bit little-endian numbers, then the
+//! bytes.
 
 use super::{AddressError, AddressFormat, EndpointAddr};
 
-/// Length of what stands before the bytes.
+/// Length of format and length, in bytes.
 pub(super) const HEADER_LEN: usize = 8;
 
 impl EndpointAddr {
-    /// Writes the address to the start of `out` and returns how many bytes that took: eight more than the address has.
+    /// Writes the address to the start of `out`, and returns the written length: the address and 8
+    /// bytes.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -30,7 +32,7 @@ impl EndpointAddr {
     ///
     /// # Errors
     ///
-    /// [`AddressError::BufferTooSmall`]: nothing was written.
+    /// [`AddressError::BufferTooSmall`], without a write.
     pub fn encode(&self, out: &mut [u8]) -> Result<usize, AddressError> {
         let bytes = self.bytes();
         let len = u32::try_from(bytes.len()).map_err(|_| AddressError::TooLong)?;
@@ -44,12 +46,12 @@ impl EndpointAddr {
         Ok(total)
     }
 
-    /// Reads an address from the start of `bytes`; returns it and how many bytes it took.
+    /// Reads an address from the start of `bytes`, and returns it with its encoded length.
     ///
     /// # Errors
     ///
-    /// - [`AddressError::Truncated`]: `bytes` end too early.
-    /// - [`AddressError::TooLong`]: the length is more than [`MAX_LEN`](Self::MAX_LEN).
+    /// - [`AddressError::Truncated`] if `bytes` end too early.
+    /// - [`AddressError::TooLong`] if the length exceeds [`MAX_LEN`](Self::MAX_LEN).
     pub fn decode(bytes: &[u8]) -> Result<(Self, usize), AddressError> {
         let (format, rest) = bytes.split_first_chunk().ok_or(AddressError::Truncated)?;
         let (len, rest) = rest.split_first_chunk().ok_or(AddressError::Truncated)?;

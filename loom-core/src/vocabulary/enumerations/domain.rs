@@ -1,7 +1,7 @@
-//! What a domain promises and asks for.
+//! Promises and requirements of a domain.
 
 enumeration! {
-    /// Which calls the user keeps from running at the same time.
+    /// Calls that the user keeps from running at the same time.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -20,23 +20,23 @@ enumeration! {
     /// - `fi_domain(3)`, section *Threading*
     #[doc(alias = "fi_threading")]
     Threading {
-        /// Nothing said: the provider chooses.
+        /// The provider chooses.
         UNSPEC = 0, "FI_THREAD_UNSPEC";
-        /// None: any call from any thread.
+        /// No calls: any call from any thread.
         SAFE = 1, "FI_THREAD_SAFE";
-        /// Calls on the same object; not in libfabric 2.
+        /// Calls on the same object (not in libfabric 2).
         FID = 2, "FI_THREAD_FID";
-        /// Calls on the same domain and everything under it.
+        /// Calls on the same domain and its objects.
         DOMAIN = 3, "FI_THREAD_DOMAIN";
-        /// Calls on the same completion queue or counter and what is bound to it.
+        /// Calls on the same completion queue or counter, and objects bound to it.
         COMPLETION = 4, "FI_THREAD_COMPLETION";
-        /// Calls on the same endpoint; not in libfabric 2.
+        /// Calls on the same endpoint (not in libfabric 2).
         ENDPOINT = 5, "FI_THREAD_ENDPOINT";
     }
 }
 
 enumeration! {
-    /// Who drives transfers forward.
+    /// Driver of transfers.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -57,19 +57,19 @@ enumeration! {
     /// - `fi_domain(3)`, section *Progress models*
     #[doc(alias = "fi_progress")]
     Progress {
-        /// Nothing said: the provider chooses.
+        /// The provider chooses.
         UNSPEC = 0, "FI_PROGRESS_UNSPEC";
-        /// The provider, also while the user makes no call.
+        /// The provider, even while the user makes no call.
         AUTO = 1, "FI_PROGRESS_AUTO";
         /// The user, by reading queues and counters.
         MANUAL = 2, "FI_PROGRESS_MANUAL";
-        /// For control progress: the user, and driving data drives control too (libfabric 2).
+        /// The user. Driving data also drives control (control progress only, libfabric 2).
         CONTROL_UNIFIED = 3, "FI_PROGRESS_CONTROL_UNIFIED";
     }
 }
 
 enumeration! {
-    /// Who prevents queues from overflowing.
+    /// Protection of queues from overflowing.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -90,17 +90,17 @@ enumeration! {
     /// - `fi_domain(3)`, section *Resource management*
     #[doc(alias = "fi_resource_mgmt")]
     ResourceMgmt {
-        /// Nothing said: the provider chooses.
+        /// The provider chooses.
         UNSPEC = 0, "FI_RM_UNSPEC";
-        /// The user.
+        /// The user prevents overflow.
         DISABLED = 1, "FI_RM_DISABLED";
-        /// The provider, by refusing operations.
+        /// The provider prevents overflow by refusing operations.
         ENABLED = 2, "FI_RM_ENABLED";
     }
 }
 
 enumeration! {
-    /// How an address vector numbers its addresses.
+    /// Numbering of addresses in an address vector.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -121,17 +121,17 @@ enumeration! {
     /// - `fi_av(3)`
     #[doc(alias = "fi_av_type")]
     AvType {
-        /// Nothing said: the provider chooses.
+        /// The provider chooses.
         UNSPEC = 0, "FI_AV_UNSPEC";
         /// Opaque 64-bit values.
         MAP = 1, "FI_AV_MAP";
-        /// Indices in the order of insertion, from zero.
+        /// Indices in order of insertion, from zero.
         TABLE = 2, "FI_AV_TABLE";
     }
 }
 
 enumeration! {
-    /// Where memory lives: the runtime that owns it.
+    /// Runtime that owns memory.
     ///
     /// ```
     /// use core::ptr::NonNull;
@@ -152,7 +152,7 @@ enumeration! {
     /// - `fi_mr(3)`, section *iface*
     #[doc(alias = "fi_hmem_iface")]
     HmemIface {
-        /// Ordinary host memory; the default.
+        /// Ordinary host memory, the default.
         SYSTEM = 0, "FI_HMEM_SYSTEM";
         /// NVIDIA CUDA.
         CUDA = 1, "FI_HMEM_CUDA";

@@ -1,4 +1,4 @@
-//! What an endpoint is, and how it talks.
+//! Kinds, address formats, protocols and traffic classes of endpoints.
 
 enumeration! {
     /// Kind of an endpoint.
@@ -22,7 +22,7 @@ enumeration! {
     /// - `fi_endpoint(3)`, section *type*
     #[doc(alias = "fi_ep_type")]
     EndpointType {
-        /// Nothing said: the provider chooses.
+        /// The provider chooses.
         UNSPEC = 0, "FI_EP_UNSPEC";
         /// Connected, reliable messages.
         MSG = 1, "FI_EP_MSG";
@@ -30,9 +30,9 @@ enumeration! {
         DGRAM = 2, "FI_EP_DGRAM";
         /// Unconnected, reliable messages.
         RDM = 3, "FI_EP_RDM";
-        /// A connected byte stream; not in libfabric 2.
+        /// A connected byte stream (not in libfabric 2).
         SOCK_STREAM = 4, "FI_EP_SOCK_STREAM";
-        /// Socket datagrams; not in libfabric 2.
+        /// Socket datagrams (not in libfabric 2).
         SOCK_DGRAM = 5, "FI_EP_SOCK_DGRAM";
     }
 }
@@ -54,9 +54,9 @@ enumeration! {
     /// - `fi_getinfo(3)`, section *Addressing formats*
     #[doc(alias = "fi_info::addr_format")]
     AddressFormat {
-        /// Nothing said: the provider chooses.
+        /// The provider chooses.
         UNSPEC = 0, "FI_FORMAT_UNSPEC";
-        /// A socket address; its family field says which.
+        /// A socket address of any family.
         SOCKADDR = 1, "FI_SOCKADDR";
         /// IPv4: `struct sockaddr_in`, 16 bytes.
         SOCKADDR_IN = 2, "FI_SOCKADDR_IN";
@@ -64,11 +64,11 @@ enumeration! {
         SOCKADDR_IN6 = 3, "FI_SOCKADDR_IN6";
         /// InfiniBand: `struct sockaddr_ib`.
         SOCKADDR_IB = 4, "FI_SOCKADDR_IB";
-        /// Intel PSM; not in libfabric 2.
+        /// Intel PSM (not in libfabric 2).
         ADDR_PSMX = 5, "FI_ADDR_PSMX";
-        /// Cray GNI; not in libfabric 2.
+        /// Cray GNI (not in libfabric 2).
         ADDR_GNI = 6, "FI_ADDR_GNI";
-        /// IBM Blue Gene/Q; not in libfabric 2.
+        /// IBM Blue Gene/Q (not in libfabric 2).
         ADDR_BGQ = 7, "FI_ADDR_BGQ";
         /// Mellanox MXM and UCX.
         ADDR_MLX = 8, "FI_ADDR_MLX";
@@ -88,13 +88,13 @@ enumeration! {
         ADDR_CXI = 15, "FI_ADDR_CXI";
         /// UCX (newer than libfabric 1.17).
         ADDR_UCX = 16, "FI_ADDR_UCX";
-        /// IPv4 or IPv6; the family field says which (newer than libfabric 1.17).
+        /// IPv4 or IPv6, by the family field (newer than libfabric 1.17).
         SOCKADDR_IP = 17, "FI_SOCKADDR_IP";
     }
 }
 
 enumeration! {
-    /// The protocol below an endpoint: two endpoints with the same one can talk to each other.
+    /// Protocol below an endpoint. Endpoints with the same protocol can communicate.
     ///
     /// ```
     /// use loom_core::vocabulary::{EndpointAttributes, Protocol};
@@ -115,7 +115,7 @@ enumeration! {
     /// - `fi_endpoint(3)`, section *protocol*
     #[doc(alias = "fi_ep_attr::protocol")]
     Protocol {
-        /// Nothing said: the provider chooses.
+        /// The provider chooses.
         UNSPEC = 0, "FI_PROTO_UNSPEC";
         /// InfiniBand reliable connections set up by RDMA CM.
         RDMA_CM_IB_RC = 1, "FI_PROTO_RDMA_CM_IB_RC";
@@ -141,13 +141,13 @@ enumeration! {
         RXM = 11, "FI_PROTO_RXM";
         /// The `ofi_rxd` layer over datagram endpoints.
         RXD = 12, "FI_PROTO_RXD";
-        /// Mellanox UCX, as the `mlx` provider.
+        /// Mellanox UCX, used by the `mlx` provider.
         MLX = 13, "FI_PROTO_MLX";
         /// Microsoft NetworkDirect.
         NETWORKDIRECT = 14, "FI_PROTO_NETWORKDIRECT";
         /// Intel PSM2.
         PSMX2 = 15, "FI_PROTO_PSMX2";
-        /// Shared memory of one host.
+        /// Shared memory within a host.
         SHM = 16, "FI_PROTO_SHM";
         /// The multi-rail layer.
         MRAIL = 17, "FI_PROTO_MRAIL";
@@ -183,9 +183,9 @@ enumeration! {
 }
 
 enumeration! {
-    /// Traffic class: which service a transfer asks of the network.
+    /// Traffic class: the network service that a transfer requests.
     ///
-    /// Either one of the labels below or a differentiated-services code point, see [`dscp`](Self::dscp).
+    /// One of the labels below or a differentiated-services code point, see [`dscp`](Self::dscp).
     ///
     /// ```
     /// use loom_core::Hints;
@@ -203,17 +203,17 @@ enumeration! {
     /// - `fi_endpoint(3)`, section *Traffic class*
     #[doc(alias = "tclass")]
     TrafficClass {
-        /// Nothing said: the provider chooses.
+        /// The provider chooses.
         UNSPEC = 0, "FI_TC_UNSPEC";
         /// Default service.
         BEST_EFFORT = 0x200, "FI_TC_BEST_EFFORT";
-        /// Little data, soon.
+        /// Small transfers, low latency.
         LOW_LATENCY = 0x201, "FI_TC_LOW_LATENCY";
-        /// A share of its own.
+        /// A dedicated share.
         DEDICATED_ACCESS = 0x202, "FI_TC_DEDICATED_ACCESS";
-        /// Much data, throughput before latency.
+        /// Large transfers, throughput before latency.
         BULK_DATA = 0x203, "FI_TC_BULK_DATA";
-        /// What is left over.
+        /// Remaining capacity.
         SCAVENGER = 0x204, "FI_TC_SCAVENGER";
         /// Control of the network itself.
         NETWORK_CTRL = 0x205, "FI_TC_NETWORK_CTRL";
@@ -221,14 +221,14 @@ enumeration! {
 }
 
 impl TrafficClass {
-    /// The first of the labels: the same number as [`BEST_EFFORT`](Self::BEST_EFFORT).
+    /// First label, equal to [`BEST_EFFORT`](Self::BEST_EFFORT).
     #[doc(alias = "FI_TC_LABEL")]
     pub const LABEL: Self = Self::BEST_EFFORT;
 
-    /// What marks a code point: `FI_TC_DSCP`.
+    /// Marks a code point: `FI_TC_DSCP`.
     const DSCP: u32 = 0x100;
 
-    /// The class for a differentiated-services code point.
+    /// Class of a differentiated-services code point.
     #[doc(alias = "fi_tc_dscp_set")]
     #[doc(alias = "FI_TC_DSCP")]
     #[must_use]
@@ -236,7 +236,7 @@ impl TrafficClass {
         Self(Self::DSCP | code_point as u32)
     }
 
-    /// The code point, if this class is one.
+    /// Code point, if this class is one.
     #[doc(alias = "fi_tc_dscp_get")]
     #[must_use]
     pub const fn code_point(self) -> Option<u8> {

@@ -1,8 +1,9 @@
-//! Enumerations, as newtypes over libfabric's numbers: unknown numbers are kept and printed as such.
+//! Enumerations, as newtypes over libfabric's numbers. Unknown numbers are kept and printed as
+//! numbers.
 
 /// Defines an enumeration: a transparent newtype over `u32` with named constants.
 ///
-/// Each line is `NAME = number, "C name";`. Zero is the default, as in C.
+/// Each line is `NAME = number, "C name";`. Zero is the default, like in C.
 macro_rules! enumeration {
     (
         $(#[$type_attribute:meta])*
@@ -25,7 +26,7 @@ macro_rules! enumeration {
                 pub const $NAME: Self = Self($number);
             )+
 
-            /// Every value that has a name, in the order of the numbers.
+            /// All named values, in numeric order.
             pub const NAMED: &'static [Self] = &[$(Self::$NAME),+];
 
             /// The value with libfabric's number, known or not.
@@ -40,7 +41,7 @@ macro_rules! enumeration {
                 self.0
             }
 
-            /// libfabric's name without `FI_`, if this crate knows one.
+            /// libfabric's name without `FI_`, if known.
             #[must_use]
             pub fn name(self) -> Option<&'static str> {
                 match self {

@@ -1,7 +1,7 @@
-//! What queues are slept on with, and what they have.
+//! Wait objects, entry formats and events of queues.
 
 enumeration! {
-    /// By what a queue wakes up those that sleep until it has something.
+    /// Object to sleep on until a queue has an entry.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -25,17 +25,17 @@ enumeration! {
     /// - `fi_cq(3)`, attribute `wait_obj`
     #[doc(alias = "fi_wait_obj")]
     WaitObj {
-        /// Nothing: it is polled.
+        /// No object: the queue is polled.
         NONE = 0, "FI_WAIT_NONE";
-        /// Something that the provider chooses: its own calls alone can sleep on it.
+        /// The provider's choice: only its own calls can sleep on it.
         UNSPEC = 1, "FI_WAIT_UNSPEC";
-        /// A wait set; not in libfabric 2.
+        /// A wait set (not in libfabric 2).
         SET = 2, "FI_WAIT_SET";
         /// A file descriptor.
         FD = 3, "FI_WAIT_FD";
-        /// A mutex and a condition of POSIX threads.
+        /// A mutex and condition variable of POSIX threads.
         MUTEX_COND = 4, "FI_WAIT_MUTEX_COND";
-        /// Yielding the processor between two looks.
+        /// Yielding the processor between polls.
         YIELD = 5, "FI_WAIT_YIELD";
         /// File descriptors for `poll`.
         POLLFD = 6, "FI_WAIT_POLLFD";
@@ -43,7 +43,7 @@ enumeration! {
 }
 
 enumeration! {
-    /// What the entries of a completion queue tell; each tells what those before it do, and more.
+    /// Format of completion queue entries. Each format extends the previous one.
     ///
     /// ```
     /// use loom_core::vocabulary::CqFormat;
@@ -61,7 +61,7 @@ enumeration! {
     /// - `fi_cq(3)`, attribute `format`
     #[doc(alias = "fi_cq_format")]
     CqFormat {
-        /// What the provider chooses.
+        /// The provider chooses.
         UNSPEC = 0, "FI_CQ_FORMAT_UNSPEC";
         /// [`CqEntry`](crate::vocabulary::CqEntry)
         CONTEXT = 1, "FI_CQ_FORMAT_CONTEXT";
@@ -75,7 +75,7 @@ enumeration! {
 }
 
 enumeration! {
-    /// What an event queue reports.
+    /// Kind of event in an event queue.
     ///
     /// ```
     /// use loom_core::vocabulary::EventKind;
@@ -88,19 +88,19 @@ enumeration! {
     /// # References
     /// - `man fi_eq`
     EventKind {
-        /// Something that the application wrote itself.
+        /// The application's own event.
         NOTIFY = 0, "FI_NOTIFY";
-        /// A peer wants to connect to a passive endpoint.
+        /// A peer requests a connection to a passive endpoint.
         CONNREQ = 1, "FI_CONNREQ";
         /// An endpoint is connected.
         CONNECTED = 2, "FI_CONNECTED";
-        /// An endpoint is not connected any more.
+        /// An endpoint is no longer connected.
         SHUTDOWN = 3, "FI_SHUTDOWN";
         /// A memory region is registered.
         MR_COMPLETE = 4, "FI_MR_COMPLETE";
         /// Addresses were inserted into an address vector.
         AV_COMPLETE = 5, "FI_AV_COMPLETE";
-        /// A multicast group or a collective's group was joined.
+        /// A multicast or collective group was joined.
         JOIN_COMPLETE = 6, "FI_JOIN_COMPLETE";
     }
 }

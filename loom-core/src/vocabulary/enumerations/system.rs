@@ -1,7 +1,7 @@
-//! What the system has below a provider: cards, and parameters from the environment.
+//! System below a provider: cards, and environment parameters.
 
 enumeration! {
-    /// The kind of bus that a network card sits on.
+    /// Kind of bus of a network card.
     ///
     /// # References
     ///
@@ -16,7 +16,7 @@ enumeration! {
 }
 
 enumeration! {
-    /// Whether the link of a network card is up.
+    /// State of a network card's link.
     ///
     /// # References
     ///
@@ -33,7 +33,7 @@ enumeration! {
 }
 
 enumeration! {
-    /// What the value of an environment parameter is.
+    /// Type of an environment parameter.
     ///
     /// ```
     /// use loom_core::vocabulary::ParamType;
@@ -61,7 +61,7 @@ enumeration! {
         INT = 1, "FI_PARAM_INT";
         /// Yes or no.
         BOOL = 2, "FI_PARAM_BOOL";
-        /// A size, in bytes, with or without a unit.
+        /// A size in bytes, with an optional unit.
         SIZE_T = 3, "FI_PARAM_SIZE_T";
     }
 }

@@ -1,12 +1,13 @@
-//! What a provider offers ([`Caps`]) and what it asks of its user ([`Mode`]).
+//! Capabilities of a provider ([`Caps`]) and its demands on the user ([`Mode`]).
 
 bitflags::bitflags! {
     /// Capabilities of an endpoint, a domain or an `Info`.
     ///
-    /// Primary capabilities (`MSG`, `RMA`, `TAGGED`, `ATOMIC`, `MULTICAST`, `COLLECTIVE`, `NAMED_RX_CTX`, `DIRECTED_RECV`,
-    /// `TAGGED_DIRECTED_RECV`, `TAGGED_MULTI_RECV`, `HMEM`, `XPU`) are granted only when asked for. The modifiers (`SEND`, `RECV`, `READ`, `WRITE`,
-    /// `REMOTE_READ`, `REMOTE_WRITE`) restrict them; none means all. The others are secondary: a provider may grant them
-    /// unasked.
+    /// Primary capabilities (`MSG`, `RMA`, `TAGGED`, `ATOMIC`, `MULTICAST`, `COLLECTIVE`,
+    /// `NAMED_RX_CTX`, `DIRECTED_RECV`, `TAGGED_DIRECTED_RECV`, `TAGGED_MULTI_RECV`, `HMEM`, `XPU`)
+    /// are granted only on request. Modifiers (`SEND`, `RECV`, `READ`, `WRITE`, `REMOTE_READ`,
+    /// `REMOTE_WRITE`) restrict them. Without modifiers, all apply. Other capabilities are
+    /// secondary: a provider may grant them unrequested.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -32,7 +33,7 @@ bitflags::bitflags! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct Caps: u64 {
-        /// Messages: send and receive.
+        /// Sending and receiving messages.
         #[doc(alias = "FI_MSG")]
         const MSG = 1 << 1;
         /// Remote memory access: read and write.
@@ -41,10 +42,10 @@ bitflags::bitflags! {
         /// Tagged messages.
         #[doc(alias = "FI_TAGGED")]
         const TAGGED = 1 << 3;
-        /// Atomic operations on remote memory (the header's second name is `FI_ATOMICS`).
+        /// Atomic operations on remote memory (also `FI_ATOMICS` in the header).
         #[doc(alias = "FI_ATOMIC")]
         const ATOMIC = 1 << 4;
-        /// Multicast messages; goes with [`MSG`](Self::MSG).
+        /// Multicast messages, together with [`MSG`](Self::MSG).
         #[doc(alias = "FI_MULTICAST")]
         const MULTICAST = 1 << 5;
         /// Collective operations.
@@ -59,7 +60,7 @@ bitflags::bitflags! {
         /// Modifier of `MSG` and `TAGGED`: the endpoint receives.
         #[doc(alias = "FI_RECV")]
         const RECV = 1 << 10;
-        /// Modifier of `MSG` and `TAGGED`: the endpoint sends (`FI_TRANSMIT` is the same bit).
+        /// Modifier of `MSG` and `TAGGED`: the endpoint sends (same bit as `FI_TRANSMIT`).
         #[doc(alias = "FI_SEND")]
         const SEND = 1 << 11;
         /// Modifier of `RMA` and `ATOMIC`: peers may read the endpoint's memory.
@@ -68,37 +69,37 @@ bitflags::bitflags! {
         /// Modifier of `RMA` and `ATOMIC`: peers may write the endpoint's memory.
         #[doc(alias = "FI_REMOTE_WRITE")]
         const REMOTE_WRITE = 1 << 13;
-        /// One posted buffer may take several messages.
+        /// A posted buffer may take several messages.
         #[doc(alias = "FI_MULTI_RECV")]
         const MULTI_RECV = 1 << 16;
-        /// Operations that a counter starts.
+        /// Operations started by a counter.
         #[doc(alias = "FI_TRIGGER")]
         const TRIGGER = 1 << 20;
-        /// Operations may be fenced: they start after all earlier ones to the same peer completed.
+        /// Fenced operations, which start after all earlier ones to the same peer completed.
         #[doc(alias = "FI_FENCE")]
         const FENCE = 1 << 21;
-        /// Completions report a number that the user gave to the address, instead of the address itself.
+        /// Completions report the user's number of an address instead of the address itself.
         #[doc(alias = "FI_AV_USER_ID")]
         const AV_USER_ID = 1 << 41;
-        /// The provider can share objects with another provider (peer interface).
+        /// Objects can be shared with another provider (peer interface).
         #[doc(alias = "FI_PEER")]
         const PEER = 1 << 43;
-        /// Operations that a device starts; `FI_XPU_TRIGGER` in older headers.
+        /// Operations started by a device. `FI_XPU_TRIGGER` in older headers.
         #[doc(alias = "FI_XPU")]
         const XPU = 1 << 44;
-        /// A tagged receive may name the sender that it takes messages of; part of `DIRECTED_RECV`. Libfabric 2.
+        /// A tagged receive may name its sender. Part of `DIRECTED_RECV` (libfabric 2).
         #[doc(alias = "FI_TAGGED_DIRECTED_RECV")]
         const TAGGED_DIRECTED_RECV = 1 << 45;
-        /// A tagged receive may take many messages. Libfabric 2.
+        /// A tagged receive may take several messages (libfabric 2).
         #[doc(alias = "FI_TAGGED_MULTI_RECV")]
         const TAGGED_MULTI_RECV = 1 << 46;
         /// Transfers to and from device memory.
         #[doc(alias = "FI_HMEM")]
         const HMEM = 1 << 47;
-        /// RMA to and from persistent memory; experimental in libfabric.
+        /// RMA to and from persistent memory, experimental in libfabric.
         #[doc(alias = "FI_RMA_PMEM")]
         const RMA_PMEM = 1 << 49;
-        /// Messages of peers that the address vector does not hold report the raw source address.
+        /// Messages of peers that are not in the address vector report the raw source address.
         #[doc(alias = "FI_SOURCE_ERR")]
         const SOURCE_ERR = 1 << 50;
         /// Peers on the same host can be reached.
@@ -110,20 +111,20 @@ bitflags::bitflags! {
         /// Address vectors may be shared among processes.
         #[doc(alias = "FI_SHARED_AV")]
         const SHARED_AV = 1 << 53;
-        /// The target of RMA and atomics may get completions or count them.
+        /// The target of RMA and atomics may get or count completions.
         #[doc(alias = "FI_RMA_EVENT")]
         const RMA_EVENT = 1 << 56;
-        /// Completions of received messages say who sent them.
+        /// Completions of received messages report the sender.
         #[doc(alias = "FI_SOURCE")]
         const SOURCE = 1 << 57;
-        /// A sender may name one receive context of a scalable endpoint.
+        /// A sender may name a receive context of a scalable endpoint.
         #[doc(alias = "FI_NAMED_RX_CTX")]
         const NAMED_RX_CTX = 1 << 58;
-        /// A receive may ask for messages of one peer only.
+        /// A receive may be restricted to messages of one peer.
         #[doc(alias = "FI_DIRECTED_RECV")]
         const DIRECTED_RECV = 1 << 59;
 
-        // Bits that this crate does not know: retained.
+        // Retains unknown bits.
         const _ = !0;
     }
 }
@@ -131,7 +132,7 @@ bitflags::bitflags! {
 bitflags::bitflags! {
     /// Demands of a provider on its user.
     ///
-    /// In hints: what the user can meet. In what comes back: what the user must meet.
+    /// In hints, the demands that the user can meet. In results, those that the user must meet.
     ///
     /// ```
     /// use loom_core::Hints;
@@ -153,35 +154,37 @@ bitflags::bitflags! {
         /// The user is another provider and takes over transfers (peer interface).
         #[doc(alias = "FI_PEER_TRANSFER")]
         const PEER_TRANSFER = 1 << 36;
-        /// Messages arrive in the provider's own buffers; not in libfabric 2.
+        /// Messages arrive in the provider's own buffers (not in libfabric 2).
         #[doc(alias = "FI_BUFFERED_RECV")]
         const BUFFERED_RECV = 1 << 51;
         /// Each operation in flight lends the provider a context of eight pointers.
         #[doc(alias = "FI_CONTEXT2")]
         const CONTEXT2 = 1 << 52;
-        /// Queues and counters are shared only by endpoints with the same capabilities; not in libfabric 2.
+        /// Only endpoints with the same capabilities share queues and counters (not in libfabric
+        /// 2).
         #[doc(alias = "FI_RESTRICTED_COMP")]
         const RESTRICTED_COMP = 1 << 53;
-        /// Completion flags tell remote notifications only; not in libfabric 2.
+        /// Completion flags report remote notifications only (not in libfabric 2).
         #[doc(alias = "FI_NOTIFY_FLAGS_ONLY")]
         const NOTIFY_FLAGS_ONLY = 1 << 54;
-        /// Local buffers must be registered (before version 1.5; see [`MrMode::LOCAL`]).
+        /// Local buffers must be registered (before version 1.5, see [`MrMode::LOCAL`]).
         #[doc(alias = "FI_LOCAL_MR")]
         const LOCAL_MR = 1 << 55;
-        /// Immediate data consumes a receive buffer at the target, even that of an RMA write.
+        /// Immediate data consumes a receive buffer at the target, even for an RMA write.
         #[doc(alias = "FI_RX_CQ_DATA")]
         const RX_CQ_DATA = 1 << 56;
-        /// Vectors of buffers must stay until the operation completes, not only until it is posted.
+        /// Vectors of buffers must stay until the operation completes, not only until the post
+        /// returns.
         #[doc(alias = "FI_ASYNC_IOV")]
         const ASYNC_IOV = 1 << 57;
-        /// Message buffers start with room for the provider (`msg_prefix_size` bytes).
+        /// Message buffers start with a prefix for the provider (`msg_prefix_size` bytes).
         #[doc(alias = "FI_MSG_PREFIX")]
         const MSG_PREFIX = 1 << 58;
         /// Each operation in flight lends the provider a context of four pointers.
         #[doc(alias = "FI_CONTEXT")]
         const CONTEXT = 1 << 59;
 
-        // Bits that this crate does not know: retained.
+        // Retains unknown bits.
         const _ = !0;
     }
 }
@@ -191,7 +194,7 @@ impl Caps {
     #[doc(alias = "FI_ATOMICS")]
     pub const ATOMICS: Self = Self::ATOMIC;
 
-    /// With the modifiers that are meant when none of their group is named: `MSG` alone means `MSG | SEND | RECV`.
+    /// Adds the implied modifiers of a group without any: `MSG` alone means `MSG | SEND | RECV`.
     #[must_use]
     pub const fn with_modifiers(self) -> Self {
         const MESSAGES: Caps = Caps::SEND.union(Caps::RECV);

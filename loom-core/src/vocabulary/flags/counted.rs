@@ -1,7 +1,7 @@
-//! What a counter counts of an endpoint: [`Counted`].
+//! [`Counted`].
 
 bitflags::bitflags! {
-    /// The operations of an endpoint that a counter counts: the flags of `fi_ep_bind`.
+    /// Operations of an endpoint that a counter counts: the flags of `fi_ep_bind`.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -38,20 +38,20 @@ bitflags::bitflags! {
         /// Writes into peers' regions.
         #[doc(alias = "FI_WRITE")]
         const WRITE = 1 << 9;
-        /// Receives, tagged or not.
+        /// Receives, including tagged ones.
         #[doc(alias = "FI_RECV")]
         const RECV = 1 << 10;
-        /// Sends, tagged or not, injected ones too.
+        /// Sends, including tagged and injected ones.
         #[doc(alias = "FI_SEND")]
         const SEND = 1 << 11;
-        /// Peers' reads from this side's regions; where `RMA_EVENT` is granted.
+        /// Peers' reads from this side's regions, if `RMA_EVENT` is granted.
         #[doc(alias = "FI_REMOTE_READ")]
         const REMOTE_READ = 1 << 12;
-        /// Peers' writes into this side's regions; where `RMA_EVENT` is granted.
+        /// Peers' writes into this side's regions, if `RMA_EVENT` is granted.
         #[doc(alias = "FI_REMOTE_WRITE")]
         const REMOTE_WRITE = 1 << 13;
 
-        // Bits that this crate does not know: retained.
+        // Retains unknown bits.
         const _ = !0;
     }
 }

@@ -1,9 +1,11 @@
-//! Registered memory: how a domain wants it ([`MrMode`]), what it is for ([`Access`]), what is special ([`MrFlags`]).
+//! Registered memory: a domain's requirements ([`MrMode`]), permitted uses ([`Access`]), special
+//! properties ([`MrFlags`]).
 
 bitflags::bitflags! {
-    /// How a domain wants memory to be registered.
+    /// Requirements of a domain on memory registration.
     ///
-    /// An `int` in C, here the same 32 bits. In hints: what the user can meet. In what comes back: what the user must meet.
+    /// An `int` in C, here the same 32 bits. In hints, the requirements that the user can meet. In
+    /// results, those that the user must meet.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -28,10 +30,10 @@ bitflags::bitflags! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct MrMode: u32 {
-        /// The old combined mode of versions before 1.5: virtual addresses, keys from the provider.
+        /// Old combined mode of versions before 1.5: virtual addresses, keys from the provider.
         #[doc(alias = "FI_MR_BASIC")]
         const BASIC = 1 << 0;
-        /// The old combined mode of versions before 1.5: offsets, keys from the user.
+        /// Old combined mode of versions before 1.5: offsets, keys from the user.
         #[doc(alias = "FI_MR_SCALABLE")]
         const SCALABLE = 1 << 1;
         /// Local buffers must be registered, and operations carry their descriptors.
@@ -40,22 +42,22 @@ bitflags::bitflags! {
         /// Keys are larger than 64 bits or otherwise need mapping.
         #[doc(alias = "FI_MR_RAW")]
         const RAW = 1 << 3;
-        /// RMA names remote memory by virtual address instead of an offset.
+        /// RMA uses virtual addresses of remote memory instead of offsets.
         #[doc(alias = "FI_MR_VIRT_ADDR")]
         const VIRT_ADDR = 1 << 4;
         /// Memory must be backed by physical pages when it is registered.
         #[doc(alias = "FI_MR_ALLOCATED")]
         const ALLOCATED = 1 << 5;
-        /// The provider chooses keys; a requested key is ignored.
+        /// The provider chooses keys and ignores requested ones.
         #[doc(alias = "FI_MR_PROV_KEY")]
         const PROV_KEY = 1 << 6;
-        /// The user tells the provider when page tables of registered memory change.
+        /// The user notifies the provider when page tables of registered memory change.
         #[doc(alias = "FI_MR_MMU_NOTIFY")]
         const MMU_NOTIFY = 1 << 7;
-        /// A region that reports RMA events must be bound and enabled for it.
+        /// A region that reports RMA events must be bound and enabled.
         #[doc(alias = "FI_MR_RMA_EVENT")]
         const RMA_EVENT = 1 << 8;
-        /// Regions belong to an endpoint: bound to it, then enabled.
+        /// Regions are bound to an endpoint, then enabled.
         #[doc(alias = "FI_MR_ENDPOINT")]
         const ENDPOINT = 1 << 9;
         /// Device memory must be registered, also for local use.
@@ -65,13 +67,13 @@ bitflags::bitflags! {
         #[doc(alias = "FI_MR_COLLECTIVE")]
         const COLLECTIVE = 1 << 11;
 
-        // Bits that this crate does not know: retained.
+        // Retains unknown bits.
         const _ = !0;
     }
 }
 
 bitflags::bitflags! {
-    /// What a registered region may be used for.
+    /// Permitted uses of a registered region.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -120,7 +122,7 @@ bitflags::bitflags! {
         #[doc(alias = "FI_REMOTE_WRITE")]
         const REMOTE_WRITE = 1 << 13;
 
-        // Bits that this crate does not know: retained.
+        // Retains unknown bits.
         const _ = !0;
     }
 }
@@ -150,7 +152,7 @@ bitflags::bitflags! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct MrFlags: u64 {
-        /// The memory is given as a dma-buf descriptor (libfabric 1.20).
+        /// The memory is a dma-buf descriptor (libfabric 1.20).
         #[doc(alias = "FI_MR_DMABUF")]
         const DMABUF = 1 << 40;
         /// The region serves one operation (newer than libfabric 2.5).
@@ -169,7 +171,7 @@ bitflags::bitflags! {
         #[doc(alias = "FI_RMA_EVENT")]
         const RMA_EVENT = 1 << 56;
 
-        // Bits that this crate does not know: retained.
+        // Retains unknown bits.
         const _ = !0;
     }
 }

@@ -1,12 +1,12 @@
 //! Flag words, with libfabric's bit values.
 //!
-//! libfabric reuses the same 64 bits in several meanings (bit 59 is `FI_DIRECTED_RECV`, `FI_CLAIM` and `FI_CONTEXT`), so
-//! there is one type for each meaning. Unknown bits are retained by all of them.
+//! libfabric reuses the 64 bits with several meanings (bit 59 is `FI_DIRECTED_RECV`, `FI_CLAIM` and
+//! `FI_CONTEXT`), so each meaning has its own type. All of them retain unknown bits.
 
-/// Gives a flag type its text: names joined with ` | `, then what has no name in hexadecimal; `0` when nothing is set.
+/// Defines the text of a flag type: names joined with ` | `, then unnamed bits in hexadecimal, or
+/// `0` if empty.
 ///
-/// Constants that combine several bits must stand after the single bits: they are then never printed in addition to
-/// them.
+/// Constants of several bits must follow the single bits, so that they are not printed in addition.
 macro_rules! display_flags {
     ($($Flags:ty),+) => {$(
         impl core::fmt::Display for $Flags {

@@ -1,9 +1,10 @@
-//! What is asked of one operation ([`OpFlags`]) and what its completion tells ([`CompletionFlags`]).
+//! Flags of an operation ([`OpFlags`]) and of its completion ([`CompletionFlags`]).
 
 bitflags::bitflags! {
     /// Flags of an operation.
     ///
-    /// Also the default flags of an endpoint (`op_flags` of [`TxAttributes`](crate::vocabulary::TxAttributes) and
+    /// Also the default flags of an endpoint (`op_flags` of
+    /// [`TxAttributes`](crate::vocabulary::TxAttributes) and
     /// [`RxAttributes`](crate::vocabulary::RxAttributes)).
     ///
     /// ```
@@ -31,16 +32,16 @@ bitflags::bitflags! {
         /// The destination is a multicast address.
         #[doc(alias = "FI_MULTICAST")]
         const MULTICAST = 1 << 5;
-        /// The posted buffer takes messages until less than the minimum is left.
+        /// The buffer takes messages until less than the minimum is left.
         #[doc(alias = "FI_MULTI_RECV")]
         const MULTI_RECV = 1 << 16;
         /// The operation carries immediate data.
         #[doc(alias = "FI_REMOTE_CQ_DATA")]
         const REMOTE_CQ_DATA = 1 << 17;
-        /// More operations follow at once; the provider may wait for them.
+        /// More operations follow at once, and the provider may wait for them.
         #[doc(alias = "FI_MORE")]
         const MORE = 1 << 18;
-        /// Look whether a message has arrived, without receiving it.
+        /// Check for a message without receiving it.
         #[doc(alias = "FI_PEEK")]
         const PEEK = 1 << 19;
         /// The operation waits for its trigger.
@@ -52,13 +53,13 @@ bitflags::bitflags! {
         /// Prefer this operation.
         #[doc(alias = "FI_PRIORITY")]
         const PRIORITY = 1 << 22;
-        /// Report a completion, on an endpoint that reports only those asked for (`FI_EVENT` is the same bit).
+        /// Report a completion on an endpoint with selective completion (same bit as `FI_EVENT`).
         #[doc(alias = "FI_COMPLETION")]
         const COMPLETION = 1 << 24;
-        /// The buffer is free again when the call returns.
+        /// The buffer may be reused when the call returns.
         #[doc(alias = "FI_INJECT")]
         const INJECT = 1 << 25;
-        /// Complete when the buffer is free again.
+        /// Complete when the buffer may be reused.
         #[doc(alias = "FI_INJECT_COMPLETE")]
         const INJECT_COMPLETE = 1 << 26;
         /// Complete when the operation no longer depends on the local side.
@@ -67,7 +68,7 @@ bitflags::bitflags! {
         /// Complete when the data has arrived in the target's memory.
         #[doc(alias = "FI_DELIVERY_COMPLETE")]
         const DELIVERY_COMPLETE = 1 << 28;
-        /// The fields of the operation that state an affinity are valid.
+        /// The affinity fields of the operation are valid.
         #[doc(alias = "FI_AFFINITY")]
         const AFFINITY = 1 << 29;
         /// Complete when the data is persistent at the target.
@@ -79,23 +80,23 @@ bitflags::bitflags! {
         /// The transfer belongs to a peer provider.
         #[doc(alias = "FI_PEER_TRANSFER")]
         const PEER_TRANSFER = 1 << 36;
-        /// The trigger is a device's.
+        /// A device triggers the operation.
         #[doc(alias = "FI_XPU_TRIGGER")]
         const XPU_TRIGGER = 1 << 44;
-        /// Drop the message that was found or claimed.
+        /// Drop the peeked or claimed message.
         #[doc(alias = "FI_DISCARD")]
         const DISCARD = 1 << 58;
-        /// Reserve the message that was found, or receive the one reserved.
+        /// Reserve the peeked message, or receive the reserved one.
         #[doc(alias = "FI_CLAIM")]
         const CLAIM = 1 << 59;
 
-        // Bits that this crate does not know: retained.
+        // Retains unknown bits.
         const _ = !0;
     }
 }
 
 bitflags::bitflags! {
-    /// What a completion reports.
+    /// Properties of a completion.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -166,14 +167,14 @@ bitflags::bitflags! {
         /// The `data` field holds immediate data.
         #[doc(alias = "FI_REMOTE_CQ_DATA")]
         const REMOTE_CQ_DATA = 1 << 17;
-        /// Part of a message: more of it follows.
+        /// Part of a message. More of it follows.
         #[doc(alias = "FI_MORE")]
         const MORE = 1 << 18;
         /// The message must be claimed or discarded.
         #[doc(alias = "FI_CLAIM")]
         const CLAIM = 1 << 59;
 
-        // Bits that this crate does not know: retained.
+        // Retains unknown bits.
         const _ = !0;
     }
 }

@@ -1,10 +1,10 @@
-//! What stays in order: operations ([`MsgOrder`]) and their completions ([`CompOrder`]).
+//! Order of operations ([`MsgOrder`]) and of completions ([`CompOrder`]).
 
 bitflags::bitflags! {
-    /// The order in which operations of one endpoint take effect at one peer.
+    /// Order in which operations of one endpoint take effect at one peer.
     ///
-    /// Empty (`FI_ORDER_NONE`) promises nothing. *X after Y* promises that an X posted after a Y takes effect after it; for
-    /// RMA up to the endpoint's `max_order_*_size` bytes.
+    /// Empty (`FI_ORDER_NONE`) promises no order. *X after Y* promises that an X posted after a Y
+    /// takes effect after it. For RMA this holds up to `max_order_*_size` bytes of the endpoint.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -31,70 +31,70 @@ bitflags::bitflags! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
     pub struct MsgOrder: u64 {
-        /// A read stays behind an earlier read (read after read).
+        /// A read follows an earlier read.
         #[doc(alias = "FI_ORDER_RAR")]
         const RAR = 1 << 0;
-        /// A read stays behind an earlier write (read after write).
+        /// A read follows an earlier write.
         #[doc(alias = "FI_ORDER_RAW")]
         const RAW = 1 << 1;
-        /// A read stays behind an earlier send (read after send).
+        /// A read follows an earlier send.
         #[doc(alias = "FI_ORDER_RAS")]
         const RAS = 1 << 2;
-        /// A write stays behind an earlier read (write after read).
+        /// A write follows an earlier read.
         #[doc(alias = "FI_ORDER_WAR")]
         const WAR = 1 << 3;
-        /// A write stays behind an earlier write (write after write).
+        /// A write follows an earlier write.
         #[doc(alias = "FI_ORDER_WAW")]
         const WAW = 1 << 4;
-        /// A write stays behind an earlier send (write after send).
+        /// A write follows an earlier send.
         #[doc(alias = "FI_ORDER_WAS")]
         const WAS = 1 << 5;
-        /// A send stays behind an earlier read (send after read).
+        /// A send follows an earlier read.
         #[doc(alias = "FI_ORDER_SAR")]
         const SAR = 1 << 6;
-        /// A send stays behind an earlier write (send after write).
+        /// A send follows an earlier write.
         #[doc(alias = "FI_ORDER_SAW")]
         const SAW = 1 << 7;
-        /// A send stays behind an earlier send (send after send).
+        /// A send follows an earlier send.
         #[doc(alias = "FI_ORDER_SAS")]
         const SAS = 1 << 8;
-        /// An RMA read stays behind an earlier RMA read.
+        /// An RMA read follows an earlier RMA read.
         #[doc(alias = "FI_ORDER_RMA_RAR")]
         const RMA_RAR = 1 << 32;
-        /// An RMA read stays behind an earlier RMA write.
+        /// An RMA read follows an earlier RMA write.
         #[doc(alias = "FI_ORDER_RMA_RAW")]
         const RMA_RAW = 1 << 33;
-        /// An RMA write stays behind an earlier RMA read.
+        /// An RMA write follows an earlier RMA read.
         #[doc(alias = "FI_ORDER_RMA_WAR")]
         const RMA_WAR = 1 << 34;
-        /// An RMA write stays behind an earlier RMA write.
+        /// An RMA write follows an earlier RMA write.
         #[doc(alias = "FI_ORDER_RMA_WAW")]
         const RMA_WAW = 1 << 35;
-        /// An atomic read stays behind an earlier atomic read.
+        /// An atomic read follows an earlier atomic read.
         #[doc(alias = "FI_ORDER_ATOMIC_RAR")]
         const ATOMIC_RAR = 1 << 36;
-        /// An atomic read stays behind an earlier atomic write.
+        /// An atomic read follows an earlier atomic write.
         #[doc(alias = "FI_ORDER_ATOMIC_RAW")]
         const ATOMIC_RAW = 1 << 37;
-        /// An atomic write stays behind an earlier atomic read.
+        /// An atomic write follows an earlier atomic read.
         #[doc(alias = "FI_ORDER_ATOMIC_WAR")]
         const ATOMIC_WAR = 1 << 38;
-        /// An atomic write stays behind an earlier atomic write.
+        /// An atomic write follows an earlier atomic write.
         #[doc(alias = "FI_ORDER_ATOMIC_WAW")]
         const ATOMIC_WAW = 1 << 39;
-        /// The nine orders between reads, writes and sends together (a combination, printed as its parts).
+        /// All nine orders between reads, writes and sends, printed as separate flags.
         #[doc(alias = "FI_ORDER_STRICT")]
         const STRICT = 0x1ff;
 
-        // Bits that this crate does not know: retained.
+        // Retains unknown bits.
         const _ = !0;
     }
 }
 
 bitflags::bitflags! {
-    /// The order in which completions are reported.
+    /// Order in which completions are reported.
     ///
-    /// Empty (`FI_ORDER_NONE`) promises nothing.
+    /// Empty (`FI_ORDER_NONE`) promises no order.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -123,23 +123,23 @@ bitflags::bitflags! {
         /// The data of one message or RMA operation arrives in byte order.
         #[doc(alias = "FI_ORDER_DATA")]
         const DATA = 1 << 16;
-        /// Completions are reported in the order in which the operations were posted.
+        /// Completions are reported in the order of posts.
         #[doc(alias = "FI_ORDER_STRICT")]
         const STRICT = 0x1ff;
 
-        // Bits that this crate does not know: retained.
+        // Retains unknown bits.
         const _ = !0;
     }
 }
 
 impl MsgOrder {
-    /// No order: the empty set.
+    /// The empty set.
     #[doc(alias = "FI_ORDER_NONE")]
     pub const NONE: Self = Self::empty();
 }
 
 impl CompOrder {
-    /// No order: the empty set.
+    /// The empty set.
     #[doc(alias = "FI_ORDER_NONE")]
     pub const NONE: Self = Self::empty();
 }

@@ -1,6 +1,7 @@
-//! The list of woken tasks under the model checker: every wake-up is followed by a poll that sees what the waker did before.
+//! The list of woken tasks under the model checker: every wake-up leads to a poll that sees the
+//! waker's writes.
 //!
-//! What wakers tell of is a relaxed flag, so that nothing but the list orders it. The file ends with controls.
+//! Wakers write relaxed flags, which only the list orders. Controls are at the end.
 
 #![allow(clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
@@ -12,11 +13,10 @@ use loom::thread;
 use super::{IDLE, NIL, Node, Ready, WOKEN};
 use crate::sync::{AtomicU32, Ordering};
 
-/// An executor with tasks, and what was done for each.
+/// An executor with tasks, and flags for each.
 struct World {
     ready: Ready,
     nodes: [Node; 2],
-    /// One bit for each waker.
     done: [AtomicU32; 2],
 }
 
@@ -29,14 +29,14 @@ impl World {
         })
     }
 
-    /// Does something for a task, and wakes it.
+    /// Sets a flag for a task, and wakes it.
     fn tell(&self, task: usize, bit: u32, wake: fn(&Ready, &Node)) {
         self.done[task].fetch_or(bit, Ordering::Relaxed);
         wake(&self.ready, &self.nodes[task]);
     }
 
-    /// A round: what each poll has seen. Without the look that [`Ready::take`] begins with: behind that the checker leaves out some orders in which
-    /// threads can see what others do.
+    /// Runs a round, with the flags seen by each poll. Omits the first load of [`Ready::take`],
+    /// after which the checker skips some orders of visibility.
     fn round(&self, leave: fn(&Node) -> u32, mut poll: impl FnMut(usize, u32)) {
         let mut at = self.ready.take_all(&self.nodes);
         let mut polls = 0;
@@ -54,7 +54,7 @@ fn wake(ready: &Ready, node: &Node) {
     ready.wake(node);
 }
 
-/// Threads tell a task of something each, while the executor takes twice and the task is polled.
+/// Two threads wake a task while the executor runs two rounds.
 fn told_by_two(wake: fn(&Ready, &Node), leave: fn(&Node) -> u32) {
     loom::model(move || {
         let world = World::new();
@@ -74,7 +74,7 @@ fn told_by_two(wake: fn(&Ready, &Node), leave: fn(&Node) -> u32) {
     });
 }
 
-/// A thread tells a task of something while the executor does so itself, takes, and polls. Nothing but the list orders the two.
+/// A thread wakes a task while the executor wakes and polls it. Only the list orders the two.
 fn told_while_polled(wake: fn(&Ready, &Node), leave: fn(&Node) -> u32) {
     loom::model(move || {
         let world = World::new();
@@ -129,7 +129,7 @@ fn model_two_tasks_are_woken_while_the_list_is_taken() {
     });
 }
 
-/// A waker of the task that had the place before wakes its successor: the successor is polled, and loses nothing.
+/// A stale waker wakes the next task of its slot, which is polled and loses no wake-up.
 #[test]
 fn model_stale_waker_takes_no_wake_up_from_the_next_task_of_the_place() {
     loom::model(|| {
@@ -138,12 +138,13 @@ fn model_stale_waker_takes_no_wake_up_from_the_next_task_of_the_place() {
             let world = world.clone();
             move || wake(&world.ready, &world.nodes[0])
         });
-        // The first task's last poll; then its successor is spawned, which wakes the node.
+        // Last poll of the first task. Spawning its successor wakes the node.
         world.round(Node::leave, |_, _| {});
         world.tell(0, 1, wake);
         let mut seen = 0;
         world.round(Node::leave, |_, done| seen = done);
-        // The stale waker may have marked the node, and not have pushed it yet: then the poll comes with its push.
+        // The stale waker may have marked the node without pushing it yet. Then its push leads to
+        // the poll.
         stale.join().unwrap();
         world.round(Node::leave, |_, done| seen = done);
         assert_eq!(seen, 1, "the new task was not polled");

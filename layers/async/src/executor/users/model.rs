@@ -1,4 +1,4 @@
-//! Who removes the last user sees what the others did, and is alone.
+//! The thread that removes the last user sees the writes of others, and is alone.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -12,17 +12,18 @@ struct Block {
     freed: AtomicU32,
 }
 
-// SAFETY: each thread writes to its own cell; who frees the block reads both, which is what is modelled.
+// SAFETY: each thread writes its own cell. The freeing thread reads both, which the checker
+// verifies.
 #[allow(unsafe_code, reason = "as said")]
 unsafe impl Sync for Block {}
 
 #[allow(unsafe_code, reason = "cells that the checker watches")]
 fn use_and_drop(block: &Block, thread: usize, remove: fn(&Users) -> bool) {
-    // SAFETY: this thread's.
+    // SAFETY: this thread's own cell.
     block.used[thread].with_mut(|used| unsafe { *used = 1 });
     if remove(&block.users) {
         for used in &block.used {
-            // SAFETY: the checker fails if it is not ordered behind the write.
+            // SAFETY: the checker fails on a read that is not ordered after the write.
             assert_eq!(used.with(|used| unsafe { *used }), 1);
         }
         block.freed.fetch_add(1, Ordering::Relaxed);
@@ -37,7 +38,7 @@ fn model(remove: fn(&Users) -> bool) {
         let other = thread::spawn({
             let block = block.clone();
             move || {
-                // A clone of this thread's waker, which goes first.
+                // Dropped clone of this thread's waker.
                 block.users.add();
                 assert!(!block.users.remove(), "there is another");
                 use_and_drop(&block, 1, remove);

@@ -1,11 +1,11 @@
-//! Random additions and removals, beside a sorted list.
+//! Random additions and removals, compared with a sorted list.
 
 use std::boxed::Box;
 use std::vec::Vec;
 
 use super::*;
 
-/// The children of a place that are not behind it in order, at any depth, and whose links do not agree.
+/// Number of descendants that are out of order or have a wrong link.
 fn faults(place: NonNull<Place>) -> usize {
     let (mut child, mut before, mut count) = (at(place).child.get(), place, 0);
     while let Some(link) = child {
@@ -26,7 +26,7 @@ fn places_come_out_by_deadline_and_then_as_they_were_added_whatever_leaves_betwe
     for _ in 0..200 {
         let heap = Heap::new();
         let places: Vec<Pin<Box<Place>>> = (0..64).map(|_| Box::pin(Place::new())).collect();
-        // Deadline and number, which is the order of additions.
+        // Deadline, and number in order of addition.
         let mut model: Vec<(u64, u64, usize)> = Vec::new();
         let mut added = 0;
         for _ in 0..300 {
@@ -47,7 +47,7 @@ fn places_come_out_by_deadline_and_then_as_they_were_added_whatever_leaves_betwe
                 }
                 State::Out | State::Due => {
                     let deadline = next(20);
-                    // SAFETY: the place goes with this heap alone, and all are taken out below.
+                    // SAFETY: the place is used with this heap only, and all are removed below.
                     unsafe { heap.add(places[index].as_ref(), Duration::from_secs(deadline)) };
                     added += 1;
                     model.push((deadline, added, index));

@@ -1,4 +1,4 @@
-//! [`Pmi`]: ranks that a launcher of MPI programs has started.
+//! [`Pmi`]: ranks started by an MPI launcher.
 
 mod wire;
 
@@ -20,56 +20,56 @@ use super::error::errno;
 use super::{Bootstrap, BootstrapError, JoinError, LauncherError, Mismatch, Round, check_rank};
 
 const MAGIC: [u8; 4] = *b"lmb1";
-/// Magic, then kind of the round, limit and length.
+/// Length of magic, kind of the round, limit and length.
 const HEADER_LEN: usize = 16;
-/// The bytes in a value, which are twice as many digits. PMI-2 has values of up to 1023.
+/// Bytes in a value, as twice as many digits. PMI-2 has values of up to 1023.
 const PART_LEN: usize = 500;
-/// How long a dropped [`Pmi`] waits for the launcher.
+/// Maximum wait of a drop for the launcher.
 const PARTING: Duration = Duration::from_secs(1);
 
-/// Whether the descriptor of the environment has been taken.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// A rank that exchanges bytes through the launcher that has started it, by the protocol PMI-2 of MPICH: `mpiexec -n 4 program`.
+/// Rank that exchanges bytes through its launcher, over PMI-2 of MPICH: `mpiexec -n 4 program`.
 ///
-/// Each rank puts values under keys of its own, waits in a fence, and gets the values of the others. The launcher keeps the values of
-/// all rounds until the job ends, and a round costs each rank a request for each part of 500 bytes of each rank: meant for addresses and keys, not for data.
+/// In a round, each rank puts values under its own keys, waits in a fence, and gets the values of
+/// the others. The launcher keeps all values until the job ends, and each rank sends a request for
+/// every 500 bytes of each rank. Use it for addresses and keys, not for data.
 ///
-/// The fence does not say which rank it waits for, so that a rank that does not come is not named: after the deadline the error is
-/// [`LauncherError::Silent`]. Launchers usually end all ranks when one of them ends early.
+/// The fence does not name missing ranks: after the deadline the error is
+/// [`LauncherError::Silent`]. Launchers usually end all ranks when one ends early. A process has
+/// one connection to its launcher, which an MPI library in the process would also use.
 ///
-/// A process has one connection to its launcher: an MPI library in the same process uses it, too, and one of both must do without.
-///
-/// When it is dropped it takes leave of the launcher, and waits up to a second for the answer; [`close`](Self::close) has a
-/// deadline. A rank that panics or whose round has failed takes no leave, and the launcher may then end the job.
+/// Dropping it takes leave of the launcher and waits up to 1 s for the answer.
+/// [`close`](Self::close) has a deadline. A rank that panics or has failed a round takes no leave,
+/// and the launcher may then end the job.
 pub struct Pmi {
     wire: Wire,
     rank: u32,
     size: u32,
     limit: u32,
-    /// The number of the next round.
+    /// Number of the next round.
     number: u32,
     ended: bool,
-    /// For the bytes of a rank, behind their header.
+    /// Header and bytes of a rank.
     buffer: Vec<u8>,
 }
 
 impl Pmi {
-    /// Takes the connection that the environment names (`PMI_FD`, `PMI_RANK`), and joins. `limit` is the most bytes that a rank
-    /// gives in a round, and must be the same on all ranks. The number of ranks is what the launcher says.
+    /// Takes the connection from the environment (`PMI_FD`, `PMI_RANK`), and joins. `limit` is the
+    /// maximum number of bytes of a rank in a round, equal on all ranks. The launcher states the
+    /// number of ranks.
     ///
     /// # Errors
     ///
-    /// Those of [`open`](Self::open), and
-    ///
-    /// - [`JoinError::Environment`]: a variable is missing, or not a number: the program was not started by such a launcher.
-    /// - [`JoinError::Taken`]: the connection was taken before, in this process.
+    /// The errors of [`open`](Self::open), [`JoinError::Environment`], and [`JoinError::Taken`] if
+    /// this process has taken the connection before.
     ///
     /// # Safety
     ///
-    /// If the environment has `PMI_FD`, it is an open descriptor that nothing else in this process owns. This holds when a launcher
-    /// has started the process, and no other library has taken the descriptor, as MPI does. It does not hold where the variable
-    /// was inherited and the descriptor was not.
+    /// If the environment has `PMI_FD`, it is an open descriptor without another owner in this
+    /// process. This holds if a launcher has started the process and no other library, such as MPI,
+    /// has taken the descriptor. It does not hold if the process inherited the variable without the
+    /// descriptor.
     #[expect(
         unsafe_code,
         reason = "an inherited descriptor is known by its number alone; `open` takes one that is owned"
@@ -83,23 +83,23 @@ impl Pmi {
         if TAKEN.swap(true, Ordering::Relaxed) {
             return Err(JoinError::Taken { rank });
         }
-        // SAFETY: the caller says that it is open, and owned by nothing else; it is taken once.
+        // SAFETY: the caller guarantees that the descriptor is open and has no other owner. `TAKEN`
+        // prevents a second use.
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
         Self::open(descriptor.into(), rank, limit, until)
     }
 
-    /// Joins over a connection to the launcher that the caller owns, as this rank. `limit` is the most bytes that a rank
-    /// gives in a round, and must be the same on all ranks.
+    /// Joins as `rank` over a connection to the launcher. `limit` is the maximum number of bytes of
+    /// a rank in a round, equal on all ranks.
     ///
     /// # Errors
     ///
-    /// - [`JoinError::Size`], [`JoinError::UnknownRank`], [`JoinError::Limit`]: the limit, the rank, or the number of ranks that the
-    ///   launcher states is out of range.
-    /// - [`JoinError::Mismatch`]: the launcher does not speak PMI-2 ([`Mismatch::Version`]), or another rank has another limit.
-    /// - [`JoinError::Launcher`]: the launcher has left, refuses, sends what is not part of the protocol, or did not answer before
-    ///   `until` passed: a rank may be missing.
-    /// - [`JoinError::Malformed`]: a rank gave bytes that are not part of this protocol.
-    /// - [`JoinError::System`]: the operating system refused a call.
+    /// - [`JoinError::Size`], [`JoinError::UnknownRank`], [`JoinError::Limit`]: the limit, the
+    ///   rank, or the launcher's number of ranks is out of range.
+    /// - [`JoinError::Mismatch`]: the launcher does not support PMI-2 ([`Mismatch::Version`]), or
+    ///   another rank has another limit.
+    /// - [`JoinError::Launcher`], also if a rank is missing when `until` has passed.
+    /// - [`JoinError::Malformed`], [`JoinError::System`].
     pub fn open(stream: UnixStream, rank: u32, limit: usize, until: &mut dyn Deadline) -> Result<Self, JoinError> {
         let limit = u32::try_from(limit).map_err(|_| JoinError::Limit { limit })?;
         let system = |error| JoinError::System { call: "fcntl", errno: errno(&error) };
@@ -127,9 +127,8 @@ impl Pmi {
     ///
     /// # Errors
     ///
-    /// - [`BootstrapError::Launcher`]: the launcher has left, refuses, sends what is not part of the protocol, or did not answer
-    ///   before `until` passed.
-    /// - [`BootstrapError::Ended`]: a round has failed, and the launcher was told nothing.
+    /// [`BootstrapError::Launcher`], or [`BootstrapError::Ended`] without taking leave, if a round
+    /// has failed.
     pub fn close(mut self, until: &mut dyn Deadline) -> Result<(), BootstrapError> {
         self.leave(until)
     }
@@ -142,7 +141,6 @@ impl Pmi {
         Ok(())
     }
 
-    /// Plays the round of the present number.
     fn play(
         &mut self,
         round: Round,
@@ -172,7 +170,6 @@ impl Pmi {
         Ok(())
     }
 
-    /// The bytes that a rank gives.
     fn get(&mut self, round: Round, rank: u32, until: &mut dyn Deadline) -> Result<&[u8], Defect> {
         self.buffer.clear();
         self.get_part(rank, 0, until)?;
@@ -196,14 +193,14 @@ impl Pmi {
         bytes.ok_or(Defect::Malformed { rank })
     }
 
-    /// Appends a part of what a rank gives to the buffer.
+    /// Appends a part of a rank's bytes to the buffer.
     fn get_part(&mut self, rank: u32, part: usize, until: &mut dyn Deadline) -> Result<(), Defect> {
         let answer = self.wire.ask("kvs-get", &format!("key={};", key(self.number, rank, part)), until)?;
-        // Launchers say in one way or the other that there is no such key.
+        // Launchers report a missing key in different ways.
         let found = answer.number::<i32>("rc")? == 0 && answer.get("found").is_none_or(|found| found == "TRUE");
         let value = answer.get("value").filter(|value| found && value.len() <= PART_LEN * 2);
         let before = self.buffer.len();
-        // Each part has bytes, so that the number of requests is bounded by them.
+        // A part without bytes is refused, so the bytes bound the number of requests.
         let good = value.is_some_and(|digits| decode(digits, &mut self.buffer)) && self.buffer.len() > before;
         if good { Ok(()) } else { Err(Defect::Malformed { rank }) }
     }
@@ -217,12 +214,11 @@ impl Pmi {
     }
 }
 
-/// The key of a part of what a rank gives. Keys do not come again: some launchers keep the first value, and some the last.
+/// Key of a part. Keys are unique: some launchers keep the first value of a key, others the last.
 fn key(number: u32, rank: u32, part: usize) -> String {
     format!("loom.{number}.{rank}.{part}")
 }
 
-/// A number in the environment.
 fn variable<N: str::FromStr>(variable: &'static str) -> Result<N, JoinError> {
     let value = env::var(variable).ok().and_then(|value| value.parse().ok());
     value.ok_or(JoinError::Environment { variable })
@@ -237,7 +233,8 @@ impl Bootstrap for Pmi {
         self.size
     }
 
-    /// A rank that does not take part is not named: the error is [`BootstrapError::Launcher`] with [`LauncherError::Silent`].
+    /// Does not name missing ranks: the error is [`BootstrapError::Launcher`] with
+    /// [`LauncherError::Silent`].
     fn round(
         &mut self,
         round: Round,
@@ -252,7 +249,7 @@ impl Bootstrap for Pmi {
         if len > limit {
             return Err(BootstrapError::TooLong { rank: self.rank, len, limit });
         }
-        // A visitor that panics leaves the ranks out of step, too.
+        // A panic in `visit` also leaves the ranks out of step.
         self.ended = true;
         self.number = self.number.checked_add(1).ok_or(BootstrapError::Ended)?;
         self.play(round, mine, visit, until)?;
@@ -275,7 +272,6 @@ impl fmt::Debug for Pmi {
     }
 }
 
-/// Why a round through the launcher fails.
 #[derive(Clone, Copy)]
 enum Defect {
     Launcher(LauncherError),

@@ -1,16 +1,16 @@
-//! What the ranks write: an introduction, then frames of a header and perhaps bytes. Numbers are little-endian.
+//! Wire format: an introduction, then frames of a header and optional bytes. Numbers are
+//! little-endian.
 
 use super::super::{BootstrapError, JoinError, Mismatch};
 
-/// Length of an introduction.
+/// Length of an introduction in bytes.
 pub(super) const HELLO_LEN: usize = 28;
-/// Length of the header of a frame.
+/// Length of a frame header in bytes.
 pub(super) const HEADER_LEN: usize = 16;
 
 const MAGIC: [u8; 4] = *b"lmbt";
 const VERSION: u32 = 1;
 
-/// How a rank introduces itself to rank 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) job: u64,
@@ -28,7 +28,7 @@ impl Hello {
         out
     }
 
-    /// Reads an introduction. `None`: a stranger. An error: another version.
+    /// Reads an introduction. `None` for a stranger, an error for another version.
     pub(super) fn read(bytes: &[u8]) -> Option<Result<Self, Mismatch>> {
         let (magic, rest) = bytes.split_first_chunk::<4>()?;
         let (version, rest) = rest.split_first_chunk::<4>()?;
@@ -46,31 +46,28 @@ impl Hello {
     }
 }
 
-/// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// All ranks have come.
+    /// All ranks have joined.
     Joined,
     /// The rank is refused.
     Refused(Refusal),
     /// Rank 0 waits for this rank.
     Waiting(u32),
-    /// A round, or the meeting, has failed.
+    /// A round or the meeting has failed.
     Failed(Failure),
-    /// Bytes that a rank gives: the numbers of round and kind, and how many bytes follow.
+    /// Bytes of a rank. `code` is the kind of the round, `len` the number of bytes that follow.
     Gift { number: u32, code: u32, len: u32 },
-    /// The bytes of all ranks, each behind its length: the number of the round, and how many bytes follow.
+    /// Bytes of all ranks, each after its length. `len` is the number of bytes that follow.
     All { number: u32, len: u64 },
 }
 
-/// Why rank 0 refuses a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     Taken,
     Mismatch(Mismatch),
 }
 
-/// Why a round has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     Missing(u32),
@@ -87,7 +84,6 @@ impl Refusal {
         Self::Mismatch(Mismatch::Limit),
     ];
 
-    /// As the error of the rank that is refused.
     pub(super) const fn error(self, rank: u32) -> JoinError {
         match self {
             Self::Taken => JoinError::Taken { rank },
@@ -131,7 +127,7 @@ impl Frame {
         out
     }
 
-    /// Reads a header; `None` if the bytes are none.
+    /// Reads a header, or returns `None`.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let (tag, rest) = bytes.split_first_chunk::<4>()?;
         let &[a, b, c] = rest.get(..HEADER_LEN - 4)?.as_chunks::<4>().0 else { return None };

@@ -1,4 +1,4 @@
-//! [`Hub`]: rank 0, to which the others are connected.
+//! [`Hub`]: rank 0, to which the other ranks connect.
 
 use std::collections::VecDeque;
 use std::net::TcpListener;
@@ -12,33 +12,30 @@ use super::frame::{Failure, Frame, HEADER_LEN, HELLO_LEN, Hello, Refusal};
 use super::link::{Gone, Link};
 use super::{TcpAttr, check_limit};
 
-/// The most connections that have not introduced themselves. One more closes the oldest: if it was a rank, it connects again.
+/// Maximum number of connections without introduction. One more closes the oldest: if it was a
+/// rank, it connects again.
 const CALLERS: usize = 128;
 
-/// Rank 0, to which the others are connected.
 pub(super) struct Hub {
-    /// Of the ranks from 1 on.
+    /// Ranks from 1 on.
     spokes: Vec<Link>,
     limit: u32,
-    /// The bytes of all ranks, as they are handed out.
     frame: Vec<u8>,
 }
 
-/// The ranks that are to come.
 struct Meeting {
-    /// Of the ranks from 1 on.
+    /// Ranks from 1 on.
     seats: Vec<Seat>,
-    /// Connections that have not introduced themselves, the oldest first.
+    /// Connections without introduction, oldest first.
     callers: VecDeque<Link>,
     me: Hello,
-    /// The rank that those who have come were last told to wait for.
+    /// Rank of the last `Waiting` frame.
     awaited: u32,
 }
 
-/// The place of a rank in the meeting.
 #[derive(Default)]
 struct Seat {
-    /// Whether the rank has come, though it may have left.
+    /// `true` after the rank has come, although it may have left.
     came: bool,
     link: Option<Link>,
 }
@@ -60,7 +57,7 @@ impl Hub {
         loop {
             let moved = meeting.accept(listener) | meeting.hear();
             if meeting.missing().is_none() {
-                // One may have left while it waited for the last.
+                // A rank may have left while it waited.
                 meeting.look_after();
             }
             let Some(missing) = meeting.missing() else { break };
@@ -91,7 +88,6 @@ impl Hub {
         }
     }
 
-    /// Plays a round of this number and kind.
     pub(super) fn round(
         &mut self,
         (number, code): (u32, u32),
@@ -100,8 +96,9 @@ impl Hub {
         until: &mut dyn Deadline,
     ) -> Result<(), BootstrapError> {
         if let Err(failure) = self.gather(number, code, until) {
-            // The connections stay open until this rank is dropped: closed at once, bytes on their way here would take this frame
-            // away from those it is for. What cannot be written now is given up.
+            // The connections stay open until this rank is dropped: if they closed now, bytes on
+            // their way here would discard this frame. Bytes that cannot be written now are given
+            // up.
             for spoke in &mut self.spokes {
                 _ = spoke.tell(Frame::Failed(failure));
             }
@@ -112,7 +109,7 @@ impl Hub {
         frame.clear();
         frame.resize(HEADER_LEN, 0);
         for bytes in gifts() {
-            // A gift is at most `limit` bytes long.
+            // A contribution has at most `limit` bytes.
             frame.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
             frame.extend_from_slice(bytes);
         }
@@ -121,7 +118,7 @@ impl Hub {
             *header = Frame::All { number, len }.to_bytes();
         }
         if let Err(failure) = self.hand_out(until) {
-            // Frames may be written in part: the other ranks learn that the connection ends.
+            // Frames may be incomplete: close the connections to notify the other ranks.
             self.spokes.clear();
             return Err(failure.into());
         }
@@ -132,7 +129,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Reads what each rank gives into its inbox.
+    /// Reads each rank's bytes into its inbox.
     fn gather(&mut self, number: u32, code: u32, until: &mut dyn Deadline) -> Result<(), Failure> {
         let (mut told, mut pause) = (0, Pause::default());
         loop {
@@ -157,7 +154,8 @@ impl Hub {
                 if told != missing {
                     spoke.queue(&Frame::Waiting(missing).to_bytes());
                 }
-                // A rank that gave its bytes and left then did so because of the one that is missing, and not the other way round.
+                // Ignore errors: a rank that left after it sent its bytes did so because of the
+                // missing one.
                 _ = spoke.flush();
             }
             told = missing;
@@ -165,7 +163,7 @@ impl Hub {
         }
     }
 
-    /// Writes what is queued for each rank, then the frame.
+    /// Writes the queued bytes of each rank, then the frame.
     fn hand_out(&mut self, until: &mut dyn Deadline) -> Result<(), Failure> {
         let mut sent = std::vec![0; self.spokes.len()];
         let mut pause = Pause::default();
@@ -189,12 +187,11 @@ impl Hub {
     }
 }
 
-/// The bytes of a gift that was read.
 fn gift(spoke: &Link) -> &[u8] {
     spoke.inbox.get(HEADER_LEN..).unwrap_or_default()
 }
 
-/// Reads the gift of a rank in this round; `false` if it is not complete yet.
+/// Reads a rank's bytes of this round. Returns `false` if incomplete.
 fn read_gift(spoke: &mut Link, number: u32, code: u32, limit: u32) -> Result<bool, fn(u32) -> Failure> {
     if !spoke.fill(HEADER_LEN).map_err(|Gone| Failure::Missing as fn(u32) -> _)? {
         return Ok(false);
@@ -212,15 +209,15 @@ fn read_gift(spoke: &mut Link, number: u32, code: u32, limit: u32) -> Result<boo
 }
 
 impl Meeting {
-    /// The lowest rank that has not come; if all have, the lowest that has left. Those that left may have done so because they would
-    /// not wait any longer for the one that has not come.
+    /// Lowest rank that has not come, or else the lowest that has left. Ranks may leave because
+    /// they stopped waiting for the absent one.
     fn missing(&self) -> Option<u32> {
         let lowest = |absent: fn(&Seat) -> bool| (1..).zip(&self.seats).find(|(_, seat)| absent(seat));
         lowest(|seat| !seat.came).or_else(|| lowest(|seat| seat.link.is_none())).map(|(rank, _)| rank)
     }
 
-    /// Takes connections, not too many at once; whether there were any. Those that fail are like strangers: other connections may
-    /// be good, and the deadline ends the meeting otherwise.
+    /// Accepts a limited number of connections. Returns `true` if it accepted one. Failures are
+    /// ignored: other connections may succeed, and the meeting has a deadline.
     fn accept(&mut self, listener: &TcpListener) -> bool {
         let mut any = false;
         for _ in 0..CALLERS / 2 {
@@ -236,7 +233,7 @@ impl Meeting {
         any
     }
 
-    /// Hears introductions; whether there were any.
+    /// Reads introductions. Returns `true` if it handled one.
     fn hear(&mut self) -> bool {
         let before = self.callers.len();
         for _ in 0..before {
@@ -250,7 +247,7 @@ impl Meeting {
         self.callers.len() != before
     }
 
-    /// Gives a caller its seat, says why not, or hangs up on a stranger.
+    /// Seats a caller, refuses it, or drops a stranger.
     fn seat(&mut self, mut caller: Link) {
         let me = self.me;
         let refusal = match Hello::read(&caller.inbox) {
@@ -260,15 +257,15 @@ impl Meeting {
             Some(Ok(hello)) if hello.size != me.size => Refusal::Mismatch(Mismatch::Size),
             Some(Ok(hello)) if hello.limit != me.limit => Refusal::Mismatch(Mismatch::Limit),
             Some(Ok(hello)) => {
-                // No rank introduces itself as 0, or as one beyond the size that it states.
+                // A valid rank is neither 0 nor beyond its stated size.
                 let seat = hello.rank.checked_sub(1).and_then(|seat| self.seats.get_mut(place(seat)));
                 let Some(seat) = seat else { return };
-                // The rank may have left, and come again.
+                // The rank may have left and come again.
                 if seat.link.as_mut().is_none_or(has_left) {
                     seat.came = true;
                     caller.inbox.clear();
                     let link = seat.link.insert(caller);
-                    // Those who came earlier hear of it when it changes.
+                    // Earlier ranks were notified when it changed.
                     _ = link.tell(Frame::Waiting(self.awaited));
                     return;
                 }
@@ -278,7 +275,7 @@ impl Meeting {
         _ = caller.tell(Frame::Refused(refusal));
     }
 
-    /// Clears the seats of ranks that have left, or that speak before the meeting is over.
+    /// Clears the seats of ranks that have left or send bytes too early.
     fn look_after(&mut self) {
         for seat in &mut self.seats {
             if seat.link.as_mut().is_some_and(|spoke| has_left(spoke) || spoke.flush().is_err()) {
@@ -287,7 +284,6 @@ impl Meeting {
         }
     }
 
-    /// Writes a frame to all that have come.
     fn tell(&mut self, frame: Frame) {
         for seat in &mut self.seats {
             if seat.link.as_mut().is_some_and(|spoke| spoke.tell(frame).is_err()) {
@@ -297,7 +293,7 @@ impl Meeting {
     }
 }
 
-/// Whether a rank that has nothing to say yet has left, or says something nevertheless.
+/// Returns `true` if a rank has left, or sends bytes when it must not.
 fn has_left(spoke: &mut Link) -> bool {
     spoke.fill(1) != Ok(false)
 }

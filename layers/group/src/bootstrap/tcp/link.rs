@@ -6,19 +6,18 @@ use std::vec::Vec;
 
 use super::frame::Frame;
 
-/// The other side has left, or the connection is broken.
+/// The peer has left, or the connection is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gone;
 
-/// A connection whose reads and writes return at once.
 pub(super) struct Link {
     stream: TcpStream,
-    /// What was read and is not used yet. It grows with the bytes that arrive, not by what a header states.
+    /// Bytes read and not yet used. Grows by received bytes, not by the length that a header
+    /// states.
     pub(super) inbox: Vec<u8>,
-    /// What is yet to be written, and how much of it is.
+    /// Bytes to write, and the number of them already written.
     outbox: Vec<u8>,
     sent: usize,
-    /// Whether bytes were read or written since the last look.
     moved: bool,
 }
 
@@ -29,7 +28,8 @@ impl Link {
         Ok(Link { stream, inbox: Vec::new(), outbox: Vec::new(), sent: 0, moved: false })
     }
 
-    /// Reads until the inbox has `want` bytes, and never more; `false` if they are not there yet.
+    /// Reads until the inbox has `want` bytes and not more. Returns `false` if they have not
+    /// arrived.
     pub(super) fn fill(&mut self, want: usize) -> Result<bool, Gone> {
         let mut chunk = [0; 4096];
         while let missing @ 1.. = want.saturating_sub(self.inbox.len()) {
@@ -48,12 +48,11 @@ impl Link {
         Ok(true)
     }
 
-    /// Queues bytes to be written.
     pub(super) fn queue(&mut self, bytes: &[u8]) {
         self.outbox.extend_from_slice(bytes);
     }
 
-    /// Writes what is queued; `false` if some of it is left.
+    /// Writes queued bytes. Returns `false` if some remain.
     pub(super) fn flush(&mut self) -> Result<bool, Gone> {
         let mut sent = self.sent;
         let outbox = core::mem::take(&mut self.outbox);
@@ -66,7 +65,7 @@ impl Link {
         all
     }
 
-    /// Writes what is queued, then `bytes` from `sent` on; `false` if some of it is left.
+    /// Writes queued bytes, then `bytes` from `sent` on. Returns `false` if some remain.
     pub(super) fn send(&mut self, bytes: &[u8], sent: &mut usize) -> Result<bool, Gone> {
         Ok(self.flush()? && self.write(bytes, sent)?)
     }
@@ -87,13 +86,13 @@ impl Link {
         Ok(true)
     }
 
-    /// Queues a frame without bytes and writes what can be written now.
+    /// Queues a frame without bytes, and writes without blocking.
     pub(super) fn tell(&mut self, frame: Frame) -> Result<(), Gone> {
         self.queue(&frame.to_bytes());
         self.flush().map(|_| ())
     }
 
-    /// Whether bytes were read or written since this was asked.
+    /// Returns `true` if bytes moved since the last call.
     pub(super) fn has_moved(&mut self) -> bool {
         core::mem::take(&mut self.moved)
     }

@@ -1,4 +1,4 @@
-//! [`Tcp`]: ranks that meet at an address of rank 0.
+//! [`Tcp`]: ranks that connect to an address of rank 0.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -16,23 +16,24 @@ mod hub;
 mod link;
 mod spoke;
 
-/// How ranks meet over TCP. All ranks must have the same attributes.
+/// Attributes of a [`Tcp`], equal on all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpAttr {
-    /// Where rank 0 listens.
+    /// Listening address of rank 0.
     pub rendezvous: SocketAddr,
-    /// The number of ranks.
+    /// Number of ranks.
     pub size: u32,
-    /// The most bytes that a rank gives in a round.
+    /// Maximum number of bytes of a rank in a round.
     pub limit: usize,
-    /// A number of the job: rank 0 refuses ranks of other jobs. It is no secret that protects anything.
+    /// Job number: rank 0 refuses ranks of other jobs. It gives no protection.
     pub job: u64,
 }
 
-/// A rank that exchanges bytes over TCP: each rank is connected to rank 0, which gathers the bytes of all and hands them out.
+/// Rank that exchanges bytes over TCP. Each rank connects to rank 0, which gathers and distributes
+/// the bytes.
 ///
-/// Rank 0 tells the others which rank it waits for, so that their errors name the rank that is missing, too. A rank that is dropped,
-/// or whose process ends, is missing at once.
+/// Rank 0 reports the awaited rank, so all errors name the missing rank. A rank is missing at once
+/// when it is dropped or its process ends.
 ///
 /// ```
 /// use std::net::TcpListener;
@@ -59,31 +60,30 @@ pub struct Tcp {
     rank: u32,
     size: u32,
     limit: usize,
-    /// The number of the last round.
+    /// Number of the last round.
     number: u32,
     ended: bool,
     side: Side,
 }
 
-/// Which end of the connections this rank has.
 enum Side {
     Hub(Hub),
     Spoke(Spoke),
 }
 
 impl Tcp {
-    /// Joins as this rank: rank 0 listens at the rendezvous address until all have come, and the others connect to it. They try again
-    /// until rank 0 listens.
+    /// Joins as `rank`. Rank 0 listens at the rendezvous address until all ranks have joined. The
+    /// others try to connect until rank 0 listens.
     ///
-    /// `until` is looked at every few milliseconds, and every 500 ms while a connection is made to an address that does not answer.
+    /// Checks `until` every few milliseconds, and every 500 ms while it connects to an address that
+    /// does not answer.
     ///
     /// # Errors
     ///
-    /// - [`JoinError::Size`], [`JoinError::UnknownRank`], [`JoinError::Limit`]: the attributes or the rank are out of range.
-    /// - [`JoinError::Missing`]: a rank did not come before `until` passed. The lowest rank is named.
-    /// - [`JoinError::Taken`]: another peer has joined with this rank.
-    /// - [`JoinError::Mismatch`]: rank 0 has other attributes.
-    /// - [`JoinError::System`]: rank 0 cannot listen at the address.
+    /// [`JoinError::Size`], [`JoinError::UnknownRank`], [`JoinError::Limit`],
+    /// [`JoinError::Missing`], [`JoinError::Taken`], [`JoinError::OutOfMemory`] on rank 0,
+    /// [`JoinError::Mismatch`] with rank 0, and [`JoinError::System`] if rank 0 cannot listen at
+    /// the address.
     pub fn open(attr: &TcpAttr, rank: u32, until: &mut dyn Deadline) -> Result<Self, JoinError> {
         check_rank(rank, attr.size)?;
         if rank > 0 {
@@ -95,11 +95,12 @@ impl Tcp {
         Self::host(listener, attr, until)
     }
 
-    /// Joins as rank 0, which listens here instead of at the rendezvous address. The listener is closed when all have come.
+    /// Joins as rank 0 with a listener instead of the rendezvous address. The listener closes after
+    /// all ranks have joined.
     ///
     /// # Errors
     ///
-    /// Those of [`open`](Self::open).
+    /// See [`open`](Self::open).
     pub fn host(listener: TcpListener, attr: &TcpAttr, until: &mut dyn Deadline) -> Result<Self, JoinError> {
         check_rank(0, attr.size)?;
         check_limit(attr)?;
@@ -111,7 +112,7 @@ impl Tcp {
     }
 }
 
-/// Lengths are 32-bit numbers on the wire.
+/// Lengths have 32 bits on the wire.
 fn check_limit(attr: &TcpAttr) -> Result<u32, JoinError> {
     u32::try_from(attr.limit).map_err(|_| JoinError::Limit { limit: attr.limit })
 }
@@ -125,7 +126,7 @@ impl Bootstrap for Tcp {
         self.size
     }
 
-    /// Looks at `until` every few milliseconds.
+    /// Checks `until` every few milliseconds.
     fn round(
         &mut self,
         round: Round,
@@ -141,7 +142,7 @@ impl Bootstrap for Tcp {
             return Err(BootstrapError::TooLong { rank: self.rank, len, limit });
         }
         self.number = self.number.wrapping_add(1);
-        // A visitor that panics leaves the ranks out of step, too.
+        // A panic in `visit` also leaves the ranks out of step.
         self.ended = true;
         match &mut self.side {
             Side::Hub(hub) => hub.round((self.number, round.code()), mine, visit, until)?,

@@ -1,4 +1,4 @@
-//! [`Spoke`]: a rank that is connected to rank 0.
+//! [`Spoke`]: a rank that connects to rank 0.
 
 use core::time::Duration;
 use std::net::TcpStream;
@@ -10,12 +10,11 @@ use super::frame::{Failure, Frame, HEADER_LEN, Hello};
 use super::link::{Gone, Link};
 use super::{TcpAttr, check_limit};
 
-/// How long a connection may take before the deadline is looked at.
+/// Time for a connection attempt between two checks of the deadline.
 const CONNECT: Duration = Duration::from_millis(500);
 
-/// A rank that is connected to rank 0.
 pub(super) struct Spoke {
-    /// `None` when a round has failed: rank 0 learns of it.
+    /// `None` after a failed round, which closes the connection.
     link: Option<Link>,
     size: u32,
     limit: u32,
@@ -30,7 +29,7 @@ impl Spoke {
         loop {
             if let Some(mut link) = connect(attr) {
                 link.queue(&hello.to_bytes());
-                // A connection that breaks, or a stranger at the address, is no reason to give up: rank 0 may be yet to come.
+                // A broken connection or a stranger is not final: rank 0 may start later.
                 if introduce(&mut link, rank, until)? {
                     return Ok(Spoke { link: Some(link), size, limit });
                 }
@@ -42,7 +41,6 @@ impl Spoke {
         }
     }
 
-    /// Plays a round of this number and kind.
     pub(super) fn round(
         &mut self,
         (number, code): (u32, u32),
@@ -50,7 +48,7 @@ impl Spoke {
         visit: &mut dyn FnMut(u32, &[u8]),
         until: &mut dyn Deadline,
     ) -> Result<(), BootstrapError> {
-        // It comes back when the round was good, and is closed otherwise.
+        // Put back after success, closed otherwise.
         let mut link = self.link.take().ok_or(BootstrapError::Ended)?;
         // The caller has checked the length.
         let len = u32::try_from(mine.len()).unwrap_or(u32::MAX);
@@ -70,13 +68,14 @@ impl Spoke {
         Ok(())
     }
 
-    /// Writes what is queued, and reads the bytes of all ranks into the inbox.
+    /// Writes queued bytes, and reads the bytes of all ranks into the inbox.
     fn receive(&self, link: &mut Link, number: u32, until: &mut dyn Deadline) -> Result<(), BootstrapError> {
         let most = u64::from(self.size) * (4 + u64::from(self.limit));
         let mut awaited = 0;
         let mut pause = Pause::default();
         loop {
-            // Rank 0 may have failed the round before it took this gift: what it wrote is read first.
+            // Rank 0 may have failed the round before it read these bytes: read its frame before
+            // reporting a write error.
             let written = link.flush();
             let mut complete = link.fill(HEADER_LEN);
             if complete == Ok(true) {
@@ -109,18 +108,18 @@ impl Spoke {
     }
 }
 
-/// A connection to the rendezvous address, if something listens there.
 fn connect(attr: &TcpAttr) -> Option<Link> {
     let stream = TcpStream::connect_timeout(&attr.rendezvous, CONNECT).ok()?;
-    // While nothing listens on a port of this host, the system may pick it for this very connection, which then reaches itself.
-    // Kept, it would take the port from rank 0.
+    // While no socket listens on a local port, the system may pick it for this connection, which
+    // then reaches itself and would take the port from rank 0.
     if stream.local_addr().ok()? == stream.peer_addr().ok()? {
         return None;
     }
     Link::new(stream).ok()
 }
 
-/// Waits for what rank 0 says to an introduction; `false` if the other side is not rank 0, or has left.
+/// Waits for rank 0's answer to an introduction. Returns `false` if the peer is not rank 0, or has
+/// left.
 fn introduce(link: &mut Link, rank: u32, until: &mut dyn Deadline) -> Result<bool, JoinError> {
     let mut awaited = 0;
     let mut pause = Pause::default();
@@ -146,7 +145,7 @@ fn introduce(link: &mut Link, rank: u32, until: &mut dyn Deadline) -> Result<boo
     }
 }
 
-/// The bytes of each rank, behind their lengths. Ends early where they contradict the limit or end.
+/// Bytes of each rank, after their lengths. Ends early if a length exceeds the limit or the bytes.
 struct Parts<'b> {
     rest: &'b [u8],
     limit: u32,
