@@ -31,19 +31,19 @@
 //!
 //! # Layers
 //!
-//! A layer uses only modules above it in this list (`.ci/run layers`).
+//! A module uses modules of its own layer and of the layers above it in this list (`.ci/run layers`).
 //!
 //! - [`vocabulary`]: flags, error numbers, addresses, tags, keys and attributes, with libfabric's
-//!   own names and values. Plain data that keeps unknown numbers. [`buffer`] has the memory
-//!   arguments of operations.
+//!   own names and values. Plain data that keeps unknown numbers.
+//! - [`buffer`]: memory arguments of operations. [`exposed`]: the rule for memory that peers reach.
+//!   [`immediate`]: layouts of immediate data, as structs of bit fields. [`profiles`]: guarantees of
+//!   providers at compile time.
 //! - [`transport`]: the boundary, an unsafe trait of raw verbs with its contract in one place.
 //!   [`error`] has the errors of posting and opening.
-//! - [`immediate`]: layouts of immediate data, as structs of bit fields. [`profiles`]: guarantees
-//!   of providers at compile time.
 //! - [`engine`]: the [op table](engine::op_table), which holds buffers while a provider uses them,
 //!   the [tag matcher](engine::tag_matcher), the [work table](engine::work_table),
 //!   [arrivals](engine::arrivals) of immediate data, and the [address table](engine::address_table)
-//!   over the [peer table](engine::peer_table). They use neither transports nor objects, so that
+//!   over the [peer table](engine::peer_table). They call no transport and use no objects, so that
 //!   they are tested and fuzzed alone.
 //! - Objects, the safe API, written once: [`Info`], [`Domain`], [`Av`], [`Mr`], [`Cq`],
 //!   [`Endpoint`], [`Counter`]. [`Deferred`](deferred::Deferred) starts work automatically.
@@ -56,7 +56,7 @@
 //!   peer's memory without atomic operations of the provider.
 //! - [`protocol`]: traits for code that is generic over the kind of endpoint, or over a protocol of
 //!   the program's own.
-//! - [`soft`]: the software transport. [`exposed`] has the rule for memory that peers reach.
+//! - [`soft`]: the software transport.
 //!
 //! [`completion`] collects the types that a queue returns.
 //!

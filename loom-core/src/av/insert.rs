@@ -208,7 +208,8 @@ impl<T: Transport> Av<'_, T> {
     /// the number of inserted peers.
     ///
     /// Peers with consecutive slots, as in a vector without removals, share one record and need no
-    /// other memory ([`AvAttr::ranges`](super::AvAttr::ranges)).
+    /// other memory ([`AvAttr::ranges`](super::AvAttr::ranges)). If `each` changes the
+    /// vector between two peers, they may take a record each.
     ///
     /// Requires socket addresses. loom does not use `fi_av_insertsym`: `udp;ofi_rxd` lacks it,
     /// `sockets` returns one handle for all, others wrap from the last port to port 0. Insert named

@@ -98,7 +98,7 @@ fn refused_addresses_keep_no_others_out<T: Transport + 'static>(info: &Info<T>) 
             }
             _ => foreign(),
         };
-        // More than are inserted in one go; each good address many times, and some of them behind nonsense.
+        // Each good address many times, some of them behind invalid addresses.
         let is_good = |at: usize| !at.is_multiple_of(3);
         let all: Vec<_> = (0..71).map(|at| if is_good(at) { good[at % 5 % 3].clone() } else { nonsense(at) }).collect();
         let told = insert(pair.av, &all);
