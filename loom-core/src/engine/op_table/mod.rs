@@ -193,6 +193,9 @@ impl<B, const N: usize> OpTable<B, [Slot<B>; N]> {
     /// Builds a table in place, without a copy on the stack.
     ///
     /// `horizon` is the number of events that the queue can hold.
+    ///
+    /// # Safety
+    /// `this` is valid for writes and aligned.
     pub unsafe fn init(this: *mut Self, kind: ContextKind, horizon: u32) {
         const {
             assert!(N > 0, "a table needs a slot");
