@@ -10,6 +10,7 @@ use loom_core::endpoint::{Binding, Endpoint, Source};
 use loom_core::error::OpenError;
 use loom_core::info::Info;
 use loom_core::mr::{Mr, MrAttr};
+use loom_core::options::{CompletionLevel, SendOptions};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, ImmediateData};
 
@@ -119,8 +120,12 @@ fn reads_and_writes_are_counted<T: Transport + 'static>(info: &Info<T>) {
         let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
         let region = Mr::open_in(pair.domain, room(4096), access, allocator()).expect("a region");
         let remote = region.remote();
+        // The reads may overtake a write that is not delivered.
+        let (part, delivered) =
+            ([remote.part(8, 100).expect("within")], SendOptions::new().level(CompletionLevel::Delivery));
         for round in 0..3 {
-            let written = pair.post(pattern(100, round), |buf| pair.a.write(pair.to_b, &remote, 8, buf));
+            let write = |buf| pair.a.write_with(pair.to_b, &part, delivered, buf);
+            let written = pair.post(pattern(100, round), write);
             pair.finish(written);
         }
         retry(pair.cq, || pair.a.inject_write(pair.to_b, &remote, 0, &pattern(8, 9)));

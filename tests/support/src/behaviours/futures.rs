@@ -15,6 +15,7 @@ use loom_core::driver::{CqDriver, Drive, Unclaimed};
 use loom_core::endpoint::Source;
 use loom_core::info::Info;
 use loom_core::mr::Mr;
+use loom_core::options::{CompletionLevel, SendOptions};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, ImmediateData};
 
@@ -121,7 +122,11 @@ fn awaited_reads_and_writes_move_bytes<T: Transport + 'static>(info: &Info<T>) {
         let driver = CqDriver::open_in(pair.cq, Unclaimed::Drop, allocator()).expect("driver");
         let (a, to_b) = (&pair.a, pair.to_b);
         block_on(&driver, async {
-            let written = driver.run(pattern(200, 1), |buf| a.write(to_b, &remote, 50, buf)).await.or_cut("written");
+            // The read may overtake a write that is not delivered.
+            let (part, delivered) =
+                ([remote.part(50, 200).expect("within")], SendOptions::new().level(CompletionLevel::Delivery));
+            let write = |buf| a.write_with(to_b, &part, delivered, buf);
+            let written = driver.run(pattern(200, 1), write).await.or_cut("written");
             written.result().or_cut("written");
             let read = driver.run(room(250), |buf| a.read(to_b, &remote, 0, buf)).await.or_cut("read");
             read.result().or_cut("read");
