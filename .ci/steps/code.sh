@@ -19,6 +19,9 @@ step_format() { # rustfmt, and no words that hide the subject in sources and on 
     cargo fmt --manifest-path fuzz/Cargo.toml --check
     cargo fmt --manifest-path benches/Cargo.toml --check
     cargo fmt --manifest-path examples/freestanding/Cargo.toml --check
+    # A change of the code around a planted bug is found here, and not after an hour.
+    local patch
+    for patch in fuzz/plants/*.patch; do git apply --check "$patch" || die "$patch does not apply"; done
 }
 
 step_layers() { # which modules of the core use which: no circles, with controls
