@@ -199,8 +199,8 @@ impl<T: Transport> Av<'_, T> {
     /// # References
     /// - `man fi_av`
     #[doc(alias = "fi_av_insert")]
-    pub fn insert_all(&self, addresses: &[EndpointAddr], mut each: impl FnMut(Result<Peer, InsertError>)) -> usize {
-        count_inserted(addresses.iter().map(|address| self.insert(address)), &mut each)
+    pub fn insert_all(&self, addresses: &[EndpointAddr], each: impl FnMut(Result<Peer, InsertError>)) -> usize {
+        count_inserted(addresses.iter().map(|address| self.insert(address)), each)
     }
 
     /// Inserts peers at consecutive addresses: `services` ports from that of `first`, at each of
@@ -252,7 +252,7 @@ impl<T: Transport> Av<'_, T> {
         first: SocketAddr,
         nodes: u32,
         services: u16,
-        mut each: impl FnMut(Result<Peer, InsertError>),
+        each: impl FnMut(Result<Peer, InsertError>),
     ) -> Result<usize, InsertError> {
         let is_family = match self.body.domain.attributes().addr_format {
             AddressFormat::SOCKADDR_IN => first.is_ipv4(),
@@ -268,7 +268,7 @@ impl<T: Transport> Av<'_, T> {
         let insert = |member: RangePeer| {
             self.insert_by(&member.socket().into(), |table, addr| table.insert_member_at(addr, &member))
         };
-        Ok(count_inserted(range.members().map(insert), &mut each))
+        Ok(count_inserted(range.members().map(insert), each))
     }
 
     /// Inserts a peer by the name of its node and service, such as `10.0.0.1` and `7471`, or by its
@@ -369,12 +369,7 @@ impl<T: Transport> Av<'_, T> {
 
 fn count_inserted(
     results: impl Iterator<Item = Result<Peer, InsertError>>,
-    each: &mut impl FnMut(Result<Peer, InsertError>),
+    mut each: impl FnMut(Result<Peer, InsertError>),
 ) -> usize {
-    let mut inserted = 0;
-    for result in results {
-        inserted += usize::from(result.is_ok());
-        each(result);
-    }
-    inserted
+    results.inspect(|result| each(*result)).filter(Result::is_ok).count()
 }

@@ -241,7 +241,7 @@ pub(super) enum Fate {
     Kept,
 }
 
-/// Closes a dropped region, or puts it on a list of its domain (`deferred_close`). Once it is
+/// Closes a dropped region, or puts it on a list of its domain (`reclaim`). Once it is
 /// closed or kept, `released` releases the objects that it keeps open.
 pub(super) fn close_dropped<T: Transport, M: Buffer + Send>(
     region: &Handle<'_, Region<T, M>>,
