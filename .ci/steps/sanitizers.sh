@@ -25,13 +25,11 @@ step_asan() { # AddressSanitizer over the tests, with a planted fault as control
     local tests=(cargo +nightly test --locked --target "$TARGET" --workspace --features "$FEATURES")
     # The walks over every sequence are left to the step `test`, random ones to the step `fuzz`: it plays the same worlds. So is
     # what only counts: bytes, credits, places of addresses. The sanitizer has an `mlock` of its own, which locks nothing.
-    programs "${tests[@]}" --lib --test op_table --test completions --test peer_table --test address_table --test tag_matcher \
-        --test collectives --test protocols --test soft_close --test soft_modes --test soft_faults --test soft_threads --test tagged --test regions --test handles \
-        --test handles_held \
-        --test mapping --test mr_cache --test registered --test stories --test tasks --test wakers --test timers --test streams --test windows \
-        --test futures --test teams --test group --test provided --test exchange --test groups --test group_connections -- --skip every_sequence --skip teams_run --skip group_of_1000 --skip random:: --skip locked_memory_is_locked_or_refused --skip memory:: \
-        --skip credit_always_comes_back --skip ordinary_addresses_are_found --skip handles_of_another_table \
-        --skip every_operation_brings
+    programs "${tests[@]}" --lib --test engine --test objects --test soft --test tagged --test protocols --test allocators --test runtime \
+        --test groups -- --skip every_sequence --skip teams_run --skip group_of_1000 --skip random:: --skip locked_memory_is_locked_or_refused \
+        --skip memory:: --skip credit_always_comes_back --skip ordinary_addresses_are_found --skip handles_of_another_table \
+        --skip every_operation_brings --skip schedules:: --skip atomics:: --skip peer_counters:: --skip sleeping:: --skip work_table::
+    programs "${tests[@]}" --test libfabric -- groups:: group_connections::
     if [ -n "$EVERYTHING" ] && ((DAY % 2 == 0)); then
         skip "AddressSanitizer over libfabric's providers: it is valgrind's day"
     else
@@ -41,14 +39,15 @@ step_asan() { # AddressSanitizer over the tests, with a planted fault as control
     LOOM_SEED=$((1 + DAY % 199)) tested "${tests[@]}" --test fault_injection
     local plant
     for plant in plants_a_use_after_free plants_a_write_from_freed_memory; do
-        fails_with "AddressSanitizer: heap-use-after-free" "${tests[@]}" --test controls -- --ignored "$plant"
+        fails_with "AddressSanitizer: heap-use-after-free" "${tests[@]}" --test workspace -- --ignored "$plant"
     done
 }
 
 asan_over_libfabric() {
     # Other allocators than the global one are none of the sanitizer's, and some providers show it nothing that others do not. The
     # programs that are not here run under valgrind.
-    programs "$@" --test transports --test connected --test ofi_raw --test ofi_regions --test ofi_scalable --test shm_processes \
+    programs "$@" --test libfabric -- raw:: regions:: shm_processes::
+    programs "$@" --test transports --test connected --test ofi_scalable \
         -- --skip soft-static-arena --skip soft-pools --skip soft-bumpalo --skip net:: --skip udp:: --skip "sockets, datagrams::"
 }
 
@@ -73,10 +72,10 @@ step_valgrind() { # closing and forgetting under valgrind, over every provider o
     fi
     local name folder controls versions others
     local -A programs
-    for name in transports connected ofi_collectives ofi_scalable ofi_multicast ofi_raw ofi_counters ofi_device; do
+    for name in transports connected ofi_collectives ofi_scalable ofi_multicast libfabric workspace; do
         programs[$name]=$(test_program "$name")
     done
-    controls=$(test_program controls)
+    controls=${programs[workspace]}
     versions=("" "$(newer_libfabric)")
     # Those that go through every moment of long transfers are left to AddressSanitizer.
     local short=(--skip threads_close --skip closing_in_the_middle --skip closed_in_the_middle_of_a_message --skip closed_in_the_middle_of_writes)
@@ -90,13 +89,14 @@ step_valgrind() { # closing and forgetting under valgrind, over every provider o
     done &
     others=$!
     for folder in "${versions[@]}"; do
-        for name in ofi_collectives ofi_multicast ofi_counters ofi_device; do
+        for name in ofi_collectives ofi_multicast; do
             LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[$name]}"
         done
+        LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[libfabric]}" counters:: device::
         LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[connected]}" clos "${short[@]}" --skip shared::
         LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[connected]}" forgotten --skip shared::
     done
-    tested under_valgrind "${programs[ofi_raw]}" --skip bytes_move_at_the_shared_level
+    tested under_valgrind "${programs[libfabric]}" raw:: --skip bytes_move_at_the_shared_level
     tested under_valgrind "${programs[ofi_scalable]}" clos --skip a_thread_closes
     tested under_valgrind "${programs[ofi_scalable]}" forgotten
     wait "$others" || die "under valgrind"
@@ -117,15 +117,15 @@ step_tsan() { # ThreadSanitizer over the threaded tests of the software transpor
     export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg loom_byte_copies" CARGO_TARGET_DIR=$PWD/target/tsan
     export TSAN_OPTIONS="suppressions=$PWD/.ci/tsan.supp halt_on_error=1"
     local tests=(cargo +nightly test --locked --target "$TARGET" --workspace --features loom-fabric-core/std,loom-fabric-async/std,loom-fabric-group/std)
-    programs "${tests[@]}" --lib --test transports --test soft_iovecs --test soft_atomics --test soft_peer_counters --test soft_threads \
-        --test soft_lanes --test soft_sleeping --test registered --test collectives --test protocols --test wakers -- thread
+    programs "${tests[@]}" --lib --test transports --test objects --test soft --test allocators --test protocols --test runtime --test groups \
+        -- thread
     # One at a time: threads that the test program itself has waited for look like a race with whatever uses their memory next.
-    tested "${tests[@]}" --test peer_table --test regions -- --skip every_sequence --skip handles_of_another_table \
+    tested "${tests[@]}" --test engine --test objects -- peer_table:: regions:: --skip every_sequence --skip handles_of_another_table \
         --test-threads 1
     # Faults between threads, and a check that there are some.
     local fault
     for fault in delay fail kill; do
         LOOM_FAULT=$fault LOOM_SEEDS=2 tested "${tests[@]}" --test fault_injection -- thread --test-threads 1
     done
-    fails_with "ThreadSanitizer: data race" "${tests[@]}" --test controls -- --ignored plants_a_data_race
+    fails_with "ThreadSanitizer: data race" "${tests[@]}" --test workspace -- --ignored plants_a_data_race
 }

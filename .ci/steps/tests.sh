@@ -13,7 +13,7 @@ step_test() { # the tests, over the software transport and every software provid
     cat "$log"
     rm "$log"
     [ -z "$failed" ] || die "$failed"
-    said=$(cargo test --locked --workspace --features "$FEATURES" --test mr_cache userfaultfd -- --nocapture 2>&1) ||
+    said=$(cargo test --locked --workspace --features "$FEATURES" --test allocators userfaultfd -- --nocapture 2>&1) ||
         die "$said"
     if grep -q "skipped: userfaultfd" <<<"$said"; then skip "tests of userfaultfd, which this system does not allow"; fi
 }
@@ -104,8 +104,7 @@ step_quick() { # for between edits, not run with the others: format, lints, feat
     step_features
     cargo clippy --locked --workspace --all-targets --features "$FEATURES" -- -D warnings
     local tests=(cargo test --locked --workspace --features "$FEATURES")
-    programs "${tests[@]}" --lib --test op_table --test completions --test peer_table --test address_table --test tag_matcher \
-        --test soft_close --test soft_keys --test regions --test registered --test mr_cache
+    programs "${tests[@]}" --lib --test engine --test objects --test allocators
     programs "${tests[@]}" --test transports -- soft::
     programs "${tests[@]}" --test transports -- shm::
 }

@@ -8,28 +8,28 @@
 mod address_vector;
 mod arrivals;
 /// The story of arrivals and its oracle are those of loom-core's own tests.
-#[path = "../../loom-core/tests/arrivals/world.rs"]
+#[path = "../../loom-core/tests/engine/arrivals/world.rs"]
 mod arriving;
 /// The stories of arenas and pools and their oracles are those of loom-alloc's own tests.
-#[path = "../../loom-alloc/tests/world/mod.rs"]
+#[path = "../../loom-alloc/tests/allocators/stories/world/mod.rs"]
 mod blocks;
 mod bootstrap_wire;
 /// The cache of registrations and its oracle are those of loom-alloc's own tests.
-#[path = "../../loom-alloc/tests/mr_cache/world/mod.rs"]
+#[path = "../../loom-alloc/tests/allocators/mr_cache/world/mod.rs"]
 mod cache_world;
 /// The story of completions and its oracle are those of loom-core's own tests.
-#[path = "../../loom-core/tests/completions/world/mod.rs"]
+#[path = "../../loom-core/tests/objects/completions/world/mod.rs"]
 mod completions;
 mod example_protocol;
 mod exchange;
 /// The stories of futures and their oracle are those of the tests of the async layer.
-#[path = "../../layers/async/tests/stories/world/mod.rs"]
+#[path = "../../layers/async/tests/runtime/stories/world/mod.rs"]
 mod futures_world;
 /// The stories of leases and their oracle are those of loom-alloc's own tests.
-#[path = "../../loom-alloc/tests/registered/world/mod.rs"]
+#[path = "../../loom-alloc/tests/allocators/registered/world/mod.rs"]
 mod leases;
 /// The oracle of the tag matcher is the one of loom-core's own tests.
-#[path = "../../loom-core/tests/tag_matcher/world/mod.rs"]
+#[path = "../../loom-core/tests/engine/tag_matcher/world/mod.rs"]
 mod matching;
 #[path = "../../loom-core/tests/common/memory.rs"]
 mod memory;
@@ -49,11 +49,11 @@ mod tagged_world;
 mod updates;
 mod work_table;
 /// The story of deferred work and its oracle are those of loom-core's own tests.
-#[path = "../../loom-core/tests/work_table/world.rs"]
+#[path = "../../loom-core/tests/engine/work_table/world.rs"]
 mod works;
 /// The oracle of the op table is the one of loom-core's own tests.
 #[allow(dead_code, reason = "some of it is for those tests alone")]
-#[path = "../../loom-core/tests/op_table/world/mod.rs"]
+#[path = "../../loom-core/tests/engine/op_table/world/mod.rs"]
 mod world;
 
 use arbitrary::{Arbitrary, Unstructured};

@@ -1,0 +1,68 @@
+//! Tasks of other threads, which ask the thread of the fabric.
+
+use std::thread;
+
+use loom_async::tokio::{Gone, Mode, remote, run};
+use loom_core::{CqAttr, Source};
+
+use crate::tokio::{LIMIT, on_one_thread, pair};
+
+#[test]
+fn tasks_of_many_threads_ask_the_thread_of_the_fabric_and_each_has_its_answer() {
+    const TASKS: usize = 200;
+    // Fewer places than tasks: some wait until there is room.
+    let (ask, mut requests) = remote::<Vec<u8>, Vec<u8>>(4);
+    let fabric = thread::spawn(move || {
+        on_one_thread(async {
+            let [(a, to_b), (b, _)] = pair(CqAttr::new(16).with_fd());
+            run((&a.driver, &b.driver), Mode::Sleep, async {
+                let mut count = 0;
+                while let Some(mut request) = requests.next().await {
+                    let message = core::mem::take(request.body());
+                    let room = vec![0; message.len()];
+                    let (sent, received) = tokio::join!(
+                        a.driver.run(message, |buf| a.endpoint.send(to_b, buf)),
+                        b.driver.run(room, |buf| b.endpoint.recv(Source::Any, buf)),
+                    );
+                    sent.unwrap().result().unwrap();
+                    request.answer(received.unwrap().into_buf());
+                    count += 1;
+                }
+                count
+            })
+            .await
+            .unwrap()
+        })
+    });
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(3).enable_time().build().unwrap();
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|number| {
+            let (ask, body) = (ask.clone(), number.to_le_bytes().to_vec());
+            runtime.spawn(async move {
+                let answer = tokio::time::timeout(LIMIT, ask.call(body.clone())).await.unwrap();
+                assert_eq!(answer, Ok(body));
+            })
+        })
+        .collect();
+    for task in tasks {
+        runtime.block_on(task).unwrap();
+    }
+    drop(ask);
+    assert_eq!(fabric.join().unwrap(), TASKS);
+}
+
+#[test]
+fn who_asks_a_thread_that_has_gone_is_told_so() {
+    on_one_thread(async {
+        let (ask, requests) = remote::<(), ()>(1);
+        drop(requests);
+        assert_eq!(ask.call(()).await, Err(Gone));
+        let (ask, mut requests) = remote::<(), ()>(0);
+        let (answer, ()) = tokio::join!(ask.call(()), async {
+            let request = requests.next().await.unwrap();
+            assert!(!request.is_given_up());
+            drop(request);
+        });
+        assert_eq!(answer, Err(Gone));
+    });
+}

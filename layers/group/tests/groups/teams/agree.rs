@@ -1,0 +1,89 @@
+//! All collectives agree with a plain computation, for groups of all sizes.
+
+use loom_group::collective::TeamAttr;
+use loom_group::schedule::{Switch, Table};
+
+use crate::teams::calls::{Call, KINDS, Kind, check};
+use crate::teams::world::{FINE, Members, Size, groups, teams};
+
+/// After all of it, what was lent is back, and the teams go on.
+fn is_at_rest(teams: &[Members<'_>]) {
+    for team in teams {
+        assert_eq!((team.under_way(), team.is_over(), team.group().cq().in_flight()), (0, false, 0));
+    }
+}
+
+fn attr(switch: Switch, packets: usize) -> TeamAttr {
+    TeamAttr::new(1).with_packets(packets).with_table(Table::of(switch))
+}
+
+/// Every collective, of groups of these sizes.
+fn agree(members: impl Iterator<Item = u32>, packets: usize, capacity: usize, counts: impl Fn(u32) -> Vec<usize>) {
+    for n in members {
+        let groups = groups(Size::new(n), |_| FINE);
+        let ranks: Vec<u32> = (0..n).collect();
+        for switch in [Switch::ALWAYS, Switch::NEVER] {
+            let teams = teams(&groups, &ranks, attr(switch, packets), capacity);
+            let mut seed = u64::from(n);
+            for (kind, count) in KINDS.into_iter().flat_map(|kind| counts(n).into_iter().map(move |c| (kind, c))) {
+                seed += 1;
+                check(&teams, &Call::new(kind, n, count, seed));
+            }
+            is_at_rest(&teams);
+        }
+    }
+}
+
+/// Packets of five elements, and two of them for each direction.
+#[test]
+fn collectives_agree_with_a_plain_computation_in_groups_of_1_to_33() {
+    agree(1..=33, 4, 40, |n| if n < 10 { vec![0, 1, 2, 5, 6, 13, n as usize + 3] } else { vec![0, 1, 7] });
+}
+
+/// The ring of an all-reduce needs an element for each member.
+#[test]
+fn long_algorithms_agree_with_a_plain_computation() {
+    agree([4, 7, 16, 33].into_iter(), 2, 128, |n| vec![n as usize, 2 * n as usize + 1]);
+}
+
+#[test]
+fn collectives_agree_with_a_plain_computation_in_a_group_of_64() {
+    agree([64].into_iter(), 8, 64, |_| vec![1]);
+}
+
+/// Messages beyond a packet, packets beyond what is sent at once, and packets beyond all of it.
+#[test]
+fn long_messages_agree_with_a_plain_computation() {
+    for (packets, capacity) in [(2, 8), (3, 200), (8, 4096)] {
+        agree([1, 2, 3, 5, 8].into_iter(), packets, capacity, |_| vec![30, 301]);
+    }
+}
+
+#[test]
+fn collectives_agree_with_a_plain_computation_in_a_group_of_1000() {
+    let groups = groups(Size { depth: 8, tx_depth: 4, ..Size::new(1000) }, |_| FINE);
+    let ranks: Vec<u32> = (0..1000).collect();
+    let all = teams(&groups, &ranks, attr(Switch::NEVER, 2), 1024);
+    for (kind, count) in [
+        (Kind::Barrier, 0),
+        (Kind::Broadcast, 3),
+        (Kind::Reduce, 2),
+        (Kind::AllReduce, 2),
+        (Kind::Scan, 1),
+        (Kind::ReduceScatter, 1),
+        (Kind::Gather, 2),
+        (Kind::Scatter, 2),
+        (Kind::AllGather, 1),
+        (Kind::AllToAll, 1),
+        (Kind::AllToAllBlocks, 1),
+    ] {
+        check(&all, &Call::new(kind, 1000, count, 333));
+    }
+    is_at_rest(&all);
+    drop(all);
+    let all = teams(&groups, &ranks, attr(Switch::ALWAYS, 2), 1024);
+    for kind in [Kind::Gather, Kind::Scatter] {
+        check(&all, &Call::new(kind, 1000, 1, 717));
+    }
+    is_at_rest(&all);
+}

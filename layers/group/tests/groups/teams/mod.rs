@@ -1,0 +1,11 @@
+//! Collectives of teams over the software transport, all members on one thread: results against a plain computation, and what becomes of
+//! packets and teams when something fails.
+
+mod agree;
+mod awaited;
+mod calls;
+mod counted;
+mod driven;
+mod ends;
+mod stories;
+mod world;

@@ -1,0 +1,23 @@
+//! Registered memory over the software transport: leases, their parts, what is posted of them, and heaps.
+
+mod device;
+mod exposed;
+mod heap;
+mod random;
+mod rules;
+mod threads;
+mod transfers;
+mod world;
+
+use loom_core::domain::Domain;
+use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
+
+fn network() -> Network<'static> {
+    Network::new(NetworkAttr::default()).unwrap()
+}
+
+/// A domain that takes any buffer, and one that takes registered ones only.
+fn domains(network: &Network<'static>) -> [Domain<'static, Soft<'static>>; 2] {
+    let local = network.info_requiring(RequiredModes::none().local_registration());
+    [network.info(), local].map(|info| Domain::open(&info).unwrap())
+}

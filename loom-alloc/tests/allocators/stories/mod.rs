@@ -1,0 +1,21 @@
+//! Stories of blocks on arenas and on pools, as the fuzz targets `arena` and `pool` play them.
+
+mod world;
+
+use proptest::collection::vec;
+use proptest::prelude::{ProptestConfig, any};
+use proptest::{prop_assert, proptest};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn arenas_agree_with_their_model(bytes in vec(any::<u8>(), 200..600)) {
+        prop_assert!(world::arena(&bytes) > 4);
+    }
+
+    #[test]
+    fn pools_and_what_stands_on_them_agree_with_their_model(bytes in vec(any::<u8>(), 200..600)) {
+        prop_assert!(world::pool(&bytes) > 4);
+    }
+}

@@ -1,0 +1,8 @@
+//! The op table alone: each rule of its module documentation, then every short sequence of actions, then long random
+//! ones.
+
+mod explore;
+mod random;
+mod rules;
+mod several;
+mod world;

@@ -1,0 +1,41 @@
+//! What an info says: names, modes, cards.
+
+use loom_core::endpoint::Binding;
+use loom_core::error::OpenError;
+use loom_core::info::{Nic, NicLink};
+use loom_core::transport::Name;
+use loom_core::vocabulary::{Attributes, Mode};
+
+use super::{Scene, attributes, info};
+use crate::scripted::Script;
+
+/// Where both directions ask for these.
+pub(crate) fn asking_for(mode: Mode) -> Attributes {
+    let mut attributes = attributes();
+    (attributes.mode, attributes.tx.mode, attributes.rx.mode) = (mode, mode, mode);
+    attributes.endpoint.msg_prefix_size = if mode.contains(Mode::MSG_PREFIX) { 16 } else { 0 };
+    attributes
+}
+
+#[test]
+fn an_info_tells_of_the_card_that_the_provider_knows() {
+    let link = NicLink { mtu: 9000, ..NicLink::default() };
+    assert_eq!(info(attributes()).nic(), Some(Nic { link, ..Nic::default() }));
+}
+
+#[test]
+fn an_endpoint_is_opened_from_infos_of_its_domain_alone() {
+    let scene = Scene::new(attributes());
+    let (queue, vector) = (scene.queue(4), scene.vector());
+    for other in [None, Some(Name::Provider), Some(Name::Fabric), Some(Name::Domain)] {
+        let script: &'static Script = Box::leak(Box::new(Script::new(attributes())));
+        script.other.set(other);
+        let opened = queue.endpoint(Binding::to(&vector).info(&script.info())).map(drop);
+        assert_eq!(opened, if other.is_none() { Ok(()) } else { Err(OpenError::OtherDomain) }, "{other:?}");
+    }
+    // A queue keeps contexts, prefixes and receives of one kind.
+    for mode in [Mode::CONTEXT, Mode::CONTEXT2, Mode::MSG_PREFIX, Mode::RX_CQ_DATA] {
+        let opened = queue.endpoint(Binding::to(&vector).info(&info(asking_for(mode)))).map(drop);
+        assert_eq!(opened, Err(OpenError::OtherDomain), "{mode}");
+    }
+}

@@ -1,0 +1,255 @@
+//! What the script says of connections, groups and scalable endpoints, and what it was asked: by thread, as each test has one.
+
+use core::cell::RefCell;
+use core::ffi::c_int;
+use std::collections::VecDeque;
+
+use loom_core::transport::connected::{EqAttr, Fault, Fid, MsgBindings, Notice};
+use loom_core::transport::scalable::{ContextBindings, Contexts};
+use loom_core::transport::{Bindings, Connected, EndpointError, Multicast, Scalable, Signals};
+use loom_core::vocabulary::{Attributes, CmData, EndpointAddr, Errno, FabricAddr};
+
+use super::T;
+use crate::scripted::{FD, Script};
+
+#[derive(Default)]
+pub(crate) struct Line {
+    /// The events of the event queue.
+    said: VecDeque<Result<Notice<T>, Fault>>,
+    /// The data that comes with each.
+    pub(crate) data: &'static [u8],
+    /// What events name the endpoint by that is opened next.
+    next: u64,
+    /// What was given to the last join.
+    pub(crate) join: u64,
+    pub(crate) asked: Vec<Asked>,
+    /// How rejecting a request fails.
+    pub(crate) failure: Option<Errno>,
+}
+
+/// What the provider was asked to do.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Asked {
+    Connect(Vec<u8>),
+    Accept(Vec<u8>),
+    Reject(u64, Vec<u8>),
+    Leave(u64),
+}
+
+thread_local! {
+    static LINE: RefCell<Line> = RefCell::default();
+}
+
+/// Uses what the script of this test says.
+pub(crate) fn line<R>(use_it: impl FnOnce(&mut Line) -> R) -> R {
+    LINE.with_borrow_mut(use_it)
+}
+
+/// What was asked since the last time.
+pub(crate) fn asked() -> Vec<Asked> {
+    line(|line| std::mem::take(&mut line.asked))
+}
+
+/// The event queue says this next.
+pub(crate) fn say(notice: Notice<T>) {
+    line(|line| line.said.push_back(Ok(notice)));
+}
+
+pub(crate) fn say_failed(fault: Fault) {
+    line(|line| line.said.push_back(Err(fault)));
+}
+
+/// Endpoints that are opened from now on are named so by events.
+pub(crate) fn name_endpoints(fid: u64) {
+    line(|line| line.next = fid);
+}
+
+/// What events name the passive endpoint by.
+pub(crate) const LISTENER: Fid = Fid::from_addr(100);
+
+// SAFETY: events are what the tests say, which say of no endpoint but theirs that it is connected. Nothing of what is lent is touched.
+unsafe impl Connected for T {
+    type Eq = ();
+    type PassiveEndpoint = ();
+    type Request = u64;
+
+    unsafe fn eq_open(_: &Self::Domain, _: EqAttr) -> Result<Self::Eq, Errno> {
+        Ok(())
+    }
+    unsafe fn eq_close(&(): &Self::Eq) -> Result<(), Errno> {
+        Ok(())
+    }
+    unsafe fn eq_read(&(): &Self::Eq, _: Option<i32>, data: &mut CmData) -> Result<Option<Notice<Self>>, Errno> {
+        line(|line| {
+            *data = CmData::new(line.data).unwrap();
+            match line.said.pop_front() {
+                None => Ok(None),
+                Some(Ok(notice)) => Ok(Some(notice)),
+                Some(fault) => {
+                    line.said.push_front(fault);
+                    Err(Errno::EAVAIL)
+                }
+            }
+        })
+    }
+    unsafe fn eq_read_error(&(): &Self::Eq, data: &mut CmData) -> Result<Option<Fault>, Errno> {
+        line(|line| {
+            *data = CmData::new(line.data).unwrap();
+            Ok(line.said.pop_front().and_then(Result::err))
+        })
+    }
+    unsafe fn eq_error_text(&(): &Self::Eq, _: i32, _: &CmData, _: &mut [u8]) -> usize {
+        0
+    }
+    unsafe fn eq_notify(&(): &Self::Eq, _: u64, _: u64) -> Result<(), Errno> {
+        Ok(())
+    }
+    unsafe fn eq_wait_fd(&(): &Self::Eq) -> Result<c_int, Errno> {
+        Ok(FD)
+    }
+    unsafe fn eq_may_sleep(_: &Self::Domain, &(): &Self::Eq) -> Result<bool, Errno> {
+        Ok(false)
+    }
+    unsafe fn passive_open(
+        _: &Self::Domain,
+        _: &Self::Info,
+        &(): &Self::Eq,
+    ) -> Result<Self::PassiveEndpoint, EndpointError> {
+        Ok(())
+    }
+    unsafe fn passive_close(&(): &Self::PassiveEndpoint) -> Result<(), Errno> {
+        Ok(())
+    }
+    fn passive_fid(&(): &Self::PassiveEndpoint) -> Fid {
+        LISTENER
+    }
+    unsafe fn passive_address(&(): &Self::PassiveEndpoint) -> Result<EndpointAddr, Errno> {
+        Err(Errno::ENOSYS)
+    }
+    unsafe fn passive_cm_data_size(&(): &Self::PassiveEndpoint) -> Result<usize, Errno> {
+        Ok(crate::scripted::OPTION)
+    }
+    unsafe fn reject(&(): &Self::PassiveEndpoint, request: Self::Request, data: &[u8]) -> Result<(), Errno> {
+        line(|line| {
+            line.asked.push(Asked::Reject(request, data.to_vec()));
+            line.failure.map_or(Ok(()), Err)
+        })
+    }
+    unsafe fn shared_rx_open(
+        domain: &Self::Domain,
+        _: &Self::Info,
+        _: &Self::Cq,
+    ) -> Result<Self::Endpoint, EndpointError> {
+        Ok(domain)
+    }
+    unsafe fn msg_endpoint_open(
+        domain: &Self::Domain,
+        _: &Self::Info,
+        request: &mut Option<Self::Request>,
+        _: MsgBindings<'_, Self>,
+    ) -> Result<Self::Endpoint, EndpointError> {
+        *request = None;
+        Ok(domain)
+    }
+    fn endpoint_fid(_: &Self::Endpoint) -> Fid {
+        line(|line| Fid::from_addr(line.next))
+    }
+    unsafe fn connect(_: &Self::Endpoint, _: &EndpointAddr, data: &[u8]) -> Result<(), Errno> {
+        line(|line| line.asked.push(Asked::Connect(data.to_vec())));
+        Ok(())
+    }
+    unsafe fn accept(_: &Self::Endpoint, data: &[u8]) -> Result<(), Errno> {
+        line(|line| line.asked.push(Asked::Accept(data.to_vec())));
+        Ok(())
+    }
+    unsafe fn shutdown(_: &Self::Endpoint) -> Result<(), Errno> {
+        Ok(())
+    }
+    unsafe fn peer_address(_: &Self::Endpoint) -> Result<EndpointAddr, Errno> {
+        Err(Errno::ENOTCONN)
+    }
+}
+
+// SAFETY: as above; groups have no addresses that anything is sent to.
+unsafe impl Multicast for T {
+    type Group = u64;
+
+    unsafe fn multicast_endpoint_open(
+        domain: &Self::Domain,
+        _: &Self::Info,
+        _: Bindings<'_, Self>,
+        &(): &Self::Eq,
+    ) -> Result<Self::Endpoint, EndpointError> {
+        Ok(domain)
+    }
+    unsafe fn join(_: &Self::Endpoint, _: &EndpointAddr, context: u64) -> Result<Self::Group, Errno> {
+        line(|line| {
+            line.join = context;
+            Ok(line.next)
+        })
+    }
+    fn group_fid(group: &Self::Group) -> Fid {
+        Fid::from_addr(*group)
+    }
+    unsafe fn group_address(_: &Self::Group) -> FabricAddr {
+        FabricAddr::UNSPEC
+    }
+    unsafe fn leave(_: &Self::Endpoint, group: &Self::Group) -> Result<(), Errno> {
+        line(|line| line.asked.push(Asked::Leave(*group)));
+        Ok(())
+    }
+}
+
+// SAFETY: as above.
+unsafe impl Scalable for T {
+    type ScalableEndpoint = &'static Script;
+
+    fn serves_contexts(_: &Attributes) -> bool {
+        true
+    }
+    unsafe fn av_open_for_contexts(domain: &Self::Domain, _: usize, _: u8) -> Result<Self::Av, Errno> {
+        Ok(domain)
+    }
+    unsafe fn scalable_open(
+        domain: &Self::Domain,
+        _: &Self::Info,
+        _: &Self::Av,
+        _: Contexts,
+    ) -> Result<Self::ScalableEndpoint, EndpointError> {
+        Ok(domain)
+    }
+    unsafe fn scalable_close(_: &Self::ScalableEndpoint) -> Result<(), Errno> {
+        Ok(())
+    }
+    unsafe fn scalable_address(_: &Self::ScalableEndpoint) -> Result<EndpointAddr, Errno> {
+        Err(Errno::ENOSYS)
+    }
+    fn injects_writes(_: &Self::ScalableEndpoint) -> bool {
+        true
+    }
+    unsafe fn tx_context_open(
+        endpoint: &Self::ScalableEndpoint,
+        _: u16,
+        _: ContextBindings<'_, Self>,
+    ) -> Result<Self::Endpoint, EndpointError> {
+        Ok(endpoint)
+    }
+    unsafe fn rx_context_open(
+        endpoint: &Self::ScalableEndpoint,
+        _: u16,
+        _: ContextBindings<'_, Self>,
+    ) -> Result<Self::Endpoint, EndpointError> {
+        Ok(endpoint)
+    }
+}
+
+// SAFETY: nothing is done.
+unsafe impl Signals for T {
+    type Signal = ();
+
+    unsafe fn cq_signal_of(_: &Self::Cq) -> Self::Signal {}
+
+    unsafe fn cq_signal(&(): &Self::Signal) -> Result<(), Errno> {
+        Ok(())
+    }
+}

@@ -1,0 +1,20 @@
+//! Completions over a transport that says anything: every buffer comes back once, and what is told is what the event says.
+
+mod world;
+
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_buffer_comes_back_once_whatever_a_provider_says(story in prop::collection::vec(any::<u8>(), 0..800)) {
+        world::play(&story);
+    }
+}
+
+#[test]
+fn stories_are_played() {
+    let story: Vec<u8> = (0..600_u32).map(|at| ((at * at) >> 3).to_le_bytes()[0]).collect();
+    assert!(world::play(&story) > 20);
+}

@@ -1,0 +1,18 @@
+//! Everything that libfabric alone has, over the providers of this machine.
+
+#![allow(missing_docs, unsafe_code, clippy::unwrap_used, reason = "tests fail by panicking")]
+
+mod counters;
+mod device;
+mod discovery;
+mod gone_addresses;
+mod group_connections;
+mod groups;
+mod headers;
+#[cfg(feature = "log")]
+mod log;
+mod raw;
+mod regions;
+mod shm_processes;
+mod symmetric;
+mod thread_bounds;

@@ -1,0 +1,361 @@
+//! Regions over libfabric's providers that do not let a region be closed under an open endpoint: they are closed when no endpoint is
+//! open, and before one can be opened again. Memory that was given up is written by no peer.
+
+use support::shared_memory;
+
+use std::iter;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use loom_core::av::Av;
+use loom_core::buffer::{Buffer, Lent};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::deadline::Spins;
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Endpoint, Source};
+use loom_core::engine::op_table::OpKey;
+use loom_core::error::Rejected;
+use loom_core::info::{Hints, Info};
+use loom_core::mr::{Mr, RemoteRegion};
+use loom_core::vocabulary::{Access, Caps, EndpointAddr};
+use loom_fabric::loom_core;
+use loom_fabric::ofi::{Ofi, Shared, library_version};
+
+type T = Ofi<Shared>;
+
+/// Every wait ends here at the latest.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// So long that a write is under way for a while.
+const LONG: usize = 64 << 20;
+
+fn info(provider: &str) -> Info<T> {
+    shared_memory::remove_at_exit();
+    let node = (provider != "shm").then_some("127.0.0.1");
+    let hints = Hints {
+        caps: Caps::MSG | Caps::RMA,
+        provider: Some(provider),
+        node,
+        listen: node.is_some(),
+        ..Hints::default()
+    };
+    let mut infos = Ofi::<Shared>::query(&hints).unwrap();
+    infos.next().unwrap_or_else(|| panic!("libfabric {} has no {provider}", library_version()))
+}
+
+/// Memory that stays where it is for ever, so that what is written to it when it was given up is seen, and harms nothing.
+struct Given {
+    words: &'static [AtomicU64],
+    /// How many words were written when it was given up.
+    before: &'static AtomicUsize,
+    on_drop: Option<Box<dyn FnOnce() + Send>>,
+}
+
+/// What a [`Given`] leaves behind.
+#[derive(Clone, Copy)]
+struct Left {
+    words: &'static [AtomicU64],
+    before: &'static AtomicUsize,
+}
+
+const NOT_GIVEN_UP: usize = usize::MAX;
+
+impl Given {
+    fn new(len: usize, on_drop: impl FnOnce() + Send + 'static) -> (Self, Left) {
+        let words = Box::leak(vec![0_u64; len / 8].into_boxed_slice());
+        // SAFETY: nobody else has the words, and a number is laid out as an atomic is.
+        let words: &'static [AtomicU64] = unsafe { &*(std::ptr::from_mut(words) as *const [AtomicU64]) };
+        let before = Box::leak(Box::new(AtomicUsize::new(NOT_GIVEN_UP)));
+        (Given { words, before, on_drop: Some(Box::new(on_drop)) }, Left { words, before })
+    }
+}
+
+// SAFETY: the words are there for ever, and looked at by way of atomics alone.
+unsafe impl Buffer for Given {
+    fn lend(&mut self) -> Lent {
+        Lent::both(NonNull::from(self.words).cast(), size_of_val(self.words))
+    }
+}
+
+impl Drop for Given {
+    fn drop(&mut self) {
+        if let Some(on_drop) = self.on_drop.take() {
+            on_drop();
+        }
+        self.before.store(written(self.words), Ordering::SeqCst);
+    }
+}
+
+impl Left {
+    fn is_given_up(self) -> bool {
+        self.before.load(Ordering::SeqCst) != NOT_GIVEN_UP
+    }
+
+    /// Words that were written before it was given up, and since.
+    fn written(self) -> (usize, usize) {
+        assert!(self.is_given_up());
+        let before = self.before.load(Ordering::SeqCst);
+        (before, written(self.words) - before)
+    }
+}
+
+/// How many words were written, one after the other.
+fn written(words: &[AtomicU64]) -> usize {
+    words.partition_point(|word| word.load(Ordering::SeqCst) != 0)
+}
+
+/// What a peer is told: where to write, and into what.
+type Told = (EndpointAddr, Vec<RemoteRegion>);
+
+/// A peer that tries to write into all that it is told of, and answers when its writes have ended. What they end with is the
+/// provider's: `shm` of libfabric 2 says that they succeeded, where no byte was written.
+///
+/// It opens its endpoint when it is told for the first time: beside a stranger's endpoint, one of an untested provider is not closed.
+fn peer(info: &Info<T>, told: &Receiver<Told>, answers: &Sender<()>) {
+    let next = || told.recv_timeout(4 * LIMIT).ok();
+    let Some(first) = next() else { return };
+    let domain = Domain::open(info).unwrap();
+    let av = Av::open(&domain, 16).unwrap();
+    let cq = Cq::<T, Vec<u8>>::open(&domain, CqAttr::new(16)).unwrap();
+    let endpoint = cq.endpoint(&av).unwrap();
+    for (address, regions) in iter::once(first).chain(iter::from_fn(next)) {
+        let to = av.insert(&address).unwrap();
+        let deadline = Instant::now() + LIMIT;
+        for region in regions {
+            let mut buf = vec![1; usize::try_from(region.len()).unwrap()];
+            let key = loop {
+                match endpoint.write(to, &region, 0, buf) {
+                    Ok(key) => break key,
+                    Err(refused) => {
+                        assert!(refused.error.is_transient() && Instant::now() < deadline, "{:?}", refused.error);
+                        buf = refused.buf;
+                        cq.progress().unwrap();
+                    }
+                }
+            };
+            assert!(cq.wait(key, deadline).unwrap().is_some(), "a write ends");
+        }
+        // The test may have failed meanwhile.
+        let _ = answers.send(());
+    }
+}
+
+/// A domain with a vector that are there for ever, for what is done in destructors.
+fn for_ever(info: &Info<T>) -> (&'static Domain<'static, T>, &'static Av<'static, T>) {
+    let domain: &Domain<'_, T> = Box::leak(Box::new(Domain::open(info).unwrap()));
+    (domain, Box::leak(Box::new(Av::open(domain, 16).unwrap())))
+}
+
+/// Opens an endpoint that is never closed, lets the peer write, and drives progress until `over` says so or the peer has answered:
+/// whether it has.
+fn let_write(
+    (domain, av): (&'static Domain<'static, T>, &'static Av<'static, T>),
+    tell: &Sender<Told>,
+    answers: &Receiver<()>,
+    regions: Vec<RemoteRegion>,
+    over: impl Fn() -> bool,
+) -> bool {
+    let cq: &_ = Box::leak(Box::new(Cq::<T, Vec<u8>>::open(domain, CqAttr::new(16)).unwrap()));
+    let endpoint = Box::leak(Box::new(cq.endpoint(av).unwrap()));
+    tell.send((endpoint.address().unwrap(), regions)).unwrap();
+    let deadline = Instant::now() + LIMIT;
+    while !over() {
+        match answers.try_recv() {
+            Ok(()) => return true,
+            Err(error) => assert_eq!(error, TryRecvError::Empty, "the peer runs"),
+        }
+        assert!(Instant::now() < deadline, "a write begins or is refused");
+        cq.progress().unwrap();
+    }
+    false
+}
+
+/// What the memory that is dropped first uses.
+struct Scene {
+    objects: (&'static Domain<'static, T>, &'static Av<'static, T>),
+    /// To the peer and back, until the peer has answered.
+    peer: Option<(Sender<Told>, Receiver<()>)>,
+    regions: Vec<RemoteRegion>,
+    memories: Vec<Left>,
+}
+
+impl Scene {
+    /// Lets the peer write, if no memory was given up before.
+    fn first_drop(&mut self) {
+        if self.memories.iter().any(|left| left.is_given_up()) {
+            return;
+        }
+        let (tell, answers) = self.peer.take().unwrap();
+        let begun = || self.memories.iter().any(|left| written(&left.words[..1]) > 0);
+        if !let_write(self.objects, &tell, &answers, self.regions.clone(), begun) {
+            self.peer = Some((tell, answers));
+        }
+    }
+}
+
+/// Whichever memory is dropped first opens an endpoint, through which a peer tries to write to both regions.
+fn memory_whose_drop_opens_an_endpoint(provider: &str) {
+    let info = &info(provider);
+    let (domain, av) = for_ever(info);
+    let ((tell, told), (answer, answers)) = (mpsc::channel(), mpsc::channel());
+    let scene = Scene { objects: (domain, av), peer: Some((tell, answers)), regions: vec![], memories: vec![] };
+    let scene = Arc::new(Mutex::new(scene));
+    thread::scope(|threads| {
+        threads.spawn(move || peer(info, &told, &answer));
+        let regions = [(); 2].map(|()| {
+            let of_drop = scene.clone();
+            let (memory, left) =
+                Given::new(LONG, move || of_drop.lock().unwrap_or_else(PoisonError::into_inner).first_drop());
+            let region = Mr::open(domain, memory, Access::REMOTE_WRITE).unwrap();
+            let mut scene = scene.lock().unwrap();
+            scene.memories.push(left);
+            scene.regions.push(region.remote());
+            region
+        });
+        let memories = scene.lock().unwrap().memories.clone();
+        let cq = Cq::<T, Vec<u8>>::open(domain, CqAttr::new(16)).unwrap();
+        let endpoint = cq.endpoint(av).unwrap();
+        drop(regions);
+        assert!(!memories.iter().any(|left| left.is_given_up()), "an endpoint is open");
+        drop(endpoint);
+        drop(cq);
+        // The peer ends when it is told nothing more.
+        if let Some((_tell, answers)) = scene.lock().unwrap().peer.take() {
+            let _ = answers.recv_timeout(LIMIT / 4);
+        }
+        for left in memories {
+            assert_eq!(left.written(), (0, 0), "words written before and after memory was given up");
+        }
+    });
+}
+
+/// A thread closes the last endpoint, and with it very many regions. Another one opens an endpoint as soon as a memory was dropped, and
+/// lets a peer write to the region in the midst of them.
+fn an_endpoint_is_opened_while_very_many_regions_go(provider: &str) {
+    /// So many on either side, such that closing them takes longer than opening an endpoint.
+    const SMALL: usize = 100_000;
+    let info = &info(provider);
+    let (domain, av) = for_ever(info);
+    let ((tell, told), (answer, answers)) = (mpsc::channel(), mpsc::channel());
+    let (dropped, first_drop) = mpsc::channel();
+    thread::scope(|threads| {
+        threads.spawn(move || peer(info, &told, &answer));
+        let cq = Cq::<T, Vec<u8>>::open(domain, CqAttr::new(16)).unwrap();
+        let endpoint = cq.endpoint(av).unwrap();
+        let give_up_small = || {
+            for _ in 0..SMALL {
+                let dropped = dropped.clone();
+                let (memory, _) = Given::new(64, move || dropped.send(()).unwrap_or_default());
+                drop(Mr::open(domain, memory, Access::REMOTE_WRITE).unwrap());
+            }
+        };
+        give_up_small();
+        let (memory, left) = Given::new(LONG, || {});
+        let region = Mr::open(domain, memory, Access::REMOTE_WRITE).unwrap();
+        let remote = region.remote();
+        drop(region);
+        give_up_small();
+        let other = threads.spawn(move || {
+            first_drop.recv_timeout(LIMIT).unwrap();
+            let begun = || written(&left.words[..1]) > 0;
+            // What has begun goes on until the peer has answered.
+            if !let_write((domain, av), &tell, &answers, vec![remote], begun) {
+                let _ = answers.recv_timeout(LIMIT / 4);
+            }
+        });
+        drop(endpoint);
+        assert!(left.is_given_up());
+        other.join().unwrap();
+        assert_eq!(left.written(), (0, 0), "words written before and after memory was given up");
+    });
+}
+
+#[test]
+fn sockets_memory_whose_drop_opens_an_endpoint() {
+    memory_whose_drop_opens_an_endpoint("sockets");
+}
+
+#[test]
+fn shm_memory_whose_drop_opens_an_endpoint() {
+    if library_version().major < 2 {
+        println!(
+            "skipped: a write to a region that is closed does not end over shm of libfabric 1, which closes them at any time"
+        );
+        return;
+    }
+    memory_whose_drop_opens_an_endpoint("shm");
+}
+
+/// Lets regions be closed at any time: they are closed before there is the endpoint, and their memory goes after it was opened.
+#[test]
+fn rxm_memory_whose_drop_opens_an_endpoint() {
+    memory_whose_drop_opens_an_endpoint("tcp;ofi_rxm");
+}
+
+#[test]
+fn sockets_memory_of_a_region_among_very_many() {
+    an_endpoint_is_opened_while_very_many_regions_go("sockets");
+}
+
+/// An endpoint of `shm` that is not polled is not driven by others of its domain: memory that peers reach through it alone is not
+/// written when its queue is polled no more.
+#[test]
+fn shm_endpoint_that_is_not_polled_is_not_driven() {
+    let info = &info("shm");
+    if !info.raw().is_tested() {
+        println!(
+            "skipped: it is relied on in versions that are tested, and these endpoints would keep those of other tests open"
+        );
+        return;
+    }
+    let [domain, others] = [(); 2].map(|()| Domain::open(info).unwrap());
+    let [av, others_av] = [&domain, &others].map(|domain| Av::open(domain, 16).unwrap());
+    let open = |domain| Cq::<T, Vec<u8>>::open(domain, CqAttr::new(64)).unwrap();
+    let (idle, busy, writers) = (open(&domain), open(&domain), open(&others));
+    let (memory, left) = Given::new(64, || {});
+    let region = Mr::open(&domain, memory, Access::REMOTE_WRITE).unwrap();
+    let (reached, neighbour) = (idle.endpoint(&av).unwrap(), busy.endpoint(&av).unwrap());
+    let writer = writers.endpoint(&others_av).unwrap();
+    let [to_reached, to_neighbour] =
+        [&reached, &neighbour].map(|endpoint| others_av.insert(&endpoint.address().unwrap()).unwrap());
+    let deadline = Instant::now() + LIMIT;
+    // Drives the writer's queue and the one that it reaches.
+    let posted = |on: &Cq<'_, T, Vec<u8>>, post: &dyn Fn() -> Result<OpKey, Rejected<Vec<u8>>>| loop {
+        match post() {
+            Ok(key) => break key,
+            Err(refused) => assert!(refused.error.is_transient() && Instant::now() < deadline, "{:?}", refused.error),
+        }
+        writers.progress().unwrap();
+        on.progress().unwrap();
+    };
+    let message = |on: &Cq<'_, T, Vec<u8>>, to: &Endpoint<'_, T, Vec<u8>>, peer| {
+        let received = posted(on, &|| to.recv(Source::Any, vec![0; 8]));
+        let sent = posted(on, &|| writer.send(peer, vec![2; 8]));
+        while on.wait(received, Spins(1)).unwrap().is_none() {
+            assert!(Instant::now() < deadline, "the message arrives");
+            writers.progress().unwrap();
+        }
+        while writers.wait(sent, Spins(1)).unwrap().is_none() {
+            assert!(Instant::now() < deadline, "the message is sent");
+            on.progress().unwrap();
+        }
+    };
+    // They meet.
+    message(&idle, &reached, to_reached);
+    posted(&busy, &|| writer.write(to_reached, &region.remote(), 0, vec![1; 64]));
+    for _ in 0..1000 {
+        message(&busy, &neighbour, to_neighbour);
+    }
+    assert_eq!(self::written(left.words), 0, "the neighbour's queue drives the endpoint");
+    // Its own does.
+    let mut is_over = false;
+    while !is_over || self::written(left.words) < 8 {
+        assert!(Instant::now() < deadline, "the write ends, and has arrived");
+        is_over |= writers.poll().unwrap().is_some();
+        idle.progress().unwrap();
+    }
+}

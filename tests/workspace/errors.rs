@@ -1,0 +1,70 @@
+//! Every error of the packages turns into [`loom_core::Error`] by `?`, and its text stays.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use loom_alloc::mr_cache::CacheError;
+use loom_alloc::registered::{NotJoined, OutOfLease};
+use loom_alloc::{Ledger, LedgerFull};
+use loom_core::Error;
+use loom_core::allocator_api2::alloc::Global;
+use loom_core::error::{OpenError, Rejected};
+
+/// The types in these sources that are errors, and those that turn into `Error`.
+fn errors(folder: &Path, errors: &mut BTreeSet<String>, converted: &mut String) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            self::errors(&path, errors, converted);
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            for (before, after) in text.match_indices("Error for ").map(|(at, found)| text.split_at(at + found.len())) {
+                let name: String = after.chars().take_while(|letter| letter.is_alphanumeric()).collect();
+                assert!(before.ends_with(' ') && !name.is_empty());
+                errors.insert(name);
+            }
+            converted.push_str(
+                &text.split("#[cfg(test)]").next().unwrap().replace("address_table::", "").replace("tag_matcher::", ""),
+            );
+        }
+    }
+}
+
+#[test]
+fn every_error_turns_into_one_type() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let (mut found, mut text) = (BTreeSet::new(), String::new());
+    for sources in ["src", "loom-core/src", "loom-alloc/src"] {
+        errors(&root.join(sources), &mut found, &mut text);
+    }
+    found.remove("Error");
+    assert!(found.len() > 20, "the sources have errors: {found:?}");
+    let turns = |name: &str| {
+        let shapes = [format!("From<{name}> for Error"), format!("{name} => ")];
+        // Of one that is generic: up to the body of the implementation.
+        let begins = format!("From<{name}<");
+        let mut generic = text.split(&begins).skip(1).filter_map(|after| after.split('{').next());
+        shapes.iter().any(|shape| text.contains(shape)) || generic.any(|head| head.trim_end().ends_with("> for Error"))
+    };
+    let missing: Vec<_> = found.iter().filter(|name| !turns(name)).collect();
+    assert!(missing.is_empty(), "without a way into `loom_core::Error`: {missing:?}");
+    assert!(!turns("NoSuchError"), "the control");
+}
+
+#[test]
+fn errors_of_allocators_and_registered_memory_keep_what_they_say() {
+    fn cached() -> Result<(), Error> {
+        Err(Rejected { buf: vec![0_u8; 4], error: CacheError::Open(OpenError::Access) })?
+    }
+    assert_eq!(cached().unwrap_err(), Error::Open(OpenError::Access));
+    let full = CacheError::TooLong { limit: 4096 };
+    assert_eq!(Error::from(full).to_string(), "the buffer has more pages than the cache may register");
+    assert!(Error::from(CacheError::InUse).to_string().contains("buffers have to be dropped first"));
+    assert_eq!(Error::from(OutOfLease).to_string(), OutOfLease.to_string());
+    let apart = || NotJoined { lease: 1, other: 2 };
+    assert_eq!(Error::from(apart()).to_string(), apart().to_string());
+    let ledger = Ledger::<1>::new();
+    ledger.account("one", Global).unwrap();
+    let refused: Result<_, LedgerFull> = ledger.account("another", Global);
+    assert_eq!(Error::from(refused.map(drop).unwrap_err()).to_string(), "full: the accounts of the ledger");
+}

@@ -1,0 +1,238 @@
+//! What objects take from their allocator: as much as they say beforehand, in as many blocks; an error where one is refused, which
+//! leaves nothing open; and nothing once they are open.
+
+mod deployment;
+mod sum;
+
+use std::alloc::Layout;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use loom_alloc::Budget;
+use loom_alloc::testing::{FailAt, Sealed};
+use loom_core::allocator_api2::alloc::Global;
+use loom_core::deferred::Deferred;
+use loom_core::driver::{CounterDriver, CqDriver, DeferredDriver, Unclaimed};
+use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
+use loom_core::engine::tag_matcher::{TagMatcher, TagMatcherAttr};
+use loom_core::error::OpenError;
+use loom_core::info::Info;
+use loom_core::soft::{Network, NetworkAttr};
+use loom_core::transport::Transport;
+use loom_core::{Buffer, Counter, CounterAttr, Cq, Domain, SourceBuffer, TargetBuffer};
+
+use deployment::{OBJECTS, deploy, parts};
+
+/// For whoever counts files, and whoever opens some.
+fn alone_with_files() -> MutexGuard<'static, ()> {
+    static FILES: Mutex<()> = Mutex::new(());
+    FILES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How many files this process has open: what libfabric leaves half open has some.
+fn files() -> usize {
+    std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
+}
+
+/// Lives as long as the program, as long-lived objects ask of their allocator.
+fn forever<V>(value: V) -> &'static V {
+    Box::leak(Box::new(value))
+}
+
+/// A budget that only counts.
+type Counting = &'static Budget<Global>;
+
+fn counting() -> Counting {
+    forever(Budget::new(Global, usize::MAX))
+}
+
+fn takes_what_it_says<T: Transport + 'static>(name: &str, info: &Info<T>) {
+    let budget = counting();
+    let mut opened = 0;
+    deploy(
+        info,
+        &budget,
+        |step| {
+            let part = parts::<T, Counting>(step.domain, step.av).swap_remove(opened);
+            let taken = (budget.used() - step.before.0, budget.blocks() - step.before.1);
+            println!("{name:<12} {:<28} {:>9} bytes in {} blocks", part.name, taken.0, taken.1);
+            assert_eq!(taken, (part.bytes, part.blocks), "{name}: {}", part.name);
+            opened += 1;
+        },
+        || (budget.used(), budget.blocks()),
+    )
+    .expect("it opens");
+    assert_eq!(opened, OBJECTS);
+    assert_eq!((budget.used(), budget.blocks()), (0, 0), "{name}: all is given back");
+}
+
+/// Every allocation fails once: always an error, no block and no file is left, and the next deployment works.
+fn survives_every_failure<T: Transport + 'static>(name: &str, info: &Info<T>) {
+    let budget = counting();
+    let open = |nth| {
+        let alloc = forever(FailAt::new(budget, nth));
+        (deploy(info, &alloc, |_| (), || (0, 0)), alloc.failed())
+    };
+    // What libfabric opens once for all.
+    open(usize::MAX).0.expect("it opens");
+    let before = files();
+    let mut nth = 0;
+    loop {
+        let (opened, failed) = open(nth);
+        assert_eq!((budget.used(), budget.blocks()), (0, 0), "{name}: allocation {nth}");
+        assert_eq!(files(), before, "{name}: files after allocation {nth}");
+        if !failed {
+            break assert_eq!(opened, Ok(()), "{name}");
+        }
+        assert_eq!(opened, Err(OpenError::OutOfMemory), "{name}: allocation {nth}");
+        nth += 1;
+    }
+    println!("{name}: {nth} allocations, each of which has failed once");
+    assert!(nth >= OBJECTS);
+}
+
+/// The allocator panics when it is asked for anything after everything is open.
+fn works_under_a_seal<T: Transport + 'static>(name: &str, info: &Info<T>) {
+    let budget = counting();
+    let sealed = forever(Sealed::new(budget));
+    let mut steps = 0;
+    deploy(
+        info,
+        &sealed,
+        |_| {
+            steps += 1;
+            // The last one moves data.
+            if steps == OBJECTS {
+                sealed.seal();
+            }
+        },
+        || (0, 0),
+    )
+    .expect("it opens");
+    assert!(budget.blocks() == 0, "{name}");
+}
+
+/// One test over each transport.
+macro_rules! over_each {
+    ($($test:ident = $case:ident),*) => { $(
+        #[test]
+        fn $test() {
+            let _files = alone_with_files();
+            let network = Network::new(NetworkAttr::DEFAULT).expect("the sizes are small");
+            $case("soft", &network.info());
+            #[cfg(feature = "libfabric")]
+            for provider in ["shm", "tcp;ofi_rxm", "sockets"] {
+                $case(provider, &libfabric(provider));
+            }
+        }
+    )* };
+}
+
+over_each! {
+    every_object_takes_what_it_says = takes_what_it_says,
+    every_allocation_that_fails_is_an_error_and_leaves_nothing = survives_every_failure,
+    what_is_open_takes_no_more = works_under_a_seal
+}
+
+#[cfg(feature = "libfabric")]
+fn libfabric(provider: &str) -> Info<loom_fabric::ofi::Ofi<loom_fabric::ofi::Local>> {
+    use loom_core::info::Hints;
+    use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
+    let node = (provider != "shm").then_some("127.0.0.1");
+    let hints = Hints {
+        provider: Some(provider),
+        node,
+        listen: node.is_some(),
+        caps: Caps::MSG | Caps::TAGGED | Caps::RMA,
+        endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
+        ..Hints::default()
+    };
+    loom_fabric::ofi::Ofi::query(&hints).ok().and_then(|mut infos| infos.next()).expect("every libfabric has it")
+}
+
+/// The network itself, of as many endpoints as there are peers to know.
+#[test]
+fn the_sum_is_what_the_documentation_says() {
+    let _files = alone_with_files();
+    let network =
+        Network::new(NetworkAttr { endpoints: 1024, tx_depth: 1, rx_depth: 1, eager_size: 0, ..NetworkAttr::DEFAULT });
+    sum::is_what_the_documentation_says("soft", &network.expect("there is memory").info());
+    #[cfg(feature = "libfabric")]
+    sum::is_what_the_documentation_says("tcp;ofi_rxm", &libfabric("tcp;ofi_rxm"));
+}
+
+/// What needs no domain: in one block each, or refused.
+#[test]
+fn what_needs_no_domain_takes_what_it_says_or_is_refused() {
+    let network = NetworkAttr::DEFAULT;
+    takes_one_block("network", network.layout::<Counting>(), |alloc| Network::new_in(network, alloc));
+    let (matcher, table) = (TagMatcherAttr::DEFAULT, AddressTableAttr::new(1000));
+    takes_one_block("matcher of tags", matcher.layout(), |alloc| TagMatcher::new_in(matcher, alloc));
+    takes_one_block("address table", table.layout(), |alloc| AddressTableMemory::new_in(table, alloc));
+}
+
+/// What drives a queue, a counter, or deferred work.
+#[test]
+fn drivers_take_what_they_say_or_are_refused() {
+    let network = Network::new(NetworkAttr::DEFAULT).expect("there is memory");
+    let domain = Domain::open(&network.info()).expect("it opens");
+    let cq = Cq::<_, Box<[u8]>>::open(&domain, 1024).expect("it opens");
+    let counter = Counter::open(&domain, CounterAttr::default()).expect("it opens");
+    let deferred = Deferred::open(&cq, 4).expect("it opens");
+    takes_one_block("driver of a queue", layout_of_driver(&cq), |alloc| CqDriver::open_in(&cq, Unclaimed::Drop, alloc));
+    takes_one_block("driver of a counter", layout_of_counters(&counter), |alloc| {
+        CounterDriver::open_in(&counter, alloc)
+    });
+    let driver = CqDriver::open(&cq, Unclaimed::Drop).expect("it opens");
+    takes_one_block("driver of deferred work", layout_of_deferred(&deferred), |alloc| {
+        DeferredDriver::open_in(&deferred, &driver, alloc)
+    });
+    assert!(layout_of_driver(&cq).is_ok_and(|layout| layout.size() <= 48 * 1024 + 512), "docs/memory.md says so");
+}
+
+fn layout_of_driver<T: Transport, B: Buffer>(cq: &Cq<'static, T, B>) -> Result<Layout, OpenError> {
+    CqDriver::<T, B>::layout::<Counting>(cq.capacity())
+}
+
+fn layout_of_counters<T: Transport>(_: &Counter<'static, T>) -> Result<Layout, OpenError> {
+    CounterDriver::<T>::layout::<Counting>()
+}
+
+fn layout_of_deferred<T: Transport, B: SourceBuffer + TargetBuffer>(
+    _: &Deferred<'static, T, B>,
+) -> Result<Layout, OpenError> {
+    DeferredDriver::<T, B>::layout::<Counting>()
+}
+
+/// What only libfabric has.
+#[cfg(feature = "libfabric")]
+#[test]
+fn objects_of_libfabric_alone_take_what_they_say_or_are_refused() {
+    use loom_core::av::Av;
+    use loom_core::domain::Domain;
+    use loom_core::endpoint::{Contexts, ScalableEndpoint};
+    use loom_core::eq::{Eq, EqAttr};
+
+    type T = loom_fabric::ofi::Ofi<loom_fabric::ofi::Local>;
+
+    let _files = alone_with_files();
+    let info = libfabric("sockets");
+    let domain = Domain::open(&info).expect("it opens");
+    takes_one_block("event queue", Eq::<T>::layout::<Counting>(), |alloc| {
+        Eq::open_in(&domain, EqAttr::default(), alloc)
+    });
+    let av = Av::open_for_contexts(&domain, 4, 1).expect("it opens");
+    takes_one_block("scalable endpoint", ScalableEndpoint::<T>::layout::<Counting>(), |alloc| {
+        ScalableEndpoint::open_in(&av, &info, Contexts { tx: 1, rx: 1 }, alloc)
+    });
+}
+
+fn takes_one_block<V>(name: &str, layout: Result<Layout, OpenError>, open: impl Fn(Counting) -> Result<V, OpenError>) {
+    let (size, budget) = (layout.expect("the sizes are small").size(), counting());
+    let opened = open(budget).expect("there is memory");
+    assert_eq!((budget.used(), budget.blocks()), (size, 1), "{name}");
+    drop(opened);
+    assert_eq!((budget.used(), budget.blocks()), (0, 0), "{name}");
+    let scarce = forever(Budget::new(Global, size - 1));
+    assert_eq!(open(scarce).map(drop), Err(OpenError::OutOfMemory), "{name}");
+    assert_eq!((scarce.used(), scarce.refusals()), (0, 1), "{name}");
+}
