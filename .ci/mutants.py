@@ -1,4 +1,4 @@
-"""What `.ci/mutants` found: judged by .ci/mutants.reasons, and written down in docs/mutants.md.
+"""What `.ci/mutants` found: judged by .ci/mutants.reasons, and counted in docs/dev/mutants.md.
 
 A mutant is named by its file, its change with the function, and the line that it changes, but not by the number of that line.
 Of several places with one name, the reason has to hold for each.
@@ -29,7 +29,7 @@ FOLDERS = {
     "group": ("layers/group/src/",),
 }
 REASONS = pathlib.Path(".ci/mutants.reasons")
-PAGE = pathlib.Path("docs/mutants.md")
+PAGE = pathlib.Path("docs/dev/mutants.md")
 
 
 def name(mutant, diff):
@@ -38,11 +38,6 @@ def name(mutant, diff):
     # The whole body goes: it is named by its function.
     line = "" if mutant["genre"] == "FnValue" or not lines else lines[0]
     return f"{mutant['file']}: {change}" + (f"\n| {line}" if line else "")
-
-
-def folder_of(key):
-    """The name on the page of a mutant."""
-    return next(folder for folder, places in FOLDERS.items() if key.startswith(places))
 
 
 def outcomes(folder, there):
@@ -127,33 +122,19 @@ def rows(results, there):
     return found
 
 
-def page(found, known):
+def page(found):
     order = list(FOLDERS)
     lines = [
         "# Mutants",
         "",
-        "How many faults the tests find that a tool plants: `.ci/mutants` (cargo-mutants) changes the code in one place at a",
-        "time. This page is renewed by it. What is shown to people (`Display`, `Debug`) is left out. A shard `K/N` is every",
-        "Nth mutant, beginning with number K. Caught are also those that run out of time, because they do not end.",
+        "`.ci/mutants` (cargo-mutants) changes the code in one place at a time, except `Display` and `Debug`, and renews this page. A shard",
+        "`K/N` is every Nth mutant, beginning with number K. `.ci/mutants.reasons` has the reason why no test can see a survivor.",
         "",
-        "| folder | shard | mutants | viable | caught | of these out of time | survivors | caught of 100 viable |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| folder | shard | mutants | viable | caught | of these out of time | survivors |",
+        "|---|---|---:|---:|---:|---:|---:|",
     ]
     for key in sorted(found, key=lambda key: (order.index(key[0]), *map(int, key[1].split("/")))):
-        cells = found[key]
-        share = 100 * cells[2] / cells[1] if cells[1] else 100
-        lines.append(f"| {' | '.join([*key, *map(str, cells)])} | {share:.1f} |")
-    lines += ["", "## Survivors", "", "No test can see them, or none that is worth its time:"]
-    for folder in FOLDERS:
-        mine = sorted(key for key in known if folder_of(key) == folder)
-        if not mine:
-            continue
-        lines += ["", f"### {folder}", ""]
-        for key in mine:
-            change, _, line = key.partition("\n| ")
-            where = f", where `{line}` stands" if line else ""
-            file, _, change = change.partition(": ")
-            lines.append(f"- `{file}`: `{change}`{where}: {known[key]}")
+        lines.append(f"| {' | '.join([*key, *map(str, found[key])])} |")
     PAGE.write_text("\n".join(lines) + "\n")
 
 
@@ -162,7 +143,7 @@ def main():
     known, there = reasons(), all_names()
     ended = [outcome for folder in sorted(results.iterdir()) for outcome in outcomes(folder, there)]
     if command == "renew":
-        page(rows(results, there), known)
+        page(rows(results, there))
     tried, viable, caught, late, missed = figures(ended)
     print(f"{tried} mutants, {viable} viable, {caught} caught, of these {late} out of time, {missed} survive")
     if not judge(ended, known, there):

@@ -107,8 +107,3 @@ struct GuideDoctests;
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../docs/from-c.md")]
 struct FromCDoctests;
-
-/// Tests the code in the page about compile-time checks.
-#[cfg(all(doctest, feature = "std"))]
-#[doc = include_str!("../docs/compile-time.md")]
-struct CompileTimeDoctests;

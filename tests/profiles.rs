@@ -3,7 +3,6 @@
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests fail by panicking")]
 
-use std::fmt::Write;
 use std::process::Command;
 
 use loom_core::av::Av;
@@ -181,55 +180,6 @@ fn an_atomic_operation_too_much_is_found() {
     let refused = cq.endpoint(&av).unwrap().with_profile::<Greedy>().unwrap_err();
     let ProfileError::Atomic { missing } = refused.error else { panic!("{}", refused.error) };
     assert_eq!((missing.datatype, missing.op), (Datatype::DOUBLE, AtomicOp::BXOR));
-}
-
-/// The table of `docs/compile-time.md`.
-fn table() -> String {
-    let mut table = String::from(
-        "| provider | endpoint | grants at least | asks at most for | orders | inject | data | control, data progress | atomics |\n\
-         |---|---|---|---|---|---:|---:|---|---|\n",
-    );
-    for promise in ALL {
-        let word = |text: String| text.replace(" | ", ", ");
-        let modes = [
-            (!promise.mode.is_empty()).then(|| word(promise.mode.to_string())),
-            (!promise.mr_mode.is_empty()).then(|| format!("MR: {}", word(promise.mr_mode.to_string()))),
-        ];
-        let modes: Vec<_> = modes.into_iter().flatten().collect();
-        let orders = if promise.msg_order.is_empty() { String::new() } else { word(promise.msg_order.to_string()) };
-        let progress = |progress: Progress| if progress == Progress::AUTO { "auto" } else { "manual" };
-        let kind = promise.endpoint.to_string();
-        writeln!(
-            table,
-            "| `{}` | {} | {} | {} | {orders} | {} | {} | {}, {} | {} |",
-            promise.name,
-            kind.trim_start_matches("EP_").to_lowercase(),
-            word(promise.caps.to_string()),
-            modes.join("; "),
-            promise.inject_size,
-            promise.cq_data_size,
-            progress(promise.control_progress),
-            progress(promise.data_progress),
-            if promise.atomics.is_empty() { "" } else { "yes" },
-        )
-        .unwrap();
-    }
-    table
-}
-
-#[test]
-fn the_page_has_every_profile() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/compile-time.md");
-    let page = std::fs::read_to_string(path).unwrap();
-    let (before, rest) = page.split_once("<!-- profiles: written by the test -->\n").unwrap();
-    let (written, after) = rest.split_once("<!-- profiles: end -->").unwrap();
-    let table = table();
-    if std::env::var_os("LOOM_PAGE").is_some_and(|value| value == "write") {
-        let page = format!("{before}<!-- profiles: written by the test -->\n{table}<!-- profiles: end -->{after}");
-        std::fs::write(path, page).unwrap();
-    } else {
-        assert_eq!(written, table, "LOOM_PAGE=write renews it");
-    }
 }
 
 /// `lnx` is there only where an environment variable names its links, and what the first query of a process asks for is what it grants

@@ -57,8 +57,7 @@
 //! ```
 //!
 //! `docs/async.md` in loom's repository covers cancellation, errors, and composition of operations
-//! with `futures-util` (callbacks, `then`, `when_all`, timeouts, retries, read-modify-write, other
-//! threads).
+//! with `futures-util` (several at once, timeouts, retries, other threads).
 //!
 //! # Other executors
 //!

@@ -63,7 +63,7 @@
 //!
 //! A type implements [`Completes`] and the traits of its operations. It chooses the types of its
 //! buffers, keys and errors. A refused post returns the buffer in a [`Rejected`], an operation in
-//! an [`Outcome`]. `examples/framed.rs` wraps any protocol that has messages: each message travels
+//! an [`Outcome`]. `examples/framed` wraps any protocol that has messages: each message travels
 //! in a frame with its length and a checksum.
 //!
 //! Methods take `&mut self`, so that a protocol may keep state. Endpoints are counted handles, and

@@ -149,15 +149,15 @@ fn libfabric(provider: &str) -> Info<loom_fabric::ofi::Ofi<loom_fabric::ofi::Loc
     loom_fabric::ofi::Ofi::query(&hints).ok().and_then(|mut infos| infos.next()).expect("every libfabric has it")
 }
 
-/// The network itself, of as many endpoints as there are peers to know.
+/// A network of as many endpoints as the vector has room for peers.
 #[test]
-fn the_sum_is_what_the_documentation_says() {
+fn the_sum_is_documented() {
     let _files = alone_with_files();
     let network =
         Network::new(NetworkAttr { endpoints: 1024, tx_depth: 1, rx_depth: 1, eager_size: 0, ..NetworkAttr::DEFAULT });
-    sum::is_what_the_documentation_says("soft", &network.expect("there is memory").info());
+    sum::is_documented("soft", &network.expect("there is memory").info());
     #[cfg(feature = "libfabric")]
-    sum::is_what_the_documentation_says("tcp;ofi_rxm", &libfabric("tcp;ofi_rxm"));
+    sum::is_documented("tcp;ofi_rxm", &libfabric("tcp;ofi_rxm"));
 }
 
 /// What needs no domain: in one block each, or refused.
@@ -186,7 +186,7 @@ fn drivers_take_what_they_say_or_are_refused() {
     takes_one_block("driver of deferred work", layout_of_deferred(&deferred), |alloc| {
         DeferredDriver::open_in(&deferred, &driver, alloc)
     });
-    assert!(layout_of_driver(&cq).is_ok_and(|layout| layout.size() <= 48 * 1024 + 512), "docs/memory.md says so");
+    assert!(layout_of_driver(&cq).is_ok_and(|layout| layout.size() <= 48 * 1024 + 512), "48 bytes for each operation");
 }
 
 fn layout_of_driver<T: Transport, B: Buffer>(cq: &Cq<'static, T, B>) -> Result<Layout, OpenError> {

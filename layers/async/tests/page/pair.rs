@@ -4,11 +4,11 @@ pub use core::time::Duration;
 
 pub use loom_async::clock::StdClock;
 pub use loom_async::timers::Timers;
-pub use loom_async::{LocalExecutor, block_on};
+pub use loom_async::block_on;
 pub use loom_core::driver::{CqDriver, Unclaimed};
 pub use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 pub use loom_core::{
-    Access, Av, Caps, Cq, Domain, Done, Endpoint, Errno, Error, Hints, ImmediateData, Mr, OpKey, Peer, Source, Tag,
+    Access, Av, Caps, Cq, Domain, Done, Endpoint, Errno, Error, Hints, ImmediateData, Mr, Peer, Source, Tag,
     Transfer,
 };
 
