@@ -14,6 +14,7 @@ use loom_core::vocabulary::{AddressFormat, EndpointType};
 use loom_core::{Av, Caps, Cq, Domain, EndpointAddr, Errno, Source};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi};
+use support::alone::is_alone;
 
 type T = Ofi<Local>;
 
@@ -164,6 +165,9 @@ fn serve(provider: &str, peers: usize, capacity: usize) -> Option<Vec<(usize, us
 
 #[test]
 fn server_keeps_its_places_while_peers_come_and_go() {
+    if !is_alone("gone_addresses::server_keeps_its_places_while_peers_come_and_go") {
+        return;
+    }
     let long = std::env::var("LOOM_SOAK").ok().and_then(|peers| peers.parse().ok());
     let only = std::env::var("LOOM_SOAK_PROVIDER").ok();
     let mut served = 0;

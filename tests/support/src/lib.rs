@@ -3,6 +3,7 @@
 #![allow(missing_docs, missing_debug_implementations, reason = "its users are the tests beside it")]
 #![allow(clippy::too_long_first_doc_paragraph, clippy::new_without_default, reason = "as above")]
 
+pub mod alone;
 pub mod behaviours;
 pub mod memory;
 pub mod posting;

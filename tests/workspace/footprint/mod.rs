@@ -5,7 +5,6 @@ mod deployment;
 mod sum;
 
 use std::alloc::Layout;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use loom_alloc::Budget;
 use loom_alloc::testing::{FailAt, Sealed};
@@ -20,13 +19,9 @@ use loom_core::soft::{Network, NetworkAttr};
 use loom_core::transport::Transport;
 use loom_core::{Buffer, Counter, CounterAttr, Cq, Domain, SourceBuffer, TargetBuffer};
 
-use deployment::{OBJECTS, deploy, parts};
+use support::alone::is_alone;
 
-/// For whoever counts files, and whoever opens some.
-fn alone_with_files() -> MutexGuard<'static, ()> {
-    static FILES: Mutex<()> = Mutex::new(());
-    FILES.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use deployment::{OBJECTS, deploy, parts};
 
 /// How many files this process has open: what libfabric leaves half open has some.
 fn files() -> usize {
@@ -116,7 +111,9 @@ macro_rules! over_each {
     ($($test:ident = $case:ident),*) => { $(
         #[test]
         fn $test() {
-            let _files = alone_with_files();
+            if !is_alone(concat!("footprint::", stringify!($test))) {
+                return;
+            }
             let network = Network::new(NetworkAttr::DEFAULT).expect("the sizes are small");
             $case("soft", &network.info());
             #[cfg(feature = "libfabric")]
@@ -152,7 +149,6 @@ fn libfabric(provider: &str) -> Info<loom_fabric::ofi::Ofi<loom_fabric::ofi::Loc
 /// A network of as many endpoints as the vector has room for peers.
 #[test]
 fn the_sum_is_documented() {
-    let _files = alone_with_files();
     let network =
         Network::new(NetworkAttr { endpoints: 1024, tx_depth: 1, rx_depth: 1, eager_size: 0, ..NetworkAttr::DEFAULT });
     sum::is_documented("soft", &network.expect("there is memory").info());
@@ -214,7 +210,6 @@ fn objects_of_libfabric_alone_take_what_they_say_or_are_refused() {
 
     type T = loom_fabric::ofi::Ofi<loom_fabric::ofi::Local>;
 
-    let _files = alone_with_files();
     let info = libfabric("sockets");
     let domain = Domain::open(&info).expect("it opens");
     takes_one_block("event queue", Eq::<T>::layout::<Counting>(), |alloc| {
