@@ -99,7 +99,7 @@ fn target_group(metric: &Metric) -> (&str, &str, String) {
     (&metric.set, name, limit(metric.goal))
 }
 
-/// Target in words; empty without a target.
+/// Target in words. Empty without a target.
 pub(super) fn limit(goal: Goal) -> String {
     match goal {
         Goal::AtMost(limit) => format!("at most {}", text::number(limit)),
