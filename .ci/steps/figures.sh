@@ -29,7 +29,7 @@ PLANT
     rm -r "$folder"
 }
 
-step_report() { # measures everything over both versions of libfabric, and writes docs/performance.md; not run with the others
+step_report() { # measures everything over both versions of libfabric, and writes reports and figures in docs/dev; not run with the others
     libfabric
     packages valgrind
     local folder library version
@@ -40,9 +40,8 @@ step_report() { # measures everything over both versions of libfabric, and write
         mv "$folder/run.json" "$folder/libfabric-$version.json"
     done
     # Only now: a run that failed leaves the page as it was.
-    mkdir -p docs/performance
-    rm -f docs/performance/*.json
-    mv "$folder"/*.json docs/performance
+    rm -f docs/dev/performance/*.json
+    mv "$folder"/*.json docs/dev/performance
     rmdir "$folder"
     measure page
     measure page --check

@@ -10,7 +10,7 @@
 //! - [`report`]: what a run has found, as a table, as `metric` lines and as JSON.
 //! - [`platform`]: the machine and the versions.
 //! - [`compare`]: regressions between two reports.
-//! - [`page`]: the page of figures, and its drawings, made of reports.
+//! - [`page`]: the pages' figures and drawings, made of reports.
 //! - `sides`: who does the operations of one thread: loom, and C.
 //! - [`sets`]: what is measured.
 

@@ -1,5 +1,6 @@
 //! The machine and the versions, which belong to the figures.
 
+use std::fmt;
 use std::fs;
 use std::process::Command;
 use std::time::SystemTime;
@@ -29,6 +30,15 @@ pub struct Platform {
     pub rustc: String,
 }
 
+impl fmt::Display for Platform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Platform { date, cpu, cores, pinned, kernel, loom, commit, libfabric, rustc } = self;
+        let libfabric = libfabric.as_deref().unwrap_or("none: the feature `libfabric` is off, its sets are skipped");
+        write!(f, "{cpu}, {cores} cores, {kernel}, {date}\nloom {loom} ({commit}), {rustc}, libfabric {libfabric}")?;
+        if *pinned { Ok(()) } else { f.write_str("\nthe threads cannot be kept on a core each") }
+    }
+}
+
 const UNKNOWN: &str = "unknown";
 
 fn first_line(path: &str) -> Option<String> {
@@ -53,6 +63,12 @@ fn commit() -> Option<String> {
 }
 
 impl Platform {
+    /// The day of [`date`](Platform::date).
+    #[must_use]
+    pub fn day(&self) -> &str {
+        self.date.split('T').next().unwrap_or_default()
+    }
+
     /// This machine, now.
     #[must_use]
     pub fn here(pinned: bool) -> Platform {

@@ -1,6 +1,8 @@
 //! What a run has found: as a table, as `metric` lines and as JSON.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+use std::fs;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -275,29 +277,6 @@ impl Run {
         self.report.metrics.push(metric);
     }
 
-    /// The targets and what was measured of them, and how many metrics there are.
-    #[must_use]
-    pub fn conclusion(&self) -> String {
-        let mut text = format!("\n{:<50} {:>9} {:>17} {:>9}\n", "targets", "value", "quartiles", "target");
-        for metric in self.report.metrics.iter().filter(|metric| metric.goal.is_met(0.0).is_some()) {
-            let limit = match metric.goal {
-                Goal::AtMost(limit) => format!("<= {limit}"),
-                Goal::AtLeast(limit) => format!(">= {limit}"),
-                Goal::Lower | Goal::Higher => String::new(),
-            };
-            let verdict = match metric.value.and_then(|value| metric.goal.is_met(value)) {
-                Some(true) => "met",
-                Some(false) => "missed",
-                None => "",
-            };
-            let quartiles = format!("{:.3}..{:.3}", metric.summary.q1, metric.summary.q3);
-            let _ = writeln!(text, "{:<50} {:>9} {quartiles:>17} {limit:>9} {verdict}", metric.name, metric.text());
-        }
-        let noisy = self.report.metrics.iter().filter(|metric| metric.noisy).count();
-        let _ = writeln!(text, "{} metrics, {noisy} of them noisy", self.report.metrics.len());
-        text
-    }
-
     /// Everything that was found.
     #[must_use]
     pub fn report(&self) -> &Report {
@@ -305,7 +284,67 @@ impl Run {
     }
 }
 
+impl Report {
+    /// Reads a report from a file of JSON.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or does not contain a report.
+    pub fn read(path: &Path) -> Result<Report, String> {
+        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// A table of the figures with a target, and the number of metrics.
+    #[must_use]
+    pub fn targets(&self) -> String {
+        let mut text = format!("\n{:<50} {:>9} {:>17} {:>9}\n", "targets", "value", "quartiles", "target");
+        for metric in self.metrics.iter().filter(|metric| metric.goal.is_met(0.0).is_some()) {
+            let limit = match metric.goal {
+                Goal::AtMost(limit) => format!("<= {limit}"),
+                Goal::AtLeast(limit) => format!(">= {limit}"),
+                Goal::Lower | Goal::Higher => String::new(),
+            };
+            let verdict = match metric.is_met() {
+                Some(true) => "met",
+                Some(false) => "missed",
+                None => "",
+            };
+            let quartiles = format!("{:.3}..{:.3}", metric.summary.q1, metric.summary.q3);
+            let _ = writeln!(text, "{:<50} {:>9} {quartiles:>17} {limit:>9} {verdict}", metric.name, metric.text());
+        }
+        let noisy = self.metrics.iter().filter(|metric| metric.noisy).count();
+        let _ = writeln!(text, "{} metrics, {noisy} of them noisy", self.metrics.len());
+        text
+    }
+}
+
+/// The text that a run prints.
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.platform)?;
+        for Measured { name, about } in &self.sets {
+            writeln!(f, "\n# {name}: {about}")?;
+            for contest in self.contests.iter().filter(|contest| contest.set == *name) {
+                write!(f, "{}", contest.table())?;
+            }
+            for plot in self.plots.iter().filter(|plot| plot.set == *name) {
+                write!(f, "{}", plot.table())?;
+            }
+            for metric in self.metrics.iter().filter(|metric| metric.set == *name) {
+                writeln!(f, "{}", metric.line())?;
+            }
+        }
+        f.write_str(&self.targets())
+    }
+}
+
 impl Metric {
+    /// Returns `true` if the figure meets its target; `None` if it is noisy or has no target.
+    #[must_use]
+    pub fn is_met(&self) -> Option<bool> {
+        self.goal.is_met(self.value?)
+    }
+
     /// The figure, or `noisy`.
     #[must_use]
     pub fn text(&self) -> String {
@@ -330,7 +369,7 @@ impl ContestTimes {
 
 impl Plot {
     fn table(&self) -> String {
-        let mut text = format!("{}: {} by {}\n", self.title, self.y, self.x);
+        let mut text = format!("{}: {} by {}. {}\n", self.title, self.y, self.x, self.note);
         for Curve { name, points } in &self.curves {
             let points: Vec<_> = points.iter().map(|Point { x, y }| format!("{x}: {:.1}", y.median)).collect();
             let _ = writeln!(text, "  {name:<34} {}", points.join("  "));
@@ -385,7 +424,9 @@ pub(crate) mod tests {
         assert_eq!(rate.line(), "metric rate 0.667 ratio");
         assert_eq!(ratio.goal.is_met(1.5), Some(false));
         assert_eq!(run.report().contests[0].sides[1].nanoseconds.median, 150.0);
-        assert!(run.conclusion().contains("missed") && run.conclusion().contains("met"), "{}", run.conclusion());
+        let text = run.report().to_string();
+        assert!(text.contains("missed") && text.contains("met"), "{text}");
+        assert!(text.contains("metric rate 0.667 ratio") && text.contains("  loom "), "{text}");
     }
 
     #[test]
@@ -402,7 +443,7 @@ pub(crate) mod tests {
         assert_eq!((ratio.value, ratio.noisy), (None, true));
         let json = serde_json::to_string(run.report()).expect("a report is JSON");
         assert!(json.contains(r#""value":null"#) && json.contains(r#""noisy":true"#), "{json}");
-        assert!(run.conclusion().contains("1 of them noisy"));
+        assert!(run.report().targets().contains("1 of them noisy"));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use loom_benches::{contest, cores, page};
 fn usage() -> String {
     let mut text =
         "usage: measure [--quick] [--rounds N] [--json FILE] SET...\n       measure compare OLD.json NEW.json\n       \
-                    measure page [--check] [REPORT.json...]\nsets: all, or any of\n"
+                    measure page [--check] [REPORT.json...]\n       measure show [REPORT.json...]\nsets: all, or any of\n"
             .to_owned();
     for Set { name, about, .. } in SETS {
         text += &format!("  {name:<14} {about}\n");
@@ -35,11 +35,12 @@ enum Command {
         old: PathBuf,
         new: PathBuf,
     },
-    /// The page of these reports, or of all that lie beside it.
+    /// The page of these reports, or of all in its folder.
     Page {
         reports: Vec<PathBuf>,
         check: bool,
     },
+    Show(Vec<PathBuf>),
     /// For callgrind.
     Only {
         side: String,
@@ -77,6 +78,7 @@ fn command() -> Result<Command, Failure> {
         [command, reports @ ..] if command == "page" => {
             Ok(Command::Page { reports: reports.iter().map(PathBuf::from).collect(), check })
         }
+        [command, reports @ ..] if command == "show" => Ok(Command::Show(reports.iter().map(PathBuf::from).collect())),
         [command, side, operation, count] if command == "only" => {
             Ok(Command::Only { side: side.clone(), operation: operation.clone(), count: count.parse()? })
         }
@@ -98,33 +100,21 @@ fn measure(settings: Settings, json: Option<&Path>, sets: &[&Set]) -> Result<(),
     cores::end_on_panic();
     let pinned = cores::pin(0);
     let mut run = Run::new(settings, Platform::here(pinned));
-    let platform = &run.report().platform;
-    println!("{}, {} cores, {}, {}", platform.cpu, platform.cores, platform.kernel, platform.date);
-    let libfabric =
-        platform.libfabric.as_deref().unwrap_or("none: the feature `libfabric` is off, its sets are skipped");
-    println!("loom {} ({}), {}, libfabric {libfabric}", platform.loom, platform.commit, platform.rustc);
-    if !pinned {
-        println!("the threads cannot be kept on a core each");
-    }
+    println!("{}", run.report().platform);
     for set in sets {
         run.begin(set.name, set.about);
         (set.measure)(&mut run).map_err(|failure| format!("{}: {failure}", set.name))?;
     }
-    print!("{}", run.conclusion());
+    print!("{}", run.report().targets());
     if let Some(path) = json {
         std::fs::write(path, serde_json::to_string(run.report())?)?;
     }
     Ok(())
 }
 
-fn read(path: &Path) -> Result<Report, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()).into())
-}
-
 /// Prints what has changed; an error if something became worse, or if nothing could be compared.
 fn compare_files(old: &Path, new: &Path) -> Result<(), Failure> {
-    let changes = compare(&read(old)?, &read(new)?);
+    let changes = compare(&Report::read(old)?, &Report::read(new)?);
     let of = |verdict| changes.iter().filter(move |change| change.verdict == verdict);
     for verdict in [Verdict::Missing, Verdict::Noisy, Verdict::Improvement, Verdict::Regression] {
         of(verdict).for_each(|change| println!("{change}"));
@@ -152,6 +142,7 @@ fn main() -> ExitCode {
         Ok(Command::Compare { old, new }) => compare_files(&old, &new),
         Ok(Command::Page { reports, check: true }) => page::check(&reports),
         Ok(Command::Page { reports, check: false }) => page::write(&reports),
+        Ok(Command::Show(reports)) => page::show(&reports),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,14 +1,105 @@
-//! The page: what was measured where, targets, tables and drawings of each set.
+//! Figures of the page: runs, targets, tables and drawings.
 
 use std::fmt::Write as _;
 
-use super::family::{Family, families};
-use super::svg::{self, Bars};
+use super::bars::{Bars, bars};
+use super::plot::{self, Panel};
 use super::{Named, Written, text};
-use crate::report::{Goal, Measured, Metric, Plot, RATIO};
-use crate::statistics::NOISE_LIMIT;
+use crate::report::{Goal, Metric, Plot, RATIO, Report};
 
-/// What a metric should reach, in words; nothing if there is no such thing.
+/// Families of ratios that are drawn, and their titles.
+const BARS: [(&str, &str); 3] = [
+    ("loom_over_c.shm.", "Time of loom over that of C, both over shm"),
+    ("loom_over_c.tcp_rxm.", "Time of loom over that of C, both over tcp_rxm"),
+    ("soft_over_c_shm.", "Time of the software transport over that of C over shm"),
+];
+/// Columns of the table of instructions.
+const INSTRUCTIONS: [&str; 5] = ["c", "loom_minus_c", "loom_raw_minus_c", "soft", "soft_raw"];
+/// Sets in the table of ratios.
+const BESIDE_OTHERS: [&str; 2] = ["peers", "processes"];
+
+/// Returns the generated part of the page, and the drawings. Tables and drawings show one run.
+pub(super) fn figures(shown: &Named, runs: &[Named]) -> (String, Vec<Written>) {
+    let mut text = String::from("\n## Runs\n\n");
+    table_of_runs(&mut text, runs);
+    text += "\n## Targets\n\n";
+    table_of_targets(&mut text, runs);
+    let Named { name, report } = shown;
+    let _ = writeln!(text, "\n## Tables\n\nThe tables and drawings show `{name}`.");
+    instructions(report).write(&mut text, "instructions");
+    beside_others(report).write(&mut text, "ratio of one run");
+    text += "\n## Drawings\n";
+    let mut drawings = Vec::new();
+    for (name, title, drawn) in drawn(report) {
+        let _ = writeln!(text, "\n![{title}](performance/{name}.svg)");
+        drawings.push(Written { path: format!("{}/{name}.svg", super::FOLDER), text: drawn });
+    }
+    text.push('\n');
+    (text, drawings)
+}
+
+fn row(text: &mut String, cells: impl IntoIterator<Item = String>) {
+    let cells: Vec<String> = cells.into_iter().collect();
+    let _ = writeln!(text, "| {} |", cells.join(" | "));
+}
+
+/// The head of a table. The columns after the first few contain numbers.
+fn head(text: &mut String, words: usize, cells: impl IntoIterator<Item = String>) {
+    let cells: Vec<String> = cells.into_iter().collect();
+    let lines: Vec<&str> = (0..cells.len()).map(|column| if column < words { "---" } else { "---:" }).collect();
+    row(text, cells);
+    let _ = writeln!(text, "|{}|", lines.join("|"));
+}
+
+fn table_of_runs(text: &mut String, runs: &[Named]) {
+    head(text, 6, ["run", "date", "processor", "system", "loom", "compiler"].map(str::to_owned));
+    for Named { name, report } in runs {
+        let it = &report.platform;
+        row(
+            text,
+            [
+                format!("`{name}`"),
+                it.day().into(),
+                format!("{}, {} cores{}", it.cpu, it.cores, if it.pinned { "" } else { ", threads not pinned" }),
+                it.kernel.clone(),
+                format!("{} ({})", it.loom, it.commit),
+                it.rustc.split(" (").next().unwrap_or_default().into(),
+            ],
+        );
+    }
+}
+
+fn table_of_targets(text: &mut String, runs: &[Named]) {
+    let names = runs.iter().map(|run| format!("`{}`", run.name));
+    head(text, 2, ["figure".to_owned(), "target".to_owned()].into_iter().chain(names));
+    let with_target = || {
+        let metrics = runs.iter().flat_map(|run| &run.report.metrics);
+        metrics.filter(|metric| metric.goal.is_met(0.0).is_some())
+    };
+    let mut done = Vec::new();
+    for group in with_target().map(target_group) {
+        if done.contains(&group) {
+            continue;
+        }
+        let of_run = |run: &Named| {
+            let metrics: Vec<_> = run.report.metrics.iter().filter(|it| target_group(it) == group).collect();
+            reached(&metrics)
+        };
+        let mut names = with_target().filter(|it| target_group(it) == group).map(|it| &it.name[..]);
+        let first = names.next().unwrap_or_default();
+        let name = if names.all(|name| name == first) { format!("`{first}`") } else { format!("`{}`, all", group.1) };
+        row(text, [name, group.2.clone()].into_iter().chain(runs.iter().map(of_run)));
+        done.push(group);
+    }
+}
+
+/// A line of the targets: metrics of a set that have the same target, and names with the same first two parts.
+fn target_group(metric: &Metric) -> (&str, &str, String) {
+    let name = metric.name.match_indices('.').nth(1).map_or(&metric.name[..], |(second, _)| &metric.name[..second]);
+    (&metric.set, name, limit(metric.goal))
+}
+
+/// Target in words. Empty without a target.
 pub(super) fn limit(goal: Goal) -> String {
     match goal {
         Goal::AtMost(limit) => format!("at most {}", text::number(limit)),
@@ -17,305 +108,164 @@ pub(super) fn limit(goal: Goal) -> String {
     }
 }
 
-/// Whether it reaches it; nothing if it is noisy or has no target.
-pub(super) fn verdict(metric: &Metric) -> &'static str {
-    match metric.value.and_then(|value| metric.goal.is_met(value)) {
-        Some(true) => "met",
-        Some(false) => "**not met**",
-        None => "",
+/// Figure of a metric with a target.
+pub(super) fn outcome(metric: &Metric) -> String {
+    match metric.value {
+        Some(value) if metric.is_met() == Some(true) => format!("{}, met", text::cell(value)),
+        Some(value) => format!("{}, **not met**", text::cell(value)),
+        None => "noisy".into(),
     }
 }
 
-/// The page as it grows, and its drawings.
-struct Page {
-    text: String,
-    drawings: Vec<Written>,
-}
-
-impl Page {
-    fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        let cells: Vec<String> = cells.into_iter().map(|cell| cell.replace('|', "\\|")).collect();
-        let _ = writeln!(self.text, "| {} |", cells.join(" | "));
-    }
-
-    /// The head of a table, whose columns but the first few hold numbers.
-    fn head(&mut self, words: usize, cells: impl IntoIterator<Item = String>) {
-        let cells: Vec<String> = cells.into_iter().collect();
-        let lines = (0..cells.len()).map(|column| if column < words { "---" } else { "---:" });
-        let lines: Vec<&str> = lines.collect();
-        self.row(cells);
-        let _ = writeln!(self.text, "|{}|", lines.join("|"));
-    }
-
-    fn drawing(&mut self, name: &str, title: &str, drawn: String) {
-        let file = format!("{name}.svg");
-        let _ = writeln!(self.text, "\n![{title}](performance/{file})\n");
-        self.drawings.push(Written { path: format!("{}/{file}", super::FOLDER), text: drawn });
-    }
-}
-
-const PROGRAM: &str = "cargo run --release --manifest-path benches/Cargo.toml --";
-
-pub(super) fn page(runs: &[Named]) -> Vec<Written> {
-    let mut page = Page { text: String::new(), drawings: Vec::new() };
-    page.introduction();
-    page.runs(runs);
-    page.targets(runs);
-    let mut done: Vec<&str> = Vec::new();
-    for set in runs.iter().flat_map(|run| &run.report.sets) {
-        if !done.contains(&&set.name[..]) {
-            done.push(&set.name);
-            page.set(set, runs);
-        }
-    }
-    let mut written = vec![Written { path: super::PAGE.into(), text: page.text }];
-    written.append(&mut page.drawings);
-    written
-}
-
-impl Page {
-    fn introduction(&mut self) {
-        let noise = text::number(NOISE_LIMIT);
-        let _ = write!(
-            self.text,
-            "# Performance\n\n\
-             `measure page` writes this page out of the reports in [performance](performance); nothing in it is written by hand. `.ci/run report`\n\
-             measures everything again and writes it anew.\n\n\
-             - What is compared runs in one process, in short rounds that alternate. A figure is the median of the rounds; a ratio is the median of\n  \
-               the rounds' ratios.\n\
-             - A figure is `noisy`, and not given, if the interquartile range of its rounds is above {noise} of it. In drawings, the line through a\n  \
-               point is that range, and the point of noisy rounds is hollow.\n\
-             - A busy machine, or cores that are farther apart, change times and rates. Ratios and counted instructions can be compared between runs,\n  \
-               times cannot. Between two threads nothing but ratios within one run says anything.\n\
-             - [costs.md](costs.md) says what stands behind the targets that are not met.\n\
-             - `soft` is the software transport. Names of metrics are those that the program prints; sizes are those of messages.\n",
-        );
-    }
-
-    fn runs(&mut self, runs: &[Named]) {
-        self.text += "\n## Runs\n\n";
-        self.head(
-            9,
-            ["run", "date", "processor", "cores", "threads", "system", "loom", "libfabric", "compiler"]
-                .map(str::to_owned),
-        );
-        for Named { name, report } in runs {
-            let it = &report.platform;
-            let threads = if it.pinned { "kept on a core each" } else { "not kept on cores" };
-            let libfabric = it.libfabric.clone().unwrap_or_else(|| "none".into());
-            let loom = format!("{} ({})", it.loom, it.commit);
-            let (date, cores) = (it.date.clone(), it.cores.to_string());
-            self.row([
-                format!("`{name}`"),
-                date,
-                it.cpu.clone(),
-                cores,
-                threads.into(),
-                it.kernel.clone(),
-                loom,
-                libfabric,
-                it.rustc.clone(),
-            ]);
-        }
-    }
-
-    fn targets(&mut self, runs: &[Named]) {
-        self.text += "\n## Targets\n\n";
-        let names = runs.iter().map(|run| format!("`{}`", run.name));
-        self.head(2, ["figure".to_owned(), "target".to_owned()].into_iter().chain(names));
-        let with_target = || {
-            let metrics = runs.iter().flat_map(|run| &run.report.metrics);
-            metrics.filter(|metric| metric.goal.is_met(0.0).is_some())
-        };
-        let mut done = Vec::new();
-        for group in with_target().map(target_group) {
-            if done.contains(&group) {
-                continue;
-            }
-            let name = one(with_target().filter(|it| target_group(it) == group).map(|it| &it.name[..]));
-            let of_run = |run: &Named| {
-                let metrics: Vec<_> = run.report.metrics.iter().filter(|it| target_group(it) == group).collect();
-                reached(&metrics)
-            };
-            let name = name.map_or_else(|| format!("`{}`, all", group.1), |name| format!("`{name}`"));
-            self.row([name, group.2.clone()].into_iter().chain(runs.iter().map(of_run)));
-            done.push(group);
-        }
-    }
-
-    fn set(&mut self, set: &Measured, runs: &[Named]) {
-        let _ = write!(self.text, "\n## {}: {}\n\n`{PROGRAM} {}`\n", set.name, set.about, set.name);
-        for run in runs {
-            let of_set: Vec<&Metric> = run.report.metrics.iter().filter(|metric| metric.set == set.name).collect();
-            let plots = run.report.plots.iter().filter(|plot| plot.set == set.name);
-            if !run.report.sets.iter().any(|it| it.name == set.name) {
-                continue;
-            }
-            if runs.len() > 1 {
-                let _ = writeln!(self.text, "\n### {}, `{}`", set.name, run.name);
-            }
-            let (families, alone) = families(&of_set);
-            self.metrics(&alone);
-            for family in &families {
-                self.family(family, &run.name);
-            }
-            for plot in plots {
-                self.plot(plot, &run.name);
-            }
-            self.times(&set.name, run);
-        }
-    }
-
-    fn metrics(&mut self, metrics: &[&Metric]) {
-        if metrics.is_empty() {
-            return;
-        }
-        self.text.push('\n');
-        self.head(2, ["figure", "target", "median", "quartiles", "unit"].map(str::to_owned));
-        for metric in metrics {
-            let target = match (limit(metric.goal), verdict(metric)) {
-                (limit, "") => limit,
-                (limit, verdict) => format!("{limit}: {verdict}"),
-            };
-            let value = metric.value.map_or_else(|| "noisy".into(), text::cell);
-            let quartiles = match metric.summary.rounds {
-                1 => "counted".into(),
-                _ => format!("{} to {}", text::cell(metric.summary.q1), text::cell(metric.summary.q3)),
-            };
-            self.row([format!("`{}`", metric.name), target, value, quartiles, metric.unit.clone()]);
-        }
-    }
-
-    /// Operations by sizes. What misses its target is bold.
-    fn family(&mut self, family: &Family<'_>, run: &str) {
-        let metrics = || family.rows.iter().flat_map(|row| row.metrics.iter().map(|(_, metric)| *metric));
-        let unit = metrics().next().map_or(RATIO, |metric| &metric.unit);
-        let goals = one(metrics().map(|metric| metric.goal));
-        let target = match goals.map(limit) {
-            Some(limit) if !limit.is_empty() => format!(", {limit}: what is above it is bold"),
-            _ => String::new(),
-        };
-        let _ = writeln!(self.text, "\n`{}` ({unit}{target})\n", family.name);
-        self.head(1, [String::new()].into_iter().chain(family.sizes.iter().map(|size| text::size(size))));
-        let operation = |name: &str| name.rsplit_once('.').map_or_else(|| name.to_owned(), |(_, last)| last.to_owned());
-        for row in &family.rows {
-            let cells = family.sizes.iter().map(|size| row.of(size).map(cell).unwrap_or_default());
-            self.row([operation(row.name)].into_iter().chain(cells));
-        }
-        if unit == RATIO && family.rows.len() > 2 {
-            let figures = |row: &super::family::Row<'_>| {
-                family.sizes.iter().map(|size| row.of(size).and_then(|metric| metric.value)).collect()
-            };
-            let limit = goals.and_then(|goal| match goal {
-                Goal::AtMost(limit) | Goal::AtLeast(limit) => Some(limit),
-                Goal::Lower | Goal::Higher => None,
-            });
-            let bars = Bars {
-                title: &format!("{}, {run}", family.name),
-                label: "ratio of times",
-                groups: family.rows.iter().map(|row| (operation(row.name), figures(row))).collect(),
-                kinds: family.sizes.iter().map(|size| text::size(size)).collect(),
-                limit,
-            };
-            self.drawing(
-                &format!("{}.{run}", family.name),
-                &format!("{} by operation and size", family.name),
-                svg::bars(&bars),
-            );
-        }
-    }
-
-    fn plot(&mut self, plot: &Plot, run: &str) {
-        let Plot { name, title, note, x, y, curves, .. } = plot;
-        let _ = writeln!(self.text, "\n**{title}.** {note}");
-        let drawn = svg::curves(&svg::Labels { title, x, y }, curves);
-        self.drawing(&format!("{}.{name}.{run}", plot.set), title, drawn);
-        let mut numbers: Vec<u32> = curves.iter().flat_map(|curve| curve.points.iter().map(|point| point.x)).collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        self.head(1, [format!("{y}, by {x}")].into_iter().chain(numbers.iter().map(|number| text::amount(*number, x))));
-        for curve in curves {
-            let cells = numbers.iter().map(|number| match curve.points.iter().find(|point| point.x == *number) {
-                Some(point) if point.y.is_noisy() => "noisy".into(),
-                Some(point) => text::cell(point.y.median),
-                None => String::new(),
-            });
-            self.row([curve.name.clone()].into_iter().chain(cells));
-        }
-    }
-
-    /// The times that the figures are made of, but for those of curves.
-    fn times(&mut self, set: &str, run: &Named) {
-        let contests: Vec<_> = run.report.contests.iter().filter(|contest| contest.set == set).collect();
-        let is_drawn = run.report.plots.iter().any(|plot| plot.set == set);
-        if contests.is_empty() || is_drawn {
-            return;
-        }
-        self.text += "\n<details><summary>Times</summary>\n\n";
-        self.head(2, ["work", "side", "median, ns", "quartiles, ns", "rounds' 99th percentile, ns"].map(str::to_owned));
-        for contest in contests {
-            for side in &contest.sides {
-                let it = &side.nanoseconds;
-                let quartiles = format!("{} to {}", text::cell(it.q1), text::cell(it.q3));
-                self.row([
-                    contest.name.clone(),
-                    side.name.clone(),
-                    text::cell(it.median),
-                    quartiles,
-                    text::cell(it.p99),
-                ]);
-            }
-        }
-        self.text += "\n</details>\n";
-    }
-}
-
-/// What is a line of the targets: metrics of a set that differ in what follows the second part of their names, and have the same
-/// target.
-fn target_group(metric: &Metric) -> (&str, &str, String) {
-    let name = metric.name.match_indices('.').nth(1).map_or(&metric.name[..], |(second, _)| &metric.name[..second]);
-    (&metric.set, name, limit(metric.goal))
-}
-
-/// What became of some metrics with the same target.
+/// Figures of metrics with the same target.
 fn reached(metrics: &[&Metric]) -> String {
-    match metrics {
-        [] => String::new(),
-        [metric] => match (metric.value, verdict(metric)) {
-            (Some(value), verdict) => format!("{}, {verdict}", text::cell(value)),
-            (None, _) => "noisy".into(),
-        },
-        metrics => {
-            let quiet: Vec<(&Metric, f64)> = metrics.iter().filter_map(|it| Some((*it, it.value?))).collect();
-            let met = quiet.iter().filter(|(metric, value)| metric.goal.is_met(*value) == Some(true)).count();
-            let is_worse = |a: &(&Metric, f64), b: &(&Metric, f64)| {
-                let order = a.1.total_cmp(&b.1);
-                if a.0.goal.is_lower() { order } else { order.reverse() }
-            };
-            let worst = quiet.iter().copied().max_by(is_worse);
-            let worst = worst.map(|(metric, value)| format!("; worst {} (`{}`)", text::cell(value), metric.name));
+    let quiet: Vec<(&Metric, f64)> = metrics.iter().filter_map(|it| Some((*it, it.value?))).collect();
+    let is_worse = |a: &&(&Metric, f64), b: &&(&Metric, f64)| {
+        let order = a.1.total_cmp(&b.1);
+        if a.0.goal.is_lower() { order } else { order.reverse() }
+    };
+    match (metrics, quiet.iter().max_by(is_worse)) {
+        ([], _) => String::new(),
+        ([metric], _) => outcome(metric),
+        (_, None) => "noisy".into(),
+        (_, Some((worst, value))) => {
+            let met = quiet.iter().filter(|(metric, _)| metric.is_met() == Some(true)).count();
             let noisy = match metrics.len() - quiet.len() {
                 0 => String::new(),
                 noisy => format!(", {noisy} noisy"),
             };
-            format!("{met} of {} met{noisy}{}", metrics.len(), worst.unwrap_or_default())
+            format!("{met} of {} met{noisy}, worst {} (`{}`)", metrics.len(), text::cell(*value), worst.name)
         }
     }
 }
 
-/// A figure in a table of many.
-fn cell(metric: &Metric) -> String {
-    match metric.value {
-        None => "noisy".into(),
-        Some(value) if metric.goal.is_met(value) == Some(false) => format!("**{}**", text::cell(value)),
-        Some(value) => text::cell(value),
+/// Metrics by row and column, both in the order of the report.
+#[derive(Default)]
+struct Grid<'r> {
+    columns: Vec<&'r str>,
+    rows: Vec<(&'r str, Vec<(&'r str, &'r Metric)>)>,
+}
+
+impl<'r> Grid<'r> {
+    fn put(&mut self, row: &'r str, column: &'r str, metric: &'r Metric) {
+        if !self.columns.contains(&column) {
+            self.columns.push(column);
+        }
+        match self.rows.iter_mut().find(|(name, _)| *name == row) {
+            Some((_, cells)) => cells.push((column, metric)),
+            None => self.rows.push((row, vec![(column, metric)])),
+        }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (&'r str, Vec<Option<&'r Metric>>)> {
+        self.rows.iter().map(|(name, cells)| {
+            let of = |column: &&str| cells.iter().find(|(its, _)| its == column).map(|(_, metric)| *metric);
+            (*name, self.columns.iter().map(of).collect())
+        })
+    }
+
+    /// Writes a table. A figure that does not meet its target is bold.
+    fn write(&self, text: &mut String, unit: &str) {
+        text.push('\n');
+        head(text, 1, [unit].into_iter().chain(self.columns.iter().copied()).map(text::spaced));
+        for (name, cells) in self.rows() {
+            let cell = |metric: Option<&Metric>| match (metric, metric.and_then(|metric| metric.value)) {
+                (None, _) => String::new(),
+                (_, None) => "noisy".into(),
+                (Some(metric), Some(value)) if metric.is_met() == Some(false) => format!("**{}**", text::cell(value)),
+                (_, Some(value)) => text::cell(value),
+            };
+            row(text, [format!("`{name}`")].into_iter().chain(cells.into_iter().map(cell)));
+        }
     }
 }
 
-/// What all of them are, if they are all the same.
-fn one<T: PartialEq>(mut all: impl Iterator<Item = T>) -> Option<T> {
-    let first = all.next()?;
-    all.all(|other| other == first).then_some(first)
+/// Instructions by operation and side. Operations of one side are omitted.
+fn instructions(report: &Report) -> Grid<'_> {
+    let mut grid = Grid { columns: INSTRUCTIONS.to_vec(), ..Grid::default() };
+    for metric in report.metrics.iter().filter(|metric| metric.set == "instructions") {
+        let mut parts = metric.name.split('.');
+        if let (Some(side), Some(_), Some(operation)) = (parts.next(), parts.next(), parts.next())
+            && INSTRUCTIONS.contains(&side)
+        {
+            grid.put(operation, side, metric);
+        }
+    }
+    grid.rows.retain(|(_, cells)| cells.len() > 1);
+    grid
+}
+
+/// Ratios to other libraries, by size.
+fn beside_others(report: &Report) -> Grid<'_> {
+    let is_shown = |metric: &&Metric| metric.unit == RATIO && BESIDE_OTHERS.contains(&&metric.set[..]);
+    by_size(report.metrics.iter().filter(is_shown).map(|metric| (&metric.name[..], metric)))
+}
+
+/// Metrics with names that end with a size.
+fn by_size<'r>(metrics: impl Iterator<Item = (&'r str, &'r Metric)>) -> Grid<'r> {
+    let mut grid = Grid::default();
+    for (name, metric) in metrics {
+        if let Some((name, size)) = name.rsplit_once('.')
+            && text::is_size(size)
+        {
+            grid.put(name, size, metric);
+        }
+    }
+    grid
+}
+
+/// Drawings: file name without the ending, title, text.
+fn drawn(report: &Report) -> impl Iterator<Item = (String, &str, String)> {
+    let ratios = BARS.iter().map(|(family, title)| {
+        let of_family = |metric: &'_ Metric| metric.name.starts_with(family);
+        let metrics = report.metrics.iter().filter(|metric| of_family(metric));
+        let grid = by_size(metrics.map(|metric| (&metric.name[family.len()..], metric)));
+        let figures = |(name, cells): (_, Vec<Option<&Metric>>)| {
+            (name, cells.iter().map(|metric| metric.and_then(|metric| metric.value)).collect())
+        };
+        // An operation may have a target of its own.
+        let limit = match grid.rows.first().and_then(|(_, cells)| cells.first()).map(|(_, metric)| metric.goal) {
+            Some(Goal::AtMost(limit) | Goal::AtLeast(limit)) => Some(limit),
+            Some(Goal::Lower | Goal::Higher) | None => None,
+        };
+        let drawn = bars(&Bars {
+            title,
+            label: "ratio of times",
+            groups: grid.rows().map(figures).collect(),
+            kinds: grid.columns.iter().map(|size| text::spaced(size)).collect(),
+            limit,
+        });
+        (family.trim_end_matches('.').to_owned(), *title, drawn)
+    });
+    let plots = report.plots.iter().map(|plot| (format!("{}.{}", plot.set, plot.name), &plot.title[..], curves(plot)));
+    ratios.chain(plots)
+}
+
+fn curves(plot: &Plot) -> String {
+    let curve = |curve: &crate::report::Curve| plot::Curve {
+        name: curve.name.clone(),
+        points: curve
+            .points
+            .iter()
+            .map(|point| plot::Point {
+                x: point.x as usize,
+                y: [point.y.q1, point.y.median, point.y.q3],
+                noisy: point.y.is_noisy(),
+            })
+            .collect(),
+    };
+    plot::curves(&[Panel {
+        title: &plot.title,
+        x: &plot.x,
+        y: &plot.y,
+        x_text: if plot.x == "bytes" {
+            |bytes| text::spaced(&crate::sides::size_name(bytes))
+        } else {
+            |number| text::number(number as f64)
+        },
+        y_text: text::number,
+        curves: plot.curves.iter().map(curve).collect(),
+    }])
 }
 
 #[cfg(test)]
@@ -335,28 +285,28 @@ mod tests {
         run.summary("alone", (RATIO, Goal::AtLeast(2.0)), Summary { q1: 1.0, q3: 9.0, ..Summary::exact(3.0) });
         let points = vec![Point { x: 8, y: Summary::exact(10.0) }, Point { x: 4096, y: Summary::exact(1234.0) }];
         let [name, title, note, x, y] = ["size", "Messages", "A note.", "bytes", "ns"].map(str::to_owned);
-        run.plot(Plot {
-            set: String::new(),
-            name,
-            title,
-            note,
-            x,
-            y,
-            curves: vec![Curve { name: "soft".into(), points }],
-        });
+        let curves = vec![Curve { name: "soft".into(), points }];
+        run.plot(Plot { set: String::new(), name, title, note, x, y, curves });
+        run.begin("instructions", "");
+        run.summary("c.instructions.write.64B", ("instructions", Goal::Lower), Summary::exact(1234.0));
+        run.summary("loom_minus_c.instructions.write", ("instructions", Goal::AtMost(25.0)), Summary::exact(82.0));
+        run.begin("peers", "");
+        run.summary("rate.8B", (RATIO, Goal::Higher), Summary::exact(0.5));
+        run.summary("rate.1KiB", (RATIO, Goal::AtLeast(2.0)), Summary::exact(1.5));
         run
     }
 
-    fn written() -> Vec<Written> {
-        page(&[Named { name: "here".into(), report: run().report().clone() }])
+    fn written() -> (String, Vec<Written>) {
+        let runs = [Named { name: "here".into(), report: run().report().clone() }];
+        figures(&runs[0], &runs)
     }
 
     #[test]
-    fn targets_are_summed_up_and_what_misses_them_is_named() {
-        let text = &written()[0].text;
+    fn targets_are_counted_and_the_worst_figure_is_named() {
+        let (text, _) = written();
         assert!(
             text.contains(
-                "| `loom_over_c.shm`, all | at most 1.05 | 5 of 6 met; worst 1.20 (`loom_over_c.shm.send.4KiB`) |"
+                "| `loom_over_c.shm`, all | at most 1.05 | 5 of 6 met, worst 1.20 (`loom_over_c.shm.send.4KiB`) |"
             ),
             "{text}"
         );
@@ -364,23 +314,24 @@ mod tests {
     }
 
     #[test]
-    fn operations_have_a_row_and_sizes_a_column() {
-        let text = &written()[0].text;
-        assert!(text.contains("|  | 8 B | 4 KiB |"), "{text}");
-        assert!(text.contains("| send | 1 | **1.20** |"), "{text}");
-        assert!(text.contains("| `alone` | at least 2 | noisy | counted | ratio |"), "{text}");
+    fn tables_have_rows_and_columns_and_missed_targets_are_bold() {
+        let (text, _) = written();
+        assert!(text.contains("| `write` | 1,234 | **82** |  |  |  |"), "{text}");
+        assert!(text.contains("| ratio of one run | 8 B | 1 KiB |"), "{text}");
+        assert!(text.contains("| `rate` | 0.50 | **1.50** |"), "{text}");
     }
 
     #[test]
-    fn a_plot_is_a_drawing_and_a_table() {
-        let written = written();
-        let text = &written[0].text;
-        assert!(
-            text.contains("![Messages](performance/tests.size.here.svg)") && text.contains("| soft | 10 | 1,234 |"),
-            "{text}"
-        );
-        let paths: Vec<&str> = written.iter().map(|it| &it.path[..]).collect();
-        assert_eq!(paths[1..], ["docs/performance/loom_over_c.shm.here.svg", "docs/performance/tests.size.here.svg"]);
-        assert!(written[2].text.contains("4 KiB"));
+    fn families_and_plots_are_drawn() {
+        let (text, drawings) = written();
+        assert!(text.contains("![Messages](performance/tests.size.svg)"), "{text}");
+        let drawn = |name: &str| {
+            let path = format!("docs/dev/performance/{name}.svg");
+            drawings.iter().find(|it| it.path == path).map(|it| &it.text[..]).expect("a drawing")
+        };
+        assert!(drawn("tests.size").contains("4 KiB"));
+        // Six figures, and two sizes in the legend.
+        assert_eq!(drawn("loom_over_c.shm").matches("class=\"bar").count(), 6 + 2);
+        assert!(drawn("loom_over_c.shm").contains("target 1.05"));
     }
 }

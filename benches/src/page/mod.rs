@@ -1,12 +1,13 @@
-//! The page of figures, `docs/performance.md`, its drawings, and the figures of the README, all of them made of reports of runs.
+//! Generated parts of `docs/dev/benchmarks.md` and of the README, and the drawings, made of reports of runs.
 //!
-//! Nothing of it depends on the machine or the features it is made with: the same reports always give the same text, and a test
-//! compares the committed one with it.
+//! They do not depend on the machine or on features: the same reports always give the same text, and a test compares the
+//! committed files with it.
 
+mod bars;
 mod document;
-mod family;
+#[path = "../../../cli/src/plot.rs"]
+mod plot;
 mod readme;
-mod svg;
 mod text;
 
 use std::fs;
@@ -15,11 +16,14 @@ use std::path::{Path, PathBuf};
 use crate::report::Report;
 use crate::sets::Failure;
 
-/// Where the page lies in the repository.
-const PAGE: &str = "docs/performance.md";
-/// Where its drawings and the reports lie.
-const FOLDER: &str = "docs/performance";
+const PAGE: &str = "docs/dev/benchmarks.md";
+/// Folder of the reports and the drawings.
+const FOLDER: &str = "docs/dev/performance";
 const README: &str = "README.md";
+
+/// Marks around the generated part of a page.
+const BEGIN: &str = "<!-- Figures: written by `measure page`. -->\n";
+const END: &str = "<!-- End of the figures. -->\n";
 
 /// A report and the name of its file, without the ending.
 struct Named {
@@ -27,7 +31,7 @@ struct Named {
     report: Report,
 }
 
-/// A file of the page, and what is in it.
+/// A file in the repository, and its text.
 struct Written {
     path: String,
     text: String,
@@ -48,25 +52,36 @@ fn files(ending: &str) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-fn read(path: &Path) -> Result<Named, Failure> {
-    let named = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-    let text = fs::read_to_string(path).map_err(|error| named(&error))?;
-    let report = serde_json::from_str(&text).map_err(|error| named(&error))?;
-    Ok(Named { name: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), report })
+/// These reports, or all of the folder.
+fn read(reports: &[PathBuf]) -> Result<Vec<Named>, Failure> {
+    let reports = if reports.is_empty() { files("json")? } else { reports.to_vec() };
+    let named = |path: PathBuf| {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        Ok(Named { name, report: Report::read(&path)? })
+    };
+    reports.into_iter().map(named).collect()
 }
 
-/// Everything that the reports give. The first one gives the README's figures.
+/// Replaces the text between the marks of a page.
+fn with_figures(page: &str, figures: &str) -> Result<String, Failure> {
+    let marked = page.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+    let (before, after) = marked.ok_or("the page has no marks for its figures")?;
+    Ok(format!("{before}{BEGIN}{figures}{END}{after}"))
+}
+
+/// All files that are made of the reports. The first report has the drawings and the README's figures.
 fn page(reports: &[PathBuf]) -> Result<Vec<Written>, Failure> {
-    let reports = if reports.is_empty() { files("json")? } else { reports.to_vec() };
-    let runs = reports.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    let runs = read(reports)?;
     let first = runs.first().ok_or("there is no report to make the page of")?;
-    let readme = readme::with_figures(&fs::read_to_string(repository().join(README))?, &first.report)?;
-    let mut written = document::page(&runs);
-    written.push(Written { path: README.into(), text: readme });
+    let (figures, mut written) = document::figures(first, &runs);
+    for (path, figures) in [(PAGE, figures), (README, readme::figures(&first.report))] {
+        let text = with_figures(&fs::read_to_string(repository().join(path))?, &figures)?;
+        written.push(Written { path: path.into(), text });
+    }
     Ok(written)
 }
 
-/// The drawings that are there though the page has none of that name.
+/// Drawings in the folder that are not among the files.
 fn left_over(written: &[Written]) -> Result<Vec<PathBuf>, Failure> {
     let is_written = |path: &Path| written.iter().any(|it| path.file_name() == Path::new(&it.path).file_name());
     Ok(files("svg")?.into_iter().filter(|path| !is_written(path)).collect())
@@ -78,7 +93,6 @@ fn left_over(written: &[Written]) -> Result<Vec<PathBuf>, Failure> {
 /// If a report cannot be read, or a file cannot be written.
 pub fn write(reports: &[PathBuf]) -> Result<(), Failure> {
     let written = page(reports)?;
-    fs::create_dir_all(repository().join(FOLDER))?;
     for Written { path, text } in &written {
         fs::write(repository().join(path), text)?;
     }
@@ -89,10 +103,10 @@ pub fn write(reports: &[PathBuf]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says what differs between the page that is there and the one that these reports give, or all in its folder.
+/// Compares the page with that of these reports, or of all in its folder.
 ///
 /// # Errors
-/// If something differs, or a report cannot be read.
+/// If a file differs, or a report cannot be read.
 pub fn check(reports: &[PathBuf]) -> Result<(), Failure> {
     let written = page(reports)?;
     let is_same = |it: &Written| fs::read_to_string(repository().join(&it.path)).is_ok_and(|text| text == it.text);
@@ -104,12 +118,30 @@ pub fn check(reports: &[PathBuf]) -> Result<(), Failure> {
     Err(format!("not what the reports give: {}; `measure page` writes it", differ.join(", ")).into())
 }
 
+/// Prints all figures of these reports, or of all in the page's folder.
+///
+/// # Errors
+/// If a report cannot be read.
+pub fn show(reports: &[PathBuf]) -> Result<(), Failure> {
+    for Named { name, report } in read(reports)? {
+        println!("# {name}\n{report}");
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_committed_page_is_what_the_committed_reports_give() {
+    fn committed_page_is_that_of_the_committed_reports() {
         check(&[]).expect("run `measure page`");
+    }
+
+    #[test]
+    fn text_between_the_marks_is_replaced_and_the_rest_stays() {
+        let page = with_figures(&format!("before\n{BEGIN}stale\n{END}after\n"), "new\n").expect("marks");
+        assert_eq!(page, format!("before\n{BEGIN}new\n{END}after\n"));
+        assert!(with_figures("no marks", "new\n").is_err());
     }
 }

@@ -1,82 +1,41 @@
-//! The figures of the README: what stands between two marks.
+//! Figures of the README: three lines.
 
-use std::fmt::Write as _;
-
-use super::document::{limit, verdict};
+use super::document::{limit, outcome};
 use super::text;
-use crate::report::{Metric, Report};
-use crate::sets::Failure;
+use crate::report::Report;
 use crate::statistics::Summary;
 
-const BEGIN: &str = "<!-- Figures: written by `measure page` out of docs/performance. -->\n";
-const END: &str = "<!-- End of the figures. -->\n";
-
-/// The figures that matter most: what they are of, and their metric.
-const FIGURES: [(&str, &str); 4] = [
-    (
-        "latency between two threads over the software transport, half a round trip of a tagged message of 8 B, over that of a bare cache line",
-        "soft_half_rtt_over_cacheline.8B",
-    ),
-    (
-        "software transport over C with libfabric's `shm`, one thread, 64 B: tagged send, receive, both completions",
-        "soft_over_c_shm.tagged.64B",
-    ),
-    ("loom over C, both with libfabric's `shm`, the same work", "loom_over_c.shm.tagged.64B"),
-    (
-        "messages a second between two threads, tagged, 8 B, over those of crossbeam's bounded channel, which matches nothing",
-        "soft_rate_over_crossbeam.8B",
-    ),
-];
-
-/// The README with the figures of that report.
-pub(super) fn with_figures(readme: &str, report: &Report) -> Result<String, Failure> {
-    let marked = readme.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
-    let (before, after) = marked.ok_or("the README has no marks for its figures")?;
-    Ok(format!("{before}{BEGIN}{}{END}{after}", figures(report)))
-}
-
-fn figures(report: &Report) -> String {
-    let mut text = String::from("| times in one run, as ratios | figure | target |\n|---|---:|---|\n");
-    for (of, name) in FIGURES {
-        let metric = report.metrics.iter().find(|metric| metric.name == name);
-        let figure = metric.map_or_else(|| "not measured".into(), figure);
-        let target =
-            metric.map(|metric| format!("{}{}", limit(metric.goal), comma(verdict(metric)))).unwrap_or_default();
-        let _ = writeln!(text, "| {of} | {figure} | {target} |");
-    }
-    let platform = &report.platform;
-    let libfabric = platform.libfabric.as_deref().unwrap_or("none");
-    let day = platform.date.split('T').next().unwrap_or_default();
-    let _ = writeln!(
-        text,
-        "\nMedians of {day}, {}, {} cores, {}, libfabric {libfabric}.",
-        platform.cpu, platform.cores, platform.kernel
+pub(super) fn figures(report: &Report) -> String {
+    let over_c = report.metrics.iter().filter(|metric| metric.name.starts_with("loom_over_c.shm."));
+    let over_c: Vec<_> = over_c.filter_map(|metric| Some((metric, metric.value?))).collect();
+    let figures: Vec<f64> = over_c.iter().map(|(_, figure)| *figure).collect();
+    let shm = Summary::of(&figures).map_or_else(
+        || "not measured".into(),
+        |Summary { median, .. }| {
+            let least = figures.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = figures.iter().copied().fold(0.0, f64::max);
+            let [least, median, most] = [least, median, most].map(text::cell);
+            let met = over_c.iter().filter(|(metric, _)| metric.is_met() == Some(true)).count();
+            format!("{least} to {most}, median {median} ({met} of {} meet their target)", figures.len())
+        },
     );
-    let all: Vec<f64> = of_shm(report).collect();
-    if let Some(Summary { median, .. }) = Summary::of(&all) {
-        let (least, most) =
-            all.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), it| (least.min(*it), most.max(*it)));
-        let [least, median, most] = [least, median, most].map(text::cell);
-        let _ = writeln!(
-            text,
-            "Over all {} operations and sizes that were measured over `shm`, loom takes {least} to {most} of C's time, half of them at most {median}.",
-            all.len()
-        );
-    }
-    text
-}
-
-/// loom's times over C's, over `shm`, of all operations whose rounds were quiet.
-fn of_shm(report: &Report) -> impl Iterator<Item = f64> {
-    report.metrics.iter().filter(|metric| metric.name.starts_with("loom_over_c.shm.")).filter_map(|metric| metric.value)
-}
-
-fn figure(metric: &Metric) -> String {
-    metric.value.map_or_else(|| "noisy".into(), text::cell)
-}
-
-fn comma(verdict: &str) -> String {
-    if verdict.is_empty() { String::new() } else { format!(", {verdict}") }
+    let of = |name: &str| {
+        let metric = report.metrics.iter().find(|metric| metric.name == name);
+        let text = metric.map(|metric| format!("{} (target: {})", outcome(metric), limit(metric.goal)));
+        text.unwrap_or_else(|| "not measured".into())
+    };
+    let platform = &report.platform;
+    format!(
+        "- Time of loom over that of C, both over libfabric's `shm`: {shm}.\n\
+         - Software transport, tagged message of 64 B on one thread, over C with `shm`: {}. Half a round trip of 8 B between two threads over a bare cache line: {}.\n\
+         - Medians of {}, {}, {} cores, libfabric {}.\n",
+        of("soft_over_c_shm.tagged.64B"),
+        of("soft_half_rtt_over_cacheline.8B"),
+        platform.day(),
+        platform.cpu,
+        platform.cores,
+        platform.libfabric.as_deref().unwrap_or("none"),
+    )
 }
 
 #[cfg(test)]
@@ -85,15 +44,16 @@ mod tests {
     use crate::report::{Goal, RATIO};
 
     #[test]
-    fn what_is_between_the_marks_is_replaced_and_the_rest_stays() {
+    fn each_figure_has_its_target() {
         let mut run = crate::report::tests::run();
+        assert!(figures(run.report()).contains("`shm`: not measured."));
         run.summary("soft_half_rtt_over_cacheline.8B", (RATIO, Goal::AtMost(1.5)), Summary::exact(1.25));
-        let readme = format!("before\n{BEGIN}stale\n{END}after\n");
-        let written = with_figures(&readme, run.report()).expect("there are marks");
-        assert!(written.starts_with("before\n") && written.ends_with("after\n") && !written.contains("stale"));
-        assert!(written.contains("| 1.25 | at most 1.5, met |"), "{written}");
-        assert!(written.contains("| not measured |"), "{written}");
-        assert_eq!(with_figures(&written, run.report()).expect("marks"), written, "writing it again changes nothing");
-        assert!(with_figures("no marks", run.report()).is_err());
+        for (size, figure) in [("8B", 0.75), ("64B", 1.0), ("4KiB", 1.5)] {
+            run.summary(&format!("loom_over_c.shm.write.{size}"), (RATIO, Goal::AtMost(1.05)), Summary::exact(figure));
+        }
+        let text = figures(run.report());
+        assert!(text.contains("a bare cache line: 1.25, met (target: at most 1.5)"), "{text}");
+        assert!(text.contains("0.75 to 1.50, median 1 (2 of 3 meet their target)"), "{text}");
+        assert_eq!(text.lines().count(), 3);
     }
 }

@@ -1,6 +1,6 @@
-//! Numbers as the page writes them.
+//! Texts of numbers and sizes.
 
-/// Three digits of it, as far as they stand behind the point; more than three before it are all written.
+/// Three digits, or all digits before the point.
 pub(super) fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 999.5 => grouped(value.round()),
@@ -11,17 +11,17 @@ pub(super) fn number(value: f64) -> String {
     }
 }
 
-/// The same in a table, where numbers of one kind have as many digits.
+/// Text in a table, where numbers below 10 have two decimals.
 pub(super) fn cell(value: f64) -> String {
     if value.abs() < 9.995 && value.fract() != 0.0 { format!("{value:.2}") } else { number(value) }
 }
 
-/// Without the zeros at its end.
+/// Removes zeros at the end.
 fn trimmed(text: String) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').into() } else { text }
 }
 
-/// With a comma before each three digits.
+/// Digits with a comma before each three.
 fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut text = String::new();
@@ -34,25 +34,20 @@ fn grouped(value: f64) -> String {
     if value < 0.0 { format!("-{text}") } else { text }
 }
 
-/// How much there is of what grows: of bytes in their units.
-pub(super) fn amount(value: u32, of: &str) -> String {
-    if of == "bytes" { size(&crate::sides::size_name(value as usize)) } else { grouped(value.into()) }
+/// Returns `true` for a size as metrics write it: `4KiB`.
+pub(super) fn is_size(text: &str) -> bool {
+    text.strip_suffix("MiB")
+        .or_else(|| text.strip_suffix("KiB"))
+        .or_else(|| text.strip_suffix('B'))
+        .is_some_and(|count| !count.is_empty() && count.bytes().all(|it| it.is_ascii_digit()))
 }
 
-/// Units of sizes, as metrics write them, the largest first.
-const UNITS: [(&str, u64); 3] = [("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
-
-/// How many bytes a size has, as metrics write it: `4KiB`.
-pub(super) fn bytes(size: &str) -> Option<u64> {
-    let (count, factor) = UNITS.iter().find_map(|(unit, factor)| Some((size.strip_suffix(unit)?, factor)))?;
-    count.parse::<u64>().ok()?.checked_mul(*factor)
-}
-
-/// The same with a space before the unit.
-pub(super) fn size(size: &str) -> String {
-    let end = size.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(size.len());
-    let (count, unit) = size.split_at(end);
-    format!("{count} {unit}")
+/// A size with a space before its unit. Other text is not changed.
+pub(super) fn spaced(text: &str) -> String {
+    match text.find(|letter: char| !letter.is_ascii_digit()) {
+        Some(unit) if is_size(text) => format!("{} {}", &text[..unit], &text[unit..]),
+        _ => text.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -69,10 +64,11 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_read_and_written() {
-        assert_eq!(["8B", "4KiB", "1MiB"].map(bytes), [Some(8), Some(4096), Some(1 << 20)]);
-        assert_eq!(["inject", "B", "2threads"].map(bytes), [None; 3]);
-        assert_eq!(size("64KiB"), "64 KiB");
-        assert_eq!((amount(4096, "bytes"), amount(65_536, "peers")), ("4 KiB".into(), "65,536".into()));
+    fn sizes_are_recognised_and_have_a_space() {
+        assert_eq!(
+            ["8B", "4KiB", "1MiB", "inject", "B", "2threads"].map(is_size),
+            [true, true, true, false, false, false]
+        );
+        assert_eq!(["64KiB", "16", "c"].map(spaced), ["64 KiB", "16", "c"]);
     }
 }

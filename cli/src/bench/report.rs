@@ -8,7 +8,7 @@ use super::machine;
 use crate::failure::Failure;
 use crate::play::row::{self, Row};
 use crate::play::setup::{Op, Place, Report};
-use crate::plot::{self, Curve, Point};
+use crate::plot::{self, Curve, Panel, Point};
 use crate::progress::Progress;
 use crate::text::{count, rate_text, scaled, size_text, time_text};
 
@@ -60,18 +60,27 @@ impl Bench {
     }
 
     pub(super) fn draw(&self) -> String {
-        let curves = |y: fn(&Row) -> Option<[f64; 3]>| -> Vec<Curve> {
-            let points =
-                |part: &Part| part.rows.iter().filter_map(|row| Some(Point { x: row.size, y: y(row)? })).collect();
-            self.parts.iter().map(|part| Curve { name: part.provider.clone(), points: points(part) }).collect()
+        let panel = |title, y, figure: fn(&Row) -> Option<[f64; 3]>| {
+            let point = |row: &Row| Some(Point { x: row.size, y: figure(row)?, noisy: row.is_disturbed() });
+            let curve = |part: &Part| Curve {
+                name: part.provider.clone(),
+                points: part.rows.iter().filter_map(point).collect(),
+            };
+            Panel {
+                title,
+                x: "bytes",
+                y,
+                x_text: size_text,
+                y_text: |number| scaled(number, &["", "k", "M", "G", "T"]),
+                curves: self.parts.iter().map(curve).collect(),
+            }
         };
-        plot::page(&[
-            ("Half a round trip, ns", curves(|row| Some([row.trip.q1, row.trip.p50, row.trip.q3]))),
-            ("Messages a second", curves(|row| row.flow.map(|flow| [flow.q1, flow.median, flow.q3]))),
-            (
-                "Bytes a second",
-                curves(|row| row.flow.map(|flow| [flow.q1, flow.median, flow.q3].map(|rate| rate * row.size as f64))),
-            ),
+        plot::curves(&[
+            panel("Half a round trip", "ns", |row| Some([row.trip.q1, row.trip.p50, row.trip.q3])),
+            panel("Messages a second", "1/s", |row| row.flow.map(|flow| [flow.q1, flow.median, flow.q3])),
+            panel("Bytes a second", "B/s", |row| {
+                row.flow.map(|flow| [flow.q1, flow.median, flow.q3].map(|rate| rate * row.size as f64))
+            }),
         ])
     }
 }
