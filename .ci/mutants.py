@@ -20,10 +20,10 @@ FOLDERS = {
             "mr/ options.rs query/ registered.rs reclaim.rs remote_region.rs scope.rs scope_registry.rs"
         ).split()
     ),
-    "tagged": ("loom-core/src/tagged/",),
+    "tagged": ("layers/tagged/src/",),
     "lanes": ("loom-core/src/soft/lane",),
     "soft": ("loom-core/src/soft/",),
-    "updates": ("loom-core/src/updates/",),
+    "updates": ("layers/updates/src/",),
     "alloc": ("loom-alloc/src/",),
     "async": ("layers/async/src/",),
     "group": ("layers/group/src/",),

@@ -116,7 +116,7 @@ step_tsan() { # ThreadSanitizer over the threaded tests of the software transpor
     # Copies of exposed memory as a loop of atomic bytes: assembly is not seen.
     export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg loom_byte_copies" CARGO_TARGET_DIR=$PWD/target/tsan
     export TSAN_OPTIONS="suppressions=$PWD/.ci/tsan.supp halt_on_error=1"
-    local tests=(cargo +nightly test --locked --target "$TARGET" --workspace --features loom-fabric-core/std,loom-fabric-async/std,loom-fabric-group/std)
+    local tests=(cargo +nightly test --locked --target "$TARGET" --workspace --features loom-fabric-core/std,loom-fabric-async/std,loom-fabric-group/std,loom-fabric-tagged/std)
     programs "${tests[@]}" --lib --test transports --test objects --test soft --test allocators --test protocols --test runtime --test groups \
         -- thread
     # One at a time: threads that the test program itself has waited for look like a race with whatever uses their memory next.

@@ -42,9 +42,9 @@ mod scripted;
 mod soft_network;
 mod tag_matching;
 mod tagged;
-/// The story of tagged messages and its oracle are those of loom-core's own tests.
+/// The story of tagged messages and its oracle are those of loom-tagged's own tests.
 #[allow(dead_code, reason = "some of it is for those tests alone")]
-#[path = "../../loom-core/tests/tagged/world/mod.rs"]
+#[path = "../../layers/tagged/tests/tagged/world/mod.rs"]
 mod tagged_world;
 mod updates;
 mod work_table;

@@ -19,10 +19,7 @@ use crate::immediate::LayoutError;
 use crate::mr::CloseError;
 use crate::profiles::ProfileError;
 use crate::soft::NotOffered;
-use crate::tagged::wire::WireError;
-use crate::tagged::{AddLinkError, CreditError, LinkError, SequenceError};
 use crate::transport::{EndpointError, Transport};
-use crate::updates::UpdateError;
 use crate::vocabulary::{AddressError, Errno, Excerpt};
 
 /// Any error of loom. Every other error converts into it with `?`.
@@ -81,10 +78,6 @@ pub enum Error {
     Element(ElementError),
     /// A region was not closed, because peers may still reach its memory.
     StillReached,
-    /// A link of tagged messages has ended.
-    Link(LinkError),
-    /// A link of tagged messages was not added.
-    AddLink(AddLinkError),
     /// Arrivals of immediate data were not counted or waited for.
     Arrivals(ArrivalsError),
     /// Values do not fit a layout of immediate data, or immediate data does not match its layout.
@@ -95,8 +88,6 @@ pub enum Error {
     Offer(NotOffered),
     /// The transport refused another request.
     Provider(Errno),
-    /// Bytes of a peer are not a packet of tagged messages.
-    Wire(WireError),
     /// A capacity named by the text is exhausted.
     Full(&'static str),
     /// A request is invalid for the reason in the text.
@@ -160,14 +151,11 @@ impl fmt::Display for Error {
             Error::Window(error) => error.fmt(f),
             Error::Element(error) => error.fmt(f),
             Error::StillReached => f.write_str("peers may reach the memory while endpoints of the domain are open"),
-            Error::Link(error) => write!(f, "the link has ended: {error}"),
-            Error::AddLink(error) => write!(f, "the link was not added: {error}"),
             Error::Arrivals(error) => error.fmt(f),
             Error::Layout(error) => error.fmt(f),
             Error::Profile(error) => error.fmt(f),
             Error::Offer(error) => error.fmt(f),
             Error::Provider(errno) => write!(f, "the transport refused: {errno}"),
-            Error::Wire(error) => error.fmt(f),
             Error::Full(what) => write!(f, "full: {what}"),
             Error::Invalid(why) => f.write_str(why),
             Error::Unknown { what, name } => write!(f, "the {what} `{name}` is unknown here"),
@@ -191,8 +179,8 @@ macro_rules! from {
 
 from! {
     OpenError => Open, PostError => Post, OpError => Operation, CqError => Queue, InsertError => Insert, AddressError => Address, CmError => Connection,
-    EqError => Events, CounterError => Counter, OutOfWindow => Window, ElementError => Element, LinkError => Link, AddLinkError => AddLink,
-    Errno => Provider, WireError => Wire, ArrivalsError => Arrivals, LayoutError => Layout,
+    EqError => Events, CounterError => Counter, OutOfWindow => Window, ElementError => Element,
+    Errno => Provider, ArrivalsError => Arrivals, LayoutError => Layout,
     ProfileError => Profile, NotOffered => Offer
 }
 
@@ -231,18 +219,6 @@ impl<B> From<WorkError<B>> for Error {
     }
 }
 
-impl From<SequenceError> for Error {
-    fn from(error: SequenceError) -> Self {
-        LinkError::from(error).into()
-    }
-}
-
-impl From<CreditError> for Error {
-    fn from(error: CreditError) -> Self {
-        LinkError::from(error).into()
-    }
-}
-
 impl From<EndpointError> for Error {
     fn from(error: EndpointError) -> Self {
         Error::Open(error.errno.into())
@@ -273,19 +249,6 @@ impl From<ConnectError> for Error {
 impl<E> From<Refused<E>> for Error {
     fn from(refused: Refused<E>) -> Self {
         Error::Connection(refused.error)
-    }
-}
-
-impl<E: Into<Error>> From<UpdateError<E>> for Error {
-    fn from(error: UpdateError<E>) -> Self {
-        match error {
-            UpdateError::Full => Error::Full("the requests of a client of remote updates"),
-            UpdateError::Post(error) => error.into(),
-            UpdateError::Refused(errno) => Error::Provider(errno),
-            UpdateError::Lost => Error::Provider(Errno::ECONNABORTED),
-            UpdateError::UnknownKey => Error::Invalid("the answer to this update was taken, or given up"),
-            UpdateError::Queue(error) => error.into(),
-        }
     }
 }
 

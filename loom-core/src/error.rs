@@ -92,7 +92,7 @@ pub enum PostError {
     /// The provider is known to access more than the lent memory: use the `unsafe` form.
     NotSafe,
     /// Tagged receive with ignored bits over a provider that would miss arrived messages: receive
-    /// exact tags, or use [`tagged`](crate::tagged).
+    /// exact tags, or use the package `loom-fabric-tagged`.
     MaskedTag,
     /// The endpoint was not opened for operations without a success completion
     /// ([`selective`](crate::endpoint::Binding::selective)).
@@ -186,7 +186,7 @@ impl fmt::Display for PostError {
                 f.write_str("the provider may touch more memory than it is lent: there is an unsafe form")
             }
             PostError::MaskedTag => f.write_str(
-                "the provider does not match ignored bits of tags with messages that have arrived: receive exact tags, or use `loom_core::tagged`",
+                "the provider does not match ignored bits of tags with messages that have arrived: receive exact tags, or use `loom_tagged`",
             ),
             PostError::Full => f.write_str("as many operations are in flight as the queue was opened for"),
             PostError::Kept => f.write_str(

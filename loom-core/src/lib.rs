@@ -52,8 +52,6 @@
 //!   [`ScalableEndpoint`](endpoint::ScalableEndpoint) for many queues at one address. Objects do
 //!   not name a transport. A [`query`] selects the purpose of an endpoint at compile time, and the
 //!   endpoint has only the operations of that purpose.
-//! - [`tagged`]: tagged messages over objects without them. [`updates`]: read-modify-write of a
-//!   peer's memory without atomic operations of the provider.
 //! - [`protocol`]: traits for code that is generic over the kind of endpoint, or over a protocol of
 //!   the program's own.
 //! - [`soft`]: the software transport.
@@ -212,6 +210,9 @@ pub use info::{Hints, Info};
 pub use mr::{Mr, MrAttr, RemoteRegion};
 pub use options::{CompletionLevel, SendOptions};
 pub use scope::{Scope, scope};
+#[cfg(feature = "serde")]
+#[doc(hidden)]
+pub use serial::hexadecimal;
 pub use transport::Transport;
 pub use vocabulary::{
     Access, Caps, Counted, EndpointAddr, EndpointAttributes, EndpointType, Errno, ImmediateData, MsgOrder, Tag,
@@ -277,8 +278,6 @@ mod any_error;
 pub mod completion;
 pub mod protocol;
 pub mod soft;
-pub mod tagged;
-pub mod updates;
 
 /// Compiles and runs the code in the README.
 #[cfg(all(doctest, feature = "std"))]

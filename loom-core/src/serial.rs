@@ -15,7 +15,7 @@ pub(crate) fn decimal<N: FromStr>(text: &str) -> Option<N> {
 }
 
 /// Number of 64 bits, `0x2a` in human-readable formats. Also for fields (`#[serde(with)]`).
-pub(crate) mod hexadecimal {
+pub mod hexadecimal {
     use core::fmt;
 
     use serde::de::{Deserialize, Deserializer, Error, Unexpected, Visitor};
@@ -29,7 +29,11 @@ pub(crate) mod hexadecimal {
         }
     }
 
-    pub(crate) fn serialize<S: Serializer>(number: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+    /// Writes a number.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(number: &u64, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
             serializer.collect_str(&Hexadecimal(*number))
         } else {
@@ -37,7 +41,11 @@ pub(crate) mod hexadecimal {
         }
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    /// Reads a number, or its text.
+    ///
+    /// # Errors
+    /// Those of the deserializer.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
         struct Number;
         impl Visitor<'_> for Number {
             type Value = u64;

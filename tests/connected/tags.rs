@@ -1,4 +1,4 @@
-//! Tagged messages over connections that carry plain ones (`loom_core::tagged`), over every provider of connections, whether it has
+//! Tagged messages over connections that carry plain ones (`loom_tagged`), over every provider of connections, whether it has
 //! tags of its own or not.
 
 use std::time::{Duration, Instant};
@@ -11,9 +11,9 @@ use loom_core::endpoint::{MsgEndpoint, ThePeer};
 use loom_core::eq::{Eq, EqAttr, EqEvent, PassiveEndpoint};
 use loom_core::error::PostError;
 use loom_core::info::Info;
-use loom_core::tagged::wire::WireError;
-use loom_core::tagged::{LinkError, LinkId, Packet, Source, TaggedAttr, TaggedEndpoint, TaggedEvent, TaggedKey};
 use loom_core::vocabulary::{EndpointAddr, Errno, ImmediateData, Tag, TagMatch};
+use loom_tagged::wire::WireError;
+use loom_tagged::{LinkError, LinkId, Packet, Source, TaggedAttr, TaggedEndpoint, TaggedEvent, TaggedKey};
 
 use super::Case;
 use super::sides::{Bytes, LIMIT, T, client_info, pattern, room};

@@ -1,12 +1,12 @@
-//! Tagged messages over plain ones (`loom_core::tagged`), over the software transport.
+//! Tagged messages over plain ones (`loom_tagged`), over the software transport.
 
 use loom_core::av::Av;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::error::{PostError, Rejected};
 use loom_core::scope::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::tagged::{AddLinkError, LinkId, Packet, TaggedAttr, TaggedEndpoint, TaggedKey, WithPeer};
 use loom_core::vocabulary::{Tag, TagMatch};
+use loom_tagged::{AddLinkError, LinkId, Packet, TaggedAttr, TaggedEndpoint, TaggedKey, WithPeer};
 
 use crate::failure::Failure;
 use crate::seal::Seal;
@@ -116,7 +116,7 @@ impl Rig<'_, '_, '_, '_> {
         let key = kept(&mut self.into, self.b.tagged_recv(self.link, Tag(1), into))?;
         self.b.cancel(key)?;
         let done = self.b.wait(key, loom_core::deadline::Spins(0))?;
-        self.into = done.map(loom_core::tagged::TaggedDone::into_buf);
+        self.into = done.map(loom_tagged::TaggedDone::into_buf);
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use loom_core::error::PostError;
 use loom_core::info::Info;
 use loom_core::scope::scope;
 use loom_core::transport::Transport;
-use loom_core::updates::{MESSAGE_LEN, UpdateError, UpdateServer, Updates};
+use loom_updates::{MESSAGE_LEN, UpdateError, UpdateServer, Updates};
 
 use crate::failure::Failure;
 use crate::seal::Seal;

@@ -3,10 +3,10 @@
 use loom_core::atomic::{CompareOp, FetchOp};
 use loom_core::deadline::{Deadline, Spins};
 use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::tagged::{Packet, TaggedAttr, TaggedEndpoint, WithPeer};
 use loom_core::vocabulary::Caps;
 use loom_core::{Access, Av, Cq, CqAttr, Domain, Endpoint, Hints, Info, Mr, Peer};
 use loom_fabric::loom_core;
+use loom_tagged::{Packet, TaggedAttr, TaggedEndpoint, WithPeer};
 
 use crate::example;
 use crate::framed::Framed;

@@ -9,9 +9,9 @@ use loom_core::error::PostError;
 use loom_core::exposed::Window;
 use loom_core::protocol::{MsgRecv, MsgSend};
 use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
-use loom_core::updates::{MESSAGE_LEN, UpdateError, UpdateKey, UpdateServer, Updates};
 use loom_core::{Av, Cq, Deadline, Domain, Errno, OpKey, Source, Spins};
 use loom_fabric::loom_core;
+use loom_updates::{MESSAGE_LEN, UpdateError, UpdateKey, UpdateServer, Updates};
 
 use crate::generic::Bytes;
 use crate::posting::LIMIT;

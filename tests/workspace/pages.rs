@@ -15,7 +15,7 @@ fn repository() -> &'static Path {
 
 /// Every page that is in a folder where pages are.
 fn pages() -> Vec<PathBuf> {
-    const FOLDERS: [&str; 12] = [
+    const FOLDERS: [&str; 13] = [
         "",
         "docs",
         "docs/dev",
@@ -27,6 +27,8 @@ fn pages() -> Vec<PathBuf> {
         "loom-alloc",
         "layers/async",
         "layers/group",
+        "layers/tagged",
+        "layers/updates",
     ];
     let mut pages = Vec::new();
     for folder in FOLDERS {

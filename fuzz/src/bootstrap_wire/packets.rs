@@ -1,7 +1,7 @@
-//! Packets of tagged messages over plain ones: the table in the documentation of `loom_core::tagged::wire`, read field by field.
+//! Packets of tagged messages over plain ones: the table in the documentation of `loom_tagged::wire`, read field by field.
 
 use arbitrary::Arbitrary;
-use loom_core::tagged::wire::{Body, HEADER_LEN, Header, WireError};
+use loom_tagged::wire::{Body, HEADER_LEN, Header, WireError};
 use loom_core::vocabulary::{ImmediateData, Tag};
 
 /// What a packet may say, of any kind, and what follows.

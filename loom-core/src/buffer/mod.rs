@@ -183,7 +183,16 @@ impl Lent {
     }
 
     /// First `len` bytes, or the whole range if it is shorter.
-    pub(crate) const fn first(mut self, len: usize) -> Self {
+    ///
+    /// ```
+    /// use loom_core::buffer::Buffer;
+    ///
+    /// let mut message = b"hello".to_vec();
+    /// assert_eq!((message.lend().first(2).len(), message.lend().first(64).len()), (2, 5));
+    /// ```
+    #[must_use]
+    #[inline]
+    pub const fn first(mut self, len: usize) -> Self {
         if len < self.len {
             self.len = len;
         }

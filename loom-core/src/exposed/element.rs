@@ -116,7 +116,7 @@ impl<E: Element> ExposedElement<'_, E> {
     /// The value.
     #[must_use]
     pub fn load(self) -> E {
-        self.change(ReadOp::<E>::READ.atomic().op, E::ZERO, E::ZERO)
+        self.apply(ReadOp::<E>::READ.atomic().op, E::ZERO, E::ZERO)
     }
 
     /// Replaces the value.
@@ -126,17 +126,24 @@ impl<E: Element> ExposedElement<'_, E> {
 
     /// Changes the value and returns the previous value.
     pub fn fetch(self, op: FetchOp<E>, operand: E) -> E {
-        self.change(op.atomic().op, operand, operand)
+        self.apply(op.atomic().op, operand, operand)
     }
 
     /// Replaces the value by `operand` if the comparison of `compare` with the value holds. Returns
     /// the previous value.
     pub fn compare(self, op: CompareOp<E>, compare: E, operand: E) -> E {
-        self.change(op.atomic().op, operand, compare)
+        self.apply(op.atomic().op, operand, compare)
+    }
+
+    /// Changes the value by an operation that is known at run time, and returns the previous value.
+    /// Returns `None` if the type does not have the operation.
+    #[must_use]
+    pub fn change(self, op: AtomicOp, operand: E, compare: E) -> Option<E> {
+        E::admits(op).then(|| self.apply(op, operand, compare))
     }
 
     /// Changes the value by any operation. An operation that the type does not admit has no effect.
-    pub(crate) fn change(self, op: AtomicOp, operand: E, compare: E) -> E {
+    fn apply(self, op: AtomicOp, operand: E, compare: E) -> E {
         // SAFETY: `element` has checked that the window is writable, the address aligned, and the
         // size atomic on this processor. Other accesses keep the rule of the module.
         unsafe { E::change_at(self.at.as_ptr(), op, operand, compare) }

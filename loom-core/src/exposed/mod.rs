@@ -337,7 +337,7 @@ impl<'m> Window<'m> {
     }
 }
 
-/// The program's own memory, not registered with a provider, for [remote updates](crate::updates)
+/// The program's own memory, not registered with a provider, for remote updates (`loom_updates`)
 /// over providers without RMA.
 impl<'m> From<&'m [AtomicU64]> for Window<'m> {
     fn from(words: &'m [AtomicU64]) -> Self {

@@ -22,7 +22,7 @@
 //! | [`TxContext`](crate::endpoint::TxContext) | all of a `Transmitter` |
 //! | [`RxContext`](crate::endpoint::RxContext), [`SharedRx`](crate::endpoint::SharedRx) | `Receiver`, `MsgRecv`, `TaggedRecv` |
 //! | [`MulticastGroup`](crate::endpoint::MulticastGroup) | `Transmitter`, `MsgSend` |
-//! | [`TaggedEndpoint`](crate::tagged::TaggedEndpoint) | `Transmitter`, `Receiver`, `TaggedSend`, `TaggedRecv`, `TaggedInject` |
+//! | `TaggedEndpoint` of the package `loom-fabric-tagged` | `Transmitter`, `Receiver`, `TaggedSend`, `TaggedRecv`, `TaggedInject` |
 //!
 //! A trait does not imply that the provider grants its operations. A post that is not granted is
 //! refused with [`PostError::NotGranted`].
@@ -72,7 +72,6 @@
 mod memory;
 mod messages;
 mod objects;
-mod tagged;
 
 use core::error::Error;
 use core::fmt;

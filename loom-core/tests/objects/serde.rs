@@ -5,7 +5,6 @@ use std::fmt::Debug;
 
 use loom_core::eq::EqAttr;
 use loom_core::soft::NetworkAttr;
-use loom_core::tagged::TaggedAttr;
 use loom_core::vocabulary::{
     AddressFormat, AtomicOp, Attributes, CollectiveOp, CompOrder, CompletionFlags, Datatype, DomainAttributes,
     EndpointAttributes, EndpointType, MemoryKey, Mode, MrFlags, MrMode, MsgOrder, OpFlags, Protocol, RemoteAddr,
@@ -216,7 +215,6 @@ fn configurations_name_what_differs_from_the_default() {
     assert_eq!(read::<AvAttr>(r#"{"capacity":16,"singles":2}"#), AvAttr { singles: 2, ..AvAttr::new(16) });
     assert_eq!(read::<EqAttr>("{}"), EqAttr::default());
     assert_eq!(read::<CounterAttr>(r#"{"wait":"WAIT_FD"}"#), CounterAttr { wait: WaitObj::FD });
-    assert_eq!(read::<TaggedAttr>(r#"{"links":4}"#), TaggedAttr { links: 4, ..TaggedAttr::DEFAULT });
     assert_eq!(
         read::<EndpointAttributes>(r#"{"kind":"EP_RDM","max_msg_size":4096}"#),
         EndpointAttributes { max_msg_size: 4096, ..EndpointAttributes::of(EndpointType::RDM) }
@@ -249,7 +247,6 @@ fn attributes_are_written_field_by_field() {
     comes_back(NetworkAttr { seed: u64::MAX, strict: true, ..NetworkAttr::DEFAULT });
     is_written(EqAttr::default(), r#"{"size":0,"wait":"WAIT_UNSPEC","write":false}"#, &[0, 1, 0]);
     is_written(CounterAttr { wait: WaitObj::FD }, r#"{"wait":"WAIT_FD"}"#, &[3]);
-    comes_back(TaggedAttr { seed: 1 << 63, ..TaggedAttr::DEFAULT });
     comes_back(TxAttributes { inject_size: 64, ..TxAttributes::UNSPEC });
     comes_back(RxAttributes { size: usize::MAX, ..RxAttributes::UNSPEC });
     let granted = Attributes {

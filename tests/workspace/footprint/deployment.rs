@@ -16,9 +16,9 @@ use loom_core::error::{OpenError, PostError};
 use loom_core::info::Info;
 use loom_core::mr::Mr;
 use loom_core::registered::Registered;
-use loom_core::tagged::{Packet, TaggedAttr, TaggedEndpoint, WithPeer};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Tag};
+use loom_tagged::{Packet, TaggedAttr, TaggedEndpoint, WithPeer};
 
 /// Peers of the vector, and of a set of some. (`shm` takes no more than 256.)
 const PEERS: usize = 200;

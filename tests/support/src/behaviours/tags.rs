@@ -1,4 +1,4 @@
-//! Tagged messages over plain ones (`loom_core::tagged`) between connectionless endpoints, which receive from one peer at a time.
+//! Tagged messages over plain ones (`loom_tagged`) between connectionless endpoints, which receive from one peer at a time.
 
 use std::time::Instant;
 
@@ -9,11 +9,9 @@ use loom_core::deadline::Deadline;
 use loom_core::domain::Domain;
 use loom_core::error::PostError;
 use loom_core::info::Info;
-use loom_core::tagged::{
-    LinkError, LinkId, Packet, Source, TaggedAttr, TaggedEndpoint, TaggedEvent, TaggedKey, WithPeer,
-};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, EndpointType, ImmediateData, Tag, TagMatch};
+use loom_tagged::{LinkError, LinkId, Packet, Source, TaggedAttr, TaggedEndpoint, TaggedEvent, TaggedKey, WithPeer};
 
 use crate::behaviours::needs::{Behaviour, MSG};
 use crate::behaviours::pair::{Bytes, OrCut, limit, pattern, room};

@@ -1,0 +1,136 @@
+//! Tagged messages (`FI_TAGGED`) over links that carry plain messages, for endpoints without tags.
+//!
+//! A [`TaggedEndpoint`] has links to peers that use this layer, too. A [`Carrier`] carries each
+//! link: a connected [`MsgEndpoint`](loom_core::endpoint::MsgEndpoint) (`tcp`, `net`, hardware with
+//! reliable connections), or one peer of a connectionless endpoint with directed receives
+//! ([`WithPeer`]). Messages have 64-bit tags and 8 bytes of immediate data over every carrier. The
+//! [tag matcher](loom_core::engine::tag_matcher) follows `man fi_tagged`, at a cost independent of the
+//! number of messages.
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use loom_core::deadline::Spins;
+//! use loom_core::{av::Av, cq::Cq, domain::Domain};
+//! use loom_core::soft::{Network, NetworkAttr, Soft};
+//! use loom_tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, WithPeer};
+//! use loom_core::vocabulary::{Tag, TagMatch};
+//!
+//! // Buffers of messages are never lent to anybody else, and may be borrowed.
+//! let (mut message, mut room) = (vec![7; 100_000], vec![0; 100_000]);
+//! let network = Network::new(NetworkAttr::default())?;
+//! let domain = Domain::open(&network.info())?;
+//! let av = Av::open(&domain, 2)?;
+//! // Each side has a queue, which carries its packets and nothing else.
+//! let [alice, bob] = [(), ()].map(|()| Cq::<Soft<'_>, Packet<Vec<u8>>>::open(&domain, 128));
+//! let (alice, bob) = (alice?, bob?);
+//! let (at_alice, at_bob) = (alice.endpoint(&av)?, bob.endpoint(&av)?);
+//! let (to_alice, to_bob) = (av.insert(&at_alice.address()?)?, av.insert(&at_bob.address()?)?);
+//!
+//! let attr = TaggedAttr::DEFAULT;
+//! let packets = || (0..attr.packets_per_link()).map(|_| vec![0; attr.packet_size as usize]);
+//! let mut a = TaggedEndpoint::open(alice, attr)?;
+//! let mut b = TaggedEndpoint::open(bob, attr)?;
+//! let link = a.add_link(WithPeer::new(&at_alice, to_bob), packets())?;
+//! b.add_link(WithPeer::new(&at_bob, to_alice), packets())?;
+//! while !a.is_up(link) {
+//!     assert_eq!(a.link_error(link), None, "as where receives cannot be directed");
+//!     a.progress()?;
+//!     b.progress()?;
+//! }
+//!
+//! a.tagged_send(link, Tag(0x21), &mut message[..])?;
+//! let received = b.tagged_recv(Source::Any, TagMatch::masked(Tag(0x20), 0xf), &mut room[..])?;
+//! let done = loop {
+//!     a.progress()?;
+//!     if let Some(done) = b.wait(received, Spins(1))? {
+//!         break done;
+//!     }
+//! };
+//! assert_eq!((done.result()?.tag(), done.result()?.len()), (Some(Tag(0x21)), 100_000));
+//! # }
+//! # Ok::<_, loom_core::Error>(())
+//! ```
+//!
+//! # How it works
+//!
+//! All data is copied into and out of *packets*: buffers of one size that the endpoint receives
+//! with a link and keeps. Packets can be [`Registered`](loom_core::registered::Registered) or have room
+//! for a [prefix](loom_core::buffer::Prefixed) if the provider requires it.
+//!
+//! - A message that fits into a packet is sent at once ([eager](TaggedEndpoint::eager_size)), and
+//!   waits in the packet until a receive matches.
+//! - A longer message is announced by a request, which is matched like the message. The matching
+//!   receive answers with its capacity, and the sender sends that many bytes in segments, and no
+//!   more.
+//! - A peer has *credit* for the posted receives of a link. Without credit, a send fails with the
+//!   transient error [`PostError::Again`](loom_core::error::PostError::Again), so memory use is
+//!   bounded. Packets that never wait for a receive (segments, answers) have separate credit that
+//!   returns by itself, so waiting messages do not block transfers in flight.
+//! - Packets are handled in the order of their sequence numbers, so the carrier need not grant
+//!   [`SAS`](loom_core::vocabulary::MsgOrder::SAS). Early packets are kept, never more than the credit
+//!   allows.
+//! - A failed carrier, a peer that violates the protocol, or bytes that are no [packet](wire) end
+//!   the link, and no other: its operations complete with an error, and [an
+//!   event](TaggedEvent::LinkFailed) reports the cause.
+//!
+//! # Cost
+//!
+//! - Two copies of each message, one on either side, and [64 bytes](wire::HEADER_LEN) before each
+//!   packet.
+//! - One round trip before a long message begins. Then at most [`TaggedAttr::control`] packets are
+//!   in flight.
+//! - [Packets](TaggedAttr::packets_per_link) for all waiting messages and packets in flight of each
+//!   link. All memory is allocated at opening.
+//! - Progress is the caller's: long messages and credits move when either side
+//!   [polls](TaggedEndpoint::poll) or waits.
+//!
+//! # Limits
+//!
+//! - A tagged endpoint and its links stay on the thread of its queue. The queue needs a slot for
+//!   each packet.
+//! - The carrier must deliver every packet once, and keep it until a receive is posted, as
+//!   providers with `FI_RM_ENABLED` do. Without acknowledgements, datagrams do not suffice.
+//! - A message has one buffer, in host memory.
+//! - A new connection to the same peer is a new link, and an endpoint has [a fixed
+//!   number](TaggedAttr::links) of links in its life. Without connections, a new link to the same
+//!   peer needs [a new endpoint](WithPeer::new) below.
+//! - A peer can leave its packets' worth of messages waiting and delay announced messages, but
+//!   cannot make this side use more memory.
+//!
+//! # References
+//! - `man fi_tagged`
+
+#![no_std]
+#![deny(unsafe_code)]
+#![warn(clippy::std_instead_of_core, clippy::alloc_instead_of_core, clippy::unwrap_used)]
+#[cfg(any(test, feature = "std"))]
+extern crate std;
+
+mod arrive;
+mod attr;
+mod carrier;
+mod credit;
+mod endpoint;
+mod error;
+mod link;
+mod operation;
+mod packet;
+mod post;
+mod protocol;
+mod sequence;
+mod slab;
+pub mod wire;
+
+pub use self::attr::TaggedAttr;
+pub use self::carrier::{Carrier, Ended, WithPeer};
+pub use self::credit::CreditError;
+pub use self::endpoint::{AddLinkError, TaggedEndpoint};
+pub use self::link::{LinkError, LinkId};
+pub use self::operation::{Source, TaggedClaim, TaggedDone, TaggedEvent, TaggedFound, TaggedKey};
+pub use self::packet::Packet;
+pub use self::sequence::SequenceError;
+
+/// Compiles and runs the code of the README.
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../README.md")]
+struct ReadmeDoctests;

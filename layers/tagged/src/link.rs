@@ -1,0 +1,431 @@
+//! [`Link`]: one peer, and the packets in flight to and from it.
+
+use core::alloc::Layout;
+use core::fmt;
+
+use allocator_api2::alloc::Allocator;
+use loom_core::engine::op_table::OpError;
+use loom_core::error::{OpenError, PostError};
+use loom_core::vocabulary::Errno;
+
+use crate::attr::TaggedAttr;
+use crate::carrier::Carrier;
+use crate::credit::{Allowance, Class, CreditError, Grant, LEAST_CONTROL, may_control};
+use crate::packet::Packet;
+use crate::sequence::{Sequence, SequenceError};
+use crate::slab::{Key, List, Ring};
+use crate::wire::{Body, HEADER_LEN, Header, WireError};
+
+/// Identifies a link of a [`TaggedEndpoint`](crate::TaggedEndpoint): a number below
+/// [`TaggedAttr::links`], in the order of addition.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_tagged::TaggedDone;
+///
+/// /// The name of the peer that a message came from. The program keeps one for each link.
+/// fn sender<'n>(names: &[&'n str], done: &TaggedDone<Vec<u8>>) -> Option<&'n str> {
+///     names.get(done.link()?.index()).copied()
+/// }
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub(crate) u16);
+
+impl LinkId {
+    /// The number.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Cause of the end of a link.
+///
+/// ```
+/// use loom_core::Errno;
+/// use loom_tagged::{CreditError, LinkError};
+///
+/// /// Whether a new link to the same peer may work.
+/// fn may_try_again(error: LinkError) -> bool {
+///     match error {
+///         LinkError::Closed => false,
+///         // The carrier has failed, as when the peer was restarted.
+///         LinkError::Carrier(_) | LinkError::Post(_) => true,
+///         // The peer does not follow the protocol.
+///         _ => false,
+///     }
+/// }
+///
+/// let error = LinkError::Credit(CreditError::Overdrawn);
+/// // What the operations of the link end with.
+/// assert_eq!((may_try_again(error), error.errno()), (false, Errno::EPROTO));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LinkError {
+    /// Closed by this side.
+    Closed,
+    /// A packet was not sent or received: the peer has gone or never existed.
+    Carrier(OpError),
+    /// A packet could not be posted. [`PostError::Full`] means that the queue has fewer slots than
+    /// all links have [packets](TaggedAttr::packets_per_link).
+    Post(PostError),
+    /// The peer sent bytes that are no packet.
+    Wire(WireError),
+    /// A packet's sequence number is impossible.
+    Sequence(SequenceError),
+    /// The peer violated its credit.
+    Credit(CreditError),
+    /// The peer's packets are too short, or its greeting is not its first packet.
+    Hello,
+    /// The peer answered a request that was not made, or sent more than was requested.
+    Unasked,
+}
+
+impl LinkError {
+    /// Errno of the link's operations: `ECANCELED` if this side closed the link, `EPROTO` if the
+    /// peer violated the protocol, otherwise the carrier's error.
+    #[must_use]
+    pub fn errno(&self) -> Errno {
+        match self {
+            LinkError::Closed => Errno::ECANCELED,
+            // A packet that is too long is a protocol error, not a truncated message.
+            LinkError::Carrier(error) if error.errno == Errno::ETRUNC => Errno::EPROTO,
+            LinkError::Carrier(error) => error.errno,
+            LinkError::Post(PostError::Errno(errno)) => *errno,
+            LinkError::Post(PostError::OtherProcess) => Errno::OTHER_PROCESS,
+            LinkError::Post(_) => Errno::EIO,
+            _ => Errno::EPROTO,
+        }
+    }
+}
+
+impl fmt::Display for LinkError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LinkError::Closed => f.write_str("the link was closed"),
+            LinkError::Carrier(error) => write!(f, "a packet has failed: {error}"),
+            LinkError::Post(error) => write!(f, "a packet was refused: {error}"),
+            LinkError::Wire(error) => write!(f, "the peer does not follow the protocol: {error}"),
+            LinkError::Sequence(error) => write!(f, "the peer does not follow the protocol: {error}"),
+            LinkError::Credit(error) => write!(f, "the peer does not follow the protocol: {error}"),
+            LinkError::Hello => f.write_str("the peer does not follow the protocol: its first packet is no greeting"),
+            LinkError::Unasked => {
+                f.write_str("the peer does not follow the protocol: it answers a request that was not made")
+            }
+        }
+    }
+}
+
+impl core::error::Error for LinkError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            LinkError::Carrier(error) => Some(error),
+            LinkError::Post(error) => Some(error),
+            LinkError::Wire(error) => Some(error),
+            LinkError::Sequence(error) => Some(error),
+            LinkError::Credit(error) => Some(error),
+            LinkError::Closed | LinkError::Hello | LinkError::Unasked => None,
+        }
+    }
+}
+
+impl From<WireError> for LinkError {
+    fn from(error: WireError) -> Self {
+        LinkError::Wire(error)
+    }
+}
+
+impl From<SequenceError> for LinkError {
+    fn from(error: SequenceError) -> Self {
+        LinkError::Sequence(error)
+    }
+}
+
+impl From<CreditError> for LinkError {
+    fn from(error: CreditError) -> Self {
+        LinkError::Credit(error)
+    }
+}
+
+/// A packet that has arrived, perhaps early.
+#[derive(Debug)]
+pub(crate) struct Arrival<P> {
+    pub(crate) packet: Packet<P>,
+    pub(crate) header: Header,
+    /// Number of bytes behind the header.
+    pub(crate) follow: usize,
+}
+
+pub(crate) struct Link<C: Carrier, A: Allocator> {
+    /// `None` before the link is added and after it has failed.
+    pub(crate) carrier: Option<C>,
+    /// Identity that its packets carry.
+    pub(crate) identity: u64,
+    pub(crate) error: Option<LinkError>,
+    /// Maximum number of bytes behind a header, zero before the peer's hello.
+    pub(crate) payload: usize,
+    packet_size: usize,
+    greeted: bool,
+    /// Credits of this side and of the peer, by class.
+    allowed: [Allowance; 2],
+    granted: [Grant; 2],
+    /// Sequence number of the next packet to send.
+    next: u32,
+    pub(crate) sequence: Sequence<Arrival<C::Buf>, A>,
+    /// Packets to receive into.
+    idle: Ring<Packet<C::Buf>, A>,
+    /// Packets to send from.
+    spare: Ring<Packet<C::Buf>, A>,
+    /// Answers to requests, at most one for each request that the peer has credit for.
+    answers: Ring<Body, A>,
+    /// Operations that have something to send.
+    pub(crate) streams: List,
+    /// Waiting messages that the peer can withdraw.
+    pub(crate) requests: List,
+    /// `true` while the link is in the endpoint's queue of pending links.
+    pub(crate) pending: bool,
+}
+
+impl<C: Carrier, A: Allocator + Clone> Link<C, A> {
+    pub(crate) fn layouts(attr: &TaggedAttr) -> Result<[Layout; 4], OpenError> {
+        let (messages, control) = (attr.messages as usize, attr.control as usize);
+        Ok([
+            Sequence::<Arrival<C::Buf>, A>::layout(messages + control)?,
+            Ring::<Packet<C::Buf>, A>::layout(messages + control)?,
+            Ring::<Packet<C::Buf>, A>::layout(attr.sends as usize)?,
+            Ring::<Body, A>::layout(messages)?,
+        ])
+    }
+
+    pub(crate) fn new_in(attr: &TaggedAttr, alloc: &A) -> Result<Self, OpenError> {
+        let (messages, control) = (attr.messages as usize, attr.control as usize);
+        Ok(Link {
+            carrier: None,
+            identity: 0,
+            error: None,
+            payload: 0,
+            packet_size: attr.packet_size as usize,
+            greeted: false,
+            // One control packet each way: a greeting may arrive before this side has sent its own.
+            allowed: [Allowance::new(0), Allowance::new(1)],
+            granted: [Grant::new(attr.messages, 0), Grant::new(attr.control, 1)],
+            next: 0,
+            sequence: Sequence::new_in(messages + control, alloc.clone())?,
+            idle: Ring::new_in(messages + control, alloc.clone())?,
+            spare: Ring::new_in(attr.sends as usize, alloc.clone())?,
+            answers: Ring::new_in(messages, alloc.clone())?,
+            streams: List::new(),
+            requests: List::new(),
+            pending: false,
+        })
+    }
+}
+
+impl<C: Carrier, A: Allocator> Link<C, A> {
+    /// Adds a packet to send from or, once there are enough of these, to receive into.
+    pub(crate) fn store(&mut self, packet: Packet<C::Buf>) {
+        if let Err(packet) = self.spare.push(packet) {
+            self.recycle(packet, None);
+        }
+    }
+
+    /// Drops the carrier and every packet held here.
+    pub(crate) fn clear(&mut self) {
+        self.carrier = None;
+        self.sequence.clear();
+        while self.idle.pop().or_else(|| self.spare.pop()).is_some() {}
+        while self.answers.pop().is_some() {}
+        self.streams = List::new();
+    }
+
+    pub(crate) const fn is_up(&self) -> bool {
+        self.payload > 0 && self.greeted && self.error.is_none()
+    }
+
+    /// Takes back a received packet that is no longer needed.
+    pub(crate) fn recycle(&mut self, mut packet: Packet<C::Buf>, frees: Option<Class>) {
+        packet.prepare_receive(self.packet_size, frees);
+        // Always succeeds: the ring has room for all receive packets.
+        let _ = self.idle.push(packet);
+    }
+
+    pub(crate) fn sent(&mut self, packet: Packet<C::Buf>) {
+        let _ = self.spare.push(packet);
+    }
+
+    pub(crate) fn answer(&mut self, body: Body) {
+        // Always succeeds: the credit of a request returns only after its answer is sent.
+        let _ = self.answers.push(body);
+    }
+
+    /// Applies the header of the next packet in sequence.
+    pub(crate) fn accept(&mut self, header: &Header) -> Result<(), LinkError> {
+        let [messages, control] = header.credits;
+        if let Body::Hello { packet_size } = header.body {
+            if self.payload > 0 || packet_size <= HEADER_LEN as u64 {
+                return Err(LinkError::Hello);
+            }
+            self.allowed[0].open(messages, 1)?;
+            self.allowed[1].open(control, LEAST_CONTROL)?;
+            let size = usize::try_from(packet_size).unwrap_or(usize::MAX).min(self.packet_size);
+            self.payload = size - HEADER_LEN;
+        } else if self.payload == 0 {
+            return Err(LinkError::Hello);
+        } else {
+            self.allowed[0].raise(messages)?;
+            self.allowed[1].raise(control)?;
+        }
+        Ok(self.granted[class(&header.body) as usize].receive()?)
+    }
+
+    /// Returns `true` if this side's credit allows the packet.
+    fn may_send(&self, body: &Body) -> bool {
+        let ([messages, control], [_, granted]) = (&self.allowed, &self.granted);
+        match body {
+            Body::Hello { .. } => control.left() > 0,
+            // This side's first packet is its greeting, even if the peer's has already arrived.
+            _ if !self.greeted => false,
+            Body::Eager { .. } | Body::Request { .. } => messages.left() > 0,
+            _ => may_control(control, granted, matches!(body, Body::Credit)),
+        }
+    }
+
+    /// Sends a packet with `follow` bytes behind the header, for an operation.
+    ///
+    /// # Errors
+    /// [`PostError::Again`], or any other error, after which the link is unusable.
+    pub(crate) fn send(
+        &mut self,
+        op: Key,
+        body: Body,
+        follow: usize,
+        write: impl FnOnce(&mut [u8]),
+    ) -> Result<(), PostError> {
+        let Some(carrier) = self.carrier.as_ref().filter(|_| self.may_send(&body)) else {
+            return Err(PostError::Again);
+        };
+        let Some(mut packet) = self.spare.pop() else { return Err(PostError::Again) };
+        let credits = match body {
+            Body::Hello { .. } => self.granted.map(|granted| granted.window()),
+            _ => self.granted.map(|granted| granted.limit()),
+        };
+        packet.prepare_send(&Header { seq: self.next, credits, body }, follow, write, op);
+        match carrier.send(packet) {
+            Ok(()) => {
+                self.next = self.next.wrapping_add(1);
+                self.allowed[class(&body) as usize].send();
+                for (granted, limit) in self.granted.iter_mut().zip(credits) {
+                    granted.tell(limit);
+                }
+                Ok(())
+            }
+            Err(rejected) => {
+                let _ = self.spare.push(rejected.buf);
+                Err(if rejected.error.is_transient() { PostError::Again } else { rejected.error })
+            }
+        }
+    }
+
+    /// Sends a control packet. Returns `false` if it cannot be sent now.
+    pub(crate) fn send_control(&mut self, body: Body) -> Result<bool, LinkError> {
+        taken(self.send(Key::NONE, body, 0, |_| {}))
+    }
+
+    /// Posts receives, sends the greeting and answers, as far as possible.
+    pub(crate) fn flush(&mut self) -> Result<(), LinkError> {
+        while let Some(packet) = self.idle.pop() {
+            let Some(carrier) = &self.carrier else { return Ok(()) };
+            let crate::packet::Purpose::Receive(frees) = packet.purpose else { continue };
+            if let Err(rejected) = carrier.recv(packet) {
+                let _ = self.idle.push(rejected.buf);
+                // Before the greeting, `Full` and `Kept` are permanent: the queue has too few
+                // slots, and the peer would wait forever.
+                let full = matches!(rejected.error, PostError::Full | PostError::Kept);
+                let later = rejected.error.is_transient() && (self.greeted || !full);
+                if later {
+                    break;
+                }
+                return Err(LinkError::Post(rejected.error));
+            }
+            if let Some(class) = frees {
+                self.granted[class as usize].free();
+            }
+        }
+        if !self.greeted {
+            // Waits until all receives are posted, so that the peer's answer finds one.
+            let hello = Body::Hello { packet_size: self.packet_size as u64 };
+            if self.idle.len() > 0 || !self.send_control(hello)? {
+                return Ok(());
+            }
+            self.greeted = true;
+        }
+        while let Some(answer) = self.answers.first().copied() {
+            if !self.send_control(answer)? {
+                break;
+            }
+            let _ = self.answers.pop();
+            self.granted[Class::Message as usize].free();
+        }
+        Ok(())
+    }
+
+    /// Sends the credits to the peer if it needs them.
+    pub(crate) fn flush_credit(&mut self) -> Result<(), LinkError> {
+        if self.has_credit_to_tell() {
+            self.send_control(Body::Credit)?;
+        }
+        Ok(())
+    }
+
+    fn has_credit_to_tell(&self) -> bool {
+        let [messages, control] = &self.granted;
+        self.payload > 0
+            && self.greeted
+            && (messages.is_half_untold() || messages.is_starving() || control.is_half_untold())
+    }
+
+    /// Returns `true` if the link has something to send or to post.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.error.is_none()
+            && (self.idle.len() > 0
+                || !self.greeted
+                || self.answers.len() > 0
+                || !self.streams.is_empty()
+                || self.has_credit_to_tell())
+    }
+}
+
+const fn class(body: &Body) -> Class {
+    match body {
+        Body::Eager { .. } | Body::Request { .. } => Class::Message,
+        _ => Class::Control,
+    }
+}
+
+/// Maps [`PostError::Again`] to `false`: the packet may be sent later.
+pub(crate) const fn taken(sent: Result<(), PostError>) -> Result<bool, LinkError> {
+    match sent {
+        Ok(()) => Ok(true),
+        Err(PostError::Again) => Ok(false),
+        Err(error) => Err(LinkError::Post(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::{State, failed};
+
+    #[test]
+    fn operations_of_a_failed_link_end_with_what_its_carrier_says() {
+        let carrier = |errno| LinkError::Carrier(failed(&State::Leaving { len: 0 }, errno));
+        assert_eq!(LinkError::Closed.errno(), Errno::ECANCELED);
+        assert_eq!(carrier(Errno::ECONNRESET).errno(), Errno::ECONNRESET);
+        assert_eq!(carrier(Errno::ETRUNC).errno(), Errno::EPROTO);
+        assert_eq!(LinkError::Post(PostError::Errno(Errno::ENOMEM)).errno(), Errno::ENOMEM);
+        assert_eq!(LinkError::Post(PostError::Full).errno(), Errno::EIO);
+        assert_eq!(LinkError::Hello.errno(), Errno::EPROTO);
+    }
+}
