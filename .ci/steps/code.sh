@@ -4,15 +4,18 @@
 # Whether a workflow for hosted runners calls every step that there is, and none that there is not.
 workflow_has_steps() {
     local called different
-    called=$(sed -n 's/^ \{10\}- \([a-z_ ]*\)$/\1/p; s|^ *- run: \.ci/run \([a-z_ ]*\)$|\1|p' "$1" | tr ' ' '\n')
+    called=$(sed -n 's/^ *step: \[\(.*\)\]$/\1/p' "$1" | tr -d ' ' | tr , '\n')
     different=$(comm -3 <(printf '%s\n' semver "${STEPS[@]}" | sort -u) <(sort -u <<<"$called") | xargs)
     [ -z "$different" ] || { echo "in the workflow alone, or in .ci/run alone: $different"; return 1; }
 }
 
-step_format() { # rustfmt, and no words that hide the subject in sources and on pages, with a control
+step_prose() { # habits of prose in comments and pages, each within its budget, with a control
     command -v python3 >/dev/null || packages python3
-    .ci/plain
-    fails_with "lines hide who does something" .ci/plain --plant
+    .ci/prose.py
+    fails_with "over its budget" .ci/prose.py --plant
+}
+
+step_format() { # rustfmt, planted bugs that apply, and every step in the hosted workflow, with a control
     workflow_has_steps .github/workflows/ci.yml
     fails_with "alone: planted tsan" workflow_has_steps <(sed 's/\btsan\b/planted/' .github/workflows/ci.yml)
     cargo fmt --all --check

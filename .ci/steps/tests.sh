@@ -101,6 +101,7 @@ step_model() { # the lock-free parts under the model checker loom, with controls
 step_quick() { # for between edits, not run with the others: format, lints, feature sets, the core, the allocators, and the behaviours over soft and shm
     libfabric
     step_format
+    step_prose
     step_layers
     step_features
     cargo clippy --locked --workspace --all-targets --features "$FEATURES" -- -D warnings

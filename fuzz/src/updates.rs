@@ -13,8 +13,8 @@ use loom_core::deadline::Spins;
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Endpoint, Source};
 use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_updates::{MESSAGE_LEN, UpdateError, UpdateServer, Updates};
 use loom_core::vocabulary::Datatype;
+use loom_updates::{MESSAGE_LEN, UpdateError, UpdateServer, Updates};
 
 use crate::memory;
 

@@ -1,8 +1,8 @@
 //! Packets of tagged messages over plain ones: the table in the documentation of `loom_tagged::wire`, read field by field.
 
 use arbitrary::Arbitrary;
-use loom_tagged::wire::{Body, HEADER_LEN, Header, WireError};
 use loom_core::vocabulary::{ImmediateData, Tag};
+use loom_tagged::wire::{Body, HEADER_LEN, Header, WireError};
 
 /// What a packet may say, of any kind, and what follows.
 #[derive(Arbitrary, Clone, Copy, Debug)]
