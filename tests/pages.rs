@@ -17,9 +17,10 @@ fn repository() -> &'static Path {
 
 /// Every page that is in a folder where pages are.
 fn pages() -> Vec<PathBuf> {
-    const FOLDERS: [&str; 11] = [
+    const FOLDERS: [&str; 12] = [
         "",
         "docs",
+        "docs/providers",
         "examples",
         "fuzz",
         "cli",

@@ -151,7 +151,7 @@
 //! # Providers that are not tested
 //!
 //! loom relies only on provider behaviour that its tests have shown: for libfabric 1.17.0 and
-//! 2.5.1, and the providers of `docs/behaviours.md`. Over any other provider or version:
+//! 2.5.1, and the providers of `docs/providers`. Over any other provider or version:
 //!
 //! - An endpoint is closed only without operations in flight, and if no message was longer than its
 //!   receive. Unless endpoints have socket addresses, it also stays open beside another endpoint of
