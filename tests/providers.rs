@@ -115,7 +115,7 @@ fn page_of(provider: &str) -> String {
     }
 }
 
-/// Lines of all pages that the tables require, each as page and line.
+/// Lines that the tables require, each with its page.
 fn required(cells: &[Cell]) -> BTreeSet<(String, String)> {
     let in_text = |places: &[(&str, String)]| {
         places.iter().map(|(provider, version)| format!("`{provider}`{version}")).collect::<Vec<_>>().join(", ")
@@ -139,24 +139,19 @@ fn required(cells: &[Cell]) -> BTreeSet<(String, String)> {
     lines
 }
 
-/// Lines of the pages about results of the tests.
+/// Lines of the pages about results of the tests, each with its page.
 fn written() -> BTreeSet<(String, String)> {
     let mut lines = BTreeSet::new();
     for entry in fs::read_dir(repository("docs/providers")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         let text = fs::read_to_string(&path).unwrap();
-        let (_, results) = text.split_once("\n## Test results\n").unwrap_or_else(|| panic!("{name}"));
-        let is_result = |line: &&str| line.starts_with('-') || line.starts_with("| ") && !line.contains("lacked by");
-        lines.extend(
-            results
-                .split("\n## ")
-                .next()
-                .unwrap()
-                .lines()
-                .filter(is_result)
-                .map(|line| (name.clone(), line.to_owned())),
-        );
+        let Some((_, results)) = text.split_once("\n## Test results\n") else { continue };
+        for line in results.split("\n## ").next().unwrap().lines() {
+            if line.starts_with("- ") || line.starts_with("| ") && line != "| feature | lacked by |" {
+                lines.insert((name.clone(), line.to_owned()));
+            }
+        }
     }
     lines
 }
