@@ -10,7 +10,7 @@ LIBFABRIC_TESTS=(--test libfabric --test transports --test connected --test ofi_
 # Kept out of handlers which some providers' libraries install for signals.
 export IPATH_NO_BACKTRACE=1 HFI_NO_BACKTRACE=1
 export CARGO_TERM_COLOR=never
-# A version of libfabric that the page of providers does not have fails.
+# A version of libfabric without tables in tests/behaviours fails.
 export LOOM_PAGE=check
 
 say() { printf '\n== %s\n' "$*"; }

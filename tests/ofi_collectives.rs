@@ -557,6 +557,6 @@ fn main() {
         ("collective_operations_are_refused", collective_operations_are_refused),
     ];
     let cases = if has_them() { cases() } else { refused };
-    let section = format!("{}, collective operations", library_version());
+    let section = format!("{}/ofi_collectives", library_version());
     report::conclude(&Arguments::from_args(), report::trials(PROVIDER, cases), &section, &[PROVIDER]);
 }

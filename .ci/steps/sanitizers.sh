@@ -48,7 +48,7 @@ asan_over_libfabric() {
     # programs that are not here run under valgrind.
     programs "$@" --test libfabric -- raw:: regions:: shm_processes::
     programs "$@" --test transports --test connected --test ofi_scalable \
-        -- --skip soft-static-arena --skip soft-pools --skip soft-bumpalo --skip net:: --skip udp:: --skip "sockets, datagrams::"
+        -- --skip soft-static-arena --skip soft-pools --skip soft-bumpalo --skip net:: --skip udp:: --skip sockets-dgram::
 }
 
 # The program of a test, which valgrind runs itself.

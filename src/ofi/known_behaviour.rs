@@ -5,8 +5,8 @@
 //! shown it: over this provider, in this version. A provider or version that is not in [`SHOWN`] has no facts, and loom does
 //! with it only what is safe whatever it does.
 //!
-//! A fact is a permission. Its documentation names what shows it (behaviours of `docs/behaviours.md`, which the tests compare with
-//! what they run), and the programs in `tests/faults/faults.c` that show what happens where it does not hold.
+//! A fact is a permission. Its documentation names its evidence (behaviours of `tests/behaviours`, which the tests compare with
+//! their runs), and the programs in `tests/faults/faults.c` that show what happens where it does not hold.
 
 use bitflags::bitflags;
 use loom_core::transport::Name;
@@ -35,7 +35,7 @@ bitflags! {
         const CLOSES_BESIDE_OTHERS = 1 << 1;
         /// An endpoint that is not polled is not driven by others of its domain.
         ///
-        /// Shown by: `tests/ofi_regions.rs`.
+        /// Shown by: `tests/libfabric/regions.rs`.
         const LEFT_IN_PEACE = 1 << 2;
         /// An endpoint can be closed with receives posted, and nothing is written to their buffers afterwards. `ofi_rxm` crashes
         /// when its endpoint is closed while it fetches a long message (1.17).
@@ -55,7 +55,7 @@ bitflags! {
         /// over these.
         ///
         /// Shown by: `reads in flight come back with their endpoint`, `reads in flight come back with the endpoint`; between
-        /// processes `tests/shm_processes.rs`.
+        /// processes `tests/libfabric/shm_processes.rs`.
         const CLOSES_WITH_SHORT_READS = 1 << 5;
         /// The same of longer reads, which `shm` serves by cross-memory attach in every version.
         ///
@@ -434,49 +434,53 @@ mod tests {
         documented.collect()
     }
 
-    /// Which behaviour was shown over which provider, by library, as the page of providers has it.
-    fn shown_by_the_page(page: &str) -> BTreeSet<(&str, &str, &str)> {
-        let (mut shown, mut library, mut providers) = (BTreeSet::new(), "", Vec::new());
-        for line in page.lines() {
-            let mut cells = line.split('|').map(str::trim).skip(1);
-            if let Some(title) = line.strip_prefix("## libfabric ") {
-                library = title.split(',').next().unwrap();
-            } else if line.starts_with("| behaviour |") {
-                providers = cells.skip(1).collect();
-            } else if let Some(behaviour) = cells.next() {
-                let yes = providers.iter().zip(cells).filter(|(_, cell)| cell.starts_with("yes"));
-                shown.extend(yes.map(|(provider, _)| (library, behaviour, *provider)));
+    /// Shown behaviours with library and provider, by the tables of `tests/behaviours`.
+    fn shown_by_tables() -> BTreeSet<(String, String, String)> {
+        let tables = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/behaviours");
+        let mut shown = BTreeSet::new();
+        for library in ["1.17", "2.5"] {
+            for program in
+                ["transports", "connected", "process_death", "ofi_multicast", "ofi_scalable", "ofi_collectives"]
+            {
+                let table = fs::read_to_string(tables.join(library).join(program).with_extension("txt")).unwrap();
+                let (providers, rows) = table.split_once('\n').unwrap();
+                for row in rows.lines().filter(|row| !row.contains(": ")) {
+                    let (tokens, behaviour) = row.rsplit_once(' ').unwrap();
+                    let columns = providers.split(' ').zip(tokens.split_whitespace());
+                    let yes = columns.filter(|(_, token)| token.starts_with(|it: char| it == '+' || it.is_lowercase()));
+                    let behaviour = behaviour.replace('_', " ");
+                    shown.extend(yes.map(|(provider, _)| (library.into(), behaviour.clone(), provider.into())));
+                }
             }
         }
         shown
     }
 
-    /// What is shown by a test that the page does not have.
+    /// Facts shown by tests without a table.
     const ELSEWHERE: [(&str, Facts, &str); 4] = [
         // `shm` within processes of its own, and regions of `shm`.
-        ("shm", Facts::CLOSES_WITH_SHORT_READS, "tests/shm_processes.rs"),
-        ("shm", Facts::LEFT_IN_PEACE, "tests/ofi_regions.rs"),
+        ("shm", Facts::CLOSES_WITH_SHORT_READS, "tests/libfabric/shm_processes.rs"),
+        ("shm", Facts::LEFT_IN_PEACE, "tests/libfabric/regions.rs"),
         ("tcp;ofi_rxm", Facts::COLLECTIVES, "tests/ofi_collectives.rs"),
-        // `shared::a_queue_of_connections_sleeps_until_something_completes`: the page has what one thread does.
+        // `shared::a_queue_of_connections_sleeps_until_something_completes`: the table has the cases of one thread.
         ("tcp", Facts::SLEEPS_SHARED, "tests/connected/events.rs"),
     ];
 
     #[test]
     fn each_fact_of_a_provider_was_shown_over_it() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let page = fs::read_to_string(root.join("docs/behaviours.md")).unwrap();
-        let (shown, evidence) = (shown_by_the_page(&page), evidence());
-        assert!(shown.len() > 1000, "the page was read");
+        let (shown, evidence) = (shown_by_tables(), evidence());
+        assert!(shown.len() > 1000, "{}", shown.len());
         let mut missing = Vec::new();
         for ((name, library, _), facts) in SHOWN {
             let library = std::format!("{}.{}", library.major, library.minor);
             for (fact, text) in &evidence {
                 let (_, by) = text.split_once("Shown by:").unwrap();
-                let on_page = || quoted(by).any(|behaviour| shown.contains(&(&*library, behaviour, name)));
+                let by_table = || quoted(by).any(|it| shown.contains(&(library.clone(), it.into(), name.into())));
                 let elsewhere = || {
                     ELSEWHERE.iter().any(|(of, what, file)| (*of, *what) == (name, *fact) && root.join(file).is_file())
                 };
-                if facts.contains(*fact) && !on_page() && !elsewhere() {
+                if facts.contains(*fact) && !by_table() && !elsewhere() {
                     missing.push(std::format!("{name} {library}: {fact:?}"));
                 }
             }
@@ -487,10 +491,8 @@ mod tests {
     #[test]
     fn what_shows_a_fact_is_there() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let page = fs::read_to_string(root.join("docs/behaviours.md")).unwrap();
         let faults = fs::read_to_string(root.join("tests/faults/faults.c")).unwrap();
-        let behaviours: BTreeSet<_> =
-            page.lines().filter_map(|line| line.strip_prefix("| ")?.split(" |").next()).collect();
+        let behaviours: BTreeSet<_> = shown_by_tables().into_iter().map(|(_, behaviour, _)| behaviour).collect();
         let mut documented = 0;
         for (_, text) in evidence() {
             let (what, by) = text.split_once("Shown by:").unwrap();

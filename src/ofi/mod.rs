@@ -151,7 +151,7 @@
 //! # Providers that are not tested
 //!
 //! loom relies only on provider behaviour that its tests have shown: for libfabric 1.17.0 and
-//! 2.5.1, and the providers of `docs/behaviours.md`. Over any other provider or version:
+//! 2.5.1, and the providers of `docs/providers`. Over any other provider or version:
 //!
 //! - An endpoint is closed only without operations in flight, and if no message was longer than its
 //!   receive. Unless endpoints have socket addresses, it also stays open beside another endpoint of
@@ -284,7 +284,7 @@
 //! ```
 //!
 //! These features have no safe form, for reasons that runs with libfabric 1.17 and 2.5.1 or its
-//! source have shown. `tests/ofi_raw/adopted` has examples over every provider that supports them:
+//! source have shown. `tests/libfabric/raw/adopted` has examples over every provider that supports them:
 //!
 //! - Maps (`FI_AV_MAP`): every provider has tables, with the same numbers as maps, and loom checks
 //!   peers by them.

@@ -14,7 +14,7 @@
 //! close (both versions). So an endpoint stays open if its address was inserted in its own process.
 //!
 //! Vectors refuse addresses of closed endpoints of this process: with libfabric 1.17, an endpoint
-//! of the vector that opens later would read their memory (`tests/gone_addresses.rs`).
+//! of the vector that opens later would read their memory (`tests/libfabric/gone_addresses.rs`).
 //!
 //! Neighbours are the endpoints of one domain, and of domains with address vectors that contain
 //! them, in any order of opening and insertion.

@@ -34,8 +34,8 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
 }
 
 /// What `sockets` does not tell.
-const UNTOLD: &str = "the end of a connection into which it writes is not always told, and a message that fits into its buffers is \
-                      reported as sent";
+const UNTOLD: &str = "The provider does not always report the end of a connection to which it writes, and reports a \
+    message that fits into its buffers as sent";
 
 /// Posts on a connection that has ended are refused, or complete with an error.
 fn posts_fail(sides: &Sides<'_, '_>, endpoint: &Endpoint<'_>) {

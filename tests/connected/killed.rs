@@ -176,7 +176,7 @@ fn kill_in_the_middle(
             }
         }
         if info.provider() == "sockets" {
-            crate::report::partly("the end of a connection into which it writes is not always told");
+            crate::report::partly("The provider does not always report the end of a connection to which it writes");
         } else {
             assert!(told, "not told within {LIMIT:?}");
         }

@@ -156,6 +156,6 @@ fn main() {
             add(format!("{provider}::shared::{name}"), Box::new(run));
         }
     }
-    let section = format!("{}, connected endpoints", library_version());
+    let section = format!("{}/connected", library_version());
     report::conclude(&arguments, trials, &section, &providers);
 }

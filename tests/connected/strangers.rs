@@ -30,7 +30,8 @@ fn garbage_does_not_stop_the_others(info: &Info<T>) {
             sides.message(&client, &server, 100, garbage.len());
             if info.provider() == "sockets" {
                 crate::report::partly(
-                    "no connection is accepted while the provider waits for the rest of what a stranger has begun",
+                    "A stranger that has sent part of a request holds up the listener, which accepts no connection \
+                        meanwhile",
                 );
             } else {
                 sides.pair();
@@ -68,7 +69,7 @@ fn a_stranger_may_outlive_the_listener(info: &Info<T>) {
 fn a_stranger_may_speak_when_the_listener_is_gone(info: &Info<T>) {
     if info.provider() == "sockets" && !info.raw().is_tested() {
         return crate::report::not_run(
-            "its listener stays open, and what the stranger says crashes it (`sockets-garbage-crashes-a-listener`)",
+            "The listener stays open, and garbage from a stranger crashes it (`sockets-garbage-crashes-a-listener`)",
         );
     }
     let domain = Domain::open(info).expect("domain");

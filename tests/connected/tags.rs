@@ -299,7 +299,7 @@ fn a_peer_goes(info: &Info<T>) {
         let mut failed = false;
         let tells = info.provider() != "sockets";
         if !tells {
-            crate::report::partly("the end of a connection into which it writes is not always told");
+            crate::report::partly("The provider does not always report the end of a connection to which it writes");
         }
         let patience = Instant::now() + if tells { LIMIT } else { Duration::from_secs(1) };
         while ended.len() < 2 || !failed {

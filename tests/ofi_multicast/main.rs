@@ -1,5 +1,5 @@
-//! Multicast groups over `udp`: on one host, as far as its routes lead to groups, and between hosts; a section of the page
-//! `docs/behaviours.md`.
+//! Multicast groups over `udp`: on one host, as far as its routes lead to groups, and between hosts. The run is
+//! compared with its table in `tests/behaviours`.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
@@ -334,7 +334,7 @@ fn multicast_endpoints_are_refused() {
 fn main() {
     if !info("127.0.0.1", None).raw().is_tested() {
         let refused: report::Cases = vec![("multicast_endpoints_are_refused", multicast_endpoints_are_refused)];
-        let section = format!("{}, multicast groups", library_version());
+        let section = format!("{}/ofi_multicast", library_version());
         report::conclude(&Arguments::from_args(), report::trials("udp", refused), &section, &["udp"]);
     }
     let mut trials = report::trials("udp", cases());
@@ -346,6 +346,6 @@ fn main() {
         };
         Trial::test(format!("hosts::{name}"), run).with_ignored_flag(true)
     }));
-    let section = format!("{}, multicast groups", library_version());
+    let section = format!("{}/ofi_multicast", library_version());
     report::conclude(&Arguments::from_args(), trials, &section, &["udp"]);
 }

@@ -1,5 +1,5 @@
-//! Scalable endpoints (`fi_scalable_ep`) over `sockets`, the only provider here that has them, and how the others refuse: a
-//! section of the page `docs/behaviours.md`.
+//! Scalable endpoints (`fi_scalable_ep`) over `sockets`, the only provider here that has them, and how the others refuse.
+//! The run is compared with its table in `tests/behaviours`.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
@@ -438,11 +438,11 @@ fn main() {
     }
     if !info::<Local>().raw().is_tested() {
         let refused: report::Cases = vec![("scalable_endpoints_are_refused", scalable_endpoints_are_refused)];
-        let section = format!("{}, scalable endpoints", library_version());
+        let section = format!("{}/ofi_scalable", library_version());
         report::conclude(&Arguments::from_args(), report::trials("sockets", refused), &section, &["sockets"]);
     }
     let cases = [cases(), bound::cases(), closing::cases(), killed::cases()].concat();
-    let section = format!("{}, scalable endpoints", library_version());
+    let section = format!("{}/ofi_scalable", library_version());
     let mut arguments = Arguments::from_args();
     // Threads of the provider's own, which spin: two domains of it are too much for two cores.
     arguments.test_threads = arguments.test_threads.or(Some(1));

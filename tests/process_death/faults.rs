@@ -3,13 +3,16 @@
 
 use loom_fabric::ofi::library_version;
 
-const CLOSED: &str = "a stranger who speaks when the endpoint is closed can crash its domain (`…-stranger-of-a-closed-endpoint-crashes`)";
-const DATAGRAM: &str = "a datagram of something else crashes the process (`rxd-foreign-datagram-crashes`)";
-const STOPS: &str = "messages of others may never come after it (`sockets-message-after-garbage-never-comes`)";
-const UNFINISHED: &str = "it crashes this process (`rxm-killed-writer-with-immediate-data-crashes`)";
+const CLOSED: &str = "A stranger that has connected and sends while the endpoint is closed can crash the process \
+    (`…-stranger-of-a-closed-endpoint-crashes`)";
+const DATAGRAM: &str = "A datagram from a stranger crashes the process (`rxd-foreign-datagram-crashes`)";
+const STOPS: &str = "After garbage from a stranger, messages of peers may never arrive \
+    (`sockets-message-after-garbage-never-comes`)";
+const UNFINISHED: &str = "A peer that is killed while it writes with immediate data crashes the target's process \
+    (`rxm-killed-writer-with-immediate-data-crashes`)";
 
-const NEVER_OVER: &str =
-    "the buffer does not come back, and its queue leaks itself (`rxm-multi-receive-of-a-killed-sender-is-never-over`)";
+const NEVER_OVER: &str = "A multi-receive that a killed peer was filling does not come back, and its queue leaks itself \
+        (`rxm-multi-receive-of-a-killed-sender-is-never-over`)";
 
 /// Why a behaviour is known to fail over a provider.
 pub(crate) fn known(provider: &str, behaviour: &str) -> Option<&'static str> {

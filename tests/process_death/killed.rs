@@ -36,7 +36,7 @@ pub(crate) fn cases() -> Vec<(&'static str, Case)> {
 }
 
 const LATE: &str =
-    "what is under way to the peer ends with this side's endpoint only (`rxd-message-to-a-killed-peer-never-ends`)";
+    "An operation to a killed peer ends only when its endpoint is closed (`rxd-message-to-a-killed-peer-never-ends`)";
 
 /// What is posted, and when it is in its middle.
 #[derive(Default)]
@@ -145,7 +145,8 @@ fn kill_once(info: &Info<T>, part: &str, posts: Posts, met: &mut bool) {
             stay = keys.len();
         } else if scene.is("tcp;ofi_rxm") && part == "receives" {
             report::partly(
-                "the long messages to it end with their endpoint only (`rxm-long-message-to-a-killed-peer-never-ends`)",
+                "A long message to a killed peer ends only when its endpoint is closed \
+                    (`rxm-long-message-to-a-killed-peer-never-ends`)",
             );
             stay += TRAIN + 1;
         }
@@ -161,7 +162,7 @@ fn kill_once(info: &Info<T>, part: &str, posts: Posts, met: &mut bool) {
 }
 
 /// Of a provider that is not tested.
-const KEPT: &str = "what never ends keeps its buffer, and with it the endpoint and the queue";
+const KEPT: &str = "An operation that never ends keeps its buffer, endpoint and queue";
 
 /// At the latest, the end of their endpoint is that of operations; and of nobody else's.
 fn close_first(scene: Scene<'_, '_>, keys: &mut Vec<OpKey>) {
@@ -224,7 +225,10 @@ fn fills(scene: &Scene<'_, '_>, from: &Player, posted: &mut Posted) {
     posted.filled.push(buf.watch());
     posted.post(scene, buf, |buf| match scene.a.multi_recv(Source::Any, buf) {
         Err(Rejected { buf, error: PostError::NotSafe }) => {
-            report::partly("by the `unsafe` form only (`…-multi-receive-…`)");
+            report::partly(
+                "Only the `unsafe` form of multi-receives is tested with a killed sender \
+                (`…-multi-receive-…`)",
+            );
             // SAFETY: the endpoint was opened with the length of the messages, of which as many come as fit, from one peer. That
             // is gone before the endpoint is closed, and the exchanges with the others take in what there still is of it.
             unsafe { scene.a.multi_recv_unchecked(Source::Any, buf) }
@@ -400,7 +404,7 @@ fn what_is_posted_to_a_dead_peer(info: &Info<T>) {
         let (mut watches, mut keys) = (Vec::new(), Vec::new());
         let refuses = ["tcp;ofi_rxm", "net", "tcp"].into_iter().any(|provider| scene.is(provider));
         if refuses {
-            report::partly("the provider says \"try again\", however often it is tried");
+            report::partly("Posts to a killed peer are refused as `PostError::Again` for ever");
         }
         let patience = if refuses { Duration::from_millis(50) } else { LIMIT };
         let mut refused = false;

@@ -1,6 +1,6 @@
 //! Connectionless endpoints, and peers that do not keep to the rules: processes that are killed in the middle of a transfer,
-//! and strangers that speak something else. Each case runs over every provider of libfabric's that goes through sockets; what
-//! runs is compared with the page `docs/behaviours.md`.
+//! and strangers that speak something else. Each case runs over every provider of libfabric's that goes through sockets. The
+//! run is compared with its table in `tests/behaviours`.
 
 mod faults;
 mod initiators;
@@ -104,6 +104,6 @@ fn main() {
             trials.push(trial.with_ignored_flag(known.is_some()));
         }
     }
-    let section = format!("{}, peers that fail", library_version());
+    let section = format!("{}/process_death", library_version());
     report::conclude(&arguments, trials, &section, &providers);
 }

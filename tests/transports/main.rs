@@ -1,6 +1,6 @@
 //! The same behaviour over every transport: each case runs over the software transport and, with the feature
-//! `libfabric`, over every connectionless provider that is here, moving data and checking it. What runs is compared with the
-//! page `docs/behaviours.md`.
+//! `libfabric`, over every connectionless provider that is here, moving data and checking it. The run is compared with its
+//! table in `tests/behaviours`.
 //!
 //! A capability that a transport does not grant is printed, and the cases that need it check instead that asking for it
 //! is refused.
@@ -214,7 +214,7 @@ const PROVIDERS: [Provider; 9] = [
     Provider::new("sockets", true),
     Provider::new("udp;ofi_rxd", true),
     Provider::of_datagrams("udp", "udp"),
-    Provider::of_datagrams("sockets, datagrams", "sockets"),
+    Provider::of_datagrams("sockets-dgram", "sockets"),
 ];
 
 /// Returns the names of those that are here.
@@ -298,7 +298,7 @@ fn main() {
     #[cfg(feature = "libfabric")]
     shared_memory::remove_at_exit();
     #[cfg(feature = "libfabric")]
-    report::conclude(&arguments, trials, &library_version().to_string(), &providers);
+    report::conclude(&arguments, trials, &format!("{}/transports", library_version()), &providers);
     #[cfg(not(feature = "libfabric"))]
     libtest_mimic::run(&arguments, trials).exit();
 }

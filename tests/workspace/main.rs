@@ -7,5 +7,6 @@ mod controls;
 mod errors;
 mod footprint;
 mod pages;
+mod providers;
 #[cfg(unix)]
 mod soft_sleeping;

@@ -15,10 +15,11 @@ fn repository() -> &'static Path {
 
 /// Every page that is in a folder where pages are.
 fn pages() -> Vec<PathBuf> {
-    const FOLDERS: [&str; 13] = [
+    const FOLDERS: [&str; 14] = [
         "",
         "docs",
         "docs/dev",
+        "docs/providers",
         "examples",
         "cli",
         "tests/workspace/footprint",

@@ -101,7 +101,7 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
 /// Also a handle of the endpoint. Dropping it, or closing the endpoint, leaves the group. Over the
 /// software transport, operations that have not run then end with `ECANCELED`, and the other
 /// members' with `ECONNRESET`. `tcp;ofi_rxm` keeps groups until the endpoint closes, and does not
-/// notify members (`docs/limits.md`).
+/// notify members (`docs/providers/tcp-ofi_rxm.md`).
 ///
 /// A member that leaves before all have joined must not join another group of the same members
 /// until they have: their joins would match the new group.

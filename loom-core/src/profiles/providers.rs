@@ -251,7 +251,7 @@ impl Profile for Sockets {
 pub struct SocketsMsg;
 
 // Sources of `Sockets`: sock_msg_info. Tagged messages over connections are offered only for
-// tested versions (`docs/behaviours.md`).
+// tested versions (`docs/providers/sockets.md`).
 impl Profile for SocketsMsg {
     const NAME: &'static str = Sockets::NAME;
     const ENDPOINT: EndpointType = EndpointType::MSG;

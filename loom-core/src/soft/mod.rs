@@ -114,7 +114,7 @@
 //! | sends to a peer that closes | fail | end with their endpoint (`tcp;ofi_rxm`, `udp;ofi_rxd`), or the peer is tried for ever |
 //! | closing an endpoint | returns every buffer | may have to wait for other endpoints of the process (`shm`) |
 //!
-//! Faults of a single provider are not imitated (see `docs/limits.md`), nor features beyond those
+//! Faults of a single provider are not imitated (see `docs/providers`), nor features beyond those
 //! of a network (sleeping on counters, fences, keys chosen by the program, deeper queues).
 //!
 //! ```

@@ -1,34 +1,40 @@
-//! Which behaviour runs over which provider: collected while the tests run, and compared with the committed page
-//! `docs/behaviours.md` (with `LOOM_UNTESTED=1`, `docs/behaviours-untested.md`), so that nothing silently stops running.
+//! Behaviours and providers of a run, compared with the committed table in `tests/behaviours`, so that no behaviour stops running
+//! unnoticed.
+//!
+//! A table has a line for each behaviour, with a token for each provider: `+` shown, `-` not granted and refused, `.` not applicable, a
+//! small letter for shown except for a reason, a capital letter for not run for a reason. The reasons follow. Runs with
+//! `LOOM_UNTESTED=1` have tables of their own (`-untested`).
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use libtest_mimic::{Arguments, Trial};
 
-/// How a behaviour went.
+/// Result of a behaviour.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     Shown,
-    /// Shown, but for what is said.
+    /// Shown, except for the reason.
     Partly(&'static str),
-    /// What it needs is not granted, and asking for it is refused.
+    /// A needed feature is not granted, and requests for it are refused.
     NotGranted,
-    /// Not run, for the reason that is said.
+    /// Not run, for the reason.
     Not(&'static str),
 }
 
 impl Outcome {
-    /// What the page says, and the note below its table.
-    fn words(self) -> (&'static str, Option<&'static str>) {
+    /// Token of a column, with a reason its first letter, and the reason.
+    fn parts(self) -> (char, &'static str) {
         match self {
-            Outcome::Shown => ("yes", None),
-            Outcome::Partly(why) => ("yes", Some(why)),
-            Outcome::NotGranted => ("not granted", None),
-            Outcome::Not(why) => ("**no**", Some(why)),
+            Outcome::Shown => ('+', ""),
+            Outcome::Partly(why) => ('a', why),
+            Outcome::NotGranted => ('-', ""),
+            Outcome::Not(why) => ('A', why),
         }
     }
 }
@@ -37,17 +43,17 @@ thread_local! {
     static NOTED: Cell<Outcome> = const { Cell::new(Outcome::Shown) };
 }
 
-/// A case found that what it is about is not granted, and goes on to see that asking for it is refused.
+/// Notes that a needed feature is not granted. The case goes on and checks that requests for it are refused.
 pub fn not_granted() {
     NOTED.set(Outcome::NotGranted);
 }
 
-/// A case leaves a part of itself out, or found that a part of it does not hold.
+/// Notes that a part of the case is left out or does not hold.
 pub fn partly(why: &'static str) {
     NOTED.set(Outcome::Partly(why));
 }
 
-/// A case does not run over this provider.
+/// Notes that the case does not run over this provider.
 pub fn not_run(why: &'static str) {
     NOTED.set(Outcome::Not(why));
 }
@@ -55,14 +61,14 @@ pub fn not_run(why: &'static str) {
 /// The outcomes, by behaviour and provider. Behaviours keep the order of their numbers.
 static OUTCOMES: Mutex<BTreeMap<(usize, &str, &str), Outcome>> = Mutex::new(BTreeMap::new());
 
-/// Runs a case, and keeps how it went.
+/// Runs a case, and keeps its outcome.
 pub fn watch((number, name): (usize, &'static str), provider: &'static str, case: impl FnOnce()) {
     NOTED.set(Outcome::Shown);
     case();
     let outcome = NOTED.get();
     if std::env::var_os(ALONE).is_some() {
-        let (words, note) = outcome.words();
-        println!("{TELLS}{words}|{}", note.unwrap_or(""));
+        let (token, why) = outcome.parts();
+        println!("{OUTCOME}{token}{why}");
     }
     keep((number, name), provider, outcome);
 }
@@ -70,141 +76,120 @@ pub fn watch((number, name): (usize, &'static str), provider: &'static str, case
 /// Set for a process that runs one case.
 const ALONE: &str = "LOOM_ALONE";
 
-/// Begins the line by which such a process tells how it went.
-const TELLS: &str = "@outcome ";
+/// Prefix of the line with the outcome of such a process.
+const OUTCOME: &str = "@outcome ";
 
-/// Begins the line that says what could not run on this machine.
+/// Prefix of the line about a part that cannot run on this machine.
 const SKIPPED: &str = "SKIPPED: ";
 
-/// Runs a case in a process of its own, where what the case leaves open ends with the process.
+/// Runs a case in a process of its own, which closes the objects that the case leaves open.
 pub fn watch_alone((number, name): (usize, &'static str), provider: &'static str) -> Result<(), libtest_mimic::Failed> {
     let mut process = std::process::Command::new(std::env::current_exe()?);
     let ended = process.env(ALONE, "1").args(["--exact", &format!("{provider}::{name}")]).output()?;
     let text = String::from_utf8_lossy(&ended.stdout);
-    let told = text.lines().find_map(|line| line.split_once(TELLS)?.1.split_once('|'));
-    let Some((words, note)) = told.filter(|_| ended.status.success()) else {
+    let reported = text.lines().find_map(|line| Some(line.split_once(OUTCOME)?.1));
+    let Some(reported) = reported.filter(|_| ended.status.success()) else {
         return Err(format!("{}: {text}{}", ended.status, String::from_utf8_lossy(&ended.stderr)).into());
     };
     text.lines().filter_map(|line| Some(line.split_once(SKIPPED)?.1)).for_each(cannot_run_here);
-    let note: &'static str = note.to_owned().leak();
-    let outcomes = [Outcome::Shown, Outcome::Partly(note), Outcome::NotGranted, Outcome::Not(note)];
-    let outcome =
-        outcomes.into_iter().find(|outcome| outcome.words() == (words, Some(note).filter(|note| !note.is_empty())));
-    keep((number, name), provider, outcome.ok_or("it tells something else")?);
+    let why: &'static str = reported[1..].to_owned().leak();
+    let outcomes = [Outcome::Shown, Outcome::Partly(why), Outcome::NotGranted, Outcome::Not(why)];
+    let outcome = outcomes.into_iter().find(|outcome| reported.starts_with(outcome.parts().0));
+    keep((number, name), provider, outcome.ok_or("another outcome")?);
     Ok(())
 }
 
-/// Whether this process runs one case.
+/// Returns `true` if this process runs one case.
 pub fn is_alone() -> bool {
     std::env::var_os(ALONE).is_some()
 }
 
 pub fn keep((number, name): (usize, &'static str), provider: &'static str, outcome: Outcome) {
-    OUTCOMES.lock().expect("nobody panics with it").insert((number, name, provider), outcome);
+    OUTCOMES.lock().expect("no panic with the lock").insert((number, name, provider), outcome);
 }
 
-/// Something of this run was left out for what the machine lacks, and its case has said so.
+/// A part of this run was left out, because the machine lacks a requirement.
 static INCOMPLETE: AtomicBool = AtomicBool::new(false);
 
-/// A case cannot run on this machine: this run is not compared with the page.
+/// Notes that a case cannot run on this machine: this run is not compared with its table.
 pub fn cannot_run_here(why: &str) {
     println!("{SKIPPED}{why}");
     INCOMPLETE.store(true, Ordering::Relaxed);
 }
 
-/// The section of the page for a version of libfabric, or a part of it.
-fn section(version: &str, providers: &[&str]) -> String {
-    let outcomes = OUTCOMES.lock().expect("nobody panics with it");
-    let mut text = format!("## libfabric {version}\n\n| behaviour |");
-    for provider in providers {
-        let _ = write!(text, " {provider} |");
-    }
-    text.push_str("\n|---|");
-    text.push_str(&"---|".repeat(providers.len()));
-    text.push('\n');
-    let mut notes: Vec<&str> = Vec::new();
+/// Letter of a reason among those that begin with the letter `first`.
+fn letter(reasons: &mut BTreeMap<char, &'static str>, first: char, why: &'static str) -> char {
+    (first..).take(26).find(|letter| *reasons.entry(*letter).or_insert(why) == why).expect("26 reasons")
+}
+
+/// Table of a run: columns, behaviours, reasons.
+fn table(providers: &[&str]) -> String {
+    let outcomes = OUTCOMES.lock().expect("no panic with the lock");
+    let mut text = providers.join(" ") + "\n";
+    let mut reasons = BTreeMap::new();
     let mut behaviours: Vec<_> = outcomes.keys().map(|(number, name, _)| (*number, *name)).collect();
     behaviours.dedup();
     for (number, name) in behaviours {
-        let _ = write!(text, "| {} |", name.replace('_', " "));
         for provider in providers {
-            let Some(outcome) = outcomes.get(&(number, name, provider)) else {
-                text.push_str(" |");
-                continue;
+            let token = match outcomes.get(&(number, name, provider)).map(|outcome| outcome.parts()) {
+                None => '.',
+                Some((token, "")) => token,
+                Some((first, why)) => letter(&mut reasons, first, why),
             };
-            let (words, note) = outcome.words();
-            let _ = write!(text, " {words}");
-            if let Some(note) = note {
-                let place = notes.iter().position(|other| *other == note).unwrap_or_else(|| {
-                    notes.push(note);
-                    notes.len() - 1
-                });
-                let _ = write!(text, " ({})", place + 1);
-            }
-            text.push_str(" |");
+            let _ = write!(text, "{token:<width$} ", width = provider.len());
         }
-        text.push('\n');
+        let _ = writeln!(text, "{name}");
     }
-    text.push('\n');
-    for (number, note) in (1..).zip(notes) {
-        let _ = writeln!(text, "{number}. {note}");
+    for (letter, why) in reasons {
+        let _ = writeln!(text, "{letter}: {why}");
     }
     text
 }
 
-/// The text between a heading and the next one of its level.
-fn find<'p>(page: &'p str, version: &str) -> Option<&'p str> {
-    let from = page.find(&format!("## libfabric {version}\n"))?;
-    let rest = &page[from..];
-    Some(rest[3..].find("\n## ").map_or(rest, |end| &rest[..end + 4]))
-}
-
-/// Where the page and a run differ.
-fn differences(page: &str, run: &str) -> Vec<String> {
-    let (page, run): (Vec<_>, Vec<_>) = (page.trim_end().lines().collect(), run.trim_end().lines().collect());
-    let only_in = |one: &[&str], other: &[&str], who: &str| -> Vec<String> {
-        one.iter().filter(|line| !other.contains(line)).map(|line| format!("{who} says {line}")).collect()
+/// Lines in which a table and a run differ.
+fn differences(table: &str, run: &str) -> Vec<String> {
+    let only_in = |one: &str, other: &str, which: &str| -> Vec<String> {
+        let lines = one.lines().filter(|line| !other.lines().any(|it| it == *line));
+        lines.map(|line| format!("only in {which}: {line}")).collect()
     };
-    let mut differences = [only_in(&run, &page, "this run"), only_in(&page, &run, "the page")].concat();
-    if differences.is_empty() && page != run {
-        differences.push("the lines are in another order".to_owned());
+    let mut differences = [only_in(run, table, "this run"), only_in(table, run, "the table")].concat();
+    if differences.is_empty() && table != run {
+        differences.push("the lines have another order".to_owned());
     }
     differences
 }
 
-/// The comparison can fail: a behaviour that does not run any more, one that is new, one that has moved.
+/// Control of the comparison: a changed, a missing, an added and a moved behaviour.
 pub fn differences_are_noticed() {
-    let page = "## libfabric 9.9\n\n| behaviour | soft |\n|---|---|\n| one | yes |\n| two | yes |\n\n";
-    assert!(differences(page, page).is_empty());
-    for other in [page.replace("| one | yes |", "| one | not granted |"), page.replace("| two | yes |\n", "")] {
-        assert!(!differences(page, &other).is_empty() && !differences(&other, page).is_empty());
+    let table = "soft\n+    one\n+    two\n";
+    for mode in [Mode::Use, Mode::Check] {
+        assert_eq!(judge(mode, Some(table), table), (true, vec![]));
+        for other in ["soft\n-    one\n+    two\n", "soft\n+    one\n", "soft\n+    two\n+    one\n"] {
+            for (committed, run) in [(table, other), (other, table)] {
+                let (passes, lines) = judge(mode, Some(committed), run);
+                assert!(!passes && !lines.is_empty());
+            }
+        }
+        // A user may have any version.
+        let (passes, lines) = judge(mode, None, table);
+        assert_eq!(passes, mode == Mode::Use);
+        assert!(matches!(&lines[..], [line] if line.starts_with("NOT COMPARED")));
     }
-    let moved = page.replace("| one | yes |\n| two | yes |", "| two | yes |\n| one | yes |");
-    assert_eq!(differences(page, &moved).len(), 1);
-    let whole = format!("# Page\n\n{page}## libfabric 10.0\n\nmore\n");
-    assert_eq!(find(&whole, "9.9").map(str::trim_end), Some(page.trim_end()));
-    assert_eq!(find(&whole, "10.0").map(str::trim_end), Some("## libfabric 10.0\n\nmore"));
-    assert_eq!(find(&whole, "1.17"), None);
-    // A version without a section passes where a user runs it, and says so; where maintainers do, it fails.
-    for (mode, passes) in [(Mode::Use, true), (Mode::Check, false)] {
-        let judgement = judge(mode, page, "1.17", page);
-        assert!(judgement.passes == passes && judgement.new_page.is_none());
-        assert!(matches!(&judgement.says[..], [line] if line.starts_with("NOT COMPARED")));
-        let other = judge(mode, page, "9.9", &page.replace("| one | yes |", "| one | not granted |"));
-        assert!(!other.passes && judge(mode, page, "9.9", page).passes);
-    }
-    let written = judge(Mode::Write, page, "1.17", "## libfabric 1.17\n").new_page.expect("it is added");
-    assert!(judge(Mode::Check, &written, "1.17", "## libfabric 1.17\n").passes);
+    let mut reasons = BTreeMap::new();
+    assert_eq!(
+        [('a', "1"), ('A', "1"), ('a', "2"), ('a', "1")].map(|(first, why)| letter(&mut reasons, first, why)),
+        ['a', 'A', 'b', 'a']
+    );
 }
 
-/// What a run does where the page has no section for it, or another one.
+/// Use of the table of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// Says that the page has no section of this version, and passes: a user may have any version.
+    /// Compares, and passes with a version that has no table.
     Use,
-    /// Fails, too: `LOOM_PAGE=check`, for maintainers.
+    /// Fails with a version that has no table: `LOOM_PAGE=check`, for maintainers.
     Check,
-    /// Makes the page agree: `LOOM_PAGE=write`.
+    /// Writes the table: `LOOM_PAGE=write`.
     Write,
 }
 
@@ -219,80 +204,58 @@ impl Mode {
     }
 }
 
-/// Whether this run treats every provider as one that is not tested.
+/// Returns `true` if this run treats every provider as untested.
 pub fn is_untested() -> bool {
     std::env::var_os("LOOM_UNTESTED").is_some_and(|value| !value.is_empty() && value != "0")
 }
 
-/// The page of this run.
-fn page_name() -> &'static str {
-    if is_untested() { "docs/behaviours-untested.md" } else { "docs/behaviours.md" }
+/// Compares a run with its table, if one is committed. Returns `true` if the run passes, and the lines to print.
+fn judge(mode: Mode, committed: Option<&str>, run: &str) -> (bool, Vec<String>) {
+    let Some(committed) = committed else {
+        let line = "NOT COMPARED: no table of this version. LOOM_PAGE=check fails here, LOOM_PAGE=write adds the table";
+        return (mode == Mode::Use, vec![line.to_owned()]);
+    };
+    let differences = differences(committed, run);
+    (differences.is_empty(), differences)
 }
 
-/// Compares a whole run that has succeeded with the page; `false` if they differ, or if the mode wants a section that is missing.
-fn agrees_with_the_page(version: &str, providers: &[&str]) -> bool {
+/// Compares a whole run that has succeeded with its table, or writes the table. Returns `true` if the run passes.
+fn agrees(name: &str, providers: &[&str]) -> bool {
     if INCOMPLETE.load(Ordering::Relaxed) {
-        println!("the page of providers: not compared with a run that is not whole");
+        println!("{name}: an incomplete run is not compared");
         return true;
     }
-    let name = page_name();
-    let path = &format!("{}/../../{name}", env!("CARGO_MANIFEST_DIR"));
-    let page = std::fs::read_to_string(path).expect("the page");
-    let judgement = judge(Mode::of_environment(), &page, version, &section(version, providers));
-    for line in judgement.says {
-        println!("{name}: {line}");
-    }
-    if let Some(new) = judgement.new_page {
-        std::fs::write(path, new).expect("writes the page");
-    }
-    judgement.passes
-}
-
-/// What becomes of a run beside the page.
-struct Judgement {
-    passes: bool,
-    says: Vec<String>,
-    new_page: Option<String>,
-}
-
-/// Compares a run's section with the page.
-fn judge(mode: Mode, page: &str, version: &str, text: &str) -> Judgement {
-    let writes = |new_page| Judgement { passes: true, says: Vec::new(), new_page: Some(new_page) };
-    let Some(committed) = find(page, version) else {
-        if mode == Mode::Write {
-            return writes(format!("{}\n\n{text}", page.trim_end()));
-        }
-        let says = format!(
-            "NOT COMPARED: it has no section of libfabric {version}. What ran is not known to be all that should; \
-             LOOM_PAGE=check fails here, LOOM_PAGE=write adds the section"
-        );
-        return Judgement { passes: mode != Mode::Check, says: vec![says], new_page: None };
-    };
-    let mut says = differences(committed, text);
-    if says.is_empty() {
-        return Judgement { passes: true, says: vec!["agrees with this run".to_owned()], new_page: None };
-    }
+    let untested = if is_untested() { "-untested" } else { "" };
+    let path = PathBuf::from(format!("{}/../behaviours/{name}{untested}.txt", env!("CARGO_MANIFEST_DIR")));
+    let (mode, run) = (Mode::of_environment(), table(providers));
     if mode == Mode::Write {
-        return writes(page.replace(committed.trim_end(), text.trim_end()));
+        fs::create_dir_all(path.parent().expect("a folder")).expect("creates the folder");
+        fs::write(path, run).expect("writes the table");
+        return true;
     }
-    says.push("differs from this run; LOOM_PAGE=write makes it agree".to_owned());
-    Judgement { passes: false, says, new_page: None }
+    let (passes, lines) = judge(mode, fs::read_to_string(&path).ok().as_deref(), &run);
+    for line in &lines {
+        println!("{line}");
+    }
+    let result = if lines.is_empty() { "agrees with this run" } else { "LOOM_PAGE=write renews it" };
+    println!("{}: {result}", path.display());
+    passes
 }
 
-/// Runs the trials of a program, and compares them with its section of the page if all have run and succeeded.
-pub fn conclude(arguments: &Arguments, trials: Vec<Trial>, section: &str, providers: &[&str]) -> ! {
+/// Runs the trials of a program, and compares them with its table, `VERSION/PROGRAM`, if all have run and succeeded.
+pub fn conclude(arguments: &Arguments, trials: Vec<Trial>, name: &str, providers: &[&str]) -> ! {
     let whole = arguments.filter.is_none() && arguments.skip.is_empty() && !arguments.list && !arguments.ignored;
     let conclusion = libtest_mimic::run(arguments, trials);
-    if whole && !conclusion.has_failed() && !agrees_with_the_page(section, providers) {
+    if whole && !conclusion.has_failed() && !agrees(name, providers) {
         std::process::exit(101);
     }
     conclusion.exit();
 }
 
-/// Cases, by their names.
+/// Cases with their names.
 pub type Cases = Vec<(&'static str, fn())>;
 
-/// The trials of cases over the one provider that has what they are about.
+/// Trials of cases over one provider.
 pub fn trials(provider: &'static str, cases: Cases) -> Vec<Trial> {
     let trial = |(number, (name, case)): (usize, (&'static str, fn()))| {
         Trial::test(name, move || {

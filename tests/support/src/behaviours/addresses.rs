@@ -36,7 +36,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
     ]
 }
 
-const SHM_PLACES: &str = "a vector takes 256 addresses in its lifetime, whatever its capacity";
+const SHM_PLACES: &str = "An address vector takes 256 addresses in its lifetime, those of removed peers included";
 
 type Ends<'d, T> = Vec<Endpoint<'d, T, Bytes>>;
 
@@ -132,7 +132,10 @@ fn address_vector_is_filled_to_its_last_place<T: Transport + 'static>(info: &Inf
         let is_full = |peer: &Result<Peer, InsertError>| *peer == Err(InsertError::Full);
         if info.provider() == "soft" {
             assert!(!told.iter().any(is_full));
-            return crate::report::partly("it has a place for each endpoint that there can be");
+            return crate::report::partly(
+                "An address vector is never full: it has an entry for each endpoint of the \
+                network",
+            );
         }
         if info.provider() == "shm" {
             assert!(!told.iter().any(is_full));
@@ -260,7 +263,7 @@ fn places_return<T: Transport + 'static>(info: &Info<T>) -> bool {
         return false;
     }
     if !is_tested(info) {
-        crate::report::partly("a vector takes no more addresses than its capacity while endpoints are open");
+        crate::report::partly("While endpoints are open, an address vector takes no more addresses than its capacity");
     }
     is_tested(info)
 }

@@ -256,7 +256,10 @@ fn look<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> Option<Granted<ReadOp
     let granted = pair.domain.query_atomic(ReadOp::<u64>::READ).ok();
     if granted.is_none() {
         assert_eq!(pair.domain.info().provider(), "sm2");
-        crate::report::partly("reads bring nothing, and are refused (`sm2-atomic-read-brings-nothing`)");
+        crate::report::partly(
+            "loom refuses atomic reads, because they return no data \
+            (`sm2-atomic-read-brings-nothing`)",
+        );
     }
     granted
 }

@@ -88,7 +88,10 @@ fn queue_is_slept_on_after_each_of_its_endpoints_was_closed<T: Transport + 'stat
         drop(all.remove(at));
         asks();
         if ["tcp;ofi_rxm", "udp;ofi_rxd"].contains(&info.provider()) {
-            partly("after a close it is polled once a millisecond (`…-sleep-after-an-endpoint-was-closed-crashes`)");
+            partly(
+                "After an endpoint was closed, its queues and counters are polled once a millisecond, because a \
+                sleep would read freed memory (`…-sleep-after-an-endpoint-was-closed-crashes`)",
+            );
             assert_eq!(cq.may_sleep(), Ok(false));
         }
         exchange(&cq, (&all[0], &all[1]), &av, round);

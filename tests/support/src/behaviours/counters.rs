@@ -142,7 +142,8 @@ fn reads_and_writes_are_counted<T: Transport + 'static>(info: &Info<T>) {
 const PEER_ACCESS: Access = Access::REMOTE_READ.union(Access::REMOTE_WRITE);
 
 /// Of `net`, and `tcp` of libfabric 2.
-pub const NOTHING_COUNTED: &str = "it grants `FI_RMA_EVENT`, and counts nothing of what peers do";
+pub const NOTHING_COUNTED: &str = "The provider grants `FI_RMA_EVENT`, but does not count operations of peers \
+    (`…-write-of-a-peer-is-not-counted`)";
 
 /// Whether this is one of the providers whose counters of what peers do stay at zero, and so they do.
 pub fn never_counts<T: Transport + 'static>(
@@ -204,7 +205,10 @@ fn atomics_of_peers_are_counted<T: Transport + 'static>(info: &Info<T>) {
             let done = pair.cq.wait_value(key, limit()).or_cut("the queue works");
             done.expect("in time").result().or_cut("it succeeds");
             if never_counts(pair, &of_b[0], &["sockets"]) {
-                return partly("atomic operations that fetch are not counted");
+                return partly(
+                    "Atomic operations that fetch are not counted \
+                    (`sockets-fetching-atomic-of-a-peer-is-not-counted`)",
+                );
             }
             reaches(pair.cq, &of_b[0], round);
         }
@@ -292,7 +296,7 @@ fn a_failed_operation_is_counted_apart<T: Transport + 'static>(info: &Info<T>) {
             pair.cq.progress().or_cut("works");
         }
         if of_b[0].read_error() == 0 {
-            partly("a receive that is cancelled is not counted as failed");
+            partly("A cancelled receive is not counted as failed");
         }
         assert_eq!(of_b[0].read(), 0);
         pair.warm_up();

@@ -121,7 +121,7 @@ fn group_scatters_messages_and_gathers_answers<T: Transport + 'static>(info: &In
         }
         if !directed {
             // From which peer it is, a receive cannot say.
-            crate::report::partly("answers are received from any peer");
+            crate::report::partly("A group receives answers from any peer, because receives have no source");
             gather_of_any(first, others_of_it, back);
             continue;
         }

@@ -211,7 +211,7 @@ fn messages_to_an_endpoint_that_was_closed_before<T: Transport + 'static>(info: 
             assert!(info.provider() == "sm2" || its_address == address, "the message of another address");
             assert_eq!(bytes, pattern(64, seed), "whose message is it");
             if its_address != address {
-                crate::report::partly("they reach the endpoint that has taken its place");
+                crate::report::partly("A message to a closed endpoint reaches the endpoint that has taken its place");
             }
         }
         drop(cq.wait(sent, limit()).or_cut("the queue works").expect("in time"));

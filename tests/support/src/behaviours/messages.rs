@@ -194,7 +194,8 @@ fn any_or<T: Transport + 'static>(info: &Info<T>, tag: Tag) -> TagMatch {
         return TagMatch::any();
     }
     crate::report::partly(
-        "of one tag: receives with ignored bits are refused (`shm-masked-receive-misses-what-has-arrived`)",
+        "loom refuses receives with ignored bits, because they would miss messages that have arrived \
+            (`shm-masked-receive-misses-what-has-arrived`)",
     );
     tag.into()
 }
@@ -424,7 +425,7 @@ fn source_is_the_sender_where_granted<T: Transport + 'static>(info: &Info<T>) {
 fn longest_message_arrives_and_a_longer_one_is_refused<T: Transport + 'static>(info: &Info<T>) {
     let limit = info.attributes().endpoint.max_msg_size;
     if limit > 1 << 24 {
-        return crate::report::partly("a message of the greatest length is not tried");
+        return crate::report::partly("The tests send no message of the greatest length");
     }
     on_pair(info, |pair| {
         let longer = pattern(limit + 1, 1);

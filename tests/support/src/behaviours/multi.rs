@@ -65,9 +65,9 @@ fn on_pair_with_min<T: Transport + 'static>(info: &Info<T>, min: usize, test: im
 }
 
 /// The programs in C have the provider's name before it.
-pub const ONLY_BY_UNSAFE_FORM: &str = "by the `unsafe` form only";
-const ONLY_UNSAFE: &str = "by the `unsafe` form only: memory behind the buffer is written, or the buffer when it has come back \
-                           (`…-multi-receive-…`)";
+pub const ONLY_BY_UNSAFE_FORM: &str = "Only the `unsafe` forms of multi-receives are accepted";
+const ONLY_UNSAFE: &str = "Only the `unsafe` form of multi-receives is accepted: the provider may write behind a \
+    buffer, or to one that has come back (`…-multi-receive-…`)";
 
 /// Whether the provider keeps to a buffer whatever is sent.
 fn is_safe<T: Transport + 'static>(pair: &Pair<'_, '_, T>) -> bool {
@@ -273,8 +273,8 @@ fn long_messages_fill_one_buffer<T: Transport + 'static>(info: &Info<T>) {
     on_pair_with_min(info, 1 << 20, |pair| {
         if is_old(info, "tcp;ofi_rxm") {
             return crate::report::not_run(
-                "a buffer is released before a message of more than 16 KiB is there \
-                 (`rxm-multi-receive-is-released-too-early`)",
+                "The buffer of a multi-receive comes back before a message of more than 16 KiB is in it \
+                    (`rxm-multi-receive-is-released-too-early`)",
             );
         }
         let key = post(pair, 4 << 20);
@@ -294,7 +294,8 @@ fn a_message_longer_than_what_is_left_is_truncated<T: Transport + 'static>(info:
     on_pair_with_min(info, 64, |pair| {
         if !is_safe(pair) && !is_strict(info) {
             return crate::report::not_run(
-                "memory behind the buffer is written, or the buffer does not come back (`…-multi-receive-…`)",
+                "A message longer than the rest of a multi-receive's buffer is written behind it, or the buffer does \
+                    not come back (`…-multi-receive-…`)",
             );
         }
         let key = post(pair, 1000);

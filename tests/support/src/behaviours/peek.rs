@@ -89,7 +89,10 @@ fn fetch<T: Transport + 'static>(pair: &Pair<'_, '_, T>, claim: Claim, len: usiz
 fn sizes<T: Transport + 'static>(info: &Info<T>, longest: usize) -> impl Iterator<Item = (usize, usize)> {
     let net = info.provider() == "net";
     if net {
-        crate::report::partly("short messages only: a long one holds up those behind it until it is received");
+        crate::report::partly(
+            "Only short messages can be claimed or discarded: a long one holds up those behind it \
+            until it is received",
+        );
     }
     let longest = if net { 8 } else { longest };
     [0, 8, 5000, 1 << 20].into_iter().filter(move |len| *len <= longest).enumerate()
@@ -109,8 +112,8 @@ fn a_peek_finds_what_has_arrived<T: Transport + 'static>(info: &Info<T>) {
             assert_eq!(transfer.len(), len);
             if info.provider() == "sockets" && transfer.data().is_none() {
                 crate::report::partly(
-                    "the receive of a message that has waited does not tell of its immediate data \
-                     (`sockets-immediate-data-is-not-told`)",
+                    "A receive of a message that has waited does not report the immediate data \
+                        (`sockets-immediate-data-is-not-told`)",
                 );
             } else {
                 assert_eq!(transfer.data(), carries_data(info).then_some(ImmediateData(77)));

@@ -227,7 +227,10 @@ fn operations_end_at_every_level<T: Transport + 'static>(info: &Info<T>) {
             let options = SendOptions::new().level(level);
             for len in [0, 8, 1 << 20].map(|len| most(info, len)) {
                 if is_old(info, "shm") && len == 0 && level == CompletionLevel::Delivery {
-                    crate::report::partly("the delivery of an empty message is never reported");
+                    crate::report::partly(
+                        "The delivery of an empty message (`CompletionLevel::Delivery`) is never \
+                        reported",
+                    );
                     continue;
                 }
                 message(two, pattern(len, 1), room(len), options);
@@ -275,7 +278,7 @@ fn delivery_is_awaited<T: Transport + 'static>(info: &Info<T>) {
         }
         assert!(!known || early.is_some() == buffers, "whether it is over before it is received");
         if buffers || early.is_some() {
-            crate::report::partly("a buffer of the provider's at the peer is delivery");
+            crate::report::partly("A message counts as delivered when the provider has buffered it at the peer");
         }
         let received = two.post(room(8), |buf| two.b.recv(Source::Any, buf));
         assert_eq!(two.finish(received).0, pattern(8, 2));

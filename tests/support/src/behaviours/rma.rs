@@ -170,7 +170,8 @@ fn range_beyond_the_region_is_refused<T: Transport + 'static>(info: &Info<T>) {
     });
 }
 
-pub const MAY_STAY: &str = "an endpoint may stay open for good, and the memory that peers reach through it with it";
+pub const MAY_STAY: &str = "An endpoint may stay open until the process ends, with the memory that peers reach \
+    through it";
 
 /// Whether a region can borrow memory, because it is known when peers stop reaching it.
 fn can_borrow<T: Transport + 'static>(domain: &Domain<'_, T>) -> bool {
@@ -318,7 +319,7 @@ fn region_closed_in_the_middle_of_a_transfer_keeps_its_memory_while_it_is_reache
         // write into the buffer, and the queue keeps it for ever.
         let read = || pair.post(room(len), |buf| pair.a.read(pair.to_b, &regions[1].remote(), 0, buf));
         let read = if is_old(info, "shm") {
-            crate::report::partly("a read of a region that is closed is never answered, and not tried");
+            crate::report::partly("A read of a closed region never ends");
             None
         } else {
             Some(read())
@@ -475,7 +476,8 @@ fn region_that_forbids_writing_is_not_written<T: Transport + 'static>(info: &Inf
         let claimed = with_all_access(&mr.remote());
         if info.provider().starts_with("tcp") {
             crate::report::partly(
-                "the connection breaks, and neither side gets an error for the write that is not allowed",
+                "A write through a forged `RemoteRegion` that claims access breaks the connection, and no error \
+                    reports it",
             );
             let c = pair.cq.endpoint(pair.av).expect("endpoint c");
             let open = Mr::open_in(pair.domain, room(16), PEER_ACCESS, allocator()).expect("region");
@@ -500,7 +502,10 @@ fn region_that_forbids_writing_is_not_written<T: Transport + 'static>(info: &Inf
         assert_eq!(contents(&mr), pattern(64, 1));
         if info.provider() != "soft" || is_strict(info) {
             if result.is_ok() {
-                crate::report::partly("the write is reported as a success, though nothing was written");
+                crate::report::partly(
+                    "A write through a forged `RemoteRegion` that claims access changes nothing, \
+                    but completes as a success",
+                );
             }
             return;
         }

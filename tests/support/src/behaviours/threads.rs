@@ -121,8 +121,8 @@ where
     let segments = info.provider() == "tcp;ofi_rxm" && !crate::behaviours::pair::is_old(info, info.provider());
     if segments {
         crate::report::partly(
-            "closing in the middle of a message between 16 and 128 KiB crashes \
-             (`rxm-close-in-the-middle-of-segments-crashes`)",
+            "Closing an endpoint while a message between 16 and 128 KiB arrives crashes, unless its sender has \
+                `FI_OFI_RXM_SAR_LIMIT=16384` in the environment (`rxm-close-in-the-middle-of-segments-crashes`)",
         );
     }
     let longest = most(info, if segments { 1 << 18 } else { 1 << 16 });

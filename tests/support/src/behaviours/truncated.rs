@@ -44,8 +44,8 @@ fn fetched_message_is_truncated_with_an_error<T: Transport + 'static>(info: &Inf
 fn very_long_message_is_truncated_with_an_error<T: Transport + 'static>(info: &Info<T>) {
     if info.provider() == "tcp;ofi_rxm" && !is_old(info, info.provider()) {
         crate::report::partly(
-            "the endpoint stays open after it, because closing crashes if it was divided into segments \
-             (`rxm-close-after-a-truncated-long-message-crashes`)",
+            "After a message that was more than 1 MiB too long, loom leaves the endpoint open, because closing it can \
+                crash (`rxm-close-after-a-truncated-long-message-crashes`)",
         );
     }
     are_truncated(info, &[3 << 20]);
@@ -149,7 +149,7 @@ fn reports(error: &OpError, buf: &[u8], len: usize) {
         }
         lens => {
             assert_eq!(lens, (None, None));
-            crate::report::partly("the length of the message is unknown");
+            crate::report::partly("If a message is more than 1 MiB longer than its buffer, its length is unknown");
         }
     }
 }

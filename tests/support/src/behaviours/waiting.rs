@@ -61,7 +61,7 @@ pub fn closes_with_receives<T: Transport + 'static>(info: &Info<T>) -> bool {
     let ends = is_tested(info) || cancels_receives(info);
     if !ends {
         crate::report::not_run(
-            "receives cannot be cancelled: their buffers stay with the queue, and a scope ends the process",
+            "Receives cannot be cancelled: their buffers stay with the queue, and a scope ends the process",
         );
     }
     ends
@@ -71,11 +71,11 @@ pub fn closes_with_receives<T: Transport + 'static>(info: &Info<T>) -> bool {
 pub fn cancels_sends<T: Transport + 'static>(info: &Info<T>) -> bool {
     let cancels = info.provider() == "soft" && !is_strict(info);
     if info.provider() == "udp" {
-        crate::report::not_run("a send is over at once");
+        crate::report::not_run("A send ends at once and cannot be cancelled");
     } else if is_strict(info) {
         crate::report::not_granted();
     } else if !cancels {
-        crate::report::not_run("the provider cancels receives alone (`…-send-is-not-cancelled`)");
+        crate::report::not_run("The provider cancels no sends, only receives (`…-send-is-not-cancelled`)");
     }
     cancels
 }
