@@ -62,7 +62,7 @@ PAIRS
     wait "$server" || die "the listening host of loom bench"
     [[ $said == *"no byte wrong"* ]] || die "loom bench between two hosts: $said"
     # One transfer of each kind, over both versions.
-    local folder kinds=(cargo test --locked --workspace --features "$FEATURES" --test hosts -- hosts::) kind="write with immediate data"
+    local folder kinds=(cargo test --locked --workspace --features "$FEATURES" --test providers -- hosts::between::) kind="write with immediate data"
     export LOOM_HOSTS=$name-a,$name-b
     for folder in "" "$(newer_libfabric)"; do
         tested env LD_LIBRARY_PATH="$folder" timeout 300 "${kinds[@]}"
@@ -101,8 +101,8 @@ step_multicast() { # multicast groups between four network namespaces on one net
     done
     for folder in "" "$(newer_libfabric)"; do
         tested env LD_LIBRARY_PATH="$folder" LOOM_HOSTS="$name-a,$name-b,$name-c,$name-d" \
-            timeout 300 cargo test --locked --features libfabric --test ofi_multicast -- --ignored hosts::
+            timeout 300 cargo test --locked --features libfabric --test providers -- --ignored multicast::hosts::
     done
     fails_with "after leaving" env LOOM_STAYS=1 LOOM_HOSTS="$name-a,$name-b,$name-c,$name-d" \
-        timeout 300 cargo test --locked --features libfabric --test ofi_multicast -- --ignored hosts::members
+        timeout 300 cargo test --locked --features libfabric --test providers -- --ignored multicast::hosts::members
 }

@@ -43,12 +43,15 @@ step_asan() { # AddressSanitizer over the tests, with a planted fault as control
     done
 }
 
+# Parts of the program `providers` that check processes, hosts and runtimes.
+NOT_OF_OBJECTS=(--skip process_death:: --skip hosts:: --skip async_over_providers:: --skip async_descriptors:: --skip forked_children::)
+
 asan_over_libfabric() {
     # Other allocators than the global one are none of the sanitizer's, and some providers show it nothing that others do not. The
     # programs that are not here run under valgrind.
     programs "$@" --test libfabric -- raw:: regions:: shm_processes::
-    programs "$@" --test transports --test connected --test ofi_scalable \
-        -- --skip soft-static-arena --skip soft-pools --skip soft-bumpalo --skip net:: --skip udp:: --skip sockets-dgram::
+    programs "$@" --test providers -- "${NOT_OF_OBJECTS[@]}" --skip collectives:: --skip multicast:: \
+        --skip soft-static-arena --skip soft-pools --skip soft-bumpalo --skip net:: --skip udp:: --skip sockets-dgram::
 }
 
 # The program of a test, which valgrind runs itself.
@@ -72,7 +75,7 @@ step_valgrind() { # closing and forgetting under valgrind, over every provider o
     fi
     local name folder controls versions others
     local -A programs
-    for name in transports connected ofi_collectives ofi_scalable ofi_multicast libfabric workspace; do
+    for name in providers libfabric workspace; do
         programs[$name]=$(test_program "$name")
     done
     controls=${programs[workspace]}
@@ -84,21 +87,23 @@ step_valgrind() { # closing and forgetting under valgrind, over every provider o
         skip "one version of libfabric under valgrind: the other one has its turn on other days"
     fi
     for folder in "${versions[@]}"; do
-        LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[transports]}" clos "${short[@]}"
-        LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[transports]}" forgotten
+        for name in clos forgotten; do
+            LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[providers]}" "$name" "${short[@]}" "${NOT_OF_OBJECTS[@]}" \
+                --skip connected:: --skip scalable:: --skip collectives:: --skip multicast::
+        done
     done &
     others=$!
     for folder in "${versions[@]}"; do
-        for name in ofi_collectives ofi_multicast; do
-            LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[$name]}"
+        for name in collectives:: multicast::; do
+            LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[providers]}" "$name"
         done
         LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[libfabric]}" counters:: device::
-        LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[connected]}" clos "${short[@]}" --skip shared::
-        LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[connected]}" forgotten --skip shared::
+        for name in clos forgotten; do
+            LD_LIBRARY_PATH=$folder tested under_valgrind "${programs[providers]}" "$name" "${short[@]}" "${NOT_OF_OBJECTS[@]}" \
+                --skip shared:: --skip a_thread_closes --skip transports:: --skip collectives:: --skip multicast::
+        done
     done
     tested under_valgrind "${programs[libfabric]}" raw:: --skip bytes_move_at_the_shared_level
-    tested under_valgrind "${programs[ofi_scalable]}" clos --skip a_thread_closes
-    tested under_valgrind "${programs[ofi_scalable]}" forgotten
     wait "$others" || die "under valgrind"
     fails_with "Invalid read" under_valgrind "$controls" --ignored plants_a_use_after_free
     # In a provider, which is not instrumented, as the tests of closing orders would.
@@ -117,7 +122,7 @@ step_tsan() { # ThreadSanitizer over the threaded tests of the software transpor
     export RUSTFLAGS="-Zsanitizer=thread -Cunsafe-allow-abi-mismatch=sanitizer --cfg loom_byte_copies" CARGO_TARGET_DIR=$PWD/target/tsan
     export TSAN_OPTIONS="suppressions=$PWD/.ci/tsan.supp halt_on_error=1"
     local tests=(cargo +nightly test --locked --target "$TARGET" --workspace --features loom-fabric-core/std,loom-fabric-async/std,loom-fabric-group/std,loom-fabric-tagged/std)
-    programs "${tests[@]}" --lib --test transports --test objects --test soft --test allocators --test protocols --test runtime --test groups \
+    programs "${tests[@]}" --lib --test providers --test objects --test soft --test allocators --test protocols --test runtime --test groups \
         -- thread
     # One at a time: threads that the test program itself has waited for look like a race with whatever uses their memory next.
     tested "${tests[@]}" --test engine --test objects -- peer_table:: regions:: --skip every_sequence --skip handles_of_another_table \

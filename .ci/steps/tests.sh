@@ -25,7 +25,7 @@ step_newer() { # the tests over libfabric once more, with libfabric 2.5.1 at run
     [ -n "$folder" ] || die "there is no libfabric.so.1 in the wheel"
     # With the features of the step `test`: it has built these programs already.
     LD_LIBRARY_PATH=$folder programs cargo test --locked --workspace --features "$FEATURES" "${LIBFABRIC_TESTS[@]}" \
-        --test process_death --test hosts --test no_alloc --test async_descriptors
+        --test no_alloc
 }
 
 step_untested() { # the tests over libfabric as if nothing were known of any provider, both versions; among all steps one a day
@@ -39,7 +39,7 @@ step_untested() { # the tests over libfabric as if nothing were known of any pro
     fi
     for folder in "${versions[@]}"; do
         LOOM_UNTESTED=1 LD_LIBRARY_PATH=$folder programs cargo test --locked --workspace --features "$FEATURES" \
-            "${LIBFABRIC_TESTS[@]}" --test process_death --test hosts
+            "${LIBFABRIC_TESTS[@]}"
     done
     # The control: without the variable something counts as tested.
     examples_and_command
@@ -107,6 +107,6 @@ step_quick() { # for between edits, not run with the others: format, lints, feat
     cargo clippy --locked --workspace --all-targets --features "$FEATURES" -- -D warnings
     local tests=(cargo test --locked --workspace --features "$FEATURES")
     programs "${tests[@]}" --lib --test engine --test objects --test allocators
-    programs "${tests[@]}" --test transports -- soft::
-    programs "${tests[@]}" --test transports -- shm::
+    programs "${tests[@]}" --test providers -- transports::soft::
+    programs "${tests[@]}" --test providers -- transports::shm::
 }

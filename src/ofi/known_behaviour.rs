@@ -169,7 +169,7 @@ bitflags! {
         /// Collective operations keep to what they are lent, as far as `src/ofi/collective.rs` sees to it, and an endpoint can be closed
         /// in the middle of one. 1.17 makes no empty address set.
         ///
-        /// Shown by: `tests/ofi_collectives.rs`.
+        /// Shown by: `tests/providers/collectives.rs`.
         const COLLECTIVES = 1 << 27;
         /// Tagged receives of `shm` and `sm2` with ignored bits take messages that have arrived before. `shm` 1.17 compares the bits
         /// of these (`shm-masked-receive-misses-what-has-arrived`). Afterwards, a receive of one tag may take a message with another
@@ -439,9 +439,7 @@ mod tests {
         let tables = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/behaviours");
         let mut shown = BTreeSet::new();
         for library in ["1.17", "2.5"] {
-            for program in
-                ["transports", "connected", "process_death", "ofi_multicast", "ofi_scalable", "ofi_collectives"]
-            {
+            for program in ["transports", "connected", "process_death", "multicast", "scalable", "collectives"] {
                 let table = fs::read_to_string(tables.join(library).join(program).with_extension("txt")).unwrap();
                 let (providers, rows) = table.split_once('\n').unwrap();
                 for row in rows.lines().filter(|row| !row.contains(": ")) {
@@ -461,9 +459,9 @@ mod tests {
         // `shm` within processes of its own, and regions of `shm`.
         ("shm", Facts::CLOSES_WITH_SHORT_READS, "tests/libfabric/shm_processes.rs"),
         ("shm", Facts::LEFT_IN_PEACE, "tests/libfabric/regions.rs"),
-        ("tcp;ofi_rxm", Facts::COLLECTIVES, "tests/ofi_collectives.rs"),
+        ("tcp;ofi_rxm", Facts::COLLECTIVES, "tests/providers/collectives.rs"),
         // `shared::a_queue_of_connections_sleeps_until_something_completes`: the table has the cases of one thread.
-        ("tcp", Facts::SLEEPS_SHARED, "tests/connected/events.rs"),
+        ("tcp", Facts::SLEEPS_SHARED, "tests/providers/connected/events.rs"),
     ];
 
     #[test]

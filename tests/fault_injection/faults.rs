@@ -27,7 +27,7 @@ pub(crate) struct With {
     pub(crate) threads: bool,
 }
 
-/// Not where operations have pointers for contexts, as `tests/transports` says.
+/// Not where operations have pointers for contexts, as `tests/providers/transports` says.
 const NOT_WITH_POINTERS: [&str; 2] =
     ["slots_of_a_closed_endpoint_can_be_used_again", "thread_that_polls_lets_go_of_cancelled_sends"];
 

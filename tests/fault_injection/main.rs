@@ -1,4 +1,4 @@
-//! The behaviours of `tests/transports` over the software transport, while things go wrong: each under every fault, with many
+//! The behaviours of `tests/providers/transports` over the software transport, while things go wrong: each under every fault, with many
 //! seeds. What may be observed under a fault says `faults.rs`.
 //!
 //! A run takes a tenth of two hundred seeds, another one each day. What fails prints how to repeat it:

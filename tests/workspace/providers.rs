@@ -40,8 +40,7 @@ const FEATURES: [(&str, &str); 29] = [
     ("connections: shared receives", "shared_receives_take_messages_of_any_connection"),
 ];
 
-const PROGRAMS: [&str; 6] =
-    ["transports", "connected", "process_death", "ofi_scalable", "ofi_multicast", "ofi_collectives"];
+const PROGRAMS: [&str; 6] = ["transports", "connected", "process_death", "scalable", "multicast", "collectives"];
 
 /// Result of a behaviour over a provider.
 struct Cell {

@@ -2,8 +2,16 @@
 
 use std::process::Command;
 
+use libtest_mimic::{Failed, Trial};
+
 /// Set in the process of such a test.
 const ALONE: &str = "LOOM_TEST_ALONE";
+
+/// Returns `true` in the process of such a test.
+#[must_use]
+pub fn is_child() -> bool {
+    std::env::var_os(ALONE).is_some()
+}
 
 /// Runs the test of this name again, in a process of its own. Returns `true` in that process.
 ///
@@ -11,7 +19,7 @@ const ALONE: &str = "LOOM_TEST_ALONE";
 /// The test fails there, or does not run.
 #[must_use]
 pub fn is_alone(test: &str) -> bool {
-    if std::env::var_os(ALONE).is_some() {
+    if is_child() {
         return true;
     }
     let program = std::env::current_exe().expect("this program");
@@ -21,4 +29,10 @@ pub fn is_alone(test: &str) -> bool {
     println!("{printed}{}", String::from_utf8_lossy(&ended.stderr));
     assert!(ended.status.success() && printed.contains("1 passed"), "{test}, alone: {}", ended.status);
     false
+}
+
+/// Trial that runs in a process of its own, as its only test, on the main thread.
+pub fn trial(name: String, run: impl FnOnce() -> Result<(), Failed> + Send + 'static) -> Trial {
+    let test = name.clone();
+    Trial::test(name, move || if is_alone(&test) { run() } else { Ok(()) })
 }

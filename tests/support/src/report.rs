@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libtest_mimic::{Arguments, Trial};
 
@@ -58,11 +58,29 @@ pub fn not_run(why: &'static str) {
     NOTED.set(Outcome::Not(why));
 }
 
-/// The outcomes, by behaviour and provider. Behaviours keep the order of their numbers.
-static OUTCOMES: Mutex<BTreeMap<(usize, &str, &str), Outcome>> = Mutex::new(BTreeMap::new());
+/// Behaviour of a section. Its number is its place in the table.
+pub type Place = (&'static str, usize, &'static str);
+
+/// The outcomes, by behaviour and provider.
+static OUTCOMES: Mutex<BTreeMap<(Place, &str), Outcome>> = Mutex::new(BTreeMap::new());
+
+/// Waits until no other case runs over a provider that bears one at a time.
+#[must_use]
+pub fn turn_of(provider: &str) -> Option<MutexGuard<'static, ()>> {
+    // Threads of the provider, which spin: two of its domains are too much for two cores.
+    static SOCKETS: Mutex<()> = Mutex::new(());
+    // Endpoints have slots that all processes of a user share: messages to a closed one reach the next.
+    static SM2: Mutex<()> = Mutex::new(());
+    let turn = match provider {
+        "sockets" => &SOCKETS,
+        "sm2" => &SM2,
+        _ => return None,
+    };
+    Some(turn.lock().unwrap_or_else(PoisonError::into_inner))
+}
 
 /// Runs a case, and keeps its outcome.
-pub fn watch((number, name): (usize, &'static str), provider: &'static str, case: impl FnOnce()) {
+pub fn watch(place: Place, provider: &'static str, case: impl FnOnce()) {
     NOTED.set(Outcome::Shown);
     case();
     let outcome = NOTED.get();
@@ -70,7 +88,7 @@ pub fn watch((number, name): (usize, &'static str), provider: &'static str, case
         let (token, why) = outcome.parts();
         println!("{OUTCOME}{token}{why}");
     }
-    keep((number, name), provider, outcome);
+    keep(place, provider, outcome);
 }
 
 /// Set for a process that runs one case.
@@ -83,9 +101,10 @@ const OUTCOME: &str = "@outcome ";
 const SKIPPED: &str = "SKIPPED: ";
 
 /// Runs a case in a process of its own, which closes the objects that the case leaves open.
-pub fn watch_alone((number, name): (usize, &'static str), provider: &'static str) -> Result<(), libtest_mimic::Failed> {
+pub fn watch_alone(place: Place, provider: &'static str) -> Result<(), libtest_mimic::Failed> {
+    let (section, _, name) = place;
     let mut process = std::process::Command::new(std::env::current_exe()?);
-    let ended = process.env(ALONE, "1").args(["--exact", &format!("{provider}::{name}")]).output()?;
+    let ended = process.env(ALONE, "1").args(["--exact", &format!("{section}::{provider}::{name}")]).output()?;
     let text = String::from_utf8_lossy(&ended.stdout);
     let reported = text.lines().find_map(|line| Some(line.split_once(OUTCOME)?.1));
     let Some(reported) = reported.filter(|_| ended.status.success()) else {
@@ -95,7 +114,7 @@ pub fn watch_alone((number, name): (usize, &'static str), provider: &'static str
     let why: &'static str = reported[1..].to_owned().leak();
     let outcomes = [Outcome::Shown, Outcome::Partly(why), Outcome::NotGranted, Outcome::Not(why)];
     let outcome = outcomes.into_iter().find(|outcome| reported.starts_with(outcome.parts().0));
-    keep((number, name), provider, outcome.ok_or("another outcome")?);
+    keep(place, provider, outcome.ok_or("another outcome")?);
     Ok(())
 }
 
@@ -104,8 +123,8 @@ pub fn is_alone() -> bool {
     std::env::var_os(ALONE).is_some()
 }
 
-pub fn keep((number, name): (usize, &'static str), provider: &'static str, outcome: Outcome) {
-    OUTCOMES.lock().expect("no panic with the lock").insert((number, name, provider), outcome);
+pub fn keep(place: Place, provider: &'static str, outcome: Outcome) {
+    OUTCOMES.lock().expect("no panic with the lock").insert((place, provider), outcome);
 }
 
 /// A part of this run was left out, because the machine lacks a requirement.
@@ -122,23 +141,23 @@ fn letter(reasons: &mut BTreeMap<char, &'static str>, first: char, why: &'static
     (first..).take(26).find(|letter| *reasons.entry(*letter).or_insert(why) == why).expect("26 reasons")
 }
 
-/// Table of a run: columns, behaviours, reasons.
-fn table(providers: &[&str]) -> String {
+/// Table of a section: columns, behaviours, reasons.
+fn table(section: &str, providers: &[&str]) -> String {
     let outcomes = OUTCOMES.lock().expect("no panic with the lock");
     let mut text = providers.join(" ") + "\n";
     let mut reasons = BTreeMap::new();
-    let mut behaviours: Vec<_> = outcomes.keys().map(|(number, name, _)| (*number, *name)).collect();
-    behaviours.dedup();
-    for (number, name) in behaviours {
+    let mut places: Vec<_> = outcomes.keys().map(|(place, _)| *place).filter(|place| place.0 == section).collect();
+    places.dedup();
+    for place in places {
         for provider in providers {
-            let token = match outcomes.get(&(number, name, provider)).map(|outcome| outcome.parts()) {
+            let token = match outcomes.get(&(place, provider)).map(|outcome| outcome.parts()) {
                 None => '.',
                 Some((token, "")) => token,
                 Some((first, why)) => letter(&mut reasons, first, why),
             };
             let _ = write!(text, "{token:<width$} ", width = provider.len());
         }
-        let _ = writeln!(text, "{name}");
+        let _ = writeln!(text, "{}", place.2);
     }
     for (letter, why) in reasons {
         let _ = writeln!(text, "{letter}: {why}");
@@ -219,15 +238,11 @@ fn judge(mode: Mode, committed: Option<&str>, run: &str) -> (bool, Vec<String>) 
     (differences.is_empty(), differences)
 }
 
-/// Compares a whole run that has succeeded with its table, or writes the table. Returns `true` if the run passes.
-fn agrees(name: &str, providers: &[&str]) -> bool {
-    if INCOMPLETE.load(Ordering::Relaxed) {
-        println!("{name}: an incomplete run is not compared");
-        return true;
-    }
+/// Compares a whole section that has succeeded with its table, or writes the table. Returns `true` if it passes.
+fn agrees(version: &str, section: &str, providers: &[&str]) -> bool {
     let untested = if is_untested() { "-untested" } else { "" };
-    let path = PathBuf::from(format!("{}/../behaviours/{name}{untested}.txt", env!("CARGO_MANIFEST_DIR")));
-    let (mode, run) = (Mode::of_environment(), table(providers));
+    let path = PathBuf::from(format!("{}/../behaviours/{version}/{section}{untested}.txt", env!("CARGO_MANIFEST_DIR")));
+    let (mode, run) = (Mode::of_environment(), table(section, providers));
     if mode == Mode::Write {
         fs::create_dir_all(path.parent().expect("a folder")).expect("creates the folder");
         fs::write(path, run).expect("writes the table");
@@ -242,12 +257,36 @@ fn agrees(name: &str, providers: &[&str]) -> bool {
     passes
 }
 
-/// Runs the trials of a program, and compares them with its table, `VERSION/PROGRAM`, if all have run and succeeded.
-pub fn conclude(arguments: &Arguments, trials: Vec<Trial>, name: &str, providers: &[&str]) -> ! {
-    let whole = arguments.filter.is_none() && arguments.skip.is_empty() && !arguments.list && !arguments.ignored;
+/// Trials with a table of their own.
+pub struct Section {
+    pub name: &'static str,
+    /// Columns of the table.
+    pub providers: Vec<&'static str>,
+    pub trials: Vec<Trial>,
+}
+
+/// Runs the sections and other trials of a program. Compares the sections of which all trials have run with their tables for this
+/// version of libfabric.
+pub fn conclude(arguments: &Arguments, version: &str, sections: Vec<Section>, others: Vec<Trial>) -> ! {
+    let is_whole = |name: &str| {
+        let is_chosen = arguments.filter.as_ref().is_none_or(|filter| *filter == format!("{name}::"));
+        is_chosen && arguments.skip.is_empty() && !arguments.list && !arguments.ignored
+    };
+    let mut trials = others;
+    let mut tables = Vec::new();
+    for section in sections {
+        trials.extend(section.trials);
+        if is_whole(section.name) {
+            tables.push((section.name, section.providers));
+        }
+    }
     let conclusion = libtest_mimic::run(arguments, trials);
-    if whole && !conclusion.has_failed() && !agrees(name, providers) {
-        std::process::exit(101);
+    if !conclusion.has_failed() {
+        if INCOMPLETE.load(Ordering::Relaxed) {
+            println!("an incomplete run is not compared with the tables");
+        } else if tables.iter().filter(|(name, providers)| !agrees(version, name, providers)).count() > 0 {
+            std::process::exit(101);
+        }
     }
     conclusion.exit();
 }
@@ -256,10 +295,11 @@ pub fn conclude(arguments: &Arguments, trials: Vec<Trial>, name: &str, providers
 pub type Cases = Vec<(&'static str, fn())>;
 
 /// Trials of cases over one provider.
-pub fn trials(provider: &'static str, cases: Cases) -> Vec<Trial> {
+pub fn trials(section: &'static str, provider: &'static str, cases: Cases) -> Vec<Trial> {
     let trial = |(number, (name, case)): (usize, (&'static str, fn()))| {
-        Trial::test(name, move || {
-            watch((number, name), provider, case);
+        Trial::test(format!("{section}::{name}"), move || {
+            let _turn = turn_of(provider);
+            watch((section, number, name), provider, case);
             Ok(())
         })
     };

@@ -1,4 +1,4 @@
-//! What every transport has to show: one function for each behaviour, over whatever an info describes. `tests/transports` runs them over every
+//! What every transport has to show: one function for each behaviour, over whatever an info describes. `tests/providers/transports` runs them over every
 //! transport, `tests/fault_injection` over the software transport while things go wrong.
 
 pub mod addresses;

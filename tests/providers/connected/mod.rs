@@ -1,0 +1,155 @@
+//! Connection-oriented endpoints: each case runs over every provider of libfabric's that has them, connecting, moving data
+//! and checking it, and ending connections in every way.
+
+use support::posting;
+use support::report::{self, Section};
+
+use libtest_mimic::{Failed, Trial};
+use loom_core::info::{Hints, Info};
+use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
+use loom_fabric::ofi::{Level, Ofi, library_version};
+
+const SECTION: &str = "connected";
+
+/// What is looked at: every provider of connections grants the first two.
+const INTERESTING: Caps = Caps::MSG.union(Caps::RMA).union(Caps::TAGGED);
+
+fn info<L: Level>(provider: &str) -> Result<Info<Ofi<L>>, Failed> {
+    let with = |caps| {
+        let hints = Hints {
+            caps,
+            endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
+            provider: Some(provider),
+            node: Some("127.0.0.1"),
+            listen: true,
+            ..Hints::default()
+        };
+        match Ofi::<L>::query(&hints) {
+            Ok(mut infos) => Ok(infos.next()),
+            Err(error) if error.is_no_match() => Ok(None),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    if let Some(info) = with(INTERESTING)? {
+        return Ok(info);
+    }
+    let missing = || format!("libfabric {} has no connected endpoints of {provider}", library_version());
+    Ok(with(INTERESTING.difference(Caps::TAGGED))?.ok_or_else(missing)?)
+}
+
+/// The cases on one thread, and what peers do that keep to no rules.
+#[path = "."]
+mod local {
+    mod atomics;
+    mod awaited;
+    mod awaited_events;
+    mod connecting;
+    mod ending;
+    mod events;
+    pub(crate) mod killed;
+    mod peek;
+    mod shared_rx;
+    mod sides;
+    mod strangers;
+    mod tags;
+    mod traffic;
+    mod unsignaled;
+
+    pub(crate) use loom_fabric::ofi::Local as Level;
+
+    use super::{Info, Ofi};
+
+    pub(crate) type Case = fn(&Info<Ofi<Level>>);
+
+    pub(crate) fn cases() -> Vec<(&'static str, Case)> {
+        let moving =
+            [traffic::cases(), atomics::cases(), unsignaled::cases(), peek::cases(), shared_rx::cases(), tags::cases()]
+                .concat();
+        let own = [killed::cases(), strangers::cases()].concat();
+        [connecting::cases(), awaited::cases(), awaited_events::cases(), moving, ending::cases(), events::cases(), own]
+            .concat()
+    }
+}
+
+/// The same cases in domains that threads may share.
+#[path = "."]
+mod shared {
+    mod atomics;
+    mod awaited;
+    mod awaited_events;
+    mod connecting;
+    mod ending;
+    mod events;
+    mod peek;
+    mod shared_rx;
+    mod sides;
+    mod tags;
+    mod traffic;
+    mod unsignaled;
+
+    pub(crate) use loom_fabric::ofi::Shared as Level;
+
+    use super::{Info, Ofi};
+
+    pub(crate) type Case = fn(&Info<Ofi<Level>>);
+
+    pub(crate) fn cases() -> Vec<(&'static str, Case)> {
+        let moving =
+            [traffic::cases(), atomics::cases(), unsignaled::cases(), peek::cases(), shared_rx::cases(), tags::cases()]
+                .concat();
+        [connecting::cases(), awaited::cases(), awaited_events::cases(), moving, ending::cases(), events::cases()]
+            .concat()
+    }
+}
+
+/// Whether connections can share their receives. Those of `sockets` cannot, and of an untested provider it is not known.
+pub(crate) fn shares_receives<L: Level>(info: &Info<Ofi<L>>) -> bool {
+    info.provider() != "sockets" && info.raw().is_tested()
+}
+
+/// Whether a connection can be shut down; the same, and those of libfabric 1 cannot.
+pub(crate) fn shuts_down<L: Level>(info: &Info<Ofi<L>>) -> bool {
+    info.provider() != "sockets" && library_version().major >= 2 && info.raw().is_tested()
+}
+
+/// The process that a case starts plays a role.
+pub(crate) fn plays() -> bool {
+    std::env::var(local::killed::ROLE).is_ok_and(|role| {
+        local::killed::play(&role);
+        true
+    })
+}
+
+pub(crate) fn section() -> Section {
+    let (mut trials, mut providers) = (Vec::new(), Vec::new());
+    for provider in ["tcp", "sockets", "net"] {
+        // Libfabric 2 made its own `tcp` of `net`.
+        if provider == "net" && library_version().major >= 2 {
+            println!("provider net: not in this libfabric");
+            continue;
+        }
+        providers.push(provider);
+        let mut add = |name: String, run: Box<dyn Fn() -> Result<(), Failed> + Send>| {
+            trials.push(Trial::test(format!("{SECTION}::{name}"), move || {
+                let _turn = report::turn_of(provider);
+                run()
+            }));
+        };
+        for (number, (name, case)) in local::cases().into_iter().enumerate() {
+            let run = move || {
+                let info = info(provider)?;
+                report::watch((SECTION, number, name), provider, || case(&info));
+                Ok(())
+            };
+            add(format!("{provider}::{name}"), Box::new(run));
+        }
+        for (name, case) in shared::cases() {
+            let run = move || {
+                case(&info(provider)?);
+                Ok(())
+            };
+            add(format!("{provider}::shared::{name}"), Box::new(run));
+        }
+    }
+    Section { name: SECTION, providers, trials }
+}

@@ -1,0 +1,212 @@
+//! A server and a client in one thread, and what tests do with them.
+
+use std::time::Instant;
+
+use loom_core::completion::{OpError, Transfer};
+use loom_core::cq::{Cq, CqAttr};
+use loom_core::domain::Domain;
+use loom_core::endpoint::{Connecting, Established, Idle, MsgEndpoint, Requested, ThePeer};
+use loom_core::engine::op_table::OpKey;
+use loom_core::eq::{ConnectionRequest, Eq, EqAttr, EqEvent, Failure, PassiveEndpoint, ShutdownEvent};
+use loom_core::error::{OpenError, Rejected};
+use loom_core::info::{Hints, Info};
+use loom_core::scope::scope;
+use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointType};
+use loom_fabric::ofi::Ofi;
+
+pub(crate) use crate::connected::posting::LIMIT;
+
+pub(crate) type T = Ofi<super::Level>;
+pub(crate) type Bytes = Box<[u8]>;
+pub(crate) type Endpoint<'d, S = Established> = MsgEndpoint<'d, T, Bytes, S>;
+
+/// Bytes that tell where they belong: by message and place.
+pub(crate) fn pattern(len: usize, seed: usize) -> Bytes {
+    crate::connected::posting::pattern(len, seed).into()
+}
+
+/// An empty buffer to receive into.
+pub(crate) fn room(len: usize) -> Bytes {
+    vec![0xee; len].into()
+}
+
+/// Both sides, and what they are opened on. The sides have an event queue each.
+pub(crate) struct Sides<'q, 'd> {
+    pub(crate) domain: &'q Domain<'d, T>,
+    pub(crate) cq: &'q Cq<'d, T, Bytes>,
+    pub(crate) server: &'q Eq<'d, T>,
+    pub(crate) client: &'q Eq<'d, T>,
+    pub(crate) listener: PassiveEndpoint<'d, T>,
+    /// Where the server listens.
+    pub(crate) address: EndpointAddr,
+    /// What clients open their endpoints from.
+    pub(crate) info: Info<T>,
+}
+
+/// What a client opens its endpoints from: by the address that a server has told it.
+pub(crate) fn client_info(info: &Info<T>, server: &EndpointAddr) -> Info<T> {
+    let hints = Hints {
+        caps: info.caps().intersection(crate::connected::INTERESTING | Caps::ATOMIC),
+        endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
+        provider: Some(info.provider()),
+        domain: Some(info.domain()),
+        destination: Some(server),
+        ..Hints::default()
+    };
+    T::query(&hints).expect("a query by address").next().expect("an info for the server's address")
+}
+
+/// Opens both sides, and listens.
+pub(crate) fn with_sides(info: &Info<T>, test: impl FnOnce(&Sides<'_, '_>)) {
+    with_sides_of(&Domain::open(info).expect("domain"), info, test);
+}
+
+/// Opens both sides in a scope, which closes what the test forgets.
+pub(crate) fn with_sides_in_a_scope(info: &Info<T>, test: impl FnOnce(&Sides<'_, '_>)) {
+    scope(|s| with_sides_of(&s.open(info).expect("domain"), info, test));
+}
+
+fn with_sides_of(domain: &Domain<'_, T>, info: &Info<T>, test: impl FnOnce(&Sides<'_, '_>)) {
+    let server = Eq::open(domain, EqAttr::default()).expect("the server's event queue");
+    let client = Eq::open(domain, EqAttr::default()).expect("the client's event queue");
+    let cq = Cq::<T, Bytes>::open(domain, CqAttr::new(256).endpoints(32)).expect("completion queue");
+    let listener = server.listen(info).expect("listens");
+    let address = listener.address().expect("the listener's address");
+    let info = client_info(info, &address);
+    test(&Sides { domain, cq: &cq, server: &server, client: &client, listener, address, info });
+}
+
+/// Waits until a client that asks for a connection has one, with a server that has the same event queue, and whose endpoint
+/// `open` opens: the server's endpoint and the client's.
+pub(crate) fn meet<'d>(
+    eq: &Eq<'d, T>,
+    client: Endpoint<'d, Connecting>,
+    open: impl Fn(ConnectionRequest<'d, T>) -> Result<Endpoint<'d, Requested>, OpenError>,
+) -> (Endpoint<'d>, Endpoint<'d>) {
+    let (mut connecting, mut accepting) = (Some(client), None);
+    let (mut client, mut server) = (None, None);
+    let deadline = Instant::now() + LIMIT;
+    while client.is_none() || server.is_none() {
+        assert!(Instant::now() < deadline, "not connected within {LIMIT:?}");
+        match eq.poll().expect("works") {
+            Some(EqEvent::Request(request)) => {
+                accepting = Some(open(request).expect("an endpoint").accept(&[]).expect("accepts"));
+            }
+            Some(EqEvent::Connected(event))
+                if connecting.as_ref().is_some_and(|client| client.fid() == event.endpoint()) =>
+            {
+                client = connecting.take().and_then(|client| client.established(&event).ok());
+            }
+            Some(EqEvent::Connected(event)) => {
+                server = accepting.take().and_then(|accepting: Endpoint<'d, _>| accepting.established(&event).ok());
+            }
+            Some(other) => panic!("not expected: {other:?}"),
+            None => {}
+        }
+    }
+    (server.expect("a server"), client.expect("a client"))
+}
+
+impl<'d> Sides<'_, 'd> {
+    /// A client's endpoint, not connected yet.
+    pub(crate) fn idle(&self) -> Endpoint<'d, Idle> {
+        self.cq.msg_endpoint(self.client, &self.info).expect("a client's endpoint")
+    }
+
+    /// Asks for a connection.
+    pub(crate) fn connect(&self, data: &[u8]) -> Endpoint<'d, Connecting> {
+        self.idle().connect(&self.address, data).expect("asks for a connection")
+    }
+
+    /// The next request.
+    pub(crate) fn request(&self) -> ConnectionRequest<'d, T> {
+        // The client's side sends its request when its queue is read.
+        match self.event(self.server, true) {
+            EqEvent::Request(request) => request,
+            other => panic!("a request, not {other:?}"),
+        }
+    }
+
+    /// The next event of one queue, while connections of both make progress. With `alone`, the other queue must have none.
+    pub(crate) fn event(&self, of: &Eq<'d, T>, alone: bool) -> EqEvent<'d, T> {
+        let other = if std::ptr::eq(of, self.server) { self.client } else { self.server };
+        let deadline = Instant::now() + LIMIT;
+        while Instant::now() < deadline {
+            if let Some(event) = of.poll().expect("the event queue works") {
+                return event;
+            }
+            self.cq.progress().expect("the completion queue works");
+            if alone && let Some(event) = other.poll().expect("the other event queue works") {
+                panic!("the other side has {event:?}");
+            }
+        }
+        panic!("no event within {LIMIT:?}");
+    }
+
+    /// Waits until an endpoint is connected.
+    pub(crate) fn established(&self, of: &Eq<'d, T>, endpoint: Endpoint<'d, Connecting>) -> Endpoint<'d> {
+        match self.event(of, false) {
+            EqEvent::Connected(event) => endpoint.established(&event).expect("the event is about this endpoint"),
+            other => panic!("connected, not {other:?}"),
+        }
+    }
+
+    /// Waits for the event that an endpoint is not connected any more.
+    pub(crate) fn ended(&self, of: &Eq<'d, T>) -> ShutdownEvent {
+        match self.event(of, false) {
+            EqEvent::Shutdown(event) => event,
+            other => panic!("the end of a connection, not {other:?}"),
+        }
+    }
+
+    /// Waits for something that failed.
+    pub(crate) fn failure(&self, of: &Eq<'d, T>) -> Failure {
+        match self.event(of, true) {
+            EqEvent::Failed(failure) => failure,
+            other => panic!("a failure, not {other:?}"),
+        }
+    }
+
+    /// A connection: the server's endpoint and the client's.
+    pub(crate) fn pair(&self) -> (Endpoint<'d>, Endpoint<'d>) {
+        let connecting = self.connect(b"pair");
+        let mut request = self.request();
+        // A stranger's bytes can look like a request.
+        while request.data() != b"pair" {
+            request = self.request();
+        }
+        let accepting = request.endpoint(self.cq, self.server).expect("an endpoint for the request");
+        let accepting = accepting.accept(&[]).expect("accepts");
+        let server = self.established(self.server, accepting);
+        let client = self.established(self.client, connecting);
+        (server, client)
+    }
+
+    /// Posts until it is taken.
+    pub(crate) fn post(&self, buf: Bytes, post: impl Fn(Bytes) -> Result<OpKey, Rejected<Bytes>>) -> OpKey {
+        crate::connected::posting::post(self.cq, buf, post)
+    }
+
+    /// Waits for an operation.
+    pub(crate) fn end(&self, key: OpKey) -> (Bytes, Result<Transfer, OpError>) {
+        let done = self.cq.wait(key, Instant::now() + LIMIT).expect("the queue works").expect("it ends in time");
+        assert_eq!(done.key(), key);
+        done.into_parts()
+    }
+
+    /// Waits for an operation that must succeed.
+    pub(crate) fn finish(&self, key: OpKey) -> (Bytes, Transfer) {
+        let (buf, result) = self.end(key);
+        (buf, result.expect("the operation succeeds"))
+    }
+
+    /// A message from one to another, checked.
+    pub(crate) fn message(&self, from: &Endpoint<'_>, to: &Endpoint<'_>, len: usize, seed: usize) {
+        let received = self.post(room(len), |buf| to.recv(ThePeer, buf));
+        let sent = self.post(pattern(len, seed), |buf| from.send(ThePeer, buf));
+        let (bytes, transfer) = self.finish(received);
+        assert_eq!(transfer.len(), len);
+        assert!(bytes == pattern(len, seed), "a message of {len} bytes");
+        assert!(self.finish(sent).0 == pattern(len, seed), "what was sent comes back as it was");
+    }
+}

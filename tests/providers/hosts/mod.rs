@@ -1,0 +1,164 @@
+//! One transfer of each kind from one process to another, over every provider of libfabric's: over the loopback interface,
+//! and between two hosts, which `.ci/run hosts` makes of network namespaces. Who receives checks each byte.
+//!
+//! This process starts the two of a trial, whose standard inputs are the ends of a socket: over that they learn each
+//! other's address, and keep in step. They may be on different hosts.
+
+mod kinds;
+mod line;
+mod link;
+mod opening;
+use support::posting;
+use support::report::turn_of;
+mod side;
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+
+use libtest_mimic::{Failed, Trial};
+use loom_fabric::ofi::library_version;
+
+use opening::Way;
+use side::Part;
+
+/// How a process of this program learns that it is one of the two: which, over what, and on which address.
+const ROLE: &str = "LOOM_HOSTS_SIDE";
+/// The two hosts: network namespaces which have the addresses below.
+const HOSTS: &str = "LOOM_HOSTS";
+const ADDRESSES: [&str; 2] = ["10.77.0.1", "10.77.0.2"];
+/// The kind of transfer whose sender changes a byte, or [`EVERY`]: the controls.
+const FLIPS: &str = "LOOM_FLIPS";
+const EVERY: &str = "every";
+
+/// Over what: with the providers that every libfabric has, and those that may be missing.
+const WAYS: [(Way, &[&str], &[&str]); 2] = [
+    (Way::Peers, &["shm", "tcp;ofi_rxm", "sockets", "udp;ofi_rxd"], &["tcp", "net"]),
+    (Way::Connection, &["tcp", "sockets"], &["net"]),
+];
+
+/// The two processes of a trial, which end with it.
+struct Players([Child; 2]);
+
+impl Drop for Players {
+    fn drop(&mut self) {
+        for player in &mut self.0 {
+            let _ = player.kill();
+            let _ = player.wait();
+        }
+    }
+}
+
+/// Where the two are: both here, or on a host each.
+#[derive(Clone, Copy)]
+enum Place {
+    Here,
+    Hosts,
+}
+
+impl Place {
+    /// The program, to be run there, and its address.
+    fn program(self, number: usize) -> (Command, &'static str) {
+        let program = std::env::current_exe().expect("this program");
+        match self {
+            Place::Here => (Command::new(program), "127.0.0.1"),
+            Place::Hosts => {
+                let hosts = std::env::var(HOSTS).expect("LOOM_HOSTS names two network namespaces");
+                let host = hosts.split(',').nth(number).expect("two of them");
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", host]).arg(program);
+                (command, ADDRESSES[number])
+            }
+        }
+    }
+
+    fn start(self, number: usize, way: Way, provider: &str, flips: Option<&str>, line: UnixStream) -> Child {
+        let (mut command, address) = self.program(number);
+        let role = format!("{} {way} {address} {provider}", [Part::Sends, Part::Receives][number]);
+        // Kept out of handlers for signals that other providers' libraries install.
+        command.env("IPATH_NO_BACKTRACE", "1").env("HFI_NO_BACKTRACE", "1").env(ROLE, role);
+        if let Some(flips) = flips {
+            command.env(FLIPS, flips);
+        }
+        let command = command.stdin(OwnedFd::from(line)).stdout(Stdio::piped());
+        command.spawn().expect("another process")
+    }
+}
+
+/// What the receiver has reported: the kinds that were played, those that are not granted, and those of which something else
+/// arrived than was sent.
+struct Report {
+    played: String,
+    not_granted: String,
+    differs: String,
+}
+
+/// Plays every kind between two processes.
+fn play(place: Place, way: Way, provider: &str, flips: Option<&str>) -> Result<Report, Failed> {
+    let _turn = turn_of(provider);
+    let (one, other) = UnixStream::pair()?;
+    let mut players =
+        Players([(0, one), (1, other)].map(|(number, line)| place.start(number, way, provider, flips, line)));
+    let [sender, receiver] = &mut players.0;
+    let said = std::io::read_to_string(receiver.stdout.take().expect("piped"))?;
+    for player in [receiver, sender] {
+        let status = player.wait()?;
+        if !status.success() {
+            return Err(format!("{status}: {said}").into());
+        }
+    }
+    let line = |begin: &str| said.lines().find_map(|line| line.strip_prefix(begin)).unwrap_or_default().to_owned();
+    Ok(Report { played: line(side::PLAYED), not_granted: line(side::NOT_GRANTED), differs: line(side::DIFFERS) })
+}
+
+/// A trial: something was played, and what arrived is what was sent.
+fn arrives(place: Place, way: Way, provider: &str) -> Result<(), Failed> {
+    let report = play(place, way, provider, None)?;
+    let not_granted = if report.not_granted.is_empty() { "nothing" } else { &report.not_granted };
+    println!("{provider}, {way}: {}; not granted: {not_granted}", report.played);
+    if !report.differs.is_empty() {
+        return Err(format!("{provider}, {way}: something else arrives than was sent: {}", report.differs).into());
+    }
+    if report.played.is_empty() { Err("nothing was played".into()) } else { Ok(()) }
+}
+
+/// The control: with a byte changed in each, no kind passes.
+fn every_kind_is_checked(way: Way, provider: &str) -> Result<(), Failed> {
+    let report = play(Place::Here, way, provider, Some(EVERY))?;
+    if !report.played.is_empty() && report.differs == report.played {
+        return Ok(());
+    }
+    Err(format!("played with a byte changed: {}; noticed: {}", report.played, report.differs).into())
+}
+
+/// The process that a trial starts plays a side.
+pub(crate) fn plays() -> bool {
+    std::env::var(ROLE).is_ok_and(|role| {
+        side::play(&role);
+        true
+    })
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for (way, everywhere, elsewhere) in WAYS {
+        for provider in everywhere.iter().chain(elsewhere).copied() {
+            if elsewhere.contains(&provider) && opening::info(way, provider, "127.0.0.1").is_none() {
+                println!("{provider}, {way}: not in libfabric {}", library_version());
+                continue;
+            }
+            trials.push(Trial::test(format!("hosts::loopback::{way}::{provider}"), move || {
+                arrives(Place::Here, way, provider)
+            }));
+            if provider != "shm" {
+                let between = move || arrives(Place::Hosts, way, provider);
+                let trial = Trial::test(format!("hosts::between::{way}::{provider}"), between);
+                trials.push(trial.with_ignored_flag(std::env::var_os(HOSTS).is_none()));
+            }
+        }
+    }
+    for (way, provider) in [(Way::Peers, "tcp;ofi_rxm"), (Way::Connection, "tcp")] {
+        trials.push(Trial::test(format!("hosts::control::{way}"), move || every_kind_is_checked(way, provider)));
+    }
+    trials
+}

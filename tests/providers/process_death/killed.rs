@@ -1,0 +1,442 @@
+//! A peer process that is killed in the middle of a transfer: every operation ends within a bound, at the latest with its
+//! endpoint, and messages with others go on.
+
+use std::os::unix::process::ExitStatusExt;
+use std::time::{Duration, Instant};
+
+use loom_core::completion::Done;
+use loom_core::endpoint::Source;
+use loom_core::engine::op_table::OpKey;
+use loom_core::error::{PostError, Rejected};
+use loom_core::info::Info;
+use loom_core::vocabulary::{Errno, ImmediateData};
+
+use crate::process_death::scene::{
+    BEGIN, LIMIT, LONG, LONGEST_ANSWER, MISSED, Player, RECEIVED, Scene, T, TAKEN, TRAIN, full, room, with_scene,
+    with_scene_in_a_scope,
+};
+use crate::process_death::watched::{Middle, Watch, Watched};
+use crate::process_death::{Case, report};
+
+pub(crate) fn cases() -> Vec<(&'static str, Case)> {
+    vec![
+        ("a_receiver_is_killed_in_the_middle_of_a_long_message", a_receiver_is_killed),
+        ("a_sender_is_killed_in_the_middle_of_a_long_message", a_sender_is_killed),
+        ("a_target_is_killed_in_the_middle_of_writes", a_target_of_writes_is_killed),
+        ("a_target_is_killed_in_the_middle_of_reads", a_target_of_reads_is_killed),
+        ("a_target_is_killed_in_the_middle_of_writes_with_immediate_data", a_target_of_writes_with_data_is_killed),
+        ("a_sender_is_killed_in_the_middle_of_filling_one_buffer", a_filler_is_killed),
+        ("a_receiver_is_killed_among_injected_messages", a_receiver_of_injected_messages_is_killed),
+        ("a_target_is_killed_among_injected_writes", a_target_of_injected_writes_is_killed),
+        ("closing_right_after_peers_were_killed_gives_every_buffer_back", closing_right_after_kills),
+        ("what_is_posted_to_a_dead_peer_disturbs_no_other_peer", what_is_posted_to_a_dead_peer),
+    ]
+}
+
+const LATE: &str =
+    "An operation to a killed peer ends only when its endpoint is closed (`rxd-message-to-a-killed-peer-never-ends`)";
+
+/// What is posted, and when it is in its middle.
+#[derive(Default)]
+struct Posted {
+    keys: Vec<OpKey>,
+    watches: Vec<Watch>,
+    /// Buffers that are filled one after the other, if they are on this side.
+    filled: Vec<Watch>,
+    /// What has ended, with the buffers, which are looked at.
+    ended: Vec<Done<Watched>>,
+    /// How many of them nobody but the end of their endpoint ends.
+    stay: usize,
+}
+
+impl Posted {
+    fn post(
+        &mut self,
+        scene: &Scene<'_, '_>,
+        mut buf: Watched,
+        post: impl Fn(Watched) -> Result<OpKey, Rejected<Watched>>,
+    ) {
+        self.watches.push(buf.watch());
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            match post(buf) {
+                Ok(key) => return self.keys.push(key),
+                Err(rejected) if rejected.error.is_transient() && Instant::now() < deadline => {
+                    buf = rejected.buf;
+                    scene.cq.progress().expect("the queue works");
+                }
+                // The peer has killed itself by now: `sockets` has threads of its own.
+                Err(rejected) if scene.is("sockets") && rejected.error == PostError::Errno(Errno::ENOENT) => return,
+                Err(rejected) => panic!("not posted: {}", rejected.error),
+            }
+        }
+    }
+
+    /// The same for a long one that comes here.
+    fn post_to_fill(&mut self, scene: &Scene<'_, '_>, post: impl Fn(Watched) -> Result<OpKey, Rejected<Watched>>) {
+        let buf = room(LONG);
+        self.filled.push(buf.watch());
+        self.post(scene, buf, post);
+    }
+
+    /// A receive that names nobody: it waits on when one of its possible senders is gone.
+    fn post_open_receive(&mut self, scene: &Scene<'_, '_>) {
+        self.post(scene, room(64), |buf| scene.a.recv(Source::Any, buf));
+        self.stay += 1;
+    }
+
+    /// The peer is killed in the middle of it: here, or by itself where that is seen there. `false` if nobody has
+    /// looked in time.
+    fn middle(&mut self, scene: &Scene<'_, '_>, killed: &mut Player) -> bool {
+        let deadline = Instant::now() + LIMIT;
+        let status = loop {
+            assert!(Instant::now() < deadline, "never in the middle: {:?} left, {:?} ended", self.keys, self.ended);
+            match Middle::of(&self.filled) {
+                Middle::Before => {}
+                Middle::Here => killed.process.kill(),
+                Middle::Missed => return false,
+            }
+            if let Some(status) = killed.process.ended() {
+                break status;
+            }
+            self.ended.append(&mut scene.take(&mut self.keys));
+        };
+        if status.code() == Some(MISSED) {
+            return false;
+        }
+        assert_eq!(status.signal(), Some(9), "{status}");
+        true
+    }
+}
+
+/// Runs a case again that has missed the middle: some providers go on by themselves while this process is not running.
+pub(crate) fn until_in_the_middle(case: impl Fn() -> bool) {
+    assert!((0..5).any(|_| case()), "never in the middle");
+}
+
+/// What is posted for a part.
+type Posts = fn(&Scene<'_, '_>, &Player, &mut Posted);
+
+/// Kills a peer while something is in flight; the other peer goes on, and everything ends.
+fn kill_in_the_middle(info: &Info<T>, part: &str, posts: Posts) {
+    until_in_the_middle(|| {
+        let mut met = false;
+        kill_once(info, part, posts, &mut met);
+        met
+    });
+}
+
+fn kill_once(info: &Info<T>, part: &str, posts: Posts, met: &mut bool) {
+    with_scene(info, [part], |scene, [mut killed]| {
+        scene.exchange(1);
+        let mut posted = Posted::default();
+        posts(&scene, &killed, &mut posted);
+        *met = posted.middle(&scene, &mut killed);
+        if !*met {
+            return posted.watches;
+        }
+        scene.exchange(2);
+
+        let Posted { mut keys, watches, mut stay, .. } = posted;
+        if scene.is("udp;ofi_rxd") {
+            report::partly(LATE);
+            stay = keys.len();
+        } else if scene.is("tcp;ofi_rxm") && part == "receives" {
+            report::partly(
+                "A long message to a killed peer ends only when its endpoint is closed \
+                    (`rxm-long-message-to-a-killed-peer-never-ends`)",
+            );
+            stay += TRAIN + 1;
+        }
+        let deadline = Instant::now() + LIMIT;
+        while keys.len() > stay {
+            assert!(Instant::now() < deadline, "{keys:?} never ended");
+            scene.take(&mut keys);
+        }
+        scene.exchange(1);
+        close_first(scene, &mut keys);
+        watches
+    });
+}
+
+/// Of a provider that is not tested.
+const KEPT: &str = "An operation that never ends keeps its buffer, endpoint and queue";
+
+/// At the latest, the end of their endpoint is that of operations; and of nobody else's.
+fn close_first(scene: Scene<'_, '_>, keys: &mut Vec<OpKey>) {
+    let deadline = Instant::now() + LIMIT;
+    drop(scene.a);
+    assert!(Instant::now() < deadline, "closing took too long");
+    let scene = Scene { a: scene.cq.endpoint(scene.av).expect("another endpoint"), ..scene };
+    scene.take(keys);
+    if scene.info.raw().is_tested() {
+        assert!(keys.is_empty(), "{keys:?} have not ended with their endpoint");
+    } else {
+        report::partly(KEPT);
+    }
+    scene.exchange_from(&scene.b, 1, LONGEST_ANSWER, 9);
+}
+
+fn receives(scene: &Scene<'_, '_>, to: &Player, posted: &mut Posted) {
+    posted.post_open_receive(scene);
+    for _ in 0..TRAIN {
+        posted.post(scene, full(LONG), |buf| scene.a.tagged_send(to.peer, RECEIVED, buf));
+    }
+    // And what nobody receives there.
+    for len in [64, 64, 64, 64, LONG] {
+        posted.post(scene, full(len), |buf| scene.a.send(to.peer, buf));
+    }
+}
+
+fn sends(scene: &Scene<'_, '_>, from: &Player, posted: &mut Posted) {
+    for _ in 0..TRAIN {
+        posted.post_to_fill(scene, |buf| scene.a.tagged_recv(Source::Any, RECEIVED, buf));
+    }
+    // One at most has begun.
+    posted.stay += TRAIN - 1;
+    posted.post_open_receive(scene);
+    posted.post(scene, full(1), |buf| scene.a.tagged_send(from.peer, BEGIN, buf));
+}
+
+/// Where each of the long ones goes in the peer's region.
+fn places() -> impl Iterator<Item = u64> {
+    (0..TRAIN).map(|number| u64::try_from(number * LONG).expect("small"))
+}
+
+fn is_written(scene: &Scene<'_, '_>, to: &Player, posted: &mut Posted) {
+    posted.post_open_receive(scene);
+    for place in places() {
+        posted.post(scene, full(LONG), |buf| scene.a.write(to.peer, &to.region, place, buf));
+    }
+}
+
+fn is_written_with_data(scene: &Scene<'_, '_>, to: &Player, posted: &mut Posted) {
+    posted.post_open_receive(scene);
+    for place in places() {
+        let data = ImmediateData(0x1234_5678);
+        posted.post(scene, full(LONG), |buf| scene.a.write_data(to.peer, &to.region, place, data, buf));
+    }
+}
+
+fn fills(scene: &Scene<'_, '_>, from: &Player, posted: &mut Posted) {
+    let buf = room(TRAIN * LONG);
+    posted.filled.push(buf.watch());
+    posted.post(scene, buf, |buf| match scene.a.multi_recv(Source::Any, buf) {
+        Err(Rejected { buf, error: PostError::NotSafe }) => {
+            report::partly(
+                "Only the `unsafe` form of multi-receives is tested with a killed sender \
+                (`…-multi-receive-…`)",
+            );
+            // SAFETY: the endpoint was opened with the length of the messages, of which as many come as fit, from one peer. That
+            // is gone before the endpoint is closed, and the exchanges with the others take in what there still is of it.
+            unsafe { scene.a.multi_recv_unchecked(Source::Any, buf) }
+        }
+        result => result,
+    });
+    // It waits for other senders.
+    posted.stay += 1;
+    posted.post(scene, full(1), |buf| scene.a.tagged_send(from.peer, BEGIN, buf));
+}
+
+fn is_read(scene: &Scene<'_, '_>, to: &Player, posted: &mut Posted) {
+    posted.post_open_receive(scene);
+    for place in places() {
+        posted.post_to_fill(scene, |buf| scene.a.read(to.peer, &to.region, place, buf));
+    }
+}
+
+fn a_receiver_is_killed(info: &Info<T>) {
+    kill_in_the_middle(info, "receives", receives);
+}
+
+fn a_sender_is_killed(info: &Info<T>) {
+    kill_in_the_middle(info, "sends", sends);
+}
+
+fn a_target_of_writes_is_killed(info: &Info<T>) {
+    kill_in_the_middle(info, "is-written", is_written);
+}
+
+fn a_target_of_reads_is_killed(info: &Info<T>) {
+    kill_in_the_middle(info, "is-read", is_read);
+}
+
+fn a_target_of_writes_with_data_is_killed(info: &Info<T>) {
+    kill_in_the_middle(info, "is-written", is_written_with_data);
+}
+
+fn a_filler_is_killed(info: &Info<T>) {
+    if !info.raw().is_tested() {
+        // How much is left when a buffer is let go cannot be said: the safe form is refused.
+        return with_scene(info, [], |scene, []| {
+            let posted = scene.a.multi_recv(Source::Any, room(8)).map_err(|rejected| rejected.error);
+            assert!(matches!(posted, Err(PostError::NotSafe | PostError::NotGranted(_))), "{posted:?}");
+            crate::process_death::report::not_granted();
+            Vec::new()
+        });
+    }
+    kill_in_the_middle(info, "fills", fills);
+}
+
+/// Injected bytes, by their number.
+type Injects = fn(&Scene<'_, '_>, &Player, u64) -> Result<(), PostError>;
+
+/// Kills a peer among what is injected: there is no operation that could end, but nothing stops, either.
+fn kill_among(info: &Info<T>, part: &str, inject: Injects) {
+    with_scene(info, [part], |scene, [mut killed]| {
+        scene.exchange(1);
+        let mut posted = Posted::default();
+        posted.post_open_receive(&scene);
+        let Posted { mut keys, watches, .. } = posted;
+        let deadline = Instant::now() + LIMIT;
+        let mut number = 0;
+        let status = loop {
+            assert!(Instant::now() < deadline, "it does not end");
+            // No more than that, so that failures of nothing in particular, which nobody takes, do not fill the queue.
+            if number < TAKEN + 20 && inject(&scene, &killed, number).is_ok() {
+                number += 1;
+            }
+            scene.take(&mut keys);
+            if let Some(status) = killed.process.ended() {
+                assert!(number >= TAKEN, "killed before its time");
+                break status;
+            }
+        };
+        assert_eq!(status.signal(), Some(9), "{status}");
+        for number in 0..20 {
+            // Refused, or not: it is gone.
+            let _ = inject(&scene, &killed, number);
+            scene.take(&mut keys);
+        }
+        scene.exchange(2);
+        close_first(scene, &mut keys);
+        watches
+    });
+}
+
+fn a_receiver_of_injected_messages_is_killed(info: &Info<T>) {
+    kill_among(info, "takes", |scene, to, number| match number % 2 {
+        0 => scene.a.inject(to.peer, &[1; 64]),
+        _ => scene.a.tagged_inject(to.peer, RECEIVED, &[1; 64]),
+    });
+}
+
+fn a_target_of_injected_writes_is_killed(info: &Info<T>) {
+    kill_among(info, "is-written", |scene, to, number| {
+        // It looks at the first byte, and at the last.
+        let place = if number % TAKEN == TAKEN - 1 { 0 } else { 64 };
+        match number % 2 {
+            0 => scene.a.inject_write(to.peer, &to.region, place, &[1; 64]),
+            _ => scene.a.inject_write_data(to.peer, &to.region, place, ImmediateData(number), &[1; 64]),
+        }
+    });
+}
+
+/// Closed before the provider has noticed anything; in the end with a forgotten endpoint, whose buffers leak.
+fn closing_right_after_kills(info: &Info<T>) {
+    for forgets in [false, true] {
+        until_in_the_middle(|| {
+            let mut met = true;
+            close_once(info, forgets, &mut met);
+            met
+        });
+    }
+}
+
+fn close_once(info: &Info<T>, forgets: bool, met: &mut bool) {
+    let parts = ["receives", "sends", "is-written", "is-read"];
+    // Where what is lent cannot be had back, a scope would end the process: there the forgotten endpoint keeps its queue.
+    let in_scope = info.raw().is_tested();
+    if forgets && in_scope {
+        with_scene_in_a_scope(info, parts, |scene, mut killed| {
+            let (watches, mut keys) = kill_all(&scene, &mut killed, met);
+            drop(scene.take(&mut keys));
+            let in_flight = scene.cq.in_flight();
+            std::mem::forget(scene.a);
+            (watches, in_flight)
+        });
+    } else {
+        with_scene(info, parts, |scene, mut killed| {
+            let (watches, mut keys) = kill_all(&scene, &mut killed, met);
+            if forgets {
+                std::mem::forget(scene.a);
+            } else {
+                close_first(scene, &mut keys);
+            }
+            watches
+        });
+    }
+}
+
+/// Kills every one in its part: the buffers, and what has not ended.
+fn kill_all(scene: &Scene<'_, '_>, killed: &mut [Player; 4], met: &mut bool) -> (Vec<Watch>, Vec<OpKey>) {
+    scene.exchange(1);
+    let posts: [Posts; 4] = [receives, sends, is_written, is_read];
+    let mut watches = Vec::new();
+    let mut keys = Vec::new();
+    for (killed, posts) in killed.iter_mut().zip(posts) {
+        let mut posted = Posted { keys: std::mem::take(&mut keys), ..Posted::default() };
+        posts(scene, killed, &mut posted);
+        *met &= posted.middle(scene, killed);
+        watches.append(&mut posted.watches);
+        keys = posted.keys;
+    }
+    (watches, keys)
+}
+
+/// Posts of every kind to a peer that is gone: once when that may not have been noticed, and once more.
+fn what_is_posted_to_a_dead_peer(info: &Info<T>) {
+    with_scene(info, ["idle"], |scene, [mut killed]| {
+        killed.process.kill();
+        let deadline = Instant::now() + LIMIT;
+        while killed.process.ended().is_none() {
+            assert!(Instant::now() < deadline, "it does not end");
+        }
+        let (a, to) = (&scene.a, &killed);
+        let posts: [&dyn Fn(Watched) -> Result<OpKey, Rejected<Watched>>; 4] = [
+            &|buf| a.send(to.peer, buf),
+            &|buf| a.tagged_send(to.peer, RECEIVED, buf),
+            &|buf| a.write(to.peer, &to.region, 0, buf),
+            &|buf| a.read(to.peer, &to.region, 0, buf),
+        ];
+        let (mut watches, mut keys) = (Vec::new(), Vec::new());
+        let refuses = ["tcp;ofi_rxm", "net", "tcp"].into_iter().any(|provider| scene.is(provider));
+        if refuses {
+            report::partly("Posts to a killed peer are refused as `PostError::Again` for ever");
+        }
+        let patience = if refuses { Duration::from_millis(50) } else { LIMIT };
+        let mut refused = false;
+        for _ in 0..2 {
+            for (post, len) in posts.iter().flat_map(|post| [(post, 64), (post, 1 << 20)]) {
+                let mut buf = full(len);
+                watches.push(buf.watch());
+                let until = Instant::now() + patience;
+                loop {
+                    match post(buf) {
+                        Ok(key) => break keys.push(key),
+                        Err(rejected) if rejected.error.is_transient() && Instant::now() < until => {
+                            buf = rejected.buf;
+                            scene.take(&mut keys);
+                        }
+                        Err(rejected) => {
+                            refused |= rejected.error.is_transient();
+                            break;
+                        }
+                    }
+                }
+            }
+            scene.exchange(1);
+            if scene.is("udp;ofi_rxd") {
+                report::partly(LATE);
+                break;
+            }
+            while !keys.is_empty() {
+                assert!(Instant::now() < deadline, "{keys:?} never ended");
+                scene.take(&mut keys);
+            }
+        }
+        assert_eq!(refused, refuses, "whether it says \"try again\", however often it is tried");
+        close_first(scene, &mut keys);
+        watches
+    });
+}

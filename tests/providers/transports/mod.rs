@@ -1,0 +1,283 @@
+//! The same behaviour over every transport: each case runs over the software transport and, with the feature
+//! `libfabric`, over every connectionless provider that is here, moving data and checking it. The run is compared with its
+//! table in `tests/behaviours`.
+//!
+//! A capability that a transport does not grant is printed, and the cases that need it check instead that asking for it
+//! is refused.
+
+mod matrix;
+use support::memory;
+mod placed;
+use support::report::{self, Section};
+
+#[cfg(feature = "libfabric")]
+use libtest_mimic::Failed;
+use libtest_mimic::Trial;
+use loom_core::av::Av;
+use loom_core::domain::Domain;
+use loom_core::info::{Hints, Info};
+use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
+use loom_core::transport::Transport;
+use loom_core::vocabulary::Caps;
+#[cfg(feature = "libfabric")]
+use loom_core::vocabulary::{EndpointAttributes, EndpointType};
+#[cfg(feature = "libfabric")]
+use loom_fabric::ofi::{Level, Local, Ofi, Shared, library_version};
+
+use support::behaviours::needs::{self, Behaviour};
+use support::behaviours::*;
+
+/// Every behaviour that any transport has to show.
+fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
+    [
+        messages::cases(),
+        truncated::cases(),
+        rma::cases(),
+        regions::cases(),
+        registered::cases(),
+        leases::cases(),
+        cached::cases(),
+        pieces::cases(),
+        multi::cases(),
+        tagged_multi::cases(),
+        peek::cases(),
+        counters::cases(),
+        deferred::cases(),
+        unsignaled::cases(),
+        waiting::cases(),
+        futures::cases(),
+        groups::cases(),
+        sleeping::cases(),
+        lifecycle::cases(),
+        closing_orders::cases(),
+        owned::cases(),
+        addresses::cases(),
+        tags::cases(),
+        atomics::cases(),
+        arrivals::cases(),
+    ]
+    .concat()
+}
+
+/// Those that need a domain which threads share.
+fn threaded_cases<T: Transport + 'static>() -> Vec<Behaviour<T>>
+where
+    Domain<'static, T>: Send + Sync,
+    Av<'static, T>: Send + Sync,
+{
+    [threads::cases(), sleeping::threaded_cases(), owned::threaded_cases()].concat()
+}
+
+/// What the tests look at; a transport that lacks one says so.
+pub(crate) const SECTION: &str = "transports";
+
+const ASKED: Caps = Caps::MSG
+    .union(Caps::TAGGED)
+    .union(Caps::RMA)
+    .union(Caps::MULTI_RECV)
+    .union(Caps::DIRECTED_RECV)
+    .union(Caps::SOURCE)
+    .union(Caps::ATOMIC)
+    .union(Caps::RMA_EVENT)
+    .union(Caps::TAGGED_MULTI_RECV);
+
+fn describe<T: Transport + 'static>(name: &str, info: &Info<T>) {
+    let lacks = ASKED.difference(info.caps());
+    let lacks =
+        if lacks.is_empty() { "grants all that is tested".to_string() } else { format!("does not grant {lacks}") };
+    println!("transport {name}: {lacks}");
+}
+
+/// Not where contexts are pointers: the slots of a closed endpoint are then used again only after as many events as its queue can
+/// hold (rule 4 of the op table), and these close endpoints without having others.
+const NOT_WITH_POINTERS: [&str; 2] =
+    ["slots_of_a_closed_endpoint_can_be_used_again", "thread_that_polls_lets_go_of_cancelled_sends"];
+
+/// A network that gives no more than the least of the providers does.
+fn strict() -> Result<Network<'static>, String> {
+    Network::new(NetworkAttr { strict: true, ..NetworkAttr::DEFAULT }).map_err(|error| error.to_string())
+}
+
+fn soft_trials(trials: &mut Vec<Trial>) {
+    fn all() -> Vec<Behaviour<Soft<'static>>> {
+        [cases(), threaded_cases(), signalling::cases()].concat()
+    }
+    if let Ok(network) = Network::new(NetworkAttr::default()) {
+        describe("soft", &network.info());
+    }
+    for (number, (name, ..)) in all().into_iter().enumerate() {
+        trials.push(Trial::test(format!("{SECTION}::soft::{name}"), move || {
+            let network = Network::new(NetworkAttr::default()).map_err(|error| error.to_string())?;
+            // Looked up again, for the lifetime of this network.
+            report::watch((SECTION, number, name), "soft", || needs::run(all()[number], &network.info()));
+            Ok(())
+        }));
+        // The same by lanes.
+        trials.push(Trial::test(format!("{SECTION}::soft-lanes::{name}"), move || {
+            let network = Network::new(NetworkAttr::default()).map_err(|error| error.to_string())?;
+            // On this trial's own thread.
+            pair::TALKS_FIRST.set(true);
+            needs::run(all()[number], &network.info());
+            pair::TALKS_FIRST.set(false);
+            Ok(())
+        }));
+        // The same over a strict network, which is asked for what a provider is asked for.
+        trials.push(Trial::test(format!("{SECTION}::strict::{name}"), move || {
+            let network = strict()?;
+            let info = network.query(&Hints { caps: ASKED, ..Hints::default() })?;
+            report::watch((SECTION, number, name), "strict", || needs::run(all()[number], &info));
+            Ok(())
+        }));
+        // The same where contexts are memory that the transport writes to: no provider here asks for it.
+        let asking = Trial::test(format!("{SECTION}::soft-asking::{name}"), move || {
+            let network = Network::new(NetworkAttr::default()).map_err(|error| error.to_string())?;
+            needs::run(all()[number], &network.info_requiring(RequiredModes::none().large_contexts()));
+            Ok(())
+        });
+        trials.push(asking.with_ignored_flag(NOT_WITH_POINTERS.contains(&name)));
+    }
+    // A newer library at run time is none of their business.
+    #[cfg(feature = "libfabric")]
+    if library_version().major > 1 {
+        println!("soft in memory of other allocators: skipped with libfabric {}, run with 1.x", library_version());
+        return;
+    }
+    let names: Vec<_> = all().into_iter().map(|(name, ..)| name).collect();
+    trials.extend(placed::trials(&names, |number, info| needs::run(all()[number], info)));
+}
+
+/// A provider, and the kind of its endpoints.
+#[cfg(feature = "libfabric")]
+#[derive(Clone, Copy)]
+struct Provider {
+    /// Of its column.
+    name: &'static str,
+    provider: &'static str,
+    kind: EndpointType,
+    /// Whether every libfabric has it.
+    everywhere: bool,
+}
+
+#[cfg(feature = "libfabric")]
+impl Provider {
+    const fn new(provider: &'static str, everywhere: bool) -> Self {
+        Provider { name: provider, provider, kind: EndpointType::RDM, everywhere }
+    }
+
+    const fn of_datagrams(name: &'static str, provider: &'static str) -> Self {
+        Provider { name, provider, kind: EndpointType::DGRAM, everywhere: true }
+    }
+
+    fn info<L: Level>(self, caps: Caps) -> Result<Info<Ofi<L>>, Failed> {
+        let node = (!["shm", "sm2"].contains(&self.provider)).then_some("127.0.0.1");
+        let hints = Hints {
+            caps,
+            endpoint_attr: EndpointAttributes::of(self.kind),
+            provider: Some(self.provider),
+            node,
+            listen: node.is_some(),
+            ..Hints::default()
+        };
+        let missing = || format!("libfabric {} has no provider {}", library_version(), self.name);
+        Ofi::<L>::query(&hints).ok().and_then(|mut infos| infos.next()).ok_or_else(|| missing().into())
+    }
+
+    /// What it grants of that which the tests look at: as much as there is together, in the order of what is looked at most.
+    fn grants(self) -> Caps {
+        let asked = [
+            Caps::TAGGED,
+            Caps::RMA,
+            Caps::MULTI_RECV,
+            Caps::DIRECTED_RECV,
+            Caps::SOURCE,
+            Caps::ATOMIC,
+            Caps::RMA_EVENT,
+            Caps::TAGGED_MULTI_RECV,
+        ];
+        asked
+            .into_iter()
+            .fold(Caps::MSG, |caps, more| if self.info::<Local>(caps | more).is_ok() { caps | more } else { caps })
+    }
+}
+
+/// The connectionless providers of a Debian machine, and of libfabric 2.
+#[cfg(feature = "libfabric")]
+const PROVIDERS: [Provider; 9] = [
+    Provider::new("shm", true),
+    Provider::new("sm2", false),
+    Provider::new("tcp;ofi_rxm", true),
+    Provider::new("tcp", false),
+    Provider::new("net", false),
+    Provider::new("sockets", true),
+    Provider::new("udp;ofi_rxd", true),
+    Provider::of_datagrams("udp", "udp"),
+    Provider::of_datagrams("sockets-dgram", "sockets"),
+];
+
+/// Returns the names of those that are here.
+#[cfg(feature = "libfabric")]
+fn libfabric_trials(trials: &mut Vec<Trial>) -> Vec<&'static str> {
+    println!("libfabric {}", library_version());
+    let mut here = Vec::new();
+    for from in PROVIDERS {
+        let (name, caps) = (from.name, from.grants());
+        match from.info::<Local>(caps) {
+            Ok(info) => describe(name, &info),
+            Err(_) if !from.everywhere => {
+                println!("transport {name}: not in libfabric {}", library_version());
+                continue;
+            }
+            // The trials fail and say so too.
+            Err(error) => println!("transport {name}: {}", error.message().unwrap_or("missing")),
+        }
+        here.push(name);
+        let mut add = |number: usize, behaviour: &'static str, run: Box<dyn Fn() -> Result<(), Failed> + Send>| {
+            let known = matrix::known_fault(name, behaviour, library_version().major);
+            if let Some(what) = known {
+                report::keep((SECTION, number, behaviour), name, report::Outcome::Not(what));
+            }
+            // Endpoints of `sm2` that stay open fill a table that all processes of a user share, and crash the one that finds it full.
+            let alone = name == "sm2" && report::is_untested() && !report::is_alone();
+            let trial = Trial::test(format!("{SECTION}::{name}::{behaviour}"), move || {
+                let _turn = report::turn_of(from.provider);
+                if alone { report::watch_alone((SECTION, number, behaviour), name) } else { run() }
+            });
+            trials.push(trial.with_ignored_flag(known.is_some()));
+        };
+        let local = cases::<Ofi<Local>>();
+        let behind = local.len();
+        for (number, behaviour) in local.into_iter().enumerate() {
+            let run = move || {
+                let info = from.info::<Local>(caps)?;
+                report::watch((SECTION, number, behaviour.0), name, || needs::run(behaviour, &info));
+                Ok(())
+            };
+            add(number, behaviour.0, Box::new(run));
+        }
+        let shared = [threaded_cases::<Ofi<Shared>>(), signalling::cases()].concat();
+        for (number, behaviour) in (behind..).zip(shared) {
+            let run = move || {
+                let info = from.info::<Shared>(caps)?;
+                report::watch((SECTION, number, behaviour.0), name, || needs::run(behaviour, &info));
+                Ok(())
+            };
+            add(number, behaviour.0, Box::new(run));
+        }
+    }
+    here
+}
+
+pub(crate) fn section() -> Section {
+    let mut trials = Vec::new();
+    // Facts of the software transport are all tested.
+    let with_soft = !report::is_untested();
+    if with_soft {
+        soft_trials(&mut trials);
+    }
+    #[cfg(feature = "libfabric")]
+    let providers = [if with_soft { vec!["soft", "strict"] } else { vec![] }, libfabric_trials(&mut trials)].concat();
+    #[cfg(not(feature = "libfabric"))]
+    let providers = Vec::new();
+    assert!(!trials.is_empty(), "a run over no transport proves nothing");
+    Section { name: SECTION, providers, trials }
+}
