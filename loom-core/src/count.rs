@@ -4,8 +4,8 @@ use core::fmt;
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// Maximum count. If a count wrapped to zero, a parent could close before its children, so the
-/// process is aborted instead, like with too many references of an `Arc`.
+/// If a count wrapped to zero, a parent could close before its children, so the process is aborted
+/// instead, like with too many references of an `Arc`.
 const MOST: u32 = i32::MAX.unsigned_abs();
 
 #[inline]
@@ -15,7 +15,6 @@ fn admits_one_more(count: u32) {
     }
 }
 
-/// A count that is kept by one thread, or under a lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Count(u32);
 
@@ -38,7 +37,6 @@ impl Count {
     }
 }
 
-/// A count that threads share.
 pub(crate) struct SharedCount(AtomicU32);
 
 impl SharedCount {
@@ -81,7 +79,6 @@ impl SharedCount {
         last && self.0.load(Ordering::Acquire) == 0
     }
 
-    /// Decrements the count, unless it is 1.
     pub(crate) fn remove_unless_last(&self) {
         let mut count = self.0.load(Ordering::Relaxed);
         while count > 1 {
@@ -164,8 +161,6 @@ mod tests {
 
     #[test]
     fn thread_that_removes_the_last_sees_what_the_others_did() {
-        // The second thread removes until its removal is the last, and adds back counts that it
-        // removed too early.
         is_seen_by_another_thread(
             &shared(2),
             |count| {
@@ -181,7 +176,6 @@ mod tests {
         );
     }
 
-    /// Exceeding the limit aborts the process, so this test runs itself in other processes.
     #[test]
     fn a_count_beyond_the_limit_ends_the_process() {
         const COUNT: &str = "LOOM_TEST_COUNT";

@@ -27,17 +27,14 @@ const EVERYTHING: Counted = Counted::SEND
     .union(Counted::REMOTE_READ)
     .union(Counted::REMOTE_WRITE);
 
-/// Maximum number of counters of an endpoint: one per event.
 const MOST: usize = 6;
 
 /// Numbers of successful and of failed operations.
 ///
 /// Counts for endpoints that are opened with it
-/// ([`Binding::counter`](super::endpoint::Binding::counter)). The operations also complete into
-/// their queue. A counted handle, which stays on its thread with its endpoints. The counter closes
-/// with its last clone and the last object that it counts for. Over the software transport it
-/// changes when the endpoints' queue is polled. libfabric's providers also drive progress in
-/// [`read`](Self::read).
+/// ([`Binding::counter`](super::endpoint::Binding::counter)). A counted handle, which stays on its
+/// thread with its endpoints. Over the software transport it changes when the endpoints' queue is
+/// polled. libfabric's providers also drive progress in [`read`](Self::read).
 ///
 /// If the info grants [`Caps::RMA_EVENT`], peers' successful operations on this side's memory count
 /// once ([`Counted::REMOTE_READ`], [`Counted::REMOTE_WRITE`]), a fetching atomic operation as a
@@ -71,8 +68,6 @@ const MOST: usize = 6;
 #[doc(alias = "fid_cntr")]
 pub struct Counter<'m, T: Transport> {
     body: Handle<'m, CounterInner<T>>,
-    /// Makes the type invariant in `'m`: a counter, which stays on one thread, cannot be bound to
-    /// queues of a scope that may end on another.
     lives: Brand<'m>,
 }
 
@@ -80,14 +75,12 @@ struct CounterInner<T: Transport> {
     raw: T::Counter,
     domain: Handle<'static, DomainInner<T>>,
     wait: WaitObj,
-    /// Last values of successes and failures, which are returned once an endpoint is left open,
-    /// because a read would drive it. Cells keep a counter on its endpoints' thread, as threading
-    /// models require.
+    /// Last successes and failures, returned once an endpoint is left open, because a read would
+    /// drive it.
     last: [Cell<u64>; 2],
 }
 
 impl Default for CounterAttr {
-    /// Attributes without a wait object.
     fn default() -> Self {
         CounterAttr { wait: WaitObj::NONE }
     }
@@ -175,12 +168,9 @@ impl<'m, T: Transport> Counter<'m, T> {
 
 impl<T: Transport> Counter<'_, T> {
     /// Number of successful operations, plus added values. libfabric's providers drive progress
-    /// here. Over the software transport only polling does, but peers' operations are counted
-    /// without it.
+    /// here.
     ///
-    /// Over `shm`, endpoints can stay open after their queue
-    /// ([`Closing::Left`](crate::transport::Closing)). Their counters then stop, and return the
-    /// last value. So do the parent's in a forked child.
+    /// Returns the last value once an endpoint is left open (`shm`), and in a forked child.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -251,7 +241,7 @@ impl<T: Transport> Counter<'_, T> {
         last.get()
     }
 
-    /// Adds to the number of successful operations. Reads may lag.
+    /// Adds to the number of successful operations.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -373,7 +363,7 @@ impl<T: Transport> Counter<'_, T> {
     }
 
     /// File descriptor that becomes readable when the counter changes. Call
-    /// [`may_sleep`](Self::may_sleep) before each sleep. The counter owns and closes it.
+    /// [`may_sleep`](Self::may_sleep) before each sleep.
     ///
     /// # Errors
     /// [`CounterError::NotOpenedFor`] if the counter was not opened with [`WaitObj::FD`], or
@@ -404,7 +394,6 @@ impl<T: Transport> Counter<'_, T> {
         unsafe { T::counter_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CounterError::Errno)
     }
 
-    /// Returns `true` if the counter can only be polled, once per millisecond.
     pub(crate) fn naps(&self) -> bool {
         // SAFETY: the counter is open until its last handle is dropped (C1).
         unsafe { T::counter_naps(&self.body.raw) }
@@ -418,7 +407,6 @@ impl<T: Transport> Counter<'_, T> {
         self.body.bond()
     }
 
-    /// Checks that it can count peers' writes to a region with this access.
     pub(crate) fn counts_writes_to(
         &self,
         domain: &Handle<'_, DomainInner<T>>,
@@ -436,7 +424,6 @@ impl<T: Transport> Counter<'_, T> {
         Ok(())
     }
 
-    /// Fails if the counter was left.
     fn is_usable(&self) -> Result<(), Errno> {
         if self.body.is_left() { Err(Errno::ENODEV) } else { Ok(()) }
     }
@@ -506,7 +493,6 @@ impl<'b, 'm, T: Transport> BoundCounters<'b, 'm, T> {
         self.too_many |= self.list.push((counted, counter)).is_err();
     }
 
-    /// Checks that an endpoint of `domain` with these granted capabilities can have the counters.
     pub(crate) fn check(&self, domain: &Handle<'_, DomainInner<T>>, granted: Caps) -> Result<(), OpenError> {
         let mut before = Counted::empty();
         for (counted, counter) in &self.list {

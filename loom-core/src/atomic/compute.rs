@@ -6,10 +6,8 @@
 use super::{Complex, Word};
 use crate::vocabulary::AtomicOp;
 
-/// Computations on elements. The constants of the operation types, and [`admits`](Self::admits) for
-/// raw numbers, determine the operations of a type.
+/// Computations on elements.
 pub(crate) trait Compute: Copy {
-    /// Unsigned integer with the same bits.
     type Word: Word;
 
     const ZERO: Self;
@@ -49,7 +47,6 @@ pub(crate) trait Compute: Copy {
     const ADDS_AS_WORD: bool;
 }
 
-/// Returns `true` if the comparison holds, so that the value is replaced.
 fn swaps<E: PartialOrd>(op: AtomicOp, compare: E, value: E) -> bool {
     match op {
         AtomicOp::CSWAP => compare == value,
@@ -62,7 +59,6 @@ fn swaps<E: PartialOrd>(op: AtomicOp, compare: E, value: E) -> bool {
     }
 }
 
-/// Logical operation on two values, given as `true` for nonzero.
 fn logical(op: AtomicOp, one: bool, other: bool) -> Option<bool> {
     match op {
         AtomicOp::LOR => Some(one || other),
@@ -88,7 +84,6 @@ const fn is_ordered(op: AtomicOp) -> bool {
     )
 }
 
-/// Operations of libfabric 1.
 const fn is_known(op: AtomicOp) -> bool {
     op.as_raw() <= AtomicOp::MSWAP.as_raw()
 }

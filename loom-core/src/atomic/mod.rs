@@ -1,15 +1,10 @@
 //! Elements of atomic operations ([`Element`]), and the operations ([`BaseOp`], [`FetchOp`],
 //! [`ReadOp`], [`CompareOp`]).
 //!
-//! The element type determines libfabric's datatype, and has as constants only the operations of
-//! that datatype: `BaseOp::<u64>::BOR` exists, `BaseOp::<f64>::BOR` does not compile.
-//!
 //! ```compile_fail,E0599
 //! use loom_core::atomic::BaseOp;
 //! let bits_of_a_float = BaseOp::<f64>::BOR;
 //! ```
-//!
-//! C's `long double` has no type, because Rust lacks it.
 
 #![allow(unsafe_code, reason = "an unsafe trait says which types are elements")]
 
@@ -245,7 +240,6 @@ pub trait Operation: Copy + fmt::Debug + Sealed {
     }
 }
 
-/// Operation without the type of its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AnyOperation {
     atomic: Atomic,
@@ -261,7 +255,6 @@ impl AnyOperation {
 impl Sealed for AnyOperation {}
 
 impl Operation for AnyOperation {
-    /// Not used.
     type Element = u8;
 
     fn atomic(self) -> Atomic {
@@ -314,8 +307,7 @@ macro_rules! operations {
 }
 
 operations! {
-    /// Operation that changes the peer's memory and returns no value. The constants are those of
-    /// [`AtomicOp`].
+    /// Operation that changes the peer's memory and returns no value.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {

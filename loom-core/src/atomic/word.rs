@@ -1,5 +1,4 @@
-//! [`Word`]: integers that the processor changes in one step, for exposed memory by the rule of
-//! [`crate::exposed`].
+//! [`Word`]: integers that the processor changes in one step.
 
 #![allow(unsafe_code, reason = "memory that others change meanwhile")]
 
@@ -8,11 +7,9 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 /// A thread that sees a change sees all writes before it, as between threads.
 const ORDER: Ordering = Ordering::AcqRel;
 
-/// Unsigned integer that the processor changes in one step, if it can.
 pub(crate) trait Word: Copy + PartialEq {
     const ZERO: Self;
 
-    /// Returns `true` if this processor can.
     #[inline]
     fn is_atomic() -> bool {
         true
@@ -25,8 +22,6 @@ pub(crate) trait Word: Copy + PartialEq {
     /// accesses keep the rule of `exposed`. [`is_atomic`](Self::is_atomic) is `true`.
     unsafe fn load(at: *mut Self) -> Self;
 
-    /// Replaces `old` by `new`, or returns the different current value.
-    ///
     /// # Safety
     /// The rules of [`load`](Self::load), for writable memory.
     unsafe fn compare_exchange(at: *mut Self, old: Self, new: Self) -> Result<(), Self>;
@@ -49,14 +44,10 @@ pub(crate) trait Word: Copy + PartialEq {
         }
     }
 
-    /// Adds with wrapping, and returns the previous value.
-    ///
     /// # Safety
     /// The rules of [`compare_exchange`](Self::compare_exchange).
     unsafe fn fetch_add(at: *mut Self, operand: Self) -> Self;
 
-    /// Replaces the value, and returns the previous one.
-    ///
     /// # Safety
     /// The rules of [`compare_exchange`](Self::compare_exchange).
     unsafe fn swap(at: *mut Self, new: Self) -> Self;
@@ -101,7 +92,6 @@ words! {
     u64, AtomicU64;
 }
 
-/// Atomic only on x86-64: stable Rust has no atomics of this size.
 impl Word for u128 {
     const ZERO: Self = 0;
 
@@ -113,8 +103,6 @@ impl Word for u128 {
             static ANSWER: AtomicU8 = AtomicU8::new(UNKNOWN);
             match ANSWER.load(Ordering::Relaxed) {
                 UNKNOWN => {
-                    // True except for the first processors of the architecture. Cached: `cpuid` is
-                    // slow, above all in a virtual machine.
                     let answer = core::arch::x86_64::__cpuid(1).ecx & (1 << 13) != 0;
                     ANSWER.store(answer.into(), Ordering::Relaxed);
                     answer
@@ -167,7 +155,6 @@ impl Word for u128 {
         #[cfg(not(target_arch = "x86_64"))]
         {
             let (_, _) = (at, new);
-            // Never called: `is_atomic` is false.
             Err(old)
         }
     }
@@ -189,7 +176,6 @@ impl Word for u128 {
 mod tests {
     use super::Word;
 
-    /// Updates a word that holds 5. Between the load and the exchange, another writer stores 9.
     fn interrupted<W: Word + From<u8>>(add: impl Fn(W) -> W) -> (W, W) {
         let mut word = W::from(5);
         let at = &raw mut word;

@@ -33,13 +33,11 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 #[doc(alias = "iovec")]
 pub struct IoVecs {
     list: Vec<Lent, { IoVecs::MOST }>,
-    /// More than `MOST` pieces were pushed.
     too_many: bool,
 }
 
 impl IoVecs {
-    /// Maximum number of pieces of an operation. Limits of providers (`iov_limit`) are usually
-    /// lower.
+    /// Maximum number of pieces of an operation.
     pub const MOST: usize = 8;
 
     /// Adds a range. An operation with more than [`IoVecs::MOST`] ranges is refused.
@@ -47,25 +45,21 @@ impl IoVecs {
         self.too_many |= self.list.push(piece).is_err();
     }
 
-    /// The ranges, or `None` if there were too many.
     pub(crate) fn get(&self) -> Option<&[Lent]> {
         if self.too_many { None } else { Some(&self.list) }
     }
 
-    /// Mutable form of [`get`](Self::get).
     pub(crate) fn get_mut(&mut self) -> Option<&mut [Lent]> {
         if self.too_many { None } else { Some(&mut self.list) }
     }
 
-    /// Total bytes, or `None` on overflow.
     pub(crate) fn total(&self) -> Option<usize> {
         self.list.iter().try_fold(0_usize, |total, piece| total.checked_add(piece.len()))
     }
 }
 
 /// One message from or into several buffers, for calls with names that end in `with`, for example
-/// [`send_with`](crate::endpoint::Endpoint::send_with). Other calls refuse an array unless it has
-/// one buffer.
+/// [`send_with`](crate::endpoint::Endpoint::send_with).
 // SAFETY: the array owns its buffers, and each keeps the contract of `Buffer`.
 unsafe impl<B: Buffer, const N: usize> Buffer for [B; N] {
     #[inline]
@@ -86,7 +80,6 @@ impl<B: SourceBuffer, const N: usize> SourceBuffer for [B; N] {}
 impl<B: TargetBuffer, const N: usize> TargetBuffer for [B; N] {}
 
 impl Lent {
-    /// An empty range that is neither readable nor writable, so that every post of it is refused.
     const fn nothing() -> Self {
         let mut nothing = Lent::source(NonNull::dangling(), 0);
         nothing.readable = false;

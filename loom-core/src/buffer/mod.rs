@@ -2,8 +2,7 @@
 //! implementations.
 //!
 //! A posted operation lends memory to a provider until its completion is read or its endpoint is
-//! closed, which the type system cannot see. Buffers therefore move *into* a post and *out* of its
-//! completion. The program cannot name them in between.
+//! closed, which the type system cannot see.
 
 #![allow(unsafe_code, reason = "implementations of the unsafe trait `Buffer`")]
 
@@ -22,8 +21,7 @@ use crate::vocabulary::HmemIface;
 
 /// Local descriptor of a memory region, with the domain that made it.
 ///
-/// Providers that require `FI_MR_LOCAL` need the descriptor of a posted buffer's region. It is
-/// valid in its own domain only, so a post in another domain is refused.
+/// It is valid in its own domain only, so a post in another domain is refused.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -136,7 +134,7 @@ impl Lent {
         self
     }
 
-    /// Marks the range as device memory. Transports that cannot reach it refuse the post.
+    /// Marks the range as device memory.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -158,8 +156,7 @@ impl Lent {
     }
 
     /// Turns the first `bytes` bytes, or the whole range if it is shorter, into
-    /// [`headroom`](Self::headroom) for a provider's message prefix. A read-only range loses the
-    /// bytes without gaining headroom.
+    /// [`headroom`](Self::headroom) for a provider's message prefix.
     ///
     /// ```
     /// use core::ptr::NonNull;
@@ -199,7 +196,6 @@ impl Lent {
         self
     }
 
-    /// Range after the first `len` bytes.
     pub(crate) fn behind(mut self, len: usize) -> Self {
         let len = len.min(self.len);
         self.ptr = self.ptr.map_addr(|addr| addr.saturating_add(len));
@@ -208,7 +204,6 @@ impl Lent {
         self
     }
 
-    /// Range extended by `bytes` bytes of its headroom, or `None` if the headroom is smaller.
     pub(crate) fn with_prefix(mut self, bytes: usize) -> Option<Self> {
         self.headroom = self.headroom.checked_sub(bytes)?;
         self.len = self.len.checked_add(bytes)?;
@@ -216,12 +211,10 @@ impl Lent {
         Some(self)
     }
 
-    /// Replaces the range and headroom by those of `other`.
     pub(crate) const fn with_range_of(self, other: &Lent) -> Self {
         Lent { ptr: other.ptr, len: other.len, headroom: other.headroom, ..self }
     }
 
-    /// Range and headroom together.
     pub(crate) fn whole(self) -> Self {
         self.with_prefix(self.headroom).unwrap_or(self)
     }
@@ -325,7 +318,7 @@ pub unsafe trait Buffer {
     fn lend(&mut self) -> Lent;
 
     /// Pushes the ranges of a buffer in several pieces, in order, under the safety rules of the
-    /// trait. Operations on several pieces call this instead of [`lend`](Buffer::lend).
+    /// trait.
     fn lend_pieces(&mut self, pieces: &mut IoVecs) {
         pieces.push(self.lend());
     }
@@ -463,8 +456,6 @@ impl TargetBuffer for () {}
 
 /// Borrowed buffer of any kind.
 ///
-/// A post that the variant does not support is refused and returns the buffer.
-///
 /// ```
 /// # #[cfg(feature = "std")] {
 /// use loom_core::buffer::AnyBuffer;
@@ -536,7 +527,6 @@ mod owned {
     impl SourceBuffer for Box<[u8]> {}
     impl TargetBuffer for Box<[u8]> {}
 
-    /// Lends the initialised part without spare capacity.
     // SAFETY: the vector owns its bytes, and cannot grow while it is in flight.
     unsafe impl Buffer for Vec<u8> {
         #[inline]

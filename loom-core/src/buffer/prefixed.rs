@@ -5,14 +5,9 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// Buffer with a prefix reserved for the provider (`FI_MSG_PREFIX`).
 ///
 /// Endpoints of an info with this mode accept no other buffers
-/// ([`PostError::NoPrefix`](crate::error::PostError::NoPrefix)). The prefix has at least
-/// [`msg_prefix_size`](crate::vocabulary::EndpointAttributes::msg_prefix_size) bytes, which is zero
-/// without the mode. Other endpoints, and RMA, leave the prefix untouched. The message always
-/// starts after the prefix, and lengths exclude it, so one program works with both kinds. Of
-/// several buffers in one operation, the first has the prefix.
-///
-/// Bytes that the provider leaves in the prefix have no meaning. Read-only memory has no writable
-/// prefix and is refused.
+/// ([`PostError::NoPrefix`](crate::error::PostError::NoPrefix)). The message always starts after
+/// the prefix, and lengths exclude it, so one program works with both kinds. Of several buffers in
+/// one operation, the first has the prefix.
 ///
 /// libfabric offers such providers (`usnic`, and datagrams over `verbs` and `efa`) only if
 /// [`Hints::mode`](crate::info::Hints::mode) has the mode.
@@ -51,8 +46,7 @@ pub struct Prefixed<B> {
 }
 
 impl<B> Prefixed<B> {
-    /// Reserves the first `room` bytes of a buffer for the provider. A shorter buffer has a shorter
-    /// prefix and an empty message.
+    /// Reserves the first `room` bytes of a buffer for the provider.
     pub const fn new(buf: B, room: usize) -> Self {
         Prefixed { buf, room }
     }
@@ -131,7 +125,6 @@ mod tests {
         let mut array = [0_u8; 3];
         let lent = Prefixed::new(&mut array[..], 4).lend();
         assert_eq!((lent.len(), lent.headroom()), (0, 3));
-        // Nested prefixes add up.
         let mut bytes = [0_u8; 9];
         let lent = Prefixed::new(Prefixed::new(&mut bytes[..], 4), 2).lend();
         assert_eq!((lent.len(), lent.headroom()), (3, 6));

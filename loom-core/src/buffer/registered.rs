@@ -97,7 +97,6 @@ mod owned {
     impl<A: RegisteredAllocator> SourceBuffer for Box<[u8], A> {}
     impl<A: RegisteredAllocator> TargetBuffer for Box<[u8], A> {}
 
-    /// Lends the initialised part without spare capacity.
     // SAFETY: the vector owns its bytes, and cannot grow while in flight. `RegisteredAllocator`
     // keeps the region open.
     unsafe impl<A: RegisteredAllocator> Buffer for Vec<u8, A> {

@@ -13,7 +13,6 @@ use loom::thread;
 use super::SharedCount;
 use crate::sync::{AtomicU32, Ordering};
 
-/// An object with handles in several threads, and a cell for each thread.
 struct Object {
     handles: SharedCount,
     done: [UnsafeCell<u32>; 2],
@@ -50,7 +49,6 @@ impl Object {
 fn model(add: fn(&SharedCount), remove: fn(&SharedCount) -> bool) {
     loom::model(move || {
         let object = Object::new();
-        // Added through an existing handle.
         add(&object.handles);
         let other = thread::spawn({
             let object = object.clone();
@@ -83,7 +81,6 @@ fn handles_are_made_of_others_while_these_go() {
         let other = thread::spawn({
             let object = object.clone();
             move || {
-                // Clones the handle and gives up both.
                 add(&object.handles);
                 assert!(!remove(&object.handles), "there is another");
                 object.use_and_drop(1, remove);
@@ -94,8 +91,6 @@ fn handles_are_made_of_others_while_these_go() {
         assert_eq!(object.ended.load(Ordering::Relaxed), 1, "it ends once");
     });
 }
-
-// Controls.
 
 #[test]
 #[should_panic(expected = "Causality violation")]

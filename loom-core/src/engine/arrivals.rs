@@ -1,28 +1,17 @@
 //! Counts arrivals of immediate-data values, and reports when a value has arrived a given number of
 //! times.
 //!
-//! A sender of many parts puts the number of the transfer into the immediate data of each part. The
-//! receiver counts to a number that both sides can compute. This requires no order of the parts,
-//! which not every provider guarantees.
+//! A sender of many parts puts the number of the transfer into the immediate data of each part.
 //!
 //! Values are numbers below the table's size: the immediate data or a field of it
-//! ([`data_layout!`](crate::data_layout)). A field of 20 bits takes a table of 2<sup>20</sup>
-//! values, which is 24 MiB. Waiters name a *total*, counted since the table was opened. Earlier
-//! parts therefore count, and the next transfer of a value waits for a higher total.
+//! ([`data_layout!`](crate::data_layout)). Waiters name a *total*, counted since the table was
+//! opened.
 //!
 //! # Reusing a value
 //!
 //! The table cannot distinguish two transfers of one value. If parts of the second may overtake the
 //! first, the first may be reported too early. A sender therefore reuses a value after an answer
 //! that all earlier parts were counted, or cycles through more values than transfers are in flight.
-//! Parts of an abandoned transfer may still arrive. Reuse its value, from its current
-//! [total](Arrivals::total) on, once the sender is known to send no more.
-//!
-//! # Cost
-//!
-//! Counting takes constant time, however many wait. A value that reaches its lowest threshold is
-//! put on a list, from which [`poll`](Arrivals::poll) takes the waiters one by one. Starting a wait
-//! walks the waiters of the value with lower or equal thresholds.
 //!
 //! # Example with a queue
 //!
@@ -87,8 +76,8 @@ const NONE: u32 = u32::MAX;
 
 /// Name of a wait in its table.
 ///
-/// Plain data. After the wait it is recognised as unknown, until its slot has been used
-/// 2<sup>32</sup> more times.
+/// After the wait it is recognised as unknown, until its slot has been used 2<sup>32</sup> more
+/// times.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -197,20 +186,16 @@ impl core::error::Error for ArrivalsError {}
 
 struct Value {
     total: Cell<u64>,
-    /// Total at which the next count acts: `u64::MAX` while the value is due, otherwise at most the
-    /// lowest threshold.
+    /// `u64::MAX` while the value is due, otherwise at most the lowest threshold.
     next: Cell<u64>,
     first: Cell<u32>,
-    /// Next due value, if any.
     due: Cell<u32>,
 }
 
 struct Waiter {
     threshold: Cell<u64>,
-    /// Its value, or `NONE` if the slot is free.
     value: Cell<u32>,
     generation: Cell<u32>,
-    /// Next waiter of the value, or next free slot.
     next: Cell<u32>,
     before: Cell<u32>,
 }
@@ -242,7 +227,6 @@ pub struct Arrivals<A: Allocator> {
     values: Array<Value, A>,
     waiters: Array<Waiter, A>,
     free: Cell<u32>,
-    /// Due values: the oldest and the newest.
     due: Cell<(u32, u32)>,
 }
 
@@ -311,8 +295,7 @@ impl<A: Allocator> Arrivals<A> {
         Ok(self.value(value)?.1.total.get())
     }
 
-    /// Waits until a value has arrived `threshold` times since the table was opened. If it already
-    /// has, the next [`poll`](Self::poll) reports it.
+    /// Waits until a value has arrived `threshold` times since the table was opened.
     ///
     /// # Errors
     /// [`ArrivalsError::NoSuchValue`], [`ArrivalsError::Full`]
@@ -333,8 +316,7 @@ impl<A: Allocator> Arrivals<A> {
         Ok(ArrivalKey { index, generation: waiter.generation.get() })
     }
 
-    /// Returns the next completed wait and removes it. All waits of one value come before those of
-    /// the next.
+    /// Returns the next completed wait and removes it.
     pub fn poll(&self) -> Option<Arrived> {
         loop {
             let (of, last) = self.due.get();
@@ -346,7 +328,6 @@ impl<A: Allocator> Arrivals<A> {
                 self.remove(key.index, waiter);
                 return Some(arrived);
             }
-            // The other waits for this value have higher thresholds.
             let next = entry.due.replace(NONE);
             self.due.set(if of == last { (NONE, NONE) } else { (next, last) });
             entry.next.set(self.first_of(entry).map_or(u64::MAX, |(_, waiter)| waiter.threshold.get()));
@@ -410,8 +391,6 @@ impl<A: Allocator> Arrivals<A> {
         }
     }
 
-    /// Removes a waiter. A value that loses its first one may become due needlessly: the next poll
-    /// corrects that.
     fn remove(&self, index: u32, waiter: &Waiter) {
         if let Some(entry) = self.values.get(waiter.value.replace(NONE) as usize) {
             self.join(entry, waiter.before.get(), waiter.next.get());

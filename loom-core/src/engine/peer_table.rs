@@ -2,7 +2,7 @@
 //!
 //! Fabric addresses are small numbers in their low 32 bits (`FI_AV_TABLE`) and index the table. A
 //! lookup of a [`Peer`] or an address is one load without a lock, by any number of threads with a
-//! copy of [`Peers`]. Only the owner of the [`PeerTable`] inserts and removes.
+//! copy of [`Peers`].
 
 use core::fmt;
 use core::ops::Deref;
@@ -12,8 +12,7 @@ use crate::vocabulary::FabricAddr;
 
 /// Peer in an address vector.
 ///
-/// Plain data. After the peer is removed, the handle is recognised as stale and never reaches a
-/// later peer.
+/// After the peer is removed, the handle is recognised as stale and never reaches a later peer.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -43,8 +42,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// Returns the index of the peer's slot, below the vector's number of slots, for arrays of data
-    /// per peer.
+    /// Index of the peer's slot, below the vector's number of slots.
     #[must_use]
     pub const fn index(self) -> usize {
         self.index as usize
@@ -54,7 +52,6 @@ impl Peer {
         self.index
     }
 
-    /// Returns `true` if the peer had its slot before `other`.
     pub(crate) const fn is_before(self, other: Peer) -> bool {
         self.index == other.index && self.generation < other.generation
     }
@@ -67,8 +64,6 @@ impl fmt::Display for Peer {
 }
 
 /// Receive context of a peer's scalable endpoint: [`Peer::rx_context`].
-///
-/// A peer alone is its context 0, and so is a peer that is an ordinary endpoint.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -115,8 +110,7 @@ impl RxPeer {
 }
 
 impl Peer {
-    /// Returns the receive context of this number. Posting checks that the address vector can
-    /// address it.
+    /// Returns the receive context of this number.
     #[doc(alias = "fi_rx_addr")]
     #[must_use]
     pub const fn rx_context(self, index: u16) -> RxPeer {
@@ -131,7 +125,7 @@ impl From<Peer> for RxPeer {
 }
 
 /// Slot of one peer: its generation, odd while in use, and the bits of its fabric address above the
-/// index. One word, so that both are always read together.
+/// index.
 ///
 /// ```
 /// use loom_core::engine::peer_table::{PeerSlot, PeerTable};
@@ -159,8 +153,6 @@ impl PeerSlot {
     }
 }
 
-/// Last generation of a slot, which then stays free. One more peer would make the first handles
-/// valid again.
 const LAST: u32 = u32::MAX - 1;
 
 /// Error of an insertion: the address lies beyond the table, or its slot has had 2^31 peers.
@@ -317,11 +309,9 @@ impl<'s> PeerTable<'s> {
         Ok(Peer { index, generation })
     }
 
-    /// Returns the slot of an address outside the table, if it can be inserted.
     pub(crate) fn place_for(&self, addr: FabricAddr) -> Result<u32, Beyond> {
         let (_, index) = Peers::split(addr);
         let (before, _) = self.entries.get(index as usize).ok_or(Beyond)?.load();
-        // Replacing a peer skips a generation.
         if before < LAST - 1 { Ok(index) } else { Err(Beyond) }
     }
 
@@ -337,13 +327,11 @@ impl<'s> PeerTable<'s> {
     /// Removes a peer and returns its address, unless the handle is stale.
     pub fn remove(&mut self, peer: Peer) -> Option<FabricAddr> {
         let addr = self.addr(peer)?;
-        // The address bits stay, for `last_addr`.
         let (rest, _) = Peers::split(addr);
         self.entries.get(peer.index as usize)?.store(peer.generation.wrapping_add(1), rest);
         Some(addr)
     }
 
-    /// Returns the last fabric address of a free slot, if it had one.
     pub(crate) fn last_addr(&self, place: u32) -> Option<FabricAddr> {
         let (generation, rest) = self.entries.get(place as usize)?.load();
         (generation > 0 && generation % 2 == 0).then_some(Peers::join(rest, place))
@@ -375,7 +363,6 @@ mod tests {
             assert!(!table.is_fresh(0));
             let there = table.iter().next();
             if let Some(peer) = there {
-                // It stays until it is removed.
                 let addr = table.addr(peer).unwrap();
                 assert_eq!(table.insert(addr), Ok(peer));
                 table.remove(peer);

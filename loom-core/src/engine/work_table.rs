@@ -1,20 +1,7 @@
 //! Table of work deferred until counters reach thresholds.
 //!
 //! Work waits in one of a fixed number of slots, in the list of its counter, ordered by threshold
-//! and then by [addition](Vacant::add). The user reads the counters (`C`) and does the work (`V`),
-//! so the table runs no foreign code.
-//!
-//! The [`WorkKey`] of work is valid in all of its states:
-//!
-//! - *waiting*, from [`add`](Vacant::add) on
-//! - *taken out* ([`WorkTable::take_due`]): first in its list and being tried, until it is [put
-//!   back](WorkTable::put_back), started, returned or ended
-//! - *started* ([`WorkTable::start`]), until it [ends](WorkTable::end)
-//! - *returned* ([`WorkTable::give_up`], [`WorkTable::cancel`], [`WorkTable::flush`]), until it is
-//!   [taken](WorkTable::take_returned)
-//!
-//! Adding walks past work with lower or equal thresholds, unless the new work belongs at the end.
-//! Cancelling searches the list. Other operations on one piece of work take constant time.
+//! and then by [addition](Vacant::add).
 
 use core::fmt;
 use core::ops::DerefMut;
@@ -112,9 +99,7 @@ pub struct Place<C, V> {
     phase: Option<Phase>,
     threshold: u64,
     list: u32,
-    /// The future that waited for the work was dropped.
     abandoned: bool,
-    /// Next slot in the list that the phase implies.
     next: u32,
     value: Option<V>,
     waiting: Waiting<C>,
@@ -165,9 +150,7 @@ impl<C, V> Place<C, V> {
 pub struct WorkTable<S> {
     places: S,
     free: u32,
-    /// Exclusive upper bound of the slots with counters.
     lists: u32,
-    /// Returned work, oldest first.
     returned: (u32, u32),
     len: usize,
 }
@@ -202,7 +185,6 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> Vacant<'_, S> {
         let found = table.places.iter().take(lists).position(known);
         let list = found.or_else(|| table.places.iter().take(lists).position(|place| place.waiting.counter.is_none()));
         let list = list.and_then(|list| u32::try_from(list).ok()).unwrap_or_else(|| {
-            // A slot is left, because there are at most as many counters as pieces of work.
             table.lists += 1;
             table.lists - 1
         });
@@ -322,7 +304,6 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
 
     fn link(&mut self, list: u32, index: u32, threshold: u64) {
         let Waiting { first, last, .. } = self.own(list).waiting;
-        // The new work goes behind this one.
         let before = if last != NONE && self.own(last).threshold <= threshold {
             last
         } else {
@@ -343,8 +324,6 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         }
     }
 
-    /// Removes work from the list of its counter. Returns the counter if no other work waits for
-    /// it.
     fn unlink(&mut self, index: u32) -> Option<C> {
         let (list, next) = (self.own(index).list, self.own(index).next);
         let (mut before, mut at) = (NONE, self.own(list).waiting.first);
@@ -405,7 +384,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         self.unlink(key.index)
     }
 
-    /// Moves taken-out work to *returned*. Returns the counter if no other work waits for it.
+    /// Moves taken-out work to *returned*.
     pub fn give_up(&mut self, key: WorkKey, value: V) -> Option<C> {
         let place = self.named(key).filter(|place| place.phase == Some(Phase::TakenOut))?;
         place.value = Some(value);
@@ -442,8 +421,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         Ok(counter)
     }
 
-    /// Moves the first waiting work of a counter that `of` accepts to *returned*, after calling
-    /// `edit` on it.
+    /// Moves the first waiting work of a counter that `of` accepts to *returned*, after `edit`.
     pub fn flush(&mut self, of: impl Fn(&C) -> bool, edit: impl FnOnce(&mut V)) -> Option<(WorkKey, Option<C>)> {
         let lists = self.lists as usize;
         for list in 0..lists {
@@ -472,7 +450,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         self.release(first).map(|value| (key, value))
     }
 
-    /// Takes this work if it is returned. Walks the work that was returned before it.
+    /// Takes this work if it is returned.
     pub fn take_returned_of(&mut self, key: WorkKey) -> Option<V> {
         self.named(key).filter(|place| place.phase == Some(Phase::Returned))?;
         let (first, last) = self.returned;

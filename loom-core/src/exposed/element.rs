@@ -49,8 +49,7 @@ impl fmt::Display for ElementError {
 impl core::error::Error for ElementError {}
 
 /// Element of exposed memory that peers change by atomic operations, and the owner by these
-/// methods. Each access is one atomic step with [`AcqRel`](core::sync::atomic::Ordering::AcqRel)
-/// order.
+/// methods.
 ///
 /// Over the software transport, peers and the owner see one order of the changes. libfabric's
 /// providers do not promise it: "the results of atomic operations performed by multiple actors
@@ -142,7 +141,7 @@ impl<E: Element> ExposedElement<'_, E> {
         E::admits(op).then(|| self.apply(op, operand, compare))
     }
 
-    /// Changes the value by any operation. An operation that the type does not admit has no effect.
+    /// An operation that the type does not admit has no effect.
     fn apply(self, op: AtomicOp, operand: E, compare: E) -> E {
         // SAFETY: `element` has checked that the window is writable, the address aligned, and the
         // size atomic on this processor. Other accesses keep the rule of the module.

@@ -29,8 +29,6 @@ use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 pub use self::element::{ElementError, ExposedElement};
 
-/// Copies out of exposed memory.
-///
 /// # Safety
 /// `src` is exposed memory and `dst` valid for writes, of `len` bytes each. The ranges do not
 /// overlap.
@@ -52,8 +50,6 @@ pub(crate) unsafe fn copy_out(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// Copies into exposed memory.
-///
 /// # Safety
 /// `src` is valid for reads and `dst` writable exposed memory, of `len` bytes each. The ranges do
 /// not overlap.
@@ -83,10 +79,9 @@ pub(crate) unsafe fn copy_in(src: *const u8, dst: *mut u8, len: usize) {
 unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     #[cfg(target_feature = "sse2")]
     {
-        /// From this length on, `rep movsb` is as fast as the loop or faster.
         const LONG: usize = 2048;
-        // On some processors (seen on AMD EPYC), `rep movsb` copies byte by byte, 25 times slower,
-        // if the destination lies less than 64 bytes above the source modulo a page.
+        // On some processors (AMD EPYC), `rep movsb` is 25 times slower if the destination lies
+        // less than 64 bytes above the source modulo a page.
         let aliased = (1..64).contains(&(dst.addr().wrapping_sub(src.addr()) % 4096));
         if len < LONG || aliased {
             // SAFETY: the caller guarantees both ranges for `len` bytes.
@@ -189,8 +184,6 @@ impl fmt::Display for OutOfWindow {
 impl core::error::Error for OutOfWindow {}
 
 /// This side's view of memory that peers can reach: copies, single atomic bytes and a raw pointer.
-///
-/// The rule of the [module](self) makes reading sound while peers write.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -367,10 +360,8 @@ mod tests {
         let lengths = (0..300).chain([511, 1024, 2047, 2048, 2049, 4096, 8191]);
         for (len, shift) in lengths.flat_map(|len| [0, 1, 7, 16, 63, 64].map(|shift| (len, shift))) {
             let mut memory = std::vec![0xee_u8; bytes.len() + EDGE];
-            // SAFETY: only the window accesses the vector while in use.
+            // SAFETY: only the window accesses the vector.
             let window = unsafe { Window::new(NonNull::from(&mut memory[..]).cast(), memory.len(), true) };
-            // Processors treat a destination that lies `shift` bytes above the source, modulo a
-            // page, in a special way.
             let at = bytes.as_ptr().addr().wrapping_add(shift).wrapping_sub(window.as_ptr().addr()) % 4096;
             window.copy_from(at, &bytes[..len]).unwrap();
             let mut back = std::vec![0; len + EDGE];

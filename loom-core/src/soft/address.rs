@@ -6,13 +6,11 @@ use crate::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
 
 pub(super) const NO_PORT: u16 = u16::MAX;
 
-/// Fabric address of an endpoint, from its port and generation.
 pub(super) const fn fabric_addr(index: u16, generation: u32) -> u64 {
     (generation as u64) << 32 | index as u64
 }
 
-/// Splits a fabric address into port and generation. Unknown numbers yield a port that no network
-/// has.
+/// Splits a fabric address into port and generation.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the parts of the word, the low one after a look")]
 pub(super) const fn addr_parts(addr: u64) -> (u16, u32) {
@@ -20,7 +18,6 @@ pub(super) const fn addr_parts(addr: u64) -> (u16, u32) {
     (if place < NO_PORT as u32 { place as u16 } else { NO_PORT }, (addr >> 32) as u32)
 }
 
-/// Text of an address: `soft://network/port.generation`.
 struct AddressText {
     bytes: [u8; 64],
     len: usize,
@@ -43,7 +40,6 @@ pub(super) fn write_address(network: u32, addr: u64) -> Result<EndpointAddr, Err
     EndpointAddr::new(AddressFormat::ADDR_STR, bytes).map_err(|_| Errno::ETOOSMALL)
 }
 
-/// Parses an address in a network of `places` ports.
 pub(super) fn parse_address(network: u32, places: u16, address: &EndpointAddr) -> Option<FabricAddr> {
     if address.format() != AddressFormat::ADDR_STR {
         return None;
@@ -51,7 +47,6 @@ pub(super) fn parse_address(network: u32, places: u16, address: &EndpointAddr) -
     parse_text(network, places, core::str::from_utf8(address.bytes()).ok()?)
 }
 
-/// Parses the text of an address, with or without a trailing zero byte.
 pub(super) fn parse_text(network: u32, places: u16, text: &str) -> Option<FabricAddr> {
     let text = text.strip_suffix('\0').unwrap_or(text).strip_prefix("soft://")?;
     let (of, endpoint) = text.split_once('/')?;

@@ -1,9 +1,7 @@
 //! Atomic operations: the poster's processor changes elements in the peer's memory, each in one
-//! step. Peers and the owner ([`Window::element`](crate::exposed::Window::element)) see one order
-//! of changes.
+//! step.
 //!
-//! Operations complete in their post, even if a plan delays writes. Elements must be aligned to
-//! their size.
+//! Operations complete in their post, even if a plan delays writes.
 
 #![allow(
     unsafe_code,
@@ -39,11 +37,9 @@ fn granted<E: Element>(Atomic { form, op, .. }: Atomic) -> Result<AtomicAttr, Er
     Ok(AtomicAttr { count: isize::MAX.unsigned_abs() / size_of::<E>(), size: size_of::<E>() })
 }
 
-/// Returns the access that the region must permit.
 fn access(Atomic { form, datatype, op }: Atomic) -> Access {
     match (form, op) {
         (Form::Base, _) => Access::REMOTE_WRITE,
-        // A read of 16 bytes in one step needs an instruction that writes.
         (Form::Fetch, AtomicOp::READ) if datatype.size() < Some(16) => Access::REMOTE_READ,
         _ => Access::REMOTE_READ | Access::REMOTE_WRITE,
     }
@@ -71,7 +67,6 @@ impl<'r> Elements<'r> {
         }
     }
 
-    /// Ranges hold whole elements (C28).
     #[inline]
     fn next(&mut self, size: usize) -> Option<*mut u8> {
         while self.here.1 < size {
@@ -167,8 +162,6 @@ fn range(lent: &Lent) -> Range {
 }
 
 impl SoftEndpoint<'_> {
-    /// `context` is `None` if injected.
-    ///
     /// # Safety
     /// The local ranges are valid during the call.
     #[inline(always)]
@@ -223,8 +216,6 @@ unsafe impl<'n> Atomics for Soft<'n> {
         by_datatype!(atomic.datatype, granted(atomic))
     }
 
-    // Always inlined, like the functions below: the caller's constant datatype removes the code for
-    // 13 others.
     #[inline(always)]
     unsafe fn atomic(
         endpoint: &Self::Endpoint,
@@ -339,7 +330,6 @@ unsafe impl<'n> Atomics for Soft<'n> {
             results: Elements::of(&results),
         };
         let target = |part: &RemotePart| RmaTarget { to: msg.address, addr: part.addr, key: part.key };
-        // All parts are checked before the first change.
         let allowed = remote
             .iter()
             .try_for_each(|part| open_range(&endpoint.net, &target(part), part.len, access(atomic)).map(drop));

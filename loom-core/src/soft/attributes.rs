@@ -88,7 +88,6 @@ pub(super) fn attributes(attr: &NetworkAttr) -> Attributes {
             mr_mode: MrMode::PROV_KEY,
             mr_key_size: size_of::<u64>(),
             cq_data_size: size_of::<u64>(),
-            // One queue per endpoint and direction is the useful maximum.
             cq_cnt: usize::from(attr.endpoints) * 2,
             ep_cnt: attr.endpoints.into(),
             tx_ctx_cnt: attr.endpoints.into(),

@@ -1,5 +1,3 @@
-//! Cells: buffers for messages in flight, owned by the sending endpoint and lent to the receiver.
-
 #![allow(unsafe_code, reason = "cells change hands between threads")]
 
 use core::cell::Cell;
@@ -7,26 +5,19 @@ use core::cell::Cell;
 use crate::sync::{AtomicBool, AtomicU32, Ordering};
 use crate::vocabulary::CompletionFlags;
 
-/// Description of a message. With separate `Cell`s, a receiver reads only the fields that it needs.
 #[derive(Debug)]
 pub(super) struct Message {
-    /// Lower half of [`flags`](Self::flags).
     flags: Cell<u32>,
-    /// [`number_in_pair`] of a [numbered](super::lane) message, otherwise zero.
     in_pair: Cell<u32>,
     pub(super) from: Cell<u64>,
     pub(super) tag: Cell<u64>,
     pub(super) data: Cell<u64>,
     pub(super) len: Cell<usize>,
-    /// Address behind the cell or in the sender's buffer.
     pub(super) bytes: Cell<*const u8>,
 }
 
-/// Marks a notice about one of the sender's [lanes](super::lane).
 pub(super) const LANE_NEWS: CompletionFlags = CompletionFlags::from_bits_retain(1 << 31);
 
-/// Returns 31 bits of a message's number above a set bit, enough to distinguish messages in flight.
-/// Zero marks an unnumbered message.
 #[expect(clippy::cast_possible_truncation, reason = "half of the number")]
 #[inline]
 pub(super) const fn number_in_pair(number: u64) -> u32 {
@@ -34,8 +25,6 @@ pub(super) const fn number_in_pair(number: u64) -> u32 {
 }
 
 impl Message {
-    /// Returns the receiver's completion flags. `REMOTE_WRITE` marks a notice of written memory,
-    /// [`LANE_NEWS`] one about a lane.
     #[inline(always)]
     pub(super) fn flags(&self) -> CompletionFlags {
         CompletionFlags::from_bits_retain(self.flags.get().into())
@@ -47,7 +36,6 @@ impl Message {
         self.flags.set(flags.bits() as u32);
     }
 
-    /// Makes the cell a notice of `len` bytes written by a peer.
     #[inline]
     pub(super) fn tell_written(&self, from: u64, len: usize, data: u64) {
         let remote = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_CQ_DATA);
@@ -81,8 +69,7 @@ impl Message {
 ///               └─ cancel, close: REVOKED ──► (skipped)    ──► returned ──► HOME
 /// ```
 ///
-/// A receiver skips a revoked cell when it takes the cell from the inbox or matches it. After
-/// [notice](Revocations) by the sender, it also searches its unexpected messages.
+/// After [notice](Revocations) by the sender, it also searches its unexpected messages.
 ///
 /// The receiver sends eager cells home, the sender returned cells after reading their result.
 ///
@@ -92,27 +79,20 @@ impl Message {
 #[repr(u32)]
 pub(super) enum State {
     Home,
-    /// The bytes are in the cell.
     Eager,
-    /// The bytes are in the sender's buffer.
     Offered,
     Copying,
     Done,
-    /// The buffer is the sender's again.
     Revoked,
-    /// The receiver has closed without copying.
     Refused,
 }
 
-/// Head of a cell. The room for eager bytes follows in memory.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct MessageCell {
     pub(super) link: AtomicU32,
     state: AtomicU32,
-    /// Written before the push, read after the cell is taken.
     pub(super) message: Message,
-    /// Delay by a fault plan, in looks.
     pub(super) looks: Cell<u32>,
     pub(super) number: u32,
 }
@@ -150,7 +130,6 @@ impl MessageCell {
         self.state.load(Ordering::Acquire) == state as u32
     }
 
-    /// Sets the state while no other thread reads it: before the push, or after the return.
     #[inline]
     pub(super) fn set(&self, state: State) {
         self.state.store(state as u32, Ordering::Relaxed);
@@ -164,9 +143,8 @@ impl MessageCell {
 
     /// Accepts or refuses an offer. Returns `true` if the offer still stood.
     ///
-    /// Relaxed: decides which side has the buffer. The bytes came through the inbox. A sender that
-    /// is too late [waits for the copy](Self::wait_for_copy) or for the returned cell, and both
-    /// acquire.
+    /// Relaxed: decides which side has the buffer. A sender that is too late [waits for the
+    /// copy](Self::wait_for_copy) or for the returned cell, and both acquire.
     #[inline]
     pub(super) fn claim(&self, state: State) -> bool {
         self.state.compare_exchange(State::Offered as u32, state as u32, Ordering::Relaxed, Ordering::Relaxed).is_ok()
@@ -178,13 +156,11 @@ impl MessageCell {
         self.state.store(State::Done as u32, Ordering::Release);
     }
 
-    /// Revokes an offer. Returns `true` if the receiver had not begun to copy, and never will.
     pub(super) fn revoke(&self) -> bool {
         self.claim(State::Revoked)
     }
 
-    /// Waits while the receiver copies, after a late revocation. The buffer is then the sender's:
-    /// no receiver copies twice.
+    /// The buffer is then the sender's: no receiver copies twice.
     pub(super) fn wait_for_copy(&self) {
         while self.is(State::Copying) {
             crate::sync::spin_loop();
@@ -197,8 +173,6 @@ impl MessageCell {
 ///
 /// The receiver clears the notice before it searches. It therefore has to check each cell that it
 /// takes from the inbox afterwards.
-///
-/// The notice also announces [delayed](super::faults) messages.
 #[derive(Debug)]
 pub(super) struct Revocations {
     told: AtomicBool,
@@ -226,19 +200,16 @@ impl Revocations {
         self.told.fetch_or(false, Ordering::Release)
     }
 
-    /// Hint that notice was given.
     #[inline]
     pub(super) fn are_told(&self) -> bool {
         self.told.load(Ordering::Relaxed)
     }
 
-    /// Clears a notice and returns `true` if it was set. For the receiver alone.
     #[inline]
     pub(super) fn take(&self) -> bool {
-        // Acquire: pairs with `tell`. One step, so that no unread notice is cleared.
+        // Acquire: pairs with `tell`.
         let taken = self.told.load(Ordering::Relaxed) && self.told.swap(false, Ordering::Acquire);
         if taken {
-            // Relaxed: publishes no other memory.
             self.looks.fetch_add(1, Ordering::Relaxed);
         }
         taken

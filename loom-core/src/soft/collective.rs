@@ -1,8 +1,7 @@
 //! Collective operations: the implementation of [`Collectives`].
 //!
 //! A call stores its lent memory. The member with the last call runs the operation for all
-//! (`soft/collective_run.rs`) during this call, and notifies the others. Each member reports its
-//! own completion at the next poll of its queue.
+//! (`soft/collective_run.rs`) during this call, and notifies the others.
 
 #![allow(unsafe_code, reason = "uses memory that was lent, and implements the unsafe trait `Collectives`")]
 
@@ -52,8 +51,6 @@ impl Calls for Round<'_> {
 }
 
 impl SoftEndpoint<'_> {
-    /// Completes a round for all after the last call. A broken group does not run, which each
-    /// member detects.
     fn run_round(&self, number: u32, round: u32) {
         let at = self.net.group_of(number);
         let (group, members) = (self.net.group(at), self.net.members_of(at));
@@ -94,7 +91,6 @@ unsafe impl<'n> Collectives for Soft<'n> {
 
     unsafe fn collective_joined(endpoint: &Self::Endpoint, group: &SoftMembership) -> Result<bool, Errno> {
         if endpoint.port().own().faults().is_dead() {
-            // The endpoint has left, and its place may be reused.
             return Err(Errno::ESHUTDOWN);
         }
         match endpoint.net.group(endpoint.net.group_of(group.number)).usable() {
@@ -144,7 +140,6 @@ unsafe impl<'n> Collectives for Soft<'n> {
             && let Some(lost) = lose(own, Some(context.addr()), COLLECTIVE)
         {
             if lost.is_ok() {
-                // The other members would wait for it.
                 break_off(net, number);
             }
             return lost;

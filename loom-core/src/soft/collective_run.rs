@@ -29,8 +29,6 @@ unsafe fn copy(from: Range, to: Range) {
     }
 }
 
-/// Combines elements of `from` into `into`.
-///
 /// # Safety
 /// Both ranges hold readable elements, and `into` is writable.
 unsafe fn combine<E: Element>(from: Range, into: Range, op: AtomicOp) -> Result<(), Errno> {
@@ -58,7 +56,7 @@ pub(super) fn can_reduce(datatype: Datatype, op: AtomicOp) -> Result<(), Errno> 
     by_datatype!(datatype, reduces(op))
 }
 
-/// Runs the operation that all members have called. If their calls differ, no memory is touched.
+/// If their calls differ, no memory is touched.
 ///
 /// # Safety
 /// The lent memory satisfies C30, is readable and writable, and is this thread's meanwhile.
@@ -75,7 +73,6 @@ pub(super) unsafe fn run(calls: &impl Calls) -> Result<(), Errno> {
     // SAFETY: parts of lent memory of the length in C30. Ranges do not overlap (C30), except those
     // of one member in a broadcast, which may be equal.
     let copy = |from, to| unsafe { copy(from, to) };
-    // Combines one part of all operands by rank.
     let reduce = |at: usize, into: Range| {
         copy(part(operands(0), at, bytes), into);
         for rank in 1..size {

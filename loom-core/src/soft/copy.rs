@@ -1,5 +1,3 @@
-//! Copies of short messages without a call, and between several ranges.
-
 #![allow(unsafe_code, reason = "copies memory")]
 
 use core::ptr;
@@ -8,8 +6,6 @@ use crate::buffer::Lent;
 use crate::transport::{Msg, Refusal};
 use crate::vocabulary::Errno;
 
-/// A call would cost more than a short copy, because its caller gives up every register.
-///
 /// # Safety
 /// `src` is valid for reads and `dst` for writes of `len` bytes, and they do not overlap.
 #[inline]
@@ -29,8 +25,6 @@ pub(super) unsafe fn copy_message(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// Copies the first and the last `N` bytes, which may overlap.
-///
 /// # Safety
 /// The requirements of [`copy_message`], and `len` is `N` to `2 * N`.
 #[inline(always)]
@@ -53,23 +47,18 @@ unsafe fn copy_by_call(src: *const u8, dst: *mut u8, len: usize) {
     unsafe { ptr::copy_nonoverlapping(src, dst, len) };
 }
 
-/// Maximum number of buffers of one operation.
 pub(super) const LIMIT: usize = 4;
 
-/// Address, and length in bytes.
 pub(super) type Range = (*mut u8, usize);
 
-/// Ranges of an offered message, stored in its cell and only read. Unused ranges are empty.
 pub(super) type List = [Range; LIMIT];
 
 pub(super) const NOTHING: Range = (ptr::null_mut(), 0);
 
-/// Maximum number of buffers of a send, with cells of this eager size.
 pub(super) const fn send_limit(eager_size: usize) -> usize {
     if eager_size >= size_of::<List>() { LIMIT } else { 1 }
 }
 
-/// Maximum number of buffers of a receive.
 pub(super) const fn receive_limit(rx_depth: u32) -> usize {
     match rx_depth {
         0..=2 => 1,
@@ -79,8 +68,6 @@ pub(super) const fn receive_limit(rx_depth: u32) -> usize {
     }
 }
 
-/// Copies between ranges until one side is used up.
-///
 /// # Safety
 /// The ranges are valid, for reads and for writes, and do not overlap.
 pub(super) unsafe fn copy_ranges(mut from: impl Iterator<Item = Range>, mut into: impl Iterator<Item = Range>) {
@@ -110,12 +97,10 @@ pub(super) fn ranges<'m>(msg: &'m Msg<'_>) -> impl Iterator<Item = Range> + 'm {
     msg.pieces.iter().map(|lent| (lent.ptr().as_ptr(), lent.len()))
 }
 
-/// Total length in bytes, limited by the existing memory (C9).
 pub(super) fn total(msg: &Msg<'_>) -> usize {
     msg.pieces.iter().map(Lent::len).sum()
 }
 
-/// Requires 1 to `limit` pieces, which the objects check earlier.
 pub(super) fn at_most<P>(limit: usize, pieces: &[P]) -> Result<(), Refusal> {
     if (1..=limit).contains(&pieces.len()) { Ok(()) } else { Err(Refusal::Errno(Errno::EINVAL)) }
 }

@@ -11,10 +11,9 @@ use super::transport::Soft;
 use crate::transport::{CounterAttr, CounterWait, Counters, Event};
 use crate::vocabulary::{CompletionFlags, Counted, Errno, WaitObj};
 
-/// Raw counter. One thread uses it and its endpoints. Peers' threads count their own operations.
+/// Raw counter. Peers' threads count their own operations.
 #[derive(Debug)]
 pub struct SoftCounter {
-    /// Successes counted or set by this thread, without the peers' part.
     value: Cell<u64>,
     errors: Cell<u64>,
     by_peers: PeerCount,
@@ -31,7 +30,6 @@ impl SoftCounter {
     }
 }
 
-/// Operations that an endpoint's own thread counts, and the flags of their completions.
 const KINDS: [(Counted, CompletionFlags); 4] = [
     (Counted::SEND, CompletionFlags::SEND),
     (Counted::RECV, CompletionFlags::RECV),
@@ -49,7 +47,6 @@ impl BoundCounters {
         BoundCounters { by_kind: [const { Cell::new(None) }; KINDS.len()] }
     }
 
-    /// Binds counters that stay in place until the endpoint is closed or not used any more.
     pub(super) fn bind(&self, counters: &[(Counted, &SoftCounter)]) {
         for (place, (counted, _)) in self.by_kind.iter().zip(KINDS) {
             let counter = counters.iter().find(|(wanted, _)| wanted.contains(counted));
@@ -89,7 +86,6 @@ unsafe impl Counters for Soft<'_> {
 
     unsafe fn counter_open(_: &Self::Domain, attr: CounterAttr) -> Result<SoftCounter, Errno> {
         if attr.wait != WaitObj::NONE {
-            // No thread would wake the waiter.
             return Err(Errno::ENOSYS);
         }
         Ok(SoftCounter { value: Cell::new(0), errors: Cell::new(0), by_peers: PeerCount::new() })
@@ -118,7 +114,6 @@ unsafe impl Counters for Soft<'_> {
     }
 
     unsafe fn counter_set(counter: &SoftCounter, value: u64) -> Result<(), Errno> {
-        // Later counts of peers add to this value.
         counter.value.set(value.wrapping_sub(counter.by_peers.get()));
         Ok(())
     }

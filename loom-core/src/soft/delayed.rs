@@ -1,4 +1,4 @@
-//! Delayed writes and reads. Each waits in a cell of its endpoint, as in a network card's queue:
+//! Delayed writes and reads.
 //!
 //! | cell | operation |
 //! |---|---|
@@ -22,7 +22,6 @@ use crate::exposed::{copy_in, copy_out};
 use crate::transport::{Event, Refusal, RmaTarget};
 use crate::vocabulary::{Access, CompletionFlags, FabricAddr, ImmediateData, MemoryKey, RemoteAddr};
 
-/// Write or read of one range. `context` is `None` for an injected write, which reports no success.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RmaOp {
     pub(super) target: RmaTarget,
@@ -42,20 +41,14 @@ impl RmaOp {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Until {
-    /// After this number of looks of its endpoint.
     Looks(u32),
-    /// After a look of its peer, in a strict network.
     PeerLooks,
 }
 
-/// Context of injected operations.
 const NO_CONTEXT: u64 = u64::MAX;
 
 const _: () = assert!(usize::BITS == 64, "a length has room for a key");
 
-/// Loses or delays an operation if the plan requires it. Returns `None` if it is to be done now. A
-/// strict network reports short operations at once if `early` is set.
-///
 /// # Safety
 /// The requirements of [`hold`].
 pub(super) unsafe fn do_later(
@@ -79,7 +72,6 @@ pub(super) unsafe fn do_later(
         },
     };
     if rma.context.is_none() && plan.strict.is_none() {
-        // Without an event, it could not be refused later.
         let target = &rma.target;
         if let Err(errno) = open_range(net, target, rma.len, Access::REMOTE_WRITE) {
             return Some(Err(Refusal::Errno(errno)));
@@ -100,15 +92,12 @@ pub(super) unsafe fn do_later(
     }
     match held {
         Ok(true) => Some(Ok(())),
-        // Operations in cells have to be done first.
         Ok(false) if until == Until::PeerLooks => Some(Err(Refusal::Again)),
         Ok(false) => None,
         Err(refusal) => Some(Err(refusal)),
     }
 }
 
-/// Delays an operation. Returns `false` without a free cell.
-///
 /// # Safety
 /// The bytes are valid for reads or writes: with a context, until its event or until the endpoint
 /// is closed. Without one, during the call, and they fit into a cell.
@@ -152,7 +141,6 @@ unsafe fn hold(net: &Net, port: &EndpointState, rma: &RmaOp, until: Until) -> Re
     Ok(true)
 }
 
-/// Cells of delayed operations, from a random one.
 fn held_back<'n>(net: &'n Net, own: &'n LocalState) -> impl Iterator<Item = &'n MessageCell> {
     let first = own.faults().draw(|random| random.up_to(net.cells_each() - 1));
     let cells = (0..net.cells_each()).map(move |turn| net.cell_in_turn(own, first.wrapping_add(turn)));
@@ -172,7 +160,6 @@ pub(super) fn do_late(net: &Net, port: &EndpointState) {
             let to = head.message.from.get();
             net.looks_of(to) != head.looks.get() || net.reach(to).is_err()
         } else {
-            // `hold` adds at most `MOST_LOOKS`.
             looks.wrapping_sub(head.looks.get()) <= MOST_LOOKS
         };
         if due && let Some(sending) = end_offer(net, own, head) {
@@ -183,8 +170,6 @@ pub(super) fn do_late(net: &Net, port: &EndpointState) {
     }
 }
 
-/// Does a delayed operation and frees its cell.
-///
 /// # Safety
 /// Lent memory is still lent.
 unsafe fn do_now(net: &Net, port: &EndpointState, head: &MessageCell, sending: &Sending) {
@@ -228,7 +213,6 @@ unsafe fn do_now(net: &Net, port: &EndpointState, head: &MessageCell, sending: &
     own.report(event, sending.report);
 }
 
-/// Abandons delayed operations. Their memory is not touched any more.
 pub(super) fn forget_late(net: &Net, own: &LocalState) {
     if own.faults().late.replace(0) == 0 {
         return;

@@ -13,8 +13,7 @@ use crate::engine::tag_matcher::Envelope;
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData, Tag};
 
-/// Delivers a cell to a posted receive, or keeps it. Returns `false` if a peer's event has to wait
-/// for a free slot in the queue.
+/// Returns `false` if a peer's event has to wait for a free slot in the queue.
 #[inline(always)]
 pub(super) fn deliver(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     let flags = head.message.flags();
@@ -34,11 +33,9 @@ pub(super) fn deliver(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
             posted.remove(at);
             own.free_receive(at);
         }
-        // Otherwise the message was revoked, and the receive stays posted.
         return true;
     }
     if head.is(State::Revoked) {
-        // The notice may have been taken before this cell arrived, and would not be repeated.
         return_cell(net, head);
     } else {
         own.unexpected[kind].keep(head.number, envelope);
@@ -46,7 +43,6 @@ pub(super) fn deliver(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     true
 }
 
-/// Variant of [`deliver`] for a multi-receive, or a receive with several buffers or a prefix.
 #[cold]
 #[inline(never)]
 fn deliver_to(net: &Net, own: &LocalState, head: &MessageCell, kind: usize, at: u32) -> bool {
@@ -60,7 +56,6 @@ fn deliver_to(net: &Net, own: &LocalState, head: &MessageCell, kind: usize, at: 
         // SAFETY: the receive is posted, so its memory is still lent.
         unsafe { hand_over(net, own, head, &room, |event| own.end_receive(event)) }
     };
-    // The cell is now its sender's.
     if over {
         own.posted[kind].remove(at);
         own.free_pieces(room);
@@ -69,7 +64,6 @@ fn deliver_to(net: &Net, own: &LocalState, head: &MessageCell, kind: usize, at: 
     true
 }
 
-/// Handles a cell without a message: a lane request, or a peer's write to report.
 #[inline(never)]
 fn deliver_news(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     if head.message.flags().contains(LANE_NEWS) {
@@ -88,7 +82,6 @@ fn deliver_news(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     true
 }
 
-/// Variant of [`deliver_news`] for a write, with required modes or a fault plan.
 #[cold]
 #[inline(never)]
 fn report_written_attended(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
@@ -103,8 +96,6 @@ fn report_written_attended(net: &Net, own: &LocalState, head: &MessageCell) -> b
     true
 }
 
-/// Variant of [`report_written_attended`] that consumes the oldest receive. Returns `false` without
-/// a receive.
 fn use_receive_up(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     let kind = kind_of(CompletionFlags::MSG);
     let waiting = own.receives_used().filter(|(_, used)| used.kind() == Some(kind));

@@ -99,7 +99,7 @@ fn leave_circle(net: &Net, port: &EndpointState, queue: &Queue) {
     }
 }
 
-/// Closes an endpoint. Afterwards peers do not touch memory lent through it.
+/// When it returns, peers no longer touch memory lent through the endpoint.
 fn close(net: &Net, port: &EndpointState) {
     let own = port.own();
     if !own.faults().is_dead() {
@@ -112,14 +112,12 @@ fn close(net: &Net, port: &EndpointState) {
     own.taken.set(false);
 }
 
-/// Ends an endpoint. Peers can no longer reach it or memory lent through it.
 pub(super) fn end(net: &Net, port: &EndpointState) {
     let own = port.own();
 
     port.reach.close();
     port.peer_counters.close();
     port.watch.close();
-    // Arrived messages are not received.
     let generation = own.generation();
     let arrived = [own.backlog.replace(NIL), port.inbox.close(generation)];
     let delayed = [own.faults().held.replace(NIL), port.wire.close(generation)];
@@ -139,7 +137,6 @@ pub(super) fn end(net: &Net, port: &EndpointState) {
 
     own.arrivals.leave_all();
 
-    // Sent messages: revokes offers and waits for copies in flight.
     end_lanes(net, own);
     forget_late(net, own);
     leave_all(net, port);
@@ -148,7 +145,6 @@ pub(super) fn end(net: &Net, port: &EndpointState) {
         if !revoke(net, head) {
             head.wait_for_copy();
         }
-        // No event: operations end with their endpoint.
         if end_offer(net, own, head).is_some() {
             own.tx().release();
         }
@@ -172,12 +168,10 @@ pub(super) fn end(net: &Net, port: &EndpointState) {
     own.offers.set(0);
 }
 
-/// Returns a message to its sender unread.
 fn refuse(net: &Net, head: &MessageCell) {
     if head.message.flags().contains(LANE_NEWS) {
         refuse_lane(net, head);
     }
-    // An eager message is lost, and its send has completed. The claim fails after a revocation.
     // Either way the cell goes home.
     let _ = head.claim(State::Refused);
     return_cell(net, head);
@@ -198,7 +192,6 @@ fn cancel(net: &Net, port: &EndpointState, context: u64) {
         return;
     }
     if own.faults().strict().is_some() {
-        // Providers cancel only receives.
         return;
     }
     for head in net.cells_of(own) {
@@ -263,7 +256,6 @@ unsafe impl<'n> Endpoints for Soft<'n> {
         Ok(Closing::Closed)
     }
 
-    // This transport never retires an endpoint.
     unsafe fn endpoint_leave(endpoint: &Self::Endpoint, for_good: bool) -> bool {
         if for_good {
             endpoint.port().peer_counters.close();
@@ -284,7 +276,6 @@ unsafe impl<'n> Endpoints for Soft<'n> {
 
     unsafe fn endpoint_set_option(endpoint: &Self::Endpoint, option: u32, value: OptionValue) -> Result<(), Errno> {
         match value {
-            // At least 1: a full buffer does not stay posted.
             OptionValue::Size(size) if option == EndpointOption::MIN_MULTI_RECV.as_raw() => {
                 endpoint.port().own().min_left.set(size.clamp(1, RecvBuffer::MOST_LEFT));
                 Ok(())

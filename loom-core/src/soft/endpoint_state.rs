@@ -22,22 +22,15 @@ use crate::engine::tag_matcher::{PostedReceives, Table, UnexpectedMessages, Want
 use crate::transport::{Context, Event};
 use crate::vocabulary::{CompletionFlags, Errno, Mode};
 
-/// Default minimum of bytes left in a multi-receive that stays posted.
 pub(super) const MIN_LEFT: usize = 64;
 
-/// Slot for one endpoint. Fields that other endpoints access come first, each on its own cache
-/// lines.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(super) struct EndpointState {
     pub(super) inbox: Inbox,
-    /// Polled as often as the inbox and seldom written: shares its cache line.
     pub(super) revocations: Revocations,
-    /// Read after each push to the inbox: begins on its cache line.
     pub(super) watch: Watch,
-    /// Messages delayed by their senders' fault plans.
     pub(super) wire: Inbox,
-    /// Used by RMA.
     pub(super) reach: Reach,
     pub(super) peer_counters: PeerCounters,
     pub(super) returns: Aligned<Returns>,
@@ -48,48 +41,33 @@ pub(super) struct EndpointState {
 #[repr(align(128))]
 pub(super) struct Aligned<V>(pub(super) V);
 
-/// State for the endpoint's thread.
 #[derive(Debug)]
 pub(super) struct LocalState {
     pub(super) index: u16,
     pub(super) first_cell: u32,
-    /// Changed under the network's lock.
     pub(super) taken: Cell<bool>,
     pub(super) addr: Cell<u64>,
     pub(super) tx: Cell<Option<NonNull<Queue>>>,
     pub(super) rx: Cell<Option<NonNull<Queue>>>,
     pub(super) counters: BoundCounters,
-    /// Number of bound memory regions.
     pub(super) regions: Cell<u32>,
     pub(super) modes: Cell<RequiredModes>,
-    /// `true` if completions need more than a report: counters, required modes or a fault plan.
     pub(super) attended: Cell<bool>,
     pub(super) may_sleep: Cell<bool>,
     faults: NonNull<Faults>,
-    /// Minimum of bytes left in a multi-receive that stays posted.
     pub(super) min_left: Cell<usize>,
-    /// Next ports in the circles of the transmit and receive queues. One shared queue uses the
-    /// former.
     next_on_tx: Cell<u16>,
     next_on_rx: Cell<u16>,
-    /// Number of cells taken: selects the next one.
     pub(super) turn: Cell<u32>,
-    /// Number of offers in flight.
     pub(super) offers: Cell<u32>,
-    /// Linked cells from the inbox, undelivered, oldest first.
     pub(super) backlog: Cell<u32>,
     pub(super) places: Table<Receive>,
-    /// Free receive slots, linked.
     pub(super) receives: Cell<u32>,
-    /// Receive slot last used for each context.
     pub(super) by_context: Table<Cell<u32>>,
-    /// Posted receives, for each of the `KINDS`.
     pub(super) posted: [PostedReceives; 2],
-    /// Messages without a receive, for each of the `KINDS`, by cell number.
     pub(super) unexpected: [UnexpectedMessages; 2],
     pub(super) routes: Routes,
     pub(super) arrivals: Arrivals,
-    /// Numbers of memberships, linked.
     pub(super) memberships: Cell<u32>,
 }
 
@@ -98,7 +76,6 @@ pub(super) struct LocalState {
 unsafe impl Sync for EndpointState {}
 
 impl EndpointState {
-    /// `faults` is written before its first use.
     pub(super) fn new(
         index: u16,
         first_cell: u32,
@@ -145,7 +122,6 @@ impl EndpointState {
         }
     }
 
-    /// Returns `true` if there may be work besides messages in lanes.
     #[inline]
     pub(super) fn is_busy(&self) -> bool {
         let own = self.own();
@@ -158,10 +134,9 @@ impl EndpointState {
     }
 }
 
-/// Notifications from peers, found at the next poll. They wake the endpoint's thread.
 impl EndpointState {
-    /// Pushes a cell. Returns `false` if the endpoint of this generation is closed. The caller then
-    /// keeps the cell.
+    /// Returns `false` if the endpoint of this generation is closed. The caller then keeps the
+    /// cell.
     #[inline(always)]
     pub(super) fn push(&self, generation: u32, head: &MessageCell) -> bool {
         let pushed = self.inbox.push(generation, head.number, &head.link);
@@ -171,14 +146,12 @@ impl EndpointState {
         pushed
     }
 
-    /// Returns a cell to its owner, this endpoint.
     #[inline(always)]
     pub(super) fn give_back(&self, head: &MessageCell) {
         self.returns.0.push(head.number, &head.link);
         self.watch.wake();
     }
 
-    /// Notifies the endpoint of work outside its inbox.
     pub(super) fn tell(&self) {
         self.revocations.tell();
         self.watch.wake();
@@ -191,7 +164,6 @@ impl LocalState {
         self.places.at(at)
     }
 
-    /// Next port in the circle of one of the port's queues.
     #[inline]
     pub(super) fn next_on(&self, queue: &Queue) -> &Cell<u16> {
         let on_tx = self.tx.get() == Some(NonNull::from_ref(queue));
@@ -207,7 +179,6 @@ impl LocalState {
         unsafe { self.faults.as_ref() }
     }
 
-    /// Makes the next poll of the endpoint's queues visit it, if no other event comes first.
     pub(super) fn look_again(&self) {
         self.offers.set(self.offers.get() + 1);
     }
@@ -221,7 +192,6 @@ impl LocalState {
         unsafe { queue.as_ref() }
     }
 
-    /// Reports a completion in a reserved slot. It is counted in place, which saves a copy.
     #[inline]
     pub(super) fn end_transmit(&self, event: Event) {
         let event = self.tx().push(event);
@@ -230,7 +200,6 @@ impl LocalState {
         }
     }
 
-    /// Reports a completion in a reserved slot.
     #[inline]
     pub(super) fn end_receive(&self, event: Event) {
         let event = self.rx().push(event);
@@ -244,7 +213,6 @@ impl LocalState {
         self.attended.get()
     }
 
-    /// Reports a peer's action in a reserved slot.
     pub(super) fn tell(&self, event: Event) {
         let mut event = self.rx().push(event);
         if self.attended.get() {
@@ -269,7 +237,6 @@ impl LocalState {
         unsafe { queue.as_ref() }
     }
 
-    /// Reports as `report` requires. `All` and `Failure` need a reserved slot.
     pub(super) fn report(&self, event: Event, report: Report) {
         match report {
             Report::Failure if !event.is_error() => {
@@ -282,7 +249,6 @@ impl LocalState {
         }
     }
 
-    /// Applies counters, required modes and fault plan to an event just pushed.
     #[cold]
     #[inline(never)]
     pub(super) fn attend(&self, mut event: NonNull<Event>, queue: &Queue) {
@@ -299,7 +265,6 @@ impl LocalState {
         self.counters.count(event);
         if !kept {
             queue.lose_newest();
-            // The next poll visits this endpoint and finds the overrun.
             self.look_again();
         }
     }
@@ -329,7 +294,6 @@ impl LocalState {
         (0..self.places.len()).map(|at| (at, self.receive(at).used.get())).filter(|(_, used)| *used != RecvKind::Other)
     }
 
-    /// Finds a posted receive or claim, mostly at the first attempt.
     pub(super) fn find_place(&self, context: u64, is: impl Fn(RecvKind) -> bool) -> Option<(u32, RecvKind)> {
         let holds = |(at, used): &(u32, RecvKind)| is(*used) && self.receive(*at).context.get() == context;
         let hinted = self.by_context(context).get();
@@ -337,9 +301,6 @@ impl LocalState {
         hinted.or_else(|| self.receives_used().find(holds))
     }
 
-    /// Receive slot last used for a context. Contexts are slot numbers, or addresses of slots 128
-    /// bytes apart. They collide only if the queue is longer than the number of receive slots. A
-    /// search then finds the slot.
     #[inline]
     fn by_context(&self, context: u64) -> &Cell<u32> {
         #[expect(clippy::cast_possible_truncation, reason = "the low bits are as good as any")]
@@ -347,7 +308,6 @@ impl LocalState {
         self.by_context.at(number & (self.by_context.len() - 1))
     }
 
-    /// Takes linked receive slots. Returns `None` if fewer are free.
     pub(super) fn take_places(&self, count: usize) -> Option<u32> {
         let first = self.receives.get();
         let mut last = first;
@@ -359,7 +319,6 @@ impl LocalState {
         Some(first)
     }
 
-    /// Iterates over linked receive slots.
     pub(super) fn chain_from(&self, first: u32) -> impl Iterator<Item = u32> {
         let place = |at: u32| (at != NIL).then_some(at);
         core::iter::successors(place(first), move |at| place(self.receive(*at).next.get()))
@@ -370,26 +329,20 @@ impl LocalState {
     }
 }
 
-/// Operation awaiting completion.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sending {
     pub(super) context: u64,
-    /// Port of the receiver.
     pub(super) to: u16,
     pub(super) report: Report,
     pub(super) len: usize,
     pub(super) flags: CompletionFlags,
 }
 
-/// Events that an operation reports, besides counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Report {
     All,
-    /// Failure alone, as an event or an immediate refusal (`FI_SELECTIVE_COMPLETION`).
     Failure,
-    /// No event: injected, and no longer refusable.
     Nothing,
-    /// Neither event nor count: both preceded the operation.
     Told,
 }
 
@@ -403,19 +356,15 @@ const fn context_words(modes: RequiredModes) -> usize {
     }
 }
 
-/// Value of a context's word while in flight.
 const fn seal(context: u64, word: u64) -> u64 {
     !context.rotate_left(17).wrapping_add(word)
 }
 
-/// Seals the memory of a context for an operation.
-///
 /// # Safety
 /// The context points to the memory that the domain requires, which is the transport's until the
 /// event (C10).
 pub(super) unsafe fn begin_context(modes: RequiredModes, context: Context) {
     let memory = context.as_ptr().cast::<u64>();
-    // `end_context` gets only the address.
     let _ = memory.expose_provenance();
     for (at, word) in (0..context_words(modes)).zip(0..) {
         // SAFETY: the caller guarantees `context_words` words at the context (C10).
@@ -425,8 +374,6 @@ pub(super) unsafe fn begin_context(modes: RequiredModes, context: Context) {
     }
 }
 
-/// Returns `true` if the memory is still sealed, and seals it again.
-///
 /// # Safety
 /// The operation was [begun](begin_context), and its event has not been polled.
 unsafe fn end_context(modes: RequiredModes, context: u64) -> bool {

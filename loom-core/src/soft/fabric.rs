@@ -37,7 +37,6 @@ impl<'n> Network<'n> {
         self.granting(&Hints::default(), plan)
     }
 
-    /// Grants everything, or in a strict network the requests of the hints.
     fn granting(&self, hints: &Hints<'_>, plan: Plan) -> Info<Soft<'n>> {
         let plan = if self.net.attr.strict { plan.with_strict(Strict::of(hints)) } else { plan };
         Info::from_raw(SoftInfo::new(self.net.clone(), plan))
@@ -106,7 +105,6 @@ unsafe impl<'n> Fabrics for Soft<'n> {
         if info.plan.strict.is_some() { QUIRKS } else { ProviderQuirks::GOOD }
     }
 
-    /// Each kind of object has its own error.
     fn exhausted(refused: Errno) -> Option<&'static str> {
         match refused {
             Errno::EMFILE => Some("NetworkAttr::endpoints"),
@@ -158,7 +156,6 @@ unsafe impl<'n> AddressVectors for Soft<'n> {
         parse_address(av.net.identity, av.net.attr.endpoints, address).ok_or(Errno::EINVAL)
     }
 
-    /// Requires the text of an address as `node`, without a service.
     unsafe fn av_insert_service(av: &Self::Av, node: &str, service: Option<&str>) -> Result<FabricAddr, Errno> {
         match service {
             None => parse_text(av.net.identity, av.net.attr.endpoints, node).ok_or(Errno::EINVAL),

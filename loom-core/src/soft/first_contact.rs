@@ -14,8 +14,7 @@ use crate::transport::{Refusal, RemotePart, RmaTarget};
 use crate::vocabulary::{FabricAddr, RemoteAddr};
 
 impl Net {
-    /// Refuses posts to a new peer until both sides have polled, as over `shm` and `tcp;ofi_rxm`. A
-    /// post to a peer that is gone is taken, and ends as such posts do.
+    /// Refuses posts to a new peer until both sides have polled, as over `shm` and `tcp;ofi_rxm`.
     fn meet(&self, port: &EndpointState, to: FabricAddr) -> Result<(), Refusal> {
         let (index, generation) = addr_parts(to.0);
         if self.reach(to.0).is_err() {
@@ -39,14 +38,12 @@ impl Net {
         if looks.is_none() { Ok(()) } else { Err(Refusal::Again) }
     }
 
-    /// Makes the next poll of an endpoint count as a look.
     pub(super) fn have_look(&self, to: u64) {
         if let Some(port) = self.ports().get(usize::from(addr_parts(to).0)) {
             port.tell();
         }
     }
 
-    /// Number of looks of an endpoint.
     pub(super) fn looks_of(&self, to: u64) -> u32 {
         self.ports().get(usize::from(addr_parts(to).0)).map_or(0, |peer| peer.revocations.looks())
     }
@@ -61,7 +58,6 @@ impl SoftEndpoint<'_> {
         self.port().own().faults().strict()
     }
 
-    /// Refuses a post until the endpoint reaches the peer.
     pub(super) fn meets(&self, to: FabricAddr) -> Result<(), Refusal> {
         match self.strict() {
             Some(_) => self.net.meet(self.port(), to),
@@ -69,7 +65,6 @@ impl SoftEndpoint<'_> {
         }
     }
 
-    /// Returns the target by its offset in the region, as the network requires.
     pub(super) fn aim(&self, target: RmaTarget) -> RmaTarget {
         match self.strict().and_then(|_| self.net.start_of(&target)) {
             Some(start) => RmaTarget { addr: RemoteAddr(target.addr.0.wrapping_sub(start)), ..target },
@@ -77,7 +72,6 @@ impl SoftEndpoint<'_> {
         }
     }
 
-    /// Applies `aim` to several parts.
     pub(super) fn aim_parts<'p>(
         &self,
         to: FabricAddr,
@@ -91,7 +85,6 @@ impl SoftEndpoint<'_> {
             .iter()
             .map(|part| RemotePart { addr: self.aim(RmaTarget { to, addr: part.addr, key: part.key }).addr, ..*part });
         room.extend(aimed.take(LIMIT));
-        // Too many parts are refused anyway.
         if parts.len() > LIMIT { parts } else { room }
     }
 }

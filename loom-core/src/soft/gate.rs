@@ -2,7 +2,7 @@
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// Open flag. The bits below count users, the bits above hold the number.
+/// The bits below count users, the bits above hold the number.
 const OPEN: u64 = 1 << 17;
 const USERS: u64 = OPEN - 1;
 
@@ -11,12 +11,9 @@ const NUMBER: u32 = 18;
 pub(super) const NUMBER_BITS: u32 = u64::BITS - NUMBER;
 
 const _: () = assert!(OPEN << 1 == 1 << NUMBER, "nothing lies between");
-// An operation uses one region or one endpoint's counters at a time, and an endpoint is in one
-// operation at a time.
 const _: () = assert!(USERS >= u16::MAX as u64, "the users are fewer than the endpoints of a network");
 
-/// Door with the number of the object behind it. Users of an earlier object in this place cannot
-/// enter.
+/// Users of an earlier object in this place cannot enter.
 #[derive(Debug)]
 pub(super) struct Gate(AtomicU64);
 
@@ -25,7 +22,7 @@ impl Gate {
         Gate(AtomicU64::new(0))
     }
 
-    /// Opens a closed door under a number of [`NUMBER_BITS`] bits. For the owner alone.
+    /// For the owner alone.
     pub(super) fn open(&self, number: u64) {
         // Release: users see the object. An addition, because late users of the previous number may
         // count themselves in and out now.
@@ -33,14 +30,12 @@ impl Gate {
         self.0.fetch_add((number << NUMBER).wrapping_sub(before).wrapping_add(OPEN), Ordering::Release);
     }
 
-    /// Returns `true` if the door is open under any number, as a hint.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
         self.0.load(Ordering::Relaxed) & OPEN != 0
     }
 
-    /// Enters if the door is open under this number. [`close`](Self::close) waits until the value
-    /// is dropped.
+    /// [`close`](Self::close) waits until the value is dropped.
     #[inline]
     pub(super) fn enter(&self, number: u64) -> Option<User<'_>> {
         // Acquire: pairs with `open`. Counting comes first, so that `close` sees the user or the
@@ -50,7 +45,7 @@ impl Gate {
         (state & OPEN != 0 && state >> NUMBER == number).then_some(user)
     }
 
-    /// Waits for users. For the owner alone.
+    /// For the owner alone.
     pub(super) fn close(&self) {
         self.0.fetch_and(!OPEN, Ordering::Relaxed);
         // Acquire: pairs with the release of leaving users, so that their work has ended.
@@ -62,7 +57,6 @@ impl Gate {
 
 #[cfg(all(test, feature = "std", not(loom_model)))]
 impl Gate {
-    /// State of a user between counting itself and rejecting an old number.
     pub(super) fn count_late_user(&self) -> User<'_> {
         self.0.fetch_add(1, Ordering::Relaxed);
         User(self)

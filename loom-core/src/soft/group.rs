@@ -19,7 +19,6 @@ use crate::sync::{AtomicU32, Ordering, spin_loop};
 use crate::transport::CollectiveCall;
 use crate::vocabulary::Errno;
 
-/// Maximum number of operations in flight for each member.
 pub(super) const ROUNDS: usize = 4;
 
 const JOINING: u32 = 0;
@@ -31,7 +30,6 @@ const BROKEN: u32 = 3;
 pub(super) enum Usable {
     NotYet,
     Yes,
-    /// A member has left.
     NoMore,
 }
 
@@ -39,14 +37,11 @@ pub(super) enum Usable {
 #[repr(align(128))]
 pub(super) struct Group {
     state: AtomicU32,
-    /// Number of calls made, for each round in flight.
     arrived: [AtomicU32; ROUNDS],
-    /// Number of members, zero if free. Changed under the network's lock, while no member uses the
-    /// group.
+    /// Zero if free. Changed under the network's lock, while no member uses the group.
     pub(super) size: Cell<u32>,
-    /// Age among groups of the same members: lower is older. Under the network's lock.
+    /// Age among groups of the same members, under the network's lock.
     pub(super) serial: Cell<u64>,
-    /// Number of members that have joined and not left. Under the network's lock.
     pub(super) present: Cell<u32>,
 }
 
@@ -66,7 +61,6 @@ impl Group {
         }
     }
 
-    /// Makes a free slot a group. Under the network's lock.
     pub(super) fn found(&self, size: u32, serial: u64) {
         self.size.set(size);
         self.serial.set(serial);
@@ -78,12 +72,10 @@ impl Group {
         self.state.store(JOINING, Ordering::Relaxed);
     }
 
-    /// Requires the network's lock.
     pub(super) fn is_joining(&self) -> bool {
         self.state.load(Ordering::Relaxed) == JOINING
     }
 
-    /// Called after the last join, under the network's lock. A broken group stays broken.
     pub(super) fn open(&self) {
         // Release: users of the group see its members.
         let _ = self.state.compare_exchange(JOINING, OPEN, Ordering::Release, Ordering::Relaxed);
@@ -104,7 +96,6 @@ impl Group {
         self.usable() == Usable::NoMore
     }
 
-    /// Counts a call of a round. Returns `true` for the last.
     #[inline]
     pub(super) fn arrive(&self, round: u32) -> bool {
         // Release: publishes the call. Acquire: the last member sees all calls.
@@ -119,20 +110,17 @@ impl Group {
         // Acquire: the operation comes after.
         let begun = self.state.compare_exchange(OPEN, RUNNING, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if begun {
-            // A member reuses this slot only after it has seen its call of this round done.
             self.arrived[slot(round)].store(0, Ordering::Relaxed);
         }
         begun
     }
 
-    /// Ends the operation, after every call is done.
     #[inline]
     pub(super) fn end(&self) {
         // Release: pairs with `break_off`.
         self.state.store(OPEN, Ordering::Release);
     }
 
-    /// Breaks the group, so that no operation runs any more. Waits for a running one.
     pub(super) fn break_off(&self) {
         loop {
             let state = self.state.load(Ordering::Relaxed);
@@ -161,13 +149,9 @@ const fn slot(round: u32) -> usize {
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Member {
-    /// Written under the network's lock, before the group has members.
     pub(super) addr: Cell<u64>,
-    /// Used under the network's lock.
     pub(super) is_present: Cell<bool>,
-    /// Next membership of the endpoint, which alone uses it.
     pub(super) next: Cell<u32>,
-    /// Numbers of calls made and reported, for the endpoint alone.
     pub(super) made: Cell<u32>,
     pub(super) reported: Cell<u32>,
     calls: [Call; ROUNDS],
@@ -195,7 +179,6 @@ impl Member {
         }
     }
 
-    /// Requires the network's lock.
     pub(super) fn assign(&self, addr: u64) {
         self.addr.set(addr);
         self.is_present.set(false);
@@ -216,8 +199,6 @@ const IDLE: u32 = 0;
 const MADE: u32 = 1;
 const DONE: u32 = 2;
 
-/// Call of a member: idle, made by the member, done by the member that runs the operation, and idle
-/// after its report.
 #[derive(Debug)]
 pub(super) struct Call {
     state: AtomicU32,
@@ -248,7 +229,6 @@ impl Call {
         self.state.load(Ordering::Relaxed) == IDLE
     }
 
-    /// Called before `arrive`.
     #[inline]
     pub(super) fn make(&self, args: Args) {
         self.args.set(args);

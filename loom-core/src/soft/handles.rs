@@ -18,8 +18,7 @@ use crate::handle::Handle;
 use crate::transport::Msg;
 use crate::vocabulary::{MemoryKey, OpFlags};
 
-/// Network that another handle keeps open. Raw handles do not outlive the info from which they were
-/// opened.
+/// Raw handles do not outlive the info from which they were opened.
 pub(super) struct NetRef<'n> {
     net: NonNull<Net>,
     memory: PhantomData<&'n Net>,
@@ -52,7 +51,6 @@ impl Deref for NetRef<'_> {
 #[derive(Clone)]
 pub struct SoftInfo<'n> {
     pub(super) net: Handle<'n, Net>,
-    /// Faults, and modes that the domains require.
     pub(super) plan: Plan,
 }
 
@@ -78,7 +76,7 @@ pub struct SoftDomain<'n> {
     pub(super) modes: RequiredModes,
 }
 
-/// Raw address vector. Stores no addresses: a fabric address locates its endpoint.
+/// Raw address vector.
 pub struct SoftAv<'n> {
     pub(super) net: NetRef<'n>,
 }
@@ -102,8 +100,7 @@ impl SoftCq<'_> {
 pub struct SoftMr<'n> {
     pub(super) net: NetRef<'n>,
     pub(super) key: MemoryKey,
-    /// Fabric address of the bound endpoint. Not its port, which one thread uses: a region can be
-    /// shared.
+    /// Not its port, which one thread uses: a region can be shared.
     pub(super) endpoint: Option<u64>,
 }
 
@@ -111,11 +108,8 @@ pub struct SoftMr<'n> {
 pub struct SoftEndpoint<'n> {
     pub(super) net: NetRef<'n>,
     pub(super) port: NonNull<EndpointState>,
-    /// `true` if the domain requires modes or the plan injects faults.
     pub(super) extra_checks: bool,
-    /// `true` if operations posted with flags report success only if the flags request it.
     pub(super) selective: bool,
-    /// Not `Sync`, unlike its port, in which peers reach the inbox.
     pub(super) one_thread: PhantomData<Cell<()>>,
 }
 
@@ -126,7 +120,6 @@ impl SoftEndpoint<'_> {
         unsafe { self.port.as_ref() }
     }
 
-    /// Events of an operation that is posted with flags.
     pub(super) fn report(&self, msg: &Msg<'_>) -> Report {
         if self.selective && !msg.flags.contains(OpFlags::COMPLETION) { Report::Failure } else { Report::All }
     }

@@ -3,13 +3,11 @@
 use crate::siphash::SipHash;
 use crate::vocabulary::Errno;
 
-/// Number of drawn bits of a key.
 pub(super) const DRAWN_BITS: u32 = 46;
 
 const HALF: u32 = DRAWN_BITS / 2;
 const HALF_MASK: u64 = (1 << HALF) - 1;
 
-/// Separates the key function from other functions of the same seed.
 const LABEL: u64 = 0x6b65_7973 << 32;
 
 #[derive(Debug)]
@@ -24,8 +22,7 @@ impl Ids {
         Ids { seed, regions: 0, domains: 0 }
     }
 
-    /// Returns a new domain number, from one on. Numbers are never reused, so that endpoints of one
-    /// domain cannot reach regions of another.
+    /// Numbers are never reused, so that endpoints of one domain cannot reach regions of another.
     ///
     /// # Errors
     /// `EOVERFLOW` if all numbers are used up.
@@ -36,8 +33,7 @@ impl Ids {
 
     /// Draws `DRAWN_BITS` bits, never zero, for a region key.
     ///
-    /// A Feistel network with keyed hashes permutes the region numbers. Draws repeat only after all
-    /// others, so the key of a closed region stays unused as long.
+    /// Draws repeat only after all others, so the key of a closed region stays unused as long.
     pub(super) fn key(&mut self) -> u64 {
         loop {
             let number = self.regions;
@@ -105,7 +101,6 @@ mod tests {
         assert!(of_seeds.len() > 9990, "seeds have keys of their own: {} of 10,000", of_seeds.len());
     }
 
-    /// Each bit is set, and changes, in about half of the keys.
     #[test]
     fn keys_do_not_follow_from_each_other() {
         let drawn = keys(1, 10_000);

@@ -1,13 +1,8 @@
 //! Lanes: rings of [slots](Slot) for short messages from one sender to one receiver.
 //!
-//! A message through the [inbox](super::list) moves several cache lines in sequence. In a lane, up
-//! to 40 bytes move in one line, and several messages move at the same time. The receiver reports
-//! progress once per quarter of the ring.
-//!
 //! Each endpoint owns a few lanes for sending (`soft/lane_asking.rs`) and reads those that it has
-//! accepted (`soft/lane_delivery.rs`). Longer messages, and messages without a free slot, use the
-//! inbox. Messages to a receiver with a lane are *numbered* on both ways and delivered by number,
-//! which keeps their order.
+//! accepted (`soft/lane_delivery.rs`). Messages to a receiver with a lane are *numbered* on both
+//! ways and delivered by number, which keeps their order.
 //!
 //! A message without a receive moves from its slot to the slot's cell. The sender does not reuse
 //! the slot meanwhile.
@@ -24,8 +19,7 @@
 //! read-modify-write and checks for a sleeper.
 //!
 //! An idle lane is its sender's. The sender requests and ends a lane by a cell in the inbox. The
-//! receiver leaves when it reads the end, or when it closes. No thread waits for this: a sender
-//! without an idle lane makes no request.
+//! receiver leaves when it reads the end, or when it closes.
 
 #![allow(unsafe_code, reason = "slots change hands between threads")]
 
@@ -37,13 +31,10 @@ use super::cell::{MessageCell, State};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::vocabulary::CompletionFlags;
 
-/// Maximum length of a message in a slot, in bytes.
 pub(super) const SLOT_BYTES: usize = 104;
 
-/// Maximum number of slots of a lane.
 pub(super) const MOST_SLOTS: u32 = 256;
 
-/// Layout of a slot's word below the message's number: flags, then length.
 const TAGGED: u64 = 1 << 8;
 const WITH_DATA: u64 = 1 << 7;
 const LEN: u64 = WITH_DATA - 1;
@@ -51,13 +42,10 @@ const NUMBER_SHIFT: u32 = 9;
 
 const _: () = assert!((SLOT_BYTES as u64) < LEN, "the word has room for the length");
 
-/// Lower part of a slot's word: length and flags of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Facts(u64);
 
 impl Facts {
-    /// Notice of written memory: the slot holds the written length in place of a tag, and immediate
-    /// data.
     pub(super) const WRITTEN: Facts = Facts(LEN | WITH_DATA);
 
     #[inline(always)]
@@ -92,7 +80,6 @@ impl Facts {
     }
 }
 
-/// Room for one message: the first 40 bytes share a cache line with the header.
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(super) struct Slot {
@@ -110,7 +97,6 @@ const _: () = assert!(size_of::<Slot>() == 128, "a slot is two cache lines");
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    /// Numbers begin with one.
     pub(super) fn new() -> Self {
         let bytes = UnsafeCell::new(MaybeUninit::uninit());
         Slot { word: AtomicU64::new(0), tag: Cell::new(0), data: Cell::new(0), bytes }
@@ -121,42 +107,31 @@ impl Slot {
     }
 }
 
-/// Owner of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum LaneState {
     Idle,
     Asked,
-    /// Withdrawn by the sender.
     Withdrawn,
     Open,
-    /// The receiver may sleep.
     OpenWatched,
 }
 
-/// Sender's use of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LaneUse {
-    /// Available for a request when idle.
     None,
     Asked,
-    /// Messages to the peer are numbered.
     Numbered,
-    /// Ended by the sender.
     Done,
 }
 
-/// Sender's part, on its own cache lines.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Sent {
-    /// Fabric address of the receiver.
     to: Cell<u64>,
-    /// Number of the next message. Never decreases, so that no slot holds a number twice.
+    /// Never decreases, so that no slot holds a number twice.
     next: Cell<u64>,
-    /// Value of the receiver's `done` at the last load.
     done: Cell<u64>,
-    /// Value of `next` at the last review.
     next_then: Cell<u64>,
     used: Cell<LaneUse>,
 }
@@ -164,15 +139,12 @@ struct Sent {
 #[derive(Debug)]
 #[repr(C, align(128))]
 pub(super) struct Lane {
-    /// Read with each message, seldom written.
     state: AtomicU32,
     mask: u32,
     index: u32,
     slots: NonNull<Slot>,
-    /// First of the lane's cells.
     cells: NonNull<u8>,
     sent: Sent,
-    /// The receiver is done with messages below this number.
     done: DoneWord,
 }
 
@@ -184,17 +156,13 @@ struct DoneWord(AtomicU64);
 // at a time uses `sent`, like `EndpointState::own` (C5).
 unsafe impl Sync for Lane {}
 
-/// Number of cells: one per slot, the asking and the ending cell.
 pub(super) const fn cells_of_lane(slots: u32) -> u32 {
     slots + 2
 }
 
-/// Distance between cells, in bytes.
 pub(super) const LANE_CELL: usize = (size_of::<MessageCell>() + SLOT_BYTES).next_multiple_of(align_of::<MessageCell>());
 
 impl Lane {
-    /// Creates an idle lane of `count` slots, a power of two.
-    ///
     /// # Safety
     /// `slots` and `cells` point to `count` empty slots and their [cells](cells_of_lane),
     /// `LANE_CELL` bytes apart. The lane owns both, and they stay while it is used.
@@ -247,13 +215,11 @@ impl Lane {
         unsafe { cell.cast().as_ref() }
     }
 
-    /// Cell in which this message waits for a receive.
     #[inline(always)]
     pub(super) fn cell(&self, number: u64) -> &MessageCell {
         self.cell_at(self.place(number))
     }
 
-    /// Cell that requests the lane, behind those of the slots.
     pub(super) fn asking_cell(&self) -> &MessageCell {
         self.cell_at(self.mask as usize + 1)
     }
@@ -262,8 +228,6 @@ impl Lane {
         self.cell_at(self.mask as usize + 2)
     }
 
-    /// Returns `true` if the receiver reads the lane.
-    ///
     /// Relaxed: before reuse, the sender [acquires](Self::is_idle) the receiver's last write. A
     /// slot filled after `leave` is lost with the receiver.
     #[inline(always)]
@@ -271,22 +235,18 @@ impl Lane {
         self.state.load(Ordering::Relaxed) >= LaneState::Open as u32
     }
 
-    /// Returns `true` if the lane [is open](Self::is_open) and its receiver never sleeps. Constant
-    /// while open.
     #[inline(always)]
     pub(super) fn is_unwatched(&self) -> bool {
         self.state.load(Ordering::Relaxed) == LaneState::Open as u32
     }
 }
 
-/// Sender's side.
 impl Lane {
     /// Acquire: pairs with `leave`, so that the receiver is done with slots and cells.
     pub(super) fn is_idle(&self) -> bool {
         self.state.load(Ordering::Acquire) == LaneState::Idle as u32
     }
 
-    /// Prepares a request. Returns the first message's number.
     pub(super) fn ask(&self, to: u64) -> u64 {
         let next = self.sent.next.get();
         self.sent.to.set(to);
@@ -298,7 +258,7 @@ impl Lane {
         next
     }
 
-    /// Withdraws an unanswered request. Returns `false` if a receiver has accepted the lane.
+    /// Returns `false` if a receiver has accepted the lane.
     pub(super) fn withdraw(&self) -> bool {
         let (asked, withdrawn) = (LaneState::Asked as u32, LaneState::Withdrawn as u32);
         // Relaxed: decides which side ends the lane. An accepted one is ended by a cell in the
@@ -307,7 +267,6 @@ impl Lane {
         !matches!(withdraws, Err(state) if state >= LaneState::Open as u32)
     }
 
-    /// Reverts an undelivered request.
     pub(super) fn take_back(&self) {
         self.sent.used.set(LaneUse::None);
         self.state.store(LaneState::Idle as u32, Ordering::Relaxed);
@@ -325,13 +284,11 @@ impl Lane {
         self.sent.used.set(used);
     }
 
-    /// Returns `true` if no message was numbered since the last call.
     pub(super) fn was_quiet(&self) -> bool {
         let next = self.sent.next.get();
         self.sent.next_then.replace(next) == next
     }
 
-    /// Numbers a message that uses the inbox.
     #[inline]
     pub(super) fn number(&self) -> u64 {
         let number = self.sent.next.get();
@@ -339,7 +296,6 @@ impl Lane {
         number
     }
 
-    /// Returns `Free` if the next slot is free and its cell at home.
     #[inline(always)]
     pub(super) fn room(&self) -> Room {
         let next = self.sent.next.get();
@@ -353,15 +309,12 @@ impl Lane {
         if self.cell(next).is(State::Home) { Room::Free } else { Room::Kept }
     }
 
-    /// Fills the next slot, which is [free](Self::room), for a receiver that [never
-    /// sleeps](Self::is_unwatched).
     #[inline(always)]
     pub(super) fn send(&self, facts: Facts, said: (u64, u64), fill: impl FnOnce(*mut u8)) {
         // Release: publishes the slot's contents.
         self.send_by(facts, said, fill, |slot, word| slot.store(word, Ordering::Release));
     }
 
-    /// Variant of [`send`](Self::send) after which the caller checks for a sleeper.
     #[inline]
     pub(super) fn send_watched(&self, facts: Facts, said: (u64, u64), fill: impl FnOnce(*mut u8)) {
         self.send_by(facts, said, fill, |slot, word| {
@@ -371,7 +324,6 @@ impl Lane {
         });
     }
 
-    /// The pair is the tag or its replacement, and the immediate data.
     #[inline(always)]
     fn send_by(
         &self,
@@ -394,16 +346,11 @@ impl Lane {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     Free,
-    /// All slots hold unread messages.
     Full,
-    /// The slot's last message waits in its cell.
     Kept,
 }
 
-/// Receiver's side.
 impl Lane {
-    /// Accepts a request. Returns the lane and `false` if the sender has withdrawn it. `watched`:
-    /// the receiver may sleep.
     pub(super) fn accept(&self, watched: bool) -> bool {
         let open = if watched { LaneState::OpenWatched } else { LaneState::Open } as u32;
         let asked = LaneState::Asked as u32;
@@ -415,18 +362,16 @@ impl Lane {
         accepted
     }
 
-    /// Returns the lane to the sender. Release: the receiver's reads come before.
+    /// Release: the receiver's reads come before.
     pub(super) fn leave(&self) {
         self.state.store(LaneState::Idle as u32, Ordering::Release);
     }
 
-    /// Negative control of the model.
     #[cfg(all(test, loom_model))]
     pub(super) fn leave_without_release(&self) {
         self.state.store(LaneState::Idle as u32, Ordering::Relaxed);
     }
 
-    /// Returns the slot if this message came by the lane.
     #[inline(always)]
     pub(super) fn arrived(&self, number: u64) -> Option<(&Slot, Facts)> {
         let slot = self.slot(number);
@@ -435,14 +380,12 @@ impl Lane {
         (word >> NUMBER_SHIFT == number).then_some((slot, Facts(word)))
     }
 
-    /// Hint that this message has arrived.
     #[inline(always)]
     pub(super) fn may_have(&self, number: u64) -> bool {
         self.slot(number).word.load(Ordering::Relaxed) >> NUMBER_SHIFT == number
     }
 
-    /// Variant of `may_have` for a receiver about to [sleep](super::sleeper). The sender of a later
-    /// message sees the receiver's earlier writes.
+    /// The sender of a later message sees the receiver's earlier writes.
     pub(super) fn has_for_sleeper(&self, number: u64) -> bool {
         // Changes no bits. Release: pairs with `send_watched`.
         self.slot(number).word.fetch_add(0, Ordering::Release) >> NUMBER_SHIFT == number
@@ -454,7 +397,6 @@ impl Lane {
         prefetch(self.slot(number + AHEAD));
     }
 
-    /// Reports messages below this number as done, once per quarter of the ring.
     #[inline(always)]
     pub(super) fn say_done(&self, number: u64) {
         if number & u64::from(self.mask >> 2) == 0 {

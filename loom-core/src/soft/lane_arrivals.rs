@@ -7,14 +7,12 @@ use core::ptr::NonNull;
 
 use super::lane::Lane;
 
-/// Maximum number of accepted lanes. Each poll visits all of them.
 const MOST: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Arrivals {
     lanes: [Arriving; MOST],
     count: Cell<usize>,
-    /// `true` if the inbox comes first next time.
     inbox_first: Cell<bool>,
 }
 
@@ -22,7 +20,6 @@ pub(super) struct Arrivals {
 pub(super) struct Arriving {
     lane: Cell<Option<NonNull<Lane>>>,
     pub(super) from: Cell<u64>,
-    /// Number of the sender's next message, by lane or inbox.
     pub(super) next: Cell<u64>,
 }
 
@@ -70,13 +67,12 @@ impl Arrivals {
         self.lanes().iter().find(|arriving| arriving.lane().may_have(arriving.next.get()))
     }
 
-    /// Returns `true` if the inbox comes first. Inbox and lanes alternate, so that neither starves.
+    /// Inbox and lanes alternate, so that neither starves.
     #[inline]
     pub(super) fn is_inboxs_turn(&self) -> bool {
         self.inbox_first.replace(!self.inbox_first.get())
     }
 
-    /// Moves the first lane behind the others, so that no lane starves.
     #[cold]
     #[inline(never)]
     pub(super) fn pass_turn(&self) {
@@ -91,8 +87,7 @@ impl Arrivals {
         self.lanes().iter().find(|arriving| arriving.from.get() == from)
     }
 
-    /// Accepts a lane if there is room, otherwise returns it to its sender. `watched`: the endpoint
-    /// may sleep.
+    /// `watched`: the endpoint may sleep.
     pub(super) fn accept(&self, lane: &Lane, (from, first): (u64, u64), watched: bool) {
         let Some(free) = self.lanes.get(self.count.get()) else { return lane.leave() };
         if lane.accept(watched) {
@@ -114,7 +109,6 @@ impl Arrivals {
         }
     }
 
-    /// Returns all lanes. Messages left in them are not received.
     pub(super) fn leave_all(&self) {
         while let Some(arriving) = self.lanes().first() {
             self.leave(arriving);

@@ -13,11 +13,9 @@ use crate::vocabulary::CompletionFlags;
 #[inline(never)]
 pub(super) fn consider(net: &Net, own: &LocalState, to: u64) {
     let routes = &own.routes;
-    // Routes may change below.
     routes.forget();
     let mut refused = false;
     for lane in routes.lanes().filter(|lane| lane.is_idle()) {
-        // The peer has closed, has read the end, or has refused.
         refused |= lane.used() == LaneUse::Asked;
         lane.set_used(LaneUse::None);
     }
@@ -42,7 +40,6 @@ pub(super) fn consider(net: &Net, own: &LocalState, to: u64) {
         Some(lane) => ask(net, own, lane, to),
         None if routes.candidate.replace(to) != to => {}
         None => {
-            // Ended lanes do not count: they are quiet until their peers have read the end.
             let in_use = routes.lanes().filter(|lane| matches!(lane.used(), LaneUse::Asked | LaneUse::Numbered));
             let quiet = in_use.filter(|lane| lane.was_quiet()).last();
             quiet.into_iter().for_each(|lane| end_lane(net, own, lane));
@@ -57,14 +54,12 @@ fn ask(net: &Net, own: &LocalState, lane: &Lane, to: u64) {
     }
 }
 
-/// Ends the use of a lane. The peer returns it after reading the end.
 fn end_lane(net: &Net, own: &LocalState, lane: &Lane) {
     match lane.used() {
         LaneUse::None | LaneUse::Done => return,
         LaneUse::Asked if lane.withdraw() => {}
         LaneUse::Asked | LaneUse::Numbered => {
             let number = lane.number();
-            // A peer that is gone returns the lane anyway.
             let _ = tell(net, own, (lane.ending_cell(), lane.to()), (0, 0), Some(number));
         }
     }
@@ -77,8 +72,7 @@ pub(super) fn end_lanes(net: &Net, own: &LocalState) {
     own.routes.lanes().for_each(|lane| end_lane(net, own, lane));
 }
 
-/// Notifies a peer of a lane's index and first number, or of its end at number `ends`. Returns
-/// `false` if the peer is gone.
+/// Returns `false` if the peer is gone.
 fn tell(
     net: &Net,
     own: &LocalState,
@@ -115,7 +109,6 @@ pub(super) fn answer(net: &Net, own: &LocalState, head: &MessageCell) {
     head.come_home();
 }
 
-/// Returns a requested lane to its sender, for a notice that no receiver will read.
 #[cold]
 pub(super) fn refuse_lane(net: &Net, head: &MessageCell) {
     if head.message.in_pair() == 0 {

@@ -15,7 +15,6 @@ use crate::engine::tag_matcher::Envelope;
 use crate::transport::Event;
 use crate::vocabulary::{FabricAddr, ImmediateData, Tag};
 
-/// Delivers messages until the queue has an event.
 #[inline(never)]
 pub(super) fn deliver_from_lanes(net: &Net, own: &LocalState, queue: &Queue) {
     for arriving in own.arrivals.lanes() {
@@ -23,14 +22,12 @@ pub(super) fn deliver_from_lanes(net: &Net, own: &LocalState, queue: &Queue) {
     }
 }
 
-/// Delivers all messages.
 pub(super) fn take_in_lanes(net: &Net, own: &LocalState) {
     for arriving in own.arrivals.lanes() {
         while deliver_next(net, own, arriving) {}
     }
 }
 
-/// Returns `false` if the next message has not come by the lane, or has to wait.
 #[inline(always)]
 pub(super) fn deliver_next(net: &Net, own: &LocalState, arriving: &Arriving) -> bool {
     let (lane, next) = (arriving.lane(), arriving.next.get());
@@ -72,8 +69,7 @@ fn deliver_slot(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64), 
     true
 }
 
-/// Delivers a message through its cell, to wait there or to match a receive of more than one
-/// buffer. Returns `false` if it has to wait for the queue.
+/// Returns `false` if it has to wait for the queue.
 #[cold]
 #[inline(never)]
 fn deliver_by_cell(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64), slot: &Slot, facts: Facts) -> bool {
@@ -91,7 +87,6 @@ fn deliver_by_cell(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64
     cell.set(State::Eager);
     let delivered = deliver(net, own, cell);
     if !delivered {
-        // The message is still in its slot.
         cell.set(State::Home);
     }
     delivered
@@ -111,15 +106,11 @@ fn deliver_written(net: &Net, own: &LocalState, (cell, from): (&MessageCell, u64
 }
 
 pub(super) enum Turn<'a> {
-    /// Deliver now. A numbered message advances its sender's lane.
     Now(Option<&'a Arriving>),
-    /// Wait for earlier messages.
     Later,
-    /// Not a message, and handled.
     Over,
 }
 
-/// Delivers earlier messages of the sender from its lane, and returns the message's turn.
 #[inline(always)]
 pub(super) fn turn_of<'a>(net: &Net, own: &'a LocalState, head: &MessageCell) -> Turn<'a> {
     if head.message.in_pair() == 0 { Turn::Now(None) } else { turn_of_numbered(net, own, head) }
@@ -135,7 +126,6 @@ fn turn_of_numbered<'a>(net: &Net, own: &'a LocalState, head: &MessageCell) -> T
         return Turn::Later;
     }
     if head.message.flags().contains(LANE_NEWS) {
-        // The sender has ended the lane.
         own.arrivals.leave(arriving);
         head.come_home();
         return Turn::Over;
@@ -143,11 +133,10 @@ fn turn_of_numbered<'a>(net: &Net, own: &'a LocalState, head: &MessageCell) -> T
     Turn::Now(Some(arriving))
 }
 
-/// Delivers the lane's messages before this one. Returns `false` if one has to wait.
+/// Returns `false` if one has to wait.
 #[inline(never)]
 fn catch_up(net: &Net, own: &LocalState, arriving: &Arriving, head: &MessageCell) -> bool {
     while number_in_pair(arriving.next.get()) != head.message.in_pair() {
-        // In the lane, because this message is the first in the inbox.
         if !deliver_next(net, own, arriving) {
             return false;
         }

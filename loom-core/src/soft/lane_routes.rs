@@ -12,22 +12,17 @@ use core::ptr::NonNull;
 use super::lane::{Lane, LaneUse};
 use crate::engine::tag_matcher::Table;
 
-/// Number of short messages through the inbox before a check, usually and after a refusal.
 const OUTSIDE: u32 = 16;
 const OUTSIDE_WHEN_REFUSED: u32 = 1024;
 
 #[derive(Debug)]
 pub(super) struct Routes {
     lanes: Table<Lane>,
-    /// `true` if lanes may be requested, in both directions. Not with required modes or a fault
-    /// plan.
+    /// Not with required modes or a fault plan.
     pub(super) granted: Cell<bool>,
-    /// Receiver of the last message, and its lane.
     last: Cell<u64>,
     lane: Cell<Option<NonNull<Lane>>>,
-    /// Short messages until the next check.
     outside: Cell<u32>,
-    /// Peer of the last check without a free lane.
     pub(super) candidate: Cell<u64>,
 }
 
@@ -43,7 +38,6 @@ impl Routes {
         }
     }
 
-    /// Resets the routes for the next endpoint of the port.
     pub(super) fn begin(&self, granted: bool) {
         self.granted.set(granted);
         self.outside.set(OUTSIDE);
@@ -60,19 +54,16 @@ impl Routes {
         (0..self.lanes.len()).map(|at| self.lanes.at(at))
     }
 
-    /// Returns `true` if no receiver has any of the lanes.
     #[cfg(all(test, feature = "std", not(loom_model)))]
     pub(super) fn are_idle(&self) -> bool {
         self.lanes().all(Lane::is_idle)
     }
 
-    /// Returns the lane if messages to the peer are numbered.
     #[inline(always)]
     pub(super) fn lane_to(&self, to: u64) -> Option<&Lane> {
         self.last_lane(to).filter(|lane| lane.is_open())
     }
 
-    /// Returns the lane to a peer, which is open unless the peer has closed.
     #[inline(always)]
     pub(super) fn last_lane(&self, to: u64) -> Option<&Lane> {
         if self.last.get() != to {
@@ -89,12 +80,10 @@ impl Routes {
         self.last.set(to);
     }
 
-    /// Restarts the count after a check.
     pub(super) fn wait_on(&self, refused: bool) {
         self.outside.set(if refused { OUTSIDE_WHEN_REFUSED } else { OUTSIDE });
     }
 
-    /// Counts a short message in the inbox. Returns `true` if a check is due.
     #[inline(always)]
     pub(super) fn is_time(&self) -> bool {
         let left = self.outside.get() - 1;

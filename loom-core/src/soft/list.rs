@@ -1,15 +1,11 @@
-//! Lock-free lists of numbered cells.
+//! Lock-free lists of numbered cells: [`Inbox`] for messages, [`Returns`] for cells.
 //!
-//! Any number of senders push messages to an [`Inbox`], any number of receivers push cells to a
-//! [`Returns`]. Both are stacks: a push is one compare-and-swap, and the owner takes the whole
-//! stack with one swap. This excludes ABA, and no thread waits for another. The link lies in the
-//! cell, and belongs to the cell's current owner.
+//! Both are stacks: a push is one compare-and-swap, and the owner takes the whole stack with one
+//! swap. This excludes ABA, and no thread waits for another.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// No cell.
 pub(super) const NIL: u32 = u32::MAX;
-/// In place of a cell: a closed inbox.
 const CLOSED: u32 = u32::MAX - 1;
 
 const fn word(generation: u32, cell: u32) -> u64 {
@@ -21,8 +17,7 @@ const fn parts(word: u64) -> (u32, u32) {
     ((word >> 32) as u32, word as u32)
 }
 
-/// Messages for one endpoint, newest first. The generation keeps a push to a closed endpoint from
-/// its successor.
+/// The generation keeps a push to a closed endpoint from its successor.
 #[derive(Debug)]
 pub(super) struct Inbox(AtomicU64);
 
@@ -31,21 +26,18 @@ impl Inbox {
         Inbox(AtomicU64::new(word(0, CLOSED)))
     }
 
-    /// Opens a closed inbox. Returns its generation, never zero. For the owner alone, under the
-    /// network's lock.
+    /// Returns its generation, never zero. For the owner alone, under the network's lock.
     pub(super) fn open(&self) -> u32 {
         let generation = match parts(self.0.load(Ordering::Relaxed)).0.wrapping_add(1) {
             0 => 1,
             generation => generation,
         };
-        // Relaxed: a push reads only this word of the endpoint. Access to its memory goes through
-        // `Reach`.
+        // Relaxed: a push reads only this word of the endpoint.
         self.0.store(word(generation, NIL), Ordering::Relaxed);
         generation
     }
 
-    /// Pushes a cell. Returns `false` if the endpoint of this generation is closed. The caller then
-    /// keeps the cell.
+    /// Returns `false` if the endpoint of this generation is closed.
     #[inline]
     pub(super) fn push(&self, generation: u32, cell: u32, link: &AtomicU32) -> bool {
         let mut head = self.0.load(Ordering::Relaxed);
@@ -65,20 +57,18 @@ impl Inbox {
         }
     }
 
-    /// Valid for the owner alone.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         parts(self.0.load(Ordering::Relaxed)).1 == NIL
     }
 
-    /// Variant for an owner about to [sleep](super::sleeper). A later push sees the owner's earlier
-    /// writes.
+    /// A later push sees the owner's earlier writes.
     pub(super) fn is_empty_for_sleeper(&self) -> bool {
         // Changes no bits. Release: pairs with later pushes. `take` acquires earlier ones.
         parts(self.0.fetch_add(0, Ordering::Release)).1 == NIL
     }
 
-    /// Takes all cells, newest first. For the owner alone.
+    /// For the owner alone.
     #[inline]
     pub(super) fn take(&self, generation: u32) -> u32 {
         if self.is_empty() {
@@ -88,14 +78,13 @@ impl Inbox {
         parts(self.0.swap(word(generation, NIL), Ordering::Acquire)).1
     }
 
-    /// Takes all cells and closes. For the owner alone.
+    /// For the owner alone.
     pub(super) fn close(&self, generation: u32) -> u32 {
         // Acquire: pairs with the pushes.
         parts(self.0.swap(word(generation, CLOSED), Ordering::Acquire)).1
     }
 }
 
-/// Generation and domain of a port's endpoint, in one word so that peers read them together.
 #[derive(Debug)]
 pub(super) struct Reach(AtomicU64);
 
@@ -106,19 +95,17 @@ impl Reach {
         Reach(AtomicU64::new(Self::CLOSED))
     }
 
-    /// Opens the endpoint to peers. The generation is not zero. For the owner alone.
+    /// The generation is not zero. For the owner alone.
     pub(super) fn open(&self, generation: u32, domain: u32) {
         // Release: readers of this word see the endpoint set up.
         self.0.store(word(generation, domain), Ordering::Release);
     }
 
-    /// Closes the endpoint to peers. For the owner alone.
     pub(super) fn close(&self) {
         // Relaxed: operations in flight continue while their regions are open.
         self.0.store(Self::CLOSED, Ordering::Relaxed);
     }
 
-    /// Returns the domain of an open endpoint of this generation.
     #[inline]
     pub(super) fn domain(&self, generation: u32) -> Option<u32> {
         // Acquire: pairs with `open`.
@@ -128,7 +115,6 @@ impl Reach {
     }
 }
 
-/// Cells that receivers return to their owner.
 #[derive(Debug)]
 pub(super) struct Returns(AtomicU32);
 
@@ -152,12 +138,10 @@ impl Returns {
         }
     }
 
-    /// Variant for an owner about to sleep, like [`Inbox::is_empty_for_sleeper`].
     pub(super) fn is_empty_for_sleeper(&self) -> bool {
         self.0.fetch_add(0, Ordering::Release) == NIL
     }
 
-    /// Takes all cells. For the owner alone.
     #[inline]
     pub(super) fn take(&self) -> u32 {
         if self.0.load(Ordering::Relaxed) == NIL {

@@ -1,8 +1,5 @@
 //! Posted receives and the matching of messages by two [tag matchers](crate::engine::tag_matcher):
 //! one for messages without tags, by source only, and one for tagged messages.
-//!
-//! A receive has a place in its own endpoint. A waiting message has the place of its cell, which
-//! the receiver uses while it holds the cell, so memory is linear in endpoints.
 
 #![allow(unsafe_code, reason = "lays tables out in the network's memory")]
 
@@ -26,8 +23,6 @@ pub(super) struct RecvBuffer {
     pub(super) ptr: *mut u8,
     pub(super) len: usize,
     pub(super) context: u64,
-    /// Zero for one message into one buffer, or the minimum number of bytes with which a
-    /// multi-receive continues, or `SCATTERED` and the place of the first of several buffers.
     pub(super) min_left: usize,
 }
 
@@ -41,13 +36,11 @@ impl RecvBuffer {
         RecvBuffer { ptr: lent.ptr().as_ptr(), len: lent.len(), context: context.addr(), min_left: 0 }
     }
 
-    /// First buffer of a message with flags, or an empty buffer.
     pub(super) fn first_of(msg: &Msg<'_>, min_left: usize) -> Self {
         let (ptr, len) = msg.pieces.first().map_or((ptr::null_mut(), 0), |lent| (lent.ptr().as_ptr(), lent.len()));
         RecvBuffer { ptr, len, context: msg.context.addr(), min_left }
     }
 
-    /// Maximum of `min_left` for a multi-receive.
     pub(super) const MOST_LEFT: usize = SCATTERED - 1;
 
     #[inline]
@@ -64,7 +57,6 @@ impl RecvBuffer {
         RecvBuffer { min_left: SCATTERED | first as usize, ..self }
     }
 
-    /// Place of the first of several buffers.
     #[expect(clippy::cast_possible_truncation, reason = "the number of a place, as it was put there")]
     pub(super) const fn first_piece(&self) -> u32 {
         if self.is_scattered() { (self.min_left & !SCATTERED) as u32 } else { NIL }
@@ -73,18 +65,13 @@ impl RecvBuffer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RecvKind {
-    /// Free, or a further buffer of another receive.
     Other,
-    /// Posted receive without tag.
     Plain,
-    /// Posted receive with tag.
     Tagged,
-    /// Claimed message. `len` is the number of its cell.
     Claimed,
 }
 
 impl RecvKind {
-    /// Use of a posted receive of one of the [`KINDS`], by its number.
     #[inline]
     pub(super) const fn posted(kind: usize) -> Self {
         if kind == 0 { RecvKind::Plain } else { RecvKind::Tagged }
@@ -101,12 +88,10 @@ impl RecvKind {
 
 #[derive(Debug)]
 pub(super) struct Receive {
-    // Stored word by word: a store of two words at once would wait for the stores of each.
     ptr: Cell<*mut u8>,
     len: Cell<usize>,
     pub(super) context: Cell<u64>,
     min_left: Cell<usize>,
-    /// Next free place, or next buffer of one receive.
     pub(super) next: Cell<u32>,
     pub(super) used: Cell<RecvKind>,
 }
@@ -140,7 +125,6 @@ impl Receive {
     }
 }
 
-/// Kinds of messages, which are matched separately: without and with tag.
 pub(super) const KINDS: [CompletionFlags; 2] = [CompletionFlags::MSG, CompletionFlags::TAGGED];
 
 #[inline]
@@ -148,13 +132,11 @@ pub(super) const fn kind_of(flags: CompletionFlags) -> usize {
     flags.contains(CompletionFlags::TAGGED) as usize
 }
 
-/// Minimum number of tag masks with an index of waiting messages.
 const MASKS: u32 = 6;
 
 const VIEWS_SHIFT: u32 = views_shift(MASKS);
 const VIEWS: u32 = 1 << VIEWS_SHIFT;
 
-/// Places for waiting messages: one for each cell of the network.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waits {
     places: Table<Waiting>,
@@ -191,11 +173,8 @@ impl WaitsLayout {
 
 #[derive(Debug)]
 pub(super) struct Matching {
-    /// Places for receives, linked as free places.
     pub(super) receives: Table<Receive>,
-    /// Place of the last receive posted with a context that maps here.
     pub(super) by_context: Table<Cell<u32>>,
-    /// Posted receives, for each of the `KINDS`.
     pub(super) posted: [PostedReceives; 2],
     pub(super) unexpected: [UnexpectedMessages; 2],
 }
@@ -213,18 +192,14 @@ pub(super) struct MatchingLayout {
 }
 
 impl MatchingLayout {
-    /// Lays out `rx_depth` receives, and indexes for waiting messages of four senders: `tx_depth`
-    /// each, `cells` at most. Messages of more senders share buckets.
     pub(super) fn new(rx_depth: u32, tx_depth: u32, cells: u32) -> Result<Self, OpenError> {
         let contexts =
             rx_depth.checked_next_power_of_two().filter(|contexts| *contexts < NONE).ok_or(OpenError::Size)?;
-        // The key of a message without tag is its sender.
         let senders = 4;
         let lines = [senders, posted_lines(rx_depth)?, senders, waiting_lines(tx_depth.saturating_mul(4).min(cells))?];
         let all_lines = lines.iter().try_fold(0u32, |sum, lines| sum.checked_add(*lines)).ok_or(OpenError::Size)?;
         let receives = rx_depth as usize;
         let (layout, posted_at) = extend(array::<Receive>(receives)?, array::<Posted>(receives)?)?;
-        // Receives without tags have one pattern, which names a source.
         let (layout, patterns_at) = extend(layout, array::<Pattern>(receives + 1)?)?;
         let (layout, views_at) = extend(layout, array::<Cell<View>>(2 * VIEWS as usize)?)?;
         let (layout, lines_at) = extend(layout, array::<Line>(all_lines as usize)?)?;

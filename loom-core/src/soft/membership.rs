@@ -11,7 +11,6 @@ use crate::vocabulary::{CompletionFlags, Errno, FabricAddr};
 pub(super) const COLLECTIVE: CompletionFlags = CompletionFlags::COLLECTIVE;
 
 /// Joins the group of these members: the group that waits for this endpoint, or else a new group.
-/// Returns the number of the membership.
 pub(super) fn join(
     net: &Net,
     port: &EndpointState,
@@ -54,10 +53,8 @@ pub(super) fn join(
     Ok(number)
 }
 
-/// Makes the members of a group poll.
 fn tell(net: &Net, at: u32) {
     for member in net.members_of(at) {
-        // The member's place may have another endpoint by now, which polls once without need.
         net.port(addr_parts(member.addr.get()).0).tell();
     }
 }
@@ -66,15 +63,12 @@ pub(super) fn tell_members(net: &Net, number: u32) {
     tell(net, net.group_of(number));
 }
 
-/// Ends a member's participation: no later operation of the group runs. The caller ends the
-/// member's own calls.
+/// Ends a member's participation: no later operation of the group runs.
 pub(super) fn break_off(net: &Net, number: u32) {
     net.group(net.group_of(number)).break_off();
     tell(net, net.group_of(number));
 }
 
-/// Ends completed calls of a member, and in a broken group all calls: with `undone`, or without an
-/// event.
 fn end_calls(net: &Net, port: &EndpointState, number: u32, undone: Option<Errno>) {
     let (own, member) = (port.own(), net.member(number));
     // Read before the results, so that earlier operations are seen as done.
@@ -120,7 +114,6 @@ fn unlink(net: &Net, port: &EndpointState, number: u32) -> bool {
     false
 }
 
-/// Releases a place in a group, and the group with its last place.
 fn give_up(net: &Net, number: u32) {
     let _opening = net.opening.lock();
     let group: &Group = net.group(net.group_of(number));
@@ -131,9 +124,8 @@ fn give_up(net: &Net, number: u32) {
     }
 }
 
-/// Leaves a group. Calls that have not run end as cancelled.
+/// Calls that have not run end as cancelled.
 pub(super) fn leave(net: &Net, port: &EndpointState, number: u32) {
-    // A killed endpoint has left already.
     if unlink(net, port, number) {
         break_off(net, number);
         end_calls(net, port, number, Some(Errno::ECANCELED));
@@ -141,8 +133,7 @@ pub(super) fn leave(net: &Net, port: &EndpointState, number: u32) {
     }
 }
 
-/// Leaves all groups of a closed endpoint, and breaks groups that wait for it. Calls that have not
-/// run have no event.
+/// Leaves all groups of a closed endpoint, and breaks groups that wait for it.
 pub(super) fn leave_all(net: &Net, port: &EndpointState) {
     let own = port.own();
     loop {

@@ -1,6 +1,3 @@
-//! Messages, with and without tags. Posts pass the checks of their endpoint's info, then `send` and
-//! `receive`.
-
 #![allow(unsafe_code, reason = "implements the unsafe traits `Messages` and `TaggedMessages`")]
 
 use heapless::Vec;
@@ -19,8 +16,6 @@ use crate::transport::{Context, Messages, Msg, Refusal, TaggedMessages};
 use crate::vocabulary::{Access, CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch};
 
 impl SoftEndpoint<'_> {
-    /// Posts a receive of one kind with required modes or a plan.
-    ///
     /// # Safety
     /// See [`post_receive`] for `lent`. C10 and C12.
     #[cold]
@@ -39,8 +34,6 @@ impl SoftEndpoint<'_> {
         unsafe { post_receive(&self.net, self.port(), kind, Want { tag, source: from }, room) }
     }
 
-    /// Sends a message with required modes or a plan.
-    ///
     /// # Safety
     /// See [`send`] for `lent`. C10 and C12.
     #[cold]
@@ -59,8 +52,6 @@ impl SoftEndpoint<'_> {
         unsafe { self.send_amid_faults(Outgoing { bytes, len, ..Outgoing::of(to, with, &lent, context) }) }
     }
 
-    /// Injects a message without its prefix with required modes or a plan.
-    ///
     /// # Safety
     /// See [`send`], for as many bytes as can be injected behind the prefix.
     #[cold]
@@ -78,8 +69,6 @@ impl SoftEndpoint<'_> {
         unsafe { self.send_amid_faults(Outgoing::injected(to, with, message)) }
     }
 
-    /// Sends a message that has passed the gate.
-    ///
     /// # Safety
     /// See [`send`].
     unsafe fn send_amid_faults(&self, outgoing: Outgoing) -> Result<(), Refusal> {
@@ -92,8 +81,6 @@ impl SoftEndpoint<'_> {
     }
 }
 
-/// Minimum number of remaining bytes with which a multi-receive continues, or zero for other
-/// receives.
 fn min_left(endpoint: &SoftEndpoint<'_>, flags: OpFlags) -> Result<usize, Refusal> {
     if !flags.contains(OpFlags::MULTI_RECV) {
         return Ok(0);
@@ -101,8 +88,6 @@ fn min_left(endpoint: &SoftEndpoint<'_>, flags: OpFlags) -> Result<usize, Refusa
     let own = endpoint.port().own();
     let modes = own.modes.get();
     if modes.prefix() > 0 || modes.consumes_receives() {
-        // A buffer of many messages has room for one prefix. No event reports how much of a buffer
-        // a peer's write consumes.
         return Err(Refusal::Errno(Errno::EINVAL));
     }
     Ok(own.min_left.get())

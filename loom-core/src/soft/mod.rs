@@ -1,36 +1,16 @@
 //! Software transport: a fabric that requires only memory.
 //!
 //! A [`Network`] is one block of memory from the caller's allocator, with places for a fixed number
-//! of endpoints on any number of threads. An endpoint advances when its own queue is polled.
+//! of endpoints on any number of threads.
 //!
 //! # How it works
 //!
 //! - A message travels in a *cell* of its sender (`soft/cell.rs`): a copy of a short message, or
 //!   the address of a long one, which the receiver copies once from the sender's buffer.
-//! - A sender pushes its cell onto the receiver's *inbox* with one compare-and-swap. The receiver
-//!   takes the inbox with one swap and reverses it (`soft/list.rs`), so messages of one sender stay
-//!   in order.
-//! - Frequent short messages use a *lane*, a ring of cache lines for two endpoints
-//!   (`soft/lane.rs`), which keeps the order of a sender's messages.
-//! - The receiver matches messages with posted receives (`soft/receive.rs`) by the [tag
-//!   matcher](crate::engine::tag_matcher), at a cost independent of their number. Unexpected
-//!   messages stay in their cells, so memory is linear in endpoints, and a sender without a free
-//!   cell is refused with "try again". A message revoked by a cancel or a close leaves its cell
-//!   when the receiver next advances.
+//! - Unexpected messages stay in their cells, so memory is linear in endpoints, and a sender
+//!   without a free cell is refused with "try again".
 //! - A poll advances messages only if its queue is empty, like libfabric's software providers. A
 //!   program that polls once per send, and never finds the queue empty, does not receive anything.
-//! - Short messages out of several buffers are gathered into the cell, which holds the list of
-//!   buffers of a long one (`soft/copy.rs`). A multi-receive stays posted until little of its
-//!   buffer remains. Peeks inspect waiting messages, and claims reserve them (`soft/receive.rs`).
-//! - RMA and atomic operations access the peer's memory directly, on the poster's processor
-//!   (`soft/region.rs`, `soft/atomic.rs`). Immediate data follows as a message. Keys of regions are
-//!   drawn (`soft/ids.rs`).
-//! - The last member of a collective group that calls performs the operation in the memory of all
-//!   members (`soft/group.rs`, `soft/collective.rs`).
-//! - Peers' threads increment the counters of remote operations (`soft/peer_counts.rs`).
-//! - With the feature `std` on a Unix system, a thread can sleep on a queue opened for it. A peer
-//!   that makes an event of the queue wakes it up (`soft/sleeper.rs`). Posts to endpoints of other
-//!   queues pay at most one load.
 //! - Closing an endpoint revokes its offers, and waits for copies and collective operations in
 //!   progress, and for peers that count at it or wake its thread up. Closing a region waits for
 //!   operations that use it. Otherwise, only a spin lock of opening and closing endpoints and

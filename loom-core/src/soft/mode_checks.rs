@@ -14,8 +14,6 @@ use crate::transport::{Context, Msg, Refusal};
 use crate::vocabulary::{Access, Errno, MemoryKey, Mode, MrMode};
 
 impl SoftEndpoint<'_> {
-    /// Checks that the endpoint is open and that its plan permits the post. Every checked post
-    /// passes here.
     pub(super) fn gate(&self) -> Result<(), Refusal> {
         let faults = self.port().own().faults();
         if faults.is_dead() {
@@ -34,8 +32,6 @@ impl SoftEndpoint<'_> {
         Ok(())
     }
 
-    /// Checks the required modes for one buffer, and returns its bytes without the prefix.
-    ///
     /// # Safety
     /// C10 and C12 for the post.
     pub(super) unsafe fn apply_modes(
@@ -53,8 +49,6 @@ impl SoftEndpoint<'_> {
         Ok((message.ptr().as_ptr(), message.len()))
     }
 
-    /// Writes to the prefix, if the domain requires one, and returns the bytes behind it.
-    ///
     /// # Safety
     /// C12 for `lent`.
     unsafe fn behind_prefix(&self, lent: &Lent, access: Access) -> Result<Lent, Refusal> {
@@ -71,8 +65,7 @@ impl SoftEndpoint<'_> {
         Ok(lent.with_headroom(prefix))
     }
 
-    /// Checks an operation of several pieces like [`apply_modes`](Self::apply_modes). `room` holds
-    /// changed pieces.
+    /// `room` holds changed pieces.
     ///
     /// # Safety
     /// See [`apply_modes`](Self::apply_modes).
@@ -90,7 +83,6 @@ impl SoftEndpoint<'_> {
         }
         self.gate()?;
         if msg.pieces.len() > 1 && self.port().own().modes.get().mode.contains(Mode::ASYNC_IOV) {
-            // The array does not outlive the call.
             return Err(Refusal::Errno(Errno::EINVAL));
         }
         msg.pieces.iter().try_for_each(|lent| self.lies_in_its_region(lent, access)).map_err(Refusal::Errno)?;

@@ -15,24 +15,18 @@ use crate::sync::Ordering;
 use crate::transport::{MemoryRegions, MrAttr, RmaTarget};
 use crate::vocabulary::{Access, Counted, Errno, FabricAddr, HmemIface, MemoryKey, MrMode};
 
-/// Counters for an operation on a range of a region.
 #[derive(Clone, Copy)]
 pub(super) struct Counts {
-    /// Kind of the endpoint's counters that count the completed operation.
     endpoint: Option<Counted>,
-    /// `true` if the counter of the region counts it.
     region: bool,
 }
 
 impl Counts {
-    /// Incomplete operation, or check only.
     pub(super) const NOTHING: Counts = Counts { endpoint: None, region: false };
     pub(super) const READ: Counts = Counts { endpoint: Some(Counted::REMOTE_READ), region: false };
     pub(super) const WRITE: Counts = Counts { endpoint: Some(Counted::REMOTE_WRITE), region: true };
-    /// Operation that fetches the memory that it changes.
     pub(super) const FETCH: Counts = Counts { region: true, ..Counts::READ };
 
-    /// Counters for one range of several. The endpoint counts the last range.
     #[inline]
     pub(super) fn of_range(self, is_last: bool) -> Self {
         Counts { endpoint: self.endpoint.filter(|_| is_last), ..self }
@@ -53,7 +47,6 @@ impl Counts {
     }
 }
 
-/// Range of a region, which stays open until this is dropped.
 pub(super) struct OpenRange<'n> {
     net: &'n Net,
     region: Guard<'n>,
@@ -61,7 +54,6 @@ pub(super) struct OpenRange<'n> {
 }
 
 impl OpenRange<'_> {
-    /// Counts an operation on the range.
     #[inline]
     pub(super) fn count(&self, counts: Counts, to: FabricAddr) {
         // Relaxed: see `peers_are_counted`.
@@ -71,7 +63,6 @@ impl OpenRange<'_> {
     }
 }
 
-/// Finds the range of an RMA operation, and holds its region open.
 #[inline]
 pub(super) fn open_range<'n>(
     net: &'n Net,
@@ -85,7 +76,6 @@ pub(super) fn open_range<'n>(
     Ok(OpenRange { net, region, place })
 }
 
-/// Copies to or from the range of an RMA operation, and counts it.
 #[inline]
 pub(super) fn at_region(
     net: &Net,
@@ -144,7 +134,6 @@ unsafe impl<'n> MemoryRegions for Soft<'n> {
         mr.net.region(mr.key).ok_or(Errno::EINVAL)?.enable(mr.key, endpoint)
     }
 
-    /// Memory has no page tables to update.
     unsafe fn mr_refresh(_: &Self::Mr, _: NonNull<u8>, _: usize) -> Result<(), Errno> {
         Ok(())
     }
@@ -168,7 +157,6 @@ unsafe impl<'n> MemoryRegions for Soft<'n> {
         region.free();
         drop(opening);
         if let Some(endpoint) = mr.endpoint {
-            // The endpoint is open (C2), and this is its thread (C6).
             let regions = &mr.net.port(addr_parts(endpoint).0).own().regions;
             regions.set(regions.get() - 1);
         }

@@ -55,28 +55,24 @@ pub struct NetworkAttr {
     /// Maximum number of open endpoints.
     pub endpoints: u16,
     /// Maximum number of messages of an endpoint in flight (sent and not yet received), rounded up
-    /// to a power of two. A [lane](Self::lanes) has the same number of slots, up to 256. It may
-    /// seem full from three quarters on, because its receiver does not acknowledge every message.
+    /// to a power of two.
     pub tx_depth: u32,
     /// Maximum number of receives posted on an endpoint. A receive into several buffers counts for
     /// each buffer, and once more.
     pub rx_depth: u32,
     /// Maximum length, in bytes, of a message that is copied into its cell, which completes the
     /// send at once, and of an injected message. Longer messages are copied once, from the sender's
-    /// buffer, when they are received. Below 64, a message is sent out of one buffer only.
+    /// buffer, when they are received.
     pub eager_size: u32,
     /// Maximum number of open memory regions.
     pub regions: u16,
     /// Maximum number of groups for collective operations, each about half a KiB for each of the
-    /// `endpoints`. Zero disables collective operations.
+    /// `endpoints`.
     pub groups: u16,
-    /// Seed for hashing tags and for the keys of memory regions. One seed produces the same keys,
-    /// in the order in which regions are opened. The default is public: set a random seed if peers
-    /// are not trusted.
+    /// Seed for hashing tags and for the keys of memory regions. The default is public: set a
+    /// random seed if peers are not trusted.
     ///
-    /// - Without the seed, a peer cannot choose tags that slow a receiver down. (The cost of a
-    ///   waiting message is about constant for up to four senders with all their messages, and
-    ///   somewhat higher for more.)
+    /// - Without the seed, a peer cannot choose tags that slow a receiver down.
     /// - Without the seed, a peer cannot compute a key that it did not receive, even from other
     ///   keys. A key has 46 bits to guess, without a limit of attempts, and is valid until the
     ///   region is closed. With any seed, the key of a closed region does not open any of the next
@@ -86,19 +82,16 @@ pub struct NetworkAttr {
     pub seed: u64,
     /// Number of peers for which an endpoint has a *lane*, a ring for short messages with several
     /// times the message rate between threads. Lanes carry messages of at most 104 bytes to peers
-    /// that get many of them. With zero, all messages use cells. An endpoint receives through eight
-    /// lanes at most, first come, first served. A lane takes about 550 bytes for each of its
-    /// `tx_depth` messages (256 at most).
+    /// that get many of them. A lane takes about 550 bytes for each of its `tx_depth` messages (256
+    /// at most).
     pub lanes: u16,
     /// Limits the network to the [least of the tested providers](super#strict-networks), for
-    /// programs that must run over libfabric unchanged. Takes 20 bytes times the square of
-    /// `endpoints` more memory, and no memory for lanes.
+    /// programs that must run over libfabric unchanged.
     pub strict: bool,
 }
 
 impl NetworkAttr {
-    /// Size for two to eight endpoints: 8 endpoints with 128 messages of up to 1024 bytes in flight
-    /// and 1024 posted receives each, 64 regions, four groups, and a public seed.
+    /// Size for two to eight endpoints.
     pub const DEFAULT: NetworkAttr = NetworkAttr {
         endpoints: 8,
         tx_depth: 128,
@@ -111,8 +104,7 @@ impl NetworkAttr {
         strict: false,
     };
 
-    /// Layout of the block that a network takes from an allocator of type `A`. It is that of a
-    /// [strict](Self::strict) network if `LOOM_STRICT` makes all networks strict.
+    /// Layout of the block that a network takes from an allocator of type `A`.
     ///
     /// # Errors
     /// [`OpenError::OutOfRange`] if a number is zero (regions, groups and the eager size may be) or
@@ -139,7 +131,6 @@ impl NetworkAttr {
         let tx_depth = tx_depth.ok_or(OpenError::OutOfRange("NetworkAttr::tx_depth"))?;
         let cells = u32::from(self.endpoints).checked_mul(tx_depth).filter(|cells| *cells < NIL - 1);
         let cells = cells.ok_or(OpenError::Size)?;
-        // One lane per peer suffices. A strict network does not grant lanes.
         let lanes_each = if self.strict { 0 } else { self.lanes.min(self.endpoints) };
         let lane_slots = tx_depth.min(MOST_SLOTS);
         let lane_count = u32::from(self.endpoints) * u32::from(lanes_each);
@@ -216,7 +207,6 @@ struct Places {
     ports: usize,
     faults: usize,
     regions: usize,
-    /// One for each port.
     matching: MatchingLayout,
     matchings_at: usize,
     waits: WaitsLayout,
@@ -238,8 +228,6 @@ struct Places {
 }
 
 impl Places {
-    /// Builds the lanes of a port.
-    ///
     /// # Safety
     /// The network's block has the lanes and their cells, and has their slots from `slots` on.
     unsafe fn build_lanes(&self, net: &Net, slots: NonNull<Slot>, port: u16) -> Table<Lane> {
@@ -279,30 +267,22 @@ impl Places {
 #[derive(Debug)]
 pub(super) struct Net {
     pub(super) attr: NetworkAttr,
-    /// Unique number of the network in the program.
     pub(super) identity: u32,
     pub(super) eager_size: usize,
-    /// Lock for opening and closing endpoints and regions. Guards their numbers.
     pub(super) opening: spin::Mutex<Ids>,
-    /// `true` if an endpoint or a region has, or had, a counter of remote operations. Set before
-    /// the endpoint can be reached, or before peers get the region's key, so that counted peers
-    /// find it set.
+    /// Set before the endpoint can be reached, or before peers get the region's key.
     pub(super) peers_are_counted: AtomicBool,
     ports: NonNull<EndpointState>,
     regions: NonNull<Region>,
     sendings: NonNull<Cell<Option<Sending>>>,
     cells: NonNull<u8>,
-    /// Cells of lanes, which are numbered behind the others, and number of the others.
     lane_cells: NonNull<u8>,
     cell_count: u32,
     lanes: NonNull<Lane>,
-    /// Contact of each pair of ports of a strict network.
     contacts: NonNull<Cell<Option<Contact>>>,
     groups: NonNull<Group>,
-    /// One member for each group and endpoint, by group.
     members: NonNull<Member>,
     cell_stride: usize,
-    /// Number of cells of a port, as the exponent of a power of two.
     tx_shift: u32,
     cell_mask: u32,
 }
@@ -320,7 +300,6 @@ impl Net {
         unsafe { core::slice::from_raw_parts(self.ports.as_ptr(), self.attr.endpoints.into()) }
     }
 
-    /// Port of an index, which is that of a port or of an open endpoint's fabric address.
     #[inline]
     pub(super) fn port(&self, index: u16) -> &EndpointState {
         debug_assert!(index < self.attr.endpoints, "indices are those of ports");
@@ -345,7 +324,6 @@ impl Net {
         unsafe { cell.cast().as_ref() }
     }
 
-    /// Address of a cell's eager bytes, behind its head.
     #[inline]
     pub(super) fn eager_room(&self, head: &MessageCell) -> *mut u8 {
         let head = core::ptr::from_ref(head).addr();
@@ -361,7 +339,6 @@ impl Net {
         unsafe { lane.as_ref() }
     }
 
-    /// Owner of a cell that does not belong to a lane.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "there are no more ports than u16 counts")]
     pub(super) fn owner_of(&self, head: &MessageCell) -> &EndpointState {
@@ -444,13 +421,10 @@ impl Net {
         unsafe { member.as_ref() }
     }
 
-    /// Returns `true` if a queue with this wait object can be slept on.
     pub(super) fn can_sleep(&self, wait: WaitObj) -> bool {
-        // A strict network refuses, like `shm`.
         !self.attr.strict && waker::exists_for(wait)
     }
 
-    /// Domain of the open endpoint with this fabric address.
     #[inline]
     pub(super) fn reach(&self, to: u64) -> Result<u32, Errno> {
         let (index, generation) = addr_parts(to);
@@ -458,7 +432,6 @@ impl Net {
         port.reach.domain(generation).ok_or(Errno::EHOSTUNREACH)
     }
 
-    /// Reverses a list that was taken newest first.
     #[inline]
     pub(super) fn oldest_first(&self, newest: u32) -> u32 {
         let (mut oldest, mut at) = (newest, self.cell(newest).link.load(Ordering::Relaxed));
@@ -485,7 +458,6 @@ unsafe impl Object for Net {
         head.cast()
     }
 
-    /// A network owns memory only.
     unsafe fn end(_: NonNull<Self>, _: bool) -> Ended {
         Ended::Free
     }
@@ -493,9 +465,8 @@ unsafe impl Object for Net {
 
 /// Software network of endpoints that reach each other through memory.
 ///
-/// A counted handle, shareable between threads. The network lives as long as its clones, infos, and
-/// objects opened from them. `'n` is the lifetime of its memory, which is allocated once, with the
-/// size of [`NetworkAttr::layout`].
+/// A counted handle, shareable between threads. `'n` is the lifetime of its memory, which is
+/// allocated once, with the size of [`NetworkAttr::layout`].
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -532,7 +503,6 @@ pub struct Network<'n> {
 impl<'n> Network<'n> {
     /// Creates a network in memory of `alloc`.
     ///
-    /// If the allocator is borrowed, objects are opened in a [`scope`](crate::scope()).
     /// `Domain::open` and other openers of kept objects require a network that lives as long as the
     /// program: `&'static`, or an allocator shared by value.
     ///

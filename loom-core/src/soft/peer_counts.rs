@@ -1,9 +1,7 @@
 //! Counters of remote operations on an endpoint's memory.
 //!
-//! The peer's thread moves the bytes and also counts the operation, in the counter itself.
-//! [`PeerCount`] is the part of a counter that other threads reach. Two doors ([`Gate`]) keep the
-//! counter in place meanwhile: the door of the region for a counter bound to the region, and the
-//! door of [`PeerCounters`] for counters of the endpoint.
+//! Two doors ([`Gate`]) keep the counter in place while a peer's thread counts: that of the region
+//! for a counter bound to the region, and that of [`PeerCounters`] for counters of the endpoint.
 
 #![allow(unsafe_code, reason = "other threads reach counters while they are users of what the counters are bound to")]
 
@@ -14,7 +12,6 @@ use super::gate::Gate;
 use crate::sync::{AtomicU64, Ordering};
 use crate::vocabulary::Counted;
 
-/// Number of completed remote operations. Peers' threads reach this part of a counter.
 #[derive(Debug)]
 pub(super) struct PeerCount(AtomicU64);
 
@@ -23,7 +20,6 @@ impl PeerCount {
         PeerCount(AtomicU64::new(0))
     }
 
-    /// Adds one operation. Wraps around, like the rest of a counter.
     pub(super) fn add_one(&self) {
         // Release: a reader of the number sees the bytes of the counted operations.
         self.0.fetch_add(1, Ordering::Release);
@@ -35,12 +31,10 @@ impl PeerCount {
     }
 }
 
-/// Operations that peers count.
 pub(super) const BY_PEERS: [Counted; 2] = [Counted::REMOTE_READ, Counted::REMOTE_WRITE];
 
 #[derive(Debug)]
 pub(super) struct PeerCounters {
-    /// Open under the endpoint's generation while the endpoint has such counters.
     users: Gate,
     by_kind: [Cell<Option<NonNull<PeerCount>>>; BY_PEERS.len()],
 }
@@ -54,8 +48,7 @@ impl PeerCounters {
         PeerCounters { users: Gate::new(), by_kind: [const { Cell::new(None) }; BY_PEERS.len()] }
     }
 
-    /// Opens the counters of a new endpoint, one for each of [`BY_PEERS`]. Returns `true` if it has
-    /// any. For the owner only.
+    /// For the owner only.
     ///
     /// # Safety
     /// The counts stay in place until [`close`](Self::close) returns.
@@ -63,7 +56,6 @@ impl PeerCounters {
         if counts.iter().all(Option::is_none) {
             return false;
         }
-        // A late user of the previous endpoint is not admitted, and does not read these.
         for (place, count) in self.by_kind.iter().zip(counts) {
             place.set(count.map(NonNull::from_ref));
         }
@@ -71,12 +63,11 @@ impl PeerCounters {
         true
     }
 
-    /// Closes the door, and waits for peers that are counting. For the owner only.
+    /// Closes the door, and waits for peers that are counting.
     pub(super) fn close(&self) {
         self.users.close();
     }
 
-    /// Counts an operation of a peer through the endpoint of this generation.
     pub(super) fn count(&self, generation: u32, done: Counted) {
         if !self.users.is_open() {
             return;

@@ -1,5 +1,3 @@
-//! Progress of a queue's endpoints, made by a poll of an empty queue.
-
 #![allow(unsafe_code, reason = "implements the unsafe trait `CompletionQueues`")]
 
 use core::alloc::Layout;
@@ -28,10 +26,8 @@ use crate::sync::Ordering;
 use crate::transport::{CompletionQueues, Event};
 use crate::vocabulary::{Errno, WaitObj};
 
-/// Advances the endpoints of an empty queue until it has an event.
 #[inline]
 pub(super) fn advance(net: &Net, queue: &Queue) {
-    // Usually no port has work, so this check makes no calls.
     let first = queue.turn.get();
     if first == NO_PORT {
         return queue.tell_overrun();
@@ -52,7 +48,6 @@ pub(super) fn advance(net: &Net, queue: &Queue) {
     }
 }
 
-/// Delivers only the next message of a lane, if it makes an event: the fast path.
 #[inline(never)]
 fn advance_by_lane(net: &Net, queue: &Queue, port: &EndpointState, arriving: &Arriving) {
     let own = port.own();
@@ -63,7 +58,6 @@ fn advance_by_lane(net: &Net, queue: &Queue, port: &EndpointState, arriving: &Ar
     count_turn(queue, own);
 }
 
-/// Counts an event of a port. After a full streak, the next port and this port's next lane are due.
 #[inline(always)]
 fn count_turn(queue: &Queue, own: &LocalState) {
     if queue.had_its_turn(own.index) {
@@ -72,7 +66,6 @@ fn count_turn(queue: &Queue, own: &LocalState) {
     }
 }
 
-/// Advances ports from this port on, until the circle reaches the first port again.
 #[inline(never)]
 fn advance_from<'n>(net: &'n Net, queue: &Queue, mut port: &'n EndpointState, first: u16) {
     if queue.is_overrun() {
@@ -108,12 +101,9 @@ fn advance_port(net: &Net, queue: &Queue, port: &EndpointState) {
     if own.backlog.get() != NIL && queue.is_empty() {
         deliver_backlog(net, own, queue);
     }
-    // Messages stay in order: messages in the inbox are younger.
     if own.backlog.get() == NIL && queue.is_empty() {
         deliver_from_inbox(net, port, queue);
     }
-    // Includes messages behind a message of the inbox. A message in the backlog holds back only
-    // messages of its sender.
     if !own.arrivals.is_empty() && queue.is_empty() {
         deliver_from_lanes(net, own, queue);
     }
@@ -134,8 +124,6 @@ fn deliver_backlog(net: &Net, own: &LocalState, queue: &Queue) {
     own.backlog.set(deliver_from(net, own.backlog.get(), own, queue));
 }
 
-/// Delivers messages to an endpoint of an empty queue until it has an event. Returns the first
-/// remaining message.
 #[inline(always)]
 fn deliver_from(net: &Net, mut cell: u32, own: &LocalState, queue: &Queue) -> u32 {
     loop {
@@ -151,7 +139,6 @@ fn deliver_from(net: &Net, mut cell: u32, own: &LocalState, queue: &Queue) -> u3
     }
 }
 
-/// Delivers all arrived messages, even with events in the queue, for a peek at unexpected messages.
 #[cold]
 #[inline(never)]
 pub(super) fn take_in(net: &Net, port: &EndpointState) {
@@ -174,7 +161,6 @@ pub(super) fn take_in(net: &Net, port: &EndpointState) {
             let head = net.cell(cell);
             let next = head.link.load(Ordering::Relaxed);
             if !deliver_in_turn(net, own, head) {
-                // Messages in the inbox are younger, and wait behind this one.
                 own.backlog.set(cell);
                 return;
             }
@@ -184,7 +170,6 @@ pub(super) fn take_in(net: &Net, port: &EndpointState) {
     take_in_lanes(net, own);
 }
 
-/// Delivers a message of the inbox, in the order of its sender's messages.
 #[inline(always)]
 fn deliver_in_turn(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     let arriving = match turn_of(net, own, head) {
@@ -199,7 +184,6 @@ fn deliver_in_turn(net: &Net, own: &LocalState, head: &MessageCell) -> bool {
     delivered
 }
 
-/// Returns revoked unexpected messages to their senders.
 #[cold]
 #[inline(never)]
 pub(super) fn return_revoked(net: &Net, port: &EndpointState) {
@@ -216,7 +200,6 @@ pub(super) fn return_revoked(net: &Net, port: &EndpointState) {
     }
 }
 
-/// Polls the delayed messages of a port, and appends the arrived messages to the backlog.
 #[cold]
 #[inline(never)]
 pub(super) fn unload(net: &Net, port: &EndpointState) {
@@ -232,13 +215,11 @@ pub(super) fn unload(net: &Net, port: &EndpointState) {
         head.link.store(NIL, Ordering::Relaxed);
         let left = head.looks.get();
         head.looks.set(left.saturating_sub(1));
-        // Messages of one sender stay in order.
         let waits = left > 0 || holds_of(net, own.faults().held.get(), head.message.from.get());
         append(net, if waits { &own.faults().held } else { &own.backlog }, cell);
         cell = next;
     }
     if own.faults().held.get() != NIL {
-        // Makes the next poll repeat this.
         port.tell();
     }
 }
@@ -303,7 +284,6 @@ unsafe impl<'n> CompletionQueues for Soft<'n> {
         Ok(())
     }
 
-    // Inlined so that a completion is built in place instead of being copied between return values.
     #[inline(always)]
     unsafe fn cq_poll(cq: &Self::Cq) -> Result<Option<&Event>, Errno> {
         let queue = cq.queue();
@@ -313,7 +293,6 @@ unsafe impl<'n> CompletionQueues for Soft<'n> {
         Ok(queue.pop())
     }
 
-    /// Continues to sleep after a delivery without an event.
     unsafe fn cq_sleep(cq: &Self::Cq, milliseconds: i32) -> Result<(), Errno> {
         let queue = cq.queue();
         let sleeper = queue.sleeper().ok_or(Errno::ENOSYS)?;
@@ -338,13 +317,11 @@ unsafe impl<'n> CompletionQueues for Soft<'n> {
         let sleeper = queue.sleeper().ok_or(Errno::ENOSYS)?;
         sleeper.descriptor()?;
         if queue.is_empty() {
-            // Pending work may make an event, or not.
             advance(&cq.net, queue);
         }
         Ok(queue.is_empty() && falls_asleep(&cq.net, queue, sleeper, Sleeps::OnDescriptor))
     }
 
-    /// Failed operations and overruns are ordinary events.
     unsafe fn cq_read_error(_: &Self::Cq) -> Result<Option<Event>, Errno> {
         Ok(None)
     }

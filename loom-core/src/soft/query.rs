@@ -11,8 +11,7 @@ use crate::vocabulary::{
 
 impl Info<Soft<'_>> {
     /// Returns `true` if a queue opened with this object
-    /// ([`CqAttr::wait`](crate::cq::CqAttr::wait)) can be slept on. An info of libfabric does not
-    /// have this information.
+    /// ([`CqAttr::wait`](crate::cq::CqAttr::wait)) can be slept on.
     ///
     /// With the feature `std` on a Unix system, [`WaitObj::FD`] is supported, and
     /// [`WaitObj::UNSPEC`], which has no descriptor. A [strict](crate::soft::NetworkAttr::strict)
@@ -63,7 +62,6 @@ impl fmt::Display for NotOffered {
 
 impl core::error::Error for NotOffered {}
 
-/// Compares a network's info with hints. Returns the first unmet hint as an error.
 pub(super) fn satisfies(info: &Info<Soft<'_>>, hints: &Hints<'_>) -> Result<(), NotOffered> {
     let granted = info.attributes();
     let missing = hints.caps - granted.caps;
@@ -76,8 +74,6 @@ pub(super) fn satisfies(info: &Info<Soft<'_>>, hints: &Hints<'_>) -> Result<(), 
         ("fabric", named(hints.fabric, info.fabric())),
         ("domain", named(hints.domain, info.domain())),
         ("addr_format", hints.addr_format == AddressFormat::UNSPEC || hints.addr_format == granted.addr_format),
-        // Endpoints choose their own addresses. Keys and interfaces of other versions are not
-        // supported.
         ("source", hints.source.is_none()),
         ("destination", hints.destination.is_none()),
         ("node", hints.node.is_none()),

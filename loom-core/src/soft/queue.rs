@@ -1,5 +1,3 @@
-//! Completion queue of the software transport: a ring of events in the caller's memory.
-
 #![allow(unsafe_code, reason = "a ring in memory that the caller provides")]
 
 use core::alloc::Layout;
@@ -11,13 +9,11 @@ use super::sleeper::Sleeper;
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno};
 
-/// Slot of the ring, in one cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 struct RingSlot(Event);
 
-/// Head of the caller's memory, before the ring. The ring has one slot more than the capacity, so
-/// equal head and tail mean that it is empty.
+/// The ring has one slot more than the capacity, so equal head and tail mean that it is empty.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Queue {
@@ -26,14 +22,10 @@ pub(super) struct Queue {
     head: Cell<NonNull<RingSlot>>,
     tail: Cell<NonNull<RingSlot>>,
     capacity: Cell<u32>,
-    /// Number of events in the ring, and of slots reserved for operations in flight.
     reserved: Cell<u32>,
-    /// Port to poll first. The ports of this queue form a linked circle.
     pub(super) turn: Cell<u16>,
-    /// Number of further events that this port may have in a row.
     streak: Cell<u16>,
     overrun: Cell<bool>,
-    /// Sleeper of the queue's thread. Last, so that all fields of a poll share a cache line.
     sleeper: Option<Sleeper>,
 }
 
@@ -44,8 +36,6 @@ impl Queue {
         Some((layout, ring))
     }
 
-    /// Layout of a queue of `depth` events. An excessive depth exceeds the memory of every
-    /// allocator.
     pub(super) fn layout(depth: usize) -> Layout {
         const TOO_MUCH: Layout = match Layout::from_size_align(isize::MAX as usize, 1) {
             Ok(layout) => layout,
@@ -54,7 +44,6 @@ impl Queue {
         Self::places(depth).map_or(TOO_MUCH, |(layout, _)| layout)
     }
 
-    /// Builds a queue in `memory`. Returns `None` if the depth is zero or too large.
     /// [`close`](Self::close) drops its sleeper.
     ///
     /// # Safety
@@ -84,8 +73,6 @@ impl Queue {
         Some(queue)
     }
 
-    /// Drops the sleeper.
-    ///
     /// # Safety
     /// [`build`](Self::build) has built the queue, and no thread uses it any more.
     pub(super) unsafe fn close(queue: NonNull<Queue>) {
@@ -100,7 +87,6 @@ impl Queue {
         self.sleeper.as_ref()
     }
 
-    /// Reserves a slot for an operation's event. Returns `false` if the queue is full.
     #[inline]
     pub(super) fn reserve(&self) -> bool {
         let reserved = self.reserved.get();
@@ -111,7 +97,6 @@ impl Queue {
         granted
     }
 
-    /// Releases the slot of an operation that will have no event.
     #[inline]
     pub(super) fn release(&self) {
         debug_assert!(self.reserved.get() > 0, "an event without a reserved place");
@@ -120,8 +105,6 @@ impl Queue {
 
     const LONGEST_STREAK: u16 = 16;
 
-    /// Records an event of a port, which is polled first again. Returns `true` after a full streak,
-    /// when the next port is due.
     #[inline]
     pub(super) fn had_its_turn(&self, port: u16) -> bool {
         if self.turn.get() != port {
@@ -140,7 +123,7 @@ impl Queue {
         if next == self.end { self.ring } else { next }
     }
 
-    /// Adds an event in a reserved slot. Returns its address, which is valid until it is popped.
+    /// Returns its address, which is valid until it is popped.
     #[inline]
     pub(super) fn push(&self, event: Event) -> NonNull<Event> {
         let place = self.tail.get();
@@ -153,7 +136,6 @@ impl Queue {
         place.cast()
     }
 
-    /// Takes the oldest event, and releases its slot.
     #[inline(always)]
     pub(super) fn pop(&self) -> Option<&Event> {
         if self.is_empty() {
@@ -173,8 +155,6 @@ impl Queue {
         self.head == self.tail
     }
 
-    /// Records an event without a slot. Events in the ring can still be polled, and no event
-    /// follows.
     #[cold]
     pub(super) fn overrun(&self) {
         self.overrun.set(true);
@@ -186,7 +166,6 @@ impl Queue {
         self.overrun.get()
     }
 
-    /// Reports an overrun in an empty queue that polls no endpoints.
     #[cold]
     #[inline(never)]
     pub(super) fn tell_overrun(&self) {
@@ -196,7 +175,6 @@ impl Queue {
         }
     }
 
-    /// Removes the newest event, as if it had no slot.
     #[cold]
     pub(super) fn lose_newest(&self) {
         let after = self.tail.get();

@@ -1,7 +1,4 @@
 //! Posted receives, and peeks, claims and discards of unexpected messages.
-//!
-//! The oldest receive that accepts a message takes it, and a receive takes the oldest message that
-//! it accepts.
 
 #![allow(unsafe_code, reason = "copies into memory that was lent with a receive")]
 
@@ -18,11 +15,8 @@ use crate::engine::tag_matcher::Want;
 use crate::transport::{Event, Msg, Refusal};
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag, TagMatch};
 
-/// Posts a receive, except a multi-receive, of one of the [`KINDS`](super::matching::KINDS).
-///
 /// # Safety
 /// `room` is valid for writes until the event of its context, or until the endpoint is closed.
-// Inlined because callers pass a constant kind, and mostly a constant `want`.
 #[inline(always)]
 pub(super) unsafe fn post_receive(
     net: &Net,
@@ -43,9 +37,6 @@ pub(super) unsafe fn post_receive(
     Err(Refusal::Again)
 }
 
-/// Matches a receive with an unexpected message, or lets it wait. Its event has a slot. Returns
-/// `false` without a place for the receive.
-///
 /// # Safety
 /// See [`post_receive`].
 #[inline(always)]
@@ -64,7 +55,7 @@ unsafe fn place_receive(net: &Net, own: &LocalState, kind: CompletionFlags, want
     true
 }
 
-/// Matches a receive with an unexpected message. Returns `false` if no message matches.
+/// Returns `false` if no message matches.
 ///
 /// # Safety
 /// `room` is valid for writes.
@@ -78,13 +69,11 @@ unsafe fn take_unexpected(net: &Net, own: &LocalState, kind: usize, want: Want, 
             own.free_pieces(room);
             return true;
         }
-        // The sender has revoked the message.
     }
     false
 }
 
-/// Copies a message to a receive, passes its event to `end`, and returns the cell. Returns `false`
-/// for a revoked message.
+/// Returns `false` for a revoked message.
 ///
 /// # Safety
 /// `room` is valid for writes.
@@ -140,9 +129,6 @@ pub(super) fn truncated(mut event: Event, overflow: usize) -> Event {
     event
 }
 
-/// Copies a message, which may be a list, into one buffer, or into those from `first_piece` on. (A
-/// reference to the room would force it into memory.)
-///
 /// # Safety
 /// See [`hand_over`]. The message must be readable.
 #[cold]
@@ -163,9 +149,6 @@ unsafe fn copy_pieces(own: &LocalState, message: &Message, one: (*mut u8, usize)
     unsafe { copy_ranges(from.into_iter(), into) };
 }
 
-/// Returns `true` if an offer consists of several ranges. Its bytes are then located in the cell,
-/// where no sender's buffer lies. (A cell without room holds no list, and its end may be the start
-/// of another object.)
 #[inline]
 fn is_list(net: &Net, head: &MessageCell) -> bool {
     send_limit(net.eager_size) > 1
@@ -173,8 +156,6 @@ fn is_list(net: &Net, head: &MessageCell) -> bool {
         && ptr::eq(head.message.bytes.get(), net.eager_room(head))
 }
 
-/// [`post_receive`] into several buffers.
-///
 /// # Safety
 /// See [`post_receive`], for each buffer.
 #[inline(never)]
@@ -207,14 +188,10 @@ unsafe fn post_scattered(
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Nth {
-    /// Last message. Its event uses the slot of the post.
     Last,
-    /// Earlier message. Its event has a slot of its own.
     NotLast,
 }
 
-/// [`post_receive`] of a multi-receive.
-///
 /// # Safety
 /// `room` is valid for writes until the multi-receive's last event, or until the endpoint is
 /// closed.
@@ -244,8 +221,6 @@ unsafe fn post_multi_receive(
     while let Some(at) = unexpected.find(&want) {
         let head = net.cell(at);
         let Some(nth) = admit(own, head, receive) else {
-            // The queue is full. Messages already here would not be matched again, so the buffer
-            // returns early.
             own.tell(Event::success(room.context, CompletionFlags::MULTI_RECV, 0));
             own.free_receive(place);
             return Ok(());
@@ -261,7 +236,7 @@ unsafe fn post_multi_receive(
     Ok(())
 }
 
-/// Position of a message in a multi-receive. `None` if it has to wait for a slot for its event.
+/// `None` if it has to wait for a slot for its event.
 pub(super) fn admit(own: &LocalState, head: &MessageCell, receive: &Receive) -> Option<Nth> {
     let room = receive.room();
     let left = room.len.saturating_sub(head.message.len.get());
@@ -271,7 +246,7 @@ pub(super) fn admit(own: &LocalState, head: &MessageCell, receive: &Receive) -> 
     own.rx().reserve().then_some(Nth::NotLast)
 }
 
-/// Copies an admitted message into a multi-receive. Returns `true` if this ends the multi-receive.
+/// Returns `true` if this ends the multi-receive.
 ///
 /// # Safety
 /// The room of the receive is valid for writes.
@@ -289,7 +264,6 @@ pub(super) unsafe fn hand_on(net: &Net, own: &LocalState, head: &MessageCell, re
     };
     // SAFETY: the caller guarantees the room.
     if !unsafe { hand_over(net, own, head, &room, end) } {
-        // The sender has revoked the message.
         if nth == Nth::NotLast {
             own.rx().release();
         }
@@ -301,8 +275,6 @@ pub(super) unsafe fn hand_on(net: &Net, own: &LocalState, head: &MessageCell, re
     nth == Nth::Last
 }
 
-/// Posts a receive into one buffer or several, or a multi-receive if `min_left` is not zero.
-///
 /// # Safety
 /// See [`post_receive`], for each buffer.
 pub(super) unsafe fn receive_msg(
@@ -343,8 +315,6 @@ fn found(context: u64, head: &MessageCell) -> Event {
     }
 }
 
-/// Answers a peek with the oldest matching message that has been [taken
-/// in](super::progress::take_in).
 pub(super) fn peek(net: &Net, port: &EndpointState, want: &Want, context: u64, flags: OpFlags) -> Result<(), Refusal> {
     let own = port.own();
     let place = own.receives.get();
@@ -365,24 +335,20 @@ pub(super) fn peek(net: &Net, port: &EndpointState, want: &Want, context: u64, f
         if claims {
             unexpected.remove(at);
             own.receives.set(own.receive(place).next.get());
-            // A claim uses the place of a receive.
             own.use_place(place, RecvKind::Claimed, RecvBuffer { len: at as usize, context, ..RecvBuffer::NONE });
         } else if flags.contains(OpFlags::DISCARD) {
             unexpected.remove(at);
             if !discard(net, head) {
-                // The sender has revoked the message: try the next one.
                 answer = none(context);
                 continue;
             }
         }
         break;
     }
-    // Not counted as a receive.
     own.tell(answer);
     Ok(())
 }
 
-/// Ends a message unread, and returns the cell. Returns `false` for a revoked message.
 fn discard(net: &Net, head: &MessageCell) -> bool {
     if !head.is(State::Eager) {
         if !head.claim(State::Copying) {
@@ -395,7 +361,6 @@ fn discard(net: &Net, head: &MessageCell) -> bool {
     true
 }
 
-/// Takes the claim of a peek with this context.
 fn take_claim<'n>(net: &'n Net, own: &LocalState, context: u64) -> Option<&'n MessageCell> {
     let (at, _) = own.find_place(context, |used| used == RecvKind::Claimed)?;
     let head = claimed_cell(net, own, at);
@@ -408,8 +373,6 @@ pub(super) fn claimed_cell<'n>(net: &'n Net, own: &LocalState, at: u32) -> &'n M
     net.cell(own.receive(at).room().len as u32)
 }
 
-/// Receives a claimed message.
-///
 /// # Safety
 /// `room` is valid for writes.
 pub(super) unsafe fn fetch_claimed(net: &Net, port: &EndpointState, room: &RecvBuffer) -> Result<(), Refusal> {
@@ -423,7 +386,6 @@ pub(super) unsafe fn fetch_claimed(net: &Net, port: &EndpointState, room: &RecvB
     };
     // SAFETY: the caller guarantees `room`.
     if !unsafe { hand_over(net, own, head, room, |event| own.end_receive(event)) } {
-        // The sender has revoked the message.
         own.end_receive(none(room.context));
     }
     Ok(())

@@ -1,5 +1,3 @@
-//! Memory regions of the software transport, with the number of peers that use them.
-
 #![allow(unsafe_code, reason = "regions are reached from other threads while a count holds them open")]
 
 use core::cell::{Cell, UnsafeCell};
@@ -11,43 +9,33 @@ use super::peer_counts::PeerCount;
 use crate::sync::{AtomicPtr, AtomicU64, Ordering};
 use crate::vocabulary::{Access, Errno, MemoryKey};
 
-/// Position of the drawn number in a region's key, above the region's index.
 const DRAWN: u32 = u64::BITS - DRAWN_BITS;
 
 const _: () = assert!(DRAWN_BITS == NUMBER_BITS, "what was drawn is the number of the region's door");
 const _: () = assert!((u16::MAX as u64) < 1 << DRAWN, "an index has room below what was drawn");
 
-/// Memory that a region exposes.
 #[derive(Debug)]
 pub(super) struct Exposed {
     pub(super) ptr: NonNull<u8>,
     pub(super) len: usize,
     pub(super) access: Access,
-    /// Domain of the region, for operations that are posted there.
     pub(super) domain: u32,
-    /// Path by which peers reach the region.
     pub(super) reached: Reached,
 }
 
 #[derive(Debug)]
 pub(super) struct Reached {
-    /// Domain with endpoints that lead to the region.
     domain: u32,
-    /// Fabric address of the only endpoint that leads to the region, if `domain` is
-    /// [`NO_DOMAIN`](Self::NO_DOMAIN).
     endpoint: AtomicU64,
 }
 
 impl Reached {
-    /// Not the number of a domain: domains are counted [from one](super::ids::Ids::domain).
     const NO_DOMAIN: u32 = 0;
 
-    /// All endpoints of a domain.
     pub(super) fn through(domain: u32) -> Self {
         Reached { domain, endpoint: AtomicU64::new(u64::MAX) }
     }
 
-    /// No endpoint yet. (The last place is never used, so no endpoint has this address.)
     pub(super) fn by_none() -> Self {
         Reached::through(Self::NO_DOMAIN)
     }
@@ -55,12 +43,9 @@ impl Reached {
 
 #[derive(Debug)]
 pub(super) struct Region {
-    /// Open while the region is open, under the drawn number of its key.
     users: Gate,
-    /// Counter of peers' writes to the region, or null.
     counter: AtomicPtr<PeerCount>,
-    /// `true` from the opening until the last user has left, under the network's lock. (A count of
-    /// users does not show this: a peer with an old key counts itself before it is refused.)
+    /// `true` from the opening until the last user has left, under the network's lock.
     taken: Cell<bool>,
     exposed: UnsafeCell<Option<Exposed>>,
 }
@@ -79,18 +64,17 @@ impl Region {
         }
     }
 
-    /// Returns `true` if the place is free. Under the network's lock.
+    /// Under the network's lock.
     pub(super) fn is_free(&self) -> bool {
         !self.taken.get()
     }
 
-    /// Frees the place of a [closed](Self::close) region. Under the network's lock, which orders
-    /// the users' reads before the next owner.
+    /// Under the network's lock, which orders the users' reads before the next owner.
     pub(super) fn free(&self) {
         self.taken.set(false);
     }
 
-    /// Opens a free region with the drawn number of its key. Under the network's lock.
+    /// Under the network's lock.
     pub(super) fn open(&self, index: u16, drawn: u64, exposed: Exposed) -> MemoryKey {
         self.taken.set(true);
         // SAFETY: the place was free, so no operation reads it. A late user finds the region closed
@@ -101,7 +85,6 @@ impl Region {
         MemoryKey(drawn << DRAWN | u64::from(index))
     }
 
-    /// Admits peers through an endpoint, if the region is open for an endpoint.
     pub(super) fn enable(&self, key: MemoryKey, endpoint: u64) -> Result<(), Errno> {
         let guard = self.enter(key)?;
         // Relaxed: `open` has published the exposed memory.
@@ -109,8 +92,6 @@ impl Region {
         Ok(())
     }
 
-    /// Counts peers' writes to the region from now on.
-    ///
     /// # Safety
     /// The count stays in place until [`close`](Self::close) returns.
     pub(super) unsafe fn count_by(&self, count: &PeerCount) {
@@ -123,15 +104,13 @@ impl Region {
         usize::try_from(key.0 & ((1 << DRAWN) - 1)).unwrap_or(usize::MAX)
     }
 
-    /// Starts to use the region, which stays open until the guard is dropped.
     #[inline]
     pub(super) fn enter(&self, key: MemoryKey) -> Result<Guard<'_>, Errno> {
         let user = self.users.enter(key.0 >> DRAWN).ok_or(Errno::ENOKEY)?;
         Ok(Guard { region: self, _user: user })
     }
 
-    /// Closes the region, and waits for operations that use it: each is one copy. The caller then
-    /// [frees](Self::free) its place.
+    /// Closes the region, and waits for operations that use it: each is one copy.
     pub(super) fn close(&self) {
         self.users.close();
     }
@@ -150,7 +129,6 @@ impl Guard<'_> {
         unsafe { &*self.region.exposed.get() }.as_ref().ok_or(Errno::ENOKEY)
     }
 
-    /// Counts a peer's change of the memory.
     pub(super) fn count_write(&self) {
         // Acquire: pairs with `count_by`.
         let count = self.region.counter.load(Ordering::Acquire);
@@ -165,7 +143,6 @@ impl Guard<'_> {
         self.exposed().ok().map(|exposed| exposed.ptr.addr().get() as u64)
     }
 
-    /// Returns the address of a range for a peer, if its endpoint leads to the region.
     #[inline]
     pub(super) fn remote_range(
         &self,
@@ -202,9 +179,6 @@ impl Guard<'_> {
         Ok(offset)
     }
 
-    /// Checks that a range of memory lies in the region and permits the access. Operations on a
-    /// region for local use need no more: they reach its memory through their buffers, and it may
-    /// be freed meanwhile.
     pub(super) fn covers(&self, ptr: NonNull<u8>, len: usize, access: Access, domain: u32) -> Result<(), Errno> {
         let exposed = self.exposed()?;
         if exposed.domain != domain {
@@ -217,7 +191,6 @@ impl Guard<'_> {
 
 #[cfg(all(test, feature = "std", not(loom_model)))]
 impl Region {
-    /// Simulates a peer that counts itself before it finds that its key is old.
     pub(super) fn count_late_user(&self) -> User<'_> {
         self.users.count_late_user()
     }

@@ -2,7 +2,6 @@
 
 use crate::vocabulary::{Mode, MrMode};
 
-/// Size of the prefix, in bytes: the global route header of datagrams over InfiniBand.
 const PREFIX: usize = 40;
 
 /// Requirements of hardware that domains check although memory does not need them
@@ -75,8 +74,7 @@ impl RequiredModes {
     }
 
     /// Lets a peer's write with immediate data consume the oldest receive of messages without tag,
-    /// as over InfiniBand (`FI_RX_CQ_DATA`). Without such a receive, the write and later messages
-    /// wait.
+    /// as over InfiniBand (`FI_RX_CQ_DATA`).
     #[must_use]
     pub const fn rx_cq_data(mut self) -> Self {
         self.mode = self.mode.union(Mode::RX_CQ_DATA);
@@ -87,7 +85,6 @@ impl RequiredModes {
         self.mode.contains(Mode::RX_CQ_DATA)
     }
 
-    /// Size of the prefix of messages, in bytes.
     pub(super) const fn prefix(self) -> usize {
         if self.mode.contains(Mode::MSG_PREFIX) { PREFIX } else { 0 }
     }

@@ -1,5 +1,3 @@
-//! Remote memory access: direct copies between ranges of local memory and of a peer's region.
-
 #![allow(
     unsafe_code,
     reason = "copies between memory that was lent and regions, and implements the unsafe trait `Rma`"
@@ -22,9 +20,6 @@ use crate::exposed::{copy_in, copy_out};
 use crate::transport::{Context, Event, Msg, Refusal, RemotePart, Rma, RmaTarget};
 use crate::vocabulary::{Access, CompletionFlags, Errno, ImmediateData, OpFlags, RemoteAddr};
 
-/// Writes into a peer's region, and notifies the peer if the write has immediate data. A forbidden
-/// write ends with an error event of the context, or is refused if it has no context.
-///
 /// # Safety
 /// The bytes are valid for reads during the call.
 #[inline]
@@ -45,7 +40,6 @@ unsafe fn write(
     write_by(net, port, (target.to.0, len), data, how, copy)
 }
 
-/// Writes `len` bytes to an endpoint with `copy`.
 #[inline(always)]
 pub(super) fn write_by(
     net: &Net,
@@ -56,7 +50,7 @@ pub(super) fn write_by(
     copy: impl FnOnce() -> Result<(), Errno>,
 ) -> Result<(), Refusal> {
     let own = port.own();
-    // The room for the news comes first: after the copy, the write cannot be refused any more.
+    // The room for the news comes first: after the copy, the write cannot be refused.
     let news = match data {
         None if context.is_some() && !own.tx().reserve() => return Err(Refusal::Again),
         None => None,
@@ -70,8 +64,6 @@ pub(super) fn write_by(
     end_rma(own, CompletionFlags::RMA | CompletionFlags::WRITE, len, context, result)
 }
 
-/// Reads from a peer's region.
-///
 /// # Safety
 /// `bytes` is valid for writes during the call.
 #[inline]
@@ -91,7 +83,6 @@ unsafe fn read(
     })
 }
 
-/// Reads `len` bytes with `copy`.
 #[inline(always)]
 fn read_by(
     own: &LocalState,
@@ -134,8 +125,6 @@ pub(super) fn end_rma(
     }
 }
 
-/// [`do_later`] with flags, except with several ranges, which are done now.
-///
 /// # Safety
 /// The buffers are valid, for reads or for writes, until the event or until the endpoint is closed.
 unsafe fn rma_amid_faults(
@@ -158,8 +147,6 @@ unsafe fn rma_amid_faults(
     unsafe { do_later(net, port, &RmaOp { target, reads, bytes, len, data: msg.data, context, report }, early) }
 }
 
-/// Writes to, or reads from, several ranges of a peer's memory.
-///
 /// # Safety
 /// The buffers are valid, for reads or for writes, during the call, and with a context as for
 /// [`rma_amid_faults`].
@@ -184,7 +171,6 @@ unsafe fn rma_pieces(
     };
     let reads = access == Access::REMOTE_READ;
     let copy = || {
-        // Every range is checked before any byte is copied.
         if remote.len() > 1 {
             for part in remote {
                 open_range(net, &target(part, 0)?, part.len, access)?;
@@ -200,7 +186,6 @@ unsafe fn rma_pieces(
                     here = local.next().ok_or(Errno::EINVAL)?;
                 }
                 let len = here.1.min(part.len - done);
-                // Counted when the whole range is copied.
                 let counts = if done + len == part.len { counts } else { Counts::NOTHING };
                 at_region(net, &target(part, done)?, len, access, counts, |place| {
                     if reads {
@@ -231,8 +216,6 @@ unsafe fn rma_pieces(
 }
 
 impl SoftEndpoint<'_> {
-    /// Writes with required modes or a plan.
-    ///
     /// # Safety
     /// The buffer is readable until the event of the context or until the endpoint is closed. C10.
     #[cold]
@@ -252,8 +235,6 @@ impl SoftEndpoint<'_> {
         unsafe { self.write_amid_faults(to, (bytes.cast_const(), len), data, Some(context.addr())) }
     }
 
-    /// Reads with required modes or a plan.
-    ///
     /// # Safety
     /// The buffer is writable until the event of the context or until the endpoint is closed. C10.
     #[cold]
@@ -267,8 +248,6 @@ impl SoftEndpoint<'_> {
         unsafe { self.read_amid_faults(from, place, context.addr()) }
     }
 
-    /// Writes behind the gate.
-    ///
     /// # Safety
     /// The bytes are valid for reads. Without a context, during the call, and there are at most
     /// `inject_size`. With a context, until its event or until the endpoint is closed.
@@ -290,8 +269,6 @@ impl SoftEndpoint<'_> {
         unsafe { write(&self.net, self.port(), &target, (bytes, len), data, (context, delay)) }
     }
 
-    /// Reads behind the gate.
-    ///
     /// # Safety
     /// `bytes` is valid for writes until the event of the context or until the endpoint is closed.
     unsafe fn read_amid_faults(
@@ -323,7 +300,6 @@ unsafe impl<'n> Rma for Soft<'n> {
         unsafe { read(&endpoint.net, endpoint.port(), &from, lent.ptr().as_ptr(), lent.len(), context.addr()) }
     }
 
-    // Not inlined: callers then are small enough to be inlined, and arguments pass in registers.
     #[inline(never)]
     unsafe fn write(
         endpoint: &Self::Endpoint,
@@ -370,7 +346,6 @@ unsafe impl<'n> Rma for Soft<'n> {
         unsafe { rma_pieces(&endpoint.net, endpoint.port(), msg, remote, Access::REMOTE_READ, endpoint.report(msg)) }
     }
 
-    /// Returns after the write has arrived, which satisfies every level, unless a plan delays it.
     unsafe fn writemsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
         let mut room = Vec::new();
         // SAFETY: C10 and C12.

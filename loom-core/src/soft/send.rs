@@ -1,5 +1,3 @@
-//! Sending of messages through cells, inboxes and lanes.
-
 #![allow(unsafe_code, reason = "copies from memory that was lent with a send")]
 
 use core::ptr;
@@ -17,7 +15,6 @@ use crate::sync::Ordering;
 use crate::transport::{Context, Event, Msg, Refusal};
 use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
 
-/// Message to send. `context` is `None` for an injected message, which has no event on success.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outgoing {
     pub(super) to: u64,
@@ -26,7 +23,6 @@ pub(super) struct Outgoing {
     pub(super) bytes: *const u8,
     pub(super) len: usize,
     pub(super) context: Option<u64>,
-    /// Number of the receiver's polls after which a delayed message arrives.
     pub(super) delay: Option<u32>,
 }
 
@@ -49,7 +45,6 @@ impl Outgoing {
         Outgoing { to: to.0, tag: tag.map(|tag| tag.0), data, bytes, len, context: None, delay: None }
     }
 
-    /// Removes the context if a send that completes at once reports no success.
     #[inline]
     pub(super) fn at_once(self, report: Report) -> Self {
         Outgoing { context: self.context.filter(|_| report == Report::All), ..self }
@@ -65,20 +60,16 @@ impl Outgoing {
         if self.tag.is_some() { CompletionFlags::TAGGED } else { CompletionFlags::MSG }
     }
 
-    /// Flags of the sender's completion.
     pub(super) const fn sent(&self) -> CompletionFlags {
         self.kind().union(CompletionFlags::SEND)
     }
 
-    /// Flags of the receiver's completion.
     const fn received(&self) -> CompletionFlags {
         let data = if self.data.is_some() { CompletionFlags::REMOTE_CQ_DATA } else { CompletionFlags::empty() };
         self.kind().union(CompletionFlags::RECV).union(data)
     }
 }
 
-/// Takes a free cell of this port. Cells mostly return in order, so that the next cell in turn is
-/// free, and a search is needed only while receivers keep messages.
 #[inline]
 pub(super) fn take_cell<'n>(net: &'n Net, port: &EndpointState) -> Option<&'n MessageCell> {
     let own = port.own();
@@ -91,8 +82,6 @@ pub(super) fn take_cell<'n>(net: &'n Net, port: &EndpointState) -> Option<&'n Me
     Some(head)
 }
 
-/// Searches for a free cell when the next cell is away. The search is limited: a refused sender
-/// retries soon, and each check takes a cache line from the receiver.
 #[cold]
 fn search_cell<'n>(net: &'n Net, port: &EndpointState) -> Option<&'n MessageCell> {
     const LOOKS: u32 = 64;
@@ -110,7 +99,6 @@ fn search_cell<'n>(net: &'n Net, port: &EndpointState) -> Option<&'n MessageCell
     None
 }
 
-/// Takes back the cells of completed offers, and reports the offers.
 #[inline(never)]
 pub(super) fn harvest(net: &Net, port: &EndpointState) {
     let own = port.own();
@@ -130,7 +118,6 @@ pub(super) fn harvest(net: &Net, port: &EndpointState) {
     }
 }
 
-/// Takes the send that waits for a cell.
 pub(super) fn end_offer(net: &Net, own: &LocalState, head: &MessageCell) -> Option<Sending> {
     let sending = net.sending(head).take();
     if sending.is_some() {
@@ -139,11 +126,8 @@ pub(super) fn end_offer(net: &Net, own: &LocalState, head: &MessageCell) -> Opti
     sending
 }
 
-/// Revokes a cell for its sender. Returns `true` if the cell was offered and the receiver had not
-/// begun to copy.
 pub(super) fn revoke(net: &Net, head: &MessageCell) -> bool {
     let revoked = head.revoke();
-    // The port may have a later endpoint by now, which polls once without need.
     if revoked
         && let Some(sending) = net.sending(head).get()
         && let Some(receiver) = net.ports().get(usize::from(sending.to))
@@ -153,7 +137,6 @@ pub(super) fn revoke(net: &Net, head: &MessageCell) -> bool {
     revoked
 }
 
-/// Returns a cell to its port. An eager message is not awaited, so its cell is free at once.
 #[inline]
 pub(super) fn return_cell(net: &Net, head: &MessageCell) {
     if head.is(State::Eager) {
@@ -174,9 +157,6 @@ pub(super) fn lose(own: &LocalState, context: Option<u64>, flags: CompletionFlag
     Some(Ok(()))
 }
 
-/// Sends a message. A short message is copied into the cell and completes at once. The receiver
-/// copies a long message from the sender's buffer.
-///
 /// # Safety
 /// The bytes are valid for reads: up to the eager size, during the call. Above it, until the event
 /// of the context or until the endpoint is closed.
@@ -186,7 +166,6 @@ pub(super) unsafe fn send(net: &Net, port: &EndpointState, outgoing: Outgoing, r
         return offer(net, port, outgoing, report);
     }
     let outgoing = outgoing.at_once(report);
-    // Copied, because a reference would force `outgoing` into memory.
     let (bytes, len) = (outgoing.bytes, outgoing.len);
     send_eager(net, port, outgoing, move |room| {
         // SAFETY: the port's cell has room for a short message. The caller guarantees the bytes.
@@ -194,7 +173,6 @@ pub(super) unsafe fn send(net: &Net, port: &EndpointState, outgoing: Outgoing, r
     })
 }
 
-/// Sends a short message. `fill` writes its bytes to an address.
 #[inline(always)]
 fn send_eager(net: &Net, port: &EndpointState, outgoing: Outgoing, fill: impl FnOnce(*mut u8)) -> Result<(), Refusal> {
     let own = port.own();
@@ -203,13 +181,11 @@ fn send_eager(net: &Net, port: &EndpointState, outgoing: Outgoing, fill: impl Fn
         if lane.is_unwatched() {
             match lane.room() {
                 Room::Free => return send_by_lane(own, lane, &outgoing, fill),
-                // The maximum number of messages in flight.
                 Room::Full if lane.slot_count() >= net.cells_each().into() => return Err(Refusal::Again),
                 Room::Full | Room::Kept => {}
             }
         } else {
             match room_of_watched(lane) {
-                // A copy, so that only the copy lies in memory.
                 Room::Free => return send_watched(net, own, lane, &{ outgoing }, fill),
                 Room::Full if lane.slot_count() >= net.cells_each().into() => return Err(Refusal::Again),
                 Room::Full | Room::Kept => {}
@@ -244,10 +220,6 @@ fn send_by_lane(own: &LocalState, lane: &Lane, outgoing: &Outgoing, fill: impl F
     Ok(())
 }
 
-/// Room in a lane to a receiver that may sleep, or `Kept` if the lane is not open.
-///
-/// Cold, like the functions below, for the sake of other receivers. They are hot for receivers that
-/// may sleep.
 #[cold]
 #[inline(never)]
 fn room_of_watched(lane: &Lane) -> Room {
@@ -293,7 +265,6 @@ fn offer(net: &Net, port: &EndpointState, outgoing: Outgoing, report: Report) ->
     offer_from(net, port, outgoing, report, |_| outgoing.bytes.cast_mut())
 }
 
-/// Offers the bytes that `place` returns for the room of the cell.
 #[inline(always)]
 fn offer_from(
     net: &Net,
@@ -302,7 +273,6 @@ fn offer_from(
     report: Report,
     place: impl FnOnce(*mut u8) -> *mut u8,
 ) -> Result<(), Refusal> {
-    // An injected message returns its bytes with the call, and is never offered.
     let context = outgoing.context.ok_or(Refusal::Errno(Errno::EMSGSIZE))?;
     let own = port.own();
     let head = begin_send(net, port, outgoing.context)?;
@@ -321,7 +291,6 @@ fn offer_from(
     }
 }
 
-/// Takes a cell for a message, and a slot for its event, if any.
 #[inline]
 pub(super) fn begin_send<'n>(
     net: &'n Net,
@@ -395,18 +364,15 @@ fn push_late(
     if looks > 0 {
         sender.own().faults().tally.delayed();
     }
-    // Makes the receiver poll.
     port.tell();
     Ok(())
 }
 
-/// Room for the news that memory was written.
 pub(super) enum News<'n> {
     Slot(&'n Lane),
     Cell(&'n MessageCell),
 }
 
-/// Takes room for the news to a peer, and a slot for the event of the write, if any.
 #[inline]
 pub(super) fn begin_news<'n>(
     net: &'n Net,
@@ -422,7 +388,6 @@ pub(super) fn begin_news<'n>(
     }
 }
 
-/// Reports `len` written bytes to an endpoint, through a lane with room.
 #[inline(always)]
 pub(super) fn announce_by_lane(net: &Net, lane: &Lane, len: usize, data: ImmediateData) -> Result<(), Errno> {
     if !lane.is_unwatched() {
@@ -443,7 +408,6 @@ fn announce_watched(net: &Net, lane: &Lane, len: usize, data: ImmediateData) -> 
     Ok(())
 }
 
-/// Reports `len` written bytes to an endpoint. Consumes a cell.
 #[inline(always)]
 pub(super) fn announce(
     net: &Net,
@@ -464,10 +428,6 @@ pub(super) fn announce(
     pushed
 }
 
-/// Sends a message with flags, out of one buffer or several. With delivery completion, a message of
-/// any length is offered, and completes when the receiver has it. Otherwise, the usual completion
-/// satisfies all other levels.
-///
 /// # Safety
 /// See [`send`], for each buffer. With delivery completion, every message counts as long.
 pub(super) unsafe fn send_msg(

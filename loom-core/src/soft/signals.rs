@@ -14,7 +14,6 @@ use crate::vocabulary::Errno;
 /// Queue that other threads can signal.
 #[derive(Debug)]
 pub struct SoftSignal<'n> {
-    /// Sleeper of the queue, if the queue has a wait object.
     sleeper: Option<NonNull<Sleeper>>,
     memory: PhantomData<&'n Sleeper>,
 }
@@ -37,7 +36,6 @@ unsafe impl<'n> Signals for Soft<'n> {
         SoftSignal { sleeper: cq.queue().sleeper().map(NonNull::from_ref), memory: PhantomData }
     }
 
-    /// Loses no signal, even at the start of a sleep.
     unsafe fn cq_signal(signal: &SoftSignal<'n>) -> Result<(), Errno> {
         let sleeper = signal.sleeper.ok_or(Errno::ENOSYS)?;
         // SAFETY: the caller keeps the queue, and so its sleeper, open until this returns.

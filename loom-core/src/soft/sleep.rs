@@ -7,8 +7,7 @@
 //! | copies or discards an offer, or closes | the list of returned cells |
 //! | revokes an offer, ends or breaks a collective operation, delays a message | the word of revocations |
 //!
-//! Other actions of peers make no event in this queue. Their writes without immediate data, reads
-//! and atomic operations are only counted, and the post itself reports operations on their memory.
+//! Other actions of peers make no event in this queue.
 
 use super::address::NO_PORT;
 use super::endpoint_state::EndpointState;
@@ -17,7 +16,6 @@ use super::network::Net;
 use super::queue::Queue;
 use super::sleeper::{Sleeper, Sleeps};
 
-/// Ports of a queue.
 fn ports<'n>(net: &'n Net, queue: &'n Queue) -> impl Iterator<Item = &'n EndpointState> {
     let first = Some(queue.turn.get()).filter(|first| *first != NO_PORT);
     let next = move |port: &u16| {
@@ -27,8 +25,7 @@ fn ports<'n>(net: &'n Net, queue: &'n Queue) -> impl Iterator<Item = &'n Endpoin
     core::iter::successors(first, next).map(|port| net.port(port))
 }
 
-/// Announces that the thread of an empty queue is about to sleep. Returns `true` if it may sleep.
-/// If not, a poll may find an event, or a signal came, which is not reported again.
+/// Returns `true` if it may sleep.
 pub(super) fn falls_asleep(net: &Net, queue: &Queue, sleeper: &Sleeper, how: Sleeps) -> bool {
     let quiet = sleeper.say_asleep(how);
     ports(net, queue).for_each(|port| port.watch.say_asleep());
@@ -39,18 +36,14 @@ pub(super) fn falls_asleep(net: &Net, queue: &Queue, sleeper: &Sleeper, how: Sle
     asleep
 }
 
-/// Returns `true` if a poll may find something new at a port of an empty queue. Otherwise, a step
-/// that peers see has read every word in which they deliver.
+/// If it returns `false`, a step that peers see has read every word in which they deliver.
 fn has_something(port: &EndpointState) -> bool {
     let own = port.own();
-    // A message in the backlog waits for this thread, and younger messages wait behind it.
     let waits = own.backlog.get() != NIL;
-    // Cells without a waiting send return, too.
     let awaits = own.offers.get() != 0;
     !waits && !port.inbox.is_empty_for_sleeper()
         || awaits && !port.returns.0.is_empty_for_sleeper()
         || port.revocations.are_told_for_sleeper()
         || own.arrivals.lanes().iter().any(|arriving| arriving.lane().has_for_sleeper(arriving.next.get()))
-        // Late operations count polls.
         || own.faults().are_late()
 }

@@ -1,5 +1,4 @@
-//! Sleep of a queue's thread, and its wake-up by peers. [`Sleeper`] belongs to the queue. Peers
-//! look for a sleeper in [`Watch`].
+//! Sleep of a queue's thread, and its wake-up by peers. [`Sleeper`] belongs to the queue.
 //!
 //! A peer delivers by a step on a word of the receiver: the inbox, the word of revocations, the
 //! list of returned cells, the slot of a lane. A thread that is about to sleep must find the
@@ -15,15 +14,12 @@
 //!
 //! Both steps on the word are read-modify-write operations. The sleeper's step releases, and the
 //! peer's step acquires and releases. If the peer's step comes first, the sleeper finds the
-//! delivery. Otherwise, the peer acquires that the receiver sleeps. Neither fences nor sequential
-//! consistency are needed. On x86-64, a weaker step costs the same, and the following load is from
-//! the line of the word (for a lane or a returned cell, of the inbox).
+//! delivery. Otherwise, the peer acquires that the receiver sleeps.
 //!
 //! Two words record that a thread sleeps. The word of each port ([`Watch`]) lies in the network,
 //! where peers can read it. The word of the queue ([`Sleeper`]) may disappear with the queue, so
-//! peers reach it through a door of the port. One peer takes each word and wakes the
-//! sleeper. That peer rings after the sleeper has set the word anew, and later peers leave the
-//! ringing to it.
+//! peers reach it through a door of the port. One peer takes each word and wakes the sleeper. That
+//! peer rings after the sleeper has set the word anew, and later peers leave the ringing to it.
 
 #![allow(unsafe_code, reason = "peers reach the sleeper of a queue through a door")]
 
@@ -39,9 +35,7 @@ use crate::vocabulary::{Errno, WaitObj};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Sleeps {
-    /// Sleeps in a call of this transport.
     InCall = 1,
-    /// Sleeps in its own call, on the descriptor.
     OnDescriptor = 2,
 }
 
@@ -49,31 +43,21 @@ const AWAKE: u32 = 0;
 
 #[derive(Debug)]
 pub(super) struct Sleeper {
-    /// Kind of sleep, or [`AWAKE`].
     asleep: AtomicU32,
     signalled: AtomicBool,
     bell: Bell,
 }
 
 impl Sleeper {
-    /// Creates the sleeper of a queue with this wait object, if [a bell for it](waker::exists_for)
-    /// exists.
-    ///
-    /// # Errors
-    /// The error of the system.
     pub(super) fn new(wait: WaitObj) -> Result<Self, Errno> {
         let bell = Bell::new(wait)?;
         Ok(Sleeper { asleep: AtomicU32::new(AWAKE), signalled: AtomicBool::new(false), bell })
     }
 
-    /// Announces that the queue's thread is about to sleep. The thread then announces it at its
-    /// [ports](Watch::say_asleep) and polls them. Returns `false` if a signal came, which this
-    /// consumes: the thread then does not sleep. For the thread of the queue.
+    /// Announces that the queue's thread is about to sleep. Returns `false` if a signal came, which
+    /// this consumes.
     pub(super) fn say_asleep(&self, how: Sleeps) -> bool {
-        // Both kinds of sleep show signals. Relaxed: a signal that this load misses is shown for
-        // longer.
         if how == Sleeps::OnDescriptor || self.signalled.load(Ordering::Relaxed) {
-            // Before the store: everything shown from then on is for this sleep.
             self.bell.hide();
         }
         // Release: a peer that takes this value shows the descriptor after it was hidden. The
@@ -84,7 +68,6 @@ impl Sleeper {
         !self.signalled.swap(false, Ordering::AcqRel)
     }
 
-    /// Records that the thread is awake. A late peer may end the next sleep early.
     pub(super) fn say_awake(&self) {
         self.asleep.store(AWAKE, Ordering::Relaxed);
     }
@@ -99,7 +82,6 @@ impl Sleeper {
         }
     }
 
-    /// Wakes the thread up, or prevents its next sleep. Shows the descriptor.
     pub(super) fn signal(&self) {
         // Release: the work before the signal. Acquire: pairs with an earlier swap in `say_asleep`,
         // so that `wake` finds the sleeper.
@@ -109,16 +91,10 @@ impl Sleeper {
         self.wake();
     }
 
-    /// Sleeps until a wake-up or the time limit. Returns `true` after a wake-up, which may be
-    /// spurious.
     pub(super) fn sleep(&self, left: &Left) -> bool {
         self.bell.wait(left)
     }
 
-    /// Returns the file descriptor.
-    ///
-    /// # Errors
-    /// `ENOSYS` if the bell has no descriptor.
     pub(super) fn descriptor(&self) -> Result<c_int, Errno> {
         self.bell.descriptor()
     }
@@ -129,14 +105,11 @@ impl Sleeper {
     }
 }
 
-/// Word by which peers of a port find that its thread sleeps.
 #[derive(Debug)]
 #[repr(C)]
 pub(super) struct Watch {
     asleep: AtomicBool,
-    /// Open while the port's endpoint is open, if a queue of the endpoint can be slept on.
     door: Gate,
-    /// Sleepers of the endpoint's queues, or one of them if the queues are the same.
     sleepers: [Cell<Option<NonNull<Sleeper>>>; 2],
 }
 
@@ -144,7 +117,6 @@ pub(super) struct Watch {
 // `Sync`.
 unsafe impl Sync for Watch {}
 
-/// Number of the door. A late peer may wake up the next endpoint's sleeper, without need.
 const DOOR: u64 = 0;
 
 impl Watch {
@@ -152,8 +124,7 @@ impl Watch {
         Watch { asleep: AtomicBool::new(false), door: Gate::new(), sleepers: [const { Cell::new(None) }; 2] }
     }
 
-    /// Admits peers to the sleepers of a new endpoint's queues. Returns `true` if any exists. For
-    /// the owner only.
+    /// Returns `true` if any exists.
     ///
     /// # Safety
     /// The sleepers stay in place until [`close`](Self::close) returns.
@@ -168,7 +139,6 @@ impl Watch {
         true
     }
 
-    /// Closes the door, and waits for peers that are inside. For the owner only.
     pub(super) fn close(&self) {
         if self.door.is_open() {
             self.asleep.store(false, Ordering::Relaxed);
@@ -176,17 +146,12 @@ impl Watch {
         }
     }
 
-    /// Announces that the port's thread is about to sleep. The thread polls the port only after
-    /// this call. For the owner only.
     pub(super) fn say_asleep(&self) {
         // Release: a late peer that takes this flag finds the queue's word set. Otherwise it would
-        // take only this flag, and other peers would leave the ringing to it. (The model checker
-        // does not find that: its swaps read the value stored last in time.) The polling steps
-        // release the flag for other peers.
+        // take only this flag, and other peers would leave the ringing to it.
         self.asleep.store(true, Ordering::Release);
     }
 
-    /// Wakes up the port's thread, if it sleeps. Called after a delivering step, which acquires.
     #[inline(always)]
     pub(super) fn wake(&self) {
         // Relaxed: the delivering step acquires.

@@ -1,10 +1,4 @@
-//! Attributes and behaviour of a [strict network](super::NetworkAttr::strict). The documentation of
-//! [`soft`](super) has the table.
-//!
-//! - [`Strict::take_from`] removes attributes from an info, like a [plan](super::Plan).
-//! - [`QUIRKS`] are deviations of providers from libfabric's manual.
-//! - The first posts to a peer are refused until both sides have polled (`soft/first_contact.rs`).
-//! - Reads and writes are delayed until the peer has polled (`soft/delayed.rs`).
+//! Attributes and behaviour of a [strict network](super::NetworkAttr::strict).
 
 use crate::info::Hints;
 use crate::transport::{Claims, Event, ProviderQuirks};
@@ -14,8 +8,7 @@ use crate::vocabulary::{Attributes, Caps, CompletionFlags, MrMode, MsgOrder};
 /// receives.
 const UNASKED: Caps = Caps::MSG.union(Caps::TAGGED).union(Caps::RMA).union(Caps::MULTI_RECV);
 
-/// Orders that every tested provider grants if the hints request them. All grant [`MsgOrder::SAS`]
-/// in any case.
+/// Orders that every tested provider grants if the hints request them.
 const ORDERS: MsgOrder = MsgOrder::RAR
     .union(MsgOrder::RAW)
     .union(MsgOrder::WAW)
@@ -24,10 +17,8 @@ const ORDERS: MsgOrder = MsgOrder::RAR
     .union(MsgOrder::RMA_RAW)
     .union(MsgOrder::RMA_WAW);
 
-/// Maximum length, in bytes, of injected data, as over `tcp;ofi_rxm`.
 const INJECT_SIZE: usize = 64;
 
-/// Quirks that some tested provider has.
 pub(super) const QUIRKS: ProviderQuirks = ProviderQuirks {
     // Only `tcp` of libfabric 2 stays within the buffer.
     multi_recv: false,
@@ -47,7 +38,6 @@ pub(super) const QUIRKS: ProviderQuirks = ProviderQuirks {
     ends_with_queue: true,
 };
 
-/// Returns `true` if the environment makes every network strict.
 #[cfg(feature = "std")]
 pub(super) fn is_asked_for() -> bool {
     std::env::var_os("LOOM_STRICT").is_some_and(|value| !value.is_empty() && value != "0")
@@ -65,7 +55,6 @@ pub(super) fn hide_length(event: &mut Event) {
     event.flags.remove(CompletionFlags::RMA);
 }
 
-/// Attributes that an info of a strict network grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Strict {
     caps: Caps,
@@ -73,7 +62,6 @@ pub(super) struct Strict {
 }
 
 impl Strict {
-    /// Exactly the attributes that the hints request.
     pub(super) fn of(hints: &Hints<'_>) -> Self {
         let asked = hints.caps | hints.tx_attr.caps | hints.rx_attr.caps;
         let caps = if asked.is_empty() { UNASKED } else { asked };
@@ -81,13 +69,10 @@ impl Strict {
         Strict { caps: caps.with_modifiers() | Caps::LOCAL_COMM, orders: orders | MsgOrder::SAS }
     }
 
-    /// Returns `true` if events have the sources of messages and writes.
     pub(super) const fn tells_sources(self) -> bool {
         self.caps.contains(Caps::SOURCE)
     }
 
-    /// Returns `true` if reads and writes wait for the peer, because the hints request no order for
-    /// them.
     pub(super) fn holds_rma(self) -> bool {
         self.orders == MsgOrder::SAS
     }
@@ -109,11 +94,8 @@ impl Strict {
     }
 }
 
-/// Contact of an endpoint with a peer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Contact {
-    /// Generations of this endpoint and of the peer, in their places.
     pub(super) generations: (u32, u32),
-    /// Poll counts of both when the first post was refused. `None` if both have polled since.
     pub(super) looks: Option<(u32, u32)>,
 }

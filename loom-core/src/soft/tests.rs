@@ -25,7 +25,6 @@ use crate::vocabulary::{Access, CompletionFlags, Errno, ImmediateData};
 const ATTR: NetworkAttr =
     NetworkAttr { endpoints: 2, tx_depth: 1, rx_depth: 2, eager_size: 8, regions: 2, ..NetworkAttr::DEFAULT };
 
-/// After a wrap-around, the next number would be that of regions for no endpoint.
 #[test]
 fn domain_is_refused_when_the_network_has_no_number_for_it() {
     let network = Network::new(ATTR).unwrap();
@@ -61,7 +60,6 @@ fn region_opens_in_a_place_where_a_peer_tries_the_key_of_the_one_before() {
     assert_eq!(second.close().unwrap(), [0; 8]);
 }
 
-/// A region counts its users, instead of recording that a user exists.
 #[test]
 fn region_closes_when_the_last_of_its_users_has_left() {
     let mut byte = 0_u8;
@@ -76,7 +74,6 @@ fn region_closes_when_the_last_of_its_users_has_left() {
                 region.close();
                 left.load(Ordering::Relaxed)
             });
-            // Wait until it has begun to close.
             while region.enter(key).is_ok() {
                 std::thread::yield_now();
             }
@@ -90,7 +87,6 @@ fn region_closes_when_the_last_of_its_users_has_left() {
 type Queue = Cq<'static, Soft<'static>, Box<[u8]>>;
 type Side = Endpoint<'static, Soft<'static>, Box<[u8]>>;
 
-/// Builds a writer with one cell, and its peers' queue.
 fn pair(test: impl FnOnce(Side, &Queue, &Av<'static, Soft<'static>>)) {
     let network = Network::new(ATTR).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
@@ -100,7 +96,6 @@ fn pair(test: impl FnOnce(Side, &Queue, &Av<'static, Soft<'static>>)) {
     test(writes.endpoint(&av).unwrap(), &peers, &av);
 }
 
-/// Writes with immediate data to a peer that closes between the copy and the news of it.
 fn write_data_to_a_peer_that_closes(writer: &Side, peer: Side, context: Option<u64>) -> Result<(), Refusal> {
     let (raw, to) = (writer.raw(), peer.raw().port().own().addr.get());
     let close = || {
@@ -114,7 +109,6 @@ fn write_data_to_a_peer_that_closes(writer: &Side, peer: Side, context: Option<u
 fn write_with_data_fails_if_its_peer_closes_between_the_copy_and_the_news() {
     pair(|writer, peers, av| {
         let queue = writer.raw().port().own().tx();
-        // More rounds than cells, and than slots of the queue.
         for round in 0..20 {
             let peer = peers.endpoint(av).unwrap();
             write_data_to_a_peer_that_closes(&writer, peer, Some(round)).unwrap();
@@ -134,7 +128,6 @@ fn write_with_data_fails_if_its_peer_closes_between_the_copy_and_the_news() {
     });
 }
 
-/// The only cell of the writer carries the next message, which arrives.
 #[test]
 fn cell_comes_home_when_the_peer_closes_between_the_copy_and_the_news() {
     pair(|writer, peers, av| {
@@ -151,7 +144,6 @@ fn cell_comes_home_when_the_peer_closes_between_the_copy_and_the_news() {
     });
 }
 
-/// Builds a network with `lanes` lanes per endpoint, and two queues.
 fn with_lanes(lanes: u16, test: impl FnOnce(&Queue, &Queue, &Av<'static, Soft<'static>>)) {
     let attr = NetworkAttr { endpoints: 4, tx_depth: 8, rx_depth: 8, eager_size: 64, lanes, ..NetworkAttr::DEFAULT };
     let network = Network::new(attr).unwrap();
@@ -160,7 +152,6 @@ fn with_lanes(lanes: u16, test: impl FnOnce(&Queue, &Queue, &Av<'static, Soft<'s
     test(&queue(), &queue(), &Av::open(&domain, 16).unwrap());
 }
 
-/// Sends `messages` short messages, which are received. Returns `true` if a lane exists afterwards.
 fn talk(from: &Side, to: &Side, (into, av): (&Queue, &Av<'static, Soft<'static>>), messages: u32) -> bool {
     let peer = av.insert(&to.address().unwrap()).unwrap();
     for _ in 0..messages {
@@ -199,7 +190,6 @@ fn lane_that_is_not_used_any_more_goes_to_a_peer_that_is_talked_to() {
     });
 }
 
-/// Repeats this more often than the queue has slots.
 #[test]
 fn write_with_data_fails_if_its_peer_closes_before_the_news_go_by_their_lane() {
     with_lanes(2, |one, other, av| {
@@ -219,7 +209,6 @@ fn write_with_data_fails_if_its_peer_closes_before_the_news_go_by_their_lane() {
     });
 }
 
-/// More news than slots of a lane, so they use both paths.
 #[test]
 fn news_of_writes_keep_their_order_among_messages() {
     with_lanes(2, |one, other, av| {
@@ -253,7 +242,6 @@ fn news_of_writes_keep_their_order_among_messages() {
     });
 }
 
-/// No peer receives two messages in a row.
 #[test]
 fn endpoint_has_lanes_to_peers_that_it_talks_to_in_turn() {
     with_lanes(3, |one, other, av| {
@@ -268,7 +256,6 @@ fn endpoint_has_lanes_to_peers_that_it_talks_to_in_turn() {
     });
 }
 
-/// A peer that does not notice the end of its lane keeps only that lane.
 #[test]
 fn lane_goes_to_a_peer_that_is_talked_to_though_another_is_not_given_back() {
     with_lanes(2, |one, other, av| {

@@ -8,8 +8,7 @@ use crate::transport::Transport;
 
 /// Software transport over a [`Network`](super::Network).
 ///
-/// Its domains, address vectors and regions can be shared between threads. Each queue stays on one
-/// thread with its endpoints.
+/// Each queue stays on one thread with its endpoints.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {

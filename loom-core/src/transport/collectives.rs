@@ -125,8 +125,7 @@ pub unsafe trait Collectives: Transport {
     unsafe fn leave_collective(endpoint: &Self::Endpoint, group: &Self::CollectiveGroup);
     /// `fi_barrier`, `fi_broadcast`, `fi_alltoall`, `fi_allreduce`, `fi_allgather`,
     /// `fi_reduce_scatter`, `fi_reduce`, `fi_scatter` or `fi_gather`. In a broadcast, the operands
-    /// are the root's elements, and `results` receives them at every member. Both may be the same
-    /// range.
+    /// are the root's elements, and `results` receives them at every member.
     ///
     /// # Errors
     /// [`Refusal::Again`] also until every member has joined. `EOPNOTSUPP` or another number for

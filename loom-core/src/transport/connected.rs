@@ -63,12 +63,12 @@ pub struct EqAttr {
     pub size: usize,
     /// Object to sleep on until an event arrives.
     pub wait: WaitObj,
-    /// `true` if the application writes its own events. Not every provider permits it.
+    /// `true` if the application writes its own events.
     #[doc(alias = "FI_WRITE")]
     pub write: bool,
 }
 
-/// Event as a transport reports it. Its data is returned separately.
+/// Event as a transport reports it.
 #[derive(Debug)]
 pub enum Notice<T: Connected> {
     /// [`EventKind::CONNREQ`]: to be accepted with an endpoint, or rejected.
@@ -95,7 +95,7 @@ pub enum Notice<T: Connected> {
     Entry(EqEntry),
     /// An operation on an object failed, and the provider reports it like a success.
     Failed(Fault),
-    /// Event of another kind, or with a form unlike its kind. Its bytes are data.
+    /// Event of another kind, or with a form unlike its kind.
     Other(EventKind),
 }
 
@@ -127,7 +127,7 @@ pub struct EqEntry {
     pub data: u64,
 }
 
-/// Failed operation on an object. The provider's own data is returned separately.
+/// Failed operation on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(alias = "fi_eq_err_entry")]
 pub struct Fault {
@@ -260,8 +260,8 @@ pub unsafe trait Connected: Transport {
     /// maximum of a rejection.
     unsafe fn reject(passive: &Self::PassiveEndpoint, request: Self::Request, data: &[u8]) -> Result<(), Errno>;
 
-    /// `fi_srx_context`: opens a shared receive context. Receives are posted on it as on an
-    /// endpoint. Its endpoints complete receives into `rx`. The error reports objects left open.
+    /// `fi_srx_context`: opens a shared receive context. Its endpoints complete receives into `rx`.
+    /// The error reports objects left open.
     ///
     /// # Safety
     /// Contract of callers. It is closed after the endpoints that receive through it, which

@@ -42,9 +42,6 @@ pub unsafe trait CompletionQueues: Fabrics {
     /// Returns the next event. If no event is at hand, drives progress first. `Ok(None)` if the
     /// queue is empty.
     ///
-    /// Implementations inline the path for an event at hand. The queue above then builds the
-    /// completion without an intermediate copy, which would be a third of the cost of a poll.
-    ///
     /// # Errors
     /// `EAVAIL` if the next event is available from [`cq_read_error`](Self::cq_read_error). Other
     /// errors are of the queue, not of an operation.

@@ -38,7 +38,6 @@ impl fmt::Display for EndpointError {
 impl core::error::Error for EndpointError {}
 
 impl From<Errno> for EndpointError {
-    /// Failure that left no object open.
     fn from(errno: Errno) -> Self {
         EndpointError { errno, left_open: false }
     }
@@ -60,28 +59,26 @@ impl From<Errno> for EndpointError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a retired endpoint still has what was lent through it"]
 pub enum Closing {
-    /// The endpoint is closed. Memory lent through it is not touched any more.
+    /// The endpoint is closed.
     Closed,
     /// The endpoint is still open, because the provider cannot close it safely yet: receives or
-    /// reads are in flight, or closing would harm endpoints that have talked to it. Its operations
-    /// continue and complete as usual. The caller posts no more operations, and may retry closing.
+    /// reads are in flight, or closing would harm endpoints that have talked to it. The caller
+    /// posts no more operations, and may retry closing.
     Retired,
     /// The endpoint was left (`endpoint_leave`): its queues are not polled and its counters not
-    /// used any more, and memory lent through it is not touched. The provider cannot close it, nor
-    /// the objects that it is bound to.
+    /// used any more, and memory lent through it is not touched.
     Left,
 }
 
 /// Operations in flight on an endpoint to be closed that not every provider tolerates or can stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFlight {
-    /// Number of receives. Some providers do not tolerate closing during a receive.
+    /// Number of receives.
     pub receives: usize,
-    /// Bytes of the longest read. Some providers let the peer write into its buffer even after the
-    /// endpoint is closed.
+    /// Bytes of the longest read.
     pub longest_read: usize,
     /// Bytes of the longest truncated message in the endpoint's lifetime, or the maximum if
-    /// unknown. Some providers do not tolerate closing afterwards.
+    /// unknown.
     pub longest_truncated: usize,
     /// Sends, writes and reads, where an endpoint cannot be closed with them in flight
     /// ([`ProviderQuirks::close_with_sends`](super::ProviderQuirks::close_with_sends)), and on
@@ -107,7 +104,7 @@ pub struct Bindings<'a, T: Endpoints> {
     /// Counters of its operations, each kind once.
     pub counters: &'a [(Counted, &'a T::Counter)],
     /// `true` if sends, reads and writes posted as a [`Msg`](super::Msg) report success only with
-    /// the flag `COMPLETION`. All other operations always report it.
+    /// the flag `COMPLETION`.
     #[doc(alias = "FI_SELECTIVE_COMPLETION")]
     pub selective: bool,
     /// Options by number, set before the endpoint is enabled.
@@ -132,7 +129,7 @@ pub unsafe trait Endpoints: AddressVectors + CompletionQueues + Counters {
         info: &Self::Info,
         bind: Bindings<'_, Self>,
     ) -> Result<Self::Endpoint, EndpointError>;
-    /// `fi_close` of an endpoint. After it, memory lent through the endpoint is not touched.
+    /// `fi_close` of an endpoint.
     ///
     /// # Safety
     /// Contract of callers. `in_flight` is accurate.

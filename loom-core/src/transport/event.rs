@@ -4,9 +4,6 @@ use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
 /// Word that identifies a posted operation in its completion: libfabric's `void *context`.
 ///
-/// It is a plain number, or a pointer to scratch space for the provider in the operation's slot.
-/// Only the [op table](crate::engine::op_table) chooses the form and interprets returned contexts.
-///
 /// ```
 /// use loom_core::transport::{Context, Event};
 /// use loom_core::vocabulary::CompletionFlags;
@@ -55,11 +52,6 @@ impl Context {
 }
 
 /// Entry of a transport's completion queue.
-///
-/// Events are read within nanoseconds of being written, field by field. Fields that are copied
-/// together are not adjacent: a compiler would copy them with one instruction, and a processor is
-/// slow to read together values that it has just written separately (5 % of the cost of a tagged
-/// message).
 ///
 /// ```
 /// use loom_core::transport::Event;

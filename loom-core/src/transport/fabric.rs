@@ -65,15 +65,12 @@ pub struct ProviderQuirks {
     pub claims: Claims,
     /// Discarding a message completes it for its sender, too.
     pub discard: bool,
-    /// A region can be closed at any time, even during a peer's operation on it. Otherwise the
-    /// region is closed when no endpoint of its domain is open, unless the caller ensures that no
-    /// operation is in flight.
+    /// A region can be closed at any time, even during a peer's operation on it.
     pub mr_close: bool,
     /// An endpoint can be closed with sends and writes in flight. Their buffers are not read
     /// afterwards.
     pub close_with_sends: bool,
-    /// Closing a queue closes its endpoints or stops peers' access to memory through them. Excepted
-    /// are endpoints that cannot be closed after a message longer than its receive.
+    /// Closing a queue closes its endpoints or stops peers' access to memory through them.
     pub ends_with_queue: bool,
 }
 
@@ -83,7 +80,6 @@ pub enum Claims {
     /// The provider stores the operation's context, which may be any value.
     ByContext,
     /// The claim is stored in the memory that the context points to, as the man page requires.
-    /// Contexts that are numbers cannot be used.
     InContexts,
     /// The provider cannot claim messages.
     Not,
@@ -140,8 +136,7 @@ pub unsafe trait Fabrics: Sized {
     type Info: Clone;
     /// `fid_fabric`
     type Fabric;
-    /// `fid_domain`. If it is `Sync`, queues and endpoints of it may be used by one thread after
-    /// another. The transport's threading level decides.
+    /// `fid_domain`.
     type Domain;
 
     /// `fi_dupinfo`

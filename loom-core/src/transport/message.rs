@@ -184,7 +184,6 @@ pub unsafe trait TaggedMessages: Endpoints {
     /// - `CLAIM` alone receives the message claimed under the same context. `CLAIM` with `DISCARD`
     ///   drops that message, without pieces and with one event.
     ///
-    /// The caller uses only combinations that its [`ProviderQuirks`](super::ProviderQuirks) permit.
     /// A claim that was made is fetched or discarded once. Until then, or until the endpoint is
     /// closed, the context's space stays as it is.
     ///

@@ -1,12 +1,9 @@
 //! Boundary between the safe objects, which are written once, and the raw functions of a transport.
 //!
-//! The functions of [`Transport`] open, close, post, poll and control. They do not allocate through
-//! loom, and do not repeat checks of the objects. `Transport` is the sum of one trait per subject,
-//! like libfabric's tables of operations: users write `T: Transport` and call `T::send`. Functions
-//! that a transport may lack form separate traits: [`Connected`], [`Multicast`], [`Scalable`],
-//! [`Signals`], [`Collectives`].
-//!
-//! A trait uses only modules above it in this file. `.ci/run layers` checks the order.
+//! The functions of [`Transport`] open, close, post, poll and control. `Transport` is the sum of
+//! one trait per subject, like libfabric's tables of operations: users write `T: Transport` and
+//! call `T::send`. Functions that a transport may lack form separate traits: [`Connected`],
+//! [`Multicast`], [`Scalable`], [`Signals`], [`Collectives`].
 //!
 //! # Contract of callers
 //!

@@ -15,7 +15,7 @@ pub struct MrAttr {
     pub access: Access,
     /// Requested key, if the provider does not choose keys.
     pub key: MemoryKey,
-    /// Number of the device among those of its kind, if the memory is not the host's.
+    /// Number of the device among those of its kind.
     pub device: i32,
     /// Special properties.
     pub flags: MrFlags,

@@ -4,7 +4,7 @@ use super::connected::Fid;
 use super::{Bindings, Connected, EndpointError};
 use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 
-/// Transport with multicast groups (`FI_MULTICAST`). Event queues report results of joins.
+/// Transport with multicast groups (`FI_MULTICAST`).
 ///
 /// # Contract of callers
 ///

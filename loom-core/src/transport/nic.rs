@@ -2,7 +2,7 @@
 
 use crate::vocabulary::{BusType, LinkState};
 
-/// Network card, as its provider describes it. Fields without a value from the provider are absent.
+/// Network card, as its provider describes it.
 ///
 /// ```
 /// use loom_core::transport::nic::{Nic, NicLink};

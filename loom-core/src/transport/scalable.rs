@@ -42,9 +42,6 @@ pub struct ContextBindings<'a, T: Transport> {
 /// Transport with scalable endpoints: one address, and contexts that post and complete
 /// independently.
 ///
-/// A context is an [`Endpoint`](super::Endpoints::Endpoint) for the operations of its direction,
-/// and is closed like an endpoint.
-///
 /// # Contract of callers
 ///
 /// [C1 to C18, and C25 to C27](super#contract-of-callers).
@@ -53,7 +50,7 @@ pub struct ContextBindings<'a, T: Transport> {
 ///
 /// The promises of [`Transport`], and [P14 and P15](super#promises-of-implementations).
 pub unsafe trait Scalable: Transport {
-    /// `fid_ep` of a scalable endpoint. The transport's threading level decides if it is `Sync`.
+    /// `fid_ep` of a scalable endpoint.
     type ScalableEndpoint;
 
     /// Returns `true` if the serialisation of this transport type suffices for the contexts of one

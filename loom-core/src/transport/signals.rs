@@ -3,8 +3,7 @@
 use super::Transport;
 use crate::vocabulary::Errno;
 
-/// Transport with sleepers that other threads can wake. A transport without locks has no other
-/// threads.
+/// Transport with sleepers that other threads can wake.
 ///
 /// # Safety
 ///

@@ -4,8 +4,6 @@ use super::NIL;
 
 pub(super) const SLOTS: usize = 12;
 
-/// Places with eight bits of each hash, and the root of a tree for those without room: one cache
-/// line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub(super) struct Bucket {
@@ -16,10 +14,8 @@ pub(super) struct Bucket {
 
 const _: () = assert!(size_of::<Bucket>() == 64);
 
-/// Tag of a free slot. No hash has it.
 const FREE: u8 = 0;
 
-/// Returns the tag of a hash, from other bits than those that choose the bucket.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "some of the bits")]
 const fn tag(hash: u64) -> u8 {
@@ -29,14 +25,13 @@ const fn tag(hash: u64) -> u8 {
 impl Bucket {
     pub(super) const EMPTY: Bucket = Bucket { tags: [FREE; SLOTS], root: NIL, places: [NIL; SLOTS] };
 
-    /// Returns the slots that have a tag. After a true match, false ones may follow.
+    /// After a true match, false ones may follow.
     #[inline]
     fn tagged(&self, tag: u8) -> impl Iterator<Item = usize> {
         const LOW: u128 = u128::from_le_bytes([1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0]);
         let [a, b, c, d, e, f, g, h, i, j, k, l] = self.tags;
         let tags = u128::from_le_bytes([a, b, c, d, e, f, g, h, i, j, k, l, 0, 0, 0, 0]);
-        // A byte is 0 where the tag matches. Subtracting 1 sets its upper bit, and by the borrow
-        // also that of a byte of 1 above it.
+        // A byte is 0 where the tag matches.
         let differs = tags ^ (LOW * u128::from(tag));
         let mut zeros = differs.wrapping_sub(LOW) & !differs & (LOW << 7);
         core::iter::from_fn(move || {
@@ -52,7 +47,6 @@ impl Bucket {
     }
 
     pub(super) fn add(&mut self, hash: u64, place: u32) -> bool {
-        // The first match is true.
         let slot = self.tagged(FREE).next();
         slot.is_some_and(|slot| self.set(slot, tag(hash), place))
     }
@@ -105,7 +99,6 @@ mod tests {
             assert!(bucket.add(u64::from(place % 3) << 8 | u64::from(place % 2), place));
         }
         assert!(!bucket.add(7, 12), "full");
-        // A hash with the tag of a free slot uses another tag.
         for hash in [0, 1] {
             assert_eq!(bucket.places(hash).collect::<Vec<_>>(), (0..12).collect::<Vec<_>>());
         }

@@ -1,6 +1,6 @@
 //! [`Free`]: the set of free places.
 
-/// Maximum number of levels. Each word stands for 64 words of the level below.
+/// Each word stands for 64 words of the level below.
 const LEVELS: usize = 6;
 
 /// One bit for each place, set while it is free. Above them, one bit for each nonzero word, and so
@@ -8,7 +8,6 @@ const LEVELS: usize = 6;
 #[derive(Debug)]
 pub(super) struct Free<'s> {
     words: &'s mut [u64],
-    /// Begin of each level, then the end of the last one.
     levels: [usize; LEVELS + 1],
     count: usize,
 }
@@ -64,7 +63,6 @@ impl<'s> Free<'s> {
             let rest = words.get(at / 64)? & u64::MAX << (at % 64);
             if rest != 0 {
                 at = at / 64 * 64 + rest.trailing_zeros() as usize;
-                // A set bit above stands for a nonzero word.
                 return (0..level).rev().try_fold(at, |at, below| {
                     let word = self.words.get(self.levels[below] + at)?;
                     Some(at * 64 + word.trailing_zeros() as usize)
@@ -121,7 +119,6 @@ mod tests {
             for step in 0..4 * places.min(5000) {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let place = usize::try_from(state >> 33).unwrap() % places;
-                // First all low places, then any.
                 if step < places.min(5000) {
                     let lowest = free.lowest().unwrap();
                     free.clear(lowest);

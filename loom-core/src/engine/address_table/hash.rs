@@ -3,12 +3,10 @@
 use super::key::Key;
 use crate::siphash::SipHash;
 
-/// Hash of a key. Its words determine its length.
 pub(super) fn hash(seed: u64, key: &Key<'_>) -> u64 {
     (0..key.words()).fold(SipHash::of(seed), |state, at| state.word(key.word(at))).finish()
 }
 
-/// Hash of an IPv4 socket, which has one word.
 #[inline]
 pub(super) fn hash_v4(seed: u64, ip: u32, port: u16) -> u64 {
     SipHash::of(seed).word(Key::V4 { ip, port }.word(0)).finish()

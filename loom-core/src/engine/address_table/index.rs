@@ -1,12 +1,8 @@
 //! [`Index`]: maps an address to its slot.
 //!
 //! A hash table with buckets of one cache line and twelve slots. Addresses without room in a bucket
-//! are in its tree. Every node is a slot of the table with two links. Bits of the hash, one per
-//! depth, separate the children, then the bits of the address. Nothing is ever balanced, moved or
-//! rehashed: an address is inserted where its path ends, and any leaf below replaces a removed one.
-//!
-//! A path has at most as many nodes as a hash and an address have bits ([`Key::words`]). Only
-//! addresses chosen with the seed known reach this bound. Of others, 2 % are in trees.
+//! are in its tree. Bits of the hash, one per depth, separate the children, then the bits of the
+//! address.
 
 use super::NIL;
 use super::bucket::Bucket;
@@ -16,13 +12,10 @@ use super::store::Store;
 
 pub(super) type Links = [u32; 2];
 
-/// Contents of a slot besides its generation and links: 6 bytes.
-///
 /// Packed to an alignment of 2, because 4 would add 2 bytes of padding.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(2))]
 pub(super) struct Record {
-    /// Address of an IPv4 socket, or other contents if the port is 0.
     value: u32,
     port: u16,
 }
@@ -31,17 +24,12 @@ const _: () = assert!(size_of::<Record>() == 6);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
-    /// No address: the slot is free, or belongs to a member of a range.
     Nothing,
-    /// Peer with an address that only the provider has.
     Unnamed,
-    /// IPv4 socket with a port other than 0.
     V4 { ip: u32, port: u16 },
-    /// Address that begins in a cell of the store.
     Stored(u32),
 }
 
-/// Special values in place of a cell index, which is below `CELLS_LIMIT`.
 const NOTHING: u32 = NIL;
 const UNNAMED: u32 = NIL - 1;
 pub(super) const CELLS_LIMIT: usize = UNNAMED as usize;
@@ -71,7 +59,6 @@ impl Record {
     #[inline]
     fn is(self, store: &Store<'_>, key: &Key<'_>) -> bool {
         match *key {
-            // Port 0 marks other contents of a slot.
             Key::V4 { ip, port } if port != 0 => self.value == ip && self.port == port,
             ref key => matches!(self.held(), Held::Stored(cell) if store.is(cell, key)),
         }
@@ -124,7 +111,6 @@ pub(super) struct Index<'s> {
 }
 
 impl<'s> Index<'s> {
-    /// Creates an empty index. `links` and `records` have equal lengths.
     pub(super) fn new(buckets: &'s mut [Bucket], records: &'s mut [Record], links: &'s mut [Links]) -> Self {
         buckets.fill(Bucket::EMPTY);
         records.fill(Record::EMPTY);
@@ -150,8 +136,6 @@ impl<'s> Index<'s> {
         self.links.get(place as usize).copied().unwrap_or([NIL; 2])
     }
 
-    /// Multiplication allows any number of buckets and uses the upper half of the hash. Trees begin
-    /// with the lower half.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "less than the number of buckets")]
     fn bucket(&self, hash: u64) -> usize {
@@ -181,8 +165,6 @@ impl<'s> Index<'s> {
         }
     }
 
-    /// Returns the slot of an IPv4 socket outside trees, like [`find`](Self::find) with numbers
-    /// alone.
     #[inline]
     pub(super) fn find_v4(&self, seed: u64, ip: u32, port: u16) -> Option<u32> {
         let hash = hash_v4(seed, ip, port);
@@ -202,7 +184,6 @@ impl<'s> Index<'s> {
         self.find_in_tree(bucket.root, store, way).0
     }
 
-    /// Returns the slot of an address in a tree, and the number of visited nodes.
     #[cold]
     fn find_in_tree(&self, root: u32, store: &Store<'_>, way: &Way<'_>) -> (Option<u32>, u32) {
         let mut at = root;
@@ -217,8 +198,7 @@ impl<'s> Index<'s> {
         (None, depth)
     }
 
-    /// Inserts a new address into an empty slot. Returns `false` if the slot is not empty: a slot
-    /// in two trees, or twice in one, would make an endless path.
+    /// Returns `false` if the slot is not empty: a slot in two trees would make an endless path.
     #[must_use]
     pub(super) fn insert(&mut self, way: &Way<'_>, place: u32, held: Held) -> bool {
         if self.held(place) != Held::Nothing {
@@ -242,7 +222,6 @@ impl<'s> Index<'s> {
         true
     }
 
-    /// Stores contents that are not looked up in an empty slot.
     pub(super) fn put(&mut self, place: u32, held: Held) {
         if let Some(record) = self.records.get_mut(place as usize) {
             *record = Record::of(held);
@@ -257,7 +236,6 @@ impl<'s> Index<'s> {
         }
     }
 
-    /// Removes a slot from the tree of a bucket. Returns `false` if it is not in the tree.
     fn remove_from_tree(&mut self, bucket: usize, way: &Way<'_>, place: u32) -> bool {
         let mut link = Link::Root(bucket);
         let mut depth = 0;
@@ -269,7 +247,6 @@ impl<'s> Index<'s> {
             }
             depth += 1;
         }
-        // Any leaf below it also has the bits that lead here.
         let (mut leaf, mut above) = (place, link);
         loop {
             let side = match self.links(leaf) {
@@ -314,7 +291,6 @@ mod tests {
         (vec![Bucket::EMPTY; buckets], vec![Record::EMPTY; addresses], vec![[NIL; 2]; addresses])
     }
 
-    /// Tree nodes visited to find an address, 0 if it is in a bucket.
     fn depth(index: &Index<'_>, store: &Store<'_>, way: &Way<'_>) -> u32 {
         let found = index.find(store, way);
         let (in_tree, depth) = index.find_in_tree(index.buckets[index.bucket(way.hash)].root, store, way);
@@ -325,8 +301,6 @@ mod tests {
         0
     }
 
-    /// Inserts addresses with given hashes, then removes them in another order and looks up the
-    /// rest. Returns the most nodes visited, and the number of addresses in trees.
     fn deepest(buckets: usize, ways: &[Way<'_>]) -> (u32, usize) {
         let (mut buckets, mut records, mut links) = memory(buckets, ways.len());
         let mut cells = [];
@@ -384,11 +358,9 @@ mod tests {
 
     #[test]
     fn ordinary_addresses_are_found_in_one_bucket() {
-        // Consecutive addresses, as in a machine room.
         for seed in [0, 1, u64::MAX] {
             let ways: Vec<_> = (0..100_000).map(|ip| Way::new(seed, key(0x0a00_0000 + ip))).collect();
             let (deepest, in_trees) = deepest(buckets_for(ways.len()), &ways);
-            // More addresses per bucket would give 8 nodes and thousands in trees.
             assert!((2..8).contains(&deepest), "{deepest} nodes");
             assert!((1000..2500).contains(&in_trees), "{in_trees} are in trees");
         }
@@ -398,18 +370,14 @@ mod tests {
     fn addresses_with_one_hash_are_told_apart_by_their_own_bits() {
         let ways: Vec<_> = (0..3000).map(|ip| Way { hash: u64::MAX / 3, key: key(ip) }).collect();
         let (deepest, in_trees) = deepest(1000, &ways);
-        // All bits of the hash, the port, and as many as distinguish 3000 addresses.
         assert!((64 + 16..=64 + 16 + 12).contains(&deepest), "{deepest} nodes");
         assert_eq!(in_trees, 3000 - 12, "all but those of one bucket");
     }
 
     #[test]
     fn no_address_is_deeper_than_the_bits_of_a_hash_and_an_address() {
-        // One hash for all, and equal first bits of the addresses: the deepest possible tree.
         let ways: Vec<_> = (0..256).map(|high| Way { hash: 0, key: key(high << 24) }).collect();
         let (deepest, _) = deepest(1, &ways);
-        // The hash, the port and the low bits of the address are equal. The differing bits separate
-        // the rest.
         assert!((64 + 16 + 24..=64 + 16 + 32).contains(&deepest), "{deepest} nodes");
     }
 
@@ -417,7 +385,6 @@ mod tests {
     fn addresses_chosen_with_the_seed_known_are_found_after_about_their_logarithm() {
         const SEED: u64 = 42;
         const BUCKETS: usize = 256;
-        // All of them are in one bucket.
         let (mut buckets, mut records, mut links) = memory(BUCKETS, 0);
         let index = Index::new(&mut buckets, &mut records, &mut links);
         let mut found = (0..).map(|ip| Way::new(SEED, key(ip))).filter(|way| index.bucket(way.hash) == 17);
@@ -425,7 +392,6 @@ mod tests {
         let (known, in_tree) = deepest(BUCKETS, &ways);
         assert_eq!(in_tree, ways.len() - 12, "in one bucket");
         assert!(known <= 2 * 10 + 10, "{known} nodes for {} in one bucket", ways.len());
-        // Another seed scatters these addresses.
         let others: Vec<_> = ways.iter().map(|way| Way::new(SEED + 1, way.key)).collect();
         let (unknown, in_trees) = deepest(BUCKETS, &others);
         assert!(unknown < 10 && in_trees < 10, "{unknown} nodes, {in_trees} in trees");

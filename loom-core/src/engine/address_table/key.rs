@@ -48,7 +48,7 @@ impl<'a> From<&'a EndpointAddr> for AddressRef<'a> {
     }
 }
 
-/// Address in canonical form. Two addresses are equal if their keys are.
+/// Address in canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key<'a> {
     /// Address and port, without the padding.
@@ -59,13 +59,11 @@ pub(super) enum Key<'a> {
     Raw { format: AddressFormat, bytes: &'a [u8] },
 }
 
-/// Kind of a key, in the top bits of its first word.
 const V4: u64 = 1 << 56;
 const V6: u64 = 2 << 56;
 const RAW: u64 = 3 << 56;
 
 impl<'a> Key<'a> {
-    /// Returns the key of an address. An unspecified format means that of the table.
     #[inline]
     pub(super) fn of(address: AddressRef<'a>, table: AddressFormat) -> Self {
         match address {
@@ -96,8 +94,7 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Returns the number of words that distinguish the key from every other. The first word
-    /// determines it.
+    /// Returns the number of words that distinguish the key from every other.
     #[inline]
     pub(super) fn words(&self) -> usize {
         match self {
@@ -133,7 +130,6 @@ impl<'a> Key<'a> {
         }
     }
 
-    /// Returns one bit of the words, counted from the lowest one of the first.
     #[cold]
     pub(super) fn bit(&self, number: usize) -> bool {
         self.word(number / 64) >> (number % 64) & 1 == 1

@@ -49,16 +49,11 @@ pub struct AddressTableAttr {
     /// Number of first slots that can have an address of their own, 22 bytes each, capped at
     /// `places`. The others are for members of [ranges](super::SymmetricRange), which store their
     /// addresses together.
-    ///
-    /// A slot that a member has left is for the same address again. A member of another range gets
-    /// it if all other slots are in use or a provider has chosen it, and [records](Self::ranges)
-    /// for both remaining parts are free.
     pub singles: usize,
     /// Bytes for addresses other than IPv4 sockets, in cells of 32. An IPv6 socket takes one, other
     /// addresses of `n` bytes [`bytes_for(n)`](Self::bytes_for).
     pub bytes: usize,
-    /// Maximum number of range records, all checked by each lookup of a socket. Members of further
-    /// ranges need an address of their own.
+    /// Maximum number of range records, all checked by each lookup of a socket.
     pub ranges: usize,
     /// Format of the table's addresses, assumed for unspecified ones.
     pub format: AddressFormat,
@@ -72,8 +67,7 @@ impl AddressTableAttr {
     /// Maximum number of ranges.
     pub const MAX_RANGES: usize = 256;
 
-    /// Returns attributes for `places` IPv4 sockets: indices as fabric addresses, up to 16 ranges,
-    /// room for some other addresses, and a fixed seed.
+    /// Returns attributes for `places` IPv4 sockets, up to 16 ranges, and a fixed seed.
     #[must_use]
     pub const fn new(places: usize) -> Self {
         AddressTableAttr {
@@ -132,7 +126,6 @@ impl AddressTableAttr {
     }
 }
 
-/// Number of buckets: one for eight addresses, so that few get more than twelve.
 pub(super) const fn buckets_for(addresses: usize) -> usize {
     addresses.div_ceil(8)
 }
@@ -153,8 +146,6 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Creates an empty table in memory of the layout.
-    ///
     /// # Safety
     /// The memory has the layout, and belongs to the table for `'s`.
     pub(crate) unsafe fn table<'s>(&self, memory: NonNull<u8>) -> AddressTable<'s> {
@@ -181,8 +172,6 @@ impl Plan {
     }
 }
 
-/// Writes an array.
-///
 /// # Safety
 /// `at` is aligned and has room for `len` values, which belong to the array for `'s`.
 pub(crate) unsafe fn fill<'s, V>(at: NonNull<u8>, len: usize, value: impl Fn() -> V) -> &'s mut [V] {

@@ -1,8 +1,6 @@
 //! Table that maps peers to addresses and back.
 //!
 //! An [`AddressTable`] stores the address of each peer of an address vector and detects duplicates.
-//! Its [peer table](super::peer_table) has the handles ([`Peer`]) and fabric addresses, which are
-//! looked up without a lock.
 //!
 //! | | |
 //! |---|---|
@@ -19,29 +17,15 @@
 //! - IPv4 sockets (`struct sockaddr_in`) with equal address and port. The 8 bytes of padding are
 //!   ignored, and returned as zeros.
 //! - IPv6 sockets (`struct sockaddr_in6`) with equal address, port, flow information and scope: all
-//!   are on the wire or select it. An IPv4-mapped address (`::ffff:10.0.0.1`) differs from the IPv4
-//!   address, because not every stack sends it as one, and a domain of IPv6 addresses could not
-//!   take the IPv4 address.
-//! - Sockets in any of the socket formats. They are returned as `FI_SOCKADDR_IN` or
-//!   `FI_SOCKADDR_IN6`, or in the [table's format](AddressTableAttr::format) if that covers both.
+//!   are on the wire or select it.
+//! - Sockets in any of the socket formats.
 //! - Other addresses, and bytes that do not match their format, with equal format and bytes.
 //!   `FI_FORMAT_UNSPEC` means the table's format.
 //!
 //! # Cost
 //!
 //! - An IPv4 peer takes 30.1 bytes: 8 in the peer table, 6 for the address, 16 for the index, and
-//!   one bit. An IPv6 peer takes 32 more, others [`AddressTableAttr::bytes_for`] more. A [symmetric
-//!   range](SymmetricRange) takes one record of 64 bytes. If [`AddressTableAttr::singles`] is below
-//!   the number of slots, each member takes 8 bytes.
-//! - A lookup reads a cache line of the index, the address and the peer's slot, for any number of
-//!   peers. 2 % of peers take one or two more lines. Addresses that collide by choice of a peer
-//!   with the [seed](AddressTableAttr::seed) take about the logarithm of their number, at most 64
-//!   steps plus the bits of the address. Without the seed, peers cannot choose them (SipHash-1-3).
-//! - A socket that is not found otherwise is searched in all ranges, at most
-//!   [`AddressTableAttr::ranges`].
-//! - Inserting and removing cost one lookup more and never rebuild the table. Only a member of a
-//!   range that gets a slot vacated in another range, beyond
-//!   [`singles`](AddressTableAttr::singles), splits that range and visits the shorter part.
+//!   one bit. An IPv6 peer takes 32 more, others [`AddressTableAttr::bytes_for`] more.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
@@ -60,7 +44,6 @@
 //! # }
 //! # Ok::<_, Box<dyn core::error::Error>>(())
 //! ```
-//!
 
 mod bucket;
 mod free;

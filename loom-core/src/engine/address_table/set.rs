@@ -17,9 +17,8 @@ use crate::storage::{Block, array, extend};
 
 /// Distinct peers of an address vector, with ranks 0, 1, 2 and so on in order of insertion.
 ///
-/// A set does not follow the vector. A peer removed from the vector keeps its rank until it is
-/// removed from the set or the next peer of its slot is inserted. Peers are not notified: all
-/// members of a collective operation must change their sets equally.
+/// A peer removed from the vector keeps its rank until it is removed from the set or the next peer
+/// of its slot is inserted.
 ///
 /// Opening allocates 4 bytes for each slot of the vector and 8 for each member.
 ///
@@ -60,7 +59,6 @@ pub struct AddressSet<A: Allocator> {
     members: NonNull<Peer>,
     capacity: u32,
     len: u32,
-    /// Ranks by slot, or `NIL`.
     ranks: NonNull<u32>,
     places: usize,
     block: Block<A>,
@@ -137,7 +135,6 @@ impl<A: Allocator> AddressSet<A> {
     }
 
     fn plan(places: usize, count: usize) -> Result<(u32, Layout, usize), OpenError> {
-        // Members have distinct slots.
         let capacity = u32::try_from(count.min(places)).ok().filter(|count| *count < NIL).ok_or(OpenError::Size)?;
         let (layout, ranks_at) = extend(array::<Peer>(capacity as usize)?, array::<u32>(places)?)?;
         Ok((capacity, layout, ranks_at))
@@ -226,7 +223,6 @@ impl<A: Allocator> AddressSet<A> {
         self.len += 1;
     }
 
-    /// Compares a peer to insert with the member in its slot.
     fn meets(&self, peer: Peer) -> Meets {
         match self.in_place_of(peer) {
             None if peer.index() < self.places => Meets::NoMember,
@@ -288,13 +284,11 @@ impl<A: Allocator> AddressSet<A> {
         })
     }
 
-    /// Inserts all peers, of distinct slots, or leaves the set unchanged.
     fn extend<I: Iterator<Item = Peer>>(&mut self, peers: impl Fn() -> I) -> Result<(), SetFull> {
         let new = peers().filter(|peer| matches!(self.meets(*peer), Meets::NoMember)).count();
         if new > (self.capacity - self.len) as usize {
             return Err(SetFull);
         }
-        // Peers that the table gets meanwhile were not counted.
         let mut left = new;
         for peer in peers() {
             if matches!(self.meets(peer), Meets::NoMember) {
@@ -322,7 +316,6 @@ impl<A: Allocator> AddressSet<A> {
 enum Meets {
     NoMember,
     Earlier(Peer),
-    /// The peer itself, or a later peer of its slot, or a peer of another vector.
     Itself,
 }
 
@@ -355,7 +348,6 @@ mod tests {
     use crate::engine::peer_table::{PeerSlot, PeerTable};
     use crate::vocabulary::FabricAddr;
 
-    /// Simulates another thread inserting the last two peers between two reads.
     #[test]
     fn peers_that_come_while_a_range_is_added_do_not_make_it_fail_halfway() {
         let mut entries = [(); 4].map(|()| PeerSlot::default());

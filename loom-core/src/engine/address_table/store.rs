@@ -33,7 +33,6 @@ const V4: u16 = 1 << 14;
 const V6: u16 = 2 << 14;
 const KINDS: u16 = 3 << 14;
 
-/// Number of cells for an address of `len` bytes that is not a socket, or a packed socket.
 pub(super) const fn cells_for(len: usize) -> usize {
     (RAW_HEAD + len).div_ceil(ROOM)
 }
@@ -135,8 +134,7 @@ impl<'s> Store<'s> {
         self.cells.get(cell as usize).map_or(NIL, |cell| cell.next)
     }
 
-    /// Stores an address and returns its first cell. Returns `None`, without a change, if too few
-    /// cells are free.
+    /// Returns `None`, without a change, if too few cells are free.
     pub(super) fn put(&mut self, key: &Key<'_>) -> Option<u32> {
         let written = Written::of(key)?;
         let needed = written.len.div_ceil(ROOM);
@@ -214,7 +212,6 @@ impl<'s> Store<'s> {
                 }
                 cell.bytes.starts_with(&head) && bytes_from(first, RAW_HEAD)(bytes)
             }
-            // It fits into one cell.
             key => Written::of(key).is_some_and(|written| bytes_from(first, 0)(written.bytes())),
         }
     }

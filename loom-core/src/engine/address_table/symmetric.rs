@@ -62,7 +62,6 @@ impl SymmetricRange {
     /// the first port is 0, or the range exceeds the last port or address.
     #[must_use]
     pub fn new(first: SocketAddr, nodes: u32, services: u16) -> Option<Self> {
-        // Nodes without services are not iterated.
         let nodes = if services == 0 { 0 } else { nodes };
         let range = SymmetricRange { first, nodes, services };
         let whole = nodes == 0 || range.at(nodes - 1, services - 1).is_some();
@@ -99,7 +98,6 @@ impl SymmetricRange {
         Some(RangePeer { range: self, number, socket })
     }
 
-    /// Returns `None` beyond the last port or address.
     fn at(self, node: u32, service: u16) -> Option<SocketAddr> {
         let mut socket = self.first;
         socket.set_port(self.first.port().checked_add(service)?);
@@ -110,7 +108,6 @@ impl SymmetricRange {
         Some(socket)
     }
 
-    /// Returns the number of the member with an address: the inverse of `at`.
     fn number_of(&self, socket: &SocketAddr) -> Option<u64> {
         let service = socket.port().checked_sub(self.first.port()).filter(|service| *service < self.services)?;
         let node = match (self.first, *socket) {
@@ -127,15 +124,12 @@ impl SymmetricRange {
     }
 }
 
-/// Consecutive members of a range in consecutive slots: one record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segment {
     range: SymmetricRange,
     from: u64,
-    /// Number of members that got slots.
     count: u32,
     place: u32,
-    /// Number of members still present.
     live: u32,
 }
 
@@ -156,14 +150,12 @@ impl Segment {
         place.checked_sub(self.place).is_some_and(|offset| offset < self.count)
     }
 
-    /// Returns `true` if the member in this slot would extend the segment.
     fn is_before(&self, member: &RangePeer, place: u32) -> bool {
         self.range == member.range
             && self.from + u64::from(self.count) == member.number
             && self.place + self.count == place
     }
 
-    /// Splits the segment around a slot, and counts the present members of the shorter part.
     fn without(&self, place: u32, is_there: impl Fn(u32) -> bool) -> [Segment; 2] {
         let part = |first: u32, end: u32| Segment {
             from: self.from + u64::from(first - self.place),
@@ -181,7 +173,6 @@ impl Segment {
     }
 }
 
-/// Segments of a table: few enough to check all of them.
 #[derive(Debug)]
 pub(super) struct Segments<'s> {
     all: &'s mut [Segment],
@@ -202,7 +193,6 @@ impl<'s> Segments<'s> {
         self.count
     }
 
-    /// Returns the slots that may have an address. The table checks that the member is present.
     #[inline]
     pub(super) fn places(&self, socket: SocketAddr) -> impl Iterator<Item = u32> {
         self.used().iter().filter_map(move |segment| {
@@ -217,7 +207,6 @@ impl<'s> Segments<'s> {
         Some(segment.range.member(segment.from + u64::from(place - segment.place))?.socket)
     }
 
-    /// Returns `true` if a slot has, or had, a member of a segment.
     pub(super) fn covers(&self, place: u32) -> bool {
         self.end_over(place).is_some()
     }
@@ -227,8 +216,6 @@ impl<'s> Segments<'s> {
         Some(segment.place + segment.count)
     }
 
-    /// Returns `true` if enough records are free for a member in a slot and for the parts of the
-    /// segment around it. `is_there` checks that a slot has a member.
     pub(super) fn takes(&self, member: &RangePeer, place: u32, is_there: impl Fn(u32) -> bool) -> bool {
         let cut = self.used().iter().find(|segment| segment.covers(place));
         let parts = cut.map(|segment| segment.without(place, is_there));
@@ -237,8 +224,7 @@ impl<'s> Segments<'s> {
         self.count - usize::from(cut.is_some()) + parts + usize::from(!follows) <= self.all.len()
     }
 
-    /// Adds a member in a free slot for which [`takes`](Self::takes) is `true`. A slot is never in
-    /// two segments, nor twice in one: a removed member would reappear.
+    /// A slot is never in two segments, nor twice in one: a removed member would reappear.
     pub(super) fn add(&mut self, member: &RangePeer, place: u32, is_there: impl Fn(u32) -> bool) {
         self.cut(place, is_there);
         let at = self.used().iter().position(|segment| segment.is_before(member, place)).unwrap_or(self.count);
@@ -319,7 +305,6 @@ mod tests {
 
     #[test]
     fn services_of_a_node_come_before_the_next_node() {
-        // Example of the manual page.
         let wanted = ["10.1.1.1:5000", "10.1.1.1:5001", "10.1.1.2:5000", "10.1.1.2:5001"];
         assert_eq!(range("10.1.1.1:5000", 2, 2).unwrap(), wanted);
         assert_eq!(range("10.0.0.255:9", 2, 1).unwrap(), ["10.0.0.255:9", "10.0.1.0:9"]);

@@ -116,7 +116,6 @@ impl<'s> AddressTable<'s> {
     #[must_use]
     pub fn find<'k>(&self, address: impl Into<AddressRef<'k>>) -> Option<Peer> {
         let address = address.into();
-        // Most are IPv4 sockets stored singly: a third of the instructions.
         if let AddressRef::Socket(SocketAddr::V4(socket)) = address
             && let Some(place) = self.index.find_v4(self.seed, socket.ip().to_bits(), socket.port())
         {
@@ -155,8 +154,7 @@ impl<'s> AddressTable<'s> {
         self.read(peer, |key| self.written(&key)).flatten()
     }
 
-    /// Returns the socket address of a peer, if it has one. Cheaper than
-    /// [`address`](Self::address).
+    /// Returns the socket address of a peer, if it has one.
     #[must_use]
     pub fn socket(&self, peer: Peer) -> Option<core::net::SocketAddr> {
         self.read(peer, |key| key.socket()).flatten()
@@ -176,8 +174,6 @@ impl<'s> AddressTable<'s> {
         }
     }
 
-    /// Returns an address in output form: sockets in the table's format, if that covers all
-    /// sockets.
     fn written(&self, key: &Key<'_>) -> Option<EndpointAddr> {
         match (key, key.socket()) {
             (_, Some(socket)) => Some(match self.format {
@@ -203,7 +199,7 @@ impl<'s> AddressTable<'s> {
     }
 
     /// Inserts each address like [`insert`](Self::insert), and passes all results to `each` in
-    /// order. Returns the number of successes.
+    /// order.
     pub fn insert_all<'k, K: Into<AddressRef<'k>>>(
         &mut self,
         addresses: impl IntoIterator<Item = K>,
@@ -213,9 +209,7 @@ impl<'s> AddressTable<'s> {
         results.inspect(|result| each(*result)).filter(Result::is_ok).count()
     }
 
-    /// Inserts the addresses of a range like [`insert_all`](Self::insert_all). Members in
-    /// consecutive slots share one record. A duplicate returns the existing peer, and a new record
-    /// begins behind it.
+    /// Inserts the addresses of a range like [`insert_all`](Self::insert_all).
     ///
     /// # Errors
     /// [`Full::Places`] if the range exceeds the number of slots. Neither the table is changed nor
@@ -239,11 +233,9 @@ impl<'s> AddressTable<'s> {
         Ok(results.inspect(|result| each(*result)).filter(Result::is_ok).count())
     }
 
-    /// Returns the slot of the next peer without a former one.
     fn next_place(&self) -> Option<u32> {
         let lowest = u32::try_from(self.free.lowest()?).ok()?;
         let mut place = lowest;
-        // Slots left by members of a range, without room for another address, come last.
         while place as usize >= self.index.len()
             && let Some(end) = self.segments.end_over(place)
         {
@@ -260,8 +252,7 @@ impl<'s> AddressTable<'s> {
     }
 
     /// Inserts an address under a fabric address that a provider has chosen, with the slot index in
-    /// its low 32 bits. A duplicate address or fabric address returns the existing peer. Another
-    /// peer in the slot is removed.
+    /// its low 32 bits. A duplicate address or fabric address returns the existing peer.
     ///
     /// # Errors
     /// [`Full`], also if the slot does not exist. The table is unchanged.
@@ -273,8 +264,7 @@ impl<'s> AddressTable<'s> {
         }
     }
 
-    /// Inserts a member of a range like [`insert_at`](Self::insert_at). Consecutive members in
-    /// consecutive slots share one record.
+    /// Inserts a member of a range like [`insert_at`](Self::insert_at).
     ///
     /// # Errors
     /// The errors of [`insert_at`](Self::insert_at).
@@ -310,7 +300,6 @@ impl<'s> AddressTable<'s> {
         Ok(place)
     }
 
-    /// Inserts a new address, as a member of a range if possible.
     fn insert_new(&mut self, way: &Way<'_>, member: Option<&RangePeer>, addr: FabricAddr) -> Result<Inserted, Full> {
         let place = self.peers.place_for(addr).map_err(|_| Full::Places)?;
         let left_by = self.segments.socket(place);
@@ -326,8 +315,6 @@ impl<'s> AddressTable<'s> {
         self.take(addr)
     }
 
-    /// Returns `true` if records suffice for a member in a slot. A member that can have its own
-    /// address does not cut a range.
     fn has_record(&self, member: &RangePeer, place: u32) -> bool {
         let is_single = (place as usize) < self.index.len() && self.segments.covers(place);
         !is_single && self.segments.takes(member, place, |place| has_member(&self.index, &self.peers, place))
@@ -336,13 +323,11 @@ impl<'s> AddressTable<'s> {
     fn insert_single(&mut self, way: &Way<'_>, addr: FabricAddr) -> Result<Inserted, Full> {
         let place = self.place_for_single(addr)?;
         let held = match *way.key() {
-            // Port 0 marks other contents of a slot.
             Key::V4 { ip, port } if port != 0 => Held::V4 { ip, port },
             ref key => Held::Stored(self.store.put(key).ok_or(Full::Bytes)?),
         };
         self.vacate(place);
         if !self.index.insert(way, place, held) {
-            // Unreachable, since the slot was vacated. Checked like data of a provider.
             if let Held::Stored(cell) = held {
                 self.store.give_back(cell);
             }
@@ -367,8 +352,8 @@ impl<'s> AddressTable<'s> {
     }
 
     /// Removes a peer but keeps its address, so that no insertion gets the slot until it is
-    /// [revived](Self::revive) or [reclaimed](Self::reclaim). Returns the slot. `None` if the
-    /// handle is stale, or the peer is a member of a range and has no address of its own.
+    /// [revived](Self::revive) or [reclaimed](Self::reclaim). `None` if the handle is stale, or the
+    /// peer is a member of a range and has no address of its own.
     pub(crate) fn retire(&mut self, peer: Peer) -> Option<u32> {
         let place = peer.place();
         if self.peers.addr(peer).is_none() || self.index.held(place) == Held::Nothing {
@@ -384,7 +369,6 @@ impl<'s> AddressTable<'s> {
         self.retired
     }
 
-    /// Returns `true` if a slot keeps the address of a removed peer.
     pub(crate) fn is_retired(&self, place: u32) -> bool {
         self.peers.last_addr(place).is_some() && self.index.held(place) != Held::Nothing
     }
@@ -407,7 +391,6 @@ impl<'s> AddressTable<'s> {
         Some(peer)
     }
 
-    /// Drops the retired address in a slot and returns its fabric address.
     pub(crate) fn reclaim(&mut self, place: u32) -> Option<FabricAddr> {
         if !self.is_retired(place) {
             return None;
@@ -442,8 +425,6 @@ impl<'s> AddressTable<'s> {
     }
 }
 
-/// Returns `true` if a member of a range is in the slot, rather than no peer or one with its own
-/// address.
 #[inline]
 fn has_member(index: &Index<'_>, peers: &Peers<'_>, place: u32) -> bool {
     index.held(place) == Held::Nothing && peers.at(place).is_some()

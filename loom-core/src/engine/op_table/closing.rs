@@ -6,8 +6,7 @@ use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno};
 
 impl<B> OpTable<B> {
-    /// Ends every operation in flight of a closed endpoint. Each completes with `ECANCELED`, so
-    /// that its buffer returns through the queue.
+    /// Ends every operation in flight of a closed endpoint.
     ///
     /// # Safety
     /// The endpoint is closed: the provider no longer uses the lent memory or scratch space of its
@@ -20,7 +19,6 @@ impl<B> OpTable<B> {
             match slot.phase.get() {
                 Phase::Posted | Phase::Filling => {}
                 Phase::PostedValue => self.release_holder(slot),
-                // A claim has no buffer to return.
                 Phase::Claimed => {
                     self.release(index, slot);
                     continue;
@@ -29,7 +27,6 @@ impl<B> OpTable<B> {
                     self.cut_off(index, slot);
                     continue;
                 }
-                // `lend_again` detects the changed phase.
                 Phase::HeldAgain => {
                     slot.phase.set(Phase::Held);
                     continue;
@@ -74,7 +71,6 @@ impl<B> OpTable<B> {
         }
     }
 
-    /// Counts an operation of a closed endpoint with an event that may still be queued.
     fn leave_ghost(&self, direction: Direction) {
         let ghosts = &self.ghosts[direction.list()];
         ghosts.set(ghosts.get() + 1);
@@ -85,7 +81,6 @@ impl<B> OpTable<B> {
         self.ghosts.iter().any(|ghosts| ghosts.get() > 0)
     }
 
-    /// Handles an event without an operation in flight: late, duplicate or foreign.
     #[cold]
     #[inline(never)]
     pub(super) fn stray(&self, context: u64, flags: CompletionFlags) -> Resolution<'_, B> {
@@ -93,8 +88,7 @@ impl<B> OpTable<B> {
         let Some((index, slot)) = self.named_by(context) else { return Resolution::Foreign };
         if self.kind == ContextKind::Word {
             if OpKey::from_word(context).generation() == 0 {
-                // No operation has a word of generation 0. A failed injected message has
-                // `Context::NONE`.
+                // A failed injected message has `Context::NONE`.
                 return Resolution::Foreign;
             }
             // Not every provider flags these events, so a ghost of the other direction may be
@@ -109,7 +103,6 @@ impl<B> OpTable<B> {
             return Resolution::Stale;
         }
         match slot.phase.get() {
-            // Further events may follow, so the multi-receive waits for the horizon.
             _ if slot.kind.get() == Kind::MultiReceive => {}
             Phase::Owed => slot.phase.set(Phase::Done),
             Phase::Orphan => {
@@ -134,7 +127,6 @@ impl<B> OpTable<B> {
         self.room.set(self.room.get() + gone);
     }
 
-    /// Makes a slot with a taken completion wait for its event.
     pub(super) fn orphan(&self, index: u32) {
         let slot = self.own(index);
         slot.phase.set(Phase::Orphan);
@@ -142,7 +134,6 @@ impl<B> OpTable<B> {
         self.orphans.push(&self.slots, index);
     }
 
-    /// Takes the oldest orphan if as many events as the queue can hold have passed since.
     #[cold]
     pub(super) fn reclaim_orphan(&self) -> Option<&Slot<B>> {
         let index = self.orphans.first()?;

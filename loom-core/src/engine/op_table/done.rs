@@ -37,15 +37,13 @@ use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 pub struct Transfer {
     flags: CompletionFlags,
     len: usize,
-    // The flags determine which of these fields are valid.
     tag: Tag,
     data: ImmediateData,
     source: FabricAddr,
 }
 
 impl Transfer {
-    /// Returns the transfer of a successful event, for transports and protocols that report their
-    /// own transfers.
+    /// Returns the transfer of a successful event.
     #[must_use]
     pub const fn of(event: &Event) -> Self {
         Transfer { flags: event.flags, len: event.len, tag: event.tag, data: event.data, source: event.source }
@@ -77,15 +75,13 @@ impl Transfer {
         self.flags.contains(CompletionFlags::TAGGED | CompletionFlags::RECV).then_some(self.tag)
     }
 
-    /// Returns the sender's immediate data if this was a receive. (Some providers flag the sender's
-    /// completion too.)
+    /// Returns the sender's immediate data if this was a receive.
     #[must_use]
     pub fn data(&self) -> Option<ImmediateData> {
         self.flags.contains(CompletionFlags::REMOTE_CQ_DATA | CompletionFlags::RECV).then_some(self.data)
     }
 
-    /// Returns the sender if the provider grants `SOURCE`. [`Av::peer`](crate::av::Av::peer) maps
-    /// it to a peer.
+    /// Returns the sender if the provider grants `SOURCE`.
     #[must_use]
     pub fn source(&self) -> Option<FabricAddr> {
         let received = self.flags.contains(CompletionFlags::RECV);
@@ -134,15 +130,11 @@ impl fmt::Debug for Transfer {
 pub struct OpError {
     /// Cause of the failure.
     ///
-    /// An error does not prove that the peer missed the data. A send or write that ends with
-    /// [`ECANCELED`](Errno::ECANCELED) because its endpoint was closed may have arrived: the close
-    /// may precede the report. Only the application's protocol can find out, by an answer or by
-    /// numbers in the messages.
+    /// An error does not prove that the peer missed the data.
     pub errno: Errno,
     /// Provider's own error number. [`Cq::error_text`](crate::cq::Cq::error_text) returns its text.
     pub provider_errno: i32,
-    /// Bytes transferred despite the error, at most the length of the buffer. `None` if the
-    /// provider does not report them.
+    /// Bytes transferred despite the error, at most the length of the buffer.
     pub len: Option<usize>,
     /// Bytes of a truncated message that did not fit into the buffer (`olen`). `None` for other
     /// errors, and if the provider does not report them.
@@ -256,8 +248,7 @@ impl<B> Done<B> {
         self.buf
     }
 
-    /// Returns the buffer and the transfer of a successful operation. An error drops the buffer,
-    /// while [`into_parts`](Self::into_parts) returns it in either case.
+    /// Returns the buffer and the transfer of a successful operation.
     ///
     /// ```
     /// # #[cfg(feature = "std")] {
@@ -387,7 +378,6 @@ impl<B> fmt::Debug for Done<B> {
 mod tests {
     use super::*;
 
-    /// Providers leave unused fields as they were (sockets), or use them internally (rxd).
     #[test]
     fn what_the_flags_do_not_speak_of_is_not_reported() {
         let junk = |flags: CompletionFlags| {

@@ -12,7 +12,6 @@ use crate::error::PostError;
 use crate::transport::{Context, Event};
 use crate::vocabulary::{ImmediateData, Tag};
 
-/// Memory of one value: as long as the longest element.
 type Place = [u64; 2];
 
 fn placed<E: Element>(value: E) -> Place {
@@ -22,7 +21,6 @@ fn placed<E: Element>(value: E) -> Place {
     place
 }
 
-/// Returns the places of operand, comparand and result in a slot's scratch space.
 fn places<B>(holder: &Slot<B>) -> [NonNull<Place>; 3] {
     const { assert!(3 * size_of::<Place>() <= size_of::<[u64; 8]>(), "the scratch space has room for them") };
     let first = holder.scratch().cast::<Place>();
@@ -72,7 +70,6 @@ pub struct LentValues {
 #[must_use = "it says whether the operation succeeded, and what it has fetched"]
 pub struct Fetched {
     key: OpKey,
-    /// Holds the value in fields that an atomic's event does not use.
     event: Event,
     size: usize,
 }
@@ -156,7 +153,6 @@ impl<B> OpTable<B> {
         })
     }
 
-    /// Frees a slot without a buffer and admits another operation.
     fn give_up(&self, index: u32, slot: &Slot<B>) {
         self.make_room();
         self.release(index, slot);
@@ -179,9 +175,6 @@ impl<B> OpTable<B> {
         }
     }
 
-    /// Returns the operation on a value that an event completes, with the fetched value in the
-    /// event.
-    ///
     /// # Safety
     /// The requirements of [`complete`](Self::complete).
     pub(super) unsafe fn valued(&self, event: &Event) -> Option<(OpKey, &Slot<B>, Event)> {

@@ -6,7 +6,7 @@ use super::Slot;
 
 pub(super) const NONE: u32 = u32::MAX;
 
-/// List of slots, oldest first. A slot is in at most one list.
+/// A slot is in at most one list.
 #[derive(Debug)]
 pub(super) struct List {
     head: Cell<u32>,
@@ -22,14 +22,12 @@ impl List {
         Some(self.head.get()).filter(|head| *head != NONE)
     }
 
-    /// Appends a slot that is in no list.
     pub(super) fn push<B>(&self, slots: &[Slot<B>], index: u32) {
         let before = self.tail.replace(index);
         self.join(slots, before, index);
         self.join(slots, index, NONE);
     }
 
-    /// Prepends a slot that is in no list.
     pub(super) fn push_front<B>(&self, slots: &[Slot<B>], index: u32) {
         let after = self.head.replace(index);
         self.join(slots, index, after);
@@ -42,7 +40,6 @@ impl List {
         }
     }
 
-    /// Makes two slots neighbours, or one of them an end of the list.
     fn join<B>(&self, slots: &[Slot<B>], before: u32, after: u32) {
         match slots.get(before as usize) {
             Some(slot) => slot.after.set(after),

@@ -2,7 +2,6 @@
 //!
 //! [`post`](OpTable::post) moves a buffer into one of a fixed number of slots and returns an
 //! [`OpKey`]. [`complete`](OpTable::complete) finds the slot of an event and moves the buffer out.
-//! Keys are plain data: dropping one leaks no buffer.
 //!
 //! # Rules
 //!
@@ -74,7 +73,7 @@ pub(crate) const NO_SLOT: u32 = NONE;
 /// Outcome of [`OpTable::complete`].
 #[derive(Debug)]
 pub enum Resolution<'t, B> {
-    /// A completed operation.
+    /// Completed operation.
     Done(Done<B>),
     /// A message in the buffer of a multi-receive.
     Piece(Piece<'t, B>),
@@ -92,7 +91,6 @@ pub enum Resolution<'t, B> {
     Foreign,
 }
 
-/// Outcome of an event outside the common case.
 enum Other<'t, B> {
     Over(OpKey, &'t Slot<B>, Event),
     Value(OpKey, &'t Slot<B>, Event),
@@ -162,10 +160,8 @@ impl<B> ParkedCompletion<B> {
 /// ```
 pub struct OpTable<B, S: ?Sized = [Slot<B>]> {
     kind: ContextKind,
-    /// Maximum number of events in the queue (rule 4).
     horizon: u32,
     free: Cell<u32>,
-    /// Number of further operations that rule 5 admits.
     room: Cell<u32>,
     /// Operations of closed endpoints with events maybe still queued, by direction (rule 5).
     ghosts: [Cell<u32>; 2],
@@ -174,14 +170,12 @@ pub struct OpTable<B, S: ?Sized = [Slot<B>]> {
     strays: Cell<u64>,
     parked: [List; 2],
     orphans: List,
-    /// Used-up receives, oldest first (rule 10).
     used_up: List,
     kept: Cell<bool>,
-    /// Number of completions not returned at once, modulo 2^32, and the slot of the last one.
+    /// Modulo 2^32, and the slot of the last completion.
     ends: Cell<(u32, u32)>,
     /// Driver waker for work that the wait descriptor does not signal.
     wanted: Cell<Option<Waker>>,
-    /// Bytes in front of a message, counted by events of receives.
     prefix: Cell<usize>,
     marker: PhantomData<B>,
     slots: S,
@@ -207,14 +201,13 @@ impl<B, const N: usize> OpTable<B, [Slot<B>; N]> {
 }
 
 impl<B> OpTable<B> {
-    /// Initialises as many slots as the pointer's metadata gives.
-    ///
     /// # Safety
-    /// `this` is valid for writes and aligned. It has between 1 and `u32::MAX - 1` slots.
+    ///
+    /// `this` is valid for writes and aligned, with 1 to `u32::MAX - 1` slots.
     pub(crate) unsafe fn init_slots(this: *mut Self, kind: ContextKind, horizon: u32) {
         macro_rules! set {
             ($field:ident, $value:expr) => {
-                // SAFETY: the caller guarantees room for the table.
+                // SAFETY: the caller guarantees room.
                 unsafe { (&raw mut (*this).$field).write($value) }
             };
         }
@@ -262,14 +255,13 @@ impl<B> OpTable<B> {
         self.capacity() - (self.room.get() + transmits.get() + receives.get()) as usize
     }
 
-    /// Returns the number of operations that can be posted now. Linear in the capacity.
+    /// Returns the number of operations that can be posted now.
     #[must_use]
     pub fn free_slots(&self) -> usize {
         let free = self.slots.iter().filter(|slot| slot.phase.get() == Phase::Free).count();
         free.min(self.room.get() as usize)
     }
 
-    /// Returns `true` if rule 5 admits a post only after a completion.
     pub(crate) fn is_full(&self) -> bool {
         self.room.get() == 0 && !self.has_ghosts()
     }
@@ -292,7 +284,6 @@ impl<B> OpTable<B> {
         &self.slots[index as usize]
     }
 
-    /// Finds the operation of an event in this phase (rule 3).
     #[inline(always)]
     fn by_context(&self, context: u64, phase: Phase) -> Option<(OpKey, &Slot<B>)> {
         let (_, slot) = self.named_by(context)?;
@@ -353,8 +344,6 @@ impl<B> OpTable<B> {
         }
     }
 
-    /// Handles an uncommon event.
-    ///
     /// # Safety
     /// The requirements of [`complete`](Self::complete).
     #[cold]
@@ -397,7 +386,6 @@ impl<B> OpTable<B> {
 
     #[inline(always)]
     fn success_of(&self, event: &Event) -> Option<(&Slot<B>, Event)> {
-        // Branches on the kind once.
         let (slot, len) = match self.kind {
             ContextKind::Word => {
                 let slot = self.slot(OpKey::from_word(event.context).index())?;
@@ -422,9 +410,6 @@ impl<B> OpTable<B> {
         Some((slot, success))
     }
 
-    /// Parks the completion of an event's operation, if it is in flight and has succeeded, and
-    /// returns its index. On `None`, pass the event to [`park`](Self::park).
-    ///
     /// # Safety
     /// The requirements of [`succeed`](Self::succeed).
     #[inline(always)]
@@ -439,8 +424,7 @@ impl<B> OpTable<B> {
         Some(index)
     }
 
-    /// Takes the parked completion of an operation with a buffer. On `None`, call
-    /// [`take`](Self::take).
+    /// On `None`, call [`take`](Self::take).
     #[inline(always)]
     pub(crate) fn take_done(&self, key: OpKey) -> Option<Done<B>> {
         let slot = self.slot(key.index())?;
@@ -470,9 +454,8 @@ impl<B> OpTable<B> {
         if names_it { unsafe { self.succeed(event) } } else { None }
     }
 
-    /// Sets the number of bytes that receives lend in front of their buffers. Their events count
-    /// this prefix, and the table subtracts it. Not for multi-receives. Call this before the first
-    /// operation.
+    /// Sets the number of bytes that receives lend in front of their buffers. Not for
+    /// multi-receives. Call this before the first operation.
     pub fn set_prefix(&self, bytes: usize) {
         self.prefix.set(bytes);
     }
@@ -481,15 +464,12 @@ impl<B> OpTable<B> {
     fn checked(&self, event: &Event, slot: &Slot<B>) -> Event {
         let (kind, prefix) = (slot.kind.get(), self.prefix.get());
         if kind.direction() == Direction::Receive && prefix > 0 {
-            // A provider's own packet may be shorter.
             let len = event.len.saturating_sub(prefix);
             return checked(&Event { len, ..*event }, kind, slot.lent.get());
         }
         checked(event, kind, slot.lent.get())
     }
 
-    /// Moves the buffer of a completed operation out of its slot.
-    ///
     /// # Safety
     /// The slot holds the buffer, and a transport has reported completion.
     #[inline(always)]
@@ -522,8 +502,6 @@ impl<B> OpTable<B> {
         None
     }
 
-    /// Turns a posted operation into a parked completion.
-    ///
     /// # Safety
     /// The provider no longer uses the operation's buffer or scratch space.
     #[inline]
@@ -554,7 +532,6 @@ impl<B> OpTable<B> {
         &self.wanted
     }
 
-    /// Wakes the queue's driver: user code (rule 6).
     #[inline]
     pub(crate) fn wants_driver(&self) {
         if let Some(waker) = self.wanted.take() {
@@ -562,14 +539,12 @@ impl<B> OpTable<B> {
         }
     }
 
-    /// Counts an event without slot that the queue above keeps.
     pub(crate) fn note_news(&self) {
         self.note_end(NO_SLOT);
     }
 
-    /// Returns the number of completions not returned at once (parked completions, peeks that ended
-    /// with their endpoint, and [news](Self::note_news)), modulo 2<sup>32</sup>, and the index of
-    /// the last one or [`NO_SLOT`].
+    /// Number of completions not returned at once, modulo 2<sup>32</sup>, and the index of the last
+    /// one or [`NO_SLOT`].
     pub(crate) const fn ends(&self) -> (u32, u32) {
         self.ends.get()
     }
@@ -579,9 +554,7 @@ impl<B> OpTable<B> {
         matches!(slot.phase.get(), Phase::Done | Phase::Owed).then(|| slot.key.get())
     }
 
-    /// Returns `true` if a completion may be parked or events of closed endpoints may be queued. A
-    /// [`Piece`] that returns also sets this. The queue above resets it, and may set it for events
-    /// of its own.
+    /// Returns `true` if a completion may be parked or events of closed endpoints may be queued.
     #[inline(always)]
     pub fn is_kept(&self) -> bool {
         self.kept.get()
@@ -670,7 +643,6 @@ impl<B> OpTable<B> {
         self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && under_way(slot))
     }
 
-    /// Returns `true` if the key's slot was last used for a value.
     pub(crate) fn is_value(&self, key: OpKey) -> bool {
         self.slot(key.index()).is_some_and(|slot| slot.key.get() == key && slot.kind.get() == Kind::Value)
     }
@@ -728,7 +700,6 @@ fn checked(event: &Event, kind: Kind, lent: usize) -> Event {
             event.overflow_or_place = event.len - lent;
         }
         event.len = event.len.min(lent);
-        // Transports set the flag if they do not know the kind of the cancelled operation.
         event.flags.remove(CompletionFlags::MULTI_RECV);
     } else if kind.direction() != Direction::Receive {
         event.len = lent;

@@ -11,28 +11,22 @@ use super::{OpKey, OpTable, Slot};
 use crate::transport::Event;
 use crate::vocabulary::{CompletionFlags, Errno};
 
-/// Message in the buffer of a multi-receive: a piece that is out. Not `Copy`, so it returns once.
 #[derive(Debug)]
 #[must_use = "the buffer waits for it to come back"]
 pub(crate) struct Message {
     key: OpKey,
-    /// A success only if its `len` bytes lie within the lent memory.
     event: Event,
 }
 
 pub(super) enum Filled<'t, B> {
     Message(Message),
-    /// The multi-receive continues, or has completed with pieces out.
     NotOver,
-    /// The multi-receive has completed without pieces out, and its buffer can be taken with this
-    /// event.
     Over(OpKey, &'t Slot<B>, Event),
 }
 
 impl<B> OpTable<B> {
     /// Records that an operation is being cancelled. If it is a multi-receive and the transport
-    /// does not flag its end, its next event with `ECANCELED` is the end. Otherwise such an event
-    /// belongs to a message.
+    /// does not flag its end, its next event with `ECANCELED` is the end.
     pub fn cancelling(&self, key: OpKey, end_is_flagged: bool) {
         let filling = |slot: &&Slot<B>| slot.key.get() == key && slot.phase.get() == Phase::Filling;
         if let Some(slot) = self.slot(key.index()).filter(filling) {
@@ -40,19 +34,17 @@ impl<B> OpTable<B> {
         }
     }
 
-    /// Handles an event of a multi-receive that is being filled. Returns `None` for other events.
+    /// Returns `None` for other events.
     ///
     /// # Safety
     /// The requirements of [`complete`](Self::complete).
     pub(super) unsafe fn fill(&self, event: &Event) -> Option<Filled<'_, B>> {
         let (key, slot) = self.by_context(event.context, Phase::Filling)?;
         // A multi-receive cancelled in the middle of a message continues until that message has
-        // arrived, and then reports its end. Without a cancellation, `ECANCELED` belongs to a
-        // message with a lost sender.
+        // arrived, and then reports its end.
         let flagged = event.flags.contains(CompletionFlags::MULTI_RECV);
         let cancelled = event.errno == Errno::ECANCELED && (flagged || slot.cancelled() != Cancelled::No);
         let over = flagged || cancelled && slot.cancelled() == Cancelled::EndIsNext;
-        // An event that only reports the release of the buffer has no message.
         let message = !cancelled && (event.is_error() || event.flags.contains(CompletionFlags::RECV));
         if message {
             slot.pieces.set(slot.pieces.get() + 1);
@@ -71,8 +63,6 @@ impl<B> OpTable<B> {
         })
     }
 
-    /// Ends a multi-receive that has pieces out.
-    ///
     /// # Safety
     /// The provider no longer uses the operation's buffer or scratch space.
     pub(super) unsafe fn drain(&self, slot: &Slot<B>, end: Event) {
@@ -82,8 +72,7 @@ impl<B> OpTable<B> {
         self.make_room();
     }
 
-    /// Takes a piece back. After the last piece of a completed multi-receive, its completion can be
-    /// taken.
+    /// After the last piece of a completed multi-receive, its completion can be taken.
     #[cold]
     #[inline(never)]
     pub(crate) fn give_back(&self, key: OpKey) {
@@ -108,7 +97,6 @@ impl<B> OpTable<B> {
     }
 }
 
-/// Checks that a message lies within the lent memory, and turns its event into an error otherwise.
 fn within<B>(event: &Event, slot: &Slot<B>) -> Event {
     let mut event = *event;
     let lent = slot.lent.get();
@@ -117,7 +105,7 @@ fn within<B>(event: &Event, slot: &Slot<B>) -> Event {
         return event;
     }
     let offset = event.overflow_or_place.checked_sub(slot.start.get().addr().get());
-    // The place of an empty message is irrelevant, and not every provider reports it.
+    // Not every provider reports the place of an empty message.
     let fits =
         event.len == 0 || offset.and_then(|offset| lent.checked_sub(offset)).is_some_and(|room| event.len <= room);
     if !fits {
@@ -165,7 +153,6 @@ pub struct Piece<'t, B> {
 }
 
 impl<B> Piece<'_, B> {
-    /// Returns the table and the key, for [`give_back`](OpTable::give_back) without a drop.
     #[inline]
     pub(crate) const fn place(&self) -> (NonNull<OpTable<B>>, OpKey) {
         (self.table, self.message.key)
@@ -177,8 +164,6 @@ impl<B> Piece<'_, B> {
         unsafe { self.table.as_ref() }
     }
 
-    /// Extends the piece beyond this borrow of its table.
-    ///
     /// # Safety
     /// The table stays alive, at the same address, until the piece is dropped.
     pub(crate) unsafe fn extended<'l>(self) -> Piece<'l, B> {
@@ -186,7 +171,6 @@ impl<B> Piece<'_, B> {
         Piece { table, message: self.into_message(), borrowed: PhantomData }
     }
 
-    /// Detaches the message from its table. [`piece`](OpTable::piece) attaches it again.
     pub(crate) fn into_message(self) -> Message {
         let Message { key, event } = &ManuallyDrop::new(self).message;
         Message { key: *key, event: *event }
@@ -226,8 +210,7 @@ impl<B> Piece<'_, B> {
 }
 
 impl<B> Drop for Piece<'_, B> {
-    // Inlined, with the key by value: the address of a completion that is never a piece is then not
-    // taken, and most of it stays out of memory.
+    // Inlined, with the key by value, which keeps most completions out of memory.
     #[inline(always)]
     fn drop(&mut self) {
         self.table().give_back(self.message.key);

@@ -46,7 +46,6 @@ impl OpKey {
         OpKey((u32::MAX as u64) << 32 | index as u64)
     }
 
-    /// Returns the key of the slot's next operation. Generations are odd.
     #[inline]
     pub(super) const fn next(self) -> Self {
         OpKey(self.0.wrapping_add(2 << 32))
@@ -145,7 +144,6 @@ impl Kind {
         }
     }
 
-    /// Returns the completion flags for operations that no provider flags.
     pub(super) const fn flags(self) -> CompletionFlags {
         match self {
             Kind::Send => CompletionFlags::SEND,

@@ -38,8 +38,7 @@ pub struct Peek {
     claimed: bool,
 }
 
-/// Message found by a peek, not yet received. Only the receive reports its sender: most providers
-/// report a wrong one for a peek.
+/// Message found by a peek, not yet received.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -62,21 +61,19 @@ pub struct Peek {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
-    /// Length of the whole message in bytes. Some providers report zero for a discarded message.
+    /// Length of the whole message in bytes.
     pub len: usize,
     /// Tag of the message.
     pub tag: Tag,
-    /// Immediate data, if the provider reports it. Not all do.
+    /// Immediate data, if the provider reports it.
     pub data: Option<ImmediateData>,
-    /// Claim for fetching the message, if the peek claims. No other receive takes a claimed
-    /// message.
+    /// Claim for fetching the message, if the peek claims.
     pub claim: Option<Claim>,
 }
 
 /// Claimed message: plain data, valid for one fetch or discard.
 ///
-/// Losing it leaves the message claimed until the endpoint is closed. Until then it occupies a slot
-/// of the queue and, over the software transport, those of a receive and of the sender's message.
+/// Losing it leaves the message claimed until the endpoint is closed.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -178,7 +175,6 @@ impl<B> OpTable<B> {
         Some(Peek { key, event: *event, claimed })
     }
 
-    /// Returns the slot of this endpoint's claim, and counts its operation (rule 5).
     fn unclaim(&self, endpoint: u16, claim: Claim) -> Result<&Slot<B>, PostError> {
         let slot = self.slot(claim.key.index()).filter(|slot| slot.key.get() == claim.key);
         let claimed = |slot: &&Slot<B>| slot.phase.get() == Phase::Claimed && slot.endpoint.get() == endpoint;
@@ -248,7 +244,6 @@ impl<B> OpTable<B> {
     }
 }
 
-/// Restores the claim and drops the buffer if `lend` unwinds.
 struct HeldClaim<'t, B> {
     table: &'t OpTable<B>,
     slot: &'t Slot<B>,

@@ -10,7 +10,7 @@ use crate::buffer::{Buffer, IoVecs, Lent};
 use crate::error::{PostError, Rejected};
 use crate::transport::Context;
 
-/// Buffer lent in its slot. If its submission is refused, [take it back](OpTable::take_back).
+/// If its submission is refused, [take it back](OpTable::take_back).
 #[must_use]
 pub(crate) struct Lending<'t, B, L = Lent> {
     pub(crate) lent: L,
@@ -60,7 +60,6 @@ impl<B> OpTable<B> {
             pieces
         };
         let posted = |slot: &Slot<B>, pieces: &IoVecs| {
-            // `submit` refuses a total above the address space.
             slot.lent.set(pieces.total().unwrap_or(usize::MAX));
             slot.phase.set(Phase::Posted);
         };
@@ -94,8 +93,6 @@ impl<B> OpTable<B> {
         self.settle(lending.slot, submitted)
     }
 
-    /// First half of [`post`](Self::post). Without a closure, the submission is compiled into its
-    /// caller.
     #[inline(always)]
     pub(crate) fn lend(&self, endpoint: u16, kind: Kind, buf: B) -> Result<Lending<'_, B>, Rejected<B>>
     where
@@ -156,11 +153,10 @@ impl<B> OpTable<B> {
         }
     }
 
-    /// Takes a slot from the free list. The slot is then `Held` and has a new generation.
+    /// The slot is then `Held` and has a new generation.
     #[inline]
     pub(super) fn reserve(&self) -> Option<(OpKey, &Slot<B>)> {
-        // Rule 5 counts the operation from here on, because `lend` may post. Subtracting before the
-        // check takes one instruction.
+        // Rule 5 counts the operation from here on, because `lend` may post.
         let (room, full) = self.room.get().overflowing_sub(1);
         self.room.set(room);
         if full {
@@ -190,13 +186,11 @@ impl<B> OpTable<B> {
         if events_may_free_one { PostError::Full } else { PostError::Kept }
     }
 
-    /// Admits another operation (rule 5).
     #[inline]
     pub(super) fn make_room(&self) {
         self.room.set(self.room.get() + 1);
     }
 
-    /// Returns a slot without a buffer to the free list.
     #[inline]
     pub(super) fn release(&self, index: u32, slot: &Slot<B>) {
         slot.phase.set(Phase::Free);
@@ -205,7 +199,6 @@ impl<B> OpTable<B> {
     }
 }
 
-/// Frees the slot and drops the buffer if `lend` unwinds.
 struct Held<'a, B> {
     table: &'a OpTable<B>,
     index: u32,

@@ -12,8 +12,7 @@ use crate::vocabulary::{Errno, FabricAddr};
 
 impl<B> OpTable<B> {
     /// Posts a receive of the table's own, of 0 bytes, for a peer's write to use up, and passes its
-    /// context to `submit`. After a transient error, [`post_again`](Self::post_again) posts it
-    /// later.
+    /// context to `submit`.
     ///
     /// # Errors
     /// [`PostError::Full`] or [`PostError::Kept`] if no slot is free, or an error of `submit` that
@@ -88,8 +87,7 @@ impl<B> OpTable<B> {
 
     /// Posts used-up receives again, with the same slots, keys and contexts. Receives of endpoints
     /// that are not open complete with `ECANCELED`. After a transient error a receive keeps
-    /// waiting, and a receive of the table's own keeps waiting after any error. Any other error
-    /// completes the receive.
+    /// waiting, and a receive of the table's own keeps waiting after any error.
     #[cold]
     #[inline(never)]
     pub fn post_again(
@@ -99,7 +97,6 @@ impl<B> OpTable<B> {
     ) where
         B: Buffer,
     {
-        // The bound excludes receives used up meanwhile, because `lend` is user code.
         for _ in 0..self.capacity() {
             let Some(index) = self.used_up.first() else { return };
             let slot = self.own(index);
@@ -118,13 +115,11 @@ impl<B> OpTable<B> {
             };
             match posted {
                 Ok(()) => {}
-                // These receives are interchangeable, and an open endpoint needs some of them.
                 Err(_) if spare => {
                     self.set_aside(index, slot, Phase::SpareUsedUp);
                     return;
                 }
                 Err(error) if error.is_transient() => {
-                    // It goes before receives that were posted after it.
                     slot.phase.set(Phase::UsedUp);
                     self.used_up.push_front(&self.slots, index);
                     self.kept.set(true);
@@ -140,7 +135,6 @@ impl<B> OpTable<B> {
         }
     }
 
-    /// Lends the buffer of a slot outside all lists once more.
     fn lend_again(
         &self,
         index: u32,
@@ -159,7 +153,6 @@ impl<B> OpTable<B> {
         let _ = ManuallyDrop::new(held);
 
         if slot.phase.get() != Phase::HeldAgain {
-            // `lend` closed the endpoint, and another one may have its number.
             return Err(PostError::Errno(Errno::ECANCELED));
         }
         slot.lent.set(pieces.total().ok_or(PostError::Errno(Errno::EINVAL))?);
@@ -213,7 +206,7 @@ impl<B> OpTable<B> {
     }
 
     /// Handles an event of a receive of the table's own that no write used up: an error for an
-    /// unwanted message, `Some(None)` for a cancellation. Returns `None` for other events.
+    /// unwanted message, `Some(None)` for a cancellation.
     pub(super) fn unwanted(&self, event: &Event) -> Option<Option<OpError>> {
         let (key, slot) = self.by_context(event.context, Phase::Spare)?;
         if event.errno == Errno::ECANCELED {
@@ -223,7 +216,6 @@ impl<B> OpTable<B> {
         self.set_aside(key.index(), slot, Phase::SpareUsedUp);
         let mut error = OpError::of(event);
         if !event.is_error() {
-            // An empty message.
             error.errno = Errno::ENOBUFS;
         }
         (error.len, error.overflow) = (Some(0), error.overflow.filter(|_| event.is_error()));
@@ -231,7 +223,6 @@ impl<B> OpTable<B> {
     }
 }
 
-/// Ends a receive if `lend` of its buffer unwinds.
 struct LendingAgain<'a, B> {
     table: &'a OpTable<B>,
     index: u32,

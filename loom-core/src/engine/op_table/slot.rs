@@ -10,28 +10,21 @@ use super::{Direction, Kind, OpKey};
 use crate::transport::Event;
 
 /// One operation and its buffer.
-///
-/// Each field is a cell of its own, because a wide load of recent narrow stores is slow.
 #[repr(C)]
 pub struct Slot<B> {
     buffer: UnsafeCell<MaybeUninit<B>>,
     pub(super) lent: Cell<usize>,
-    /// Key of the present or last operation. Generations are odd, so no context equals
-    /// `Context::NONE`.
+    /// Generations are odd, so no context equals `Context::NONE`.
     pub(super) key: Cell<OpKey>,
     pub(super) phase: Cell<Phase>,
     pub(super) kind: Cell<Kind>,
     pub(super) endpoint: Cell<u16>,
-    /// Neighbours in the list that the phase implies.
     pub(super) before: Cell<u32>,
     pub(super) after: Cell<u32>,
-    /// Event count of an orphan, or [cancellation](Self::cancelled) of a multi-receive being
-    /// filled.
     pub(super) since: Cell<u32>,
-    /// Pieces out of a multi-receive (64 bits, because safe code may forget pieces), source address
-    /// of a receive to post again, or second slot of an atomic operation on a value.
+    /// Pieces out of a multi-receive, source address of a receive to post again, or second slot of
+    /// an atomic operation on a value.
     pub(super) pieces: Cell<u64>,
-    /// First byte that a multi-receive lent.
     pub(super) start: Cell<NonNull<u8>>,
     room: UnsafeCell<Scratch>,
 }
@@ -39,9 +32,7 @@ pub struct Slot<B> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cancelled {
     No,
-    /// The transport flags the end (`FI_MULTI_RECV`).
     EndIsFlagged,
-    /// The next event with `ECANCELED` is the end.
     EndIsNext,
 }
 
@@ -49,45 +40,30 @@ pub(super) enum Cancelled {
 /// are without buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// In the free list.
     Free,
-    /// Not yet lent, while user code runs.
     Held,
     /// Lent, until its next event.
     Posted,
-    /// Lent to a multi-receive.
     Filling,
-    /// Completed multi-receive with pieces out.
     Draining,
     /// Like `Draining`, but further events may arrive (rule 4).
     DrainingOwed,
-    /// Atomic operation on a value in flight (rule 11).
     PostedValue,
     /// Holder of the values of such an operation (rule 11).
     Holds,
-    /// Peek in flight.
     Peeking,
-    /// Message claimed under the slot's context.
     Claimed,
-    /// Receive used up by a peer's write, in the list of those.
     UsedUp,
-    /// Used-up receive while `lend` runs again.
     HeldAgain,
-    /// The table's own receive, posted.
     Spare,
-    /// The table's own receive, in the list of used-up ones.
     SpareUsedUp,
-    /// Completed, in a list of parked completions.
     Done,
-    /// Like `Done`, but its event may still arrive (rule 4).
     Owed,
     /// Taken, but its event may still arrive (rule 4): in the list of orphans.
     Orphan,
-    /// The buffer was dropped with the table.
     Dropped,
 }
 
-/// Scratch space of the provider while posted, then the event.
 #[derive(Clone, Copy)]
 union Scratch {
     space: [u64; 8],
@@ -124,8 +100,6 @@ impl<B> Slot<B> {
         matches!(self.phase.get(), Phase::Posted | Phase::Filling | Phase::PostedValue)
     }
 
-    /// Returns the number of bytes moved if the operation succeeds with this event. A receive
-    /// longer than the lent bytes does not.
     #[inline(always)]
     pub(super) fn succeeds_with(&self, event: &Event) -> Option<usize> {
         if self.phase.get() != Phase::Posted {
@@ -145,8 +119,6 @@ impl<B> Slot<B> {
             .unwrap_or(Cancelled::No)
     }
 
-    /// Sets the cancellation of a multi-receive being filled. (`since` of an orphan belongs to rule
-    /// 4.)
     pub(super) fn set_cancelled(&self, cancelled: Cancelled) {
         self.since.set(cancelled as u32);
     }
@@ -166,13 +138,10 @@ impl<B> Slot<B> {
         self.room.get().cast()
     }
 
-    /// Returns the scratch space, while the provider does not use it.
     pub(super) fn scratch(&self) -> NonNull<u8> {
         NonNull::from_ref(&self.room).cast()
     }
 
-    /// Moves a buffer in and calls `lend` on it.
-    ///
     /// # Safety
     /// Rule 2: the slot is `Held`, so only the caller refers to its buffer.
     #[inline]
@@ -183,8 +152,6 @@ impl<B> Slot<B> {
         lend(cell.write(buf))
     }
 
-    /// Moves the buffer out.
-    ///
     /// # Safety
     /// Rule 2: the slot holds a buffer that is not lent, and it is taken once.
     #[inline]
@@ -195,8 +162,6 @@ impl<B> Slot<B> {
         unsafe { cell.assume_init_read() }
     }
 
-    /// Returns the buffer.
-    ///
     /// # Safety
     /// Rule 2: the slot holds a buffer that is not lent, and only the caller refers to it.
     #[expect(clippy::mut_from_ref, reason = "the caller's promise")]

@@ -1,25 +1,18 @@
 //! [`Index`]: maps a key to its nodes, oldest first.
 //!
-//! A hash table with radix trees as buckets. Nearly every bucket holds at most one key, found in
-//! the same few instructions for any number of keys. The tree separates colliding keys by the bits
-//! in which they differ: at most as many steps as a key has bits, and about the logarithm of the
-//! number of colliding keys.
+//! A hash table with radix trees as buckets. The tree separates colliding keys by the bits in which
+//! they differ: at most as many steps as a key has bits, and about the logarithm of the number of
+//! colliding keys.
 //!
-//! Everything lies in the nodes ([`Link`]). Nodes of one key form a ring in order of arrival, and
-//! the first is the tree's leaf. A tree of `n` leaves has `n - 1` forks. Each node has room for
-//! one: a leaf's own fork lies above it, and one leaf has none in use. Removing a leaf removes the
-//! fork above it. If that fork belongs to another node and the leaf's own fork remains, the
-//! contents move.
+//! Nodes of one key form a ring in order of arrival, and the first is the tree's leaf.
 
 use core::cell::Cell;
 
 use super::table::Table;
 use crate::random::Random;
 
-/// Sentinel for a missing node. Node numbers are smaller.
 pub(crate) const NONE: u32 = u32::MAX >> 1;
 
-/// Flag of a number that refers to a node's fork, not to the node as a leaf.
 const FORK: u32 = 1 << 31;
 
 const fn is_fork(at: u32) -> bool {
@@ -30,7 +23,6 @@ const fn is_fork(at: u32) -> bool {
 pub(crate) struct Key {
     pub(crate) tag: u64,
     pub(crate) source: u64,
-    /// Number of the pattern or view.
     pub(crate) pattern: u64,
 }
 
@@ -54,19 +46,14 @@ impl Key {
 
 #[derive(Debug)]
 pub(crate) struct Link {
-    /// Next node of the same key. The last one links to the first.
     next: Cell<u32>,
     prev: Cell<u32>,
-    /// Children of the fork: keys with the bit clear, and set.
     children: [Cell<u32>; 2],
-    /// Bit that the fork tests, or one of the two constants below.
     bit: Cell<u32>,
     bucket: Cell<u32>,
 }
 
-/// Value of `bit` of a leaf with an unused fork.
 const NO_FORK: u32 = u32::MAX;
-/// Value of `bit` of a node that is not a leaf.
 const FOLLOWER: u32 = u32::MAX - 1;
 
 impl Link {
@@ -84,11 +71,9 @@ impl Link {
 
 pub(crate) trait Nodes {
     fn link(&self, node: u32) -> &Link;
-    /// Returns the key, which is constant while the node is in the index.
     fn key(&self, node: u32) -> Key;
 }
 
-/// List of nodes in order of arrival, without keys. Its operations take constant time.
 #[derive(Debug)]
 pub(crate) struct List {
     first: Cell<u32>,
@@ -141,7 +126,6 @@ fn follow(nodes: &impl Nodes, first: u32, node: u32) {
     link.prev.set(last);
 }
 
-/// Removes a node from its ring. Returns the next one, or `NONE` if it was alone.
 #[inline]
 fn leave(nodes: &impl Nodes, node: u32) -> u32 {
     let link = nodes.link(node);
@@ -154,7 +138,6 @@ fn leave(nodes: &impl Nodes, node: u32) -> u32 {
     next
 }
 
-/// Buckets of one cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Line([Cell<u32>; Line::BUCKETS as usize]);
@@ -171,23 +154,19 @@ impl Line {
 pub(crate) struct Index {
     lines: Table<Line>,
     shift: u32,
-    /// Odd, and unpredictable without the seed.
     multipliers: [u64; 4],
 }
 
 impl Index {
-    /// Creates an index over empty buckets. The number of lines is a power of two, at least 2.
     pub(crate) fn new(lines: Table<Line>, seed: u64) -> Self {
         debug_assert!(lines.len().is_power_of_two() && lines.len() > 1, "{} lines", lines.len());
-        // Different seeds give unrelated multipliers.
         let mut random = Random::new(seed);
         let multipliers = [(); 4].map(|()| random.next() | 1);
         Index { lines, shift: u64::BITS - lines.len().trailing_zeros(), multipliers }
     }
 
     /// A sum of products, folded and multiplied again, scatters keys with any pattern at random for
-    /// peers without the multipliers. The lowest bits of the tag are exempt: consecutive tags share
-    /// a cache line.
+    /// peers without the multipliers.
     #[inline]
     fn bucket(&self, key: &Key) -> u32 {
         let [a, b, c, d] = self.multipliers;
@@ -245,7 +224,6 @@ impl Index {
             link.bit.set(FOLLOWER);
             return;
         };
-        // Deeper forks test later bits.
         let mut place = bucket;
         while is_fork(place.get()) {
             let fork = nodes.link(place.get() & !FORK);
@@ -280,11 +258,9 @@ impl Index {
         }
     }
 
-    /// Removes a leaf from a tree with forks. `next`, unless `NONE`, replaces the leaf.
     #[inline(never)]
     fn remove_from(bucket: &Cell<u32>, nodes: &impl Nodes, (node, next): (u32, u32)) {
         let (link, key) = (nodes.link(node), &nodes.key(node));
-        // Places of the leaf, of the fork above it, and of the leaf's own fork.
         let (mut place, mut above, mut own) = (bucket, None, None);
         while is_fork(place.get()) {
             let number = place.get() & !FORK;
@@ -297,7 +273,6 @@ impl Index {
         }
         debug_assert!(place.get() == node, "found {} in place of {node}", place.get());
         let heir = if next == NONE {
-            // The remaining side of the fork above replaces it.
             let Some((above, number, fork)) = above else { return };
             above.set(other_child(fork, key).get());
             fork.bit.set(NO_FORK);
@@ -307,7 +282,6 @@ impl Index {
             nodes.link(next).bit.set(NO_FORK);
             next
         };
-        // The leaf's own fork, if still in the tree, moves to the heir, whose fork is unused now.
         if let Some(own) = own.filter(|_| heir != node) {
             let fork = nodes.link(heir);
             for (to, from) in fork.children.iter().zip(&link.children) {
@@ -334,7 +308,6 @@ fn other_child<'l>(fork: &'l Link, key: &Key) -> &'l Cell<u32> {
 mod tests {
     use super::*;
 
-    /// Keys with any common pattern: one in each bucket on average, and few in any.
     #[test]
     fn keys_are_scattered_over_all_buckets() {
         const LINES: u32 = 64;

@@ -62,8 +62,7 @@ impl TagMatcherAttr {
             return Err(OpenError::Size);
         }
         let shift = views_shift(self.masks);
-        // Node numbers are below `NONE`. (Those of receives always are: they would need more lines
-        // than exist.)
+        // Node numbers are below `NONE`.
         let links = self.messages.checked_mul(1 << shift).filter(|links| *links < NONE).ok_or(OpenError::Size)?;
         let (posted, waiting) = (posted_lines(self.receives)?, waiting_lines(self.messages)?);
         let (layout, pattern) =
@@ -83,12 +82,10 @@ impl Default for TagMatcherAttr {
     }
 }
 
-/// Number of bucket lines for receives: enough that few share a bucket.
 pub(crate) fn posted_lines(receives: u32) -> Result<u32, OpenError> {
     lines(receives, 8)
 }
 
-/// Number of bucket lines for messages, which are in at least two indices.
 pub(crate) fn waiting_lines(messages: u32) -> Result<u32, OpenError> {
     lines(messages, 16)
 }
@@ -341,8 +338,7 @@ impl<A: Allocator> TagMatcher<A> {
         &self.attr
     }
 
-    /// Posts a receive behind those already posted. It takes no waiting message: call
-    /// [`message_for`](Self::message_for) first.
+    /// Posts a receive behind those already posted.
     ///
     /// # Errors
     /// [`Full`] if every slot is in use.

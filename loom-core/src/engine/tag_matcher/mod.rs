@@ -2,13 +2,12 @@
 //!
 //! A receive accepts a message if their tags agree in all bits that it does not ignore, `(sent ^
 //! wanted) & !ignore == 0`, and it names the message's source or no source. A message goes to the
-//! *oldest* receive that accepts it, and a receive takes the *oldest* message that it accepts.
-//! Exact tags and masks, with and without source, share one order. If the messages of a sender are
-//! passed in the order of sending, they are matched in that order (`man fi_tagged`).
+//! *oldest* receive that accepts it, and a receive takes the *oldest* message that it accepts. If
+//! the messages of a sender are passed in the order of sending, they are matched in that order
+//! (`man fi_tagged`).
 //!
 //! [`TagMatcher`] stores [posted](TagMatcher::post) receives and [kept](TagMatcher::keep) messages,
-//! and finds partners. Its user stores buffers, bytes and contexts by slot index, and builds every
-//! operation from these calls:
+//! and finds partners.
 //!
 //! | | |
 //! |---|---|
@@ -19,24 +18,7 @@
 //! | claim, discard | [`remove_message`](TagMatcher::remove_message), then its user keeps or drops it |
 //! | cancel | [`remove_receive`](TagMatcher::remove_receive) |
 //!
-//! # Cost
-//!
-//! - Small numbers are walked: 8 messages, and 4 receives (for a while up to 8) besides those that
-//!   accept everything. Finding the oldest takes a third of the index's time. Receives move to the
-//!   index together, and walking resumes when it is empty. Messages return when 2 wait. Each move
-//!   requires as many other calls, so entries do not oscillate.
-//! - In the index, exact tags, with and without source, and receives that accept everything take
-//!   the same number of instructions for any number of entries, plus a few hundredths for chance
-//!   collisions. So does removal.
-//! - In the index, an arriving message takes one lookup for each *pattern* of the posted receives:
-//!   each set of ignored bits, with and without source.
-//! - There, a receive with a mask takes one lookup in an index for its mask. The first such receive
-//!   makes it from all waiting messages. At least [`TagMatcherAttr::masks`] are kept, the last
-//!   used, with and without source. Cycling through more makes one each time. Each costs every
-//!   waiting message one more entry. An index that ignores the whole tag and names a source stays.
-//! - Tags chosen to collide by a peer with the [seed](TagMatcherAttr::seed) cost at most as many
-//!   steps as tag, source and mask have bits, and about the logarithm of the number of collisions,
-//!   never a walk. Set a secret seed if peers are not trusted.
+//! Set a secret [seed](TagMatcherAttr::seed) if peers are not trusted.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {

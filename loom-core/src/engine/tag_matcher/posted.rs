@@ -1,10 +1,5 @@
 //! [`PostedReceives`]: the receives that wait for a message.
 //!
-//! Receives that accept everything have their own list, and a message checks its first entry.
-//! Messages walk up to [`Walk::FEW`] others. More of them, at the latest at [`Walk::SLOTS`], move
-//! to the index, which then takes all new receives until it is empty. A receive therefore moves to
-//! the index at most once.
-//!
 //! In the index, receives that ignore the same bits, and agree in naming a source or not, form a
 //! *pattern*. A message takes one lookup for each pattern with receives, and chooses the oldest
 //! result.
@@ -20,21 +15,18 @@ use crate::vocabulary::{FabricAddr, Tag, TagMatch};
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Posted {
-    // The criteria, with the ignored bits of the tag cleared. They are stored word by word: a
-    // two-word store would wait for the stores of each.
+    // Word by word: a two-word store would wait for the stores of each.
     tag: Cell<u64>,
     ignore: Cell<u64>,
     source: Cell<u64>,
     age: Cell<u64>,
     link: Link,
-    /// Pattern in the index, or one of the constants below.
     pattern: Cell<u32>,
 }
 
 const _: () = assert!(size_of::<Posted>() == 64, "a posted receive is one cache line");
 
 const EVERYTHING: u32 = u32::MAX;
-/// Pattern of the receive in the first slot of the walk. Those of later slots follow.
 const WALKED: u32 = EVERYTHING - Walk::SLOTS;
 
 impl Posted {
@@ -56,12 +48,10 @@ pub(crate) struct Pattern {
     ignore: Cell<u64>,
     directed: Cell<bool>,
     receives: Cell<u32>,
-    /// Next pattern that may have receives, or next free pattern.
     next: Cell<u32>,
 }
 
 impl Pattern {
-    /// Returns a free pattern before the pattern `next`.
     pub(crate) const fn before(next: u32, patterns: u32) -> Self {
         let next = if next == patterns { NONE } else { next };
         Pattern { ignore: Cell::new(0), directed: Cell::new(false), receives: Cell::new(0), next: Cell::new(next) }
@@ -72,7 +62,6 @@ impl Pattern {
         self.ignore.get() == ignore && self.directed.get() == directed
     }
 
-    /// Returns the key that receives of this pattern have if they accept the message.
     #[inline]
     fn key(&self, envelope: &Envelope) -> Key {
         let ignore = self.ignore.get();
@@ -103,21 +92,16 @@ impl Nodes for Table<Posted> {
 pub(crate) struct PostedReceives {
     places: Table<Posted>,
     everything: List,
-    /// All others while the index is empty.
     walk: Walk,
     index: Index,
-    /// Number of receives in the index: all others, or 0.
     indexed: Cell<u32>,
     patterns: Table<Pattern>,
-    /// Patterns that have, or had, receives.
     first_pattern: Cell<u32>,
     free_pattern: Cell<u32>,
     posted_ever: Cell<u64>,
 }
 
 impl PostedReceives {
-    /// Creates an empty set. `patterns` has as many entries as patterns can exist at a time, all
-    /// free and linked to the next.
     pub(crate) fn new(places: Table<Posted>, patterns: Table<Pattern>, index: Index) -> Self {
         PostedReceives {
             places,
@@ -149,8 +133,6 @@ impl PostedReceives {
         }
     }
 
-    /// Posts a receive behind the last slot of the walk. The others move up if they are few,
-    /// otherwise to the index.
     #[inline(never)]
     fn post_behind_walk(&self, place: u32) {
         let few = self.walk.len() <= Walk::FEW;
@@ -179,7 +161,6 @@ impl PostedReceives {
         self.index.append(&self.places, place, key);
     }
 
-    /// Returns the pattern of a receive, in the list of patterns that messages check.
     #[inline]
     fn pattern_of(&self, ignore: u64, directed: bool) -> u32 {
         let first = self.first_pattern.get();
@@ -199,8 +180,6 @@ impl PostedReceives {
             }
             at = &pattern.next;
         }
-        // Every pattern in the list has a receive now, and there are at least as many patterns as
-        // receives.
         let number = self.free_pattern.get();
         let pattern = self.patterns.at(number);
         self.free_pattern.set(pattern.next.replace(NONE));
@@ -210,7 +189,6 @@ impl PostedReceives {
         number
     }
 
-    /// Returns the pattern that a link leads to, and frees patterns without receives on the way.
     #[inline]
     fn next_pattern(&self, link: &Cell<u32>) -> Option<&Pattern> {
         loop {
@@ -232,7 +210,6 @@ impl PostedReceives {
         (oldest != NONE).then_some(oldest)
     }
 
-    /// Finds a receive while the index is empty, or returns `NONE`.
     #[inline]
     fn find_walking(&self, envelope: Envelope) -> u32 {
         let everything = self.everything.first();
@@ -244,7 +221,6 @@ impl PostedReceives {
         everything
     }
 
-    /// Finds a receive while the index may have some, or returns `NONE`.
     #[inline(never)]
     fn find_indexed(&self, envelope: Envelope) -> u32 {
         let mut oldest = self.everything.first();

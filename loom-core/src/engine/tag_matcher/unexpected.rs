@@ -1,13 +1,9 @@
 //! [`UnexpectedMessages`]: the messages that wait for a receive.
 //!
-//! All messages are in a list, which receives walk while it has at most [`FEW`]. One more puts all
-//! of them into an index, until at most a quarter of [`FEW`] wait.
+//! All messages are in a list, which receives walk while it has at most [`FEW`].
 //!
 //! A receive compares the tag bits that it does not ignore, with or without the source. Each such
-//! *view* has an index over all messages. Two views always exist: exact tags from any source, and
-//! from one source. Views of masks, which may ignore the whole tag, are made on first use from
-//! every waiting message, and the last used ones are kept. A receive that accepts everything needs
-//! no view.
+//! *view* has an index over all messages.
 
 use core::cell::Cell;
 
@@ -16,7 +12,6 @@ use super::table::Table;
 use super::{Envelope, Want};
 use crate::vocabulary::{FabricAddr, Tag};
 
-/// Maximum number of walked messages. An index of messages costs more than one of receives.
 const FEW: u32 = 8;
 
 #[derive(Debug)]
@@ -36,7 +31,6 @@ impl Waiting {
 pub(crate) struct View {
     ignore: u64,
     directed: bool,
-    /// Number of lookups before the last one through this view.
     last_used: u64,
 }
 
@@ -56,7 +50,6 @@ impl View {
     }
 }
 
-/// Returns the base-2 logarithm of the maximum number of views, for `masks` kept ones.
 pub(crate) const fn views_shift(masks: u32) -> u32 {
     const { assert!(View::OF_TAGS.len() == 2, "besides the masks, of which there is one at least") };
     (2 + if masks == 0 { 1 } else { masks }).next_power_of_two().trailing_zeros()
@@ -73,26 +66,21 @@ impl Nodes for Table<Waiting> {
     }
 }
 
-/// Waiting messages, each in a slot that the user chooses, in memory that the user keeps.
 #[derive(Debug)]
 pub(crate) struct UnexpectedMessages {
     places: Table<Waiting>,
-    /// One for each slot and view.
     links: Table<Link>,
     views: Table<Cell<View>>,
     views_shift: u32,
     index: Index,
     all: List,
     waiting: Cell<u32>,
-    /// `true` if the messages are also in the index.
     indexed: Cell<bool>,
-    /// Number of views, and of permanent ones.
     live: Cell<u32>,
     lasting: u32,
     looks: Cell<u64>,
 }
 
-/// The index's nodes are the links of the views: slot by slot, and view by view.
 impl Nodes for UnexpectedMessages {
     #[inline]
     fn link(&self, node: u32) -> &Link {
@@ -117,7 +105,7 @@ pub(crate) struct Memory {
 impl UnexpectedMessages {
     pub(crate) const NO_VIEW: View = View::new(0, false);
 
-    /// Creates an empty set over these slots. Without tags, lookups are by source only.
+    /// Without tags, lookups are by source only.
     pub(crate) fn new(memory: Memory, index: Index, tagged: bool) -> Self {
         let Memory { places, links, views } = memory;
         let lasting = if tagged { &View::OF_TAGS[..] } else { &View::WITHOUT_TAGS[..] };
@@ -244,7 +232,6 @@ impl UnexpectedMessages {
         self.open_view(want)
     }
 
-    /// Indexes all messages for a view that is not kept.
     #[cold]
     #[inline(never)]
     fn open_view(&self, want: &Want) -> u32 {
@@ -255,10 +242,8 @@ impl UnexpectedMessages {
         } else {
             let oldest = (self.lasting..live).min_by_key(|number| {
                 let view = self.views.at(*number).get();
-                // Everything from one source is not a mask: once used, it stays.
                 if view.ignore == u64::MAX { u64::MAX } else { view.last_used }
             });
-            // `views_shift` allows more views than the lasting ones.
             let oldest = oldest.unwrap_or(self.lasting);
             self.each(|place| self.index.remove(self, (place << self.views_shift) + oldest));
             oldest
@@ -311,7 +296,6 @@ mod tests {
         };
         let index = Index::new(Table::leaked([Line::new(), Line::new()]), 0);
         let messages = UnexpectedMessages::new(memory, index, true);
-        // Too many to be walked.
         for place in 0..=FEW {
             messages.keep(place, Envelope { tag: Tag(5), source: FabricAddr(1) });
         }

@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 
-/// A few nodes in slots, in order of arrival. A new node takes the slot behind the last one in use.
+/// A few nodes in slots, in order of arrival.
 #[derive(Debug)]
 pub(crate) struct Walk {
     used: Cell<u32>,
@@ -10,8 +10,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// Maximum number of few nodes. The first is found faster than in an index. If the processor
-    /// cannot predict the order, the last of more would be found slower.
+    /// Maximum number of few nodes. The first is found faster than in an index.
     pub(crate) const FEW: u32 = 4;
     /// Twice as many, so that few nodes move up only after as many have arrived.
     pub(crate) const SLOTS: u32 = 2 * Self::FEW;
@@ -20,7 +19,6 @@ impl Walk {
         Walk { used: Cell::new(0), nodes: [const { Cell::new(0) }; Self::SLOTS as usize] }
     }
 
-    /// Appends a node and returns its slot, or `None` if the last slot is in use.
     #[inline(always)]
     pub(crate) fn append(&self, node: u32) -> Option<u32> {
         let used = self.used.get();

@@ -1,14 +1,4 @@
 //! Faults of endpoints with a [`Plan`].
-//!
-//! An endpoint without a plan has no overhead. Faults reuse the paths for [required
-//! modes](super::mode_checks) and for counters, or a path that only a plan opens.
-//!
-//! - Posts pass `SoftEndpoint::gate` (`soft/mode_checks.rs`).
-//! - Completions pass [`Faults::note_end`].
-//! - Delayed messages wait in a second inbox of their receiver (`soft/send.rs`,
-//!   `soft/progress.rs`).
-//! - Delayed writes and reads wait in cells of their endpoint (`soft/delayed.rs`).
-//! - A killed endpoint is closed but keeps its place (`soft/endpoint.rs`).
 
 mod plan;
 
@@ -24,28 +14,22 @@ use crate::random::Random;
 use crate::transport::Event;
 use crate::vocabulary::{Errno, FabricAddr};
 
-/// State of a port for the plan of its endpoint.
 #[derive(Debug)]
 pub(super) struct Faults {
     pub(super) plan: Cell<Plan>,
     random: Cell<Random>,
-    /// Remaining number up to the strike, or zero for never.
     pub(super) refuse: Cell<u32>,
     fail: Cell<u32>,
     pub(super) lose: Cell<u32>,
     overrun: Cell<u32>,
     pub(super) kill: Cell<u32>,
     pub(super) dead: Cell<bool>,
-    /// Number of delayed writes and reads, and number of polls for them.
     pub(super) late: Cell<u32>,
     pub(super) looks: Cell<u32>,
-    /// Messages in flight to this port, as a linked list, oldest first.
     pub(super) held: Cell<u32>,
-    /// Faults of all endpoints that had this place.
     pub(super) tally: Tally,
 }
 
-/// Counts down. Returns `true` for a strike.
 pub(super) fn strikes(left: &Cell<u32>) -> bool {
     let before = left.get();
     left.set(before.saturating_sub(1));
@@ -72,7 +56,6 @@ impl Faults {
     }
 
     pub(super) fn begin(&self, plan: Plan, addr: u64) {
-        // Endpoints with similar seeds and addresses draw different numbers.
         let mut random = Random::new(plan.seed ^ Random::new(addr).next());
         self.refuse.set(plan.refuse.draw(&mut random));
         self.fail.set(plan.fail.draw(&mut random));
@@ -91,7 +74,6 @@ impl Faults {
         drawn
     }
 
-    /// Draws the number of polls for which the next message is delayed. `None` without delays.
     pub(super) fn delay(&self) -> Option<u32> {
         let most = self.plan.get().delay;
         (most > 0).then(|| self.draw(|random| random.up_to(most)))
@@ -105,7 +87,6 @@ impl Faults {
         self.dead.get()
     }
 
-    /// Counts down. Returns `true` for a strike, and then draws the next one.
     pub(super) fn strikes_again(&self, left: &Cell<u32>, every: impl FnOnce(&Plan) -> Every) -> bool {
         let now = strikes(left);
         if now {
@@ -114,7 +95,6 @@ impl Faults {
         now
     }
 
-    /// Attributes that a strict network grants the endpoint. `None` in other networks.
     pub(super) fn strict(&self) -> Option<Strict> {
         self.plan.get().strict
     }
@@ -134,7 +114,6 @@ impl Faults {
         }
     }
 
-    /// Handles the queue's newest event, if it does not complete an operation.
     #[cold]
     #[inline(never)]
     pub(super) fn note_news(&self, event: &mut Event, queue: &Queue) {
@@ -147,14 +126,11 @@ impl Faults {
         }
     }
 
-    /// Handles the queue's newest event, which completes an operation. Returns `false` if the event
-    /// is lost.
     pub(super) fn note_end(&self, event: &mut Event, queue: &Queue) -> bool {
         self.hide_source(event);
         if !event.is_error() && self.strikes_again(&self.fail, |plan| plan.fail) {
             self.tally.failed();
             (event.errno, event.provider_errno) = (Errno::EIO, Errno::EIO.as_raw());
-            // In the event of an error, this field is the excess length of a message.
             event.overflow_or_place = 0;
         }
         if strikes(&self.overrun) && !queue.is_overrun() {
@@ -166,8 +142,7 @@ impl Faults {
 }
 
 /// Number of faults that the plans of a network have injected
-/// ([`Network::injected`](crate::soft::Network::injected)). A test with faults is meaningful only
-/// if this number is not zero.
+/// ([`Network::injected`](crate::soft::Network::injected)).
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -225,7 +200,6 @@ impl Injected {
     }
 }
 
-/// Counts of one place for endpoints. One thread at a time writes them, and any thread reads them.
 #[derive(Debug)]
 pub(super) struct Tally([AtomicU64; 7]);
 

@@ -28,22 +28,14 @@ use crate::vocabulary::{Attributes, Caps, MsgOrder};
 pub enum Every {
     /// Strikes each time after this number of opportunities, or never if it is zero.
     Nth(u32),
-    /// Strikes after this number of opportunities on average. The seed determines each distance,
-    /// which is at least 1, and at most twice this number minus 1, and at most 2^32 - 1. Never
-    /// strikes if it is zero.
+    /// Strikes after this number of opportunities on average. Never strikes if it is zero.
     About(u32),
 }
 
 /// Faults of endpoints, and the seed of all random choices
 /// ([`Network::info_with_faults`](crate::soft::Network::info_with_faults)).
 ///
-/// Each endpoint draws from the seed and its address. On one thread, equal seeds produce equal
-/// runs. On several threads, an endpoint that repeats its operations encounters the same faults. A
-/// plan does not allocate.
-///
-/// The sender's plan affects outgoing operations, the receiver's plan incoming operations and
-/// reports. An endpoint can have another plan than its domain if both have the same requirements
-/// ([`Binding::info`](crate::endpoint::Binding::info)), for example to kill one of several peers.
+/// On one thread, equal seeds produce equal runs.
 ///
 /// # Example
 /// Tests a protocol under many seeds.
@@ -99,8 +91,6 @@ pub struct Plan {
     pub(in crate::soft) strict: Option<Strict>,
 }
 
-/// Maximum number of polls for which an operation is held back. Poll counts wrap around, and are
-/// ordered only up to this distance.
 pub(in crate::soft) const MOST_LOOKS: u32 = u32::MAX / 2;
 
 const RMA_ORDER: MsgOrder = MsgOrder::SAS.complement();
@@ -127,16 +117,14 @@ impl Plan {
     }
 
     /// Refuses posts with [`PostError::Again`](crate::error::PostError::Again), like a full queue
-    /// of a network card. Refused posts count: with every second post refused, a retry at once
-    /// succeeds.
+    /// of a network card.
     pub const fn refuse(mut self, every: Every) -> Self {
         self.refuse = every;
         self
     }
 
     /// Delays sent messages by further polls of the receiver without other events, `polls` at most.
-    /// Messages and news of writes of one sender keep their order. Messages of other senders
-    /// overtake them.
+    /// Messages and news of writes of one sender keep their order.
     pub const fn delay(mut self, polls: u32) -> Self {
         self.delay = polls;
         self
@@ -146,34 +134,29 @@ impl Plan {
     /// within further polls of the endpoint without other events, `polls` at most (and 2^31 - 1).
     /// The buffer is lent until then. Injected bytes are lost if the endpoint is closed earlier.
     ///
-    /// The info grants only the order of messages ([`MsgOrder::SAS`]). Later messages may arrive
-    /// first. If the peer or its region is closed meanwhile, the operation ends as it would have at
-    /// its post. An injected operation has no event.
+    /// The info grants only the order of messages ([`MsgOrder::SAS`]).
     pub const fn reorder(mut self, polls: u32) -> Self {
         self.reorder = if polls < MOST_LOOKS { polls } else { MOST_LOOKS };
         self.unordered()
     }
 
     /// Reports completed operations as failed with [`EIO`](crate::vocabulary::Errno::EIO), like a
-    /// lost acknowledgement: receives, and sends, writes and reads that report success. The bytes
-    /// have been transferred, and `len` is their number.
+    /// lost acknowledgement: receives, and sends, writes and reads that report success.
     pub const fn fail(mut self, every: Every) -> Self {
         self.fail = every;
         self
     }
 
     /// Drops sends, writes and reads that report success, unseen by the peer, and reports
-    /// [`ECONNABORTED`](crate::vocabulary::Errno::ECONNABORTED). Operations with several ranges in
-    /// the peer's memory are not dropped.
+    /// [`ECONNABORTED`](crate::vocabulary::Errno::ECONNABORTED).
     pub const fn lose(mut self, every: Every) -> Self {
         self.lose = every;
         self
     }
 
-    /// Overruns the endpoint's queue, once, at this number of its completed operations. That event
-    /// and later events are lost. After the earlier events, the queue fails with
-    /// [`EOVERRUN`](crate::vocabulary::Errno::EOVERRUN), its endpoints make no progress, and posts
-    /// on them return "try again". Closing the endpoints or the queue returns the buffers.
+    /// Overruns the endpoint's queue, once, at this number of its completed operations. After the
+    /// earlier events, the queue fails with [`EOVERRUN`](crate::vocabulary::Errno::EOVERRUN), its
+    /// endpoints make no progress, and posts on them return "try again".
     pub const fn overrun(mut self, every: Every) -> Self {
         self.overrun = every;
         self
@@ -181,16 +164,12 @@ impl Plan {
 
     /// Kills the endpoint at the selected post, once, as if its process had died. Its unreceived
     /// messages and writes, and those in flight to it, end with the errors of a closed endpoint.
-    ///
-    /// Its posts are refused with [`ESHUTDOWN`](crate::vocabulary::Errno::ESHUTDOWN), and its
-    /// posted operations end and return their buffers when it is closed. Its queue continues to
-    /// serve other endpoints.
     pub const fn kill(mut self, every: Every) -> Self {
         self.kill = every;
         self
     }
 
-    /// Removes capabilities from the info. [`RMA`](Caps::RMA) includes its parts.
+    /// Removes capabilities from the info.
     pub const fn without(mut self, caps: Caps) -> Self {
         self.without = self.without.union(caps);
         if caps.contains(Caps::RMA) {
@@ -234,19 +213,16 @@ impl Plan {
         self.modes
     }
 
-    /// Returns `true` if an endpoint can have faults, apart from the attributes of its info.
     pub(in crate::soft) fn strikes(&self) -> bool {
         let none = Plan::new(self.seed);
         let of = |plan: &Plan| (plan.refuse, plan.fail, plan.lose, plan.overrun, plan.kill, plan.delay, plan.reorder);
         of(self) != of(&none) || self.hides_sources() || self.strict.is_some()
     }
 
-    /// Returns `true` if events hide the sources of messages.
     pub(super) fn hides_sources(&self) -> bool {
         self.without.contains(Caps::SOURCE) || self.strict.is_some_and(|strict| !strict.tells_sources())
     }
 
-    /// Removes attributes from those that a network grants.
     pub(in crate::soft) fn take_from(&self, granted: &mut Attributes) {
         if let Some(strict) = self.strict {
             strict.take_from(granted);
@@ -272,7 +248,6 @@ impl Plan {
 }
 
 impl Every {
-    /// Draws the number of opportunities up to the next strike, or zero for never.
     pub(super) fn draw(self, random: &mut Random) -> u32 {
         match self {
             Every::Nth(count) => count,

@@ -1,4 +1,4 @@
-//! Models of cells: eager cells that return, and offers of a sender's buffer.
+//! Models of cells.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -6,8 +6,6 @@ use loom::thread;
 use super::{Cells, Plain, open_inbox};
 use crate::soft::cell::{MessageCell, State};
 use crate::soft::list::Returns;
-
-// Eager cells.
 
 #[test]
 fn an_eager_cell_comes_home() {
@@ -40,9 +38,6 @@ fn eager_model(come_home: fn(&MessageCell)) {
     });
 }
 
-// Offers.
-
-/// Sender's buffer that is offered in a cell.
 struct Offer {
     cell: MessageCell,
     buffer: Plain,
@@ -56,7 +51,6 @@ impl Offer {
         Arc::new(offer)
     }
 
-    /// Receives. Returns `true` if it has copied.
     fn receive(&self) -> bool {
         let claimed = self.cell.claim(State::Copying);
         if claimed {
@@ -66,7 +60,6 @@ impl Offer {
         claimed
     }
 
-    /// Closes the sender. Returns `true` if it was in time. It owns its buffer afterwards.
     fn take_back(&self) -> bool {
         let revoked = self.cell.revoke();
         if !revoked {
@@ -107,7 +100,6 @@ fn an_offer_is_refused_or_revoked() {
     });
 }
 
-/// An offer from its post to its event: through the inbox, copied, and back through the returns.
 #[test]
 fn an_offer_through_both_lists() {
     loom::model(|| {
@@ -144,8 +136,6 @@ fn an_offer_through_both_lists() {
     });
 }
 
-// Controls.
-
 #[test]
 #[should_panic]
 fn control_home_without_release() {
@@ -172,7 +162,6 @@ fn control_finish_without_release() {
     });
 }
 
-/// Takes the buffer back without waiting for the copy.
 #[test]
 #[should_panic]
 fn control_sender_that_does_not_wait() {
@@ -188,7 +177,6 @@ fn control_sender_that_does_not_wait() {
     });
 }
 
-/// Revokes with a load and a store instead of a compare-and-exchange.
 #[test]
 #[should_panic]
 fn control_revocation_in_two_steps() {

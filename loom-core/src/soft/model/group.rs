@@ -1,4 +1,4 @@
-//! Models of groups: members that call, run the operation, and leave.
+//! Models of groups.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -10,20 +10,16 @@ use crate::sync::spin_loop;
 use crate::transport::CollectiveCall;
 use crate::vocabulary::Errno;
 
-/// Two members and their lent memory.
 struct Two {
     group: Group,
     members: [Member; 2],
     lent: [Plain; 2],
 }
 
-/// Step that a control omits.
 #[derive(Clone, Copy, PartialEq)]
 enum Without {
     Nothing,
-    /// A leaving member does not break the group off.
     BreakingOff,
-    /// The last member runs the operation without checking that the group is not broken.
     Beginning,
 }
 
@@ -38,7 +34,6 @@ impl Two {
         Arc::new(two)
     }
 
-    /// Calls for a member, which lends its memory.
     fn call(&self, rank: usize, round: u32, without: Without) {
         self.lent[rank].write(10 + round);
         let operation = CollectiveCall { collective: crate::collective::Collective::BARRIER, count: 0, root: 0 };
@@ -61,7 +56,6 @@ impl Two {
         }
     }
 
-    /// Waits for the end of a call like polls, and takes the memory back.
     fn end(&self, rank: usize, round: u32) -> Result<(), Errno> {
         loop {
             let is_broken = self.group.is_broken();
@@ -91,7 +85,6 @@ impl Two {
     }
 }
 
-/// One member leaves right after its call, and takes its memory back.
 fn one_goes(without: Without) {
     loom::model(move || {
         let two = Two::new();
@@ -131,8 +124,6 @@ fn members_that_call_twice_run_both_in_order() {
         other.join().unwrap();
     });
 }
-
-// Controls.
 
 #[test]
 #[should_panic(expected = "Causality violation")]

@@ -1,4 +1,4 @@
-//! Models of lanes: slots that are filled and read, messages on both paths, and owners of the lane.
+//! Models of lanes.
 
 use core::ptr::NonNull;
 use std::vec;
@@ -22,7 +22,6 @@ struct LaneCell {
 
 const _: () = assert!(size_of::<LaneCell>() == LANE_CELL);
 
-/// Lane, contents of its slots, and the inbox beside it.
 struct World {
     lane: Lane,
     _slots: Vec<Slot>,
@@ -33,11 +32,9 @@ struct World {
     mail: Cells,
 }
 
-/// First number of every lane.
 const FIRST: u64 = 1;
 
 impl World {
-    /// Lane that a receiver has accepted.
     fn open() -> Arc<Self> {
         let world = Self::idle();
         assert_eq!(world.lane.ask(7), FIRST);
@@ -61,7 +58,6 @@ impl World {
         &self.carried[(number % u64::from(SLOTS)) as usize]
     }
 
-    /// Sends the message of this number. Returns `false` without room for it.
     fn send(&self, number: u64) -> bool {
         let room = self.lane.room() == Room::Free;
         if room {
@@ -70,7 +66,6 @@ impl World {
         room
     }
 
-    /// Receives the message of this number. Returns `true` if it has arrived.
     fn receive(&self, number: u64, say_done: fn(&Lane, u64)) -> bool {
         let arrived = self.lane.arrived(number).is_some();
         if arrived {
@@ -81,7 +76,6 @@ impl World {
     }
 }
 
-/// Sends one message more than the lane has slots.
 fn slots_model(say_done: fn(&Lane, u64)) {
     loom::model(move || {
         let world = World::open();
@@ -108,8 +102,6 @@ fn slots_are_filled_again_when_they_have_been_read() {
     slots_model(Lane::say_done);
 }
 
-/// Sends a message through the inbox behind a message of the lane. A thread that has taken the
-/// inbox's message finds the lane's.
 fn both_ways_model(lane_first: bool) {
     loom::model(move || {
         let world = World::open();
@@ -139,8 +131,6 @@ fn messages_of_the_lane_are_there_before_later_ones_of_the_inbox() {
     both_ways_model(true);
 }
 
-/// A receiver reads a slot and leaves, and the sender finds the lane idle and reuses it for another
-/// peer.
 fn leaving_model(leave: fn(&Lane)) {
     loom::model(move || {
         let world = World::open();
@@ -153,7 +143,6 @@ fn leaving_model(leave: fn(&Lane)) {
             })
         };
         if world.lane.is_idle() {
-            // The second message takes the slot of the first message, which only the leave orders.
             assert_eq!(world.lane.ask(8), FIRST + 1);
             assert!(world.send(FIRST + 1));
             assert!(world.send(FIRST + 2));
@@ -183,9 +172,6 @@ fn lane_is_accepted_or_withdrawn() {
     });
 }
 
-// Controls.
-
-/// Reports its progress before reading.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn control_said_before_read() {
@@ -209,7 +195,6 @@ fn control_said_before_read() {
     });
 }
 
-/// Pushes into the inbox before sending the earlier number.
 #[test]
 #[should_panic(expected = "not there yet")]
 fn control_inbox_before_lane() {

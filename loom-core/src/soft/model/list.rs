@@ -1,4 +1,4 @@
-//! Models of the inbox, and of the list of returned cells.
+//! Models of the inbox and the list of returned cells.
 
 use std::vec;
 use std::vec::Vec;
@@ -9,8 +9,6 @@ use loom::thread;
 use super::{Cells, Plain, open_inbox};
 use crate::soft::list::{NIL, Reach, Returns};
 use crate::sync::{AtomicU32, Ordering};
-
-// The inbox.
 
 #[test]
 fn two_senders_and_an_owner_that_takes() {
@@ -63,7 +61,6 @@ fn a_push_that_meets_a_close_is_taken_or_refused() {
                 cells.carried(cell).write(7);
                 let taken = inbox.push(generation, cell, cells.link(cell));
                 if !taken {
-                    // The sender still owns it.
                     cells.carried(cell).write(8);
                 }
                 taken
@@ -101,8 +98,6 @@ fn a_push_never_reaches_the_next_endpoint() {
     });
 }
 
-// Objects that peers reach.
-
 /// A peer guesses the address of an endpoint. It must see the endpoint's state, which was written
 /// before, without any other order: the peer's thread is older than the endpoint.
 #[test]
@@ -125,8 +120,6 @@ fn an_address_that_is_guessed_reaches_an_endpoint_that_is_set_up() {
     });
 }
 
-/// A peer has the address of an endpoint, and guesses that of the next endpoint in the same place,
-/// which belongs to another domain.
 fn domain_model(domain: fn(&Reach, &AtomicU32, u32) -> Option<u32>) {
     loom::model(move || {
         let shared = Arc::new((Reach::new(), AtomicU32::new(1)));
@@ -154,8 +147,6 @@ fn an_endpoint_is_of_its_own_domain_and_not_of_another_ones_in_its_place() {
     domain_model(|reach, _, generation| reach.domain(generation));
 }
 
-// Returned cells.
-
 #[test]
 fn two_receivers_return_cells() {
     loom::model(|| {
@@ -175,7 +166,6 @@ fn two_receivers_return_cells() {
         let mut got = vec![];
         for _ in 0..2 {
             for cell in cells.follow(returns.take()) {
-                // Reused at once.
                 cells.carried(cell).write(1);
                 got.push(cell);
             }
@@ -189,8 +179,6 @@ fn two_receivers_return_cells() {
     });
 }
 
-/// A cell goes back and forth. Each side sees the writes of the other, and the list has no ABA
-/// problem.
 #[test]
 fn a_cell_that_goes_twice() {
     loom::model(|| {
@@ -230,16 +218,12 @@ fn a_cell_that_goes_twice() {
     });
 }
 
-// Controls.
-
-/// Reads a separate word for the domain after finding the endpoint.
 #[test]
 #[should_panic(expected = "the first endpoint is not of Some(2)")]
 fn control_domain_after_a_look() {
     domain_model(|reach, apart, generation| reach.domain(generation).map(|_| apart.load(Ordering::Acquire)));
 }
 
-/// Reads a separate word for the domain before finding the endpoint.
 #[test]
 #[should_panic(expected = "the second endpoint is not of Some(1)")]
 fn control_domain_before_a_look() {
@@ -270,7 +254,6 @@ fn control_returns_without_release() {
     });
 }
 
-/// Closes with a load and a swap, which loses pushes in between.
 #[test]
 #[should_panic]
 fn control_close_in_two_steps() {

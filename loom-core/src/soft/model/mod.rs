@@ -8,8 +8,6 @@
 //! The checker does not see the memory that the atomics protect (cells' contents, senders' buffers,
 //! regions' memory). Each model has shadows of it: `Plain` values that are read and written with
 //! the real memory. The model fails on unordered accesses of two threads.
-//!
-//! Each file ends with controls: the same models without an order or a step, which must fail.
 
 #![allow(unsafe_code, clippy::unwrap_used, reason = "tests: they use `std`, and fail by panicking")]
 
@@ -30,7 +28,6 @@ use loom::cell::UnsafeCell;
 use super::list::{Inbox, NIL};
 use crate::sync::{AtomicU32, Ordering};
 
-/// Plain memory with checked order of accesses.
 struct Plain(UnsafeCell<u32>);
 
 // SAFETY: the models test these accesses, and the checker fails on two accesses without order.
@@ -54,7 +51,6 @@ impl Plain {
     }
 }
 
-/// Links and contents of cells.
 struct Cells {
     links: Vec<AtomicU32>,
     carried: Vec<Plain>,
@@ -72,7 +68,6 @@ impl Cells {
         &self.carried[cell as usize]
     }
 
-    /// Cells of a taken list, in its order.
     fn follow(&self, mut cell: u32) -> Vec<u32> {
         let mut cells = vec![];
         while cell != NIL {
@@ -88,7 +83,6 @@ impl Cells {
     }
 }
 
-/// Inbox that is open for its first endpoint.
 fn open_inbox() -> (Inbox, u32) {
     let inbox = Inbox::new();
     let generation = inbox.open();

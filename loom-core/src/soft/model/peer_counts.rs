@@ -1,5 +1,4 @@
-//! Models of counters of remote operations: counting at a closing endpoint, and the order of bytes
-//! and counts.
+//! Models of counters of remote operations.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -10,13 +9,10 @@ use crate::soft::peer_counts::{PeerCount, PeerCounters};
 use crate::sync::{AtomicU64, Ordering};
 use crate::vocabulary::Counted;
 
-/// Counts at an endpoint of this generation. `counter` is the memory of its counter.
 fn count_at(users: &Gate, generation: u64, counter: &Plain) -> bool {
     users.is_open() && users.enter(generation).is_some_and(|_user| counter.read() == 1)
 }
 
-/// An endpoint closes and frees its counter while peers count. The next endpoint in the place has
-/// another counter.
 #[test]
 fn nobody_counts_after_the_endpoint_has_closed() {
     for generation in [1, 2] {
@@ -66,7 +62,6 @@ fn each_peer_counts_once_and_an_old_address_counts_nothing() {
     });
 }
 
-/// A peer writes and counts. The owner reads the count, and then the bytes.
 fn bytes_model(count: fn(&PeerCount, &AtomicU64), counted: fn(&PeerCount, &AtomicU64) -> u64) {
     loom::model(move || {
         let shared = Arc::new((Plain::new(0), PeerCount::new(), AtomicU64::new(0)));
@@ -89,8 +84,6 @@ fn bytes_are_there_when_they_are_counted() {
     bytes_model(|count, _| count.add_one(), |count, _| count.get());
 }
 
-// Controls.
-
 #[test]
 #[should_panic]
 fn control_count_without_release() {
@@ -100,7 +93,6 @@ fn control_count_without_release() {
     bytes_model(count, |_, by_hand| by_hand.load(Ordering::Acquire));
 }
 
-/// Counts after a check that the door is open, without entering.
 #[test]
 #[should_panic]
 fn control_peer_that_counts_outside() {

@@ -1,4 +1,4 @@
-//! Models of regions: users of a closing region, and the region that a key opens.
+//! Models of regions.
 
 use core::ptr::NonNull;
 
@@ -72,9 +72,6 @@ fn a_key_never_opens_the_next_region_in_its_place() {
     });
 }
 
-/// One thread closes a region, and another thread, without other communication, opens the next
-/// region in the same place. Reads by users of the first region are ordered before writes of the
-/// second.
 #[test]
 fn a_region_is_opened_by_another_thread_than_closed_it() {
     loom::model(|| {
@@ -135,9 +132,6 @@ fn a_key_that_is_guessed_opens_what_was_exposed_before() {
     });
 }
 
-// Controls.
-
-/// Checks that the region is open before it counts the user.
 #[test]
 #[should_panic]
 fn control_region_that_counts_too_late() {

@@ -1,5 +1,4 @@
-//! Models of revoked offers: a receiver releases them from its unexpected messages, or on their
-//! arrival.
+//! Models of revoked offers.
 
 use std::vec;
 use std::vec::Vec;
@@ -12,18 +11,15 @@ use crate::soft::cell::{MessageCell, Revocations, State};
 use crate::soft::list::Inbox;
 use crate::sync::{AtomicBool, Ordering};
 
-/// Receiver's inbox for offers in cells, and the word that their senders set.
 struct Receiver {
     inbox: Inbox,
     generation: u32,
     revocations: Revocations,
-    /// Word that the controls use instead.
     word: AtomicBool,
     cells: Cells,
     offers: [MessageCell; 2],
 }
 
-/// Steps that differ between the model and its controls.
 #[derive(Clone, Copy)]
 struct Way {
     tell: fn(&Receiver),
@@ -50,14 +46,11 @@ impl Receiver {
         Arc::new(Receiver { inbox, generation, revocations, word, cells: Cells::new(2), offers })
     }
 
-    /// Revokes an offer without a receive.
     fn revoke(&self, cell: u32, way: Way) {
         assert!(self.offers[cell as usize].revoke());
         (way.tell)(self);
     }
 
-    /// Advances like `progress::advance_port`, without a posted receive. `unexpected` holds the
-    /// receiver's messages.
     fn advance(&self, unexpected: &mut Vec<u32>, way: Way) {
         let stands = |cell: &u32| !self.offers[*cell as usize].is(State::Revoked);
         if (way.take)(self) {
@@ -68,7 +61,6 @@ impl Receiver {
     }
 }
 
-/// Two senders revoke messages that the receiver already holds.
 fn two_revocations_model(way: Way) {
     loom::model(move || {
         let receiver = Receiver::new();
@@ -91,7 +83,6 @@ fn unexpected_offers_are_let_go_when_they_are_revoked() {
     two_revocations_model(Way::RIGHT);
 }
 
-/// A sender offers and revokes while the receiver advances.
 fn revocation_on_the_way_model(way: Way) {
     loom::model(move || {
         let receiver = Receiver::new();
@@ -118,9 +109,6 @@ fn offers_are_let_go_that_are_revoked_on_the_way() {
     revocation_on_the_way_model(Way::RIGHT);
 }
 
-// Controls.
-
-/// Correct steps on the controls' word. Each control weakens one step.
 const BY_HAND: Way = Way {
     tell: |receiver| {
         receiver.word.swap(true, Ordering::Release);
@@ -144,7 +132,6 @@ fn control_word_without_release() {
     two_revocations_model(Way { tell, ..BY_HAND });
 }
 
-/// Stores the word instead of swapping it, which loses the release of another sender.
 #[test]
 #[should_panic(expected = "kept for ever")]
 fn control_word_that_is_stored() {

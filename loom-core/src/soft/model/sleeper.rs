@@ -1,5 +1,5 @@
-//! Models of sleeping threads. A delivery at the start of a sleep is found or wakes the thread up,
-//! and no peer rings the bell of a closed queue.
+//! A delivery at the start of a sleep is found or wakes the thread up, and no peer rings the bell
+//! of a closed queue.
 
 use core::ptr::NonNull;
 use std::vec::Vec;
@@ -23,10 +23,8 @@ struct LaneCell {
 const _: () = assert!(size_of::<LaneCell>() == LANE_CELL);
 
 const SLOTS: u32 = 2;
-/// First number of every lane.
 const FIRST: u64 = 1;
 
-/// Port with every word for deliveries, and its queue's sleeper.
 struct World {
     inbox: Inbox,
     generation: u32,
@@ -68,12 +66,10 @@ impl World {
         world
     }
 
-    /// Sends the message in a cell.
     fn push(&self, cell: u32) {
         assert!(self.inbox.push(self.generation, cell, self.mail.link(cell)));
     }
 
-    /// Returns `true` if the thread falls asleep, like the real `falls_asleep`.
     fn falls_asleep(&self, how: Sleeps, way: Way) -> bool {
         let quiet = self.sleeper.say_asleep(how);
         (way.say)(&self.watch);
@@ -90,7 +86,6 @@ impl World {
     }
 }
 
-/// Steps that differ between the models and their controls.
 #[derive(Clone, Copy)]
 struct Way {
     bring: fn(&World),
@@ -117,7 +112,6 @@ const OTHERS: [Way; 3] = [
 
 const BOTH: [Sleeps; 2] = [Sleeps::InCall, Sleeps::OnDescriptor];
 
-/// A peer delivers at the start of a sleep.
 fn one_peer_model(how: Sleeps, way: Way) {
     loom::model(move || {
         let world = World::new();
@@ -144,8 +138,6 @@ fn whatever_comes_when_a_sleep_begins_is_found_or_wakes_the_thread() {
     }
 }
 
-/// One peer's message was received before the sleep, but this peer has yet to check for a sleeping
-/// thread. Another peer delivers, and may find the word taken.
 fn late_peer_model(how: Sleeps) {
     loom::model(move || {
         let world = World::new();
@@ -188,13 +180,11 @@ fn signal_that_comes_when_a_sleep_begins_is_not_lost() {
             let asleep = world.falls_asleep(how, INBOX);
             other.join().unwrap();
             assert!(!asleep || world.was_woken(how), "sleeps for ever");
-            // The signal is reported once.
             assert!(asleep || world.falls_asleep(how, INBOX));
         });
     }
 }
 
-/// The queue is closed while a peer wakes its thread up.
 #[test]
 fn bell_is_not_rung_when_its_queue_is_closed() {
     loom::model(|| {
@@ -213,16 +203,12 @@ fn bell_is_not_rung_when_its_queue_is_closed() {
     });
 }
 
-// Controls.
-
-/// Polls the word with a load only.
 #[test]
 #[should_panic(expected = "sleeps for ever")]
 fn control_look_that_only_loads() {
     one_peer_model(Sleeps::InCall, Way { has: |world| !world.inbox.is_empty(), ..INBOX });
 }
 
-/// Fills a slot as for a receiver that never sleeps.
 #[test]
 #[should_panic(expected = "sleeps for ever")]
 fn control_slot_that_is_stored() {
@@ -230,7 +216,6 @@ fn control_slot_that_is_stored() {
     one_peer_model(Sleeps::InCall, Way { bring, ..OTHERS[2] });
 }
 
-/// Polls before announcing the sleep.
 #[test]
 #[should_panic(expected = "sleeps for ever")]
 fn control_look_before_the_word() {

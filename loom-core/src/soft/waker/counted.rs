@@ -9,7 +9,6 @@ use crate::vocabulary::{Errno, WaitObj};
 pub(in crate::soft) struct Bell {
     rung: AtomicU32,
     shown: AtomicU32,
-    /// Plain memory with the lifetime of the bell.
     alive: loom::cell::UnsafeCell<bool>,
 }
 
@@ -38,7 +37,6 @@ impl Bell {
         self.alive.with_mut(|alive| unsafe { *alive = false });
     }
 
-    /// Number of rings, and of times that the descriptor was shown.
     #[cfg(test)]
     pub(in crate::soft) fn rings(&self) -> (u32, u32) {
         (self.rung.load(Ordering::Relaxed), self.shown.load(Ordering::Relaxed))

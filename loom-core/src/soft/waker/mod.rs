@@ -1,8 +1,7 @@
 //! [`Bell`], on which the thread of a queue sleeps, and by which other threads wake it up. This is
 //! the only part of the transport that needs an operating system.
 //!
-//! It does not exist without the feature `std`, and on systems other than Unix. The model checker
-//! has a bell that counts.
+//! It does not exist without the feature `std`, and on systems other than Unix.
 
 #[cfg(all(feature = "std", unix, not(loom_model)))]
 mod system;
@@ -21,10 +20,9 @@ pub(super) use self::counted::{Bell, Left};
 
 use crate::vocabulary::WaitObj;
 
-/// `true` if bells exist. Without them, no post looks for a sleeping thread.
+/// Without them, no post looks for a sleeping thread.
 pub(super) const EXISTS: bool = cfg!(any(loom_model, all(feature = "std", unix)));
 
-/// Returns `true` if a bell exists for queues with this wait object.
 pub(super) fn exists_for(wait: WaitObj) -> bool {
     EXISTS && [WaitObj::UNSPEC, WaitObj::FD].contains(&wait)
 }

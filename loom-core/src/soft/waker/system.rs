@@ -11,8 +11,6 @@ use std::time::Instant;
 use crate::sync::{AtomicBool, Ordering};
 use crate::vocabulary::{Errno, WaitObj};
 
-/// Bell on which a thread sleeps: in [`wait`](Self::wait), or in a call of its own on the
-/// descriptor, if it has one.
 #[derive(Debug)]
 pub(in crate::soft) struct Bell {
     /// `true` if the bell was rung, and `wait` has not yet consumed the ring. Used with the lock
@@ -24,7 +22,6 @@ pub(in crate::soft) struct Bell {
     descriptor: Option<Descriptor>,
 }
 
-/// Two connected sockets: a byte written to one makes the other readable.
 #[derive(Debug)]
 struct Descriptor {
     shown: UnixStream,
@@ -41,8 +38,7 @@ impl Descriptor {
 }
 
 impl Bell {
-    /// Creates a bell for a queue with this wait object, if it [exists](super::exists_for). All
-    /// resources are acquired here.
+    /// Creates a bell for a queue with this wait object, if it [exists](super::exists_for).
     ///
     /// # Errors
     /// The error of the system.
@@ -53,11 +49,9 @@ impl Bell {
     }
 
     fn lock(&self) -> MutexGuard<'_, ()> {
-        // No thread panics while it holds the lock.
         self.lock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the current [`wait`](Self::wait), or else the next.
     pub(in crate::soft) fn ring(&self) {
         let held = self.lock();
         self.rung.store(true, Ordering::Relaxed);
@@ -65,8 +59,7 @@ impl Bell {
         self.condition.notify_one();
     }
 
-    /// Sleeps until the bell is [rung](Self::ring) or the time has passed. Returns `true` if it was
-    /// rung.
+    /// Returns `true` if it was rung.
     pub(in crate::soft) fn wait(&self, left: &Left) -> bool {
         let is_quiet = |(): &mut ()| !self.rung.load(Ordering::Relaxed);
         let _held = match left.end {
@@ -80,11 +73,9 @@ impl Bell {
         self.rung.swap(false, Ordering::Relaxed)
     }
 
-    /// Makes the descriptor, if it exists, readable until it is [hidden](Self::hide).
     pub(in crate::soft) fn show(&self) {
         let Some(descriptor) = &self.descriptor else { return };
-        // A full socket is already readable through other bytes. Two sockets that are closed
-        // together have no other error.
+        // A full socket is already readable through other bytes.
         while matches!((&descriptor.write).write(&[1]), Err(error) if error.kind() == ErrorKind::Interrupted) {}
     }
 
@@ -109,15 +100,12 @@ impl Bell {
     }
 }
 
-/// Remaining time of a sleep.
 #[derive(Debug)]
 pub(in crate::soft) struct Left {
-    /// `None` for a sleep without a limit.
     end: Option<Instant>,
 }
 
 impl Left {
-    /// Starts a time limit now. A negative number means no limit.
     pub(in crate::soft) fn milliseconds(number: i32) -> Self {
         let time = u64::try_from(number).ok().map(Duration::from_millis);
         Left { end: time.and_then(|time| Instant::now().checked_add(time)) }
