@@ -476,8 +476,7 @@ mod tests {
             let library = std::format!("{}.{}", library.major, library.minor);
             for (fact, text) in &evidence {
                 let (_, by) = text.split_once("Shown by:").unwrap();
-                let by_table =
-                    || quoted(by).any(|it| shown.contains(&(library.clone(), it.into(), String::from(*name))));
+                let by_table = || quoted(by).any(|it| shown.contains(&(library.clone(), it.into(), name.into())));
                 let elsewhere = || {
                     ELSEWHERE.iter().any(|(of, what, file)| (*of, *what) == (name, *fact) && root.join(file).is_file())
                 };
