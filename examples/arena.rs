@@ -1,16 +1,16 @@
-//! A whole deployment in one block of memory: a software network or a domain of libfabric, an address vector, a queue with its
-//! endpoints, and a slab of registered buffers. Prints where each byte went, object by object; refuses clearly when the block is
-//! too small.
+//! A deployment in one block of memory: a software network or a domain of libfabric, an address
+//! vector, a queue with its endpoints, and a slab of registered buffers. Prints the use of each byte.
+//! A block that is too small is refused before the first object is opened.
 //!
 //! ```text
-//! cargo run --release --example arena
 //! cargo run --release --example arena -- --mib 32
 //! cargo run --release --features libfabric --example arena -- --provider 'tcp;ofi_rxm'
 //! ```
 
+mod common;
+
 use std::alloc::Layout;
-use std::error::Error;
-use std::fmt;
+use std::fmt::Write;
 use std::mem::MaybeUninit;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -19,261 +19,178 @@ use lexopt::{Arg, Parser, ValueExt};
 use loom_alloc::registered::{Lease, Slab, SlabAttr};
 use loom_alloc::{Account, Arena, Ledger, Locked};
 use loom_fabric::{
-    Av, AvAttr, Cq, CqAttr, Domain, Info, Network, NetworkAttr, OpenError, PostError, Soft, Source, Tag, Transport,
-    scope,
+    Av, AvAttr, Caps, Cq, CqAttr, Domain, Error, Hints, Info, Network, NetworkAttr, OpenError, Soft, Source, Tag,
+    Transport, scope,
 };
 
+use common::{Failure, Program};
+
 const HELP: &str = "\
-Opens a deployment in one block of memory, and prints where each byte went.
+Opens a deployment in one block of memory, and prints the use of each byte.
 
-Usage: arena [OPTIONS]
-
-  --mib N          how large the block is, in MiB [64]
-  --provider NAME  over a provider of libfabric instead of the software transport: shm, 'tcp;ofi_rxm'
-  --help           this text
+    --mib N            size of the block, in MiB (default 64)
+    --provider NAME    soft (default), or a provider of libfabric
 ";
 
-/// Operations that can be in flight.
-const DEPTH: usize = 4096;
 const PEERS: usize = 200;
 /// Buffers of 8 KiB in one registered region.
 const SLAB: SlabAttr = SlabAttr::new(4096, 8 << 10);
 const NETWORK: NetworkAttr = NetworkAttr { endpoints: 32, tx_depth: 256, rx_depth: 1024, ..NetworkAttr::DEFAULT };
+/// 4096 operations in flight.
+const QUEUE: CqAttr = CqAttr::new(4096).endpoints(2);
 
-const QUEUE: CqAttr = CqAttr::new(DEPTH).endpoints(2);
-
-/// What each object takes its memory from. The arena has a lock: the thread that drops the last handle of an object gives its block back,
-/// on any thread.
+/// Allocator of an object: an account of the arena. The arena has a lock, because handles may be
+/// dropped on any thread.
 type Alloc<'a, 'm> = Account<'a, &'a Locked<Arena<'m>>>;
 
-/// What an object takes.
-#[derive(Clone)]
-struct Part {
-    name: &'static str,
-    /// Its blocks, in the order in which it takes them.
-    blocks: Vec<Layout>,
-}
+/// Name of an object, and its blocks in the order in which it allocates them.
+type Part = (&'static str, Vec<Layout>);
 
-impl Part {
-    fn new<const N: usize>(name: &'static str, blocks: [Result<Layout, OpenError>; N]) -> Result<Self, OpenError> {
-        Ok(Part { name, blocks: blocks.into_iter().collect::<Result<_, _>>()? })
-    }
-
-    fn bytes(&self) -> usize {
-        self.blocks.iter().map(Layout::size).sum()
-    }
-}
-
-/// The names of the accounts.
+// Names of the accounts.
 const NETWORK_NAME: &str = "software network";
 const DOMAIN_NAME: &str = "domain";
 const VECTOR_NAME: &str = "address vector";
 const SLAB_NAME: &str = "registered slab";
 const QUEUE_NAME: &str = "queue and endpoints";
 
-/// What is going to be opened, in this order, but for the address vector: that cannot say what it takes before there is a domain.
+/// Objects in opening order, except the address vector: its size depends on the domain.
 fn parts<T: Transport>() -> Result<Vec<Part>, OpenError> {
-    let domain = Part::new(DOMAIN_NAME, [Domain::<T>::layout::<Alloc<'_, '_>>()]);
-    let slab = Part::new(SLAB_NAME, [SLAB.memory(), SLAB.table()]);
-    let queue = Part::new(QUEUE_NAME, [QUEUE.layout::<T, Lease<'_>, Alloc<'_, '_>>()]);
-    [domain, slab, queue].into_iter().collect()
+    let domain = vec![Domain::<T>::layout::<Alloc<'_, '_>>()?];
+    let slab = vec![SLAB.memory()?, SLAB.table()?];
+    let queue = vec![QUEUE.layout::<T, Lease<'_>, Alloc<'_, '_>>()?];
+    Ok(vec![(DOMAIN_NAME, domain), (SLAB_NAME, slab), (QUEUE_NAME, queue)])
 }
 
-/// The block is too small.
-#[derive(Debug)]
-struct TooSmall {
-    /// What does not fit, and how much it takes where how much is left.
-    name: &'static str,
-    needs: usize,
-    left: usize,
-    /// How much all of it takes.
-    whole: usize,
-}
-
-impl fmt::Display for TooSmall {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TooSmall { name, needs, left, whole } = self;
-        write!(f, "the block is too small: the {name} takes {needs} bytes, and {left} are left; ")?;
-        write!(f, "{whole} bytes are needed in all: --mib {}", whole.div_ceil(1 << 20))
-    }
-}
-
-impl Error for TooSmall {}
-
-/// Sees that there is room for all parts, before any is opened.
-fn check(arena: &Locked<Arena<'_>>, parts: &[Part]) -> Result<(), TooSmall> {
-    let (mut end, capacity) = (arena.used(), arena.capacity());
-    let mut missing = None;
-    for part in parts {
-        let left = capacity.saturating_sub(end);
-        // Wherever the block begins, it is aligned within so many bytes more.
-        end += part.blocks.iter().map(|block| block.size() + block.align() - 1).sum::<usize>();
-        if end > capacity {
-            missing = missing.or(Some((part, left)));
+/// Checks that the block has room for all parts.
+fn check(arena: &Locked<Arena<'_>>, parts: &[Part]) -> Result<(), Failure> {
+    let (mut whole, mut missing) = (arena.used(), None);
+    for (name, blocks) in parts {
+        // Alignment may skip bytes in front of each block.
+        whole += blocks.iter().map(|block| block.size() + block.align() - 1).sum::<usize>();
+        if whole > arena.capacity() {
+            missing = missing.or(Some(name));
         }
     }
-    match missing {
-        None => Ok(()),
-        Some((part, left)) => Err(TooSmall { name: part.name, needs: part.bytes(), left, whole: end }),
-    }
+    let Some(name) = missing else { return Ok(()) };
+    Err(format!("the block is too small for the {name}: use --mib {}", whole.div_ceil(1 << 20)).into())
 }
 
 fn main() -> ExitCode {
-    match run(Parser::from_env()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("arena: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    common::exit("arena", run(Parser::from_env()))
 }
 
-fn run(mut arguments: Parser) -> Result<(), Box<dyn Error>> {
-    let (mut mib, mut provider) = (64_usize, None);
+fn run(mut arguments: Parser) -> Result<String, Failure> {
+    let (mut mib, mut provider) = (64_usize, "soft".to_owned());
     while let Some(argument) = arguments.next()? {
         match argument {
             Arg::Long("mib") => mib = arguments.value()?.parse()?,
-            Arg::Long("provider") => provider = Some(arguments.value()?.string()?),
-            Arg::Long("help") => {
-                print!("{HELP}");
-                return Ok(());
-            }
+            Arg::Long("provider") => provider = arguments.value()?.string()?,
+            Arg::Long("help") => return Ok(HELP.into()),
             other => return Err(other.unexpected().into()),
         }
     }
-    let bytes = mib.checked_mul(1 << 20).ok_or("--mib is more than memory can have")?;
-    // The one block. A program without an operating system has it in a `StaticArena`, one that wants huge pages in an
-    // `os::Mapping`.
+    // Without an operating system the block is a `StaticArena`, with huge pages an `os::Mapping`.
     let mut block: Vec<MaybeUninit<u8>> = Vec::new();
-    block.try_reserve_exact(bytes)?;
-    block.resize(bytes, MaybeUninit::uninit());
+    block.try_reserve_exact(mib.checked_mul(1 << 20).ok_or("--mib exceeds the address space")?)?;
+    block.resize(mib << 20, MaybeUninit::uninit());
     let mut arena = Locked::new(Arena::new(&mut block));
     let ledger = Ledger::<8>::new();
-    match provider {
-        None => {
-            let network = Part::new(NETWORK_NAME, [NETWORK.layout::<Alloc<'_, '_>>()])?;
-            check(&arena, &[vec![network], parts::<Soft<'_>>()?].concat())?;
-            let network = Network::new_in(NETWORK, ledger.account(NETWORK_NAME, &arena)?)?;
-            deploy(&network.info(), &arena, &ledger)?;
-        }
-        Some(provider) => libfabric(&provider, &arena, &ledger)?,
-    }
-    // All of it is closed: otherwise this would not compile. What was left between blocks is free again, too, for the next one.
+    let deployment = Deployment { arena: &arena, ledger: &ledger };
+    let hints = Hints { caps: Caps::MSG | Caps::TAGGED, ..Hints::local(&provider) };
+    let mut text = if provider == "soft" {
+        let network = (NETWORK_NAME, vec![NETWORK.layout::<Alloc<'_, '_>>()?]);
+        check(&arena, &[vec![network], parts::<Soft<'_>>()?].concat())?;
+        let network = Network::new_in(NETWORK, ledger.account(NETWORK_NAME, &arena)?)?;
+        deployment.open(&network.query(&hints)?)?
+    } else {
+        common::over(&hints, deployment)?
+    };
+    // All objects are closed, or the arena would still be borrowed.
     let arena = arena.get_mut();
     arena.reset();
-    println!("closed: {} bytes are in use, {} were at most", arena.used(), arena.high_water());
-    Ok(())
+    writeln!(text, "closed: {} bytes are in use, {} were at most", arena.used(), arena.high_water())?;
+    Ok(text)
 }
 
-#[cfg(feature = "libfabric")]
-fn libfabric(provider: &str, arena: &Locked<Arena<'_>>, ledger: &Ledger<8>) -> Result<(), Box<dyn Error>> {
-    use loom_fabric::{Caps, Hints, Local, Ofi};
-    let hints = Hints { caps: Caps::MSG | Caps::TAGGED, ..Hints::local(provider) };
-    let info = Ofi::<Local>::query(&hints)?.next().ok_or_else(|| format!("there is no {provider} here"))?;
-    deploy(&info, arena, ledger)
+struct Deployment<'a, 'm> {
+    arena: &'a Locked<Arena<'m>>,
+    ledger: &'a Ledger<8>,
 }
 
-#[cfg(not(feature = "libfabric"))]
-fn libfabric(_: &str, _: &Locked<Arena<'_>>, _: &Ledger<8>) -> Result<(), Box<dyn Error>> {
-    Err("this program was built without libfabric: cargo run --release --features libfabric --example arena".into())
+impl Program for Deployment<'_, '_> {
+    type Output = String;
+
+    fn run<T: Transport + 'static>(self, info: &Info<T>) -> Result<String, Failure> {
+        self.open(info)
+    }
 }
 
-/// Opens everything, moves data, and prints where each byte went.
-fn deploy<T: Transport>(info: &Info<T>, arena: &Locked<Arena<'_>>, ledger: &Ledger<8>) -> Result<(), Box<dyn Error>> {
-    let mut parts = parts::<T>()?;
-    check(arena, &parts)?;
-    // The block is borrowed: so all that is in it is closed when the scope ends.
-    scope(|s| {
-        let domain = s.open_in(info, ledger.account(DOMAIN_NAME, arena)?)?;
-        let vector = AvAttr::new(PEERS).layout::<T, Alloc<'_, '_>>(&domain);
-        parts.insert(1, Part::new(VECTOR_NAME, [vector])?);
-        check(arena, &parts[1..])?;
-        let av = Av::open_in(&domain, PEERS, ledger.account(VECTOR_NAME, arena)?)?;
-        let slab = Slab::open_in(&domain, SLAB, ledger.account(SLAB_NAME, arena)?)?;
-        // And the slab lends its buffers: so the queue is closed before it.
+impl Deployment<'_, '_> {
+    /// Opens all objects, moves data, and lists the accounts.
+    fn open<T: Transport>(self, info: &Info<T>) -> Result<String, Failure> {
+        let Deployment { arena, ledger } = self;
+        let mut parts = parts::<T>()?;
+        check(arena, &parts)?;
+        // The block is borrowed, so its objects are opened in a scope.
         scope(|s| {
-            let cq = Cq::open_in(&s.domain(&domain), QUEUE, ledger.account(QUEUE_NAME, arena)?)?;
-            let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-            let to_bob = av.insert(&bob.address()?)?;
-            let opened = arena.used();
-            for round in 0..10_000_u64 {
-                let mut message = slab.lease().ok_or("all buffers are out")?;
-                message.append(&round.to_le_bytes())?;
-                message.append(&[0x5a; 1000])?;
-                let received = bob.tagged_recv(Source::Any, Tag(7), slab.lease().ok_or("all buffers are out")?);
-                let received = received.map_err(PostError::from)?;
-                let deadline = Instant::now() + Duration::from_secs(10);
-                let mut sent = alice.tagged_send(to_bob, Tag(7), message);
-                while let Err(refused) = sent {
-                    // A connection that is not up yet, or a queue that is full.
-                    if !refused.error.is_transient() {
-                        return Err(refused.error.into());
+            let domain = s.open_in(info, ledger.account(DOMAIN_NAME, arena)?)?;
+            parts.insert(1, (VECTOR_NAME, vec![AvAttr::new(PEERS).layout::<T, Alloc<'_, '_>>(&domain)?]));
+            check(arena, &parts[1..])?;
+            let av = Av::open_in(&domain, PEERS, ledger.account(VECTOR_NAME, arena)?)?;
+            let slab = Slab::open_in(&domain, SLAB, ledger.account(SLAB_NAME, arena)?)?;
+            // The slab lends its buffers, so the queue closes first.
+            scope(|s| {
+                let cq = Cq::open_in(&s.domain(&domain), QUEUE, ledger.account(QUEUE_NAME, arena)?)?;
+                let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+                let to_bob = av.insert(&bob.address()?)?;
+                let opened = arena.used();
+                for round in 0..10_000_u64 {
+                    let deadline = Instant::now() + Duration::from_secs(10);
+                    let room = slab.lease().ok_or("the slab has no buffer")?;
+                    let mut message = slab.lease().ok_or("the slab has no buffer")?;
+                    message.append(&round.to_le_bytes())?;
+                    message.append(&[0x5a; 1000])?;
+                    let received = cq
+                        .post(room, deadline, |room| bob.tagged_recv(Source::Any, Tag(7), room))
+                        .map_err(Error::from)?;
+                    let sent = cq
+                        .post(message, deadline, |message| alice.tagged_send(to_bob, Tag(7), message))
+                        .map_err(Error::from)?;
+                    let (mut message, result) = cq.finish(received, deadline)?.into_parts();
+                    message.commit(result?.len())?;
+                    let (number, rest) = message.data().split_at(8);
+                    if number != round.to_le_bytes() || rest != [0x5a; 1000] {
+                        return Err("a message has other bytes".into());
                     }
-                    if Instant::now() > deadline {
-                        return Err("a message cannot be sent".into());
-                    }
-                    cq.progress()?;
-                    sent = alice.tagged_send(to_bob, Tag(7), refused.buf);
+                    cq.finish(sent, deadline)?.result()?;
                 }
-                let done = cq.wait(received, deadline)?.ok_or("nothing has arrived in time")?;
-                let (mut message, result) = done.into_parts();
-                message.commit(result?.len())?;
-                let (number, rest) = message.data().split_at(8);
-                if number != round.to_le_bytes() || rest != [0x5a; 1000] {
-                    return Err("a message is not what was sent".into());
+                if arena.used() != opened {
+                    return Err("messages have allocated memory".into());
                 }
-                cq.wait(sent.map_err(PostError::from)?, deadline)?.ok_or("a send does not end")?.into_parts().1?;
-            }
-            if arena.used() != opened {
-                return Err("something has taken memory after it was opened".into());
-            }
-            print(arena, ledger, &parts)
+                accounts(arena, ledger, &parts)
+            })
         })
-    })
+    }
 }
 
-/// Where each byte went, beside what the objects said beforehand.
-fn print(arena: &Locked<Arena<'_>>, ledger: &Ledger<8>, parts: &[Part]) -> Result<(), Box<dyn Error>> {
+/// Lists the bytes of each object, and compares them with its layout.
+fn accounts(arena: &Locked<Arena<'_>>, ledger: &Ledger<8>, parts: &[Part]) -> Result<String, Failure> {
     let (used, capacity) = (arena.used(), arena.capacity());
-    let mut booked = 0;
-    println!("{:>12}  {:>6}  what", "bytes", "blocks");
+    let bytes = |blocks: &[Layout]| blocks.iter().map(Layout::size).sum::<usize>();
+    let (mut booked, mut text) = (0, format!("{:>12}  {:>6}\n", "bytes", "blocks"));
     for entry in ledger.entries() {
-        println!("{:>12}  {:>6}  {}", entry.bytes, entry.blocks, entry.name);
+        writeln!(text, "{:>12}  {:>6}  {}", entry.bytes, entry.blocks, entry.name)?;
         booked += entry.bytes;
-        if parts.iter().any(|part| part.name == entry.name && part.bytes() != entry.bytes) {
-            return Err(format!("the {} takes something else than it has said", entry.name).into());
+        if parts.iter().any(|(name, blocks)| *name == entry.name && bytes(blocks) != entry.bytes) {
+            return Err(format!("the {} has not the size of its layout", entry.name).into());
         }
     }
-    println!("{:>12}  {:>6}  between them, to align them", used - booked, "");
-    println!("{:>12}  {:>6}  left of {capacity}", capacity - used, "");
-    println!("10,000 messages of 1,008 bytes were sent out of the slab and received into it, and took nothing more");
-    Ok(())
+    writeln!(text, "{:>12}  {:>6}  for alignment", used - booked, "")?;
+    writeln!(text, "{:>12}  {:>6}  free, of {capacity}", capacity - used, "")?;
+    writeln!(text, "10,000 messages of 1,008 bytes in buffers of the slab have allocated nothing")?;
+    Ok(text)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn with(arguments: &[&str]) -> Result<(), Box<dyn Error>> {
-        run(Parser::from_args(arguments))
-    }
-
-    #[test]
-    fn the_block_has_room_for_everything() {
-        with(&[]).expect("64 MiB are enough");
-    }
-
-    #[test]
-    fn a_block_that_is_too_small_is_refused_before_anything_is_opened() {
-        for (mib, what) in [("0", NETWORK_NAME), ("8", NETWORK_NAME), ("28", SLAB_NAME)] {
-            let error = with(&["--mib", mib]).expect_err("it is too small");
-            let error = error.downcast::<TooSmall>().expect("it is said beforehand");
-            assert_eq!(error.name, what, "{error}");
-            let text = error.to_string();
-            let (_, enough) = text.rsplit_once(' ').expect("it says what would be enough");
-            with(&["--mib", enough]).expect("it is enough");
-            let less = enough.parse::<usize>().expect("a number") - 1;
-            with(&["--mib", &less.to_string()]).expect_err("and no less is");
-        }
-    }
-}
+#[path = "../tests/examples/arena.rs"]
+mod tests;

@@ -54,5 +54,5 @@ fn over(provider: &str) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
 }
 
 #[cfg(test)]
-#[path = "../tests/page/hello.rs"]
+#[path = "../tests/examples/hello.rs"]
 mod tests;

@@ -63,8 +63,8 @@ step_strict() { # the examples and the programs of the documentation over a stri
         timeout 120 "$PINGPONG"
         "$COMMAND" pingpong --sizes 1,64,65536 --iterations 200
         "$COMMAND" pingpong --sizes 1,64,65536 --iterations 200 --threads 1
-        timeout 120 "$EXAMPLES/echo_server" --self-test --transport soft --peers 50
-        timeout 60 "$EXAMPLES/kv" demo
+        tested timeout 600 cargo test --locked --workspace --features "$FEATURES" --test echo_server -- soft
+        tested timeout 600 cargo test --locked --workspace --features "$FEATURES" --example kv
     )
     # These are about what a strict network does not have; two of them post without trying again, too.
     tested "${docs[@]}" --skip tagged_peek --skip op_table::peek --skip multi_recv --skip completion::Piece --skip send_unsignaled --skip layers/group/src/lib.rs \

@@ -7,7 +7,6 @@ mod leases;
 #[path = "../measure/mod.rs"]
 mod measure;
 mod mr_cache;
-#[path = "../../examples/embedded_runtime/pin.rs"]
 mod pin;
 mod pools;
 

@@ -146,7 +146,7 @@ fn on_two_threads(runs: [&(dyn Fn(u32) + Sync); 2]) -> f64 {
             let start = &start;
             scope.spawn(move || {
                 // Where there is one processor only, or another choice was made for this program, the system places them.
-                let _ = pin::to(Some(core));
+                let _ = pin::to(core);
                 start.wait();
                 per_operation(ROUND, runs[core])
             })

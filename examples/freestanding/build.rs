@@ -1,4 +1,4 @@
-//! Links the program, and nothing else (no build script), without libc and without its start files.
+//! Links the program without libc and its start files.
 
 fn main() {
     for argument in ["-nostartfiles", "-nostdlib", "-static", "-no-pie", "-Wl,--build-id=none"] {

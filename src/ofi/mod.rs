@@ -168,7 +168,7 @@
 //!   endpoints, sleeping on queues and counters, tags of connections, shared receives, shutting a
 //!   connection down, scalable endpoints and multicast groups.
 //!
-//! [`RawInfo::is_tested`] and the example `info` report the status. `LOOM_UNTESTED=1` in the
+//! [`RawInfo::is_tested`] and the command `loom info` report the status. `LOOM_UNTESTED=1` in the
 //! environment makes every provider untested. So does `FI_HOOK`, because infos do not show
 //! libfabric's hooks. (Feature `std`.)
 //!

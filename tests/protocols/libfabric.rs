@@ -11,10 +11,11 @@ use loom_core::{Access, Av, Cq, CqAttr, Domain, Hints, Info, Mr};
 use loom_fabric::loom_core;
 use loom_fabric::{Local, Ofi};
 
+use crate::example::{self, Program as _};
 use crate::framed::Framed;
 use crate::generic::{self, Bytes};
 use crate::posting::LIMIT;
-use crate::{example, soft};
+use crate::soft;
 
 pub(crate) type T = Ofi<Local>;
 
@@ -110,7 +111,7 @@ fn infos_come_in_the_order_of_libfabric_each_time() {
 #[test]
 fn the_example_shows_the_same() {
     for provider in ["shm", "tcp;ofi_rxm"] {
-        soft::check(&example::run(&info(provider, EndpointType::RDM, Caps::MSG)).unwrap());
+        soft::check(&example::Frames.run(&info(provider, EndpointType::RDM, Caps::MSG)).unwrap());
     }
 }
 

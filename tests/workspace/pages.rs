@@ -3,10 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-#[cfg(feature = "std")]
-#[path = "../page/kv.rs"]
-mod kv;
-
 const MOST_WORDS_OF_README: usize = 900;
 
 fn repository() -> &'static Path {
@@ -119,6 +115,22 @@ fn code_of_pages_hides_no_logic() {
 fn readme_is_short() {
     let words = fs::read_to_string(repository().join("README.md")).unwrap().split_whitespace().count();
     assert!(words <= MOST_WORDS_OF_README, "{words} words");
+}
+
+/// The guide shows parts of an example that the compiler does not see there.
+#[test]
+fn async_program_of_the_guide_is_the_example() {
+    let without_indent = |text: &str| text.lines().map(str::trim_start).collect::<Vec<_>>().join("\n");
+    let program = without_indent(include_str!("../../examples/kv.rs"));
+    let shown: Vec<_> = include_str!("../../docs/guide.md").split("```rust,ignore\n").skip(1).collect();
+    assert_eq!(shown.len(), 1);
+    for part in shown {
+        let part = part.split("```").next().unwrap();
+        assert!(
+            program.contains(&without_indent(part)),
+            "examples/kv.rs has another program than docs/guide.md:\n{part}"
+        );
+    }
 }
 
 /// Every program of the folder is in its index.

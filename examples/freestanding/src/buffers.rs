@@ -1,20 +1,20 @@
-//! The bytes that operations move, and what they should be.
+//! Bytes that operations move, and their verification.
 
 use crate::failure::Failure;
 
-/// What the queue's operations take.
+/// Buffer of an operation.
 pub type Buffer<'b> = &'b mut [u8];
 
 const LOST: Failure = Failure::Wrong("a buffer was lost");
 
-/// Two buffers of one length, whenever they are not in flight: one that is sent from, and one where it arrives.
+/// Two buffers of one length, absent while in flight: the source of an operation, and its target.
 pub struct Buffers<'b> {
     here: Option<Buffer<'b>>,
     there: Option<Buffer<'b>>,
 }
 
 impl<'b> Buffers<'b> {
-    /// Both.
+    /// Buffers that are not in flight.
     #[inline(always)]
     pub fn new(here: Buffer<'b>, there: Buffer<'b>) -> Self {
         Buffers { here: Some(here), there: Some(there) }
@@ -43,7 +43,7 @@ impl<'b> Buffers<'b> {
         if *first == stamp.to_le_bytes() { Ok(()) } else { Err(Failure::Wrong("other bytes arrived")) }
     }
 
-    /// Changes every byte that is sent next, and makes those at the other side others.
+    /// Changes every byte of the source, and makes the bytes of the target different.
     pub fn fill(&mut self, seed: u8) -> Result<(), Failure> {
         let here = self.here.as_deref_mut().ok_or(LOST)?;
         let there = self.there.as_deref_mut().ok_or(LOST)?;
@@ -68,7 +68,7 @@ impl<'b> Buffers<'b> {
     }
 }
 
-/// A different byte for every place within 251, and for every seed.
+/// Bytes with a period of 251, different for every seed.
 fn pattern(seed: u8) -> impl Iterator<Item = u8> {
     (0..251).cycle().map(move |place: u8| place.wrapping_mul(3).wrapping_add(seed))
 }

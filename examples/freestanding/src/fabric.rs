@@ -24,18 +24,18 @@ const NETWORK: NetworkAttr =
 const LONGEST: usize = 4096;
 const QUEUE: CqAttr = CqAttr::new(16).endpoints(2);
 
-/// Opens the network, checks and measures every operation, and sees that none takes memory.
+/// Opens the network, verifies and measures every operation, and checks that operations do not allocate.
 pub fn run(out: &mut Output) -> Result<(), Failure> {
-    let arena = MEMORY.take_shared().ok_or(Failure::Memory("the arena was taken before"))?;
+    let arena = MEMORY.take_shared().ok_or(Failure::Wrong("the arena was taken before"))?;
     if MEMORY.take().is_some() {
-        return Err(Failure::Memory("the arena can be taken twice"));
+        return Err(Failure::Wrong("the arena can be taken twice"));
     }
     let network = Network::new_in(NETWORK, arena)?;
     let (mut of_8, mut of_64, mut of_4096) = ([[0; 8]; 2], [[0; 64]; 2], [[0; LONGEST]; 2]);
     let mut buffers =
         AllBuffers { of_8: buffers(&mut of_8), of_64: buffers(&mut of_64), of_4096: buffers(&mut of_4096) };
     let (mut exposed, mut answered) = ([0; LONGEST], [0; 64]);
-    // The buffers are this function's: so everything is closed when the scope ends.
+    // The buffers are borrowed, so the scope closes all objects.
     scope(|s| {
         let domain = s.open_in(&network.info(), arena)?;
         let av = Av::open_in(&domain, 4, arena)?;
@@ -55,7 +55,7 @@ pub fn run(out: &mut Output) -> Result<(), Failure> {
         trips.times_out()?;
         operations::run(out, &mut pair, &mut buffers, |buffers| trips.trip(&executor, buffers))?;
         if (arena.used(), arena.high_water()) != (opened, opened) {
-            return Err(Failure::Memory("operations have taken memory"));
+            return Err(Failure::Wrong("operations have taken memory"));
         }
         writeln!(out, "every byte arrived, and no operation took memory")?;
         Ok(())

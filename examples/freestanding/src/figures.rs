@@ -1,17 +1,16 @@
-//! Cycles of an operation: how many are measured, and how the figures are printed.
+//! Measurement of the cycles of an operation.
 
 use core::fmt::{self, Write};
 
 use crate::histogram::Histogram;
 use crate::processor::{Timer, is_emulated, now};
-use crate::world::World;
 
-/// How many operations stand in a row between two looks at the counter.
+/// Number of operations in a row between two reads of the counter.
 const ROW: u64 = 32;
-/// How many samples run before.
+/// Number of samples before the measured ones.
 const WARM_UP: u32 = 1000;
 
-/// The percentiles, in millionths.
+/// Percentiles, in millionths.
 const PERCENTILES: [(&str, u64); 6] = [
     ("p50", 500_000),
     ("p90", 900_000),
@@ -21,30 +20,25 @@ const PERCENTILES: [(&str, u64); 6] = [
     ("p99.999", 999_990),
 ];
 
-/// How measurements are taken.
+/// Parameters of measurements.
 pub struct Measure {
     timer: Timer,
-    /// How many operations are measured one at a time.
+    /// Number of operations measured one at a time.
     samples: u32,
-    /// Whether the figures are worth keeping: of an optimised build, on a processor.
-    real: bool,
 }
 
 impl Measure {
-    /// For this processor and build.
+    /// Parameters for this processor and build.
     pub fn new() -> Self {
         let real = !cfg!(debug_assertions) && !is_emulated();
-        Measure { timer: Timer::calibrated(), samples: if real { 1_000_000 } else { 10_000 }, real }
+        Measure { timer: Timer::calibrated(), samples: if real { 1_000_000 } else { 10_000 } }
     }
 
-    /// Prints what the figures are, and the head of the table.
+    /// Prints the head of the table.
     pub fn head(&self, out: &mut impl Write) -> fmt::Result {
         writeln!(out, "{}", self.timer)?;
-        if cfg!(debug_assertions) {
-            writeln!(out, "the cycles say nothing: the build is not optimised")?;
-        }
-        if is_emulated() {
-            writeln!(out, "the cycles say nothing: an emulator translates the instructions")?;
+        if cfg!(debug_assertions) || is_emulated() {
+            writeln!(out, "the cycles are meaningless: the build is not optimised, or emulated")?;
         }
         writeln!(
             out,
@@ -58,13 +52,8 @@ impl Measure {
         writeln!(out, " {:>8}", "max")
     }
 
-    /// Whether the figures are worth keeping.
-    pub const fn is_real(&self) -> bool {
-        self.real
-    }
-
-    /// Runs an operation in rows, then one at a time. `prepare` and `check` run before and after each sample, while no
-    /// time is taken.
+    /// Runs an operation in rows, then one at a time. `prepare` and `check` run before and after each
+    /// sample, outside of the measured time.
     pub fn run<S, E>(
         &self,
         name: &'static str,
@@ -96,25 +85,20 @@ impl Measure {
             alone.record(sample(1)?);
         }
         let percentile = |(_, of_million)| {
-            // Of fewer samples there is none above.
+            // With fewer samples the percentile is the maximum.
             let enough = u64::from(self.samples) * (1_000_000 - of_million) >= 1_000_000;
             enough.then(|| alone.quantile(of_million))
         };
-        Ok(Figures {
-            name,
-            row: rows.quantile(500_000),
-            percentiles: PERCENTILES.map(percentile),
-            max: alone.longest(),
-        })
+        Ok(Figures { name, row: rows.quantile(500_000), percentiles: PERCENTILES.map(percentile), max: alone.longest })
     }
 }
 
-/// What an operation costs, as a line of the table.
+/// Line of the table.
 pub struct Figures {
     name: &'static str,
-    /// The median of an operation's share of a row.
+    /// Median of the cycles of a row, by operation.
     row: u64,
-    /// Operations one at a time: each begins when all before it is done.
+    /// Cycles of single operations. Each begins after the previous one has completed.
     percentiles: [Option<u64>; PERCENTILES.len()],
     max: u64,
 }
@@ -129,23 +113,5 @@ impl fmt::Display for Figures {
             }
         }
         write!(f, " {:>8}", self.max)
-    }
-}
-
-impl Figures {
-    /// Prints the figures for programs.
-    pub fn metrics(&self, out: &mut impl Write) -> fmt::Result {
-        let of = match World::here() {
-            World::Linux => "bare",
-            World::Machine => "booted",
-        };
-        let name = self.name;
-        writeln!(out, "metric {of}.cycles.{name}.row {} cycles", self.row)?;
-        for ((percentile, _), cycles) in PERCENTILES.iter().zip(self.percentiles) {
-            if let Some(cycles) = cycles {
-                writeln!(out, "metric {of}.cycles.{name}.{percentile} {cycles} cycles")?;
-            }
-        }
-        writeln!(out, "metric {of}.cycles.{name}.max {} cycles", self.max)
     }
 }

@@ -1,15 +1,15 @@
-//! As a process of Linux: the entry point, and two system calls.
+//! Process of Linux: the entry point and two system calls.
 
 use core::arch::{asm, naked_asm};
 use core::fmt;
 
 use crate::world::World;
 
-/// Where the kernel jumps to: the stack pointer is a multiple of 16, there is no return address.
+/// Entry point. The stack pointer is a multiple of 16, and the stack has no return address.
 ///
 /// # Safety
-/// Called by the kernel alone.
-// SAFETY: nothing else defines the symbol, for there are no start files.
+/// Only the kernel calls it.
+// SAFETY: the program is linked without start files, so no other object defines the symbol.
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 unsafe extern "C" fn _start() -> ! {
@@ -40,7 +40,7 @@ pub fn write(descriptor: i32, bytes: &[u8]) -> fmt::Result {
     let mut rest = bytes;
     while !rest.is_empty() {
         let mut result = SYS_WRITE;
-        // SAFETY: the kernel reads `rest` and writes no memory of ours; `syscall` spoils rcx and r11.
+        // SAFETY: the kernel reads `rest` and writes no memory of this program. `syscall` changes rcx and r11.
         unsafe {
             asm!(
                 "syscall",

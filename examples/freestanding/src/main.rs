@@ -1,27 +1,21 @@
-//! loom's software transport with nothing underneath: no `std`, no `alloc`, no libc, no allocator of the system, and no
-//! operating system if need be.
+//! loom's software transport without `std`, `alloc`, libc and an allocator of the system, as a
+//! process of Linux or without an operating system.
 //!
-//! A network, its domain, address vector and queue live in one array in a `static`. Between two endpoints each operation
-//! moves bytes both ways, every one of which is checked. Then the program tells how many cycles of the time stamp counter
-//! the operation takes: in a row, and one at a time with percentiles to p99.999. Two tasks of an executor do the same, with a message
-//! there and back.
+//! A network, its domain, address vector and queue are in one array in a `static`. Each operation
+//! moves bytes between two endpoints in both directions, and every byte is verified. The program
+//! prints the cycles of each operation, in a row, and one at a time with percentiles. Two tasks of
+//! an executor also exchange messages.
 //!
-//! One image has two entry points. Linux starts it as a process (`linux`), which makes two system calls: to print and to
-//! exit. A loader of PVH images, like QEMU's, starts it on the processor alone (`pvh`), where it prints to the serial port.
-//! All else is the same code.
-//!
-//! From this folder:
+//! The image has two entry points: `linux`, which makes two system calls, and `pvh` for loaders of
+//! PVH images, for example QEMU's. All other code is shared.
 //!
 //! ```text
 //! cargo run --release
 //! ./boot target/x86_64-unknown-linux-gnu/release/freestanding
 //! ```
 //!
-//! From elsewhere: `cargo run --release --target x86_64-unknown-linux-gnu --manifest-path .../Cargo.toml`.
-//!
-//! That it links is the proof that nothing pulls `std` or `alloc` in; that it boots, that the core needs no system.
-//! `./check` builds, runs and boots both profiles, looks at the binary, and sees the controls fail: the features
-//! `plant-std`, `plant-alloc` and `plant-byte`.
+//! `./check` builds, runs and boots both profiles, reads the symbols of the binary, and verifies that
+//! the controls fail: the features `plant-std`, `plant-alloc` and `plant-byte`.
 
 #![no_std]
 #![no_main]
@@ -36,7 +30,7 @@ mod buffers;
 mod fabric;
 mod failure;
 mod figures;
-#[path = "../../embedded_runtime/histogram.rs"]
+#[path = "../../common/histogram.rs"]
 mod histogram;
 mod linux;
 mod operations;
@@ -52,12 +46,12 @@ use core::fmt::{self, Write};
 
 use crate::world::World;
 
-/// What both entry points come to, on a stack that is aligned. Gives the exit code.
+/// Program of both entry points. Returns the exit code.
 fn run() -> u8 {
     #[cfg(feature = "plant-alloc")]
     core::hint::black_box(alloc::boxed::Box::new(1));
 
-    let mut out = world::stdout();
+    let mut out = world::Output(1);
     let told = where_it_runs(&mut out)
         .map_err(Into::into)
         .and_then(|()| fabric::run(&mut out))
@@ -65,8 +59,8 @@ fn run() -> u8 {
     match told {
         Ok(()) => 0,
         Err(failure) => {
-            // There is nobody to tell if this fails too; the exit code says it.
-            let _ = writeln!(world::stderr(), "freestanding: {failure}");
+            // If this fails, the exit code still reports the failure.
+            let _ = writeln!(world::Output(2), "freestanding: {failure}");
             1
         }
     }

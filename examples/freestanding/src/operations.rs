@@ -1,4 +1,4 @@
-//! Every operation: each byte is checked, then the operation is measured, then each byte is checked again.
+//! Verification and measurement of every operation.
 
 use core::fmt::Write;
 
@@ -6,12 +6,12 @@ use loom_core::Transport;
 
 use crate::buffers::Buffers;
 use crate::failure::Failure;
-use crate::figures::{Figures, Measure};
+use crate::figures::Measure;
 use crate::pair::Pair;
 
 /// Buffers of each length.
 pub struct AllBuffers<'b> {
-    /// The least that a stamp needs.
+    /// Length of a stamp.
     pub of_8: Buffers<'b>,
     /// Copied into a cell, and from there.
     pub of_64: Buffers<'b>,
@@ -19,15 +19,14 @@ pub struct AllBuffers<'b> {
     pub of_4096: Buffers<'b>,
 }
 
-/// Where the bytes of an operation arrive.
+/// Target of an operation.
 #[derive(Clone, Copy)]
 enum Arrives {
     InBuffer,
     InRegion,
 }
 
-/// Checks and measures each operation, and a message there and back between two tasks (`trip`), and prints a table, and the figures for
-/// programs.
+/// Verifies and measures each operation, and a message there and back between two tasks (`trip`).
 pub fn run<'b, T: Transport>(
     out: &mut impl Write,
     pair: &mut Pair<'_, 'b, T>,
@@ -39,26 +38,18 @@ pub fn run<'b, T: Transport>(
     measure.head(out)?;
     let AllBuffers { of_8, of_64, of_4096 } = buffers;
     let mut report = Report { out, measure: &measure, pair };
-    let all = [
-        report.poll_empty()?,
-        report.operation("tagged.8B", of_8, InBuffer, |s| s.pair.tagged(s.buffers))?,
-        report.operation("tagged.64B", of_64, InBuffer, |s| s.pair.tagged(s.buffers))?,
-        report.operation("tagged.4KiB", of_4096, InBuffer, |s| s.pair.tagged(s.buffers))?,
-        report.operation("message.8B", of_8, InBuffer, |s| s.pair.message(s.buffers))?,
-        report.operation("message.64B", of_64, InBuffer, |s| s.pair.message(s.buffers))?,
-        report.operation("inject.8B", of_8, InBuffer, |s| s.pair.inject(s.buffers))?,
-        report.operation("inject.64B", of_64, InBuffer, |s| s.pair.inject(s.buffers))?,
-        report.operation("write.64B", of_64, InRegion, |s| s.pair.write(s.buffers))?,
-        report.operation("write_data.64B", of_64, InRegion, |s| s.pair.write_data(s.buffers))?,
-        report.operation("write_data.4KiB", of_4096, InRegion, |s| s.pair.write_data(s.buffers))?,
-        report.between_tasks("tasks.trip.64B", of_64, trip)?,
-    ];
-    if measure.is_real() {
-        for figures in &all {
-            figures.metrics(out)?;
-        }
-    }
-    Ok(())
+    report.poll_empty()?;
+    report.operation("tagged.8B", of_8, InBuffer, |s| s.pair.tagged(s.buffers))?;
+    report.operation("tagged.64B", of_64, InBuffer, |s| s.pair.tagged(s.buffers))?;
+    report.operation("tagged.4KiB", of_4096, InBuffer, |s| s.pair.tagged(s.buffers))?;
+    report.operation("message.8B", of_8, InBuffer, |s| s.pair.message(s.buffers))?;
+    report.operation("message.64B", of_64, InBuffer, |s| s.pair.message(s.buffers))?;
+    report.operation("inject.8B", of_8, InBuffer, |s| s.pair.inject(s.buffers))?;
+    report.operation("inject.64B", of_64, InBuffer, |s| s.pair.inject(s.buffers))?;
+    report.operation("write.64B", of_64, InRegion, |s| s.pair.write(s.buffers))?;
+    report.operation("write_data.64B", of_64, InRegion, |s| s.pair.write_data(s.buffers))?;
+    report.operation("write_data.4KiB", of_4096, InRegion, |s| s.pair.write_data(s.buffers))?;
+    report.between_tasks("tasks.trip.64B", of_64, trip)
 }
 
 struct Report<'r, 'm, 'b, T: Transport, W> {
@@ -68,11 +59,10 @@ struct Report<'r, 'm, 'b, T: Transport, W> {
 }
 
 impl<'m, 'b, T: Transport, W: Write> Report<'_, 'm, 'b, T, W> {
-    fn poll_empty(&mut self) -> Result<Figures, Failure> {
+    fn poll_empty(&mut self) -> Result<(), Failure> {
         let nothing = |_: &mut &Pair<'m, 'b, T>, _| Ok(());
         let figures = self.measure.run("poll_empty", &mut &*self.pair, nothing, |pair| pair.poll_empty(), nothing)?;
-        writeln!(self.out, "{figures}")?;
-        Ok(figures)
+        Ok(writeln!(self.out, "{figures}")?)
     }
 
     fn between_tasks(
@@ -80,13 +70,19 @@ impl<'m, 'b, T: Transport, W: Write> Report<'_, 'm, 'b, T, W> {
         name: &'static str,
         buffers: &mut Buffers<'b>,
         trip: impl Fn(&mut Buffers<'b>) -> Result<(), Failure>,
-    ) -> Result<Figures, Failure> {
-        there_and_back(buffers, &trip)?;
+    ) -> Result<(), Failure> {
+        let verify = |buffers: &mut Buffers<'b>| {
+            [1, 101].into_iter().try_for_each(|seed| {
+                buffers.fill(seed)?;
+                trip(buffers)?;
+                buffers.filled(seed)
+            })
+        };
+        verify(buffers)?;
         let figures =
             self.measure.run(name, buffers, Buffers::stamp, &trip, |buffers, stamp| buffers.stamped(stamp))?;
-        there_and_back(buffers, &trip)?;
-        writeln!(self.out, "{figures}")?;
-        Ok(figures)
+        verify(buffers)?;
+        Ok(writeln!(self.out, "{figures}")?)
     }
 
     fn operation(
@@ -95,7 +91,7 @@ impl<'m, 'b, T: Transport, W: Write> Report<'_, 'm, 'b, T, W> {
         buffers: &mut Buffers<'b>,
         arrives: Arrives,
         call: impl Fn(&mut State<'_, 'm, 'b, T>) -> Result<(), Failure>,
-    ) -> Result<Figures, Failure> {
+    ) -> Result<(), Failure> {
         let mut state = State { pair: self.pair, buffers, arrives };
         state.check(1, &call)?;
         let prepare = |state: &mut State<'_, 'm, 'b, T>, number| state.buffers.stamp(number);
@@ -105,25 +101,11 @@ impl<'m, 'b, T: Transport, W: Write> Report<'_, 'm, 'b, T, W> {
         };
         let figures = self.measure.run(name, &mut state, prepare, &call, arrived)?;
         state.check(2, &call)?;
-        writeln!(self.out, "{figures}")?;
-        Ok(figures)
+        Ok(writeln!(self.out, "{figures}")?)
     }
 }
 
-/// A message there and back, with every byte looked at.
-fn there_and_back<'b>(
-    buffers: &mut Buffers<'b>,
-    trip: &impl Fn(&mut Buffers<'b>) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    for seed in [1, 101] {
-        buffers.fill(seed)?;
-        trip(buffers)?;
-        buffers.filled(seed)?;
-    }
-    Ok(())
-}
-
-/// What an operation works on.
+/// State of an operation.
 struct State<'s, 'm, 'b, T: Transport> {
     pair: &'s mut Pair<'m, 'b, T>,
     buffers: &'s mut Buffers<'b>,
@@ -131,7 +113,7 @@ struct State<'s, 'm, 'b, T: Transport> {
 }
 
 impl<T: Transport> State<'_, '_, '_, T> {
-    /// Has what arrived in the buffer, wherever it arrived.
+    /// Copies the bytes that arrived in the region into the buffer.
     fn fetch(&mut self) -> Result<(), Failure> {
         match self.arrives {
             Arrives::InBuffer => Ok(()),
@@ -139,7 +121,7 @@ impl<T: Transport> State<'_, '_, '_, T> {
         }
     }
 
-    /// The operation there, and back; every byte is looked at.
+    /// Verifies the operation in both directions.
     fn check(&mut self, seed: u8, call: &impl Fn(&mut Self) -> Result<(), Failure>) -> Result<(), Failure> {
         for seed in [seed, seed + 100] {
             self.buffers.fill(seed)?;

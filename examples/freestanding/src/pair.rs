@@ -1,4 +1,4 @@
-//! Two endpoints on one queue, and each operation between them: the safe objects alone.
+//! Two endpoints on one queue, and the operations between them.
 
 use loom_core::{Av, Completion, Cq, Done, Endpoint, ImmediateData, Mr, OpKey, Peer, Source, Tag, Transport};
 
@@ -8,10 +8,10 @@ use crate::failure::Failure;
 const TAG: Tag = Tag(7);
 const DATA: ImmediateData = ImmediateData(u64::MAX - 9);
 
-/// How many looks at an empty queue are enough: everything here is over at the first.
+/// Maximum number of polls for a completion.
 const PATIENCE: u32 = 1000;
 
-/// An endpoint, and what the other one calls it.
+/// Endpoint, and its address handle for the other one.
 struct Side<'m, 'b, T: Transport> {
     endpoint: Endpoint<'m, T, Buffer<'b>>,
     peer: Peer,
@@ -38,7 +38,7 @@ impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
         Ok(Pair { cq, from, to, region })
     }
 
-    /// From now on operations go the other way.
+    /// Reverses the direction of operations.
     pub fn turn(&mut self) {
         core::mem::swap(&mut self.from, &mut self.to);
     }
@@ -78,7 +78,7 @@ impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
         Ok(())
     }
 
-    /// A tagged message from anybody: a receive, a send and both completions.
+    /// Tagged message from any source: a receive, a send and both completions.
     #[inline(always)]
     pub fn tagged(&self, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
         let (here, there) = buffers.take()?;
@@ -126,7 +126,7 @@ impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
         Ok(())
     }
 
-    /// A write into the region with immediate data, its completion, and the news of it at the other endpoint.
+    /// A write into the region with immediate data, its completion, and its event at the other endpoint.
     #[inline(always)]
     pub fn write_data(&self, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
         let (here, there) = buffers.take()?;
@@ -144,7 +144,7 @@ impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
         Ok(())
     }
 
-    /// A poll that finds nothing.
+    /// Poll of an empty queue.
     #[inline(always)]
     pub fn poll_empty(&self) -> Result<(), Failure> {
         match self.cq.poll()? {
@@ -153,7 +153,7 @@ impl<'m, 'b, T: Transport> Pair<'m, 'b, T> {
         }
     }
 
-    /// Copies what was written into the region to the buffer at the other side, where messages arrive.
+    /// Copies the region into the target buffer.
     pub fn fetch(&self, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
         Ok(self.region.window().copy_to(0, buffers.there()?)?)
     }

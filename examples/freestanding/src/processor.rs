@@ -1,62 +1,43 @@
-//! The processor: its time stamp counter, and whether it is one.
+//! Time stamp counter and name of the processor.
 
 use core::arch::x86_64::{__cpuid, _mm_lfence, _rdtsc};
 use core::fmt;
 
-/// Reads the counter after everything before is done, and before anything behind begins.
+/// Reads the counter after all previous instructions, and before all later ones.
 #[inline(always)]
 pub fn now() -> u64 {
     // SAFETY: every x86-64 processor has the instruction.
     unsafe { _mm_lfence() };
-    // SAFETY: every x86-64 processor has the instruction; Linux lets programs use it, and a processor without a system, too.
+    // SAFETY: every x86-64 processor has the instruction. Linux permits its use.
     let now = unsafe { _rdtsc() };
     // SAFETY: every x86-64 processor has the instruction.
     unsafe { _mm_lfence() };
     now
 }
 
-/// How exact the counter is.
-pub struct Timer {
-    /// Cycles between two reads with nothing in between, the least of many.
-    pub overhead: u64,
-    /// The greatest step of which all differences are multiples.
-    step: u64,
-}
+/// Timer by the counter. Contains the least number of cycles between two consecutive reads.
+pub struct Timer(u64);
 
 impl Timer {
-    /// Measures it.
+    /// Measures the least number of cycles between two reads.
     pub fn calibrated() -> Self {
-        let mut timer = Timer { overhead: u64::MAX, step: 0 };
-        for _ in 0..10_000 {
-            let begin = now();
-            let between = now().saturating_sub(begin);
-            timer.overhead = timer.overhead.min(between);
-            timer.step = common_divisor(timer.step, between);
-        }
-        timer
+        Timer((0..10_000).map(|_| now().abs_diff(now())).min().unwrap_or(0))
     }
 
-    /// Cycles since `begin`, less what reading the counter takes.
+    /// Cycles since `begin`, minus those of reading the counter.
     #[inline(always)]
     pub fn since(&self, begin: u64) -> u64 {
-        now().saturating_sub(begin).saturating_sub(self.overhead)
+        now().saturating_sub(begin).saturating_sub(self.0)
     }
 }
 
 impl fmt::Display for Timer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the counter moves in steps of {}; reading it takes {} cycles, subtracted", self.step, self.overhead)
+        write!(f, "reading the counter takes {} cycles, subtracted", self.0)
     }
 }
 
-const fn common_divisor(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
-/// The twelve bytes by which a hypervisor or emulator names itself; none on a processor that is not virtual.
+/// Name of the hypervisor or emulator. `None` on a processor that is not virtual.
 pub fn hypervisor() -> Option<[u8; 12]> {
     const PRESENT: u32 = 1 << 31;
     if __cpuid(1).ecx & PRESENT == 0 {
@@ -70,7 +51,7 @@ pub fn hypervisor() -> Option<[u8; 12]> {
     Some(name)
 }
 
-/// Whether instructions are translated by QEMU: its cycles are none of any processor.
+/// Returns `true` if QEMU translates the instructions, so that cycles are meaningless.
 pub fn is_emulated() -> bool {
     hypervisor().is_some_and(|name| name == *b"TCGTCGTCGTCG")
 }

@@ -1,16 +1,16 @@
-//! Without an operating system: the entry point that a loader of PVH images jumps to, and the end.
+//! Entry point of loaders of PVH images, without an operating system, and the exit.
 //!
-//! `pvh.s` takes the processor from what the loader leaves (32-bit protected mode, no paging, no interrupts) to what
-//! compiled code for x86-64 expects, and keeps these rules, on which all other code relies:
+//! The loader leaves the processor in 32-bit protected mode, without paging and interrupts. `pvh.s` sets up the state
+//! that compiled code for x86-64 expects, and keeps these rules, on which all other code relies:
 //!
 //! 1. Every address of the image is the physical address at which it lies: the first GiB is mapped onto itself, readable,
 //!    writable and executable. The image is linked below it, or its 32-bit addresses would not link.
 //! 2. The SSE registers may be used (`CR0.EM` is clear, `CR4.OSFXSR` is set): the target's code uses them everywhere.
-//! 3. Interrupts are off, and stay so. Nothing writes below the stack pointer but the code that owns it: the red zone holds.
-//! 4. There is no table of exceptions: an exception shuts the processor down. An emulator then ends, and not with the
-//!    code of [`exit`].
+//! 3. Interrupts stay off. Only the owner of the stack writes below the stack pointer, so the red zone holds.
+//! 4. The table of exceptions is empty: an exception shuts the processor down. An emulator then ends with another code
+//!    than that of [`exit`].
 //! 5. The stack is 1 MiB of the image's zeroed data, and its top is a multiple of 16 before `call`.
-//! 6. One processor runs: the others wait for an interrupt that nobody sends.
+//! 6. One processor runs. The others wait for an interrupt that is never sent.
 
 use core::arch::{asm, global_asm};
 
@@ -28,8 +28,8 @@ extern "C" fn main() -> ! {
 /// Ends a virtual machine that has the device `isa-debug-exit` at port 0xf4: QEMU then exits with `(16 + code) * 2 + 1`, 33
 /// for success, which it never does by itself. Any other machine halts.
 pub fn exit(code: u8) -> ! {
-    // SAFETY: no memory is touched. Writing to a port that no device has is ignored; interrupts are off (rule 3), so that
-    // the processor does not go on.
+    // SAFETY: the instructions access no memory. Writes to a port without a device are ignored. Interrupts are off
+    // (rule 3), so the processor stays halted.
     unsafe {
         asm!(
             "out dx, eax",

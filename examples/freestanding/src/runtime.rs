@@ -1,4 +1,4 @@
-//! What the standard library would bring: the end of a panic, and the functions which compiled code calls by itself.
+//! Parts of the standard library: the panic handler, and functions that compiled code calls by itself.
 
 use core::fmt::Write;
 
@@ -6,21 +6,21 @@ use crate::world;
 
 #[panic_handler]
 fn panic(info: &core::panic::PanicInfo<'_>) -> ! {
-    let _ = writeln!(world::stderr(), "freestanding: {info}");
+    let _ = writeln!(world::Output(2), "freestanding: {info}");
     world::exit(101)
 }
 
-/// Debug builds name it in tables for unwinding, which nobody reads: panics abort.
-// SAFETY: nothing else defines the symbol, and nobody calls it.
+/// Debug builds refer to it in tables for unwinding. Panics abort, so it is never called.
+// SAFETY: no other object defines the symbol.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}
 
-/// The functions which compiled code calls by itself. They are string instructions, because the compiler may turn a
+/// Functions that compiled code calls by itself. They are string instructions, because the compiler may turn a
 /// loop that copies into a call of `memcpy`, also within `memcpy`.
 mod memory {
     use core::arch::asm;
 
-    // SAFETY: nothing else defines the symbol; it does what C's function does.
+    // SAFETY: no other object defines the symbol, and the function has the contract of C's.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn memcpy(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
         // SAFETY: the caller's promise: both ranges are valid. The direction flag is clear, as the ABI has it.
@@ -36,7 +36,7 @@ mod memory {
         to
     }
 
-    // SAFETY: as above.
+    // SAFETY: no other object defines the symbol, and the function has the contract of C's.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn memmove(to: *mut u8, from: *const u8, len: usize) -> *mut u8 {
         if to.addr().wrapping_sub(from.addr()) >= len {
@@ -58,7 +58,7 @@ mod memory {
         to
     }
 
-    // SAFETY: as above.
+    // SAFETY: no other object defines the symbol, and the function has the contract of C's.
     #[unsafe(no_mangle)]
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "C says: converted to unsigned char")]
     unsafe extern "C" fn memset(to: *mut u8, byte: i32, len: usize) -> *mut u8 {
@@ -75,7 +75,7 @@ mod memory {
         to
     }
 
-    // SAFETY: as above.
+    // SAFETY: no other object defines the symbol, and the function has the contract of C's.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn memcmp(left: *const u8, right: *const u8, len: usize) -> i32 {
         let (behind_left, behind_right): (*const u8, *const u8);
@@ -99,12 +99,12 @@ mod memory {
         }
         // SAFETY: the instruction stopped one behind the bytes which differ.
         let left = unsafe { behind_left.wrapping_sub(1).read() };
-        // SAFETY: as above.
+        // SAFETY: the instruction stopped one behind the bytes which differ.
         let right = unsafe { behind_right.wrapping_sub(1).read() };
         i32::from(left) - i32::from(right)
     }
 
-    // SAFETY: as above. Compiled code calls it where only equality matters.
+    // SAFETY: no other object defines the symbol, and the function has the contract of C's.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn bcmp(left: *const u8, right: *const u8, len: usize) -> i32 {
         // SAFETY: the caller's promise.

@@ -9,20 +9,20 @@ const FIFO: u16 = DATA + 2;
 const LINE: u16 = DATA + 3;
 const MODEM: u16 = DATA + 4;
 const STATUS: u16 = DATA + 5;
-/// Of [`STATUS`]: the next byte can be written.
+/// Bit of [`STATUS`]: the next byte can be written.
 const ROOM: u8 = 1 << 5;
-/// How many looks at the status are enough: a byte takes 87 us at 115,200 baud, a look about 1 us.
+/// Maximum number of reads of the status. A byte takes 87 us at 115,200 baud, a read about 1 us.
 const PATIENCE: u32 = 1_000_000;
 
 fn set(port: u16, value: u8) {
-    // SAFETY: only `pvh` and what it started come here, where no operating system forbids ports; they are those of the
-    // serial port, which touches no memory.
+    // SAFETY: only code that `pvh` started calls this, where no operating system forbids ports. The ports are those of
+    // the serial port, which accesses no memory.
     unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nomem, nostack, preserves_flags)) }
 }
 
 fn status() -> u8 {
     let value;
-    // SAFETY: as in `set`; reading the status changes nothing.
+    // SAFETY: the port may be used, see `set`. Reading the status has no effect.
     unsafe { asm!("in al, dx", in("dx") STATUS, out("al") value, options(nomem, nostack, preserves_flags)) }
     value
 }
@@ -42,7 +42,7 @@ pub fn open() {
     set(MODEM, 3);
 }
 
-/// Writes all of `bytes`. Fails if the port takes nothing for long.
+/// Writes all of `bytes`. Fails if the port accepts no byte for a second.
 pub fn write(bytes: &[u8]) -> fmt::Result {
     for byte in bytes {
         let mut looks = 0..PATIENCE;

@@ -1,4 +1,4 @@
-//! Two tasks of an executor, which send a message there and back, with a timer: no `std` for async programs either.
+//! Two tasks of an executor, which send a message there and back, with a timer.
 
 use core::cell::Cell;
 use core::future::{Future, pending, poll_fn};
@@ -16,13 +16,13 @@ use crate::failure::Failure;
 use crate::processor;
 
 const TAG: Tag = Tag(7);
-/// How many rounds are enough for a message there and back.
+/// Maximum number of rounds for a message there and back.
 const PATIENCE: u32 = 1000;
 
-/// An answer takes less.
+/// Maximum time for an answer.
 const LIMIT: Duration = Duration::from_nanos(1 << 36);
 
-/// The time stamp counter, a cycle of which counts as a nanosecond.
+/// Time stamp counter as a clock, with a nanosecond for each cycle.
 struct Cycles;
 
 impl Clock for Cycles {
@@ -31,19 +31,19 @@ impl Clock for Cycles {
     }
 }
 
-/// The executor's tasks: each lies where it is pinned.
+/// Task of the executor, pinned by the caller.
 pub type Task<'t> = Pin<&'t mut dyn Future<Output = ()>>;
 
-/// What the tasks and the program have in common.
+/// State shared by the tasks and the program.
 pub struct Trips<'m, 'b, T: Transport> {
     driver: CqDriver<'m, T, Buffer<'b>>,
     timers: Timers<Cycles>,
     here: Endpoint<'m, T, Buffer<'b>>,
     there: Endpoint<'m, T, Buffer<'b>>,
-    /// The buffers of a trip that is to be made, and who waits for them.
+    /// Buffers of the next trip, and the waker of the task that waits for them.
     asked: Cell<Option<(Buffer<'b>, Buffer<'b>)>>,
     asks: Cell<Option<Waker>>,
-    /// The buffers of a trip that is over.
+    /// Buffers of a completed trip.
     back: Cell<Option<(Buffer<'b>, Buffer<'b>)>>,
     failed: Cell<Option<Error>>,
 }
@@ -56,7 +56,7 @@ impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
         Ok(Trips { driver, timers: Timers::new(Cycles), here, there, asked, asks, back, failed })
     }
 
-    /// The task that sends and waits for the answer, whenever it is asked to.
+    /// Task that sends a message and waits for the answer, once for each trip.
     pub async fn asks(&self, av: &Av<'m, T>) {
         let there = async {
             let peer = av.insert(&self.there.address()?)?;
@@ -72,7 +72,7 @@ impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
         self.ends(there.await);
     }
 
-    /// The task that sends back what comes.
+    /// Task that returns each message.
     pub async fn answers(&self, av: &Av<'m, T>, room: Buffer<'b>) {
         let back = async {
             let peer = av.insert(&self.here.address()?)?;
@@ -87,7 +87,7 @@ impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
         self.ends(back.await);
     }
 
-    /// The buffers of the next trip.
+    /// Waits for the buffers of the next trip.
     fn is_asked(&self) -> impl Future<Output = (Buffer<'b>, Buffer<'b>)> {
         poll_fn(|cx| match self.asked.take() {
             Some(asked) => Poll::Ready(asked),
@@ -104,7 +104,7 @@ impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
         }
     }
 
-    /// Has the tasks send a message there and back, by rounds of their executor.
+    /// Runs rounds of the executor until a message went there and back.
     pub fn trip(&self, executor: &LocalExecutor<Task<'_>>, buffers: &mut Buffers<'b>) -> Result<(), Failure> {
         self.asked.set(Some(buffers.take()?));
         if let Some(waker) = self.asks.take() {
@@ -117,13 +117,13 @@ impl<'m, 'b, T: Transport> Trips<'m, 'b, T> {
                 return Ok(());
             }
             if let Some(error) = self.failed.take() {
-                return Err(Failure::Task(error));
+                return Err(Failure::Loom(error));
             }
         }
         Err(Failure::Wrong("a trip does not end"))
     }
 
-    /// Sees that a future which does not end is given up at its time, and not before.
+    /// Checks that a timeout ends at its time, and not before.
     pub fn times_out(&self) -> Result<(), Failure> {
         let (begin, limit) = (Cycles.now(), Duration::from_nanos(100_000));
         let given_up = block_on(&(&self.driver, &self.timers), self.timers.timeout(limit, pending::<()>())).is_err();

@@ -1,11 +1,11 @@
-//! Where the program runs, and what it takes from there: a place to print to, and an end.
+//! Environment of the program: output and exit.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::{linux, pvh, serial};
 
-/// Where the program runs. The entry point says it.
+/// Environment, set by the entry point.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum World {
     /// A process of Linux.
@@ -17,13 +17,13 @@ pub enum World {
 static ON_MACHINE: AtomicBool = AtomicBool::new(false);
 
 impl World {
-    /// Runs the program in this world, and ends.
+    /// Runs the program in this environment, and exits.
     pub fn begin(self) -> ! {
         ON_MACHINE.store(self == World::Machine, Ordering::Relaxed);
         exit(crate::run())
     }
 
-    /// The world that the entry point said.
+    /// Environment that the entry point has set.
     pub fn here() -> Self {
         if ON_MACHINE.load(Ordering::Relaxed) { World::Machine } else { World::Linux }
     }
@@ -37,25 +37,13 @@ pub fn exit(code: u8) -> ! {
     }
 }
 
-/// A place to print to: a file descriptor of the process, or the machine's serial port.
-pub struct Output {
-    descriptor: i32,
-}
-
-/// Standard output.
-pub const fn stdout() -> Output {
-    Output { descriptor: 1 }
-}
-
-/// Standard error.
-pub const fn stderr() -> Output {
-    Output { descriptor: 2 }
-}
+/// Output: a file descriptor of the process, or the machine's serial port.
+pub struct Output(pub i32);
 
 impl fmt::Write for Output {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         match World::here() {
-            World::Linux => linux::write(self.descriptor, text.as_bytes()),
+            World::Linux => linux::write(self.0, text.as_bytes()),
             World::Machine => serial::write(text.as_bytes()),
         }
     }

@@ -43,7 +43,7 @@ where
             let mut side = Side::open(info, is_shared, &to_one, &from_one)?;
             let _bound = pair.and_then(|[_, core]| cores::bind(core));
             side.play_all(false)?;
-            // The peer closes first: what was sent last has arrived then.
+            // The peer closes first, after the last message has arrived.
             while !matches!(from_one.try_recv(), Err(TryRecvError::Disconnected)) {
                 side.cq.poll()?;
             }

@@ -1,4 +1,4 @@
-//! One side: what it posts, and the rounds that it plays.
+//! One side of the ping-pong.
 
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread;
@@ -12,7 +12,7 @@ use loom_fabric::{
 use crate::Failure;
 
 const SIZES: [usize; 6] = [1, 64, 1 << 10, 16 << 10, 256 << 10, 1 << 20];
-/// Rounds of a size of which every byte is checked.
+/// Number of verified rounds of each size.
 pub(crate) const VERIFIED: usize = 16;
 const MEASURED: usize = 2000;
 
@@ -72,7 +72,7 @@ impl<T: Transport + 'static> Side<T> {
         Ok(Side { peer: av.insert(&address)?, cq, endpoint, mine, theirs, patience })
     }
 
-    /// Posts the receive of the next message. A write needs none.
+    /// Posts the receive of the next message. Writes have no receive.
     fn expect(&self, op: Op, room: &mut Vec<u8>) -> Result<Option<OpKey>, Failure> {
         let receive = |room| match op {
             Op::Tagged => self.endpoint.tagged_recv(Source::Any, Tag(7), room),

@@ -1,13 +1,13 @@
 //! Bytes and text from outside: addresses in all their forms, what peers tell of regions, ranges, what comes with
-//! connections, packets of tagged messages, and what the examples' processes tell each other. Whatever they are, they are read as [naive] readers and the
+//! connections, packets of tagged messages, and messages between the processes of programs. Whatever they are, they are read as [naive] readers and the
 //! standard library do, or refused; and what is written is read back.
 //!
 //! (What libfabric writes into entries of its queues is read where libfabric is: `src/ofi` has tests of its own for that.)
 
-/// The examples' parsers.
+/// Parsers of programs: the command, and the peer of libfabric's `fi_pingpong`.
 #[path = "../../../cli/src/play/frame.rs"]
 mod frame;
-#[path = "../../../examples/fi_pingpong/items.rs"]
+#[path = "../../../tests/programs/fi_pingpong/items.rs"]
 mod items;
 mod naive;
 mod packets;

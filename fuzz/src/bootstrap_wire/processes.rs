@@ -1,4 +1,4 @@
-//! What the processes of the examples tell each other.
+//! Messages between the processes of programs.
 
 use std::io::{self, Read, Write};
 

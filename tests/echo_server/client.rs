@@ -150,7 +150,7 @@ async fn check<T: Transport, K: Kind<T>>(
         return Ok(());
     }
     let place = echo.iter().zip(expected).position(|(got, expected)| got != expected);
-    Err(Failure::Failed(format!("an echo of {} bytes for {}, which differ at {place:?}", echo.len(), expected.len())))
+    Err(Failure(format!("an echo of {} bytes for {}, which differ at {place:?}", echo.len(), expected.len())))
 }
 
 /// Bytes that tell by which client and in which message they are.

@@ -4,7 +4,6 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::future::pending;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::Command;
 use std::rc::Rc;
 
@@ -17,18 +16,16 @@ use loom_fabric::{
     Caps, Cq, CqAttr, CqDriver, Domain, EndpointAddr, EndpointAttributes, EndpointType, Eq, EqAttr, EqEvent, Hints,
     Info, Local, Ofi, ThePeer, Unclaimed, WaitObj,
 };
-use tokio::net::TcpListener;
 use tokio::select;
-use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::{JoinSet, spawn_local};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::client::{self, Plan};
 use crate::connection::{self, Driver, Link, PATIENCE};
-use crate::options::ServerOptions;
 use crate::self_test::{self, Fabric, on_this_thread};
 use crate::server::{Drain, Stats, serve};
-use crate::{Failure, admin};
+use crate::{Failure, SERVER};
 
 type Tcp = Ofi<Local>;
 type Connection = connection::Connection<Tcp, Msg<Established>>;
@@ -36,50 +33,25 @@ type Connection = connection::Connection<Tcp, Msg<Established>>;
 /// How many events of connections wait to be taken. The provider keeps more.
 const EVENTS: usize = 64;
 
-/// Serves until Ctrl-C, and says what was done.
-pub(crate) fn run_server(options: &ServerOptions) -> Result<String, Failure> {
-    on_this_thread(async {
-        let stats = Rc::<Stats>::default();
-        let admin = TcpListener::bind(options.admin).await?;
-        println!("admin port {}", admin.local_addr()?);
-        spawn_local(admin::answer(admin, Rc::clone(&stats)));
-        let (begin_drain, drain) = watch::channel(false);
-        let (listening, port) = oneshot::channel();
-        spawn_local(async move {
-            // If the server cannot listen, it says so itself.
-            let Ok(port) = port.await else { return };
-            match crate::drain_at_ctrl_c(begin_drain) {
-                Ok(()) => println!("listening on {port}; Ctrl-C drains"),
-                Err(error) => eprintln!("Ctrl-C will not drain: {error}"),
-            }
-        });
-        let sockets = Sockets { listen: options.listen, program: None };
-        sockets.serve(options.peers, drain, Rc::clone(&stats), listening).await?;
-        Ok(format!("drained: {stats}"))
-    })
-}
-
-/// Sends messages to a server, and checks their echoes.
-pub(crate) fn run_client(to: SocketAddr, messages: u64) -> Result<(), Failure> {
+/// Client in a process of its own: exchanges messages until it is killed.
+pub(crate) fn run_client(to: SocketAddr) -> Result<(), Failure> {
     on_this_thread(with_connections(to, 1, async |driver, mut connections| {
         let Some(connection) = connections.recv().await else { return Ok(()) };
-        for round in 0..messages {
+        for round in 0.. {
             client::exchange(driver, &connection.link, 0, round).await?;
         }
-        println!("{messages} messages came back as they were");
         Ok(())
     }))
 }
 
-/// A self-test over loopback. With `program`, which is this one, some clients are processes.
-pub(crate) fn self_test(clients: u16, program: Option<PathBuf>) -> Result<String, Failure> {
-    self_test::run(&Sockets { listen: SocketAddr::from(([127, 0, 0, 1], 0)), program }, clients)
+/// Self-test over loopback. Some clients are processes.
+pub(crate) fn self_test(clients: u16) -> Result<String, Failure> {
+    self_test::run(&Sockets { listen: SocketAddr::from(([127, 0, 0, 1], 0)) }, clients)
 }
 
 #[derive(Clone)]
 struct Sockets {
     listen: SocketAddr,
-    program: Option<PathBuf>,
 }
 
 impl Fabric for Sockets {
@@ -114,8 +86,8 @@ impl Fabric for Sockets {
     }
 
     fn process(&self, port: &SocketAddr) -> Option<Command> {
-        let mut command = Command::new(self.program.as_ref()?);
-        command.args(["--connect", &port.to_string(), "--messages", &u64::MAX.to_string()]);
+        let mut command = Command::new(std::env::current_exe().ok()?);
+        command.env(SERVER, port.to_string());
         Some(command)
     }
 }
@@ -132,7 +104,7 @@ fn find(hints: &Hints<'_>) -> Result<Info<Tcp>, Failure> {
         Err(error) if error.is_no_match() => None,
         Err(error) => return Err(error.into()),
     }
-    .ok_or_else(|| Failure::Failed("libfabric has no connections over `tcp` at this address".into()))
+    .ok_or_else(|| Failure("libfabric has no connections over `tcp` at this address".into()))
 }
 
 /// Connects to a server this number of times, and has `play` use the connections.

@@ -127,7 +127,7 @@ async fn referee<F: Fabric>(fabric: F, clients: u16) -> Result<String, Failure> 
 }
 
 fn failed(text: impl Into<String>) -> Failure {
-    Failure::Failed(text.into())
+    Failure(text.into())
 }
 
 /// What clients tell.

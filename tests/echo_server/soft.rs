@@ -24,7 +24,7 @@ type Soft = soft::Soft<'static>;
 type Connection = connection::Connection<Soft, Connectionless<'static, Soft>>;
 
 pub(crate) fn self_test(clients: u16) -> Result<String, Failure> {
-    let endpoints = clients.checked_mul(2).ok_or_else(|| Failure::Usage("too many clients".into()))?;
+    let endpoints = clients.checked_mul(2).ok_or_else(|| Failure("too many clients".into()))?;
     let small = NetworkAttr { tx_depth: 8, rx_depth: 8, eager_size: 256, groups: 0, lanes: 0, ..NetworkAttr::DEFAULT };
     let network = Network::new(NetworkAttr { endpoints, ..small })?;
     self_test::run(&Memory { info: network.info() }, clients)

@@ -1,0 +1,100 @@
+//! Parts that the examples share: the transport by its name, the exit status, Ctrl-C.
+
+#![allow(dead_code, reason = "each example uses a part of the module")]
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use loom_async::tokio::Mode;
+use loom_fabric::{
+    Av, Cq, CqDriver, Domain, Endpoint, Hints, Info, Network, NetworkAttr, Transport, Unclaimed, WaitObj,
+};
+
+/// Error of an example. Each error converts into it.
+pub(crate) type Failure = Box<dyn Error>;
+
+/// Program over any transport: a function cannot be passed for all types `T`, so the program is a
+/// value.
+pub(crate) trait Program {
+    type Output;
+
+    fn run<T: Transport + 'static>(self, info: &Info<T>) -> Result<Self::Output, Failure>;
+}
+
+/// Runs a program over the transport that the hints name: `soft` or a provider of libfabric.
+pub(crate) fn over<P: Program>(hints: &Hints<'_>, program: P) -> Result<P::Output, Failure> {
+    match hints.provider {
+        Some("soft") => {
+            let network = Network::new(NetworkAttr::default())?;
+            program.run(&network.query(hints)?)
+        }
+        _ => over_libfabric(hints, program),
+    }
+}
+
+#[cfg(feature = "libfabric")]
+pub(crate) fn over_libfabric<P: Program>(hints: &Hints<'_>, program: P) -> Result<P::Output, Failure> {
+    use loom_fabric::{Local, Ofi};
+
+    program.run(&Ofi::<Local>::query(hints)?.next().ok_or("this host has no such provider")?)
+}
+
+#[cfg(not(feature = "libfabric"))]
+pub(crate) fn over_libfabric<P: Program>(hints: &Hints<'_>, _: P) -> Result<P::Output, Failure> {
+    Err(format!("{}: build with --features libfabric", hints.provider.unwrap_or_default()).into())
+}
+
+/// Prints the result, and returns the exit status.
+pub(crate) fn exit(program: &str, outcome: Result<String, Failure>) -> ExitCode {
+    match outcome {
+        Ok(text) => {
+            // The reader may have closed the pipe.
+            let _ = write!(io::stdout(), "{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "{program}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Receives at the first Ctrl-C. The second one ends the process.
+///
+/// `tokio::signal` also calls the previous handlers, and libraries that libfabric loads (PSM)
+/// install handlers that end the process.
+pub(crate) fn ctrl_c() -> Result<tokio::sync::watch::Receiver<bool>, Failure> {
+    let (interrupt, interrupted) = tokio::sync::watch::channel(false);
+    ctrlc::set_handler(move || {
+        if interrupt.send_replace(true) {
+            std::process::exit(130);
+        }
+    })?;
+    Ok(interrupted)
+}
+
+/// Runs a future on this thread, where it may spawn local tasks.
+pub(crate) fn block_on<O>(future: impl Future<Output = Result<O, Failure>>) -> Result<O, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(tokio::task::LocalSet::new().run_until(future))
+}
+
+/// Endpoint with a queue of its own, and the driver of the queue.
+pub(crate) struct Node<T: Transport + 'static> {
+    pub(crate) domain: Domain<'static, T>,
+    pub(crate) av: Av<'static, T>,
+    pub(crate) driver: CqDriver<'static, T, Vec<u8>>,
+    pub(crate) endpoint: Endpoint<'static, T, Vec<u8>>,
+    /// `Sleep` if the queue has a descriptor to sleep on, which `shm` has not.
+    pub(crate) mode: Mode,
+}
+
+impl<T: Transport> Node<T> {
+    pub(crate) fn open(domain: &Domain<'static, T>) -> Result<Self, loom_fabric::Error> {
+        let (av, cq) = (Av::open(domain, 64)?, Cq::open_waitable(domain, 64)?);
+        let mode = if cq.wait_obj() == WaitObj::FD { Mode::Sleep } else { Mode::Busy };
+        let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+        Ok(Node { endpoint: cq.endpoint(&av)?, domain: domain.clone(), av, driver, mode })
+    }
+}

@@ -1,0 +1,200 @@
+//! A key-value server and its clients: requests and replies are messages, values move by RMA.
+//!
+//! `cargo run --release --features libfabric --example kv -- serve --provider 'tcp;ofi_rxm'` serves
+//! until Ctrl-C. With `put KEY < VALUE`, `get KEY > VALUE` and `delete KEY` the program is a client.
+//! `--at ADDRESS:PORT` is the TCP address at which the server introduces clients.
+
+mod common;
+#[path = "common/introduction.rs"]
+mod introduction;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use loom_async::tokio::run;
+use loom_fabric::loom_core::mr::EndpointMr;
+use loom_fabric::{
+    Access, Caps, CompletionLevel, Domain, Errno, Error, Hints, Local, Mr, Ofi, Peer, RemoteRegion, SendOptions,
+    Source, Transport,
+};
+use tokio::time::timeout;
+
+use common::{Failure, Node};
+use introduction::{Introduction, introduce};
+
+/// Each message names its sender, to which the reply goes.
+const CAPS: Caps = Caps::MSG.union(Caps::SOURCE).union(Caps::RMA);
+const MAX_VALUE: usize = 16 << 20;
+/// Operation, region, and key of at most 1 KiB.
+const MAX_REQUEST: usize = 1 + RemoteRegion::WIRE_LEN + 1024;
+const GET: u8 = 1;
+const PUT: u8 = 2;
+const DELETE: u8 = 3;
+/// Maximum duration of a peer's part.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+type Values = RefCell<HashMap<Vec<u8>, Vec<u8>>>;
+
+/// Serves requests in turn.
+async fn serve<T: Transport>(node: &Node<T>, values: &Values) -> Result<Infallible, Error> {
+    let Node { driver, endpoint, av, .. } = node;
+    loop {
+        let received = driver.run(vec![0; MAX_REQUEST], |room| endpoint.recv(Source::Any, room)).await?;
+        // A request that is too long, or of a client that has left, has no reply.
+        let Ok((request, transfer)) = received.into_result() else { continue };
+        let Some(client) = transfer.source().and_then(|source| av.peer(source)) else { continue };
+        let answer = timeout(PATIENCE, answer(node, values, client, &request[..transfer.len()])).await;
+        // Length of the value, or a negative error number.
+        let answer = answer.unwrap_or(Err(Errno::ETIMEDOUT)).unwrap_or_else(|errno| -i64::from(errno.as_raw()));
+        let reply = driver.run(answer.to_le_bytes().to_vec(), |reply| endpoint.send(client, reply));
+        let _ = timeout(PATIENCE, reply).await;
+    }
+}
+
+/// Serves a request. Returns the length of the value.
+async fn answer<T: Transport>(node: &Node<T>, values: &Values, client: Peer, request: &[u8]) -> Result<i64, Errno> {
+    let Node { driver, endpoint, .. } = node;
+    let (op, rest) = request.split_first().ok_or(Errno::EINVAL)?;
+    let (region, key) = rest.split_first_chunk().ok_or(Errno::EINVAL)?;
+    let (region, failed) = (RemoteRegion::from_bytes(region), |_| Errno::EIO);
+    let len = match *op {
+        // Writes the value into the client's region, before the reply.
+        GET => {
+            let value = values.borrow().get(key).cloned().ok_or(Errno::ENOENT)?;
+            let part = region.part(0, value.len()).ok_or(Errno::EMSGSIZE)?;
+            let delivered = SendOptions::new().level(CompletionLevel::Delivery);
+            let write = |value| endpoint.write_with(client, &[part], delivered, value);
+            driver.run(value, write).await.map_err(failed)?.result().map_err(|error| error.errno)?;
+            part.len()
+        }
+        // Reads the value from the client's region.
+        PUT => {
+            let len = usize::try_from(region.len()).ok().filter(|len| *len <= MAX_VALUE).ok_or(Errno::EMSGSIZE)?;
+            let read = |room| endpoint.read(client, &region, 0, room);
+            let read = driver.run(vec![0; len], read).await.map_err(failed)?;
+            values.borrow_mut().insert(key.to_vec(), read.into_result().map_err(|error| error.errno)?.0);
+            region.len()
+        }
+        DELETE => values.borrow_mut().remove(key).map(|_| 0).ok_or(Errno::ENOENT)?,
+        _ => return Err(Errno::EINVAL),
+    };
+    i64::try_from(len).map_err(|_| Errno::EMSGSIZE)
+}
+
+struct Client<T: Transport + 'static> {
+    node: Node<T>,
+    server: Peer,
+    /// Registered once for all requests.
+    region: EndpointMr<'static, T, Vec<u8>>,
+}
+
+impl<T: Transport> Client<T> {
+    fn new(node: Node<T>, server: Peer) -> Result<Self, Error> {
+        let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
+        let region = Mr::open_for(&node.domain, &node.endpoint, vec![0; MAX_VALUE], access)?;
+        Ok(Client { node, server, region })
+    }
+
+    /// Sends a request. The value has `len` bytes in the region. Returns the length of the value.
+    ///
+    /// After an error the client is closed, because the server may still access the region.
+    async fn call(&self, op: u8, key: &[u8], len: usize) -> Result<usize, Error> {
+        let Node { driver, endpoint, .. } = &self.node;
+        let region = self.region.remote().part(0, len).ok_or(Errno::EMSGSIZE)?;
+        // Posted before the request, so that the reply has a receive.
+        let reply = driver.finish(driver.post(vec![0; 8], |room| endpoint.recv(Source::Any, room)).await?);
+        let request = [&[op][..], &region.to_bytes(), key].concat();
+        driver.run(request, |request| endpoint.send(self.server, request)).await?.result()?;
+        let (reply, transfer) = timeout(2 * PATIENCE, reply).await.map_err(|_| Errno::ETIMEDOUT)??.into_result()?;
+        let reply = reply[..transfer.len()].try_into().map(i64::from_le_bytes);
+        let reply = reply.map_err(|_| Error::Invalid("a reply has 8 bytes"))?;
+        usize::try_from(reply)
+            .map_err(|_| i32::try_from(reply.unsigned_abs()).map_or(Errno::EIO, Errno::from_raw).into())
+    }
+
+    async fn get(&self, key: &[u8]) -> Result<Vec<u8>, Error> {
+        let mut value = vec![0; self.call(GET, key, MAX_VALUE).await?.min(MAX_VALUE)];
+        self.region.window().copy_to(0, &mut value)?;
+        Ok(value)
+    }
+
+    async fn put(&self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.region.window().copy_from(0, value)?;
+        self.call(PUT, key, value.len()).await.map(drop)
+    }
+}
+
+fn open(provider: &str, here: &str) -> Result<Node<Ofi<Local>>, Failure> {
+    let info = Ofi::query(&Hints { caps: CAPS, ..Hints::at(provider, here) })?.next();
+    Ok(Node::open(&Domain::open(&info.ok_or("this host has no such provider")?)?)?)
+}
+
+async fn run_server(provider: &str, at: SocketAddr) -> Result<String, Failure> {
+    let (node, values) = (open(provider, &at.ip().to_string())?, Values::default());
+    let greeting = format!("{provider} {}", node.endpoint.address()?);
+    let (listener, mut interrupted) = (tokio::net::TcpListener::bind(at).await?, common::ctrl_c()?);
+    let all = async {
+        tokio::select! {
+            failed = serve(&node, &values) => match failed? {},
+            failed = introduce(listener, &greeting, &node.av) => failed?,
+            _ = interrupted.changed() => {}
+        }
+        Ok(format!("{} values\n", values.borrow().len()))
+    };
+    run(&node.driver, node.mode, all).await?
+}
+
+async fn run_client(op: &str, key: &[u8], server: SocketAddr) -> Result<String, Failure> {
+    let (mut introduction, greeting, here) = Introduction::begin(server)?;
+    let (provider, server) = greeting.split_once(' ').ok_or("the server has another protocol")?;
+    let node = open(provider, &here.to_string())?;
+    introduction.finish(&node.endpoint.address()?)?;
+    let server = node.av.insert(&server.parse()?)?;
+    let (driver, mode, client) = (node.driver.clone(), node.mode, Client::new(node, server)?);
+    let request = async {
+        match op {
+            "get" => std::io::stdout().write_all(&client.get(key).await?)?,
+            "put" => {
+                let mut value = Vec::new();
+                std::io::stdin().read_to_end(&mut value)?;
+                client.put(key, &value).await?;
+            }
+            _ => drop(client.call(DELETE, key, 0).await?),
+        }
+        Ok(String::new())
+    };
+    run(&driver, mode, request).await?
+}
+
+fn main() -> ExitCode {
+    common::exit("kv", run_options())
+}
+
+fn run_options() -> Result<String, Failure> {
+    use lexopt::prelude::*;
+
+    let (mut provider, mut at) = ("tcp;ofi_rxm".to_owned(), SocketAddr::from(([127, 0, 0, 1], 47620)));
+    let (mut parser, mut words) = (lexopt::Parser::from_env(), Vec::new());
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("provider") => provider = parser.value()?.string()?,
+            Long("at") => at = parser.value()?.parse()?,
+            Value(word) => words.push(word.string()?),
+            _ => return Err(argument.unexpected().into()),
+        }
+    }
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["serve"] => common::block_on(run_server(&provider, at)),
+        [op @ ("get" | "put" | "delete"), key] => common::block_on(run_client(op, key.as_bytes(), at)),
+        _ => Err("kv serve [--provider NAME] | get KEY | put KEY | delete KEY [--at ADDRESS:PORT]".into()),
+    }
+}
+
+#[cfg(test)]
+#[path = "../tests/examples/kv.rs"]
+mod tests;
