@@ -11,13 +11,13 @@ use loom_core::cq::Cq;
 use loom_core::domain::Domain;
 use loom_core::eq::{Eq, EqAttr};
 use loom_core::info::{Hints, Info};
-use loom_core::profiles::{
-    ALL, AtomicSet, Lnx, Net, Profile, ProfileError, Promise, Shm, Sm2, Sockets, SocketsMsg, Software, Tcp, TcpRdm,
-    TcpRxm, Udp, UdpRxd,
-};
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::{AtomicOp, Caps, Datatype, EndpointType, MsgOrder, Progress, TxAttributes, Version};
 use loom_fabric::ofi::{Local, Ofi, library_version};
+use loom_static::profiles::{
+    ALL, AtomicSet, Lnx, Net, Profile, ProfileError, Promise, Shm, Sm2, Sockets, SocketsMsg, Software, Tcp, TcpRdm,
+    TcpRxm, Udp, UdpRxd,
+};
 
 fn all(hints: &Hints<'_>) -> Vec<Info<Ofi<Local>>> {
     match Ofi::<Local>::query(hints) {
@@ -30,7 +30,7 @@ fn all(hints: &Hints<'_>) -> Vec<Info<Ofi<Local>>> {
 /// What a provider is asked for capabilities and orders alone. What it offers first has to keep the profile then, too: its bounds are
 /// those of the provider, and not of hints that name them. (Of `shm` of libfabric 2, a second info is for device memory.)
 fn capabilities_alone(promise: &Promise) -> Hints<'static> {
-    let hints = Hints::of_promise(promise);
+    let hints = promise.hints();
     let tx_attr = TxAttributes { msg_order: hints.tx_attr.msg_order, ..TxAttributes::default() };
     let mut domain_attr = hints.domain_attr;
     domain_attr.cq_data_size = 0;
@@ -48,13 +48,13 @@ fn is_here(promise: &Promise) -> bool {
 
 /// How many infos of the provider keep a promise; or the first difference.
 fn compare(promise: &Promise) -> Result<usize, String> {
-    let asked = all(&Hints::of_promise(promise));
+    let asked = all(&promise.hints());
     let unasked = all(&capabilities_alone(promise));
     if asked.is_empty() || unasked.is_empty() {
         return Err(format!("{}: it is here, and does not grant what its profile asks for", promise.name));
     }
     for info in asked.iter().chain(unasked.first()) {
-        info.keeps(promise).map_err(|error| format!("{info}: {error}"))?;
+        promise.check(info).map_err(|error| format!("{info}: {error}"))?;
     }
     Ok(asked.len() + 1)
 }
@@ -65,7 +65,7 @@ fn every_profile_holds_for_every_provider_here() {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     for promise in ALL {
         if promise.name == Software::NAME {
-            network.query(&Hints::of_promise(promise)).expect("it keeps its profile").keeps(promise).unwrap();
+            promise.check(&network.query(&promise.hints()).expect("it keeps its profile")).unwrap();
             here.push(promise);
         } else if is_here(promise) {
             let infos = compare(promise).unwrap_or_else(|difference| panic!("{difference}"));
@@ -103,16 +103,16 @@ fn software_providers() -> Vec<Promise> {
 
 /// Opens an endpoint with a profile, if the provider is here.
 fn open<P: Profile>(opened: &mut Vec<(&'static str, EndpointType)>) {
-    let infos = all(&Hints::of_profile::<P>());
+    let infos = all(&P::hints());
     let Some(info) = infos.first() else { return };
     let domain = Domain::open(info).unwrap();
     let cq = Cq::<_, Vec<u8>>::open(&domain, 8).unwrap();
     let checked = if P::ENDPOINT == EndpointType::MSG {
         let eq = Eq::open(&domain, EqAttr::default()).unwrap();
-        cq.msg_endpoint(&eq, info).unwrap().with_profile::<P>().map(drop).map_err(|refused| refused.error)
+        P::endpoint(cq.msg_endpoint(&eq, info).unwrap()).map(drop).map_err(|refused| refused.error)
     } else {
         let av = Av::open(&domain, 2).unwrap();
-        cq.endpoint(&av).unwrap().with_profile::<P>().map(drop).map_err(|refused| refused.error)
+        P::endpoint(cq.endpoint(&av).unwrap()).map(drop).map_err(|refused| refused.error)
     };
     checked.unwrap_or_else(|error| panic!("{info}: {error}"));
     opened.push((P::NAME, P::ENDPOINT));
@@ -142,7 +142,7 @@ fn endpoints_open_with_their_profiles_and_have_their_atomic_operations() {
 fn a_profile_that_promises_too_much_is_found() {
     type Change = fn(&mut Promise);
     let shm = Promise::of::<Shm>();
-    let [info] = &all(&Hints::of_promise(&shm))[..1] else { panic!("shm is everywhere") };
+    let [info] = &all(&shm.hints())[..1] else { panic!("shm is everywhere") };
     let changes: [(Change, &str); 7] = [
         (|promise| promise.caps |= Caps::NAMED_RX_CTX, "capabilities that are not granted: NAMED_RX_CTX"),
         (|promise| promise.msg_order |= MsgOrder::SAW, "orders that are not granted: SAW"),
@@ -155,7 +155,7 @@ fn a_profile_that_promises_too_much_is_found() {
     for (change, named) in changes {
         let mut greedy = shm;
         change(&mut greedy);
-        let error = info.keeps(&greedy).unwrap_err().to_string();
+        let error = greedy.check(info).unwrap_err().to_string();
         assert!(error.contains(named), "{named}: {error}");
     }
     // And so it is by the comparison above.
@@ -175,10 +175,10 @@ fn an_atomic_operation_too_much_is_found() {
         const ATOMICS: AtomicSet =
             AtomicSet { datatypes: &[Datatype::DOUBLE], base: &[AtomicOp::SUM, AtomicOp::BXOR], ..AtomicSet::NONE };
     }
-    let infos = all(&Hints::of_profile::<Greedy>());
+    let infos = all(&Greedy::hints());
     let domain = Domain::open(&infos[0]).unwrap();
     let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 8).unwrap());
-    let refused = cq.endpoint(&av).unwrap().with_profile::<Greedy>().unwrap_err();
+    let refused = Greedy::endpoint(cq.endpoint(&av).unwrap()).unwrap_err();
     let ProfileError::Atomic { missing } = refused.error else { panic!("{}", refused.error) };
     assert_eq!((missing.datatype, missing.op), (Datatype::DOUBLE, AtomicOp::BXOR));
 }

@@ -3,12 +3,12 @@
 use std::error::Error;
 use std::fmt;
 
-use loom_fabric::loom_core::protocol::{
+use loom_fabric::{CqError, Rejected};
+use loom_fabric::{Deadline, ImmediateData, Tag, TagMatch};
+use loom_static::protocol::{
     Completes, Inject, MsgRecv, MsgSend, Outcome, PostFailure, Posted, Receiver, TaggedRecv, TaggedSend, Transmitter,
     Waited,
 };
-use loom_fabric::{CqError, Rejected};
-use loom_fabric::{Deadline, ImmediateData, Tag, TagMatch};
 
 use super::frame::{self, FrameError, TRAILER};
 

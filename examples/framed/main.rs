@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use frame::{FrameError, seal};
 use framed::{Framed, ReceiveError, SendError};
-use loom_fabric::loom_core::protocol::{Completes, MsgRecv, MsgSend, Receiver};
 use loom_fabric::{Av, Cq, Domain, Info, Network, NetworkAttr, Transport};
+use loom_static::protocol::{Completes, MsgRecv, MsgSend, Receiver};
 
 /// How a receive ends over frames over `P`.
 type Received<P> = Result<Vec<u8>, ReceiveError<<P as Completes>::OpError>>;
