@@ -17,9 +17,10 @@ FOLDERS = {
         f"loom-core/src/{name}"
         for name in (
             "av/ count.rs counter.rs cq/ deadline.rs deferred/ domain.rs driver/ endpoint/ eq/ granted.rs handle.rs info/ "
-            "mr/ options.rs query/ registered.rs reclaim.rs remote_region.rs scope.rs scope_registry.rs"
+            "mr/ options.rs registered.rs reclaim.rs remote_region.rs scope.rs scope_registry.rs"
         ).split()
     ),
+    "static": ("layers/static/src/",),
     "tagged": ("layers/tagged/src/",),
     "lanes": ("loom-core/src/soft/lane",),
     "soft": ("loom-core/src/soft/",),

@@ -11,10 +11,8 @@ use std::fmt;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use loom_fabric::loom_core::protocol::{
-    Completes, MsgRecv, MsgSend, Outcome, PostFailure, Posted, Receiver, Transmitter, Waited,
-};
 use loom_fabric::{Av, Caps, Cq, CqError, Deadline, Domain, Hints, ImmediateData, Info, Rejected, Transport};
+use loom_static::protocol::{Completes, MsgRecv, MsgSend, Outcome, PostFailure, Posted, Receiver, Transmitter, Waited};
 
 use common::Failure;
 pub(crate) use common::Program;

@@ -47,13 +47,13 @@ fn finish<T: Transport, E: Element, C: Combine<E>>(running: Started<'_, '_, T, E
     Ok(running.map_err(Error::from)?.wait(soon()).map_err(Error::from)?)
 }
 
+type Run<T> = fn(&Members<'_, T>, usize, &mut [u64], &mut [u64]) -> Result<(), Failure>;
 /// Collective with two algorithms, of blocks of `count` elements.
 struct Tuned<T: Transport + 'static> {
     name: &'static str,
-    /// Each buffer has a block for each member.
     has_blocks: bool,
     switch: fn(&mut Table) -> &mut Switch,
-    run: fn(&Members<'_, T>, count: usize, input: &mut [u64], output: &mut [u64]) -> Result<(), Failure>,
+    run: Run<T>,
 }
 
 impl<T: Transport> Tuned<T> {

@@ -54,6 +54,8 @@
 //! - `loom_alloc`, package `loom-fabric-alloc`: arenas, pools and registered memory.
 //! - `loom_async`, package `loom-fabric-async`: futures, an executor, tokio.
 //! - `loom_group`, package `loom-fabric-group`: groups of peers and collectives.
+//! - `loom_static`, package `loom-fabric-static`: endpoints by query, profiles of providers, and
+//!   protocol traits, checked by the compiler.
 //! - `loom_tagged`, package `loom-fabric-tagged`: tagged messages over endpoints without them.
 //! - `loom_updates`, package `loom-fabric-updates`: read-modify-write of a peer's memory over
 //!   messages.

@@ -7,7 +7,7 @@ use crate::buffer::Buffer;
 use crate::counter::CounterError;
 use crate::cq::CqError;
 use crate::driver::{ConnectError, RunError, SleepError, WorkError};
-use crate::endpoint::{CmError, ParkError, Refused, Unmet};
+use crate::endpoint::{CmError, ParkError, Refused};
 use crate::engine::arrivals::ArrivalsError;
 use crate::engine::op_table::OpError;
 use crate::engine::peer_table::Beyond;
@@ -17,7 +17,6 @@ use crate::error::{OpenError, PostError, Rejected};
 use crate::exposed::{ElementError, OutOfWindow};
 use crate::immediate::LayoutError;
 use crate::mr::CloseError;
-use crate::profiles::ProfileError;
 use crate::soft::NotOffered;
 use crate::transport::{EndpointError, Transport};
 use crate::vocabulary::{AddressError, Errno, Excerpt};
@@ -82,8 +81,6 @@ pub enum Error {
     Arrivals(ArrivalsError),
     /// Values do not fit a layout of immediate data, or immediate data does not match its layout.
     Layout(LayoutError),
-    /// A provider does not satisfy a profile.
-    Profile(ProfileError),
     /// A network of the software transport does not offer the hints' requirements.
     Offer(NotOffered),
     /// The transport refused another request.
@@ -125,9 +122,6 @@ impl Error {
             Error::Queue(CqError::UnknownKey) => "take a completion from `Cq::poll` or by `Cq::finish`, not by both",
             Error::Queue(CqError::PeerEvents | CqError::PiecesOut) => "call `Cq::poll`",
             Error::Layout(LayoutError::TooWide { .. }) => "`Info::carries` says so before anything is opened",
-            Error::Profile(_) => {
-                "`Hints::of_profile` asks for what the profile says; an info that differs needs another profile"
-            }
             Error::Arrivals(ArrivalsError::Full) => "`Arrivals::open` says how many can wait",
             Error::Unknown { .. } => "`loom info` lists the providers and the addresses of this host",
             Error::StillReached => "close the domain's endpoints first, or use `close_finished`",
@@ -153,7 +147,6 @@ impl fmt::Display for Error {
             Error::StillReached => f.write_str("peers may reach the memory while endpoints of the domain are open"),
             Error::Arrivals(error) => error.fmt(f),
             Error::Layout(error) => error.fmt(f),
-            Error::Profile(error) => error.fmt(f),
             Error::Offer(error) => error.fmt(f),
             Error::Provider(errno) => write!(f, "the transport refused: {errno}"),
             Error::Full(what) => write!(f, "full: {what}"),
@@ -181,14 +174,7 @@ from! {
     OpenError => Open, PostError => Post, OpError => Operation, CqError => Queue, InsertError => Insert, AddressError => Address, CmError => Connection,
     EqError => Events, CounterError => Counter, OutOfWindow => Window, ElementError => Element,
     Errno => Provider, ArrivalsError => Arrivals, LayoutError => Layout,
-    ProfileError => Profile, NotOffered => Offer
-}
-
-/// Drops the endpoint.
-impl<E> From<Unmet<E>> for Error {
-    fn from(unmet: Unmet<E>) -> Self {
-        unmet.error.into()
-    }
+    NotOffered => Offer
 }
 
 /// Drops the buffer.

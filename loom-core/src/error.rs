@@ -332,7 +332,7 @@ pub enum OpenError {
     UnknownPeer,
     /// The joining endpoint is not a member of the set.
     NotMember,
-    /// The [query](crate::query) requests a larger inject size.
+    /// A larger inject size is required.
     InjectSize {
         /// Maximum number of bytes that can be injected.
         limit: usize,
@@ -410,7 +410,7 @@ impl fmt::Display for OpenError {
             OpenError::Counters => f.write_str("two counters count the same, or a counter has nothing to count"),
             OpenError::OpFlags(flags) => write!(f, "the info asks for default flags that are not served: {flags}"),
             OpenError::NotGranted(caps) => write!(f, "the info, or its domain's, does not grant {caps}"),
-            OpenError::InjectSize { limit } => write!(f, "the query asks to inject more than {limit} bytes"),
+            OpenError::InjectSize { limit } => write!(f, "more than {limit} bytes are required to be injected"),
             OpenError::TooManyEndpoints => f.write_str("the queue has as many endpoints as it was opened for: raise `CqAttr::endpoints` (over `shm`, closed endpoints count)"),
             OpenError::Limit(attribute) => {
                 write!(f, "as many are open as `{attribute}` allows: raise it, or close one")

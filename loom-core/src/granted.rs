@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "asks the raw domain")]
 
-use super::domain::Domain;
+use super::domain::{Domain, DomainInner};
 use crate::atomic::{AnyOperation, Atomic, Operation};
 use crate::error::PostError;
 use crate::transport::Transport;
@@ -114,14 +114,21 @@ impl<T: Transport> Domain<'_, T> {
     #[doc(alias = "fi_query_atomic")]
     #[doc(alias = "fi_atomicvalid")]
     pub fn query_atomic<O: Operation>(&self, op: O) -> Result<Granted<O>, Errno> {
+        let max_count = self.body.atomic_count(op.atomic())?;
+        Ok(Granted { op, max_count, domain: self.body.identity() })
+    }
+}
+
+impl<T: Transport> DomainInner<T> {
+    pub(crate) fn atomic_count(&self, atomic: Atomic) -> Result<usize, Errno> {
         if !self.attributes().caps.contains(Caps::ATOMIC) {
             return Err(Errno::EOPNOTSUPP);
         }
-        // SAFETY: the domain is open as long as it has a handle (C1).
-        let attr = unsafe { T::query_atomic(self.raw(), op.atomic()) }?;
-        if attr.size != size_of::<O::Element>() || attr.count == 0 {
+        // SAFETY: the domain is open (C1).
+        let attr = unsafe { T::query_atomic(self.raw(), atomic) }?;
+        if Some(attr.size) != atomic.datatype.size() || attr.count == 0 {
             return Err(Errno::EOPNOTSUPP);
         }
-        Ok(Granted { op, max_count: attr.count, domain: self.body.identity() })
+        Ok(attr.count)
     }
 }

@@ -36,8 +36,7 @@
 //! - [`vocabulary`]: flags, error numbers, addresses, tags, keys and attributes, with libfabric's
 //!   own names and values. Plain data that keeps unknown numbers.
 //! - [`buffer`]: memory arguments of operations. [`exposed`]: the rule for memory that peers reach.
-//!   [`immediate`]: layouts of immediate data, as structs of bit fields. [`profiles`]: guarantees of
-//!   providers at compile time.
+//!   [`immediate`]: layouts of immediate data, as structs of bit fields.
 //! - [`transport`]: the boundary, an unsafe trait of raw verbs with its contract in one place.
 //!   [`error`] has the errors of posting and opening.
 //! - [`engine`]: the [op table](engine::op_table), which holds buffers while a provider uses them,
@@ -50,10 +49,7 @@
 //!   [`CollectiveGroup`](endpoint::CollectiveGroup) is for endpoints that act together,
 //!   [`Eq`](struct@Eq) and [`MsgEndpoint`] for connections, and
 //!   [`ScalableEndpoint`](endpoint::ScalableEndpoint) for many queues at one address. Objects do
-//!   not name a transport. A [`query`] selects the purpose of an endpoint at compile time, and the
-//!   endpoint has only the operations of that purpose.
-//! - [`protocol`]: traits for code that is generic over the kind of endpoint, or over a protocol of
-//!   the program's own.
+//!   not name a transport.
 //! - [`soft`]: the software transport.
 //!
 //! [`completion`] collects the types that a queue returns.
@@ -242,7 +238,6 @@ pub mod deadline;
 pub mod exposed;
 pub mod immediate;
 pub mod options;
-pub mod profiles;
 mod remote_region;
 
 // The boundary to transports.
@@ -267,7 +262,6 @@ pub mod eq;
 pub mod granted;
 pub mod info;
 pub mod mr;
-pub mod query;
 mod reclaim;
 pub mod registered;
 pub mod scope;
@@ -276,7 +270,6 @@ mod scope_registry;
 // Modules built on objects, and a transport.
 mod any_error;
 pub mod completion;
-pub mod protocol;
 pub mod soft;
 
 /// Compiles and runs the code in the README.

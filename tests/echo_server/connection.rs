@@ -3,8 +3,7 @@
 use std::any::Any;
 use std::time::Duration;
 
-use loom_core::endpoint::{Has, Receives, Transmits};
-use loom_core::query::Messages;
+use loom_core::endpoint::{Receives, Transmits};
 use loom_fabric::{CqDriver, Endpoint, Errno, Error, Transport};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -19,9 +18,9 @@ pub(crate) const MAX_MESSAGE: usize = 64 << 10;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Endpoints with which one peer is served: connected ones, and others that are used for one peer only.
-pub(crate) trait Kind<T: Transport>: Transmits<T> + Receives<T> + Has<Messages> + 'static {}
+pub(crate) trait Kind<T: Transport>: Transmits<T> + Receives<T> + 'static {}
 
-impl<T: Transport, K: Transmits<T> + Receives<T> + Has<Messages> + 'static> Kind<T> for K {}
+impl<T: Transport, K: Transmits<T> + Receives<T> + 'static> Kind<T> for K {}
 
 /// A connection to one peer. Dropping it closes it.
 pub(crate) struct Connection<T: Transport + 'static, K: Kind<T>> {

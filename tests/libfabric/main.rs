@@ -11,6 +11,7 @@ mod groups;
 mod headers;
 #[cfg(feature = "log")]
 mod log;
+mod profiles;
 mod raw;
 mod regions;
 mod shm_processes;

@@ -2,11 +2,11 @@
 
 use loom_core::deadline::Spins;
 use loom_core::error::PostError;
-use loom_core::protocol::{Completes, Inject, MsgRecv, MsgSend, Receiver};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::Errno;
 use loom_core::{Av, Cq, CqAttr, Domain, Endpoint, Peer};
 use loom_fabric::loom_core;
+use loom_static::protocol::{Completes, Inject, MsgRecv, MsgSend, Receiver};
 
 use crate::example::{FrameError, TRAILER, open, seal};
 use crate::framed::Framed;

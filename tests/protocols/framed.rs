@@ -1,8 +1,8 @@
 //! Tagged and injected messages in the frames of the example.
 
-use loom_core::protocol::{Inject, Posted, TaggedRecv, TaggedSend};
 use loom_core::vocabulary::{ImmediateData, Tag, TagMatch};
 use loom_fabric::loom_core;
+use loom_static::protocol::{Inject, Posted, TaggedRecv, TaggedSend};
 
 use crate::example::{FrameError, TRAILER, seal};
 

@@ -4,12 +4,12 @@ use loom_core::atomic::{CompareOp, FetchOp};
 use loom_core::deadline::{Deadline, Spins};
 use loom_core::granted::Granted;
 use loom_core::mr::RemoteRegion;
-use loom_core::protocol::{
+use loom_core::vocabulary::{ImmediateData, Tag};
+use loom_fabric::loom_core;
+use loom_static::protocol::{
     Atomics, Completes, Inject, MsgRecv, MsgSend, Outcome, Posted, RmaRead, RmaWrite, TaggedInject, TaggedRecv,
     TaggedSend,
 };
-use loom_core::vocabulary::{ImmediateData, Tag};
-use loom_fabric::loom_core;
 
 use crate::posting::{Limit, pattern};
 
@@ -135,7 +135,7 @@ pub(crate) fn injected<S: Inject<Buf = Bytes>, R: MsgRecv<Buf = Bytes>>((from, t
         received(receiver, from, key, &bytes, None);
     }
     let refused = from.inject(to, &pattern(limit + 1, 1)).unwrap_err();
-    assert!(!loom_core::protocol::PostFailure::is_transient(&refused), "{refused}");
+    assert!(!loom_static::protocol::PostFailure::is_transient(&refused), "{refused}");
 }
 
 /// The same with tags.
@@ -161,7 +161,7 @@ fn inject<S: Completes, O: Completes>(
 ) {
     let mut limit = Limit::new();
     while let Err(error) = inject(side) {
-        assert!(loom_core::protocol::PostFailure::is_transient(&error) && !limit.passed(), "{error}");
+        assert!(loom_static::protocol::PostFailure::is_transient(&error) && !limit.passed(), "{error}");
         side.progress().unwrap();
         other.progress().unwrap();
     }
@@ -231,7 +231,7 @@ fn value<P: Atomics, O: Completes>(
 
 /// What goes to the one peer of a connection, without naming it.
 #[cfg(feature = "libfabric")]
-pub(crate) fn connection<S: loom_core::protocol::Connection + MsgSend<Buf = Bytes>, R: MsgRecv<Buf = Bytes>>(
+pub(crate) fn connection<S: loom_static::protocol::Connection + MsgSend<Buf = Bytes>, R: MsgRecv<Buf = Bytes>>(
     from: &mut S,
     receiver: &mut R,
 ) {

@@ -5,11 +5,11 @@ use std::time::Instant;
 use loom_core::endpoint::{Connecting, Contexts, MsgEndpoint, ScalableEndpoint, SharedRx};
 use loom_core::eq::{Eq, EqAttr, EqEvent};
 use loom_core::error::OpenError;
-use loom_core::query::{AtomicOps, Dgram, Injects, Messages, Msg, Query, Rdm, Reads, Tagged, Writes};
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
 use loom_core::{Access, Av, Cq, CqAttr, Domain, Hints, Info, Mr};
 use loom_fabric::loom_core;
 use loom_fabric::{Local, Ofi};
+use loom_static::query::{AtomicOps, Dgram, Injects, Messages, Msg, Query, Rdm, Reads, Tagged, Writes};
 
 use crate::example::{self, Program as _};
 use crate::framed::Framed;
@@ -63,18 +63,15 @@ fn endpoints_of_queries_have_what_the_query_asks_for() {
             Wanted::ranked(T::query(&hints::<Wanted>(provider)).unwrap()).first().expect("every libfabric has it");
         let domain = Domain::open(&info).unwrap();
         let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<T, Bytes>::open(&domain, CqAttr::new(64)).unwrap());
-        let [mut a, mut b] = [(); 2].map(|()| cq.endpoint_for::<Wanted>(&av).unwrap());
-        let to_b = av.insert(&b.address().unwrap()).unwrap();
+        let [mut a, mut b] = [(); 2].map(|()| Wanted::endpoint(&cq, &av).unwrap());
+        let to_b = av.insert(&b.whole().address().unwrap()).unwrap();
         generic::messages((&mut a, to_b), &mut b, true);
         generic::tagged((&mut a, to_b), &mut b);
         generic::injected((&mut a, to_b), &mut b);
         let region = Mr::open(&domain, vec![0; 5000], Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
         generic::remote_memory((&mut a, to_b), &mut b, &region.remote());
         generic::messages((&mut Framed::new(a, 1 << 16), to_b), &mut Framed::new(b, 1 << 16), true);
-        assert_eq!(
-            cq.endpoint_for::<(Dgram, Messages)>(&av).map(drop),
-            Err(OpenError::EndpointType(EndpointType::RDM))
-        );
+        assert_eq!(<(Dgram, Messages)>::endpoint(&cq, &av).map(drop), Err(OpenError::EndpointType(EndpointType::RDM)));
     }
 }
 
@@ -85,8 +82,8 @@ fn datagrams_are_asked_for_by_their_type() {
     let info = Wanted::ranked(T::query(&hints::<Wanted>("udp")).unwrap()).first().expect("every libfabric has it");
     let domain = Domain::open(&info).unwrap();
     let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<T, Bytes>::open(&domain, CqAttr::new(64)).unwrap());
-    assert!(cq.endpoint_for::<Wanted>(&av).is_ok());
-    let refused = cq.endpoint_for::<(Messages, Rdm)>(&av).map(drop);
+    assert!(Wanted::endpoint(&cq, &av).is_ok());
+    let refused = <(Messages, Rdm)>::endpoint(&cq, &av).map(drop);
     assert_eq!(refused, Err(OpenError::EndpointType(EndpointType::DGRAM)));
     assert!(T::query(&hints::<(Wanted, AtomicOps)>("udp")).is_err(), "there are no datagrams with atomic operations");
 }
@@ -172,12 +169,12 @@ fn connections_have_every_protocol_that_is_granted_and_frames_travel_over_them()
     generic::injected((&mut server, loom_core::ThePeer), &mut client);
     let region = Mr::open(&domain, vec![0; 5000], Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
     generic::remote_memory((&mut client, loom_core::ThePeer), &mut server, &region.remote());
-    let mut narrow = client.only::<(Msg, Messages, Reads, Writes, Injects<8>)>().unwrap();
+    let mut narrow = <(Msg, Messages, Reads, Writes, Injects<8>)>::only(&client).unwrap();
     generic::connection(&mut narrow, &mut server);
     generic::injected((&mut narrow, loom_core::ThePeer), &mut server);
     generic::remote_memory((&mut narrow, loom_core::ThePeer), &mut server, &region.remote());
-    assert_eq!(narrow.peer_address().unwrap(), client.peer_address().unwrap());
-    assert_eq!(client.only::<(Msg, Tagged)>().map(drop), Err(OpenError::NotGranted(Caps::TAGGED)));
+    assert_eq!(loom_static::protocol::Connection::peer_address(&narrow).unwrap(), client.peer_address().unwrap());
+    assert_eq!(<(Msg, Tagged)>::only(&client).map(drop), Err(OpenError::NotGranted(Caps::TAGGED)));
     let (mut server, mut client) = (Framed::new(server, 1 << 16), Framed::new(client, 1 << 16));
     generic::messages((&mut client, loom_core::ThePeer), &mut server, true);
     generic::injected((&mut client, loom_core::ThePeer), &mut server);
@@ -204,11 +201,11 @@ fn contexts_have_the_protocols_of_their_direction() {
     generic::injected((&mut tx, to_b), &mut rx);
     let region = Mr::open(&domain, vec![0; 5000], Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
     generic::remote_memory((&mut tx, to_b), &mut rx, &region.remote());
-    let mut narrow = (tx.only::<(Rdm, Messages, Reads, Writes)>().unwrap(), rx.only::<Messages>().unwrap());
+    let mut narrow = (<(Rdm, Messages, Reads, Writes)>::only(&tx).unwrap(), Messages::only(&rx).unwrap());
     generic::messages((&mut narrow.0, to_b), &mut narrow.1, true);
     generic::remote_memory((&mut narrow.0, to_b), &mut narrow.1, &region.remote());
-    assert_eq!(tx.only::<Dgram>().map(drop), Err(OpenError::EndpointType(EndpointType::RDM)));
-    assert_eq!(rx.only::<(AtomicOps, Tagged)>().map(drop), Err(OpenError::NotGranted(Caps::ATOMIC)));
+    assert_eq!(Dgram::only(&tx).map(drop), Err(OpenError::EndpointType(EndpointType::RDM)));
+    assert_eq!(<(AtomicOps, Tagged)>::only(&rx).map(drop), Err(OpenError::NotGranted(Caps::ATOMIC)));
     let (mut tx, mut rx) = (Framed::new(tx, 1 << 16), Framed::new(rx, 1 << 16));
     generic::messages((&mut tx, to_b), &mut rx, true);
     generic::tagged((&mut tx, to_b), &mut rx);
@@ -229,7 +226,7 @@ fn shared_receives_take_what_connections_send() {
     let (server, mut client) = connected((&domain, &cq), &info, Some(&shared));
     generic::connection(&mut client, &mut shared);
     // That its receives are elsewhere does not keep it from a query for messages.
-    let mut server = server.only::<(Msg, Messages)>().unwrap();
+    let mut server = <(Msg, Messages)>::only(&server).unwrap();
     generic::messages((&mut server, loom_core::ThePeer), &mut client, true);
     let (mut client, mut shared) = (Framed::new(client, 1 << 16), Framed::new(shared, 1 << 16));
     generic::messages((&mut client, loom_core::ThePeer), &mut shared, true);

@@ -92,7 +92,7 @@ fn tagged_messages_of_a_carrier_are_a_protocol_and_carry_frames() {
 #[test]
 fn an_operation_that_is_not_over_stays_in_flight() {
     use loom_core::cq::CqError;
-    use loom_core::protocol::{Completes, MsgRecv, MsgSend, Receiver};
+    use loom_static::protocol::{Completes, MsgRecv, MsgSend, Receiver};
 
     let [info, _] = infos();
     let (_domain, mut a, mut b, to_b) = ends(&info);

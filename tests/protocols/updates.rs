@@ -7,10 +7,10 @@ use loom_core::allocator_api2::alloc::Global;
 use loom_core::atomic::{CompareOp, Complex, Element, FetchOp};
 use loom_core::error::PostError;
 use loom_core::exposed::Window;
-use loom_core::protocol::{MsgRecv, MsgSend};
 use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 use loom_core::{Av, Cq, Deadline, Domain, Errno, OpKey, Source, Spins};
 use loom_fabric::loom_core;
+use loom_static::protocol::{MsgRecv, MsgSend};
 use loom_updates::{MESSAGE_LEN, UpdateError, UpdateKey, UpdateServer, Updates};
 
 use crate::generic::Bytes;
@@ -56,7 +56,7 @@ where
         loop {
             match ask(&mut self.updates, self.to_server) {
                 Err(UpdateError::Full) => {}
-                Err(UpdateError::Post(error)) if loom_core::protocol::PostFailure::is_transient(&error) => {}
+                Err(UpdateError::Post(error)) if loom_static::protocol::PostFailure::is_transient(&error) => {}
                 other => return other,
             }
             assert!(Instant::now() < until, "taken within {LIMIT:?}");

@@ -1,15 +1,15 @@
 //! [`Verb`]: kinds of requests.
 
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
-use loom_core::endpoint::{Deferrable, Receives, Transmits};
+use loom_core::endpoint::{Receives, Transmits};
 use loom_core::error::Rejected;
 use loom_core::vocabulary::{ImmediateData, Tag, TagMatch};
 use loom_core::{Endpoint, OpKey, RemoteRegion, Transport};
 
 /// Kind of endpoint that reaches a member: connectionless, or a connection.
-pub(crate) trait Reaches<T: Transport>: Transmits<T> + Receives<T> + Deferrable {}
+pub(crate) trait Reaches<T: Transport>: Transmits<T> + Receives<T> {}
 
-impl<T: Transport, K: Transmits<T> + Receives<T> + Deferrable> Reaches<T> for K {}
+impl<T: Transport, K: Transmits<T> + Receives<T>> Reaches<T> for K {}
 
 /// Arguments of a post, besides the buffer.
 pub(crate) struct What<'r> {

@@ -6,10 +6,10 @@ use loom_core::cq::CqError;
 use loom_core::deadline::Deadline;
 use loom_core::engine::op_table::OpError;
 use loom_core::error::PostError;
-use loom_core::protocol::{
+use loom_core::vocabulary::{ImmediateData, Tag, TagMatch};
+use loom_static::protocol::{
     Completes, Outcome, Posted, Receiver, TaggedInject, TaggedRecv, TaggedSend, Transmitter, Waited,
 };
-use loom_core::vocabulary::{ImmediateData, Tag, TagMatch};
 
 use crate::{Carrier, LinkId, Source, TaggedEndpoint, TaggedKey};
 

@@ -9,9 +9,9 @@ use loom_core::atomic::{Atomic, CompareOp, Element, FetchOp, Form, Operation, Re
 use loom_core::buffer::{SourceBuffer, TargetBuffer};
 use loom_core::deadline::{Deadline, Spins};
 use loom_core::error::OpenError;
-use loom_core::protocol::{MsgRecv, MsgSend, Outcome, PostFailure};
 use loom_core::storage::Array;
 use loom_core::vocabulary::{AtomicOp, Errno};
+use loom_static::protocol::{MsgRecv, MsgSend, Outcome, PostFailure};
 
 use crate::wire::{Answer, MESSAGE_LEN, Request, Value, from_value, to_value};
 use crate::{UpdateError, message_of};
@@ -26,7 +26,7 @@ use crate::{UpdateError, message_of};
 /// use loom_core::Forever;
 /// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::atomic::FetchOp;
-/// use loom_core::protocol::{MsgRecv, MsgSend};
+/// use loom_static::protocol::{MsgRecv, MsgSend};
 /// use loom_updates::{UpdateError, Updates};
 ///
 /// /// Takes a ticket of two servers at the same time: the keys say later which answer is meant.

@@ -10,7 +10,7 @@
 //! the owner's accesses ([`Window::element`](loom_core::exposed::Window::element)), but not relative to
 //! the provider's RMA writes and atomic operations.
 //!
-//! Updates run over any [`protocol`](loom_core::protocol) that delivers each message once, such as
+//! Updates run over any [`protocol`](loom_static::protocol) that delivers each message once, such as
 //! connectionless endpoints and connections of every transport. Client and server each need their
 //! own endpoint. A server identifies clients by numbers, so the provider need not report sources,
 //! but any peer that can send to an endpoint can impersonate a client or the server. Malformed

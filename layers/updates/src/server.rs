@@ -9,8 +9,8 @@ use loom_core::cq::CqError;
 use loom_core::deadline::Spins;
 use loom_core::error::OpenError;
 use loom_core::exposed::Window;
-use loom_core::protocol::{Completes, MsgRecv, MsgSend, Outcome, PostFailure};
 use loom_core::storage::Array;
+use loom_static::protocol::{Completes, MsgRecv, MsgSend, Outcome, PostFailure};
 
 use crate::wire::{Answer, MESSAGE_LEN, Request};
 use crate::{UpdateError, message_of};

@@ -457,7 +457,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         &self,
         mut buf: B,
         mut until: impl Deadline,
-        post: impl Fn(B) -> Result<OpKey, Rejected<B>>,
+        mut post: impl FnMut(B) -> Result<OpKey, Rejected<B>>,
     ) -> Result<OpKey, Rejected<B>> {
         loop {
             match post(buf) {
@@ -473,7 +473,11 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// # Errors
     /// Those of [`post`](Self::post).
     #[inline]
-    pub fn retry<V>(&self, mut until: impl Deadline, post: impl Fn() -> Result<V, PostError>) -> Result<V, PostError> {
+    pub fn retry<V>(
+        &self,
+        mut until: impl Deadline,
+        mut post: impl FnMut() -> Result<V, PostError>,
+    ) -> Result<V, PostError> {
         loop {
             match post() {
                 Err(error) if self.goes_on(error, &mut until) => {}

@@ -83,7 +83,7 @@ use crate::block_slice::{BlockSlice, Part};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::counter::Counter;
 use crate::cq::{Completion, Cq, CqError};
-use crate::endpoint::{Connectionless, Deferrable, Endpoint, Receives, Transmits};
+use crate::endpoint::{Connectionless, Endpoint, Receives, Transmits};
 use crate::engine::op_table::{Done, OpKey};
 pub use crate::engine::work_table::WorkKey;
 use crate::engine::work_table::{Phase, Place, WorkTable};
@@ -283,7 +283,7 @@ impl<'m, T, B, K> Deferred<'m, T, B, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T> + Receives<T> + Deferrable + Clone,
+    K: Transmits<T> + Receives<T> + Clone,
 {
     /// Posts an operation when a counter reaches a threshold: `(&counter, threshold)`. If it
     /// already has, the next poll posts.

@@ -3,7 +3,7 @@
 use super::{Deferred, DeferredEvent, Work};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::counter::Counter;
-use crate::endpoint::{Deferrable, Endpoint, Receives, Transmits};
+use crate::endpoint::{Endpoint, Receives, Transmits};
 use crate::engine::op_table::OpKey;
 use crate::engine::work_table::WorkKey;
 use crate::error::{PostError, Rejected};
@@ -60,7 +60,7 @@ impl<'m, T, B, K> Deferred<'m, T, B, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T> + Receives<T> + Deferrable + Clone,
+    K: Transmits<T> + Receives<T> + Clone,
 {
     /// Starts due work. Returns `true` if it did. Runs user code.
     pub(super) fn run(&self) -> bool {
@@ -228,7 +228,7 @@ struct Unwound<'a, 'm, T, B, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T> + Receives<T> + Deferrable + Clone,
+    K: Transmits<T> + Receives<T> + Clone,
 {
     deferred: &'a Deferred<'m, T, B, K>,
     key: WorkKey,
@@ -238,7 +238,7 @@ impl<T, B, K> Drop for Unwound<'_, '_, T, B, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T> + Receives<T> + Deferrable + Clone,
+    K: Transmits<T> + Receives<T> + Clone,
 {
     fn drop(&mut self) {
         let last = self.deferred.body.table.borrow_mut().end(self.key);

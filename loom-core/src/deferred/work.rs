@@ -2,7 +2,7 @@
 
 use crate::atomic::{AnyOperation, Operation};
 use crate::buffer::{SourceBuffer, TargetBuffer};
-use crate::endpoint::{Deferrable, Endpoint, Receives, Transmits};
+use crate::endpoint::{Endpoint, Receives, Transmits};
 use crate::engine::op_table::OpKey;
 use crate::error::Rejected;
 use crate::granted::Granted;
@@ -174,7 +174,7 @@ impl<To, From> Work<To, From> {
     where
         T: Transport,
         B: SourceBuffer + TargetBuffer,
-        K: Transmits<T, To = To> + Receives<T, From = From> + Deferrable,
+        K: Transmits<T, To = To> + Receives<T, From = From>,
         To: Copy,
         From: Copy,
     {

@@ -17,7 +17,7 @@ use super::{CqDriver, Drive, SleepError, Sleepable, Unclaimed};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::cq::CqError;
 use crate::deferred::{Deferred, DeferredEvent, WorkAt, WorkKey};
-use crate::endpoint::{Connectionless, Deferrable, Receives, Transmits};
+use crate::endpoint::{Connectionless, Receives, Transmits};
 use crate::engine::op_table::Done;
 use crate::error::{OpenError, Rejected};
 use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
@@ -90,7 +90,7 @@ impl<T, B, K> DeferredDriverInner<'_, T, B, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T> + Receives<T> + Deferrable + Clone,
+    K: Transmits<T> + Receives<T> + Clone,
 {
     /// Checks up to `most` places for completed work. Returns `true` if a counter may have changed.
     fn look_at_ended(&self, most: usize) -> bool {
@@ -178,7 +178,7 @@ impl<'m, T, B, K> DeferredDriver<'m, T, B, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T> + Receives<T> + Deferrable + Clone,
+    K: Transmits<T> + Receives<T> + Clone,
 {
     /// Opens the driver of deferred work, with memory from `alloc`. `driver` is the driver of its
     /// queue.
@@ -239,7 +239,7 @@ impl<T, B, K> Drive for DeferredDriver<'_, T, B, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T> + Receives<T> + Deferrable + Clone,
+    K: Transmits<T> + Receives<T> + Clone,
 {
     fn turn(&self, _: usize) -> usize {
         let inner = &*self.body;
@@ -262,7 +262,7 @@ unsafe impl<T, B, K> Sleepable for DeferredDriver<'_, T, B, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T> + Receives<T> + Deferrable + Clone,
+    K: Transmits<T> + Receives<T> + Clone,
 {
     fn wait_fds(&self, _: &mut dyn FnMut(core::ffi::c_int)) -> Result<(), SleepError> {
         Ok(())
@@ -311,7 +311,7 @@ where
 pub struct FinishWork<'m, T: Transport, B, K>
 where
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T> + Receives<T> + Deferrable + Clone,
+    K: Transmits<T> + Receives<T> + Clone,
 {
     driver: DeferredDriver<'m, T, B, K>,
     work: WorkKey,
@@ -325,7 +325,7 @@ impl<T, B, K> Future for FinishWork<'_, T, B, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T> + Receives<T> + Deferrable + Clone,
+    K: Transmits<T> + Receives<T> + Clone,
 {
     type Output = Result<Option<Done<B>>, WorkError<B>>;
 
@@ -383,7 +383,7 @@ impl<T, B, K> Drop for FinishWork<'_, T, B, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T> + Receives<T> + Deferrable + Clone,
+    K: Transmits<T> + Receives<T> + Clone,
 {
     fn drop(&mut self) {
         if self.over {
@@ -441,7 +441,7 @@ impl<T, B, K> fmt::Debug for FinishWork<'_, T, B, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
-    K: Transmits<T> + Receives<T> + Deferrable + Clone,
+    K: Transmits<T> + Receives<T> + Clone,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FinishWork").field("work", &self.work).finish_non_exhaustive()

@@ -19,7 +19,7 @@
 use heapless::Vec;
 
 use super::Endpoint;
-use super::kind::{Has, Transmits};
+use super::kind::Transmits;
 use super::opened::Opened;
 use super::post::{OpKind, map_refusal, remote, required_caps};
 use crate::atomic::{Atomic, BaseOp, CompareOp, Element, FetchOp, Form, Operation, ReadOp};
@@ -28,7 +28,6 @@ use crate::engine::op_table::{LentValues, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::granted::Granted;
 use crate::options::AtomicOptions;
-use crate::query::{AtomicOps, Injects};
 use crate::remote_region::RemoteRegion;
 use crate::transport::{AtomicRanges, Context, Msg, RmaTarget, Transport};
 use crate::vocabulary::{Access, AtomicOp, Caps, Errno, FabricAddr, OpFlags};
@@ -110,7 +109,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<AtomicOps>,
         B: SourceBuffer,
     {
         self.post_atomic(peer.into(), (region, offset), op, buf)
@@ -155,7 +153,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<AtomicOps>,
         B: SourceBuffer + TargetBuffer,
     {
         self.post_atomic(peer.into(), (region, offset), op, buf)
@@ -176,7 +173,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<AtomicOps>,
         B: SourceBuffer + TargetBuffer,
     {
         self.post_atomic(peer.into(), (region, offset), op, buf)
@@ -197,7 +193,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<AtomicOps>,
         B: SourceBuffer + TargetBuffer,
     {
         self.post_atomic(peer.into(), (region, offset), op, buf)
@@ -220,7 +215,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<AtomicOps>,
         B: SourceBuffer,
     {
         self.post_atomic_msg(peer.into(), remote, op, options, buf)
@@ -242,7 +236,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<AtomicOps>,
         B: SourceBuffer + TargetBuffer,
     {
         self.post_atomic_msg(peer.into(), remote, op, options, buf)
@@ -262,7 +255,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<AtomicOps>,
         B: SourceBuffer + TargetBuffer,
     {
         self.post_atomic_msg(peer.into(), remote, op, options, buf)
@@ -284,7 +276,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<AtomicOps>,
         B: SourceBuffer + TargetBuffer,
     {
         self.post_atomic_msg(peer.into(), remote, op, options, buf)
@@ -328,10 +319,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         offset: u64,
         op: Granted<BaseOp<E>>,
         operands: &[E],
-    ) -> Result<(), PostError>
-    where
-        K: Has<AtomicOps> + Has<Injects>,
-    {
+    ) -> Result<(), PostError> {
         if !self.kind.injects_writes() {
             return Err(PostError::Errno(Errno::EOPNOTSUPP));
         }
@@ -361,10 +349,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         offset: u64,
         op: Granted<BaseOp<E>>,
         operand: E,
-    ) -> Result<OpKey, PostError>
-    where
-        K: Has<AtomicOps>,
-    {
+    ) -> Result<OpKey, PostError> {
         self.post_value(peer.into(), (region, offset), op, (operand, operand), |raw, target, lent, atomic, context| {
             // SAFETY: `post_value` guarantees C1, C5, C9, C10, C13 and C28.
             map_refusal(unsafe { T::atomic(raw, target, &lent.operand, atomic, context) })
@@ -408,10 +393,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         offset: u64,
         op: Granted<FetchOp<E>>,
         operand: E,
-    ) -> Result<OpKey, PostError>
-    where
-        K: Has<AtomicOps>,
-    {
+    ) -> Result<OpKey, PostError> {
         self.post_value(peer.into(), (region, offset), op, (operand, operand), |raw, target, lent, atomic, context| {
             // SAFETY: `post_value` guarantees C1, C5, C9, C10, C13 and C28.
             map_refusal(unsafe { T::fetch_atomic(raw, target, &lent.operand, &lent.result, atomic, context) })
@@ -431,10 +413,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         region: &RemoteRegion,
         offset: u64,
         op: Granted<ReadOp<E>>,
-    ) -> Result<OpKey, PostError>
-    where
-        K: Has<AtomicOps>,
-    {
+    ) -> Result<OpKey, PostError> {
         self.post_value(peer.into(), (region, offset), op, (E::ZERO, E::ZERO), |raw, target, lent, atomic, context| {
             // SAFETY: `post_value` guarantees C1, C5, C9, C10, C13 and C28.
             map_refusal(unsafe { T::fetch_atomic(raw, target, &lent.operand.first(0), &lent.result, atomic, context) })
@@ -457,10 +436,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         op: Granted<CompareOp<E>>,
         compare: E,
         operand: E,
-    ) -> Result<OpKey, PostError>
-    where
-        K: Has<AtomicOps>,
-    {
+    ) -> Result<OpKey, PostError> {
         self.post_value(peer.into(), (region, offset), op, (operand, compare), |raw, target, lent, atomic, context| {
             let ranges = [&lent.operand, &lent.compare, &lent.result];
             // SAFETY: `post_value` guarantees C1, C5, C9, C10, C13 and C28.

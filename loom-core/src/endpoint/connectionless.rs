@@ -4,7 +4,7 @@
 
 use super::Endpoint;
 use super::binding::Binding;
-use super::kind::{Has, HasAddress, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
+use super::kind::{HasAddress, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
 use super::opened::Opened;
 use super::post::Limits;
 use crate::av::Av;
@@ -14,7 +14,6 @@ use crate::engine::peer_table::Peer;
 use crate::error::{OpenError, PostError};
 use crate::handle::Bond;
 use crate::notes::note;
-use crate::query::Group;
 use crate::transport::{Bindings, EndpointError, Transport};
 use crate::vocabulary::{EndpointType, FabricAddr};
 
@@ -60,7 +59,6 @@ impl<T: Transport> Clone for Connectionless<'_, T> {
 }
 
 impl<T: Transport> Sealed for Connectionless<'_, T> {}
-impl<T: Transport, G: Group> Has<G> for Connectionless<'_, T> {}
 impl<T: Transport> HasOptions for Connectionless<'_, T> {}
 impl<T: Transport> HasAddress for Connectionless<'_, T> {}
 impl<T: Transport> Peeks<T> for Connectionless<'_, T> {}

@@ -5,87 +5,12 @@ use super::post::Limits;
 use crate::av::Av;
 use crate::engine::peer_table::Peer;
 use crate::error::PostError;
-use crate::query::{AtomicOps, Group, Messages, Reads, Tagged, Writes};
 use crate::transport::Transport;
 use crate::vocabulary::{Caps, FabricAddr};
 
 /// Restricts the kinds to those of loom.
 #[expect(unnameable_types, reason = "only loom implements it")]
 pub trait Sealed {}
-
-/// A kind of endpoint with a group of operations: those of the query for an [`Only`](super::Only),
-/// otherwise all.
-///
-/// ```
-/// # #[cfg(feature = "std")] {
-/// use loom_core::error::PostError;
-/// use loom_core::endpoint::{Endpoint, Has, Transmits};
-/// use loom_core::query::{Rdm, Tagged, Writes};
-/// use loom_core::{Av, Cq, Domain, Forever, OpKey, Tag, Transport};
-///
-/// /// Sends a tagged message: over an endpoint that was opened through a query for `Tagged`, and over one without a query.
-/// fn send<T, K>(endpoint: &Endpoint<'_, T, Vec<u8>, K>, to: K::To) -> Result<OpKey, PostError>
-/// where
-///     T: Transport,
-///     K: Transmits<T> + Has<Tagged>,
-/// {
-///     endpoint.tagged_send(to, Tag(7), b"hello".to_vec()).map_err(|refused| refused.error)
-/// }
-///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
-/// cq.retry(Forever, || send(&alice, to_bob))?;
-/// let tagged = alice.only::<(Rdm, Tagged)>()?;
-/// cq.retry(Forever, || send(&tagged, to_bob))?;
-/// // Does not compile: `send(&alice.only::<(Rdm, Writes)>()?, to_bob)`
-/// assert!(alice.only::<(Rdm, Writes)>().is_ok());
-/// # }
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-pub trait Has<G: Group>: Sealed {}
-
-/// A kind of endpoint with the operations that can be [deferred](crate::deferred).
-///
-/// ```
-/// # #[cfg(feature = "std")] {
-/// use loom_core::error::PostError;
-/// use loom_core::deferred::{Deferred, Work, WorkKey};
-/// use loom_core::endpoint::{Deferrable, Endpoint, Receives, Transmits};
-/// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Transport};
-///
-/// /// Sends when the counter has reached 1: over an endpoint, or over a connection.
-/// fn answer_later<'m, T, K>(
-///     deferred: &Deferred<'m, T, Vec<u8>, K>,
-///     counter: &Counter<'m, T>,
-///     endpoint: &Endpoint<'m, T, Vec<u8>, K>,
-///     to: K::To,
-/// ) -> Result<WorkKey, PostError>
-/// where
-///     T: Transport,
-///     K: Transmits<T> + Receives<T> + Deferrable + Clone,
-/// {
-///     deferred.post((counter, 1), endpoint, Work::send(to), b"hello".to_vec()).map_err(|refused| refused.error)
-/// }
-///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
-/// let (deferred, counter) = (Deferred::open(&cq, 8)?, Counter::open(&domain, CounterAttr::default())?);
-/// let work = answer_later(&deferred, &counter, &alice, to_bob)?;
-/// assert_eq!(deferred.cancel(work), Ok(()), "the counter has not reached 1");
-/// # }
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-pub trait Deferrable: Has<Messages> + Has<Tagged> + Has<Reads> + Has<Writes> + Has<AtomicOps> {}
-
-impl<K> Deferrable for K where K: Has<Messages> + Has<Tagged> + Has<Reads> + Has<Writes> + Has<AtomicOps> {}
 
 /// A kind of endpoint with readable options.
 pub trait HasOptions: Sealed {}
@@ -118,15 +43,14 @@ pub trait HasAddress: HasOptions {}
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::endpoint::{Endpoint, Has, Transmits};
-/// use loom_core::query::Messages;
+/// use loom_core::endpoint::{Endpoint, Transmits};
 /// use loom_core::{Av, Cq, Domain, Error, Forever, Source, Transport};
 ///
 /// /// Sends a message and waits until it is sent: over an endpoint without connections, a connection, a transmit context.
 /// fn send<T, K>(endpoint: &Endpoint<'_, T, Vec<u8>, K>, to: K::To, message: Vec<u8>) -> Result<(), Error>
 /// where
 ///     T: Transport,
-///     K: Transmits<T> + Has<Messages>,
+///     K: Transmits<T>,
 /// {
 ///     let sent = endpoint.cq().post(message, Forever, |message| endpoint.send(to, message))?;
 ///     endpoint.cq().finish(sent, Forever)?.result()?;
@@ -164,15 +88,14 @@ pub trait Transmits<T: Transport>: Sealed {
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::endpoint::{Endpoint, Has, Receives};
-/// use loom_core::query::Messages;
+/// use loom_core::endpoint::{Endpoint, Receives};
 /// use loom_core::{Av, Cq, Domain, Error, Forever, OpKey, Transport};
 ///
 /// /// Posts receives, on an endpoint, a connection, a receive context, or what connections share.
 /// fn fill<T, K>(endpoint: &Endpoint<'_, T, Vec<u8>, K>, count: usize) -> Result<Vec<OpKey>, Error>
 /// where
 ///     T: Transport,
-///     K: Receives<T> + Has<Messages>,
+///     K: Receives<T>,
 /// {
 ///     (0..count).map(|_| Ok(endpoint.recv(K::ANY, vec![0; 64])?)).collect()
 /// }
@@ -205,15 +128,14 @@ pub trait Receives<T: Transport>: Sealed {
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
-/// use loom_core::endpoint::{Endpoint, Has, Peeks};
-/// use loom_core::query::Tagged;
+/// use loom_core::endpoint::{Endpoint, Peeks};
 /// use loom_core::{Av, Cq, Domain, Error, Forever, Tag, TagMatch, Transport};
 ///
 /// /// The length of the oldest message with a tag that matches, if one has come.
 /// fn waiting<T, K>(endpoint: &Endpoint<'_, T, Vec<u8>, K>, tag: TagMatch) -> Result<Option<usize>, Error>
 /// where
 ///     T: Transport,
-///     K: Peeks<T> + Has<Tagged>,
+///     K: Peeks<T>,
 /// {
 ///     let peek = endpoint.cq().finish_peek(endpoint.tagged_peek(K::ANY, tag)?, Forever)?;
 ///     Ok(peek.message()?.map(|found| found.len))

@@ -11,15 +11,14 @@
 //! | [`TxContext`] | [`Cq::tx_context`](crate::cq::Cq::tx_context) | a peer, or its receive context ([`RxPeer`](crate::engine::peer_table::RxPeer)) | |
 //! | [`RxContext`] | [`Cq::rx_context`](crate::cq::Cq::rx_context) | | a [`Source`] |
 //!
-//! [`Only`] narrows most kinds to the operations of a [query](crate::query). Code for several kinds
-//! is generic in the kind:
+//! Code for several kinds is generic in the kind. The package `loom-fabric-static` narrows most kinds
+//! to the operations of a query, checked by the compiler.
 //!
 //! ```
 //! # #[cfg(feature = "std")] {
 //! use loom_core::buffer::SourceBuffer;
 //! use loom_core::error::Rejected;
-//! use loom_core::endpoint::{Endpoint, Has, Transmits};
-//! use loom_core::query::{Messages, Tagged};
+//! use loom_core::endpoint::{Endpoint, Transmits};
 //! use loom_core::transport::Transport;
 //! use loom_core::vocabulary::Tag;
 //!
@@ -28,7 +27,7 @@
 //! where
 //!     T: Transport,
 //!     B: SourceBuffer,
-//!     K: Transmits<T> + Has<Messages> + Has<Tagged>,
+//!     K: Transmits<T>,
 //! {
 //!     endpoint.send(to, first)?;
 //!     endpoint.tagged_send(to, Tag(7), second)?;
@@ -44,11 +43,9 @@ mod connectionless;
 mod kind;
 mod msg_endpoint;
 mod multicast;
-mod only;
 mod opened;
 mod park;
 mod post;
-mod profiled;
 mod recv;
 mod rma;
 mod scalable;
@@ -61,17 +58,16 @@ use core::fmt;
 pub use self::binding::{Binding, BothWays};
 pub use self::collective::CollectiveGroup;
 pub use self::connectionless::Connectionless;
-pub use self::kind::{Deferrable, Has, HasAddress, HasOptions, Peeks, Receives, Source, ThePeer, Transmits};
+pub use self::kind::{HasAddress, HasOptions, Peeks, Receives, Source, ThePeer, Transmits};
 pub use self::msg_endpoint::{Connecting, Established, Idle, Msg, MsgEndpoint, Requested};
 pub use self::multicast::{InGroups, Joined, Joining, MulticastEndpoint, MulticastGroup};
-pub use self::only::{Narrows, Only, OnlyEndpoint, WithoutConnections};
 pub use self::opened::Kept;
 use self::opened::Opened;
 pub use self::park::{ParkError, Parked};
 use self::post::Limits;
-pub use self::profiled::{Profiled, Unmet};
 pub use self::scalable::{Contexts, RxContext, RxCtx, ScalableEndpoint, TxContext, TxCtx};
 pub use self::shared_rx::{AnyConnection, SharedRx, Srx};
+use crate::atomic::Atomic;
 use crate::av::Av;
 use crate::buffer::Buffer;
 use crate::cq::Cq;
@@ -79,7 +75,7 @@ use crate::engine::op_table::OpKey;
 pub use crate::eq::{CmError, Refused};
 use crate::error::PostError;
 use crate::transport::Transport;
-use crate::vocabulary::{EndpointAddr, EndpointOption, Errno, FabricAddr, OptionType};
+use crate::vocabulary::{Attributes, EndpointAddr, EndpointOption, Errno, FabricAddr, OptionType};
 
 /// An endpoint, connectionless by default.
 ///
@@ -159,6 +155,66 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
     #[must_use]
     pub const fn cq(&self) -> &Cq<'m, T, B> {
         self.opened.cq()
+    }
+
+    /// Attributes granted to the endpoint: those of its domain, with the endpoint's own type,
+    /// capabilities, orders, inject size and width of immediate data.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::endpoint::Binding;
+    /// use loom_core::{Av, Caps, Cq, Domain};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// let endpoint = cq.endpoint(&av)?;
+    /// assert!(endpoint.attributes().caps.contains(Caps::MSG | Caps::RECV));
+    /// // An endpoint whose receives are those of peers' writes receives no messages.
+    /// let written = cq.endpoint(Binding::to(&av).remote_writes(1))?;
+    /// assert!(!written.attributes().caps.contains(Caps::RECV));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn attributes(&self) -> Attributes {
+        let (limits, offered) = (self.limits(), self.opened.endpoint_slot().offered().get());
+        let mut attributes = *self.cq().domain().attributes();
+        attributes.endpoint.kind = offered.kind;
+        attributes.caps = limits.caps();
+        (attributes.tx.msg_order, attributes.rx.msg_order) = (offered.msg_order, offered.msg_order);
+        attributes.tx.inject_size = limits.inject_size;
+        attributes.domain.cq_data_size = limits.cq_data_size();
+        attributes
+    }
+
+    /// Maximum number of elements per post of an atomic operation, which is named by values.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_core::atomic::{Atomic, Form};
+    /// use loom_core::vocabulary::{AtomicOp, Datatype};
+    /// use loom_core::{Av, Caps, Cq, Domain, Errno, Hints};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+    /// let domain = Domain::open(&network.query(&hints)?)?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// let endpoint = cq.endpoint(&av)?;
+    /// let add = Atomic { form: Form::Base, datatype: Datatype::UINT64, op: AtomicOp::SUM };
+    /// assert!(endpoint.atomic_count(add)? > 0);
+    /// assert_eq!(endpoint.atomic_count(Atomic { op: AtomicOp::NOOP, ..add }), Err(Errno::EOPNOTSUPP));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`Domain::query_atomic`](crate::Domain::query_atomic).
+    #[doc(alias = "fi_query_atomic")]
+    pub fn atomic_count(&self, atomic: Atomic) -> Result<usize, Errno> {
+        self.cq().domain().atomic_count(atomic)
     }
 
     /// Raw handle, for posts that loom does not wrap.

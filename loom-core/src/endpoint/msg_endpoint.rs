@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 
 use super::Endpoint;
 use super::binding::Binding;
-use super::kind::{Has, HasAddress, HasOptions, Peeks, Receives, Sealed, ThePeer, Transmits};
+use super::kind::{HasAddress, HasOptions, Peeks, Receives, Sealed, ThePeer, Transmits};
 use super::opened::Opened;
 use super::post::Limits;
 use super::shared_rx::SharedRx;
@@ -16,7 +16,6 @@ use crate::cq::ReceiveMode;
 use crate::eq::{CmError, ConnectedEvent, ConnectionRequest, EndpointId, Eq, Refused};
 use crate::error::{OpenError, PostError};
 use crate::info::Info;
-use crate::query::Group;
 use crate::transport::connected::{Fid, MsgBindings};
 use crate::transport::{Connected, Transport};
 use crate::vocabulary::{EndpointAddr, EndpointOption, EndpointType, Errno, FabricAddr};
@@ -197,7 +196,6 @@ impl Clone for Msg<Established> {
 }
 
 impl<S> Sealed for Msg<S> {}
-impl<S, G: Group> Has<G> for Msg<S> {}
 impl<S> HasOptions for Msg<S> {}
 impl<S> HasAddress for Msg<S> {}
 impl<T: Transport> Peeks<T> for Msg<Established> {}

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::Endpoint;
 use super::binding::Binding;
-use super::kind::{Has, HasAddress, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
+use super::kind::{HasAddress, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
 use super::post::Limits;
 use super::post::{OpKind, map_refusal, required_caps};
 use crate::av::Av;
@@ -20,7 +20,6 @@ use crate::engine::peer_table::Peer;
 use crate::eq::{Eq, JoinedEvent};
 use crate::error::{OpenError, PostError, Rejected};
 use crate::options::SendOptions;
-use crate::query::Group;
 use crate::transport::Multicast;
 use crate::transport::connected::Fid;
 use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr, OpFlags};
@@ -89,7 +88,6 @@ impl<T: Multicast> Clone for InGroups<'_, T> {
 }
 
 impl<T: Multicast> Sealed for InGroups<'_, T> {}
-impl<T: Multicast, G: Group> Has<G> for InGroups<'_, T> {}
 impl<T: Multicast> HasOptions for InGroups<'_, T> {}
 impl<T: Multicast> HasAddress for InGroups<'_, T> {}
 impl<T: Multicast> Peeks<T> for InGroups<'_, T> {}

@@ -3,13 +3,12 @@
 #![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
 
 use super::Endpoint;
-use super::kind::{Has, Peeks, Receives};
+use super::kind::{Peeks, Receives};
 use super::post::{OpKind, map_refusal, required_caps};
 use crate::buffer::{Buffer, TargetBuffer};
 use crate::engine::op_table::{Claim, ContextKind, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::options::RecvOptions;
-use crate::query::{Messages, MultiRecvs, Tagged, TaggedMultiRecvs};
 use crate::transport::{Claims, Context, Msg, Refusal, Transport};
 use crate::vocabulary::{Caps, Errno, FabricAddr, HmemIface, OpFlags, TagMatch};
 
@@ -42,7 +41,6 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     #[inline(always)]
     pub fn recv(&self, from: impl Into<K::From>, buf: B) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Messages>,
         B: TargetBuffer,
     {
         let (from, how) = (from.into(), (required_caps::RECV, OpKind::Receive));
@@ -61,7 +59,6 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     #[doc(alias = "fi_recvv")]
     pub fn recv_with(&self, from: impl Into<K::From>, options: RecvOptions, buf: B) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Messages>,
         B: TargetBuffer,
     {
         let (from, how) = (from.into(), (required_caps::RECV, OpKind::Receive, self.limits().rx_iov_limit));
@@ -86,7 +83,6 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     #[inline]
     pub fn tagged_recv(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>, buf: B) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Tagged>,
         B: TargetBuffer,
     {
         let (from, tag, how) = (from.into(), tag.into(), (required_caps::TAGGED_RECV, OpKind::TaggedReceive));
@@ -110,7 +106,6 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Tagged>,
         B: TargetBuffer,
     {
         let (from, tag) = (from.into(), tag.into());
@@ -179,7 +174,6 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     #[doc(alias = "FI_MULTI_RECV")]
     pub fn multi_recv(&self, from: impl Into<K::From>, buf: B) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Messages> + Has<MultiRecvs>,
         B: TargetBuffer,
     {
         let limits = self.limits();
@@ -209,7 +203,6 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     #[doc(alias = "FI_MULTI_RECV")]
     pub unsafe fn multi_recv_unchecked(&self, from: impl Into<K::From>, buf: B) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Messages> + Has<MultiRecvs>,
         B: TargetBuffer,
     {
         let from = from.into();
@@ -263,7 +256,6 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Tagged> + Has<TaggedMultiRecvs>,
         B: TargetBuffer,
     {
         let limits = self.limits();
@@ -290,7 +282,6 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Tagged> + Has<TaggedMultiRecvs>,
         B: TargetBuffer,
     {
         let (from, tag) = (from.into(), tag.into());
@@ -371,10 +362,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     /// Those of [`tagged_recv`](Self::tagged_recv), and `EOPNOTSUPP` over a provider without peeks
     /// (`shm` of libfabric 1).
     #[doc(alias = "FI_PEEK")]
-    pub fn tagged_peek(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>) -> Result<OpKey, PostError>
-    where
-        K: Has<Tagged>,
-    {
+    pub fn tagged_peek(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>) -> Result<OpKey, PostError> {
         self.peek(from.into(), tag.into(), OpFlags::empty())
     }
 
@@ -386,10 +374,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     /// [claims](crate::cq::CqAttr::with_claims), if the provider keeps them in contexts, and over
     /// `ofi_rxd` and libfabric 2's `ofi_rxm`, where claims are unreliable.
     #[doc(alias = "FI_CLAIM")]
-    pub fn tagged_peek_claim(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>) -> Result<OpKey, PostError>
-    where
-        K: Has<Tagged>,
-    {
+    pub fn tagged_peek_claim(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>) -> Result<OpKey, PostError> {
         self.peek(from.into(), tag.into(), OpFlags::CLAIM)
     }
 
@@ -399,10 +384,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     /// Those of [`tagged_peek_claim`](Self::tagged_peek_claim). `EOPNOTSUPP` also over `ofi_rxm`
     /// and `ofi_rxd`, where the sender of a discarded long message waits for ever.
     #[doc(alias = "FI_DISCARD")]
-    pub fn tagged_peek_discard(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>) -> Result<OpKey, PostError>
-    where
-        K: Has<Tagged>,
-    {
+    pub fn tagged_peek_discard(&self, from: impl Into<K::From>, tag: impl Into<TagMatch>) -> Result<OpKey, PostError> {
         self.peek(from.into(), tag.into(), OpFlags::DISCARD)
     }
 
@@ -414,7 +396,6 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     #[doc(alias = "FI_CLAIM")]
     pub fn tagged_claim(&self, claim: Claim, buf: B) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Tagged>,
         B: TargetBuffer,
     {
         let opened = &self.opened;
@@ -436,10 +417,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     /// Those of [`tagged_claim`](Self::tagged_claim), and `EOPNOTSUPP` as in
     /// [`tagged_peek_discard`](Self::tagged_peek_discard).
     #[doc(alias = "FI_DISCARD")]
-    pub fn tagged_discard(&self, claim: Claim) -> Result<OpKey, PostError>
-    where
-        K: Has<Tagged>,
-    {
+    pub fn tagged_discard(&self, claim: Claim) -> Result<OpKey, PostError> {
         self.peeks(OpFlags::DISCARD)?;
         let (cq, index) = (self.cq(), self.opened.index());
         cq.ops().post_discard(index, claim, |context| {

@@ -5,13 +5,12 @@
 #![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
 
 use super::Endpoint;
-use super::kind::{Has, Transmits};
+use super::kind::Transmits;
 use super::post::{OpKind, map_refusal, remote, required_caps};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
 use crate::options::{ReadOptions, SendOptions};
-use crate::query::{Injects, Reads, Writes};
 use crate::remote_region::RemoteRegion;
 use crate::transport::Transport;
 use crate::vocabulary::{Access, Errno, ImmediateData, OpFlags};
@@ -44,7 +43,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     #[inline]
     pub fn read(&self, peer: impl Into<K::To>, region: &RemoteRegion, offset: u64, buf: B) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Reads>,
         B: TargetBuffer,
     {
         let (peer, how) = (peer.into(), (required_caps::READ, OpKind::Read));
@@ -72,7 +70,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Reads>,
         B: TargetBuffer,
     {
         let (peer, limits) = (peer.into(), self.limits());
@@ -105,7 +102,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Writes>,
         B: SourceBuffer,
     {
         self.post_write(peer.into(), region, offset, None, buf)
@@ -153,7 +149,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Writes>,
         B: SourceBuffer,
     {
         self.post_write(peer.into(), region, offset, Some(data), buf)
@@ -193,7 +188,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Writes>,
         B: SourceBuffer,
     {
         let (peer, limits) = (peer.into(), self.limits());
@@ -226,10 +220,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         region: &RemoteRegion,
         offset: u64,
         bytes: &[u8],
-    ) -> Result<(), PostError>
-    where
-        K: Has<Writes> + Has<Injects>,
-    {
+    ) -> Result<(), PostError> {
         self.post_inject_write(peer.into(), region, offset, None, bytes)
     }
 
@@ -246,10 +237,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         offset: u64,
         data: ImmediateData,
         bytes: &[u8],
-    ) -> Result<(), PostError>
-    where
-        K: Has<Writes> + Has<Injects>,
-    {
+    ) -> Result<(), PostError> {
         self.post_inject_write(peer.into(), region, offset, Some(data), bytes)
     }
 

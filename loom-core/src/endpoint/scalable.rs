@@ -11,7 +11,7 @@ use allocator_api2::alloc::Allocator;
 
 use super::Endpoint;
 use super::binding::Binding;
-use super::kind::{Has, HasOptions, Peeks, Receives, Sealed, Source, Transmits};
+use super::kind::{HasOptions, Peeks, Receives, Sealed, Source, Transmits};
 use super::opened::Opened;
 use super::post::Limits;
 use crate::av::Av;
@@ -23,7 +23,6 @@ use crate::engine::peer_table::RxPeer;
 use crate::error::{OpenError, PostError};
 use crate::handle::{Bond, CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::info::Info;
-use crate::query::Group;
 use crate::transport::Scalable;
 use crate::transport::scalable::ContextBindings;
 pub use crate::transport::scalable::Contexts;
@@ -344,7 +343,6 @@ impl<T: Scalable> Clone for TxCtx<'_, T> {
 }
 
 impl<T: Scalable> Sealed for TxCtx<'_, T> {}
-impl<T: Scalable, G: Group> Has<G> for TxCtx<'_, T> {}
 impl<T: Scalable> HasOptions for TxCtx<'_, T> {}
 
 impl<T: Scalable> Transmits<T> for TxCtx<'_, T> {
@@ -465,7 +463,6 @@ impl<T: Scalable> Clone for RxCtx<'_, T> {
 }
 
 impl<T: Scalable> Sealed for RxCtx<'_, T> {}
-impl<T: Scalable, G: Group> Has<G> for RxCtx<'_, T> {}
 impl<T: Scalable> HasOptions for RxCtx<'_, T> {}
 impl<T: Scalable> Peeks<T> for RxCtx<'_, T> {}
 

@@ -3,13 +3,12 @@
 #![allow(unsafe_code, reason = "posts through the raw endpoint what the op table has taken")]
 
 use super::Endpoint;
-use super::kind::{Has, Transmits};
+use super::kind::Transmits;
 use super::post::{OpKind, map_refusal, required_caps};
 use crate::buffer::{Buffer, SourceBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
 use crate::options::SendOptions;
-use crate::query::{Injects, Messages, Tagged};
 use crate::transport::Transport;
 use crate::vocabulary::{ImmediateData, Tag};
 
@@ -41,7 +40,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     #[inline]
     pub fn send(&self, to: impl Into<K::To>, buf: B) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Messages>,
         B: SourceBuffer,
     {
         self.post_send(to.into(), None, buf)
@@ -55,7 +53,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     #[inline]
     pub fn send_data(&self, to: impl Into<K::To>, data: ImmediateData, buf: B) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Messages>,
         B: SourceBuffer,
     {
         self.post_send(to.into(), Some(data), buf)
@@ -81,7 +78,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     #[doc(alias = "fi_sendv")]
     pub fn send_with(&self, to: impl Into<K::To>, options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Messages>,
         B: SourceBuffer,
     {
         let (to, limits) = (to.into(), self.limits());
@@ -125,10 +121,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// [`PostError`] of a send.
     #[doc(alias = "fi_inject")]
     #[inline]
-    pub fn inject(&self, to: impl Into<K::To>, bytes: &[u8]) -> Result<(), PostError>
-    where
-        K: Has<Messages> + Has<Injects>,
-    {
+    pub fn inject(&self, to: impl Into<K::To>, bytes: &[u8]) -> Result<(), PostError> {
         self.post_inject(to.into(), None, bytes)
     }
 
@@ -138,10 +131,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Those of [`inject`](Self::inject), and [`PostError::DataWidth`].
     #[doc(alias = "fi_injectdata")]
     #[inline]
-    pub fn inject_data(&self, to: impl Into<K::To>, data: ImmediateData, bytes: &[u8]) -> Result<(), PostError>
-    where
-        K: Has<Messages> + Has<Injects>,
-    {
+    pub fn inject_data(&self, to: impl Into<K::To>, data: ImmediateData, bytes: &[u8]) -> Result<(), PostError> {
         self.post_inject(to.into(), Some(data), bytes)
     }
 
@@ -186,7 +176,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     #[inline]
     pub fn tagged_send(&self, to: impl Into<K::To>, tag: Tag, buf: B) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Tagged>,
         B: SourceBuffer,
     {
         self.post_tagged_send(to.into(), tag, None, buf)
@@ -206,7 +195,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Tagged>,
         B: SourceBuffer,
     {
         self.post_tagged_send(to.into(), tag, Some(data), buf)
@@ -236,7 +224,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         buf: B,
     ) -> Result<OpKey, Rejected<B>>
     where
-        K: Has<Tagged>,
         B: SourceBuffer,
     {
         let (to, limits) = (to.into(), self.limits());
@@ -260,10 +247,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Those of [`inject`](Self::inject).
     #[doc(alias = "fi_tinject")]
     #[inline]
-    pub fn tagged_inject(&self, to: impl Into<K::To>, tag: Tag, bytes: &[u8]) -> Result<(), PostError>
-    where
-        K: Has<Tagged> + Has<Injects>,
-    {
+    pub fn tagged_inject(&self, to: impl Into<K::To>, tag: Tag, bytes: &[u8]) -> Result<(), PostError> {
         self.post_tagged_inject(to.into(), tag, None, bytes)
     }
 
@@ -279,10 +263,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         tag: Tag,
         data: ImmediateData,
         bytes: &[u8],
-    ) -> Result<(), PostError>
-    where
-        K: Has<Tagged> + Has<Injects>,
-    {
+    ) -> Result<(), PostError> {
         self.post_tagged_inject(to.into(), tag, Some(data), bytes)
     }
 

@@ -4,7 +4,7 @@
 
 use super::Endpoint;
 use super::binding::Binding;
-use super::kind::{Has, Receives, Sealed};
+use super::kind::{Receives, Sealed};
 use super::msg_endpoint::{Idle, MsgEndpoint};
 use super::opened::Opened;
 use super::post::Limits;
@@ -14,7 +14,6 @@ use crate::cq::{Bonds, ReceiveMode};
 use crate::eq::Eq;
 use crate::error::{OpenError, PostError};
 use crate::info::Info;
-use crate::query::Group;
 use crate::transport::Connected;
 use crate::vocabulary::{EndpointType, Errno, FabricAddr};
 
@@ -90,8 +89,6 @@ pub struct Srx(());
 pub struct AnyConnection;
 
 impl Sealed for Srx {}
-impl<G: Group> Has<G> for Srx {}
-
 impl<T: Connected> Receives<T> for Srx {
     type From = AnyConnection;
 

@@ -3,13 +3,12 @@
 #![allow(unsafe_code, reason = "operations with memory that no completion gives back")]
 
 use super::Endpoint;
-use super::kind::{Has, Transmits};
+use super::kind::Transmits;
 use super::opened::Opened;
 use super::post::{OpKind, map_refusal, remote, required_caps};
 use crate::buffer::{Buffer, Lent};
 use crate::error::PostError;
 use crate::options::{ReadOptions, SendOptions};
-use crate::query::{Messages, Reads, Tagged, Writes};
 use crate::remote_region::RemoteRegion;
 use crate::transport::{Context, Msg, RemotePart, Transport};
 use crate::vocabulary::{Access, Caps, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
@@ -72,10 +71,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         to: impl Into<K::To>,
         options: SendOptions,
         lent: &Lent,
-    ) -> Result<(), PostError>
-    where
-        K: Has<Messages>,
-    {
+    ) -> Result<(), PostError> {
         let to = to.into();
         let how = (options.data, self.limits().with_default(options.flags));
         self.opened.post_unsignaled(
@@ -105,10 +101,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         tag: Tag,
         options: SendOptions,
         lent: &Lent,
-    ) -> Result<(), PostError>
-    where
-        K: Has<Tagged>,
-    {
+    ) -> Result<(), PostError> {
         let to = to.into();
         let how = (options.data, self.limits().with_default(options.flags));
         self.opened.post_unsignaled(
@@ -141,10 +134,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         offset: u64,
         options: SendOptions,
         lent: &Lent,
-    ) -> Result<(), PostError>
-    where
-        K: Has<Writes>,
-    {
+    ) -> Result<(), PostError> {
         let peer = peer.into();
         let how = (options.data, self.limits().with_default(options.flags));
         self.opened.post_unsignaled(
@@ -178,10 +168,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         offset: u64,
         options: ReadOptions,
         lent: &Lent,
-    ) -> Result<(), PostError>
-    where
-        K: Has<Reads>,
-    {
+    ) -> Result<(), PostError> {
         let peer = peer.into();
         let how = (None, options.flags | self.limits().tx_flags.intersection(OpFlags::FENCE));
         self.opened.post_unsignaled(

@@ -1,9 +1,8 @@
 //! [`Hints`]: requirements of a query.
 
-use crate::profiles::{Profile, Promise};
 use crate::vocabulary::{
-    AddressFormat, Caps, DomainAttributes, EndpointAddr, EndpointAttributes, Mode, MrMode, MsgOrder, Progress,
-    RxAttributes, TxAttributes, Version,
+    AddressFormat, Caps, DomainAttributes, EndpointAddr, EndpointAttributes, Mode, MsgOrder, RxAttributes,
+    TxAttributes, Version,
 };
 
 /// Requirements of a transport, the hints of `fi_getinfo`.
@@ -89,49 +88,6 @@ pub struct Hints<'a> {
     /// behave as in that version.
     #[doc(alias = "FI_VERSION")]
     pub api_version: Option<Version>,
-}
-
-impl Hints<'static> {
-    /// Hints for a [profile](crate::profiles): its provider by name, and all of its guarantees. The
-    /// caller must support the profile's modes and registration modes.
-    ///
-    /// ```
-    /// use loom_core::profiles::TcpRxm;
-    /// use loom_core::{Caps, Hints};
-    ///
-    /// let hints = Hints { service: Some("7471"), ..Hints::of_profile::<TcpRxm>() };
-    /// assert_eq!(hints.provider, Some("tcp;ofi_rxm"));
-    /// assert!(hints.caps.contains(Caps::TAGGED | Caps::ATOMIC));
-    /// ```
-    #[must_use]
-    pub fn of_profile<P: Profile>() -> Self {
-        Self::of_promise(&Promise::of::<P>())
-    }
-
-    /// [`of_profile`](Self::of_profile), with the profile as a value.
-    #[must_use]
-    pub fn of_promise(promise: &Promise) -> Self {
-        // A provider with automatic progress also works with manual progress, so manual is not
-        // required.
-        let asked = |progress| if progress == Progress::AUTO { progress } else { Progress::UNSPEC };
-        let hints = Hints {
-            caps: promise.caps,
-            mode: promise.mode,
-            provider: Some(promise.name),
-            endpoint_attr: EndpointAttributes::of(promise.endpoint),
-            tx_attr: TxAttributes { inject_size: promise.inject_size, ..TxAttributes::default() },
-            domain_attr: DomainAttributes {
-                // libfabric refuses hints that combine these two with other modes.
-                mr_mode: promise.mr_mode.difference(MrMode::BASIC.union(MrMode::SCALABLE)),
-                cq_data_size: promise.cq_data_size,
-                control_progress: asked(promise.control_progress),
-                data_progress: asked(promise.data_progress),
-                ..DomainAttributes::default()
-            },
-            ..Hints::default()
-        };
-        hints.with_msg_order(promise.msg_order)
-    }
 }
 
 impl<'a> Hints<'a> {

@@ -9,7 +9,6 @@ pub use crate::transport::nic::{Nic, NicBus, NicDevice, NicLink};
 
 use crate::error::OpenError;
 use crate::immediate::{Layout, LayoutError};
-use crate::profiles::{Profile, ProfileError, Promise};
 use crate::transport::{Name, Transport};
 use crate::vocabulary::{Attributes, Caps, EndpointAddr, Mode};
 
@@ -138,52 +137,6 @@ impl<T: Transport> Info<T> {
     pub fn carries<L: Layout>(&self) -> Result<(), LayoutError> {
         let limit = self.attributes.domain.cq_data_size;
         if L::BYTES <= limit { Ok(()) } else { Err(LayoutError::TooWide { width: L::WIDTH, limit }) }
-    }
-
-    /// Checks that the info meets a [profile](crate::profiles), except for atomic operations, which
-    /// the domain checks ([`Endpoint::with_profile`](crate::Endpoint::with_profile)).
-    ///
-    /// ```
-    /// # #[cfg(feature = "std")] {
-    /// use loom_core::profiles::{ProfileError, Shm, Software};
-    /// use loom_core::Hints;
-    /// use loom_core::soft::{Network, NetworkAttr};
-    ///
-    /// let network = Network::new(NetworkAttr::default())?;
-    /// let info = network.query(&Hints::of_profile::<Software>())?;
-    /// assert_eq!(info.meets::<Software>(), Ok(()));
-    /// assert_eq!(info.meets::<Shm>(), Err(ProfileError::Provider { asked: "shm" }));
-    /// # }
-    /// # Ok::<_, loom_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The first difference.
-    pub fn meets<P: Profile>(&self) -> Result<(), ProfileError> {
-        self.keeps(&Promise::of::<P>())
-    }
-
-    /// [`meets`](Self::meets), with the profile as a value.
-    ///
-    /// ```
-    /// # #[cfg(feature = "std")] {
-    /// use loom_core::Hints;
-    /// use loom_core::profiles::{ALL, Software};
-    ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// let info = network.query(&Hints::of_profile::<Software>())?;
-    /// // The profiles that this provider keeps.
-    /// let kept: Vec<_> = ALL.iter().filter(|promise| info.keeps(promise).is_ok()).map(|promise| promise.name).collect();
-    /// assert_eq!(kept, ["soft"]);
-    /// # }
-    /// # Ok::<_, loom_core::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// The first difference.
-    pub fn keeps(&self, promise: &Promise) -> Result<(), ProfileError> {
-        promise.check(self.provider(), &self.attributes)
     }
 
     /// Provider name, or an empty string.

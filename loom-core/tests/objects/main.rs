@@ -21,7 +21,6 @@ mod handles_held;
 mod log;
 #[path = "../common/memory.rs"]
 mod memory;
-mod queries;
 mod regions;
 #[path = "../common/scripted.rs"]
 mod scripted;

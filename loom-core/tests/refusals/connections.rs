@@ -9,7 +9,6 @@ use loom_core::endpoint::ThePeer;
 use loom_core::endpoint::{Established, MsgEndpoint};
 use loom_core::endpoint::{Joined, MulticastGroup};
 use loom_core::eq::ConnectionRequest;
-use loom_core::query::{Messages, Msg};
 use loom_core::transport::{Connected, Multicast, Signals};
 
 fn connecting_endpoint_sends<T: Connected>(endpoint: MsgEndpoint<'_, T, &'static [u8], Established>) {
@@ -36,10 +35,4 @@ fn signaller_outlives_queue<T: Signals>(domain: &Domain<'_, T>) {
     drop(cq);
 }
 
-fn connection_for_a_query_without_one<T: Connected>(endpoint: &MsgEndpoint<'_, T, &'static [u8]>) {
-    type Wanted = (Messages, Msg);
-
-    endpoint.only::<Wanted>().unwrap();
-}
-
-pub(crate) const CASES: usize = 6;
+pub(crate) const CASES: usize = 5;

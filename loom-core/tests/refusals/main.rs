@@ -20,11 +20,8 @@ macro_rules! twins {
 
 mod connections;
 mod lifetimes;
-mod queries;
 mod threads;
 mod values;
-
-use std::collections::BTreeSet;
 
 /// The compiler whose messages are pinned.
 const PINNED: &str = "1.95.";
@@ -33,7 +30,7 @@ const PINNED: &str = "1.95.";
 fn cases_are_refused() {
     let cases = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/compile_fail")).unwrap();
     let count = cases.filter(|case| case.as_ref().unwrap().path().extension().is_some_and(|end| end == "rs")).count();
-    let twins = connections::CASES + lifetimes::CASES + queries::CASES + threads::CASES + values::CASES;
+    let twins = connections::CASES + lifetimes::CASES + threads::CASES + values::CASES;
     assert_eq!(count, twins, "each case has a twin, and the other way round");
     let version = std::process::Command::new(env!("CARGO")).arg("--version").output().unwrap();
     let version = String::from_utf8(version.stdout).unwrap();
@@ -42,28 +39,4 @@ fn cases_are_refused() {
         return;
     }
     trybuild::TestCases::new().compile_fail("tests/compile_fail/*.rs");
-}
-
-/// What depends on constants of type parameters is refused only where code is generated; building a program that is accepted makes the
-/// others be built, too. The twins lie in a folder of their own.
-#[test]
-fn cases_are_refused_when_code_is_generated() {
-    let names = |folder: &str| {
-        let folder = format!("{}/tests/compile_fail_generated{folder}", env!("CARGO_MANIFEST_DIR"));
-        let paths = std::fs::read_dir(folder).unwrap().map(|case| case.unwrap().path());
-        paths
-            .filter(|path| path.extension().is_some_and(|end| end == "rs"))
-            .map(|path| path.file_name().unwrap().to_owned())
-            .collect::<BTreeSet<_>>()
-    };
-    assert_eq!(names(""), names("/accepted"), "each case has a twin, and the other way round");
-    let version = std::process::Command::new(env!("CARGO")).arg("--version").output().unwrap();
-    let pinned = String::from_utf8(version.stdout).unwrap().starts_with(&format!("cargo {PINNED}"));
-    let cases = trybuild::TestCases::new();
-    cases.pass("tests/compile_fail_generated/accepted/*.rs");
-    if pinned {
-        cases.compile_fail("tests/compile_fail_generated/*.rs");
-    } else {
-        println!("SKIPPED but for the twins: the messages are pinned to {PINNED}x");
-    }
 }

@@ -1,9 +1,7 @@
-//! Datatypes, layouts, profiles: what only the type of a value tells.
+//! Datatypes and layouts: what only the type of a value tells.
 
 use loom_core::atomic::{BaseOp, FetchOp, Operation};
 use loom_core::immediate::{Field, Layout};
-use loom_core::info::Hints;
-use loom_core::profiles::{self, NativeAtomics};
 
 twins! {
     fn atomic_that_the_type_does_not_admit() {
@@ -60,14 +58,5 @@ twins! {
         }
         let data = Part { transfer: 1, kind: Kind::Last }.encode().unwrap();
         assert!(matches!(Part::decode(data).unwrap().kind, Kind::Last));
-    }
-
-    fn atomics_over_a_profile_without() {
-        fn counts_with_atomics<P: NativeAtomics>() {}
-        counts_with_atomics::<profiles::Shm>();
-    }
-
-    fn profile_that_is_none() {
-        let _ = Hints::of_profile::<profiles::Software>();
     }
 }

@@ -23,7 +23,6 @@ mod modes;
 mod multi;
 mod peek;
 mod peer_counters;
-mod profiles;
 mod sleeping;
 mod strict;
 mod threads;

@@ -1,0 +1,189 @@
+//! Messages, tagged messages and injected messages.
+
+use loom_core::vocabulary::{ImmediateData, Tag, TagMatch};
+
+use super::{Posted, Receiver, Transmitter};
+
+/// Sends messages.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_static::protocol::{MsgSend, Posted};
+/// use loom_core::{Av, Cq, Domain, Forever, ImmediateData, Source};
+///
+/// /// Sends a message with its number as immediate data.
+/// fn send_numbered<P: MsgSend>(protocol: &mut P, to: P::To, number: u32, message: P::Buf) -> Posted<P> {
+///     protocol.post(message, Forever, |protocol, message| {
+///         protocol.send_data(to, ImmediateData(number.into()), message)
+///     })
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// send_numbered(&mut alice.clone(), to_bob, 7, b"hello".to_vec())?;
+/// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[doc(alias = "FI_MSG")]
+pub trait MsgSend: Transmitter {
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// Returns the buffer.
+    #[doc(alias = "fi_send")]
+    fn send(&mut self, to: Self::To, buf: Self::Buf) -> Posted<Self>;
+
+    /// Sends a message with immediate data, which the receiver's [`Transfer`](loom_core::Transfer)
+    /// reports.
+    ///
+    /// # Errors
+    /// Returns the buffer.
+    #[doc(alias = "fi_senddata")]
+    fn send_data(&mut self, to: Self::To, data: ImmediateData, buf: Self::Buf) -> Posted<Self>;
+}
+
+/// Receives messages.
+///
+/// ```
+/// use loom_static::protocol::{MsgRecv, Posted};
+///
+/// /// Posts a receive for a message of any peer.
+/// fn listen<P: MsgRecv>(protocol: &mut P, room: P::Buf) -> Posted<P> {
+///     protocol.recv(P::ANY, room)
+/// }
+/// ```
+#[doc(alias = "FI_MSG")]
+pub trait MsgRecv: Receiver {
+    /// Receives a message.
+    ///
+    /// # Errors
+    /// Returns the buffer.
+    #[doc(alias = "fi_recv")]
+    fn recv(&mut self, from: Self::From, buf: Self::Buf) -> Posted<Self>;
+}
+
+/// Sends tagged messages.
+///
+/// ```
+/// use loom_core::Tag;
+/// use loom_static::protocol::{Posted, TaggedSend};
+///
+/// /// Sends part `number` of a file: over an endpoint, a connection, or tags over plain messages.
+/// fn send_part<P: TaggedSend>(protocol: &mut P, to: P::To, number: u32, part: P::Buf) -> Posted<P> {
+///     protocol.tagged_send(to, Tag(number.into()), part)
+/// }
+/// ```
+#[doc(alias = "FI_TAGGED")]
+pub trait TaggedSend: Transmitter {
+    /// Sends a tagged message.
+    ///
+    /// # Errors
+    /// Returns the buffer.
+    #[doc(alias = "fi_tsend")]
+    fn tagged_send(&mut self, to: Self::To, tag: Tag, buf: Self::Buf) -> Posted<Self>;
+
+    /// Sends a tagged message with immediate data.
+    ///
+    /// # Errors
+    /// Returns the buffer.
+    #[doc(alias = "fi_tsenddata")]
+    fn tagged_send_data(&mut self, to: Self::To, tag: Tag, data: ImmediateData, buf: Self::Buf) -> Posted<Self>;
+}
+
+/// Receives tagged messages.
+///
+/// ```
+/// use loom_static::protocol::{Posted, TaggedRecv};
+/// use loom_core::{Tag, TagMatch};
+///
+/// /// Posts a receive for any part of transfer `number`, whose parts are numbered by the lower 32 bits of the tag.
+/// fn listen_for<P: TaggedRecv>(protocol: &mut P, number: u32, room: P::Buf) -> Posted<P> {
+///     protocol.tagged_recv(P::ANY, TagMatch::masked(Tag(u64::from(number) << 32), 0xffff_ffff), room)
+/// }
+/// ```
+#[doc(alias = "FI_TAGGED")]
+pub trait TaggedRecv: Receiver {
+    /// Receives the oldest message that `tag` accepts.
+    ///
+    /// # Errors
+    /// Returns the buffer.
+    #[doc(alias = "fi_trecv")]
+    fn tagged_recv(&mut self, from: Self::From, tag: TagMatch, buf: Self::Buf) -> Posted<Self>;
+}
+
+/// Sends messages as copies, without completions on success.
+///
+/// ```
+/// use loom_static::protocol::Inject;
+///
+/// /// Sends a short message as a copy, and says whether it was short enough.
+/// fn try_inject<P: Inject>(protocol: &mut P, to: P::To, message: &[u8]) -> Result<bool, P::PostError> {
+///     if message.len() > protocol.inject_size(to) {
+///         return Ok(false);
+///     }
+///     protocol.inject(to, message)?;
+///     Ok(true)
+/// }
+/// ```
+#[doc(alias = "fi_inject")]
+pub trait Inject: MsgSend {
+    /// Maximum length of an inject to this peer, in bytes.
+    fn inject_size(&self, to: Self::To) -> usize;
+
+    /// Sends a copy of `bytes`, which can be reused at once.
+    ///
+    /// # Errors
+    /// The refusal, for example more than [`inject_size`](Self::inject_size) bytes.
+    fn inject(&mut self, to: Self::To, bytes: &[u8]) -> Result<(), Self::PostError>;
+}
+
+/// Sends tagged messages as copies, without completions on success.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_static::protocol::{Posted, TaggedInject};
+/// use loom_core::{Av, Cq, Domain, Forever, Source, Tag};
+///
+/// /// Sends a tagged message as a copy if it is short, and else from a buffer, whose key it returns.
+/// fn send<P>(protocol: &mut P, to: P::To, tag: Tag, message: &[u8]) -> Result<Option<P::Key>, P::PostError>
+/// where
+///     P: TaggedInject<Buf = Vec<u8>>,
+/// {
+///     if message.len() <= protocol.tagged_inject_size(to) {
+///         return protocol.tagged_inject(to, tag, message).map(|()| None);
+///     }
+///     protocol.tagged_send(to, tag, message.to_vec()).map(Some).map_err(|refused| refused.error)
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// # let cq: Cq<'_, _, Vec<u8>> = cq;
+/// # // A strict network refuses the first message between two endpoints for the moment.
+/// # cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(1), b""))?;
+/// assert!(send(&mut alice.clone(), to_bob, Tag(7), b"hello")?.is_none());
+/// let long = vec![1; alice.inject_size() + 1];
+/// assert!(send(&mut alice.clone(), to_bob, Tag(8), &long)?.is_some());
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[doc(alias = "fi_tinject")]
+pub trait TaggedInject: TaggedSend {
+    /// Maximum length of an inject to this peer, in bytes.
+    fn tagged_inject_size(&self, to: Self::To) -> usize;
+
+    /// Sends a tagged copy of `bytes`, which can be reused at once.
+    ///
+    /// # Errors
+    /// The refusal, for example more than [`tagged_inject_size`](Self::tagged_inject_size) bytes.
+    fn tagged_inject(&mut self, to: Self::To, tag: Tag, bytes: &[u8]) -> Result<(), Self::PostError>;
+}

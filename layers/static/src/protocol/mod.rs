@@ -1,0 +1,376 @@
+//! Protocol traits: bounds for code that runs over every kind of endpoint.
+//!
+//! A function bounded by these traits runs over each endpoint that has the operations, over each
+//! transport, and over protocols of a program's own, which may wrap other protocols. All calls are
+//! static: over an endpoint they are the endpoint's own methods.
+//!
+//! | trait | operations | capability |
+//! |---|---|---|
+//! | [`Completes`] | waits for an operation, drives progress | |
+//! | [`Transmitter`], [`Receiver`] | identify the other side | |
+//! | [`MsgSend`], [`MsgRecv`] | messages | [`Caps::MSG`](loom_core::Caps::MSG) |
+//! | [`TaggedSend`], [`TaggedRecv`] | tagged messages | [`Caps::TAGGED`](loom_core::Caps::TAGGED) |
+//! | [`RmaRead`], [`RmaWrite`] | reads and writes of a peer's memory | [`Caps::RMA`](loom_core::Caps::RMA) |
+//! | [`Atomics`] | atomic operations on a peer's memory | [`Caps::ATOMIC`](loom_core::Caps::ATOMIC) |
+//! | [`Inject`], [`TaggedInject`] | messages that are copied at once | that of the messages |
+//! | [`Connection`] | address of the peer, shutdown | |
+//!
+//! | implemented by | traits |
+//! |---|---|
+//! | [`Endpoint`](loom_core::Endpoint), [`MulticastEndpoint`](loom_core::endpoint::MulticastEndpoint) | all but `Connection` |
+//! | [`MsgEndpoint`](loom_core::MsgEndpoint) | all; before it is connected `Receiver`, `MsgRecv`, `TaggedRecv` |
+//! | [`TxContext`](loom_core::endpoint::TxContext) | all of a `Transmitter` |
+//! | [`RxContext`](loom_core::endpoint::RxContext), [`SharedRx`](loom_core::endpoint::SharedRx) | `Receiver`, `MsgRecv`, `TaggedRecv` |
+//! | [`MulticastGroup`](loom_core::endpoint::MulticastGroup) | `Transmitter`, `MsgSend` |
+//! | `TaggedEndpoint` of the package `loom-fabric-tagged` | `Transmitter`, `Receiver`, `TaggedSend`, `TaggedRecv`, `TaggedInject` |
+//!
+//! A trait does not imply that the provider grants its operations. A post that is not granted is
+//! refused with [`PostError::NotGranted`].
+//!
+//! ```
+//! # #[cfg(feature = "std")] {
+//! use std::time::{Duration, Instant};
+//!
+//! use loom_static::protocol::{MsgRecv, MsgSend};
+//! use loom_core::soft::{Network, NetworkAttr};
+//! use loom_core::{Av, Cq, Domain};
+//!
+//! /// Sends a message over any protocol, and returns what the other end has received.
+//! fn echo<S, R>(from: &mut S, peer: S::To, to: &mut R, message: Vec<u8>) -> Option<Vec<u8>>
+//! where
+//!     S: MsgSend<Buf = Vec<u8>>,
+//!     R: MsgRecv<Buf = Vec<u8>>,
+//! {
+//!     let until = Instant::now() + Duration::from_secs(5);
+//!     let received = to.post(vec![0; message.len()], until, |to, room| to.recv(R::ANY, room)).ok()?;
+//!     let sent = from.post(message, until, |from, message| from.send(peer, message)).ok()?;
+//!     let received = to.wait(received, until).ok()??;
+//!     from.wait(sent, until).ok()??.result.ok()?;
+//!     received.result.ok().map(|_| received.buf)
+//! }
+//!
+//! let network = Network::new(NetworkAttr::default())?;
+//! let domain = Domain::open(&network.info())?;
+//! let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+//! let (mut alice, mut bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
+//! let to_bob = av.insert(&bob.address()?)?;
+//! assert_eq!(echo(&mut alice, to_bob, &mut bob, b"hello".to_vec()).unwrap(), b"hello");
+//! # }
+//! # Ok::<_, loom_core::Error>(())
+//! ```
+//!
+//! # Protocols of one's own
+//!
+//! A type implements [`Completes`] and the traits of its operations. It chooses the types of its
+//! buffers, keys and errors. A refused post returns the buffer in a [`Rejected`], an operation in
+//! an [`Outcome`]. `examples/framed` wraps any protocol that has messages: each message travels
+//! in a frame with its length and a checksum.
+//!
+//! Methods take `&mut self`, so that a protocol may keep state. Endpoints are counted handles, and
+//! a clone posts as the original does.
+
+mod memory;
+mod messages;
+mod objects;
+
+use core::error::Error;
+use core::fmt;
+
+pub use self::memory::{Atomics, RmaRead, RmaWrite};
+pub use self::messages::{Inject, MsgRecv, MsgSend, TaggedInject, TaggedRecv, TaggedSend};
+use loom_core::cq::CqError;
+use loom_core::deadline::Deadline;
+use loom_core::engine::op_table::Transfer;
+use loom_core::error::{PostError, Rejected};
+use loom_core::vocabulary::{EndpointAddr, Errno};
+
+/// Result of posting a buffer: the key of the operation, or the buffer and the error.
+pub type Posted<P> = Result<<P as Completes>::Key, Rejected<<P as Completes>::Buf, <P as Completes>::PostError>>;
+
+/// Result of waiting for an operation: its outcome, or `Ok(None)` if the deadline has passed.
+pub type Waited<P> = Result<Option<Outcome<<P as Completes>::Buf, <P as Completes>::OpError>>, CqError>;
+
+/// Outcome of an operation: its buffer, and the transfer or the error.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::cq::CqError;
+/// use loom_static::protocol::{Completes, Outcome};
+/// use loom_core::Forever;
+///
+/// /// Waits for a receive, and returns the bytes of its message.
+/// fn message<P: Completes<Buf = Vec<u8>>>(protocol: &mut P, key: P::Key) -> Result<Option<Vec<u8>>, CqError> {
+///     let Some(Outcome { mut buf, result }) = protocol.wait(key, Forever)? else { return Ok(None) };
+///     Ok(result.ok().map(|transfer| {
+///         buf.truncate(transfer.len());
+///         buf
+///     }))
+/// }
+/// # }
+/// ```
+#[must_use = "it holds the buffer, and says whether the operation succeeded"]
+pub struct Outcome<B, E> {
+    /// The buffer.
+    pub buf: B,
+    /// The transfer, or the error of the operation.
+    pub result: Result<Transfer, E>,
+}
+
+impl<B, E: fmt::Debug> fmt::Debug for Outcome<B, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outcome").field("result", &self.result).finish_non_exhaustive()
+    }
+}
+
+/// Error of a refused post.
+///
+/// ```
+/// use loom_static::protocol::{MsgSend, PostFailure};
+///
+/// /// Sends, or keeps the message for later.
+/// fn send_or_keep<P: MsgSend>(protocol: &mut P, to: P::To, message: P::Buf) -> Result<Option<P::Buf>, P::PostError> {
+///     match protocol.send(to, message) {
+///         Ok(_) => Ok(None),
+///         Err(refused) if refused.error.is_transient() => Ok(Some(refused.buf)),
+///         Err(refused) => Err(refused.error),
+///     }
+/// }
+/// ```
+pub trait PostFailure: Error {
+    /// Returns `true` if the same post may succeed after [`Completes::progress`].
+    fn is_transient(&self) -> bool;
+}
+
+impl PostFailure for PostError {
+    #[inline]
+    fn is_transient(&self) -> bool {
+        // Progress keeps completions and frees no slot.
+        PostError::is_transient(*self) && *self != PostError::Kept
+    }
+}
+
+/// Base of all protocols: operations take a buffer and return it on completion.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_core::cq::CqError;
+/// use loom_static::protocol::Completes;
+/// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
+///
+/// /// Waits for all operations, and returns the buffers of those that have succeeded.
+/// fn finish_all<P: Completes>(protocol: &mut P, keys: &[P::Key]) -> Result<Vec<P::Buf>, CqError> {
+///     let mut succeeded = Vec::new();
+///     for key in keys {
+///         let outcome = protocol.wait(*key, Forever)?;
+///         succeeded.extend(outcome.filter(|outcome| outcome.result.is_ok()).map(|outcome| outcome.buf));
+///     }
+///     Ok(succeeded)
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let receives = [bob.recv(Source::Any, vec![0; 5])?, bob.recv(Source::Any, vec![0; 5])?];
+/// bob.cancel(receives[1])?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// assert_eq!(finish_all(&mut bob.clone(), &receives)?, [b"hello"]);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+pub trait Completes {
+    /// Buffer type of the operations.
+    type Buf;
+    /// Identifies an operation from its post to its completion.
+    type Key: Copy + fmt::Debug;
+    /// Error of a refused post.
+    type PostError: PostFailure;
+    /// Error of a failed operation.
+    type OpError: Error;
+
+    /// Waits for one operation and keeps other completions. Returns `Ok(None)` if the deadline has
+    /// passed; the operation stays in flight.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_static::protocol::Completes;
+    /// use loom_core::{Av, Cq, Domain, Forever, Source, Spins};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let mut bob = bob;
+    /// let key = bob.recv(Source::Any, vec![0; 5])?;
+    /// assert!(bob.wait(key, Spins(100))?.is_none(), "no message has come");
+    /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    /// let outcome = bob.wait(key, Forever)?.expect("there is no deadline");
+    /// assert_eq!((outcome.result?.len(), outcome.buf), (5, b"hello".to_vec()));
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`CqError::UnknownKey`] if the outcome was taken before, or any other [`CqError`] if the
+    /// queue below has failed.
+    fn wait(&mut self, key: Self::Key, until: impl Deadline) -> Waited<Self>;
+
+    /// Drives progress and keeps completions. Returns `true` if anything happened.
+    ///
+    /// # Errors
+    /// [`CqError`] if the queue below has failed.
+    fn progress(&mut self) -> Result<bool, CqError>;
+
+    /// Posts a buffer as [`Cq::post`](crate::Cq::post) does: while the refusal is
+    /// [transient](PostFailure::is_transient), drives progress and posts again.
+    ///
+    /// ```
+    /// # #[cfg(feature = "std")] {
+    /// use loom_static::protocol::{Completes, MsgSend};
+    /// use loom_core::{Av, Cq, Domain, Source, Spins};
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let domain = Domain::open(&network.info())?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # let mut alice = alice;
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// // Tries again until there is room, with a bound.
+    /// let sent = alice.post(b"hello".to_vec(), Spins(1000), |alice, message| MsgSend::send(alice, to_bob, message))?;
+    /// cq.finish(sent, loom_core::Forever)?.result()?;
+    /// assert_eq!(cq.finish(received, loom_core::Forever)?.into_buf(), b"hello");
+    /// # }
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The last refusal, with the buffer: the refusal was permanent, the deadline has passed, or
+    /// the queue has failed ([`progress`](Self::progress) returns its error).
+    #[inline]
+    fn post(
+        &mut self,
+        mut buf: Self::Buf,
+        mut until: impl Deadline,
+        mut post: impl FnMut(&mut Self, Self::Buf) -> Posted<Self>,
+    ) -> Posted<Self>
+    where
+        Self: Sized,
+    {
+        loop {
+            match post(self, buf) {
+                Err(refused) if refused.error.is_transient() && self.progress().is_ok() && !until.passed() => {
+                    buf = refused.buf;
+                }
+                posted => return posted,
+            }
+        }
+    }
+}
+
+/// A protocol with operations to a peer.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_static::protocol::{MsgSend, Posted, Transmitter};
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// /// The members of a group, of whatever protocol.
+/// struct Members<P: Transmitter>(Vec<P::To>);
+///
+/// impl<P: MsgSend<Buf = Vec<u8>>> Members<P> {
+///     /// Sends a copy of the message to each.
+///     fn tell(&self, protocol: &mut P, message: &[u8]) -> Result<Vec<P::Key>, P::PostError> {
+///         let send = |to: &P::To| protocol.post(message.to_vec(), Forever, |protocol, copy| protocol.send(*to, copy));
+///         self.0.iter().map(send).map(|posted| posted.map_err(|refused| refused.error)).collect()
+///     }
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let received = [bob.recv(Source::Any, vec![0; 5])?, bob.recv(Source::Any, vec![0; 5])?];
+/// let members = Members(vec![to_bob, to_bob]);
+/// members.tell(&mut alice.clone(), b"hello")?;
+/// for key in received {
+///     assert_eq!(cq.finish(key, Forever)?.into_buf(), b"hello");
+/// }
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+pub trait Transmitter: Completes {
+    /// Destination of an operation: a peer of an address vector, or [`ThePeer`](loom_core::ThePeer) of
+    /// a connection.
+    type To: Copy;
+}
+
+/// A protocol that receives from peers.
+///
+/// ```
+/// # #[cfg(feature = "std")] {
+/// use loom_static::protocol::{MsgRecv, Receiver};
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// /// Keeps `count` receives posted. `P::ANY` is `Source::Any` of an endpoint, and `ThePeer` of a connection.
+/// fn fill<P: MsgRecv<Buf = Vec<u8>>>(protocol: &mut P, count: usize) -> Result<Vec<P::Key>, P::PostError> {
+///     let receive = |_| protocol.post(vec![0; 64], Forever, |protocol, room| protocol.recv(P::ANY, room));
+///     (0..count).map(receive).map(|posted| posted.map_err(|refused| refused.error)).collect()
+/// }
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let domain = Domain::open(&network.info())?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let receives = fill(&mut bob.clone(), 4)?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// assert_eq!(cq.finish(receives[0], Forever)?.result()?.len(), 5);
+/// # }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+pub trait Receiver: Completes {
+    /// Selects the peers that a receive accepts messages from.
+    type From: Copy;
+
+    /// Accepts messages of every peer.
+    const ANY: Self::From;
+}
+
+/// A protocol with one peer, to which it is connected.
+///
+/// ```
+/// use loom_static::protocol::{Connection, MsgSend, Posted};
+///
+/// /// Sends to the peer of a connection.
+/// fn say<P: Connection + MsgSend>(connection: &mut P, message: P::Buf) -> Posted<P> {
+///     connection.send(P::PEER, message)
+/// }
+/// ```
+#[doc(alias = "FI_EP_MSG")]
+pub trait Connection: Transmitter {
+    /// The connected peer.
+    const PEER: Self::To;
+
+    /// Address of the peer.
+    ///
+    /// # Errors
+    /// The provider's error, for example `ENOTCONN` if the connection has ended.
+    #[doc(alias = "fi_getpeer")]
+    fn peer_address(&self) -> Result<EndpointAddr, Errno>;
+
+    /// Ends the connection.
+    ///
+    /// # Errors
+    /// The provider's error, `EOPNOTSUPP` if only dropping the endpoint ends the connection.
+    #[doc(alias = "fi_shutdown")]
+    fn shutdown(&mut self) -> Result<(), Errno>;
+}

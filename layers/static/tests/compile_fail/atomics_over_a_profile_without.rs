@@ -1,0 +1,9 @@
+//! `udp` has no atomic operations, and its profile promises none.
+
+use loom_static::profiles::{NativeAtomics, Udp};
+
+fn counts_with_atomics<P: NativeAtomics>() {}
+
+fn main() {
+    counts_with_atomics::<Udp>();
+}

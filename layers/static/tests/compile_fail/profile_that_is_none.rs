@@ -1,0 +1,8 @@
+//! A transport is no profile.
+
+use loom_core::soft::Soft;
+use loom_static::profiles::Profile;
+
+fn main() {
+    let _ = <Soft<'static> as Profile>::hints();
+}

@@ -1,0 +1,15 @@
+//! A query for two types of endpoint.
+
+use loom_core::soft::{Network, NetworkAttr};
+use loom_core::{Av, Cq, Domain};
+use loom_static::query::{Messages, Msg, Query, Rdm};
+
+type Basic = (Rdm, Messages);
+type Wanted = (Basic, Msg);
+
+fn main() {
+    let network = Network::new(NetworkAttr::default()).unwrap();
+    let domain = Domain::open(&network.info()).unwrap();
+    let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 4).unwrap());
+    <Wanted as Query>::endpoint(&cq, &av).unwrap();
+}

@@ -1,0 +1,12 @@
+//! A type that is no query.
+
+use loom_core::vocabulary::{Caps, EndpointType};
+use loom_static::query::Query;
+
+fn caps<Q: Query>() -> Caps {
+    Q::CAPS
+}
+
+fn main() {
+    assert_eq!(caps::<EndpointType>(), Caps::empty());
+}

@@ -1,0 +1,18 @@
+//! A profile that is said to inject, and says how much.
+
+use loom_core::vocabulary::{Caps, EndpointType};
+use loom_static::profiles::{InjectCapable, Profile};
+
+struct Ours;
+
+impl Profile for Ours {
+    const NAME: &'static str = "ours";
+    const ENDPOINT: EndpointType = EndpointType::RDM;
+    const CAPS: Caps = Caps::MSG;
+    const INJECT_SIZE: usize = 60;
+}
+
+impl InjectCapable for Ours {}
+const _: () = <Ours as InjectCapable>::HOLDS;
+
+fn main() {}

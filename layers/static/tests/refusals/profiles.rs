@@ -1,0 +1,14 @@
+//! What a profile does not promise.
+
+use loom_static::profiles::{NativeAtomics, Profile, Shm, Software};
+
+twins! {
+    fn atomics_over_a_profile_without() {
+        fn counts_with_atomics<P: NativeAtomics>() {}
+        counts_with_atomics::<Shm>();
+    }
+
+    fn profile_that_is_none() {
+        let _ = Software::hints();
+    }
+}

@@ -1,9 +1,0 @@
-//! `udp` has no atomic operations, and its profile promises none.
-
-use loom_core::profiles::{NativeAtomics, Udp};
-
-fn counts_with_atomics<P: NativeAtomics>() {}
-
-fn main() {
-    counts_with_atomics::<Udp>();
-}
