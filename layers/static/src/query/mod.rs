@@ -194,7 +194,7 @@ pub trait Query: Sealed + Sized {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Cq::endpoint`]; and, with the endpoint closed, those of [`only`](Self::only).
+    /// Those of [`Cq::endpoint`], and, with the endpoint closed, those of [`only`](Self::only).
     #[doc(alias = "fi_endpoint")]
     fn endpoint<'m: 'b, 'b, T: Transport + 'b, B: Buffer>(
         cq: &Cq<'m, T, B>,
