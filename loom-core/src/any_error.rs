@@ -27,7 +27,6 @@ use crate::vocabulary::{AddressError, Errno, Excerpt};
 /// return, such as buffers. The text has the failure, its cause and, if possible, a remedy.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::error::PostError;
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Av, Cq, Domain, Error, Forever, Source};
@@ -47,7 +46,6 @@ use crate::vocabulary::{AddressError, Errno, Excerpt};
 /// assert_eq!(greet(&Network::new(NetworkAttr::default())?)?, b"hello");
 /// let text = Error::from(PostError::UnknownPeer).to_string();
 /// assert!(text.starts_with("not posted: the peer is not in the endpoint's address vector"));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

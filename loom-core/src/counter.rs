@@ -43,7 +43,6 @@ const MOST: usize = 6;
 /// counted.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::Binding;
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Av, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
@@ -59,7 +58,6 @@ const MOST: usize = 6;
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// cq.finish(received, Forever)?.result()?;
 /// assert_eq!(arrived.read(), 1);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -89,19 +87,15 @@ impl Default for CounterAttr {
 /// Reason for which a wait ends early, or cannot begin.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::time::Duration;
 ///
 /// use loom_core::counter::CounterError;
 /// use loom_core::{Counter, CounterAttr, Domain};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// // This counter has nothing to sleep on. `Cq::wait_counter` can wait for it.
 /// let counter = Counter::open(&domain, CounterAttr::default())?;
 /// assert_eq!(counter.wait_for(1, Duration::from_millis(1)), Err(CounterError::NotOpenedFor));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,12 +167,9 @@ impl<T: Transport> Counter<'_, T> {
     /// Returns the last value once an endpoint is left open (`shm`), and in a forked child.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
     /// # let alice = cq.endpoint(&av)?;
     /// let received = Counter::open(&domain, CounterAttr::default())?;
@@ -193,7 +184,6 @@ impl<T: Transport> Counter<'_, T> {
     ///     cq.progress()?;
     /// }
     /// assert_eq!((received.read(), received.read_error()), (3, 0));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[doc(alias = "fi_cntr_read")]
@@ -212,12 +202,9 @@ impl<T: Transport> Counter<'_, T> {
     /// Number of failed operations.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
     /// let received = Counter::open(&domain, CounterAttr::default())?;
     /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
@@ -225,7 +212,6 @@ impl<T: Transport> Counter<'_, T> {
     /// bob.cancel(key)?;
     /// assert!(cq.finish(key, Forever)?.result().is_err());
     /// assert_eq!((received.read(), received.read_error()), (0, 1));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[doc(alias = "fi_cntr_readerr")]
@@ -244,19 +230,15 @@ impl<T: Transport> Counter<'_, T> {
     /// Adds to the number of successful operations.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Counter, CounterAttr, Domain};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// let counter = Counter::open(&domain, CounterAttr::default())?;
     /// // The program counts what it has done itself beside what the provider counts.
     /// counter.add(2)?;
     /// counter.add(3)?;
     /// while counter.read() < 5 {}
     /// assert_eq!(counter.read(), 5);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -283,12 +265,9 @@ impl<T: Transport> Counter<'_, T> {
     /// Sets the number of successful operations. Concurrent completions may be lost.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Counter, CounterAttr, Domain};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// let counter = Counter::open(&domain, CounterAttr::default())?;
     /// counter.add(3)?;
     /// counter.add(4)?;
@@ -296,7 +275,6 @@ impl<T: Transport> Counter<'_, T> {
     /// // The program starts a new count.
     /// counter.set(0)?;
     /// assert_eq!(counter.read(), 0);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -312,12 +290,9 @@ impl<T: Transport> Counter<'_, T> {
     /// Sets the number of failed operations.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Counter, CounterAttr, Domain};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// let counter = Counter::open(&domain, CounterAttr::default())?;
     /// counter.add_error(3)?;
     /// while counter.read_error() != 3 {}
@@ -325,7 +300,6 @@ impl<T: Transport> Counter<'_, T> {
     /// counter.set_error(0)?;
     /// while counter.read_error() != 0 {}
     /// assert_eq!((counter.read(), counter.read_error()), (0, 0));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

@@ -12,7 +12,6 @@ use core::time::Duration;
 /// count in each check.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::sync::atomic::{AtomicBool, Ordering};
 ///
 /// use loom_core::{Av, Cq, Deadline, Domain, Source};
@@ -26,18 +25,12 @@ use core::time::Duration;
 ///     }
 /// }
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// # let _ = (&alice, to_bob);
 /// let stop = AtomicBool::new(false);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// stop.store(true, Ordering::Relaxed);
 /// assert!(cq.wait(received, Stopped(&stop))?.is_none());
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Deadline {
@@ -80,21 +73,14 @@ impl Deadline for Spins {
 /// Deadline that never passes, for waits that are bounded otherwise. It spins without a pause.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Av, Cq, Domain, Forever, Source, Spins};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// // No message is under way: `Forever` would not return here.
 /// assert!(cq.wait(received, Spins(100))?.is_none());
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]

@@ -31,7 +31,6 @@ use crate::vocabulary::{Attributes, Caps, EndpointType, MemoryKey, Mode, MrMode,
 /// regions and a software network. It is `'static`, except in a [`scope`](crate::scope::scope).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Av, Cq, Domain};
 ///
@@ -42,7 +41,6 @@ use crate::vocabulary::{Attributes, Caps, EndpointType, MemoryKey, Mode, MrMode,
 /// // The handle may go: what was opened on the domain keeps it.
 /// drop(domain);
 /// let endpoint = cq.endpoint(&av)?;
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -113,7 +111,6 @@ impl<T: Transport + 'static> Domain<'static, T> {
     /// Opens the fabric and the domain that an info names, in memory from `alloc`.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::allocator_api2::alloc::Global;
     /// use loom_core::soft::{Network, NetworkAttr};
     /// use loom_core::{Av, Cq, Domain};
@@ -125,7 +122,6 @@ impl<T: Transport + 'static> Domain<'static, T> {
     /// let cq = Cq::<_, &mut [u8]>::open_in(&domain, 16, Global)?;
     /// let endpoint = cq.endpoint(&av)?;
     /// assert_eq!(av.find(&endpoint.address()?), None);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -200,15 +196,12 @@ impl<'m, T: Transport> Domain<'m, T> {
     /// Layout of the block that a domain takes from an `A`.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::allocator_api2::alloc::Global;
     /// use loom_core::cq::CqAttr;
     /// use loom_core::soft::Soft;
     /// use loom_core::{AvAttr, Domain};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// // An arena for a domain, a vector of 16 peers and a queue needs at least this.
     /// let blocks = [
     ///     Domain::<Soft<'_>>::layout::<Global>()?,
@@ -217,7 +210,6 @@ impl<'m, T: Transport> Domain<'m, T> {
     /// ];
     /// let bytes: usize = blocks.iter().map(|block| block.size()).sum();
     /// assert!(bytes > 64 * size_of::<&[u8]>());
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -240,16 +232,12 @@ impl<'m, T: Transport> Domain<'m, T> {
     /// Returns the attributes of the info.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::vocabulary::Progress;
     /// use loom_core::Domain;
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// let by_itself = domain.attributes().domain.data_progress == Progress::AUTO;
     /// assert!(!by_itself, "transfers go on while the program polls a queue");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]

@@ -8,13 +8,10 @@ use crate::vocabulary::{Access, Caps, EndpointType, Errno};
 /// Reason for which an operation was not posted.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::error::PostError;
 /// use loom_core::{Av, Cq, Domain, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// # let av = Av::open(&domain, 2)?;
 /// // The queue has room for one operation.
 /// let cq = Cq::open(&domain, 1)?;
@@ -24,7 +21,6 @@ use crate::vocabulary::{Access, Caps, EndpointType, Errno};
 /// assert_eq!(refused.error, PostError::Full);
 /// // `Cq::post` polls, and posts again.
 /// assert!(refused.error.is_transient());
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,13 +218,10 @@ impl core::error::Error for PostError {}
 /// A refused post.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::error::Rejected;
 /// use loom_core::{Av, Cq, Domain, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// # let av = Av::open(&domain, 2)?;
 /// # let cq = Cq::open(&domain, 1)?;
 /// # let bob = cq.endpoint(&av)?;
@@ -245,7 +238,6 @@ impl core::error::Error for PostError {}
 ///     cq.poll()?;
 /// }
 /// assert_eq!(cq.in_flight(), 1);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Rejected<B, E = PostError> {
@@ -279,13 +271,10 @@ impl<B> From<Rejected<B>> for PostError {
 /// Reason for which an object could not be opened.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::error::OpenError;
 /// use loom_core::{Av, Cq, CqAttr, Domain};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// # let av = Av::open(&domain, 2)?;
 /// let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(16).endpoints(1))?;
 /// let _alice = cq.endpoint(&av)?;
@@ -294,7 +283,6 @@ impl<B> From<Rejected<B>> for PostError {
 ///     other => panic!("the queue has one place: {other:?}"),
 /// }
 /// assert_eq!(Cq::<_, Vec<u8>>::open(&domain, 0).unwrap_err(), OpenError::OutOfRange("CqAttr::depth"));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,6 @@ use crate::vocabulary::{Caps, Errno};
 /// of the operation.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::atomic::FetchOp;
 /// use loom_core::granted::Granted;
 /// use loom_core::{Caps, Domain, Hints};
@@ -24,7 +23,6 @@ use crate::vocabulary::{Caps, Errno};
 /// // The program asks once, before it posts.
 /// let add: Granted<FetchOp<u64>> = domain.query_atomic(FetchOp::SUM)?;
 /// assert!(add.max_count() >= 1 && add.op() == FetchOp::SUM);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +75,6 @@ impl<T: Transport> Domain<'_, T> {
     /// Queries an atomic operation of this domain's endpoints, and its maximum number of elements.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::atomic::FetchOp;
     /// use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, mr::Mr};
     /// use loom_core::soft::{Network, NetworkAttr};
@@ -101,7 +98,6 @@ impl<T: Transport> Domain<'_, T> {
     ///     let fetched = cq.finish_value(key, Forever)?;
     ///     assert_eq!(fetched.value::<u64>()?, Some(before));
     /// }
-    /// # }
     /// # Ok::<_, Box<dyn std::error::Error>>(())
     /// ```
     ///

@@ -7,7 +7,6 @@
 //! [`Info::carries`](crate::Info::carries) checks before opening that a layout fits.
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use loom_core::immediate::{Field, Layout, LayoutError};
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::{ImmediateData, data_layout};
@@ -50,7 +49,6 @@
 //! let too_large = Part { index: 1024, ..part };
 //! assert_eq!(too_large.encode(), Err(LayoutError::ValueTooLarge { field: "index", width: 10 }));
 //! assert_eq!(Part::decode(ImmediateData(3 << 30)), Err(LayoutError::NoSuchValue { field: "kind", bits: 3 }));
-//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
@@ -149,7 +147,6 @@ impl Field for bool {
 /// Immediate data as named bit fields, defined by [`data_layout!`](crate::data_layout).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::immediate::Layout;
 /// use loom_core::{Av, Cq, Domain, Forever, Source, data_layout};
 ///
@@ -161,19 +158,13 @@ impl Field for bool {
 /// }
 ///
 /// assert_eq!((Chunk::WIDTH, Chunk::BYTES), (40, 5));
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let data = Chunk { file: 7, number: 1000 }.encode()?;
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// cq.post(b"hello".to_vec(), Forever, |message| alice.send_data(to_bob, data, message))?;
 /// let data = cq.finish(received, Forever)?.result()?.data().expect("the message has immediate data");
 /// let Chunk { file, number } = Chunk::decode(data)?;
 /// assert_eq!((file, number), (7, 1000));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Layout: Sized {

@@ -9,7 +9,6 @@
 //! A message from one endpoint to another, over the software transport:
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::{Av, Cq, Domain, Forever, Source};
 //!
@@ -25,7 +24,6 @@
 //! let (bytes, result) = cq.finish(received, Forever)?.into_parts();
 //! assert_eq!(&bytes[..result?.len()], b"hello");
 //! cq.finish(sent, Forever)?.result()?;
-//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!

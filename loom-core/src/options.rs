@@ -5,23 +5,16 @@ use crate::vocabulary::{ImmediateData, OpFlags};
 /// Event that completes a send or write.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::options::{CompletionLevel, SendOptions};
 /// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// // The send is over when the message is in the peer's buffer, and not before.
 /// let delivered = SendOptions::new().level(CompletionLevel::Delivery);
 /// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, delivered, message))?;
 /// cq.finish(sent, Forever)?.result()?;
 /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,23 +50,16 @@ impl CompletionLevel {
 /// Options of a send or an RMA write.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::options::{CompletionLevel, SendOptions};
 /// use loom_core::{Av, Cq, Domain, Forever, ImmediateData, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// // The message carries immediate data. The send completes when the message has arrived.
 /// let options = SendOptions::new().data(ImmediateData(7)).level(CompletionLevel::Delivery);
 /// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, options, message))?;
 /// cq.finish(sent, Forever)?.result()?;
 /// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,21 +78,14 @@ impl SendOptions {
     /// Adds immediate data.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::options::SendOptions;
     /// use loom_core::{Av, Cq, Domain, Forever, ImmediateData, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
     /// let numbered = SendOptions::new().data(ImmediateData(7));
     /// cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, numbered, message))?;
     /// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[doc(alias = "FI_REMOTE_CQ_DATA")]
@@ -141,16 +120,10 @@ impl SendOptions {
 /// Options of an RMA read.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::options::ReadOptions;
 /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let memory = Mr::open(&domain, (0..64).collect::<Vec<u8>>(), Access::REMOTE_READ)?;
 /// // The first read takes two parts of the peer's memory. A second read follows at once.
 /// let part = |offset| memory.remote().part(offset, 2).expect("it has 64 bytes");
@@ -160,7 +133,6 @@ impl SendOptions {
 /// let second = cq.post(vec![0; 4], Forever, |room| alice.read(to_bob, &memory.remote(), 60, room))?;
 /// assert_eq!(cq.finish(first, Forever)?.into_buf(), [0, 1, 32, 33]);
 /// assert_eq!(cq.finish(second, Forever)?.into_buf(), [60, 61, 62, 63]);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -193,7 +165,6 @@ impl ReadOptions {
 /// Options of an atomic operation.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::atomic::BaseOp;
 /// use loom_core::options::{AtomicOptions, CompletionLevel};
 /// use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
@@ -216,7 +187,6 @@ impl ReadOptions {
 /// let mut bytes = [0; 4];
 /// memory.window().copy_to(0, &mut bytes)?;
 /// assert_eq!(bytes, [4, 5, 6, 7]);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -256,16 +226,10 @@ impl AtomicOptions {
 /// Options of a receive.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::options::RecvOptions;
 /// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // The provider may wait until the last of three receives is posted.
 /// let more = RecvOptions::new().more();
 /// let first = bob.recv_with(Source::Any, more, vec![0; 5])?;
@@ -273,7 +237,6 @@ impl AtomicOptions {
 /// bob.recv(Source::Any, vec![0; 5])?;
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// assert_eq!(cq.finish(first, Forever)?.into_buf(), b"hello");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

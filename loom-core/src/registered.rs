@@ -28,7 +28,6 @@ use crate::transport::Transport;
 /// Dropping the buffer ends the registration. Forgetting it leaks the registration and the domain.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source, registered::Registered};
 /// use loom_core::soft::{RequiredModes, Network, NetworkAttr};
 ///
@@ -41,7 +40,6 @@ use crate::transport::Transport;
 /// let [room, message] = [vec![0; 5], b"hello".to_vec()].map(|buf| Registered::new(&domain, buf));
 /// endpoint.recv(Source::Any, room?)?;
 /// cq.post(message?, Forever, |message| endpoint.send(me, message))?;
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -59,21 +57,17 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     /// Device memory is that of the first device of its kind.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::buffer::Buffer;
     /// use loom_core::registered::Registered;
     /// use loom_core::Domain;
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// // A pool registers its buffers once, and posts them again and again.
     /// let mut pool = Vec::new();
     /// for _ in 0..4 {
     ///     pool.push(Registered::new(&domain, vec![0; 4096])?);
     /// }
     /// assert!(pool.iter_mut().all(|buf| buf.lend().descriptor() == Some(buf.descriptor())));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -112,19 +106,15 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     /// Returns the memory, if it is initialised, writable host memory.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::Domain;
     /// use loom_core::registered::Registered;
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// let mut message = Registered::new(&domain, vec![0; 8])?;
     /// // The program writes each message where it is registered already.
     /// let bytes = message.bytes_mut().expect("a vector is the host's, and may be written");
     /// bytes.copy_from_slice(&7_u64.to_le_bytes());
     /// assert_eq!(message.into_inner()[0], 7);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
@@ -141,19 +131,15 @@ impl<'m, T: Transport, B: Buffer> Registered<'m, T, B> {
     /// Ends the registration, and returns the buffer.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::Domain;
     /// use loom_core::registered::Registered;
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// let mut page = Registered::new(&domain, vec![0; 4096])?;
     /// page.bytes_mut().expect("a vector is writable")[..5].copy_from_slice(b"hello");
     /// // The registration ends here.
     /// let page = page.into_inner();
     /// assert_eq!(&page[..5], b"hello");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]

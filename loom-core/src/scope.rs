@@ -26,7 +26,6 @@ use crate::transport::Transport;
 /// are about to end.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{av::Av, cq::Cq, deadline::Forever, endpoint::Source, scope::scope};
 /// use loom_core::soft::{Network, NetworkAttr};
 ///
@@ -43,7 +42,6 @@ use crate::transport::Transport;
 ///     Ok::<_, loom_core::Error>(())
 /// })?;
 /// assert_eq!(&inbox, b"hello");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub fn scope<'env, R>(f: impl for<'m> FnOnce(&'m Scope<'m, 'env>) -> R) -> R {
@@ -55,7 +53,6 @@ pub fn scope<'env, R>(f: impl for<'m> FnOnce(&'m Scope<'m, 'env>) -> R) -> R {
 /// Opens the domains of a [`scope`].
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::scope::Scope;
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Av, Cq, Error, Forever, Info, Source, Transport, scope};
@@ -81,7 +78,6 @@ pub fn scope<'env, R>(f: impl for<'m> FnOnce(&'m Scope<'m, 'env>) -> R) -> R {
 /// let (mut message, mut room) = (*b"hello", [0; 5]);
 /// scope(|s| copy(s, &network.info(), (&mut message, &mut room)))?;
 /// assert_eq!(room, message);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Scope<'m, 'env: 'm> {
@@ -121,7 +117,6 @@ impl<'m, 'env> Scope<'m, 'env> {
     /// transport).
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::soft::{Network, NetworkAttr};
     /// use loom_core::{Av, Cq, Domain, Forever, Source, scope};
     ///
@@ -141,7 +136,6 @@ impl<'m, 'env> Scope<'m, 'env> {
     ///     Ok::<_, loom_core::Error>(())
     /// })?;
     /// assert_eq!(&inbox, b"hello");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]

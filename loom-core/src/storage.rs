@@ -62,7 +62,6 @@ pub(crate) fn array<V>(count: usize) -> Result<Layout, OpenError> {
 /// Fixed number of values in a block of their own, from the caller's allocator.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::storage::Array;
 ///
@@ -70,7 +69,6 @@ pub(crate) fn array<V>(count: usize) -> Result<Layout, OpenError> {
 /// let mut squares = Array::new_in(4, Global, |number| number * number)?;
 /// squares[0] = 7;
 /// assert_eq!(&squares[..], [7, 1, 4, 9]);
-/// # }
 /// # Ok::<_, loom_core::error::OpenError>(())
 /// ```
 pub struct Array<V, A: Allocator> {

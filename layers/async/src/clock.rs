@@ -25,7 +25,6 @@ pub trait Clock {
     /// Time since a fixed moment.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use core::time::Duration;
     ///
     /// use loom_async::clock::{Clock, ManualClock};
@@ -39,7 +38,6 @@ pub trait Clock {
     ///
     /// let clock = ManualClock::new();
     /// assert_eq!(time(&clock, || clock.advance(Duration::from_secs(3))), Duration::from_secs(3));
-    /// # }
     /// ```
     fn now(&self) -> Duration;
 }
@@ -54,7 +52,6 @@ impl<C: Clock + ?Sized> Clock for &C {
 /// Clock of the standard library ([`Instant`](std::time::Instant)).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::time::Duration;
 ///
 /// use loom_async::block_on;
@@ -64,7 +61,6 @@ impl<C: Clock + ?Sized> Clock for &C {
 /// let timers = Timers::new(StdClock::new());
 /// block_on(&timers, timers.sleep(Duration::from_millis(2)));
 /// assert!(timers.clock().now() >= Duration::from_millis(2));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[cfg(feature = "std")]

@@ -17,7 +17,6 @@
 //! Two tasks, and a timer for the one that may wait in vain:
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use core::future::Future;
 //! use core::pin::{Pin, pin};
 //! use core::time::Duration;
@@ -52,7 +51,6 @@
 //!     Ok::<_, Error>(timers.timeout(Duration::from_secs(10), received).await??.into_buf())
 //! })?;
 //! assert_eq!(echo, b"hello");
-//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!

@@ -56,7 +56,6 @@ impl<D: Clone, N> Repeated<D, N> {
 /// Events of a queue: [`events`].
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::pin::pin;
 ///
 /// use futures_util::StreamExt;
@@ -64,12 +63,7 @@ impl<D: Clone, N> Repeated<D, N> {
 /// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Access, Completion, ImmediateData, Mr};
 /// # use loom_core::{Av, Cq, Domain};
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 ///
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
@@ -86,7 +80,6 @@ impl<D: Clone, N> Repeated<D, N> {
 ///     Ok::<_, loom_core::Error>(numbers.collect::<Vec<_>>().await)
 /// };
 /// assert_eq!(block_on(&driver, task)?, [Some(3), Some(5)]);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "streams do nothing unless they are polled"]
@@ -95,18 +88,12 @@ pub struct Events<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B>, Next
 /// Given-up operations that have completed: [`unclaimed`].
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use futures_util::StreamExt;
 /// use loom_async::{block_on, stream};
 /// use loom_core::Source;
 /// use loom_core::driver::{CqDriver, Unclaimed};
 /// # use loom_core::{Av, Cq, Domain};
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// # let _ = (&alice, to_bob);
 ///
 /// let driver = CqDriver::open(&cq, Unclaimed::Keep)?;
@@ -119,7 +106,6 @@ pub struct Events<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B>, Next
 ///     Ok::<_, loom_core::Error>(pool.collect::<Vec<_>>().await)
 /// };
 /// assert_eq!(block_on(&driver, task)?.len(), 3);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "streams do nothing unless they are polled"]
@@ -131,7 +117,6 @@ pub struct UnclaimedDone<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B
 /// If the queue fails, the error is the last item.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::pin::pin;
 ///
 /// use futures_util::StreamExt;
@@ -164,7 +149,6 @@ pub struct UnclaimedDone<'m, T: Transport, B: Buffer>(Repeated<CqDriver<'m, T, B
 ///     Ok::<_, loom_core::Error>(sum)
 /// };
 /// assert_eq!(block_on(&driver, task)?, 6);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub fn events<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Events<'m, T, B> {
@@ -177,7 +161,6 @@ pub fn events<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Event
 /// If the queue fails, the error is the last item.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::pin::pin;
 ///
 /// use futures_util::StreamExt;
@@ -203,7 +186,6 @@ pub fn events<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Event
 ///     Ok::<_, loom_core::Error>(done.into_buf())
 /// };
 /// assert_eq!(block_on(&driver, task)?, b"hello");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub fn unclaimed<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> UnclaimedDone<'m, T, B> {
@@ -213,7 +195,6 @@ pub fn unclaimed<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Un
 /// Events of an event queue: [`connections`].
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use futures_util::StreamExt;
 /// use loom_async::stream::Connections;
 /// use loom_core::EqEvent;
@@ -228,7 +209,6 @@ pub fn unclaimed<'m, T: Transport, B: Buffer>(driver: &CqDriver<'m, T, B>) -> Un
 ///     });
 ///     core::pin::pin!(requests).next().await
 /// }
-/// # }
 /// ```
 #[must_use = "streams do nothing unless they are polled"]
 pub struct Connections<'m, T: Connected>(Repeated<EqDriver<'m, T>, NextEqEvent<'m, T>>);
@@ -239,7 +219,6 @@ pub struct Connections<'m, T: Connected>(Repeated<EqDriver<'m, T>, NextEqEvent<'
 /// If the queue fails, the error is the last item.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::pin::pin;
 ///
 /// use futures_util::StreamExt;
@@ -258,7 +237,6 @@ pub struct Connections<'m, T: Connected>(Repeated<EqDriver<'m, T>, NextEqEvent<'
 ///     }
 ///     Ok(())
 /// }
-/// # }
 /// ```
 pub fn connections<'m, T: Connected>(driver: &EqDriver<'m, T>) -> Connections<'m, T> {
     Connections(Repeated::new(driver, EqDriver::next_event))

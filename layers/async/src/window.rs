@@ -13,7 +13,6 @@
 //! flight, so split a window of hundreds over several tasks.
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use loom_async::block_on;
 //! use loom_async::window::{Window, transfer};
 //! use loom_core::driver::{CqDriver, Unclaimed};
@@ -35,7 +34,6 @@
 //!     alice.write(to_bob, &at, page as u64 * 4096, buf)
 //! }));
 //! assert_eq!(written.result()?, 1 << 20);
-//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 
@@ -56,7 +54,6 @@ use loom_core::{Done, Error, Info, OpKey, Transport};
 /// `max_msg_size`. A limit of zero counts as one byte.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_async::block_on;
 /// use loom_async::window::{Window, ranges, transfer};
 /// use loom_core::driver::{CqDriver, Unclaimed};
@@ -81,7 +78,6 @@ use loom_core::{Done, Error, Info, OpKey, Transport};
 ///     assert_eq!((written.parts, written.result()?), (25, 100_000));
 ///     Ok::<_, loom_core::Error>(())
 /// })?;
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub fn ranges<T: Transport>(
@@ -96,18 +92,12 @@ pub fn ranges<T: Transport>(
 /// Maximum number of operations in flight, at least one.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_async::block_on;
 /// use loom_async::window::{Window, transfer};
 /// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Access, Av, Cq, Domain, Mr};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let region = Mr::open(&domain, vec![0; 4096], Access::REMOTE_WRITE)?;
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// // Each part waits for the one before it.
@@ -117,7 +107,6 @@ pub fn ranges<T: Transport>(
 ///     alice.write(to_bob, &region.remote(), part as u64 * 1024, buf)
 /// }));
 /// assert_eq!((written.parts, written.bytes), (4, 4096));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
@@ -126,18 +115,12 @@ pub struct Window<const N: usize>;
 /// Outcome of a transfer.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_async::block_on;
 /// use loom_async::window::{PartError, Window, transfer};
 /// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Access, Av, Cq, Domain, Mr};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let region = Mr::open(&domain, vec![0; 3 * 1024], Access::REMOTE_WRITE)?;
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// // The last of four parts does not fit into the region.
@@ -149,7 +132,6 @@ pub struct Window<const N: usize>;
 /// assert_eq!((written.parts, written.bytes), (3, 3 * 1024));
 /// assert_eq!(written.failed.map(|failed| failed.part), Some(3));
 /// assert!(written.result().is_err());
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -185,18 +167,12 @@ pub struct Failed {
 /// Cause of a failed part.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_async::block_on;
 /// use loom_async::window::{PartError, Window, transfer};
 /// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Av, Cq, Domain};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// av.remove(to_bob);
 /// let sent = block_on(&driver, transfer(&driver, Window::<4>, [vec![7; 8]], |_, buf| alice.send(to_bob, buf)));
@@ -207,7 +183,6 @@ pub struct Failed {
 ///     PartError::Queue { .. } => panic!("the queue has failed"),
 ///     _ => panic!("another error"),
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -294,18 +269,12 @@ impl<'m, T: Transport, B: Buffer, E: FnMut(usize, Done<B>), const N: usize> InFl
 /// After a transient error, `post` gets the part again.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_async::block_on;
 /// use loom_async::window::{Window, transfer};
 /// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// let mut received = Vec::new();
 /// for _ in 0..8 {
@@ -318,7 +287,6 @@ impl<'m, T: Transport, B: Buffer, E: FnMut(usize, Done<B>), const N: usize> InFl
 ///     Ok::<_, loom_core::Error>((sent, last))
 /// };
 /// assert_eq!(block_on(&driver, task)?, (8 * 4, vec![7; 4]));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub async fn transfer<'m, T, B, I, P, const N: usize>(
@@ -343,18 +311,12 @@ where
 /// be posted, or if another part fails while it waits for room. Later parts stay in the iterator.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_async::block_on;
 /// use loom_async::window::{Window, transfer_each};
 /// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Access, Av, Cq, Domain, Mr};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let region = Mr::open(&domain, (0..64).collect::<Vec<u8>>(), Access::REMOTE_READ)?;
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// // Reads give their buffers back, in whatever order they end.
@@ -366,7 +328,6 @@ where
 /// }));
 /// assert_eq!(outcome.result()?, 64);
 /// assert_eq!(parts.concat(), (0..64).collect::<Vec<u8>>());
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub async fn transfer_each<'m, T, B, I, P, E, const N: usize>(

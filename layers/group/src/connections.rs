@@ -156,7 +156,6 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     /// may be open.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use core::time::Duration;
     /// use std::time::Instant;
     ///
@@ -177,7 +176,6 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     ///     let until = Instant::now() + Duration::from_secs(10);
     ///     Ok(connections.join(PeerIndex(rank), addresses, until)?)
     /// }
-    /// # }
     /// ```
     ///
     /// # Errors

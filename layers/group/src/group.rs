@@ -59,7 +59,6 @@ impl From<usize> for GroupAttr {
 /// Group without peers, with an open endpoint and its address.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;
 /// use loom_core::{Domain, Forever};
@@ -85,7 +84,6 @@ impl From<usize> for GroupAttr {
 /// };
 /// assert_eq!(second.cq().finish(received, Forever)?.into_buf(), b"hello");
 /// first.cq().finish(sent, Forever)?.result()?;
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Prepared<'m, T: Transport, B: Buffer, A: Allocator> {
@@ -117,13 +115,10 @@ pub struct Group<'m, T: Transport, B: Buffer, A: Allocator> {
 /// Reason why a peer was not added.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::Domain;
 /// use loom_group::{PeerError, PeerIndex, Prepared};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// # let prepared = Prepared::open(&domain, 2, 16)?;
 /// # let itself = prepared.address()?;
 /// # let prepared: Prepared<'_, _, Vec<u8>, _> = prepared;
@@ -131,7 +126,6 @@ pub struct Group<'m, T: Transport, B: Buffer, A: Allocator> {
 /// let group = prepared.connect([&itself; 2])?;
 /// // The group was opened for two members.
 /// assert_eq!(group.set(PeerIndex(2), &itself), Err(PeerError::NoSuchPlace));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -352,7 +346,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// stays. For members with connections, call [`Connections::set`](crate::Connections::set).
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// use loom_core::error::PostError;
@@ -372,7 +365,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// # let newcomer = cq.endpoint(&av)?;
     /// group.set(PeerIndex(1), &newcomer.address()?)?;
     /// assert!(group.peers().eq([0, 1].map(PeerIndex)));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     pub fn set(&self, peer: PeerIndex, address: &EndpointAddr) -> Result<(), PeerError> {

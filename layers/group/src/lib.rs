@@ -25,7 +25,6 @@
 //! Scatter and gather with a borrowed buffer, among peers that are all this side:
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::{Domain, Forever, scope};
 //! use loom_group::{PeerIndex, Place, Prepared};
@@ -49,7 +48,6 @@
 //!     Ok::<_, loom_core::Error>(())
 //! })?;
 //! assert_eq!(&buf, b"abab");
-//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!

@@ -19,7 +19,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Sends a message to each peer.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// use loom_core::{Domain, Forever};
@@ -39,7 +38,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// for room in rooms {
     ///     assert_eq!(&group.cq().finish(room, Forever)?.into_buf()[..3], b"to ");
     /// }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -78,7 +76,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Writes to a region of each peer.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// use loom_core::{Access, Domain, Forever, Mr};
@@ -100,7 +97,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// let work = [1, 0].map(|peer| (part(peer), vec![0; 8]));
     /// assert!(group.gather_read(work, &mut places, Forever)?.is_complete());
     /// assert_eq!(places.each_mut().map(|place| place.take_buf()), [Some(vec![2; 8]), Some(vec![1; 8])]);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

@@ -5,13 +5,10 @@ use core::fmt;
 /// Number of a peer in a group. Members, including this side, count from 0.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::Domain;
 /// use loom_group::{PeerIndex, Prepared};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// # let prepared = Prepared::open(&domain, 2, 16)?;
 /// # let itself = prepared.address()?;
 /// # let prepared: Prepared<'_, _, Vec<u8>, _> = prepared;
@@ -20,7 +17,6 @@ use core::fmt;
 /// // All members but this one, which has the number 0.
 /// let others = group.peers().filter(|peer| *peer != PeerIndex(0));
 /// assert_eq!(others.collect::<Vec<_>>(), [PeerIndex(1)]);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

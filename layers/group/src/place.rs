@@ -37,13 +37,10 @@ impl<T: Transport, B: Buffer> Post<'_, T, B> {
 /// An operation on many peers fills one place for each request, in order.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Domain, Forever};
 /// use loom_group::{PeerIndex, Place, Prepared};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// # let prepared = Prepared::open(&domain, 2, 16)?;
 /// # let itself = prepared.address()?;
 /// // Both members are this side.
@@ -60,7 +57,6 @@ impl<T: Transport, B: Buffer> Post<'_, T, B> {
 /// })?;
 /// let bufs = places.each_mut().map(|place| place.take_buf());
 /// assert_eq!(bufs, [Some(b"hello".to_vec()), Some(b"again".to_vec())]);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Place<'m, T: Transport, B: Buffer> {
@@ -83,13 +79,10 @@ pub(crate) struct Waiting<'m, T: Transport, B: Buffer> {
 /// Outcome of a request.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Domain, Forever};
 /// use loom_group::{Outcome, PeerIndex, Place, Prepared};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// # let prepared = Prepared::open(&domain, 2, 16)?;
 /// # let itself = prepared.address()?;
 /// // Both members are this side.
@@ -108,7 +101,6 @@ pub(crate) struct Waiting<'m, T: Transport, B: Buffer> {
 ///     })
 /// })?;
 /// assert_eq!(text, "5 bytes sent");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Debug)]

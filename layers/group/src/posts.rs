@@ -83,7 +83,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Sends a message.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// use loom_core::{Domain, Forever};
@@ -98,7 +97,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// let sent = group.cq().post(b"hello".to_vec(), Forever, |message| group.send(PeerIndex(1), message))?;
     /// assert_eq!(group.cq().finish(received, Forever)?.into_buf(), b"hello");
     /// group.cq().finish(sent, Forever)?.result()?;
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -165,7 +163,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Sends a tagged message.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// use loom_core::{Domain, Forever, Tag};
@@ -182,7 +179,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// group.cq().post(b"high".to_vec(), Forever, |message| group.tagged_send(PeerIndex(1), Tag(2), message))?;
     /// assert_eq!(group.cq().finish(high, Forever)?.into_buf(), b"high");
     /// assert_eq!(group.cq().finish(low, Forever)?.into_buf(), b"low");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -243,7 +239,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Writes the buffer to the start of a peer's region.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// use loom_core::{Access, Domain, Forever, Mr};
@@ -260,7 +255,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// group.cq().finish(written, Forever)?.result()?;
     /// let read = group.cq().post(vec![0; 8], Forever, |room| group.read(&part, room))?;
     /// assert_eq!(group.cq().finish(read, Forever)?.into_buf(), b"8 bytes.");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

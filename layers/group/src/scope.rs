@@ -29,13 +29,10 @@ pub struct Request(pub usize);
 /// Outcome counts of an operation on many peers.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Domain, Forever};
 /// use loom_group::{PeerIndex, Place, Prepared};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// # let prepared = Prepared::open(&domain, 2, 16)?;
 /// # let itself = prepared.address()?;
 /// // Both members are this side.
@@ -50,7 +47,6 @@ pub struct Request(pub usize);
 ///     Ok::<_, loom_core::Error>(scope.finish(Forever)?)
 /// })?;
 /// assert_eq!((summary.done, summary.not_posted, summary.is_complete()), (1, 1, false));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,13 +88,10 @@ impl Summary {
 /// [`InFlight`](Outcome::InFlight). The group's queue returns their buffers later.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Domain, Error, Forever};
 /// use loom_group::{Place, Prepared};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// # let prepared = Prepared::open(&domain, 2, 16)?;
 /// # let itself = prepared.address()?;
 /// // Both members are this side.
@@ -120,7 +113,6 @@ impl Summary {
 /// for key in received {
 ///     assert_eq!(group.cq().finish(key, Forever)?.into_buf(), b"hello");
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Scope<'s, 'm, T: Transport, B: Buffer, A: Allocator> {
@@ -142,7 +134,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// room.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// use loom_core::{Domain, Forever};
@@ -164,7 +155,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// assert!(summary.is_complete());
     /// assert_eq!(places[0].take_buf(), Some(b"hello".to_vec()));
     /// assert_eq!(group.cq().finish(received, Forever)?.into_buf(), b"hello");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     pub fn scope<R>(

@@ -9,7 +9,6 @@
 //!   the program's own.
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::{Av, Cq, Domain, Forever, Source};
 //! use loom_static::protocol::{MsgRecv, MsgSend};
@@ -25,7 +24,6 @@
 //! let received = cq.post(vec![0; 5], Forever, |room| bob.recv(Source::Any, room))?;
 //! cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
 //! assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
-//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 

@@ -29,7 +29,6 @@ use crate::query::{
 /// multi-receives, and operations with several buffers or options.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::soft::Soft;
 /// use loom_core::{Av, Cq, Domain, Endpoint, Forever, Source};
 /// use loom_static::Only;
@@ -39,17 +38,11 @@ use crate::query::{
 /// /// An endpoint that sends and receives messages without tags, and does nothing else.
 /// type Messenger<'m, T> = Only<Endpoint<'m, T, Vec<u8>>, Messages>;
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let mut messenger: Messenger<'_, Soft<'_>> = Messages::only(&alice)?;
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// cq.post(b"hello".to_vec(), Forever, |message| messenger.send(to_bob, message))?;
 /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Only<E, Q> {

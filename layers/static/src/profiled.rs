@@ -20,7 +20,6 @@ use crate::profiles::{Profile, ProfileError, Promise};
 /// It has the size and methods of the [`Endpoint`], and checks lengths at compile time.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::profiles::{Profile, Software};
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Av, Cq, Domain, Forever, Hints, Source};
@@ -38,7 +37,6 @@ use crate::profiles::{Profile, ProfileError, Promise};
 /// // The compiler has checked the length.
 /// cq.retry(Forever, || alice.inject_array(to_bob, &[7; LEN]))?;
 /// assert_eq!(cq.finish(received, Forever)?.into_buf(), [7; LEN]);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Profiled<'m, T: Transport, B: Buffer, P, K = Connectionless<'m, T>> {
@@ -68,7 +66,6 @@ impl<'m, T: Transport, B: Buffer, P: Profile, K> Profiled<'m, T, B, P, K> {
     /// [`CQ_DATA_SIZE`](Profile::CQ_DATA_SIZE) does not compile.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_static::profiles::{Profile, Software};
     /// use loom_core::soft::{Network, NetworkAttr};
     /// use loom_core::{Av, Cq, Domain, Forever, Hints, Source, data_layout};
@@ -91,7 +88,6 @@ impl<'m, T: Transport, B: Buffer, P: Profile, K> Profiled<'m, T, B, P, K> {
     /// let data = alice.encode(Part { transfer: 7, index: 1 })?;
     /// cq.post(b"hello".to_vec(), Forever, |message| alice.send_data(to_bob, data, message))?;
     /// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(data));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -169,15 +165,11 @@ fn check<T: Transport, B: Buffer, K>(endpoint: &Endpoint<'_, T, B, K>, promise: 
 /// An unchanged endpoint that does not meet a profile, with the reason.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::Unmet;
 /// use loom_static::profiles::{Profile, ProfileError, Shm};
 /// use loom_core::{Av, Cq, Domain};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// # fixture::queue!(network, domain, av, cq);
 /// let endpoint = cq.endpoint(&av)?;
 /// let address = endpoint.address()?;
 /// match Shm::endpoint(endpoint) {
@@ -187,7 +179,6 @@ fn check<T: Transport, B: Buffer, K>(endpoint: &Endpoint<'_, T, B, K>, promise: 
 ///     }
 ///     Ok(_) => panic!("the provider is another"),
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Unmet<E> {

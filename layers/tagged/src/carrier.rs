@@ -21,7 +21,6 @@ use crate::Packet;
 /// sent before its receive is posted waits for it.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_tagged::{Packet, TaggedAttr, TaggedEndpoint};
 /// use loom_core::transport::Connected;
 /// use loom_core::{Cq, Error, MsgEndpoint, allocator_api2::alloc::Global};
@@ -37,7 +36,6 @@ use crate::Packet;
 ///     tagged.add_link(connection, packets)?;
 ///     Ok(tagged)
 /// }
-/// # }
 /// ```
 pub trait Carrier {
     /// Buffer type of the packets.
@@ -70,7 +68,6 @@ pub trait Carrier {
 /// A packet that was sent or received, or failed.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::error::Rejected;
 /// use loom_core::cq::CqError;
 /// use loom_tagged::{Carrier, Ended, Packet};
@@ -99,7 +96,6 @@ pub trait Carrier {
 ///     #     self.0.recv(packet)
 ///     # }
 /// }
-/// # }
 /// ```
 #[derive(Debug)]
 pub struct Ended<P> {
@@ -156,7 +152,6 @@ impl<'m, T: Connected, P: SourceBuffer + TargetBuffer> Carrier for MsgEndpoint<'
 /// ([`DIRECTED_RECV`](loom_core::vocabulary::Caps::DIRECTED_RECV)).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_tagged::{LinkId, Packet, TaggedAttr, TaggedEndpoint, WithPeer};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
@@ -175,7 +170,6 @@ impl<'m, T: Connected, P: SourceBuffer + TargetBuffer> Carrier for MsgEndpoint<'
 /// let link_to_bob = tagged.add_link(WithPeer::new(&endpoint, to_bob), packets())?;
 /// let link_to_carol = tagged.add_link(WithPeer::new(&endpoint, to_carol), packets())?;
 /// assert_eq!([link_to_bob, link_to_carol].map(LinkId::index), [0, 1]);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct WithPeer<'m, T: Transport, P: Buffer> {

@@ -31,7 +31,6 @@ const BATCH: usize = 64;
 /// carrier never borrows these buffers.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, TaggedEvent, WithPeer};
 /// use loom_core::{Tag, TagMatch};
 ///
@@ -68,7 +67,6 @@ const BATCH: usize = 64;
 /// let mut buffers = Vec::new();
 /// a.close(|done| buffers.push(done.into_buf()));
 /// assert_eq!(buffers, [b"hello"]);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct TaggedEndpoint<C: Carrier, B, A: Allocator> {
@@ -94,7 +92,6 @@ pub struct TaggedEndpoint<C: Carrier, B, A: Allocator> {
 /// Error of `TaggedEndpoint::add_link`. The carrier, its connection and the packets are dropped.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_tagged::{AddLinkError, Packet, TaggedAttr, TaggedEndpoint, WithPeer};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr, Soft};
@@ -111,7 +108,6 @@ pub struct TaggedEndpoint<C: Carrier, B, A: Allocator> {
 /// let packets = (0..10).map(|_| vec![0; attr.packet_size as usize]);
 /// let added = tagged.add_link(WithPeer::new(&at_alice, to_bob), packets);
 /// assert_eq!(added, Err(AddLinkError::TooFewPackets { needed: attr.packets_per_link() }));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,6 @@
 //! number of messages.
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use loom_core::deadline::Spins;
 //! use loom_core::{av::Av, cq::Cq, domain::Domain};
 //! use loom_core::soft::{Network, NetworkAttr, Soft};
@@ -47,7 +46,6 @@
 //!     }
 //! };
 //! assert_eq!((done.result()?.tag(), done.result()?.len()), (Some(Tag(0x21)), 100_000));
-//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!

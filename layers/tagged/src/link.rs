@@ -20,14 +20,12 @@ use crate::wire::{Body, HEADER_LEN, Header, WireError};
 /// [`TaggedAttr::links`], in the order of addition.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_tagged::TaggedDone;
 ///
 /// /// The name of the peer that a message came from. The program keeps one for each link.
 /// fn sender<'n>(names: &[&'n str], done: &TaggedDone<Vec<u8>>) -> Option<&'n str> {
 ///     names.get(done.link()?.index()).copied()
 /// }
-/// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub(crate) u16);

@@ -15,7 +15,6 @@ use crate::slab::Key;
 /// taken. A key is plain data and may be lost.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::deadline::Spins;
 /// use loom_tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, WithPeer};
 /// use loom_core::{Errno, Tag};
@@ -48,7 +47,6 @@ use crate::slab::Key;
 /// assert_eq!(done.result().unwrap_err().errno, Errno::ECANCELED);
 /// // The key names nothing any more.
 /// assert!(b.cancel(key).is_err());
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,7 +61,6 @@ impl fmt::Debug for TaggedKey {
 /// Selects the messages that a receive accepts, by link.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, WithPeer};
 /// use loom_core::{Tag, TagMatch};
 ///
@@ -98,7 +95,6 @@ impl fmt::Debug for TaggedKey {
 /// for source in [Source::Any, Source::Link(back)] {
 ///     assert_eq!(b.tagged_peek(source, TagMatch::any()).map(|found| found.len), Some(5));
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +124,6 @@ impl Source {
 /// Event reported by a layer.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_tagged::{LinkError, Packet, Source, TaggedAttr, TaggedEndpoint, TaggedEvent, WithPeer};
 /// use loom_core::{Errno, Tag};
 ///
@@ -158,7 +153,6 @@ impl Source {
 /// // The operations of the link end, and their buffers come back.
 /// let Some(TaggedEvent::Op(done)) = b.poll()? else { panic!("another event") };
 /// assert_eq!(done.result().unwrap_err().errno, Errno::ECANCELED);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Debug)]
@@ -180,7 +174,6 @@ pub enum TaggedEvent<B> {
 /// A completed operation: its key, buffer and result.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::Tag;
 /// use loom_core::deadline::Spins;
 /// use loom_tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, WithPeer};
@@ -214,7 +207,6 @@ pub enum TaggedEvent<B> {
 /// let (mut buf, result) = done.into_parts();
 /// buf.truncate(result?.len());
 /// assert_eq!(buf, b"hello");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "it holds the buffer, and says whether the operation succeeded"]
@@ -274,7 +266,6 @@ impl<B> fmt::Debug for TaggedDone<B> {
 /// A message that waits, or waited until it was discarded.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::deadline::Spins;
 /// use loom_tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, WithPeer};
 /// use loom_core::{Tag, TagMatch};
@@ -309,7 +300,6 @@ impl<B> fmt::Debug for TaggedDone<B> {
 /// assert_eq!((found.tag, found.len, found.link), (Tag(7), 5, back));
 /// let fetched = b.tagged_claim(claim, vec![0; 5])?;
 /// assert_eq!(b.wait(fetched, Spins(1000))?.expect("it is here").into_buf(), b"hello");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -328,7 +318,6 @@ pub struct TaggedFound {
 /// claimed and its packet in use.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, WithPeer};
 /// use loom_core::{Tag, TagMatch};
 ///
@@ -365,7 +354,6 @@ pub struct TaggedFound {
 /// b.tagged_discard(claim)?;
 /// // A claim is good for one use.
 /// assert!(b.tagged_discard(claim).is_err());
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

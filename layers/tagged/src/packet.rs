@@ -16,19 +16,15 @@ use crate::wire::{HEADER_LEN, Header};
 /// A buffer that the layer sends a packet from or receives one into: the buffer type of its queue.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_tagged::{Packet, TaggedAttr};
 /// use loom_core::{Cq, Domain};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// let attr = TaggedAttr { links: 2, ..TaggedAttr::DEFAULT };
 /// // The queue of an endpoint with tags carries packets, and has a place for each of them.
 /// let depth = usize::from(attr.links) * attr.packets_per_link();
 /// let cq = Cq::<_, Packet<Vec<u8>>>::open(&domain, depth)?;
 /// assert!(cq.capacity() >= depth);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Packet<P> {

@@ -22,7 +22,6 @@ use crate::{UpdateError, message_of};
 /// [`Updates::give_up_all`].
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::Forever;
 /// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::atomic::FetchOp;
@@ -40,7 +39,6 @@ use crate::{UpdateError, message_of};
 ///     let second = updates.wait(second, Forever)?;
 ///     Ok(updates.wait(first, Forever)?.zip(second).map(<[u64; 2]>::from))
 /// }
-/// # }
 /// ```
 pub struct UpdateKey<E> {
     number: u64,
@@ -102,7 +100,6 @@ enum Receive<P: MsgRecv> {
 /// answer.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::atomic::CompareOp;
 /// use loom_updates::{MESSAGE_LEN, UpdateServer, Updates};
@@ -140,7 +137,6 @@ enum Receive<P: MsgRecv> {
 ///     };
 ///     assert_eq!(found, before);
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Updates<P: MsgSend + MsgRecv, A: Allocator> {

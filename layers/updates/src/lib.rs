@@ -19,7 +19,6 @@
 //! client must call [`Updates::progress`] while it has requests in flight.
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use loom_core::allocator_api2::alloc::Global;
 //! use loom_core::atomic::FetchOp;
 //! use loom_core::{av::Av, cq::Cq, deadline::Spins, domain::Domain, mr::Mr};
@@ -51,7 +50,6 @@
 //!     });
 //! }
 //! assert_eq!(before, [0, 40]);
-//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 
@@ -79,7 +77,6 @@ pub use self::wire::MESSAGE_LEN;
 /// Error of an update. `E` is the error of a post of the protocol below.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::allocator_api2::alloc::Global;
 /// use loom_updates::{MESSAGE_LEN, UpdateError, UpdateServer, Updates};
 /// use loom_core::{Errno, Spins};
@@ -113,7 +110,6 @@ pub use self::wire::MESSAGE_LEN;
 ///     }
 /// };
 /// assert_eq!(refused, Err(UpdateError::Refused(Errno::EFAULT)));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

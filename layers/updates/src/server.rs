@@ -30,7 +30,6 @@ enum Place<P: MsgSend> {
 /// request.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::atomic::FetchOp;
 /// use loom_updates::{MESSAGE_LEN, UpdateServer, Updates};
@@ -63,7 +62,6 @@ enum Place<P: MsgSend> {
 ///     done += server.progress(memory.window())?;
 /// }
 /// assert_eq!((done, server.refused()), (1, 0));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct UpdateServer<P: MsgSend, A: Allocator> {

@@ -24,7 +24,6 @@ use crate::vocabulary::{AtomicOp, Datatype};
 /// [`Complex`] of these.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::Domain;
 /// use loom_core::atomic::{BaseOp, Element};
 /// use loom_core::transport::Transport;
@@ -40,7 +39,6 @@ use crate::vocabulary::{AtomicOp, Datatype};
 /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
 /// # let domain = Domain::open(&network.query(&hints)?)?;
 /// assert!(most_added::<u64>(&domain) >= Some(1) && most_added::<f32>(&domain) >= Some(1));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -102,7 +100,6 @@ pub trait Integer: Ordered {}
 /// Complex number.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::atomic::{Complex, FetchOp};
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
@@ -123,7 +120,6 @@ pub trait Integer: Ordered {}
 ///     let key = cq.retry(Forever, || alice.fetch_value(to_bob, &memory.remote(), offset, op, i))?;
 ///     assert_eq!(cq.finish_value(key, Forever)?.value()?, Some(before));
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -310,7 +306,6 @@ operations! {
     /// Operation that changes the peer's memory and returns no value.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::atomic::BaseOp;
     ///
     /// # use loom_core::soft::{Network, NetworkAttr};
@@ -333,7 +328,6 @@ operations! {
     /// while flags.load() != 0b10_0001 {
     ///     cq.progress()?;
     /// }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[doc(alias = "fi_atomic")]
@@ -345,7 +339,6 @@ operations! {
     /// Operation that changes the peer's memory and returns the previous value.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::atomic::FetchOp;
     ///
     /// # use loom_core::soft::{Network, NetworkAttr};
@@ -364,7 +357,6 @@ operations! {
     ///     let key = cq.retry(Forever, || asker.fetch_value(to_bob, &memory.remote(), offset, next, 1))?;
     ///     assert_eq!(cq.finish_value(key, Forever)?.value::<u64>()?, Some(number));
     /// }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[doc(alias = "fi_fetch_atomic")]
@@ -376,7 +368,6 @@ operations! {
     /// Operation that returns the current value and takes no operands.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::atomic::ReadOp;
     ///
     /// # use loom_core::soft::{Network, NetworkAttr};
@@ -394,7 +385,6 @@ operations! {
     /// // The element is read as a whole, also while other peers change it.
     /// let key = cq.retry(Forever, || alice.read_value(to_bob, &memory.remote(), at as u64, read))?;
     /// assert_eq!(cq.finish_value(key, Forever)?.value::<u64>()?, Some(42));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[doc(alias = "FI_ATOMIC_READ")]
@@ -405,7 +395,6 @@ operations! {
     /// value.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::atomic::CompareOp;
     ///
     /// # use loom_core::soft::{Network, NetworkAttr};
@@ -425,7 +414,6 @@ operations! {
     ///     let key = cq.retry(Forever, || alice.compare_value(to_bob, &memory.remote(), at as u64, raise, value, value))?;
     ///     assert_eq!(cq.finish_value(key, Forever)?.value::<u64>()?, Some(before));
     /// }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[doc(alias = "fi_compare_atomic")]

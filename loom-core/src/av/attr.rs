@@ -18,7 +18,6 @@ use crate::vocabulary::{AddressFormat, EndpointAddr};
 /// Size of an [`Av`](super::Av), which allocates all of its memory when opened.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::{Av, AvAttr, Domain};
@@ -29,7 +28,6 @@ use crate::vocabulary::{AddressFormat, EndpointAddr};
 /// let attr = AvAttr { seed: 0x5eed, ..AvAttr::new(1000) };
 /// let av = Av::open_in(&domain, attr, Global)?;
 /// assert_eq!(av.peers().count(), 0);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///

@@ -17,14 +17,11 @@ use crate::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
 /// Reason why an address was not inserted.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::av::InsertError;
 /// use loom_core::{Av, AvAttr, Cq, Domain};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// # let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
 /// // This vector has no room for the bytes of addresses.
 /// let av = Av::open_in(&domain, AvAttr { bytes: Some(0), ..AvAttr::new(2) }, Global)?;
@@ -33,7 +30,6 @@ use crate::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
 /// // The software transport refuses the address of a host.
 /// let host = "10.0.0.1:7471".parse()?;
 /// assert!(matches!(Av::open(&domain, 2)?.insert(&host), Err(InsertError::Errno(_))));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,12 +84,9 @@ impl<T: Transport> Av<'_, T> {
     /// it is the older endpoint's.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Av, Cq, Domain, Forever, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// // The peer tells its address over a socket, or in a file.
@@ -102,7 +95,6 @@ impl<T: Transport> Av<'_, T> {
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
     /// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
     /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -179,11 +171,8 @@ impl<T: Transport> Av<'_, T> {
     /// and may use the vector. Returns the number of inserted peers.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// # use loom_core::{av::Av, cq::{Cq, CqAttr}, domain::Domain};
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// # let av = Av::open(&domain, 8)?;
     /// # let cq = Cq::<_, Box<[u8]>>::open(&domain, CqAttr::new(8))?;
     /// # let (a, b) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
@@ -192,7 +181,6 @@ impl<T: Transport> Av<'_, T> {
     /// let inserted = av.insert_all(&addresses, |peer| peers.push(peer));
     /// assert_eq!(inserted, 2);
     /// assert!(peers.iter().all(Result::is_ok));
-    /// # }
     /// # Ok::<_, Box<dyn core::error::Error>>(())
     /// ```
     ///
@@ -216,7 +204,6 @@ impl<T: Transport> Av<'_, T> {
     /// nodes one by one ([`insert_service`](Self::insert_service)).
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::av::InsertError;
     /// use loom_core::{Av, Domain, Errno, Peer, Transport};
     ///
@@ -228,13 +215,10 @@ impl<T: Transport> Av<'_, T> {
     ///     Ok(peers)
     /// }
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// let av = Av::open(&domain, 128)?;
     /// // The software transport has no socket addresses.
     /// assert_eq!(cluster(&av), Err(InsertError::Errno(Errno::ENOSYS)));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -275,19 +259,14 @@ impl<T: Transport> Av<'_, T> {
     /// address text alone. The provider looks names up, which may be slow.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Av, Cq, Domain};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # fixture::queue!(network, domain, av, cq);
     /// # let bob = cq.endpoint(&av)?;
     /// // The text comes from a configuration file. Over `tcp` a host's name and a service will do.
     /// let text = bob.address()?.to_string();
     /// let to_bob = av.insert_service(&text, None)?;
     /// assert_eq!(av.find(&bob.address()?), Some(to_bob));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

@@ -35,7 +35,6 @@ use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 /// provider, without a call of the provider.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Av, Cq, Domain};
 ///
@@ -48,7 +47,6 @@ use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 /// assert_eq!(av.find(&address), Some(peer));
 /// assert!(av.remove(peer));
 /// assert_eq!(av.find(&address), None);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -161,22 +159,15 @@ impl<T: Transport> Av<'_, T> {
     /// [range](Self::insert_symmetric) member is reusable at once.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::error::PostError;
     /// use loom_core::{Av, Cq, Domain};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// assert!(av.remove(to_bob));
     /// let refused = alice.send(to_bob, b"hello".to_vec()).unwrap_err();
     /// assert_eq!((refused.error, &refused.buf[..]), (PostError::UnknownPeer, &b"hello"[..]));
     /// // Inserting the address again makes a new peer.
     /// assert_ne!(av.insert(&bob.address()?)?, to_bob);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[doc(alias = "fi_av_remove")]
@@ -207,20 +198,13 @@ impl<T: Transport> Av<'_, T> {
     /// the peer was removed.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Av, Cq, Domain};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// # let cq: Cq<'_, _, Vec<u8>> = cq;
     /// assert_eq!(av.address(to_bob), Some(Ok(bob.address()?)));
     /// av.remove(to_bob);
     /// assert_eq!(av.address(to_bob), None);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -247,19 +231,12 @@ impl<T: Transport> Av<'_, T> {
     /// Takes constant time, and waits for an inserting thread.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Av, Cq, Domain};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// # let cq: Cq<'_, _, Vec<u8>> = cq;
     /// assert_eq!(av.find(&bob.address()?), Some(to_bob));
     /// assert_eq!(av.find(&alice.address()?), None, "it was not inserted");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]
@@ -270,16 +247,10 @@ impl<T: Transport> Av<'_, T> {
     /// Creates an empty set of up to `count` peers of this vector, in memory of `alloc`.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::allocator_api2::alloc::Global;
     /// use loom_core::{Av, Cq, Domain};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// # let _: &loom_core::Endpoint<'_, _, Vec<u8>> = &alice;
     /// let to_alice = av.insert(&alice.address()?)?;
     /// // The members of a collective group, in the order of their ranks.
@@ -287,7 +258,6 @@ impl<T: Transport> Av<'_, T> {
     /// members.insert(to_bob)?;
     /// members.insert(to_alice)?;
     /// assert_eq!(members.len(), 2);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -307,7 +277,6 @@ impl<T: Transport> Av<'_, T> {
     /// Finds the peer of a completion's source.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Av, Caps, Cq, Domain, Forever, Hints, Source};
     ///
     /// # use loom_core::soft::{Network, NetworkAttr};
@@ -321,7 +290,6 @@ impl<T: Transport> Av<'_, T> {
     /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
     /// let source = cq.finish(received, Forever)?.result()?.source();
     /// assert_eq!(source.and_then(|source| av.peer(source)), Some(to_alice));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[inline]
@@ -340,15 +308,9 @@ impl<T: Transport> Av<'_, T> {
     /// Iterates over the peers in the vector.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Av, Cq, Domain, Forever};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let to_alice = av.insert(&alice.address()?)?;
     /// // Each peer that is in the vector has a message.
     /// let mut told = 0;
@@ -359,7 +321,6 @@ impl<T: Transport> Av<'_, T> {
     /// assert_eq!(told, 2);
     /// av.remove(to_alice);
     /// assert_eq!(av.peers().collect::<Vec<_>>(), [to_bob]);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     pub fn peers(&self) -> impl Iterator<Item = Peer> + '_ {

@@ -9,16 +9,10 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// Ranges of one operation, in order.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::options::{RecvOptions, SendOptions};
 /// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // The calls whose names end in `with` send one message from two buffers, and receive it into two.
 /// let room = [vec![0; 2], vec![0; 5]];
 /// let received = bob.recv_with(Source::Any, RecvOptions::new(), room)?;
@@ -26,7 +20,6 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// cq.post(message, Forever, |message| alice.send_with(to_bob, SendOptions::new(), message))?;
 /// let (room, result) = cq.finish(received, Forever)?.into_parts();
 /// assert_eq!((result?.len(), room), (5, [b"he".to_vec(), b"llo\0\0".to_vec()]));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Debug, Default)]

@@ -24,15 +24,12 @@ use crate::vocabulary::HmemIface;
 /// It is valid in its own domain only, so a post in another domain is refused.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::buffer::Buffer;
 /// use loom_core::error::PostError;
 /// use loom_core::registered::Registered;
 /// use loom_core::{Av, Cq, Domain};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// # let other_domain = Domain::open(&network.info())?;
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// # let alice = cq.endpoint(&av)?;
@@ -42,7 +39,6 @@ use crate::vocabulary::HmemIface;
 /// // A descriptor means nothing in another domain.
 /// let refused = alice.send(to_bob, message).expect_err("it is registered elsewhere");
 /// assert_eq!(refused.error, PostError::ForeignDescriptor);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,7 +133,6 @@ impl Lent {
     /// Marks the range as device memory.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::buffer::Buffer;
     /// use loom_core::vocabulary::HmemIface;
     ///
@@ -146,7 +141,6 @@ impl Lent {
     /// // What the buffer of a GPU's allocator lends.
     /// let lent = message.lend().in_memory_of(HmemIface::CUDA);
     /// assert_eq!((lent.kind(), lent.len()), (HmemIface::CUDA, 5));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]
@@ -267,7 +261,6 @@ impl Lent {
 ///
 /// ```
 /// # #![allow(unsafe_code)]
-/// # #[cfg(feature = "std")] {
 /// use core::ptr::NonNull;
 ///
 /// use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
@@ -288,18 +281,12 @@ impl Lent {
 /// impl SourceBuffer for Page {}
 /// impl TargetBuffer for Page {}
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let page = |len| Page { bytes: Box::new([7; 4096]), len };
 /// let received = bob.recv(Source::Any, page(4096))?;
 /// cq.post(page(100), Forever, |page| alice.send(to_bob, page))?;
 /// let (page, result) = cq.finish(received, Forever)?.into_parts();
 /// assert_eq!((result?.len(), page.bytes[..100] == [7; 100]), (100, true));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -327,7 +314,6 @@ pub unsafe trait Buffer {
 /// Bytes of a buffer, if they are initialised, writable and host memory.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::buffer::bytes_mut;
 ///
 /// let mut message = b"hello".to_vec();
@@ -335,7 +321,6 @@ pub unsafe trait Buffer {
 /// assert_eq!(message, b"jello");
 /// let mut borrowed = &message[..];
 /// assert!(bytes_mut(&mut borrowed).is_none(), "shared bytes are not writable");
-/// # }
 /// ```
 pub fn bytes_mut<B: Buffer + ?Sized>(buf: &mut B) -> Option<&mut [u8]> {
     let lent = buf.lend();
@@ -350,7 +335,6 @@ pub fn bytes_mut<B: Buffer + ?Sized>(buf: &mut B) -> Option<&mut [u8]> {
 /// Buffer with initialised bytes, which may be sent.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::ptr::NonNull;
 ///
 /// use loom_core::buffer::{Buffer, Lent, SourceBuffer};
@@ -375,7 +359,6 @@ pub fn bytes_mut<B: Buffer + ?Sized>(buf: &mut B) -> Option<&mut [u8]> {
 /// }
 ///
 /// assert!(!Page(&[7; 4096]).lend().is_writable());
-/// # }
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be sent from",
@@ -386,7 +369,6 @@ pub trait SourceBuffer: Buffer {}
 /// Writable buffer, which can receive messages.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::mem::MaybeUninit;
 ///
 /// use loom_core::soft::{Network, NetworkAttr};
@@ -406,7 +388,6 @@ pub trait SourceBuffer: Buffer {}
 ///     Ok::<_, loom_core::Error>(cq.finish(received, Forever)?.result()?.len())
 /// })?;
 /// assert_eq!(len, 5);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
@@ -457,7 +438,6 @@ impl TargetBuffer for () {}
 /// Borrowed buffer of any kind.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::buffer::AnyBuffer;
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Av, Cq, Forever, ImmediateData, Source, scope};
@@ -479,7 +459,6 @@ impl TargetBuffer for () {}
 ///     Ok::<_, loom_core::Error>(())
 /// })?;
 /// assert_eq!(&room, message);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Debug, Default)]

@@ -13,7 +13,6 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// [`Hints::mode`](crate::info::Hints::mode) has the mode.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::buffer::Prefixed;
 /// use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
 /// use loom_core::soft::{RequiredModes, Network, NetworkAttr};
@@ -32,7 +31,6 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// let done = cq.finish(received, Forever)?;
 /// assert_eq!(done.result()?.len(), 5);
 /// assert_eq!(done.buf().bytes(), b"hello");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///

@@ -13,7 +13,6 @@ use super::Descriptor;
 ///
 /// ```
 /// # #![allow(unsafe_code)]
-/// # #[cfg(feature = "std")] {
 /// # use core::alloc::Layout;
 /// use core::ptr::NonNull;
 ///
@@ -43,12 +42,7 @@ use super::Descriptor;
 ///     }
 /// }
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let mut message = Vec::with_capacity_in(5, Heap);
 /// message.extend_from_slice(b"hello");
 /// # let mut room = Vec::new_in(Heap);
@@ -56,7 +50,6 @@ use super::Descriptor;
 /// let received = bob.recv(Source::Any, room)?;
 /// cq.post(message, Forever, |message| alice.send(to_bob, message))?;
 /// assert_eq!(&cq.finish(received, Forever)?.into_buf()[..], b"hello");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///

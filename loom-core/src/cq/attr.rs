@@ -16,14 +16,11 @@ use crate::vocabulary::WaitObj;
 /// Options of a queue, which takes all of its memory when it is opened.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::soft::Soft;
 /// use loom_core::{Av, Cq, CqAttr, Domain, Forever, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// # let av = Av::open(&domain, 2)?;
 /// // 64 operations in flight, two endpoints, and a provider queue for each direction.
 /// let attr = CqAttr::new(64).endpoints(2).separate();
@@ -37,7 +34,6 @@ use crate::vocabulary::WaitObj;
 /// // The program polls each direction alone.
 /// while cq.poll_tx()?.is_none() {}
 /// while cq.poll_rx()?.is_none() {}
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +90,6 @@ impl CqAttr {
     /// [`Cq::poll_for`](super::Cq::poll_for) and [`Cq::wait_fd`](super::Cq::wait_fd).
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// use loom_core::allocator_api2::alloc::Global;
     /// use loom_core::error::OpenError;
@@ -108,7 +103,6 @@ impl CqAttr {
     ///     // There is nothing to sleep on: over `shm`, and in a strict network.
     ///     Err(error) => assert_eq!(error, OpenError::Errno(Errno::ENOSYS)),
     /// }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]

@@ -17,15 +17,9 @@ use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData};
 /// A peer's RMA write to this side's memory with immediate data.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Access, Av, Completion, Cq, Domain, Forever, ImmediateData, Mr};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
 /// let write = |part| alice.write_data(to_bob, &region.remote(), 8, ImmediateData(7), part);
 /// cq.post(vec![1; 16], Forever, write)?;
@@ -36,7 +30,6 @@ use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData};
 ///     }
 /// };
 /// assert_eq!(event.data(), Some(ImmediateData(7)));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy)]
@@ -93,7 +86,6 @@ impl fmt::Debug for RemoteEvent {
 /// Item that a completion queue reports.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::vocabulary::{Access, ImmediateData};
 /// use loom_core::{Av, Completion, Cq, Domain, Forever, Mr};
@@ -116,7 +108,6 @@ impl fmt::Debug for RemoteEvent {
 ///         Some(_) | None => {}
 ///     }
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Debug)]
@@ -149,15 +140,9 @@ pub enum Completion<'m, B> {
 /// buffer and its queue.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Av, Completion, Cq, Domain, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.multi_recv(Source::Any, vec![0; 4096])?;
 /// let mut pieces = Vec::new();
 /// for message in [&b"hello"[..], b"again"] {
@@ -172,7 +157,6 @@ pub enum Completion<'m, B> {
 /// drop(pieces);
 /// let Some(Completion::Op(done)) = cq.poll()? else { panic!("the buffer") };
 /// assert_eq!(done.buf().len(), 4096);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "it holds a message"]

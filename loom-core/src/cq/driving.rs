@@ -10,7 +10,6 @@ use crate::deadline::Deadline;
 /// this deadline for a peer on another queue of the same thread.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Av, Cq, Domain, Driving, Forever, Source};
 /// # use loom_core::soft::{Network, NetworkAttr};
 ///
@@ -31,7 +30,6 @@ use crate::deadline::Deadline;
 /// let queues = [here, there];
 /// let until = Driving::new(Forever, || queues.iter().try_fold(false, |busy, cq| Ok(busy | cq.progress()?)));
 /// # let _ = until;
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]

@@ -14,23 +14,16 @@ use crate::vocabulary::{CompletionFlags, Errno};
 /// Error of a queue or of one call on it.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::cq::CqError;
 /// use loom_core::{Av, Cq, Domain, Forever, Source, Spins};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// assert_eq!(cq.finish(received, Spins(10)).unwrap_err(), CqError::TimedOut);
 /// // The receive is still in flight: wait again, or cancel it.
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
 /// assert_eq!(cq.finish(received, Forever).unwrap_err(), CqError::UnknownKey);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,15 +89,9 @@ impl From<Errno> for CqError {
 /// Provider's text for an error, up to [`ErrorText::MAX_LEN`] bytes.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 3])?;
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// let error = cq.finish(received, Forever)?.result().expect_err("the message is longer than the buffer");
@@ -112,7 +99,6 @@ impl From<Errno> for CqError {
 /// let text = cq.error_text(&error);
 /// let log = format!("{error} ({text})");
 /// assert!(!text.as_str().is_empty() && log.ends_with(&format!("({})", text.as_str())));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy)]
@@ -169,22 +155,15 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// Returns the provider's text for a failed operation.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// // The message is longer than the buffer.
     /// let received = bob.recv(Source::Any, vec![0; 3])?;
     /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
     /// let error = cq.finish(received, Forever)?.result().unwrap_err();
     /// assert_eq!((error.errno, error.len, error.overflow), (Errno::ETRUNC, Some(3), Some(2)));
     /// println!("{error}: {}", cq.error_text(&error));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[doc(alias = "fi_cq_strerror")]

@@ -61,7 +61,6 @@ pub const PEER_EVENTS: usize = 64;
 /// [parked](Self::park) and moved.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Av, Completion, Cq, Domain, Forever, Source};
 ///
@@ -80,7 +79,6 @@ pub const PEER_EVENTS: usize = 64;
 ///         over += 1;
 ///     }
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -134,22 +132,15 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// [`free_slots`](Self::free_slots) excludes these slots.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Av, Cq, Domain, Forever, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// # let _ = (&alice, to_bob);
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
     /// assert_eq!((cq.in_flight(), cq.capacity()), (1, 16));
     /// bob.cancel(received)?;
     /// cq.finish(received, Forever)?.result().unwrap_err();
     /// assert_eq!(cq.in_flight(), 0);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]
@@ -160,15 +151,11 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// Maximum number of operations in flight.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Cq, Domain};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
     /// assert_eq!((cq.capacity(), cq.free_slots()), (16, 16));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]
@@ -180,13 +167,10 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// piece. Takes time linear in the [capacity](Self::capacity).
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::error::PostError;
     /// use loom_core::{Av, Cq, Domain, Forever, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 1)?);
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let to_bob = av.insert(&bob.address()?)?;
@@ -201,7 +185,6 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// assert_eq!(refused.error, PostError::Kept);
     /// assert!(cq.poll()?.is_some());
     /// assert_eq!(cq.free_slots(), 1);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]
@@ -213,15 +196,11 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// endpoints.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Cq, Domain};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
     /// assert_eq!(cq.strays(), 0, "no endpoint was closed");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]

@@ -242,14 +242,10 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// polled.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Cq, Domain, WaitObj};
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
     /// assert_eq!(cq.wait_obj(), WaitObj::NONE);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]

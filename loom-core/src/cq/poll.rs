@@ -37,15 +37,9 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// receives before transmits. Those of one provider queue then keep its order.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Av, Completion, Cq, Domain, Forever, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
     /// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
     /// // Most polls find nothing. They drive progress all the same.
@@ -63,7 +57,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     ///         _ => {}
     ///     }
     /// }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

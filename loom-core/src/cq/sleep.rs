@@ -27,15 +27,12 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// ([`CqAttr::with_fd`](super::CqAttr::with_fd)).
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use core::time::Duration;
     ///
     /// use loom_core::allocator_api2::alloc::Global;
     /// use loom_core::{Av, Completion, Cq, CqAttr, Domain, Forever, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// # let av = Av::open(&domain, 2)?;
     /// // Some transports have nothing to sleep on.
     /// if let Ok(cq) = Cq::open_in(&domain, CqAttr::new(16).with_fd(), Global) {
@@ -47,7 +44,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     ///     let Some(Completion::Op(done)) = cq.poll_for(Duration::from_secs(60))? else { panic!("no message") };
     ///     assert_eq!(done.into_buf(), b"hello");
     /// }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -83,14 +79,11 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// ([`Cq::wait_obj`]) is polled without sleeping.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use std::time::{Duration, Instant};
     ///
     /// use loom_core::{Av, Completion, Cq, Domain, Forever, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// # let av = Av::open(&domain, 2)?;
     /// let cq = Cq::open_waitable(&domain, 16)?;
     /// # let bob = cq.endpoint(&av)?;
@@ -101,7 +94,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// cq.retry(Forever, || bob.inject(to_bob, b"hello"))?;
     /// let Some(Completion::Op(done)) = cq.poll_until(Forever)? else { panic!("no message") };
     /// assert_eq!(done.into_buf(), b"hello");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -156,13 +148,10 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// polls once per millisecond.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::allocator_api2::alloc::Global;
     /// use loom_core::{Av, Cq, CqAttr, Domain, Forever, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// # let av = Av::open(&domain, 2)?;
     /// // Some transports have nothing to sleep on.
     /// if let Ok(cq) = Cq::open_in(&domain, CqAttr::new(16).with_fd(), Global) {
@@ -178,7 +167,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     ///         }
     ///     }
     /// }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -241,15 +229,12 @@ impl Signalled {
 /// Wakes the thread that sleeps on a queue, from other threads. Borrows a handle of the queue.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::time::Duration;
 ///
 /// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::{Cq, CqAttr, Domain};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// // Some transports have nothing to sleep on.
 /// if let Ok(cq) = Cq::<_, Vec<u8>>::open_in(&domain, CqAttr::new(16).with_fd(), Global) {
 ///     let signaller = cq.signaller()?;
@@ -260,7 +245,6 @@ impl Signalled {
 ///         Ok::<_, loom_core::Error>(())
 ///     })?;
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///

@@ -42,24 +42,17 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// means that the deadline has passed with the operation in flight.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use std::time::{Duration, Instant};
     ///
     /// use loom_core::{Av, Cq, Domain, Forever, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
     /// let soon = Instant::now() + Duration::from_millis(1);
     /// assert!(cq.wait(received, soon)?.is_none(), "no message has come, and the receive is still in flight");
     /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
     /// let done = cq.wait(received, Forever)?.expect("there is no deadline");
     /// assert_eq!(done.into_buf(), b"hello");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -135,12 +128,9 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// sleeps instead, if the provider supports that.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
     /// let received = Counter::open(&domain, CounterAttr::default())?;
     /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
@@ -154,7 +144,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// for _ in 0..3 {
     ///     assert!(cq.poll()?.is_some());
     /// }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -224,15 +213,9 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// flight.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Av, Cq, Domain, Forever, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
     /// assert!(cq.take(received)?.is_none(), "it is in flight");
     /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
@@ -244,7 +227,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     ///     }
     /// };
     /// assert_eq!(done.into_buf(), b"hello");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -434,18 +416,14 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// A first message over a fabric may be refused thousands of times until its connection exists.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// # use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 4)?);
     /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
     /// # let to_bob = av.insert(&bob.address()?)?;
     /// let received = cq.post(vec![0; 5], Forever, |room| bob.recv(Source::Any, room))?;
     /// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
     /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

@@ -7,7 +7,6 @@
 //! A receive completes, and the answer is sent automatically:
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use loom_core::deferred::{Deferred, DeferredEvent, Work};
 //! use loom_core::{av::Av, counter::Counter, cq::Cq, deadline::Forever, domain::Domain};
 //! use loom_core::soft::{Network, NetworkAttr};
@@ -39,7 +38,6 @@
 //!         _ => {}
 //!     }
 //! }
-//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
@@ -99,16 +97,10 @@ use crate::vocabulary::Errno;
 /// clone drops waiting work.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::deferred::{Deferred, DeferredEvent, Work};
 /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let start = Counter::open(&domain, CounterAttr::default())?;
 /// let deferred = Deferred::open(&cq, 8)?;
 /// # bob.recv(Source::Any, vec![0; 5])?;
@@ -124,7 +116,6 @@ use crate::vocabulary::Errno;
 ///     }
 /// }
 /// assert!(deferred.is_empty());
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[doc(alias = "FI_QUEUE_WORK")]
@@ -162,17 +153,11 @@ pub(crate) enum WorkAt {
 /// Event that [`Deferred::poll`] reports.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::error::{PostError, Rejected};
 /// use loom_core::deferred::{Deferred, DeferredEvent, Work};
 /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Errno};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let (deferred, counter) = (Deferred::open(&cq, 8)?, Counter::open(&domain, CounterAttr::default())?);
 /// let work = deferred.post((&counter, 1), &alice, Work::send(to_bob), b"hello".to_vec())?;
 /// deferred.cancel(work)?;
@@ -183,7 +168,6 @@ pub(crate) enum WorkAt {
 ///     }
 ///     other => panic!("the work has started: {other:?}"),
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Debug)]
@@ -289,16 +273,10 @@ where
     /// already has, the next poll posts.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::deferred::{Deferred, DeferredEvent, Work};
     /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let (deferred, ready) = (Deferred::open(&cq, 8)?, Counter::open(&domain, CounterAttr::default())?);
     /// bob.recv(Source::Any, vec![0; 5])?;
     /// // When two parts of the message are ready, it is sent.
@@ -308,7 +286,6 @@ where
     /// }
     /// while !matches!(deferred.poll()?, Some(DeferredEvent::Done(key, _)) if key == work) {}
     /// assert!(deferred.is_empty());
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -334,16 +311,10 @@ where
     /// counted.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::deferred::{Deferred, Work};
     /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let counter = || Counter::open(&domain, CounterAttr::default());
     /// let (start, sent) = (counter()?, counter()?);
     /// # let deferred = Deferred::open(&cq, 8)?;
@@ -356,7 +327,6 @@ where
     ///     let _event = deferred.poll()?;
     /// }
     /// assert_eq!(sent.read(), 1);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -406,14 +376,11 @@ where
     /// Adds `value` to a counter when another counter reaches a threshold.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::deferred::Deferred;
     /// use loom_core::soft::Soft;
     /// use loom_core::{Counter, CounterAttr, Cq, Domain};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// # let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
     /// let counter = || Counter::open(&domain, CounterAttr::default());
     /// let (parts, wholes) = (counter()?, counter()?);
@@ -426,7 +393,6 @@ where
     /// parts.add(1)?;
     /// deferred.progress()?;
     /// assert_eq!(wholes.read(), 1);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -440,14 +406,11 @@ where
     /// Sets a counter to `value` when another counter reaches a threshold.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::deferred::Deferred;
     /// use loom_core::soft::Soft;
     /// use loom_core::{Counter, CounterAttr, Cq, Domain};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// # let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
     /// let counter = || Counter::open(&domain, CounterAttr::default());
     /// let (rounds, parts) = (counter()?, counter()?);
@@ -458,7 +421,6 @@ where
     /// rounds.add(1)?;
     /// deferred.progress()?;
     /// assert_eq!(parts.read(), 0);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -491,24 +453,17 @@ where
     /// work. A started operation is [cancelled](Endpoint::cancel), and still completes.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::error::PostError;
     /// use loom_core::deferred::{Deferred, DeferredEvent, Work};
     /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Errno};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// # let counter = Counter::open(&domain, CounterAttr::default())?;
     /// # let deferred = Deferred::open(&cq, 8)?;
     /// let work = deferred.post((&counter, 1), &alice, Work::send(to_bob), b"hello".to_vec())?;
     /// deferred.cancel(work)?;
     /// let Some(DeferredEvent::Returned(key, rejected)) = deferred.poll()? else { panic!("another event") };
     /// assert_eq!((key, rejected.error), (work, PostError::Errno(Errno::ECANCELED)));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -543,17 +498,11 @@ where
     /// pieces. Started work continues.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::error::PostError;
     /// use loom_core::deferred::{Deferred, DeferredEvent, Work};
     /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Errno};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// # let counter = Counter::open(&domain, CounterAttr::default())?;
     /// # let deferred = Deferred::open(&cq, 8)?;
     /// for threshold in 1..=3 {
@@ -565,7 +514,6 @@ where
     ///     let Some(DeferredEvent::Returned(_, rejected)) = deferred.poll()? else { panic!("work that was flushed") };
     ///     assert_eq!((rejected.error, &rejected.buf[..]), (PostError::Errno(Errno::ECANCELED), &b"hello"[..]));
     /// }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[doc(alias = "FI_FLUSH_WORK")]

@@ -15,14 +15,10 @@ use crate::vocabulary::{ImmediateData, Tag, TagMatch};
 /// except the buffer. `To` and `From` identify the peer ([`Transmits::To`], [`Receives::From`]).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::deferred::{Deferred, DeferredEvent, Work};
 /// use loom_core::{Access, Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Mr, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// # fixture::queue!(network, domain, av, cq);
 /// # let received = Counter::open(&domain, CounterAttr::default())?;
 /// # let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
 /// # let alice = cq.endpoint(&av)?;
@@ -41,7 +37,6 @@ use crate::vocabulary::{ImmediateData, Tag, TagMatch};
 ///         break;
 ///     }
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +117,6 @@ pub enum Work<To, From> {
 /// Atomic operation of any kind that a domain has granted. Converts from `Granted`.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::atomic::{CompareOp, FetchOp};
 /// use loom_core::deferred::AnyAtomic;
 /// use loom_core::{Caps, Domain, Hints};
@@ -137,7 +131,6 @@ pub enum Work<To, From> {
 ///     domain.query_atomic(CompareOp::<u32>::CSWAP)?.into(),
 /// ];
 /// assert_ne!(ops[0], ops[1]);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,7 +22,6 @@ use crate::storage::Array;
 /// and others wait:
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::driver::{AwaitedArrivals, CqDriver, Drive, Unclaimed};
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Access, Av, Completion, Cq, Domain, ImmediateData, Mr};
@@ -66,7 +65,6 @@ use crate::storage::Array;
 /// # written?;
 /// # counted?;
 /// assert_eq!(total, Ok(2));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct AwaitedArrivals<A: Allocator> {
@@ -140,7 +138,6 @@ impl<A: Allocator> AwaitedArrivals<A> {
 /// Waits for arrivals: [`AwaitedArrivals::reached`]. Dropping it loses no arrivals.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::pin::pin;
 /// use core::task::{Context, Poll, Waker};
 ///
@@ -157,7 +154,6 @@ impl<A: Allocator> AwaitedArrivals<A> {
 /// }
 /// assert_eq!(reached.as_mut().poll(&mut cx), Poll::Ready(Ok(2)));
 /// # Ok(())
-/// # }
 /// # }
 /// ```
 #[must_use = "futures do nothing unless they are polled"]

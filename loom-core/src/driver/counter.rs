@@ -25,13 +25,10 @@ use crate::transport::Transport;
 /// `(queue, counter)` as one. A counted handle, which futures hold too.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::driver::{CounterDriver, CqDriver, Drive, Unclaimed};
 /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// let received = Counter::open(&domain, CounterAttr::default())?;
 /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
@@ -57,7 +54,6 @@ use crate::transport::Transport;
 /// #         break ended?;
 /// #     }
 /// #     drivers.turn(16);
-/// # }
 /// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
@@ -147,7 +143,6 @@ impl<T: Transport> Drive for CounterDriver<'_, T> {
 /// Waits for a counter's threshold: [`CounterDriver::reached`].
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::pin::pin;
 /// use core::task::{Context, Poll, Waker};
 ///
@@ -155,9 +150,7 @@ impl<T: Transport> Drive for CounterDriver<'_, T> {
 /// use loom_core::driver::{CounterDriver, CqDriver, Drive, Unclaimed};
 /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// let received = Counter::open(&domain, CounterAttr::default())?;
 /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
@@ -176,7 +169,6 @@ impl<T: Transport> Drive for CounterDriver<'_, T> {
 ///     }
 /// };
 /// assert_eq!(ended, Err(CounterError::OperationFailed));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]

@@ -49,16 +49,10 @@ enum Told<'d> {
 /// Policy for the buffer of an operation that completes after its future was dropped.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
 /// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let driver = CqDriver::open(&cq, Unclaimed::Keep)?;
 /// let received = cq.post(vec![0; 5], Forever, |room| bob.recv(Source::Any, room))?;
 /// // Dropping the future does not end the receive.
@@ -71,7 +65,6 @@ enum Told<'d> {
 ///     }
 /// };
 /// assert_eq!((done.key(), done.into_buf()), (received, b"hello".to_vec()));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,17 +83,11 @@ pub enum Unclaimed {
 /// queue to [`Cq::poll`], which then also reports operations of dropped futures.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::cq::CqError;
 /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
 /// use loom_core::{Av, Cq, Domain, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// assert_eq!(cq.poll().err(), Some(CqError::Driven), "the driver alone polls");
 /// let task = async {
@@ -122,7 +109,6 @@ pub enum Unclaimed {
 /// # }
 /// drop(driver);
 /// assert!(cq.poll()?.is_none(), "the program polls again");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct CqDriver<'m, T: Transport, B: Buffer> {

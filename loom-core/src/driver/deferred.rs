@@ -34,14 +34,11 @@ const LOOKS: usize = 16;
 /// handle, also of the [`Deferred`] and of the queue's driver, which futures hold too.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::deferred::{Deferred, Work};
 /// use loom_core::driver::{CqDriver, DeferredDriver, Drive, Unclaimed};
 /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 /// # let received = Counter::open(&domain, CounterAttr::default())?;
 /// # let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
@@ -68,7 +65,6 @@ const LOOKS: usize = 16;
 /// #         break ended?;
 /// #     }
 /// #     drivers.turn(16);
-/// # }
 /// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
@@ -112,18 +108,12 @@ where
 /// Reason for which deferred work has no completion.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::error::{PostError, Rejected};
 /// use loom_core::deferred::{Deferred, Work};
 /// use loom_core::driver::{CqDriver, DeferredDriver, Drive, Unclaimed, WorkError};
 /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Errno};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// # let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// # let deferred = DeferredDriver::open(&Deferred::open(&cq, 8)?, &driver)?;
 /// # let counter = Counter::open(&domain, CounterAttr::default())?;
@@ -146,7 +136,6 @@ where
 /// #         break ended?;
 /// #     }
 /// #     drivers.turn(16);
-/// # }
 /// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
@@ -283,17 +272,11 @@ where
 /// work.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::deferred::{Deferred, DeferredEvent, Work};
 /// use loom_core::driver::{CqDriver, DeferredDriver, Unclaimed};
 /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let counter = Counter::open(&domain, CounterAttr::default())?;
 /// let deferred = Deferred::open(&cq, 8)?;
 /// // With `Unclaimed::Drop` the buffer would be dropped with the future.
@@ -304,7 +287,6 @@ where
 /// let Some(DeferredEvent::Returned(returned, refused)) = deferred.poll()? else { panic!("it was posted") };
 /// assert!(returned == work);
 /// assert_eq!(refused.buf, b"hello");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]

@@ -33,7 +33,6 @@ use crate::vocabulary::{CmData, EndpointAddr, Errno};
 /// events away from futures.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::driver::{CqDriver, EqDriver};
 /// use loom_core::transport::Connected;
 /// use loom_core::{Eq, EqEvent, Error, Info, ThePeer};
@@ -60,7 +59,6 @@ use crate::vocabulary::{CmData, EndpointAddr, Errno};
 ///     driver.run(message, |message| endpoint.send(ThePeer, message)).await?.result()?;
 ///     Ok(())
 /// }
-/// # }
 /// ```
 pub struct EqDriver<'m, T: Connected> {
     body: Handle<'m, EqDriverInner<'m, T>>,
@@ -91,7 +89,6 @@ struct EqDriverInner<'m, T: Connected> {
 /// endpoint's queue returns posted buffers.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::driver::{ConnectError, EqDriver};
 /// use loom_core::endpoint::{Established, Idle};
 /// use loom_core::transport::Connected;
@@ -110,7 +107,6 @@ struct EqDriverInner<'m, T: Connected> {
 ///         Err(error) => Err(error),
 ///     }
 /// }
-/// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -506,7 +502,6 @@ impl<T: Connected> Drop for About<'_, T> {
 /// no event.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::driver::EqDriver;
 /// use loom_core::eq::EqError;
 /// use loom_core::transport::Connected;
@@ -524,7 +519,6 @@ impl<T: Connected> Drop for About<'_, T> {
 ///         }
 ///     }
 /// }
-/// # }
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct NextEqEvent<'m, T: Connected> {

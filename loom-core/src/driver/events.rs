@@ -66,19 +66,13 @@ impl<T: Transport, B: Buffer> Drop for Place<'_, T, B> {
 /// no event.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::pin::pin;
 /// use core::task::{Context, Waker};
 ///
 /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
 /// use loom_core::{Access, Av, Cq, Domain, Forever, ImmediateData, Mr};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let region = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE)?;
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// {
@@ -94,7 +88,6 @@ impl<T: Transport, B: Buffer> Drop for Place<'_, T, B> {
 ///     }
 /// };
 /// assert!(matches!(event, loom_core::Completion::Remote(event) if event.data() == Some(ImmediateData(7))));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
@@ -114,16 +107,10 @@ impl<'m, T: Transport, B: Buffer> Future for NextEvent<'m, T, B> {
 /// loses no completion.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
 /// use loom_core::{Av, Cq, Domain, Errno, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let driver = CqDriver::open(&cq, Unclaimed::Keep)?;
 /// let task = async {
 ///     // The program gives two receives up, and gets both buffers back.
@@ -144,7 +131,6 @@ impl<'m, T: Transport, B: Buffer> Future for NextEvent<'m, T, B> {
 /// #         break ended?;
 /// #     }
 /// #     driver.turn(16);
-/// # }
 /// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
@@ -182,16 +168,10 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// task.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
     /// use loom_core::{Access, Av, Completion, Cq, Domain, ImmediateData, Mr};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let region = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE)?;
     /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
     /// let task = async {
@@ -210,7 +190,6 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// #     }
     /// #     driver.turn(16);
     /// # }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -225,16 +204,10 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// [`Unclaimed::Drop`](super::Unclaimed::Drop).
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
     /// use loom_core::{Av, Cq, Domain, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let driver = CqDriver::open(&cq, Unclaimed::Keep)?;
     /// let task = async {
     ///     let received = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
@@ -253,7 +226,6 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// #         break ended?;
     /// #     }
     /// #     driver.turn(16);
-    /// # }
     /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```

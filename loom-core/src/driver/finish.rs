@@ -30,19 +30,13 @@ impl<T: Transport, B: Buffer> Drop for Waiting<'_, T, B> {
 /// continues, and [`Unclaimed`](super::Unclaimed) determines the use of its buffer.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::pin::Pin;
 /// use core::task::{Context, Waker};
 ///
 /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
 /// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// let mut received = driver.finish(bob.recv(Source::Any, vec![0; 5])?);
 /// driver.turn(16);
@@ -52,7 +46,6 @@ impl<T: Transport, B: Buffer> Drop for Waiting<'_, T, B> {
 /// drop(driver);
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// assert_eq!(cq.finish(key, Forever)?.into_buf(), b"hello");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
@@ -78,7 +71,6 @@ impl<'m, T: Transport, B: Buffer> Finish<'m, T, B> {
     /// operation, the future waits for its completion.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// # use core::pin::pin;
     /// # use core::task::{Context, Poll, Waker};
     /// # use loom_core::driver::{CqDriver, Drive, Unclaimed};
@@ -101,7 +93,6 @@ impl<'m, T: Transport, B: Buffer> Finish<'m, T, B> {
     /// #         Poll::Ready(result) => break result?,
     /// #         Poll::Pending => driver.turn(16),
     /// #     };
-    /// # }
     /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
@@ -130,7 +121,6 @@ impl<T: Transport, B: Buffer> Future for Finish<'_, T, B> {
 /// continues, and its result is dropped.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::atomic::FetchOp;
 /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
 /// use loom_core::{Access, Av, Caps, Cq, Domain, Hints, Mr};
@@ -163,7 +153,6 @@ impl<T: Transport, B: Buffer> Future for Finish<'_, T, B> {
 /// #     }
 /// #     driver.turn(16);
 /// # }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
@@ -188,16 +177,10 @@ impl<T: Transport, B: Buffer> Future for FinishValue<'_, T, B> {
 /// an [event](CqDriver::next_event), because it may have claimed a message.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
 /// use loom_core::{Av, Cq, Domain, Source, Tag, TagMatch};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// # let cq: Cq<'_, _, Vec<u8>> = cq;
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// let task = async {
@@ -217,7 +200,6 @@ impl<T: Transport, B: Buffer> Future for FinishValue<'_, T, B> {
 /// #         break ended?;
 /// #     }
 /// #     driver.turn(16);
-/// # }
 /// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```

@@ -6,7 +6,6 @@
 //! suitable. The package `loom-fabric-async` has one for `no_std`, and runs drivers under tokio.
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use core::pin::pin;
 //! use core::task::{Context, Poll, Waker};
 //!
@@ -36,7 +35,6 @@
 //!     };
 //! };
 //! assert_eq!(greeting, b"hello");
-//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
@@ -121,20 +119,16 @@ pub use self::sleepable::{SleepError, Sleepable};
 /// with the whole budget.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
 /// use loom_core::{Cq, Domain};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// let [first, second] = [Cq::<_, Vec<u8>>::open(&domain, 16)?, Cq::<_, Vec<u8>>::open(&domain, 16)?];
 /// let first = CqDriver::open(&first, Unclaimed::Drop)?;
 /// let second = CqDriver::open(&second, Unclaimed::Drop)?;
 /// // The executor drives both: a turn takes at most 16 events of each queue.
 /// let drivers = [first, second];
 /// assert_eq!(drivers.turn(16), 0);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Drive {

@@ -80,16 +80,13 @@ impl<T: Transport, B: Buffer, const FOR: u64> Place<'_, T, B, FOR> {
 /// drops the buffer.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::pin::pin;
 /// use core::task::{Context, Waker};
 ///
 /// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Av, Cq, Domain, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// # let av = Av::open(&domain, 2)?;
 /// // The queue has room for one operation.
 /// let cq = Cq::open(&domain, 1)?;
@@ -98,7 +95,6 @@ impl<T: Transport, B: Buffer, const FOR: u64> Place<'_, T, B, FOR> {
 /// let mut posts = [vec![0; 5], vec![0; 5]].map(|room| Box::pin(driver.post(room, |room| bob.recv(Source::Any, room))));
 /// let ready = posts.each_mut().map(|post| post.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
 /// assert_eq!(ready, [true, false], "the second waits for room");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
@@ -154,7 +150,6 @@ where
 /// Posts an operation without a buffer once it is accepted: [`CqDriver::retry`].
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::pin::pin;
 /// use core::task::{Context, Poll, Waker};
 ///
@@ -162,19 +157,13 @@ where
 /// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Av, Cq, Domain};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
-/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+/// let driver = CqDriver::<_, Vec<u8>>::open(&cq, Unclaimed::Drop)?;
 /// let too_long = vec![0; alice.inject_size() + 1];
 /// let mut injected = pin!(driver.retry(|| alice.inject(to_bob, &too_long)));
 /// // No turn makes room for this message: the future does not wait, and ends with the refusal.
 /// let ended = injected.as_mut().poll(&mut Context::from_waker(Waker::noop()));
 /// assert!(matches!(ended, Poll::Ready(Err(PostError::TooLong { .. }))));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
@@ -214,17 +203,11 @@ where
 /// Reason for which [`CqDriver::run`] has no completion.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::error::{PostError, Rejected};
 /// use loom_core::driver::{CqDriver, Drive, RunError, Unclaimed};
 /// use loom_core::{Av, Cq, Domain};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// av.remove(to_bob);
 /// let task = async {
@@ -244,7 +227,6 @@ where
 /// #         break ended?;
 /// #     }
 /// #     driver.turn(16);
-/// # }
 /// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
@@ -280,19 +262,13 @@ impl<B: fmt::Debug> core::error::Error for RunError<B> {}
 /// [`Unclaimed`](super::Unclaimed) determines the use of its buffer.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::pin::pin;
 /// use core::task::{Context, Poll, Waker};
 ///
 /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
 /// use loom_core::{Av, Cq, Domain, Errno, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// let mut cx = Context::from_waker(Waker::noop());
 /// let mut received = pin!(driver.run(vec![0; 5], |room| bob.recv(Source::Any, room)));
@@ -307,7 +283,6 @@ impl<B: fmt::Debug> core::error::Error for RunError<B> {}
 ///     }
 /// };
 /// assert_eq!(done.result().expect_err("no message came").errno, Errno::ECANCELED);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
@@ -371,16 +346,10 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// ([`PostError::is_transient`]) it waits for its turn.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
     /// use loom_core::{Av, Cq, Domain, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
     /// let task = async {
     ///     // The task posts two receives before it waits for one.
@@ -402,7 +371,6 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// #     }
     /// #     driver.turn(16);
     /// # }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -422,16 +390,10 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// on values, collectives, peeks.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
     /// use loom_core::{Av, Cq, Domain, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
     /// let task = async {
     ///     let received = driver.post(vec![0; 5], |room| bob.recv(Source::Any, room)).await?;
@@ -448,7 +410,6 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// #         break ended?;
     /// #     }
     /// #     driver.turn(16);
-    /// # }
     /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
@@ -467,16 +428,10 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// completion with its [result](Done::result).
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
     /// use loom_core::{Access, Av, Cq, Domain, Mr};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let region = Mr::open(&domain, (0..64).collect::<Vec<u8>>(), Access::REMOTE_READ)?;
     /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
     /// let task = async {
@@ -493,7 +448,6 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// #         break ended?;
     /// #     }
     /// #     driver.turn(16);
-    /// # }
     /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```

@@ -30,7 +30,6 @@ use crate::vocabulary::Errno;
 /// Step 2 precedes step 3, so that one of them detects an event in between.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::ffi::c_int;
 /// use core::task::Waker;
 ///
@@ -49,14 +48,11 @@ use crate::vocabulary::Errno;
 ///     Ok(sleeps)
 /// }
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// // `CqAttr::with_fd` opens a queue with a descriptor. This one has none.
 /// assert_eq!(idle(&driver, Waker::noop(), |_| {}), Err(SleepError::NotOpenedFor));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -107,14 +103,11 @@ fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
 /// Reason for which an executor cannot sleep.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::cq::CqAttr;
 /// use loom_core::driver::{CqDriver, SleepError, Sleepable, Unclaimed};
 /// use loom_core::{Cq, Domain};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// /// The number of descriptors to sleep on; `None` if the executor has to go on polling.
 /// fn descriptors(driver: &impl Sleepable) -> Result<Option<usize>, SleepError> {
 ///     let mut count = 0;
@@ -127,7 +120,6 @@ fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
 ///
 /// let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(16))?;
 /// assert_eq!(descriptors(&CqDriver::open(&cq, Unclaimed::Drop)?), Ok(None));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

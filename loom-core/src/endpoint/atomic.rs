@@ -68,7 +68,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// buffer.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::atomic::BaseOp;
     ///
     /// # use loom_core::soft::{Network, NetworkAttr};
@@ -91,7 +90,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ///     cq.progress()?;
     ///     region.window().copy_to(0, &mut bytes)?;
     /// }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -118,7 +116,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// then space for as many results.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::atomic::FetchOp;
     ///
     /// # use loom_core::soft::{Network, NetworkAttr};
@@ -137,7 +134,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// let (buf, result) = cq.finish(added, Forever)?.into_parts();
     /// result?;
     /// assert_eq!(buf[2..], [1, 2]);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -284,7 +280,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// [`atomic`](Self::atomic) with a copy of `operands`. Success is not reported.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::atomic::BaseOp;
     ///
     /// # use loom_core::soft::{Network, NetworkAttr};
@@ -304,7 +299,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ///     cq.progress()?;
     ///     region.window().copy_to(0, &mut bytes)?;
     /// }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -360,7 +354,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// fetch-and-add.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// use loom_core::atomic::FetchOp;
@@ -378,7 +371,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ///     let fetched = cq.finish_value(added, Forever)?;
     ///     assert_eq!(fetched.value::<u64>()?, Some(before));
     /// }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

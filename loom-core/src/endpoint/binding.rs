@@ -19,7 +19,6 @@ use crate::vocabulary::{Counted, EndpointOption, Errno, OptionType, OptionValue}
 /// ([`Cq::tx_context`](crate::cq::Cq::tx_context)). A reference to it converts into a binding.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::counter::{Counter, CounterAttr};
 /// use loom_core::endpoint::Binding;
 /// use loom_core::soft::{Network, NetworkAttr};
@@ -32,7 +31,6 @@ use crate::vocabulary::{Counted, EndpointOption, Errno, OptionType, OptionValue}
 /// let sent = Counter::open(&domain, CounterAttr::default())?;
 /// let plain = cq.endpoint(&av)?;
 /// let counted = cq.endpoint(Binding::to(&av).counter(Counted::SEND, &sent))?;
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[doc(alias = "fi_ep_bind")]

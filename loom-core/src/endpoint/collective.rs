@@ -107,7 +107,6 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
 /// until they have: their joins would match the new group.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::collective::ReduceOp;
 /// use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain};
 /// use loom_core::soft::{Network, NetworkAttr};
@@ -136,7 +135,6 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
 ///     let sum = cq.finish_value(key, Forever)?;
 ///     assert_eq!(sum.value::<u64>()?, Some(1 + 2 + 3));
 /// }
-/// # }
 /// # Ok::<_, Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -196,7 +194,6 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
     /// Completes when every member has called it.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # use loom_core::{Av, Caps, Cq, Domain, Forever, Hints};
     /// # let network = Network::new(NetworkAttr::default())?;
@@ -217,7 +214,6 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
     /// for key in keys {
     ///     cq.finish_value(key, Forever)?.result()?;
     /// }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -292,7 +288,6 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// Sends the root's elements to every member, overwriting the others' buffers.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # use loom_core::{Av, Caps, Cq, Domain, Forever, Hints};
     /// # let network = Network::new(NetworkAttr::default())?;
@@ -314,7 +309,6 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// for key in keys {
     ///     assert_eq!(cq.finish(key, Forever)?.into_buf(), [1, 2, 3]);
     /// }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -331,7 +325,6 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// software transport combines in rank order, so results have the same bits everywhere.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::collective::ReduceOp;
     ///
     /// # use loom_core::soft::{Network, NetworkAttr};
@@ -356,7 +349,6 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
     /// for key in keys {
     ///     assert_eq!(cq.finish(key, Forever)?.into_buf()[2..], [5, 9]);
     /// }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

@@ -20,7 +20,6 @@ use crate::vocabulary::{EndpointType, FabricAddr};
 /// Connectionless endpoint kind, with peers in an address vector.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{Connectionless, Endpoint};
 /// use loom_core::{Av, Cq, Domain, EndpointAddr, Error, Forever, Transport};
 ///
@@ -35,16 +34,10 @@ use crate::vocabulary::{EndpointType, FabricAddr};
 ///     Ok(())
 /// }
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(loom_core::Source::Any, vec![0; 5])?;
 /// tell(&alice, &bob.address()?, b"hello")?;
 /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Debug)]
@@ -88,19 +81,14 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// vector: `&av`, or a [`Binding`] with options.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # fixture::queue!(network, domain, av, cq);
     /// # let sent = Counter::open(&domain, CounterAttr::default())?;
     /// let alice = cq.endpoint(&av)?;
     /// // A `Binding` adds a counter.
     /// let bob = cq.endpoint(Binding::to(&av).counter(Counted::SEND, &sent))?;
     /// assert_ne!(alice.address()?, bob.address()?);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

@@ -18,7 +18,6 @@ pub trait HasOptions: Sealed {}
 /// A kind of endpoint that has an address of its own.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{Endpoint, HasAddress};
 /// use loom_core::{Av, Cq, Domain, Errno, Transport};
 ///
@@ -27,14 +26,8 @@ pub trait HasOptions: Sealed {}
 ///     Ok(format!("reach me at {}", endpoint.address()?))
 /// }
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// assert!(told(&alice)? != told(&bob)?);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait HasAddress: HasOptions {}
@@ -42,7 +35,6 @@ pub trait HasAddress: HasOptions {}
 /// A kind of endpoint that sends, writes and reads.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{Endpoint, Transmits};
 /// use loom_core::{Av, Cq, Domain, Error, Forever, Source, Transport};
 ///
@@ -57,16 +49,10 @@ pub trait HasAddress: HasOptions {}
 ///     Ok(())
 /// }
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// send(&alice, to_bob, b"hello".to_vec())?;
 /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Transmits<T: Transport>: Sealed {
@@ -87,7 +73,6 @@ pub trait Transmits<T: Transport>: Sealed {
 /// A kind of endpoint that receives messages.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{Endpoint, Receives};
 /// use loom_core::{Av, Cq, Domain, Error, Forever, OpKey, Transport};
 ///
@@ -100,16 +85,10 @@ pub trait Transmits<T: Transport>: Sealed {
 ///     (0..count).map(|_| Ok(endpoint.recv(K::ANY, vec![0; 64])?)).collect()
 /// }
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let receives = fill(&bob, 4)?;
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// assert_eq!(cq.finish(receives[0], Forever)?.result()?.len(), 5);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Receives<T: Transport>: Sealed {
@@ -127,7 +106,6 @@ pub trait Receives<T: Transport>: Sealed {
 /// A kind of endpoint that can peek at tagged messages.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{Endpoint, Peeks};
 /// use loom_core::{Av, Cq, Domain, Error, Forever, Tag, TagMatch, Transport};
 ///
@@ -141,15 +119,9 @@ pub trait Receives<T: Transport>: Sealed {
 ///     Ok(peek.message()?.map(|found| found.len))
 /// }
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(7), b"hello"))?;
 /// assert_eq!(waiting(&bob, TagMatch::any())?, Some(5));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Peeks<T: Transport>: Receives<T> {}
@@ -157,16 +129,10 @@ pub trait Peeks<T: Transport>: Receives<T> {}
 /// Source of a receive's messages.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::error::PostError;
 /// use loom_core::{Av, Caps, Cq, Domain, Forever, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let from_any_peer = bob.recv(Source::Any, vec![0; 5])?;
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// assert_eq!(cq.finish(from_any_peer, Forever)?.into_buf(), b"hello");
@@ -179,7 +145,6 @@ pub trait Peeks<T: Transport>: Receives<T> {}
 ///     }
 ///     Err(refused) => assert_eq!(refused.error, PostError::NotGranted(Caps::DIRECTED_RECV)),
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,7 +178,6 @@ impl Source {
 /// The peer of a connection, in arguments.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::transport::Connected;
 /// use loom_core::{Cq, Error, Forever, MsgEndpoint, ThePeer};
 ///
@@ -229,7 +193,6 @@ impl Source {
 ///     answer.truncate(transfer.len());
 ///     Ok(answer)
 /// }
-/// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThePeer;

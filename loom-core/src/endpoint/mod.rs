@@ -15,7 +15,6 @@
 //! to the operations of a query, checked by the compiler.
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use loom_core::buffer::SourceBuffer;
 //! use loom_core::error::Rejected;
 //! use loom_core::endpoint::{Endpoint, Transmits};
@@ -33,7 +32,6 @@
 //!     endpoint.tagged_send(to, Tag(7), second)?;
 //!     Ok(())
 //! }
-//! # }
 //! ```
 
 mod atomic;
@@ -93,7 +91,6 @@ use crate::vocabulary::{Attributes, EndpointAddr, EndpointOption, Errno, FabricA
 /// keeps its slot until it is closed with the queue.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
@@ -107,7 +104,6 @@ use crate::vocabulary::{Attributes, EndpointAddr, EndpointOption, Errno, FabricA
 /// let (bytes, result) = cq.finish(received, Forever)?.into_parts();
 /// assert_eq!((result?.len(), &bytes[..]), (5, &b"hello"[..]));
 /// cq.finish(sent, Forever)?.result()?;
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -124,15 +120,9 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
     /// it was too late or the provider cannot cancel this kind of operation.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
     /// bob.cancel(received)?;
     /// // The completion comes, and brings the buffer back.
@@ -140,7 +130,6 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
     /// assert_eq!((room.len(), result.unwrap_err().errno), (5, Errno::ECANCELED));
     /// assert_eq!(bob.cancel(received), Err(Errno::ENOENT), "it is over");
     /// # cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -161,20 +150,15 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
     /// capabilities, orders, inject size and width of immediate data.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::endpoint::Binding;
     /// use loom_core::{Av, Caps, Cq, Domain};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # fixture::queue!(network, domain, av, cq);
     /// let endpoint = cq.endpoint(&av)?;
     /// assert!(endpoint.attributes().caps.contains(Caps::MSG | Caps::RECV));
     /// // An endpoint whose receives are those of peers' writes receives no messages.
     /// let written = cq.endpoint(Binding::to(&av).remote_writes(1))?;
     /// assert!(!written.attributes().caps.contains(Caps::RECV));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]
@@ -192,7 +176,6 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
     /// Maximum number of elements per post of an atomic operation, which is named by values.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::atomic::{Atomic, Form};
     /// use loom_core::vocabulary::{AtomicOp, Datatype};
     /// use loom_core::{Av, Caps, Cq, Domain, Errno, Hints};
@@ -206,7 +189,6 @@ impl<'m, T: Transport, B: Buffer, K> Endpoint<'m, T, B, K> {
     /// let add = Atomic { form: Form::Base, datatype: Datatype::UINT64, op: AtomicOp::SUM };
     /// assert!(endpoint.atomic_count(add)? > 0);
     /// assert_eq!(endpoint.atomic_count(Atomic { op: AtomicOp::NOOP, ..add }), Err(Errno::EOPNOTSUPP));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -251,18 +233,13 @@ impl<T: Transport, B: Buffer, K: HasAddress> Endpoint<'_, T, B, K> {
     /// Address of the endpoint, for peers to insert into address vectors or connect to.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Av, Cq, Domain, EndpointAddr};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # fixture::queue!(network, domain, av, cq);
     /// let endpoint = cq.endpoint(&av)?;
     /// // The program tells the text, or the bytes (`EndpointAddr::encode`), to its peers.
     /// let text = endpoint.address()?.to_string();
     /// assert_eq!(text.parse::<EndpointAddr>()?, endpoint.address()?);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -276,18 +253,13 @@ impl<T: Transport, B: Buffer, K: HasAddress> Endpoint<'_, T, B, K> {
     /// Sets an option. Most must be set [before the endpoint is enabled](Binding::option).
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::vocabulary::EndpointOption;
     /// use loom_core::{Av, Cq, Domain};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # fixture::queue!(network, domain, av, cq);
     /// let endpoint = cq.endpoint(&av)?;
     /// endpoint.set_option(EndpointOption::MIN_MULTI_RECV, 256)?;
     /// assert_eq!(endpoint.option(EndpointOption::MIN_MULTI_RECV)?, 256_usize);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -312,7 +284,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// and both have at most 1024 bytes.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Av, Cq, Domain, Error, Forever, Peer, Source, Transport};
     ///
     /// /// Sends a copy where the provider takes one, and else the buffer, for whose completion the program waits.
@@ -327,16 +298,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ///     Ok(())
     /// }
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
     /// send(&alice, to_bob, b"hello".to_vec())?;
     /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]

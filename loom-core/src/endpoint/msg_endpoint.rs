@@ -23,7 +23,6 @@ use crate::vocabulary::{EndpointAddr, EndpointOption, EndpointType, Errno, Fabri
 /// State before connecting.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::Idle;
 /// use loom_core::transport::Connected;
 /// use loom_core::{Cq, EndpointAddr, Eq, Error, Info, MsgEndpoint, ThePeer};
@@ -39,7 +38,6 @@ use crate::vocabulary::{EndpointAddr, EndpointOption, EndpointType, Errno, Fabri
 ///     }
 ///     Ok(endpoint)
 /// }
-/// # }
 /// ```
 #[derive(Debug)]
 pub enum Idle {}
@@ -47,7 +45,6 @@ pub enum Idle {}
 /// State of an endpoint for a peer's request, before it accepts.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{Connecting, Requested};
 /// use loom_core::eq::ConnectionRequest;
 /// use loom_core::transport::Connected;
@@ -62,7 +59,6 @@ pub enum Idle {}
 ///     endpoint.recv(ThePeer, vec![0; 4096])?;
 ///     Ok(endpoint.accept(b"version 1")?)
 /// }
-/// # }
 /// ```
 #[derive(Debug)]
 pub enum Requested {}
@@ -70,7 +66,6 @@ pub enum Requested {}
 /// State between connecting or accepting and the event with the outcome.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::Connecting;
 /// use loom_core::transport::Connected;
 /// use loom_core::{Deadline, Eq, EqEvent, Error, MsgEndpoint};
@@ -92,7 +87,6 @@ pub enum Requested {}
 ///     }
 ///     Ok(None)
 /// }
-/// # }
 /// ```
 #[derive(Debug)]
 pub enum Connecting {}
@@ -100,7 +94,6 @@ pub enum Connecting {}
 /// Connected state.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::Established;
 /// use loom_core::transport::Connected;
 /// use loom_core::{Cq, Error, Forever, MsgEndpoint, ThePeer};
@@ -117,7 +110,6 @@ pub enum Connecting {}
 ///     }
 ///     Ok(())
 /// }
-/// # }
 /// ```
 #[derive(Debug)]
 pub enum Established {}
@@ -141,7 +133,6 @@ pub enum Established {}
 /// error, but `sockets` reports sends that fit into its buffers as sent.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::transport::Connected;
 /// use loom_core::{Cq, EndpointAddr, Eq, EqEvent, Error, Forever, Info, ThePeer};
 ///
@@ -170,7 +161,6 @@ pub enum Established {}
 ///     answer.truncate(result?.len());
 ///     Ok(answer)
 /// }
-/// # }
 /// ```
 ///
 /// # References
@@ -414,7 +404,6 @@ impl<T: Connected, B: Buffer> MsgEndpoint<'_, T, B, Established> {
     /// guarantees it.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::transport::Connected;
     /// use loom_core::{Eq, EqEvent, Error, MsgEndpoint};
     ///
@@ -429,7 +418,6 @@ impl<T: Connected, B: Buffer> MsgEndpoint<'_, T, B, Established> {
     ///         }
     ///     }
     /// }
-    /// # }
     /// ```
     ///
     /// # Errors

@@ -31,7 +31,6 @@ use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr, OpFlags};
 /// group reach every member. Receives are posted on the endpoint itself.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{MulticastEndpoint, MulticastGroup};
 /// use loom_core::transport::Multicast;
 /// use loom_core::{EndpointAddr, EqEvent, Error};
@@ -53,7 +52,6 @@ use crate::vocabulary::{Caps, EndpointAddr, Errno, FabricAddr, OpFlags};
 ///         }
 ///     }
 /// }
-/// # }
 /// ```
 ///
 /// # References
@@ -64,7 +62,6 @@ pub type MulticastEndpoint<'m, T, B> = Endpoint<'m, T, B, InGroups<'m, T>>;
 /// Endpoint kind of [`MulticastEndpoint`].
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{Endpoint, InGroups};
 /// use loom_core::transport::Multicast;
 /// use loom_core::{Error, OpKey, Source};
@@ -73,7 +70,6 @@ pub type MulticastEndpoint<'m, T, B> = Endpoint<'m, T, B, InGroups<'m, T>>;
 /// fn fill<T: Multicast>(endpoint: &Endpoint<'_, T, Vec<u8>, InGroups<'_, T>>, count: usize) -> Result<Vec<OpKey>, Error> {
 ///     (0..count).map(|_| Ok(endpoint.recv(Source::Any, vec![0; 1500])?)).collect()
 /// }
-/// # }
 /// ```
 #[derive(Debug)]
 pub struct InGroups<'m, T: Multicast> {
@@ -188,7 +184,6 @@ impl<'m, T: Multicast, B: Buffer> MulticastEndpoint<'m, T, B> {
 /// State between joining and the event with the outcome.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{Joined, Joining, MulticastGroup};
 /// use loom_core::eq::JoinedEvent;
 /// use loom_core::transport::Multicast;
@@ -207,7 +202,6 @@ impl<'m, T: Multicast, B: Buffer> MulticastEndpoint<'m, T, B> {
 ///         }
 ///     }
 /// }
-/// # }
 /// ```
 #[derive(Debug)]
 pub enum Joining {}
@@ -215,7 +209,6 @@ pub enum Joining {}
 /// State of a joined group.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{Joined, MulticastGroup};
 /// use loom_core::transport::Multicast;
 /// use loom_core::{Cq, Error, Forever};
@@ -232,7 +225,6 @@ pub enum Joining {}
 ///     }
 ///     Ok(())
 /// }
-/// # }
 /// ```
 #[derive(Debug)]
 pub enum Joined {}
@@ -245,7 +237,6 @@ pub enum Joined {}
 /// | [`Joined`] | dropping it |
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::MulticastGroup;
 /// use loom_core::transport::Multicast;
 /// use loom_core::{Cq, Error, Forever};
@@ -259,7 +250,6 @@ pub enum Joined {}
 ///     cq.finish(sent, Forever)?.result()?;
 ///     Ok(group.leave()?)
 /// }
-/// # }
 /// ```
 ///
 /// # References

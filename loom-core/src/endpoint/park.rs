@@ -14,7 +14,6 @@ use crate::transport::Transport;
 /// level allows it (over libfabric, with `Ofi<Shared>`).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain, endpoint::Source};
 /// use loom_core::soft::{Network, NetworkAttr};
 ///
@@ -32,7 +31,6 @@ use crate::transport::Transport;
 ///     Ok::<_, loom_core::cq::CqError>(cq.wait(received, Forever)?.map(|done| done.into_buf()))
 /// });
 /// assert_eq!(thread.join().expect("it does not panic")?.as_deref(), Some(&b"hello"[..]));
-/// # }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 pub struct Parked<'m, T: Transport, B: Buffer, const N: usize = 0> {
@@ -55,20 +53,15 @@ where
 /// A queue that could not be parked, with its endpoints.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::ParkError;
 /// use loom_core::{Av, Cq, Domain};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// # fixture::queue!(network, domain, av, cq);
 /// let endpoint = cq.endpoint(&av)?;
 /// let another = cq.clone();
 /// let Err(ParkError { cq, endpoints }) = cq.park([endpoint]) else { panic!("there is another handle") };
 /// drop(another);
 /// assert!(cq.park(endpoints).is_ok());
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct ParkError<'m, T: Transport, B: Buffer, const N: usize> {

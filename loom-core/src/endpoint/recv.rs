@@ -138,7 +138,6 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// outstanding.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::completion::Completion;
     /// use loom_core::{av::Av, cq::Cq, domain::Domain, endpoint::{Binding, Source}};
     /// use loom_core::soft::{Network, NetworkAttr};
@@ -159,7 +158,6 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// // Fewer than 400 bytes are left.
     /// let Some(Completion::Op(done)) = cq.poll()? else { panic!("the buffer") };
     /// assert_eq!((done.key(), done.buf().len()), (key, 1000));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -222,7 +220,6 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// [claimed](Self::tagged_peek_claim) message uses no space in the buffer.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::completion::Completion;
     /// use loom_core::{av::Av, cq::Cq, domain::Domain, endpoint::Source};
     /// use loom_core::soft::{Network, NetworkAttr};
@@ -240,7 +237,6 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     ///     let Some(Completion::Piece(piece)) = cq.poll()? else { panic!("a message") };
     ///     assert_eq!((piece.result()?.tag(), piece.bytes()), (Some(Tag(tag)), &b"hello"[..]));
     /// }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -336,7 +332,6 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     /// invisible until the queue is polled once more.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::error::PostError;
     /// use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain, endpoint::Source};
     /// use loom_core::soft::{Network, NetworkAttr, Soft};
@@ -354,7 +349,6 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     /// let room = vec![0; found.len];
     /// let received = bob.tagged_recv(Source::Any, found.tag, room).map_err(PostError::from)?;
     /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
-    /// # }
     /// # Ok::<_, Box<dyn core::error::Error>>(())
     /// ```
     ///

@@ -19,7 +19,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Reads a peer's region from byte `offset`, as many bytes as the buffer holds.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
@@ -32,7 +31,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// let read = cq.post(vec![0; 4], Forever, |room| alice.read(to_bob, &region.remote(), 16, room))?;
     /// let (bytes, result) = cq.finish(read, Forever)?.into_parts();
     /// assert_eq!((result?.len(), bytes), (4, vec![16, 17, 18, 19]));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -111,15 +109,9 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// [`RemoteEvent`](crate::completion::RemoteEvent) with `data`.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Access, Av, Completion, Cq, Domain, Forever, ImmediateData, Mr};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
     /// let write = |bytes| alice.write_data(to_bob, &region.remote(), 16, ImmediateData(7), bytes);
     /// cq.post(b"8 bytes.".to_vec(), Forever, write)?;
@@ -132,7 +124,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// let mut bytes = [0; 8];
     /// region.window().copy_to(16, &mut bytes)?;
     /// assert_eq!((event.data(), &bytes), (Some(ImmediateData(7)), b"8 bytes."));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

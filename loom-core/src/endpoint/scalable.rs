@@ -43,7 +43,6 @@ use crate::vocabulary::{Caps, Counted, EndpointAddr, EndpointType, Errno, Fabric
 /// and close them together.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{Contexts, RxContext, ScalableEndpoint, TxContext};
 /// use loom_core::transport::Scalable;
 /// use loom_core::{Cq, Domain, Error, Source};
@@ -65,7 +64,6 @@ use crate::vocabulary::{Caps, Counted, EndpointAddr, EndpointType, Errno, Fabric
 ///     }
 ///     Ok(contexts)
 /// }
-/// # }
 /// ```
 ///
 /// # References
@@ -285,7 +283,6 @@ const TX_COUNTABLE: Counted = Counted::SEND.union(Counted::READ).union(Counted::
 /// process.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::TxContext;
 /// use loom_core::transport::Scalable;
 /// use loom_core::{Cq, Error, Forever, Peer};
@@ -301,7 +298,6 @@ const TX_COUNTABLE: Counted = Counted::SEND.union(Counted::READ).union(Counted::
 ///     cq.finish(sent, Forever)?.result()?;
 ///     Ok(())
 /// }
-/// # }
 /// ```
 ///
 /// # References
@@ -312,7 +308,6 @@ pub type TxContext<'m, T, B> = Endpoint<'m, T, B, TxCtx<'m, T>>;
 /// Endpoint kind of [`TxContext`].
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{Endpoint, TxCtx};
 /// use loom_core::transport::Scalable;
 /// use loom_core::{Error, Forever, Peer};
@@ -328,7 +323,6 @@ pub type TxContext<'m, T, B> = Endpoint<'m, T, B, TxCtx<'m, T>>;
 ///     }
 ///     Ok(())
 /// }
-/// # }
 /// ```
 #[derive(Debug)]
 pub struct TxCtx<'m, T: Scalable> {
@@ -410,7 +404,6 @@ const RX_COUNTABLE: Counted = Counted::RECV.union(Counted::REMOTE_READ).union(Co
 /// messages to other contexts until the scalable endpoint closes.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{RxContext, ScalableEndpoint};
 /// use loom_core::transport::Scalable;
 /// use loom_core::{Cq, Error, Forever, Source};
@@ -426,7 +419,6 @@ const RX_COUNTABLE: Counted = Counted::RECV.union(Counted::REMOTE_READ).union(Co
 ///     bytes.truncate(result?.len());
 ///     Ok(bytes)
 /// }
-/// # }
 /// ```
 ///
 /// # References
@@ -437,7 +429,6 @@ pub type RxContext<'m, T, B> = Endpoint<'m, T, B, RxCtx<'m, T>>;
 /// Endpoint kind of [`RxContext`].
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{Endpoint, RxCtx};
 /// use loom_core::transport::Scalable;
 /// use loom_core::{Error, Forever, Source};
@@ -449,7 +440,6 @@ pub type RxContext<'m, T, B> = Endpoint<'m, T, B, RxCtx<'m, T>>;
 ///     message.truncate(transfer.len());
 ///     Ok(message)
 /// }
-/// # }
 /// ```
 #[derive(Debug)]
 pub struct RxCtx<'m, T: Scalable> {

@@ -16,7 +16,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Sends a message.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// use loom_core::{Av, Cq, Domain, Forever, Source};
@@ -30,7 +29,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
     /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
     /// assert_eq!(cq.finish(sent, Forever)?.into_buf(), b"hello", "the message comes back");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -98,7 +96,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Sends a copy of `bytes`, which can be reused at once. Success is not reported.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// use loom_core::{Av, Cq, Domain, Forever, Source};
@@ -112,7 +109,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
     /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
     /// assert_eq!(cq.in_flight(), 0);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -152,7 +148,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// Sends a tagged message.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// use loom_core::{Av, Cq, Domain, Forever, Source, Tag};
@@ -166,7 +161,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// cq.post(b"eight".to_vec(), Forever, |message| alice.tagged_send(to_bob, Tag(8), message))?;
     /// assert_eq!(cq.finish(eight, Forever)?.into_buf(), b"eight");
     /// # let _ = seven;
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

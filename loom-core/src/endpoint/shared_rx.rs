@@ -34,7 +34,6 @@ use crate::vocabulary::{EndpointType, Errno, FabricAddr};
 /// when an unmatched one arrives.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{AnyConnection, SharedRx};
 /// use loom_core::transport::Connected;
 /// use loom_core::{Cq, Error, Forever, Info};
@@ -51,7 +50,6 @@ use crate::vocabulary::{EndpointType, Errno, FabricAddr};
 ///     }
 ///     Ok(shared)
 /// }
-/// # }
 /// ```
 ///
 /// # References
@@ -63,7 +61,6 @@ pub type SharedRx<'m, T, B> = Endpoint<'m, T, B, Srx>;
 /// Endpoint kind of [`SharedRx`].
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{AnyConnection, Endpoint, Srx};
 /// use loom_core::transport::Connected;
 /// use loom_core::{Completion, Error};
@@ -79,7 +76,6 @@ pub type SharedRx<'m, T, B> = Endpoint<'m, T, B, Srx>;
 ///     }
 ///     Ok(())
 /// }
-/// # }
 /// ```
 #[derive(Clone, Debug)]
 pub struct Srx(());

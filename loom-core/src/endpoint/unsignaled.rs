@@ -26,7 +26,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ///
     /// ```
     /// # #![allow(unsafe_code)]
-    /// # #[cfg(feature = "std")] {
     /// use core::ptr::NonNull;
     ///
     /// use loom_core::buffer::Lent;
@@ -53,7 +52,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     /// // The receive is all that completes.
     /// let completion = cq.poll()?;
     /// assert!(completion.is_some() && cq.poll()?.is_none());
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

@@ -16,7 +16,6 @@
 //! # Example with a queue
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use loom_core::engine::arrivals::Arrivals;
 //! use loom_core::immediate::Layout;
 //! use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, mr::Mr};
@@ -58,7 +57,6 @@
 //!     }
 //! };
 //! assert_eq!((told.key, told.value, told.threshold), (all, 3, 2));
-//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 
@@ -80,7 +78,6 @@ const NONE: u32 = u32::MAX;
 /// times.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::engine::arrivals::{Arrivals, ArrivalsError};
 ///
 /// let arrivals = Arrivals::open(8, 4)?;
@@ -92,7 +89,6 @@ const NONE: u32 = u32::MAX;
 /// assert_eq!(arrivals.take(first), Ok(true));
 /// assert_eq!(arrivals.take(second), Err(ArrivalsError::UnknownKey));
 /// assert_eq!(arrivals.total(5), Ok(1));
-/// # }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -116,7 +112,6 @@ impl fmt::Debug for ArrivalKey {
 /// Completed wait: the value has arrived as often as required.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::engine::arrivals::Arrivals;
 ///
 /// let arrivals = Arrivals::open(8, 4)?;
@@ -130,7 +125,6 @@ impl fmt::Debug for ArrivalKey {
 ///     over.push((arrived.key, arrived.threshold));
 /// }
 /// assert_eq!(over, [(first, 1), (both, 2)]);
-/// # }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +141,6 @@ pub struct Arrived {
 /// Error of counting or waiting.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::engine::arrivals::{Arrivals, ArrivalsError};
 ///
 /// let arrivals = Arrivals::open(8, 1)?;
@@ -155,7 +148,6 @@ pub struct Arrived {
 /// assert_eq!(arrivals.count(8), Err(ArrivalsError::NoSuchValue { values: 8 }));
 /// arrivals.wait_for(7, 1)?;
 /// assert_eq!(arrivals.wait_for(7, 2), Err(ArrivalsError::Full));
-/// # }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,7 +197,6 @@ struct Waiter {
 /// Belongs to one thread. Allocates all of its memory when it is opened.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::engine::arrivals::Arrivals;
 ///
 /// // For the values below 8, and for 4 waits at the same time.
@@ -220,7 +211,6 @@ struct Waiter {
 /// // The next transfer of two parts with this value waits for a total of four.
 /// let next = arrivals.wait_for(3, arrived.threshold + 2)?;
 /// assert_eq!(arrivals.take(next), Ok(false));
-/// # }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 pub struct Arrivals<A: Allocator> {

@@ -15,15 +15,9 @@ use crate::vocabulary::FabricAddr;
 /// After the peer is removed, the handle is recognised as stale and never reaches a later peer.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // The program's own data for each peer.
 /// let mut sent = vec![0_u32; av.places()];
 /// # bob.recv(Source::Any, vec![0; 5])?;
@@ -32,7 +26,6 @@ use crate::vocabulary::FabricAddr;
 /// // The handle of a removed peer reaches no later peer.
 /// av.remove(to_bob);
 /// assert!(alice.inject(to_bob, b"hello").is_err());
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -66,7 +59,6 @@ impl fmt::Display for Peer {
 /// Receive context of a peer's scalable endpoint: [`Peer::rx_context`].
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::engine::peer_table::RxPeer;
 /// use loom_core::{Av, Cq, Domain, Peer};
 ///
@@ -75,17 +67,11 @@ impl fmt::Display for Peer {
 ///     peer.rx_context((request % u64::from(contexts)) as u16)
 /// }
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// # let cq: Cq<'_, _, Vec<u8>> = cq;
 /// assert_eq!(context_for(to_bob, 6, 4).index(), 2);
 /// // A peer that is an ordinary endpoint is its context 0.
 /// assert_eq!(context_for(to_bob, 6, 1), to_bob.into());
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -180,7 +166,6 @@ impl core::error::Error for Beyond {}
 /// Peers of a [`PeerTable`], for threads that read it while it changes.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::engine::peer_table::{PeerSlot, PeerTable};
 /// use loom_core::vocabulary::FabricAddr;
 ///
@@ -194,7 +179,6 @@ impl core::error::Error for Beyond {}
 ///     table.insert(FabricAddr(3))
 /// })?;
 /// assert_eq!(peers.iter().count(), 2);
-/// # }
 /// # Ok::<_, loom_core::engine::peer_table::Beyond>(())
 /// ```
 #[derive(Clone, Copy, Debug)]

@@ -84,14 +84,12 @@ pub enum Phase {
 /// Slot of a [`WorkTable`], for a piece of work and for a counter.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::engine::work_table::{Place, WorkTable};
 ///
 /// // Places for 16 pieces of work, which wait for counters that are numbers.
 /// let places: Vec<Place<usize, String>> = (0..16).map(|number| Place::free(number, 16)).collect();
 /// let table = WorkTable::new(places);
 /// assert_eq!((table.capacity(), table.len()), (16, 0));
-/// # }
 /// ```
 #[derive(Debug)]
 pub struct Place<C, V> {

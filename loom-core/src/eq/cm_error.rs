@@ -7,7 +7,6 @@ use crate::vocabulary::Errno;
 /// Reason why connecting, accepting or rejecting was refused on this side.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::eq::{CmError, ConnectionRequest};
 /// use loom_core::transport::Connected;
 ///
@@ -23,7 +22,6 @@ use crate::vocabulary::Errno;
 /// }
 ///
 /// assert_eq!(CmError::DataTooLong { limit: 8 }.to_string(), "connections carry no more than 8 bytes of data");
-/// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -69,7 +67,6 @@ impl core::error::Error for CmError {}
 /// A refusal, with the unchanged endpoint or request.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{Connecting, Idle};
 /// use loom_core::eq::CmError;
 /// use loom_core::transport::Connected;
@@ -86,7 +83,6 @@ impl core::error::Error for CmError {}
 ///         connecting => Ok(connecting?),
 ///     }
 /// }
-/// # }
 /// ```
 pub struct Refused<E> {
     /// The endpoint, or the request.

@@ -10,7 +10,6 @@ use crate::vocabulary::{CmData, Errno, EventKind};
 /// An event.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{Connecting, Established};
 /// use loom_core::transport::Connected;
 /// use loom_core::{Deadline, Eq, EqEvent, Errno, Error, MsgEndpoint};
@@ -34,7 +33,6 @@ use crate::vocabulary::{CmData, Errno, EventKind};
 ///     }
 ///     Err(Errno::ETIMEDOUT.into())
 /// }
-/// # }
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
@@ -80,7 +78,6 @@ pub enum EqEvent<'m, T: Connected> {
 /// indistinguishable, but the tested providers remove an endpoint's events when it closes.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::eq::{EndpointId, ShutdownEvent};
 ///
 /// /// Removes the connection that has ended from a server's table, and returns its name.
@@ -88,7 +85,6 @@ pub enum EqEvent<'m, T: Connected> {
 ///     let place = connections.iter().position(|(id, _)| event.is_of(*id))?;
 ///     Some(connections.swap_remove(place).1)
 /// }
-/// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointId {
@@ -114,7 +110,6 @@ impl EndpointId {
 /// [`MsgEndpoint::answer`](crate::endpoint::MsgEndpoint::answer) returns the peer's data.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{Connecting, Established};
 /// use loom_core::eq::ConnectedEvent;
 /// use loom_core::transport::Connected;
@@ -128,7 +123,6 @@ impl EndpointId {
 ///     let place = connecting.iter().position(|endpoint| event.is_of(endpoint))?;
 ///     connecting.swap_remove(place).established(event).ok()
 /// }
-/// # }
 /// ```
 #[derive(Clone, Copy)]
 pub struct ConnectedEvent {
@@ -168,7 +162,6 @@ impl fmt::Debug for ConnectedEvent {
 /// Reports that an endpoint is disconnected, or could not be connected.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::eq::ShutdownEvent;
 /// use loom_core::transport::Connected;
 /// use loom_core::MsgEndpoint;
@@ -177,7 +170,6 @@ impl fmt::Debug for ConnectedEvent {
 /// fn keep_open<T: Connected>(endpoints: &mut Vec<MsgEndpoint<'_, T, Vec<u8>>>, event: &ShutdownEvent) {
 ///     endpoints.retain(|endpoint| !event.is_of(endpoint));
 /// }
-/// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ShutdownEvent {
@@ -203,7 +195,6 @@ impl ShutdownEvent {
 /// Reports that an endpoint has joined a multicast group.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::{Joining, MulticastGroup};
 /// use loom_core::eq::JoinedEvent;
 /// use loom_core::transport::Multicast;
@@ -221,7 +212,6 @@ impl ShutdownEvent {
 ///         }
 ///     }
 /// }
-/// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct JoinedEvent {
@@ -244,7 +234,6 @@ impl JoinedEvent {
 /// A failed operation.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::eq::Failure;
 /// use loom_core::transport::Connected;
 /// use loom_core::{Eq, Errno};
@@ -257,7 +246,6 @@ impl JoinedEvent {
 ///         _ => format!("{failure} ({})", eq.error_text(failure)),
 ///     }
 /// }
-/// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {

@@ -48,7 +48,6 @@ const UNREAD: u32 = 1 << 16;
 /// requests is gone. Queue and bound objects stay on the thread that opened it.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::time::Duration;
 ///
 /// use loom_core::transport::Connected;
@@ -65,7 +64,6 @@ const UNREAD: u32 = 1 << 16;
 ///     }
 ///     Ok(())
 /// }
-/// # }
 /// ```
 ///
 /// # References
@@ -117,7 +115,6 @@ impl Default for EqAttr {
 /// Error of an event queue or of one call.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::time::Duration;
 ///
 /// use loom_core::eq::EqError;
@@ -131,7 +128,6 @@ impl Default for EqAttr {
 ///         event => event,
 ///     }
 /// }
-/// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, core::cmp::Eq)]
 #[non_exhaustive]
@@ -208,7 +204,6 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// Connections make progress in this call and in polls of completion queues.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::eq::{ConnectionRequest, EqError};
     /// use loom_core::transport::Connected;
     /// use loom_core::{Deadline, Eq, EqEvent};
@@ -225,7 +220,6 @@ impl<'m, T: Connected> Eq<'m, T> {
     ///     }
     ///     Ok(None)
     /// }
-    /// # }
     /// ```
     ///
     /// # Errors
@@ -276,7 +270,6 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// [`EventKind::NOTIFY`].
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::eq::EqError;
     /// use loom_core::transport::Connected;
     /// use loom_core::vocabulary::EventKind;
@@ -292,7 +285,6 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// }
     ///
     /// const STOP: u64 = 1;
-    /// # }
     /// ```
     ///
     /// # Errors
@@ -335,7 +327,6 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// the queue is empty and call it again.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use core::ffi::c_int;
     ///
     /// use loom_core::eq::EqError;
@@ -356,7 +347,6 @@ impl<'m, T: Connected> Eq<'m, T> {
     ///     }
     ///     Ok(())
     /// }
-    /// # }
     /// ```
     ///
     /// # Errors

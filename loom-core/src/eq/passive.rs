@@ -16,7 +16,6 @@ use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 /// another.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::Connecting;
 /// use loom_core::transport::Connected;
 /// use loom_core::{Cq, EndpointAddr, Eq, EqEvent, Error, Info, MsgEndpoint, ThePeer};
@@ -40,7 +39,6 @@ use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 ///         }
 ///     }
 /// }
-/// # }
 /// ```
 ///
 /// # References
@@ -118,7 +116,6 @@ impl<T: Connected> fmt::Debug for PassiveEndpoint<'_, T> {
 /// A peer's connection request, to accept with an endpoint or to reject. Dropping it rejects it.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::Requested;
 /// use loom_core::eq::ConnectionRequest;
 /// use loom_core::transport::Connected;
@@ -137,7 +134,6 @@ impl<T: Connected> fmt::Debug for PassiveEndpoint<'_, T> {
 ///     request.reject(b"version 1 alone")?;
 ///     Ok(None)
 /// }
-/// # }
 /// ```
 ///
 /// # References

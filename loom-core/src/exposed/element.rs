@@ -56,7 +56,6 @@ impl core::error::Error for ElementError {}
 /// simultaneously are undefined" (`man fi_atomic`).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::atomic::FetchOp;
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
@@ -77,7 +76,6 @@ impl core::error::Error for ElementError {}
 /// cq.finish_value(added, Forever)?.result()?;
 /// assert_eq!(element.fetch(FetchOp::SUM, 1), 41);
 /// assert_eq!(element.load(), 42);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy)]

@@ -186,7 +186,6 @@ impl core::error::Error for OutOfWindow {}
 /// This side's view of memory that peers can reach: copies, single atomic bytes and a raw pointer.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Access, Domain, Mr};
 ///
@@ -199,7 +198,6 @@ impl core::error::Error for OutOfWindow {}
 /// window.slice(8, 9)?.copy_to(0, &mut bytes)?;
 /// assert_eq!(&bytes, b"for peers");
 /// assert!(window.copy_to(60, &mut bytes).is_err(), "that is behind its end");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy)]
@@ -292,17 +290,11 @@ impl<'m> Window<'m> {
     /// that the peer wrote earlier may arrive later.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use core::sync::atomic::Ordering;
     ///
     /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// # let cq: Cq<'_, _, Vec<u8>> = cq;
     /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
     /// cq.retry(Forever, || alice.inject_write(to_bob, &region.remote(), 63, &[1]))?;
@@ -310,7 +302,6 @@ impl<'m> Window<'m> {
     /// while region.window().load(63, Ordering::Acquire)? == 0 {
     ///     cq.progress()?;
     /// }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

@@ -15,7 +15,6 @@ use crate::vocabulary::{Attributes, Caps, EndpointAddr, Mode};
 /// A provider's offer of one fabric, domain and kind of endpoint.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::Domain;
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::vocabulary::Caps;
@@ -24,7 +23,6 @@ use crate::vocabulary::{Attributes, Caps, EndpointAddr, Mode};
 /// let info = network.info();
 /// assert!(info.caps().contains(Caps::MSG | Caps::TAGGED));
 /// let domain = Domain::open(&info)?;
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -74,7 +72,6 @@ impl<T: Transport> Info<T> {
     /// part of a peer's memory per operation.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::soft::{Network, NetworkAttr};
     ///
     /// let info = Network::new(NetworkAttr { eager_size: 128, ..NetworkAttr::DEFAULT })?.info();
@@ -82,7 +79,6 @@ impl<T: Transport> Info<T> {
     /// assert!(tx.inject_size > 0 && tx.inject_size <= 128);
     /// // A longer message has to be sent in parts.
     /// assert!(endpoint.max_msg_size > tx.inject_size);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]
@@ -93,7 +89,6 @@ impl<T: Transport> Info<T> {
     /// Granted capabilities.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::Caps;
     /// use loom_core::soft::{Network, NetworkAttr};
     ///
@@ -101,7 +96,6 @@ impl<T: Transport> Info<T> {
     /// // A program that can do without takes the faster way where it is granted.
     /// let reads = if info.caps().contains(Caps::RMA | Caps::READ) { "RMA" } else { "messages" };
     /// assert_eq!(reads, "RMA");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]
@@ -112,7 +106,6 @@ impl<T: Transport> Info<T> {
     /// Checks that the provider carries immediate data of this layout whole.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::data_layout;
     /// use loom_core::immediate::LayoutError;
     /// use loom_core::soft::{Network, NetworkAttr};
@@ -127,7 +120,6 @@ impl<T: Transport> Info<T> {
     /// let network = Network::new(NetworkAttr::default())?;
     /// // The software transport carries 8 bytes. Of 4, as some hardware has, the 40 bits would lose some.
     /// assert_eq!(network.info().carries::<Part>(), Ok(()));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -142,14 +134,12 @@ impl<T: Transport> Info<T> {
     /// Provider name, or an empty string.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::soft::{Network, NetworkAttr};
     ///
     /// let info = Network::new(NetworkAttr::default())?.info();
     /// // What a program logs of the fabric that it runs over.
     /// let log = format!("{} ({}, {})", info.provider(), info.fabric(), info.domain());
     /// assert!(log.starts_with("soft ("));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]
@@ -184,7 +174,6 @@ impl<T: Transport> Info<T> {
     /// Network card, if the provider reports one.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Info, Transport};
     ///
     /// /// The speed of the network card in gigabits per second, where the provider tells.
@@ -196,7 +185,6 @@ impl<T: Transport> Info<T> {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// assert_eq!(speed(&network.info()), None, "software has no card");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[doc(alias = "fid_nic")]

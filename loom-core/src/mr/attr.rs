@@ -10,7 +10,6 @@ use crate::vocabulary::{Access, MemoryKey};
 /// Access and other attributes of a region. An [`Access`] converts into one.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::error::OpenError;
 /// use loom_core::mr::MrAttr;
 /// use loom_core::soft::{Network, NetworkAttr};
@@ -23,7 +22,6 @@ use crate::vocabulary::{Access, MemoryKey};
 /// // The software transport chooses keys itself (`FI_MR_PROV_KEY`).
 /// let known = Mr::open(&domain, vec![0; 8], MrAttr::new(Access::REMOTE_WRITE).key(MemoryKey(4711)));
 /// assert_eq!(known.unwrap_err(), OpenError::KeyNotAvailable);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///

@@ -27,7 +27,6 @@ use crate::vocabulary::{Access, Errno, MrFlags, MrMode};
 ///
 /// ```
 /// # #![allow(unsafe_code)]
-/// # #[cfg(feature = "std")] {
 /// # use core::ptr::NonNull;
 /// # use loom_core::buffer::{SourceBuffer, TargetBuffer};
 /// use loom_core::buffer::{Buffer, Descriptor, Lent};
@@ -67,7 +66,6 @@ use crate::vocabulary::{Access, Errno, MrFlags, MrMode};
 ///     cq.finish(key, Forever)?.result()?;
 /// }
 /// region.close()?;
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///

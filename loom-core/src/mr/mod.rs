@@ -47,7 +47,6 @@ use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
 /// meanwhile waits until the last of these regions is closed.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
 ///
@@ -66,7 +65,6 @@ use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
 ///     cq.progress()?;
 ///     region.window().copy_to(16, &mut bytes)?;
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -160,7 +158,6 @@ impl<'m, T: Transport, M: Buffer + Send> EndpointMr<'m, T, M> {
     /// only, otherwise through any.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::error::OpenError;
     /// use loom_core::soft::{Network, NetworkAttr, RequiredModes};
     /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
@@ -181,7 +178,6 @@ impl<'m, T: Transport, M: Buffer + Send> EndpointMr<'m, T, M> {
     ///     cq.progress()?;
     ///     region.window().copy_to(0, &mut bytes)?;
     /// }
-    /// # }
     /// # Ok::<_, Box<dyn core::error::Error>>(())
     /// ```
     ///
@@ -280,15 +276,9 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// device's means.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_WRITE)?;
     /// let written = cq.post(vec![7; 4], Forever, |bytes| alice.write(to_bob, &region.remote(), 8, bytes))?;
     /// cq.finish(written, Forever)?.result()?;
@@ -298,7 +288,6 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     ///     cq.progress()?;
     ///     region.window().copy_to(8, &mut bytes)?;
     /// }
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]
@@ -309,15 +298,9 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// Description with which a peer reaches the memory.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr, RemoteRegion, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let region = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
     /// // Bob tells his region in a message, and alice reads it.
     /// let told = alice.recv(Source::Any, vec![0; RemoteRegion::WIRE_LEN])?;
@@ -327,7 +310,6 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// let remote = RemoteRegion::from_bytes(bytes.as_slice().try_into().expect("32 bytes"));
     /// let read = cq.post(vec![0; 64], Forever, |room| alice.read(to_bob, &remote, 0, room))?;
     /// assert_eq!(cq.finish(read, Forever)?.into_buf(), [7; 64]);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]
@@ -347,19 +329,15 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// Key of the region.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::vocabulary::RemoteAddr;
     /// use loom_core::{Access, Domain, Mr, RemoteRegion};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// let region = Mr::open(&domain, vec![0; 64], Access::REMOTE_READ)?;
     /// // A peer gets these, and makes the region that it reads from of them.
     /// let remote = region.remote();
     /// let (RemoteAddr(base), len, key, access) = (remote.base(), remote.len(), region.key(), remote.access());
     /// assert_eq!(RemoteRegion::new(RemoteAddr(base), len, key, access), remote);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[doc(alias = "fi_mr_key")]
@@ -379,17 +357,13 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// otherwise without effect. Meanwhile peers' operations on the region may fail.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Access, Domain, Errno, Mr};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// let region = Mr::open(&domain, vec![0; 8192], Access::REMOTE_READ)?;
     /// // After the program has moved the pages of the second half.
     /// region.refresh(4096, 4096)?;
     /// assert_eq!(region.refresh(4096, 4097), Err(Errno::EINVAL), "the range ends behind the region");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

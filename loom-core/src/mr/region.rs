@@ -286,14 +286,10 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// Closes the region and returns the memory.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::mr::CloseError;
     /// use loom_core::{Access, Av, Cq, Domain, Mr};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # fixture::queue!(network, domain, av, cq);
     /// let region = Mr::open(&domain, vec![7; 8], Access::REMOTE_READ)?;
     /// let endpoint = cq.endpoint(&av)?;
     /// let memory = match region.close() {
@@ -306,7 +302,6 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     ///     Err(error) => return Err(error.into()),
     /// };
     /// assert_eq!(memory, [7; 8]);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -364,13 +359,10 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
 /// Reason why a region did not return its memory.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::mr::CloseError;
 /// use loom_core::{Access, Domain, Mr};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// /// Takes exposed memory back, or leaves it exposed for the time of the process.
 /// fn take_back<R, M>(closed: Result<M, CloseError<R>>) -> Option<M> {
 ///     match closed {
@@ -386,7 +378,6 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
 ///
 /// let region = Mr::open(&domain, vec![7; 8], Access::REMOTE_READ)?;
 /// assert_eq!(take_back(region.close()), Some(vec![7; 8]));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub enum CloseError<R> {

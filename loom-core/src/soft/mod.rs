@@ -43,7 +43,6 @@
 //! queue drives the other by [`Driving`](crate::Driving).
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::{Caps, Hints};
 //!
@@ -52,7 +51,6 @@
 //! let hints = Hints { caps: Caps::MSG | Caps::SOURCE, ..Hints::default() };
 //! let info = network.query(&hints)?;
 //! assert!(info.caps().contains(Caps::SOURCE) && !network.info().caps().contains(Caps::SOURCE));
-//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
@@ -98,7 +96,6 @@
 //! of a network (sleeping on counters, fences, keys chosen by the program, deeper queues).
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::vocabulary::Tag;
@@ -113,7 +110,6 @@
 //! let done = cq.finish(received, Forever)?;
 //! assert_eq!(done.result()?.len(), 5);
 //! assert_eq!(done.into_buf(), b"hello");
-//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 

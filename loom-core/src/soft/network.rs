@@ -31,7 +31,6 @@ use crate::vocabulary::{Errno, MemoryKey, WaitObj};
 /// Size of a network, which allocates all of its memory when it is created.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::error::OpenError;
 /// use loom_core::soft::{Network, NetworkAttr};
@@ -46,7 +45,6 @@ use crate::vocabulary::{Errno, MemoryKey, WaitObj};
 /// let [_alice, _bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// assert_eq!(cq.endpoint(&av).err(), Some(OpenError::Limit("NetworkAttr::endpoints")));
 /// assert_eq!(Network::new(NetworkAttr { endpoints: 0, ..attr }).err(), Some(OpenError::OutOfRange("NetworkAttr::endpoints")));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -469,7 +467,6 @@ unsafe impl Object for Net {
 /// allocated once, with the size of [`NetworkAttr::layout`].
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Av, Cq, Domain, Forever, Source, Yielding};
 ///
@@ -492,7 +489,6 @@ unsafe impl Object for Net {
 ///     assert_eq!(bob.join().expect("it does not panic")?, b"hello");
 ///     Ok::<_, loom_core::Error>(())
 /// })?;
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone)]

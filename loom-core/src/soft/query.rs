@@ -27,7 +27,6 @@ impl Info<Soft<'_>> {
 /// # Examples
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::soft::{Network, NetworkAttr, NotOffered};
 /// use loom_core::vocabulary::TxAttributes;
 /// use loom_core::{Caps, Hints};
@@ -39,7 +38,6 @@ impl Info<Soft<'_>> {
 /// let tx_attr = TxAttributes { inject_size: 1 << 20, ..TxAttributes::default() };
 /// let hints = Hints { tx_attr, ..Hints::default() };
 /// assert_eq!(network.query(&hints).unwrap_err(), NotOffered::Hint("tx_attr.inject_size"));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

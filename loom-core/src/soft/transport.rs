@@ -11,7 +11,6 @@ use crate::transport::Transport;
 /// Each queue stays on one thread with its endpoints.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::soft::{Network, NetworkAttr, Soft};
 /// use loom_core::{Av, Cq, Domain, Endpoint, Error, Info};
 ///
@@ -32,7 +31,6 @@ use crate::transport::Transport;
 /// let [a, b] = [node(&network.info())?, node(&network.info())?];
 /// assert_ne!(a.endpoint.address()?, b.endpoint.address()?);
 /// # let _ = (a.queue, b.queue);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Debug)]

@@ -8,7 +8,6 @@ use crate::vocabulary::{Errno, FabricAddr};
 /// Limits of a collective operation: `struct fi_collective_attr`.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::collective::{Collective, ReduceOp};
 /// use loom_core::{Caps, Domain, Hints};
 ///
@@ -19,7 +18,6 @@ use crate::vocabulary::{Errno, FabricAddr};
 /// // The program asks before it makes groups.
 /// let granted = domain.query_collective(Collective::all_reduce(ReduceOp::<f64>::SUM))?;
 /// assert!(granted.max_members >= 2);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +43,6 @@ pub struct CollectiveCall {
 /// A transport with collective operations (`FI_COLLECTIVE`).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::endpoint::CollectiveGroup;
 /// use loom_core::transport::Collectives;
 /// use loom_core::{Cq, Error, Forever};
@@ -59,7 +56,6 @@ pub struct CollectiveCall {
 ///     cq.finish_value(key, Forever)?.result()?;
 ///     Ok(())
 /// }
-/// # }
 /// ```
 ///
 /// # Contract of callers

@@ -8,7 +8,6 @@ use crate::vocabulary::{CmData, Counted, EndpointAddr, Errno, EventKind, OptionV
 /// Identity of an open object in events: the address of its `struct fid`.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use std::collections::HashMap;
 ///
 /// use loom_core::EqEvent;
@@ -22,7 +21,6 @@ use crate::vocabulary::{CmData, Counted, EndpointAddr, Errno, EventKind, OptionV
 ///         _ => None,
 ///     }
 /// }
-/// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[doc(alias = "fid_t")]
@@ -45,7 +43,6 @@ impl Fid {
 /// Attributes of an event queue.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::vocabulary::WaitObj;
 /// use loom_core::{Domain, Eq, EqAttr, Error, transport::Connected};
 ///
@@ -53,7 +50,6 @@ impl Fid {
 /// fn open<'m, T: Connected>(domain: &Domain<'m, T>) -> Result<Eq<'m, T>, Error> {
 ///     Ok(Eq::open(domain, EqAttr { wait: WaitObj::FD, write: true, ..EqAttr::default() })?)
 /// }
-/// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
@@ -146,7 +142,6 @@ pub struct Fault {
 /// A transport with connection-oriented endpoints (`FI_EP_MSG`).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::eq::PassiveEndpoint;
 /// use loom_core::transport::Connected;
 /// use loom_core::{EndpointAddr, Eq, Error, Info};
@@ -160,7 +155,6 @@ pub struct Fault {
 ///     let address = passive.address()?;
 ///     Ok((passive, address))
 /// }
-/// # }
 /// ```
 ///
 /// # Contract of callers

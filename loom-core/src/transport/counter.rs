@@ -8,18 +8,14 @@ use crate::vocabulary::{Errno, WaitObj};
 /// Attributes of a counter.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::vocabulary::WaitObj;
 /// use loom_core::{Counter, CounterAttr, Domain};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// // With something to sleep on, where the provider has that.
 /// let slept_on = Counter::open(&domain, CounterAttr { wait: WaitObj::FD });
 /// let counter = slept_on.or_else(|_| Counter::open(&domain, CounterAttr::default()))?;
 /// assert!(counter.wait_fd().is_err(), "software has nothing to sleep on for counters");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,6 @@ use crate::vocabulary::{Attributes, EndpointAddr, Errno};
 /// Name to read from an info.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::soft::Soft;
 /// use loom_core::transport::{Fabrics, Name};
 ///
@@ -16,7 +15,6 @@ use crate::vocabulary::{Attributes, EndpointAddr, Errno};
 /// let name = |name| Soft::name(info.raw(), name);
 /// assert_eq!(name(Name::Provider), Some("soft"));
 /// assert_eq!(name(Name::Domain), Some(info.domain()));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,13 +163,11 @@ pub unsafe trait Fabrics: Sized {
     /// logs and reports.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::soft::{Network, NetworkAttr, Soft};
     /// use loom_core::transport::Fabrics;
     ///
     /// let network = Network::new(NetworkAttr::default())?;
     /// assert_eq!(Soft::workarounds(network.info().raw()).count(), 0);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     fn workarounds(_info: &Self::Info) -> impl Iterator<Item = &'static str> {
@@ -182,14 +178,12 @@ pub unsafe trait Fabrics: Sized {
     /// limits the number of open objects.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::Errno;
     /// use loom_core::soft::Soft;
     /// use loom_core::transport::Fabrics;
     ///
     /// assert_eq!(Soft::exhausted(Errno::EMFILE), Some("NetworkAttr::endpoints"));
     /// assert_eq!(Soft::exhausted(Errno::EINVAL), None);
-    /// # }
     /// ```
     fn exhausted(_refused: Errno) -> Option<&'static str> {
         None

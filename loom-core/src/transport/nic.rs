@@ -34,7 +34,6 @@ pub struct Nic<'i> {
 /// Identity of a network card.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::transport::nic::NicDevice;
 ///
 /// /// A card in a line of a log, as far as the provider tells.
@@ -45,7 +44,6 @@ pub struct Nic<'i> {
 ///
 /// let device = NicDevice { name: Some("mlx5_0"), firmware: Some("20.35.1012"), ..NicDevice::default() };
 /// assert_eq!(text(&device), "mlx5_0, 20.35.1012");
-/// # }
 /// ```
 #[doc(alias = "fi_device_attr")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,7 +65,6 @@ pub struct NicDevice<'i> {
 /// Position of a network card on its bus.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::transport::nic::NicBus;
 /// use loom_core::vocabulary::BusType;
 ///
@@ -79,7 +76,6 @@ pub struct NicDevice<'i> {
 ///
 /// let bus = NicBus { kind: BusType::PCI, pci: Some((0, 0x3b, 0, 1)) };
 /// assert_eq!(numa_node(&bus).as_deref(), Some("/sys/bus/pci/devices/0000:3b:00.1/numa_node"));
-/// # }
 /// ```
 #[doc(alias = "fi_bus_attr")]
 #[doc(alias = "fi_pci_attr")]

@@ -19,16 +19,10 @@ pub struct RmaTarget {
 /// Part of a peer's memory, one of several in an RMA operation.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::options::SendOptions;
 /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let memory = Mr::open(&domain, vec![0; 16], Access::REMOTE_WRITE)?;
 /// // One write to two parts of the peer's memory.
 /// let part = |offset| memory.remote().part(offset, 2).expect("it has 16 bytes");
@@ -43,7 +37,6 @@ pub struct RmaTarget {
 ///     cq.progress()?;
 ///     memory.window().copy_to(0, &mut bytes)?;
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]

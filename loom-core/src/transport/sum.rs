@@ -8,7 +8,6 @@ use super::{Atomics, MemoryRegions, Messages, Rma, TaggedMessages};
 /// retired endpoints (C3).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Cq, Endpoint, Error, Forever, Peer, Transport};
 ///
 /// /// Sends a message over any transport, and returns its buffer.
@@ -23,16 +22,10 @@ use super::{Atomics, MemoryRegions, Messages, Rma, TaggedMessages};
 /// }
 ///
 /// # use loom_core::{Av, Domain, Source};
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// assert_eq!(send(&cq, &alice, to_bob, b"hello".to_vec())?, b"hello");
 /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///

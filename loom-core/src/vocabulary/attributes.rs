@@ -11,7 +11,6 @@ use super::{
 /// Numbers of an `fi_info`: requested in hints, or granted by a provider.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::Domain;
 ///
 /// # use loom_core::soft::{Network, NetworkAttr};
@@ -21,7 +20,6 @@ use super::{
 /// // The provider grants a number of operations in flight, a message size, and ranges per operation.
 /// assert!(attributes.tx.size > 0 && attributes.endpoint.max_msg_size > 0 && attributes.tx.iov_limit > 0);
 /// println!("{} {}", attributes.endpoint.kind, attributes.caps);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -61,7 +59,6 @@ pub struct Attributes {
 /// Attributes of an endpoint.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::Hints;
 /// use loom_core::vocabulary::{EndpointAttributes, EndpointType};
 ///
@@ -70,7 +67,6 @@ pub struct Attributes {
 /// let hints = Hints { endpoint_attr: EndpointAttributes::of(EndpointType::RDM), ..Hints::default() };
 /// let info = network.query(&hints)?;
 /// assert_eq!(info.attributes().endpoint.kind, EndpointType::RDM);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -133,7 +129,6 @@ impl EndpointAttributes {
 /// Attributes of the transmit side of an endpoint.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::Hints;
 /// use loom_core::vocabulary::TxAttributes;
 ///
@@ -143,7 +138,6 @@ impl EndpointAttributes {
 /// let hints = Hints { tx_attr: TxAttributes { inject_size: 64, ..TxAttributes::UNSPEC }, ..Hints::default() };
 /// let info = network.query(&hints)?;
 /// assert!(info.attributes().tx.inject_size >= 64);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -195,7 +189,6 @@ impl TxAttributes {
 /// Attributes of the receive side of an endpoint.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::Hints;
 /// use loom_core::vocabulary::RxAttributes;
 ///
@@ -205,7 +198,6 @@ impl TxAttributes {
 /// let rx_attr = RxAttributes { size: 32, iov_limit: 2, ..RxAttributes::UNSPEC };
 /// let info = network.query(&Hints { rx_attr, ..Hints::default() })?;
 /// assert!(info.attributes().rx.size >= 32);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -251,7 +243,6 @@ impl RxAttributes {
 /// Attributes of a domain.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::Hints;
 /// use loom_core::vocabulary::DomainAttributes;
 ///
@@ -262,7 +253,6 @@ impl RxAttributes {
 /// let hints = Hints { domain_attr, ..Hints::default() };
 /// let info = network.query(&hints)?;
 /// assert_eq!(info.attributes().domain.cq_data_size, 8);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///

@@ -35,7 +35,6 @@ pub enum OptionValue {
 /// Type of an option: `usize`, `bool` or `i32`.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::vocabulary::{EndpointOption, OptionType};
 /// use loom_core::{Endpoint, Transport};
 ///
@@ -48,14 +47,10 @@ pub enum OptionValue {
 /// }
 ///
 /// # use loom_core::{Av, Cq, Domain};
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// # fixture::queue!(network, domain, av, cq);
 /// let endpoint = cq.endpoint(&av)?;
 /// assert!(option(&endpoint, EndpointOption::MIN_MULTI_RECV) > Some(0));
 /// assert_eq!(option(&endpoint, EndpointOption::CUDA_API_PERMITTED), None, "software has no devices");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait OptionType: Copy + Into<OptionValue> {
@@ -94,18 +89,13 @@ option_type!(i32, Int, 0);
 /// `ENOPROTOOPT` for options that they lack.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::vocabulary::EndpointOption;
 /// use loom_core::{Av, Binding, Cq, Domain};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// # fixture::queue!(network, domain, av, cq);
 /// // A multi-receive gives its buffer back when fewer than 256 bytes are left.
 /// let endpoint = cq.endpoint(Binding::to(&av).option(EndpointOption::MIN_MULTI_RECV, 256))?;
 /// assert_eq!(endpoint.option(EndpointOption::MIN_MULTI_RECV)?, 256_usize);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///

@@ -50,22 +50,15 @@ hexadecimal!(Tag, MemoryKey, RemoteAddr, ImmediateData);
 /// Address of a peer in operations, as returned by an address vector.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::vocabulary::FabricAddr;
 /// use loom_core::{Av, Cq, Domain};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // Raw calls name a peer by its fabric address. Operations of loom take the `Peer`.
 /// let raw = av.fabric_addr(to_bob).expect("bob is in the vector");
 /// assert_eq!(av.peer(raw), Some(to_bob));
 /// # let _: &loom_core::Endpoint<'_, _, Vec<u8>> = &alice;
 /// assert_eq!(FabricAddr::default(), FabricAddr::UNSPEC, "zero is an ordinary address");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -163,15 +156,9 @@ pub struct Tag(pub u64);
 /// Tags that a receive accepts: those equal to `tag` in every bit that `ignore` does not set.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Av, Cq, Domain, Forever, Source, Tag, TagMatch};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // The receive takes kind 1 from every rank: the rank is in the lower half.
 /// let kind_one = TagMatch::masked(Tag(1 << 32), 0xffff_ffff);
 /// assert!(kind_one.accepts(Tag(1 << 32 | 7)) && !kind_one.accepts(Tag(2 << 32 | 7)));
@@ -180,7 +167,6 @@ pub struct Tag(pub u64);
 ///     cq.retry(Forever, || alice.tagged_inject(to_bob, tag, b"hello"))?;
 /// }
 /// assert_eq!(cq.finish(received, Forever)?.result()?.tag(), Some(Tag(1 << 32 | 7)));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -242,12 +228,9 @@ impl fmt::Display for TagMatch {
 /// Key of a registered region, used by peers.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Access, Domain, Mr, RemoteRegion};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// let region = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
 /// // The key goes to the peers with the rest of what names the region.
 /// let remote = RemoteRegion::from_bytes(&region.remote().to_bytes());
@@ -255,7 +238,6 @@ impl fmt::Display for TagMatch {
 /// // Each region has another key.
 /// let other = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
 /// assert_ne!(other.key(), region.key());
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -307,21 +289,14 @@ impl RemoteAddr {
 /// Data in a completion instead of in memory.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Av, Cq, Domain, Forever, ImmediateData, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let data = ImmediateData(0x1_0000);
 /// assert!(data.fits(domain.attributes().domain.cq_data_size) && !data.fits(2));
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// cq.post(b"hello".to_vec(), Forever, |message| alice.send_data(to_bob, data, message))?;
 /// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(data));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///

@@ -15,24 +15,17 @@ use super::BUDGET;
 /// [`LocalExecutor`](super::LocalExecutor), which polls only woken tasks.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_async::block_on;
 /// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Av, Cq, Domain, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// let received = block_on(&driver, async {
 ///     driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
 ///     Ok::<_, loom_core::Error>(driver.run(vec![0; 5], |room| bob.recv(Source::Any, room)).await?.into_buf())
 /// })?;
 /// assert_eq!(received, b"hello");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub fn block_on<D: Drive + ?Sized, M: Future>(drive: &D, future: M) -> M::Output {

@@ -53,7 +53,6 @@ pub const BUDGET: usize = 64;
 /// usable, and other tasks miss no wake-up.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::cell::Cell;
 ///
 /// use loom_async::LocalExecutor;
@@ -74,7 +73,6 @@ pub const BUDGET: usize = 64;
 /// // Their places are free now.
 /// executor.spawn(full.0)?;
 /// assert_eq!((executor.len(), executor.capacity()), (1, 3));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct LocalExecutor<F> {
@@ -85,7 +83,6 @@ pub struct LocalExecutor<F> {
 /// Identifies a task of an executor.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::future::pending;
 ///
 /// use loom_async::LocalExecutor;
@@ -100,7 +97,6 @@ pub struct LocalExecutor<F> {
 /// // The next task has the same place, and another identity.
 /// let second = executor.spawn(waits())?;
 /// assert_eq!((executor.contains(first), executor.contains(second)), (false, true));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,7 +108,6 @@ pub struct TaskId {
 /// Result of a round.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_async::clock::StdClock;
 /// use loom_async::timers::Timers;
 /// use loom_async::{LocalExecutor, Round};
@@ -125,7 +120,6 @@ pub struct TaskId {
 /// assert_eq!(executor.round(&timers), Round { polled: 2, events: 0 });
 /// // A program that shares its thread sleeps after a round that has done nothing.
 /// assert_eq!(executor.round(&timers), Round::default());
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,7 +133,6 @@ pub struct Round {
 /// The executor is full or was dropped. Contains the future.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::future::ready;
 ///
 /// use loom_async::clock::StdClock;
@@ -157,7 +150,6 @@ pub struct Round {
 ///     }
 /// }
 /// assert_eq!(executor.len(), 1);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Full<F>(pub F);
@@ -229,7 +221,6 @@ impl<F> LocalExecutor<F> {
     /// Returns a handle that adds tasks, for use in tasks.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use core::cell::Cell;
     /// use core::pin::Pin;
     /// use std::rc::Rc;
@@ -248,7 +239,6 @@ impl<F> LocalExecutor<F> {
     /// }))?;
     /// executor.run(&Timers::new(StdClock::new()));
     /// assert!(ran.get());
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     #[must_use]
@@ -259,7 +249,6 @@ impl<F> LocalExecutor<F> {
     /// Drops a task, after its poll if it cancels itself. Returns `true` if the task existed.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use core::future::{Pending, pending};
     ///
     /// use loom_async::LocalExecutor;
@@ -268,7 +257,6 @@ impl<F> LocalExecutor<F> {
     /// let task = executor.spawn(pending())?;
     /// assert!(executor.contains(task) && executor.cancel(task));
     /// assert!(!executor.cancel(task) && executor.is_empty());
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     pub fn cancel(&self, task: TaskId) -> bool {
@@ -280,7 +268,6 @@ impl<F: Future<Output = ()>> LocalExecutor<F> {
     /// Runs one [round](Self#rounds), for programs with their own loop.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use core::time::Duration;
     ///
     /// use loom_async::clock::ManualClock;
@@ -297,7 +284,6 @@ impl<F: Future<Output = ()>> LocalExecutor<F> {
     /// assert_eq!(executor.round(&timers), Round { polled: 0, events: 1 });
     /// assert_eq!(executor.round(&timers), Round { polled: 1, events: 0 });
     /// assert!(executor.is_empty());
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     pub fn round<D: Drive + ?Sized>(&self, drive: &D) -> Round {

@@ -11,7 +11,6 @@ use super::{Full, TaskId};
 /// memory, but not its tasks. After the executor was dropped, spawning fails.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::cell::Cell;
 /// use core::pin::Pin;
 /// use std::rc::Rc;
@@ -33,7 +32,6 @@ use super::{Full, TaskId};
 /// }))?;
 /// executor.run(&Timers::new(StdClock::new()));
 /// assert_eq!(served.get(), 1 + 2 + 3);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Spawner<F> {

@@ -139,7 +139,6 @@ impl<C: Clock> Timers<C> {
     /// Waits for a duration from now. Beyond the clock's end, it waits forever.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use core::time::Duration;
     ///
     /// use loom_async::block_on;
@@ -162,7 +161,6 @@ impl<C: Clock> Timers<C> {
     ///     tries += 1;
     ///     tries == 3
     /// })));
-    /// # }
     /// ```
     #[must_use = "futures do nothing unless they are polled"]
     pub fn sleep(&self, duration: Duration) -> Sleep<'_, C> {
@@ -175,7 +173,6 @@ impl<C: Clock> Timers<C> {
     /// [`Elapsed`] if the time came first. A future that completes when polled is never late.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use core::future::{pending, ready};
     /// use core::time::Duration;
     ///
@@ -188,7 +185,6 @@ impl<C: Clock> Timers<C> {
     /// let deadline = timers.clock().now() + Duration::from_millis(2);
     /// assert_eq!(block_on(&timers, timers.timeout_at(deadline, ready(7))), Ok(7));
     /// assert_eq!(block_on(&timers, timers.timeout_at(deadline, pending::<()>())), Err(Elapsed));
-    /// # }
     /// ```
     pub fn timeout_at<F: IntoFuture>(&self, deadline: Duration, future: F) -> Timeout<'_, C, F::IntoFuture> {
         Timeout::new(self.sleep_until(deadline), future.into_future())
@@ -197,7 +193,6 @@ impl<C: Clock> Timers<C> {
     /// Runs a future for a duration from now, then drops it.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use core::time::Duration;
     ///
     /// use loom_async::block_on;
@@ -206,9 +201,7 @@ impl<C: Clock> Timers<C> {
     /// use loom_core::driver::{CqDriver, Unclaimed};
     /// use loom_core::{Av, Cq, Domain, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
     /// # let bob = cq.endpoint(&av)?;
     /// let timers = Timers::new(StdClock::new());
@@ -217,7 +210,6 @@ impl<C: Clock> Timers<C> {
     /// let received = driver.run(vec![0; 5], |room| bob.recv(Source::Any, room));
     /// let ended = block_on(&(&driver, &timers), timers.timeout(Duration::from_millis(2), received));
     /// assert!(matches!(ended, Err(Elapsed)));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

@@ -16,7 +16,6 @@ use crate::clock::Clock;
 /// [`Timers::timeout_at`](super::Timers::timeout_at).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::future::{pending, ready};
 /// use core::time::Duration;
 ///
@@ -30,7 +29,6 @@ use crate::clock::Clock;
 ///     (timers.timeout(Duration::ZERO, ready(7)).await, timers.timeout(Duration::ZERO, pending::<u8>()).await)
 /// });
 /// assert_eq!(results, (Ok(7), Err(Elapsed)));
-/// # }
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Timeout<'t, C, F> {
@@ -42,7 +40,6 @@ pub struct Timeout<'t, C, F> {
 /// The deadline passed before the future completed.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::future::pending;
 /// use core::time::Duration;
 ///
@@ -59,7 +56,6 @@ pub struct Timeout<'t, C, F> {
 /// };
 /// let error = block_on(&timers, task).expect_err("it waits for nothing");
 /// assert!(matches!(error, Error::Provider(Errno::ETIMEDOUT)));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

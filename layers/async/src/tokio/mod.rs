@@ -86,9 +86,7 @@ const LOOKS: u32 = 8;
 /// use loom_async::tokio::{DriveError, Mode, run};
 /// use loom_core::driver::{CqDriver, SleepError, Unclaimed};
 /// use loom_core::{Cq, Domain};
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
 /// // This queue was opened without a descriptor.
@@ -119,9 +117,7 @@ pub enum Mode {
 /// use loom_async::tokio::{DriveError, Mode, drive};
 /// use loom_core::driver::{CqDriver, SleepError, Sleepable, Unclaimed};
 /// use loom_core::{Cq, Domain};
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 ///
 /// /// The mode that costs least, of those that the queues were opened for.
 /// fn mode(driver: &impl Sleepable) -> Result<Mode, DriveError> {
@@ -189,9 +185,7 @@ impl AsRawFd for Borrowed {
 /// use loom_async::tokio::{Mode, drive};
 /// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Av, Cq, CqAttr, Domain, Source};
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 ///
 /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
@@ -264,9 +258,7 @@ pub fn drive<D: Sleepable>(drive: D, mode: Mode) -> Result<Driving<D>, DriveErro
 /// use loom_async::tokio::{Mode, run};
 /// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Av, Cq, CqAttr, Domain, Source};
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 ///
 /// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
 /// # let bob = cq.endpoint(&av)?;

@@ -9,7 +9,6 @@ use loom_core::vocabulary::Errno;
 /// Reason why a round failed.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::time::Duration;
 /// use std::time::Instant;
 ///
@@ -22,7 +21,6 @@ use loom_core::vocabulary::Errno;
 /// assert_eq!(ended, Err(BootstrapError::Missing { rank: 1 }));
 /// // The ranks are no longer in step.
 /// assert_eq!(ranks.barrier(&mut loom_core::Forever), Err(BootstrapError::Ended));
-/// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -81,14 +79,12 @@ pub enum BootstrapError {
 /// Reason why a rank did not join.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_group::bootstrap::{Board, InProcess, JoinError};
 ///
 /// let board = Board::open(2, 16).expect("there is memory");
 /// assert_eq!(InProcess::join(&board, 2).err(), Some(JoinError::UnknownRank { rank: 2, size: 2 }));
 /// let _first = InProcess::join(&board, 0).expect("the seat is free");
 /// assert!(matches!(InProcess::join(&board, 0), Err(JoinError::Taken { .. })));
-/// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -26,7 +26,6 @@ use super::{Bootstrap, BootstrapError, JoinError, Round, check_rank, place};
 /// allocates it. Rounds do not allocate. `S` is a list of [`Seat`]s.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use std::time::{Duration, Instant};
 /// use loom_group::bootstrap::{Board, Bootstrap, InProcess, Slots};
 ///
@@ -44,7 +43,6 @@ use super::{Bootstrap, BootstrapError, JoinError, Round, check_rank, place};
 ///         });
 ///     }
 /// });
-/// # }
 /// ```
 pub struct Board<S> {
     seats: S,
@@ -174,7 +172,6 @@ impl<S> Board<S> {
 /// Rank of a [`Board`]. `P` is a reference to the board, or an `Arc` of it.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::time::Duration;
 /// use std::sync::Arc;
 /// use std::time::Instant;
@@ -187,7 +184,6 @@ impl<S> Board<S> {
 /// let waits = std::thread::spawn(move || first.barrier(&mut (Instant::now() + Duration::from_millis(2))));
 /// // The other rank does not come.
 /// assert_eq!(waits.join().expect("no panic"), Err(BootstrapError::Missing { rank: 1 }));
-/// # }
 /// ```
 pub struct InProcess<P> {
     board: P,

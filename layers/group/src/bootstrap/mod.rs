@@ -167,7 +167,6 @@ pub trait Bootstrap {
     /// differ between ranks.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use std::time::{Duration, Instant};
     ///
     /// use loom_group::bootstrap::{Board, Bootstrap, InProcess, Slots};
@@ -188,7 +187,6 @@ pub trait Bootstrap {
     ///     ranks.into_iter().map(|rank| rank.join().expect("no panic")).collect::<Vec<_>>()
     /// });
     /// assert_eq!(gathered, [Ok(3); 3]);
-    /// # }
     /// ```
     ///
     /// # Errors
@@ -217,7 +215,6 @@ pub trait Bootstrap {
     /// them at the start of `bytes`.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use std::time::{Duration, Instant};
     ///
     /// use loom_group::bootstrap::{Board, Bootstrap, InProcess};
@@ -235,7 +232,6 @@ pub trait Bootstrap {
     ///         });
     ///     }
     /// });
-    /// # }
     /// ```
     ///
     /// # Errors
@@ -276,7 +272,6 @@ pub trait Bootstrap {
     /// Waits until every rank has made this call.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use core::sync::atomic::{AtomicU32, Ordering};
     /// use std::time::{Duration, Instant};
     ///
@@ -296,7 +291,6 @@ pub trait Bootstrap {
     ///         });
     ///     }
     /// });
-    /// # }
     /// ```
     ///
     /// # Errors

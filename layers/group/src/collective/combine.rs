@@ -11,7 +11,6 @@ use crate::schedule::Commutes;
 /// [`Commutative`] wrap functions.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # use loom_core::{Domain, Forever};
 /// # use loom_group::{PeerIndex, Prepared};
@@ -40,7 +39,6 @@ use crate::schedule::Commutes;
 /// let mut of_all = [0];
 /// team.all_reduce(Saturating, &[7], &mut of_all)?.wait(Forever)?;
 /// assert_eq!(of_all, [7]);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Combine<E> {
@@ -76,7 +74,6 @@ pub struct Associative<F>(pub F);
 /// Associative and commutative function.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # use loom_core::{Domain, Forever};
 /// # use loom_group::{PeerIndex, Prepared};
@@ -99,7 +96,6 @@ pub struct Associative<F>(pub F);
 /// let mut of_all = [0];
 /// team.all_reduce(divisor, &[12], &mut of_all)?.wait(Forever)?;
 /// assert_eq!(of_all, [12]);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]

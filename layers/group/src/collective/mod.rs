@@ -6,7 +6,6 @@
 //! [driver](loom_core::driver). Several may be in flight.
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::{Domain, Forever};
 //! use loom_group::collective::{Sum, Team, TeamAttr};
@@ -24,7 +23,6 @@
 //! let mut sums = [0; 3];
 //! team.all_reduce(Sum, &[1_u64, 2, 3], &mut sums)?.wait(Forever)?;
 //! assert_eq!(sums, [1, 2, 3]);
-//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
@@ -70,7 +68,6 @@
 //! all others.
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! # use loom_core::soft::{Network, NetworkAttr};
 //! # use loom_core::{allocator_api2::alloc::Global, Caps, Domain, Forever, Hints};
 //! # use loom_group::collective::{Sum, Team, TeamAttr};
@@ -93,7 +90,6 @@
 //! let mut sums = [0; 3];
 //! team.all_reduce(Sum, &[1_u64, 2, 3], &mut sums)?.wait(Forever)?;
 //! # assert_eq!(sums, [1, 2, 3]);
-//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!

@@ -139,7 +139,6 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
     /// Drives the group's queue and advances the collective. Returns `true` on completion.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # use loom_core::Domain;
     /// # use loom_group::{PeerIndex, Prepared};
@@ -162,7 +161,6 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
     /// }
     /// drop((reduces, gathers));
     /// assert_eq!((sums, all), ([1, 2, 3], [7, 8, 9]));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

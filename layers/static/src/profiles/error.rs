@@ -10,7 +10,6 @@ use loom_core::vocabulary::{Caps, EndpointType, Mode, MrMode, MsgOrder, Progress
 /// Promise of a profile that an info or an endpoint does not keep.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::profiles::{Profile, ProfileError, Shm, Software};
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::Hints;
@@ -21,7 +20,6 @@ use loom_core::vocabulary::{Caps, EndpointType, Mode, MrMode, MsgOrder, Progress
 /// let info = network.query(&hints)?;
 /// assert_eq!(Software::check(&info), Err(ProfileError::InjectSize { asked: 64, granted: 32 }));
 /// assert_eq!(Shm::check(&info), Err(ProfileError::Provider { asked: "shm" }));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,6 @@
 //! compile time:
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
 //! use loom_static::profiles::{Profile, Software};
 //! use loom_core::soft::{Network, NetworkAttr};
@@ -27,7 +26,6 @@
 //! cq.retry(Forever, || alice.tagged_inject_array(to_bob, Tag(7), b"hello"))?;
 //! let received = cq.finish(received, Forever)?;
 //! assert_eq!(received.buf(), b"hello");
-//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
@@ -184,7 +182,6 @@ impl Promise {
     /// ([`Profile::endpoint`]).
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_static::profiles::{ALL, Profile, Software};
     ///
     /// # use loom_core::soft::{Network, NetworkAttr};
@@ -193,7 +190,6 @@ impl Promise {
     /// // The profiles that this provider keeps.
     /// let kept: Vec<_> = ALL.iter().filter(|promise| promise.check(&info).is_ok()).map(|promise| promise.name).collect();
     /// assert_eq!(kept, ["soft"]);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

@@ -76,7 +76,6 @@ pub trait Profile: Sized {
     /// ([`endpoint`](Self::endpoint)).
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::soft::{Network, NetworkAttr};
     /// use loom_static::profiles::{Profile, ProfileError, Shm, Software};
     ///
@@ -84,7 +83,6 @@ pub trait Profile: Sized {
     /// let info = network.query(&Software::hints())?;
     /// assert_eq!(Software::check(&info), Ok(()));
     /// assert_eq!(Shm::check(&info), Err(ProfileError::Provider { asked: "shm" }));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -137,7 +135,6 @@ pub trait NativeAtomics: Profile {
 /// Profiles of providers that can inject at least one byte.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::Profiled;
 /// use loom_static::profiles::InjectCapable;
 /// use loom_core::{Error, Peer, Transport};
@@ -150,7 +147,6 @@ pub trait NativeAtomics: Profile {
 /// ) -> Result<(), Error> {
 ///     Ok(endpoint.inject_array(to, &notice.to_le_bytes())?)
 /// }
-/// # }
 /// ```
 #[diagnostic::on_unimplemented(
     message = "the provider of `{Self}` does not promise that anything can be injected",

@@ -13,7 +13,6 @@ use super::{Posted, Transmitter};
 /// Reads a peer's memory.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::protocol::{Completes, RmaRead};
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr, RemoteRegion};
@@ -32,7 +31,6 @@ use super::{Posted, Transmitter};
 /// # let to_bob = av.insert(&bob.address()?)?;
 /// let region = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
 /// assert_eq!(fetch(&mut alice, to_bob, &region.remote(), 3), Some(vec![7; 3]));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[doc(alias = "FI_RMA")]

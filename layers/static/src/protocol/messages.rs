@@ -7,7 +7,6 @@ use super::{Posted, Receiver, Transmitter};
 /// Sends messages.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::protocol::{MsgSend, Posted};
 /// use loom_core::{Av, Cq, Domain, Forever, ImmediateData, Source};
 ///
@@ -18,16 +17,10 @@ use super::{Posted, Receiver, Transmitter};
 ///     })
 /// }
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// send_numbered(&mut alice.clone(), to_bob, 7, b"hello".to_vec())?;
 /// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[doc(alias = "FI_MSG")]
@@ -146,7 +139,6 @@ pub trait Inject: MsgSend {
 /// Sends tagged messages as copies, without completions on success.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::protocol::{Posted, TaggedInject};
 /// use loom_core::{Av, Cq, Domain, Forever, Source, Tag};
 ///
@@ -161,19 +153,13 @@ pub trait Inject: MsgSend {
 ///     protocol.tagged_send(to, tag, message.to_vec()).map(Some).map_err(|refused| refused.error)
 /// }
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// # let cq: Cq<'_, _, Vec<u8>> = cq;
 /// # // A strict network refuses the first message between two endpoints for the moment.
 /// # cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(1), b""))?;
 /// assert!(send(&mut alice.clone(), to_bob, Tag(7), b"hello")?.is_none());
 /// let long = vec![1; alice.inject_size() + 1];
 /// assert!(send(&mut alice.clone(), to_bob, Tag(8), &long)?.is_some());
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[doc(alias = "fi_tinject")]

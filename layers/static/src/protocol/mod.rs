@@ -28,7 +28,6 @@
 //! refused with [`PostError::NotGranted`].
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use std::time::{Duration, Instant};
 //!
 //! use loom_static::protocol::{MsgRecv, MsgSend};
@@ -55,7 +54,6 @@
 //! let (mut alice, mut bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
 //! let to_bob = av.insert(&bob.address()?)?;
 //! assert_eq!(echo(&mut alice, to_bob, &mut bob, b"hello".to_vec()).unwrap(), b"hello");
-//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
@@ -93,7 +91,6 @@ pub type Waited<P> = Result<Option<Outcome<<P as Completes>::Buf, <P as Complete
 /// Outcome of an operation: its buffer, and the transfer or the error.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::cq::CqError;
 /// use loom_static::protocol::{Completes, Outcome};
 /// use loom_core::Forever;
@@ -106,7 +103,6 @@ pub type Waited<P> = Result<Option<Outcome<<P as Completes>::Buf, <P as Complete
 ///         buf
 ///     }))
 /// }
-/// # }
 /// ```
 #[must_use = "it holds the buffer, and says whether the operation succeeded"]
 pub struct Outcome<B, E> {
@@ -152,7 +148,6 @@ impl PostFailure for PostError {
 /// Base of all protocols: operations take a buffer and return it on completion.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::cq::CqError;
 /// use loom_static::protocol::Completes;
 /// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
@@ -167,17 +162,11 @@ impl PostFailure for PostError {
 ///     Ok(succeeded)
 /// }
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let receives = [bob.recv(Source::Any, vec![0; 5])?, bob.recv(Source::Any, vec![0; 5])?];
 /// bob.cancel(receives[1])?;
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// assert_eq!(finish_all(&mut bob.clone(), &receives)?, [b"hello"]);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Completes {
@@ -194,23 +183,16 @@ pub trait Completes {
     /// passed; the operation stays in flight.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_static::protocol::Completes;
     /// use loom_core::{Av, Cq, Domain, Forever, Source, Spins};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// # let mut bob = bob;
     /// let key = bob.recv(Source::Any, vec![0; 5])?;
     /// assert!(bob.wait(key, Spins(100))?.is_none(), "no message has come");
     /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
     /// let outcome = bob.wait(key, Forever)?.expect("there is no deadline");
     /// assert_eq!((outcome.result?.len(), outcome.buf), (5, b"hello".to_vec()));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -229,23 +211,16 @@ pub trait Completes {
     /// [transient](PostFailure::is_transient), drives progress and posts again.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_static::protocol::{Completes, MsgSend};
     /// use loom_core::{Av, Cq, Domain, Source, Spins};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// # let mut alice = alice;
     /// let received = bob.recv(Source::Any, vec![0; 5])?;
     /// // Tries again until there is room, with a bound.
     /// let sent = alice.post(b"hello".to_vec(), Spins(1000), |alice, message| MsgSend::send(alice, to_bob, message))?;
     /// cq.finish(sent, loom_core::Forever)?.result()?;
     /// assert_eq!(cq.finish(received, loom_core::Forever)?.into_buf(), b"hello");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -276,7 +251,6 @@ pub trait Completes {
 /// A protocol with operations to a peer.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::protocol::{MsgSend, Posted, Transmitter};
 /// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
@@ -291,19 +265,13 @@ pub trait Completes {
 ///     }
 /// }
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = [bob.recv(Source::Any, vec![0; 5])?, bob.recv(Source::Any, vec![0; 5])?];
 /// let members = Members(vec![to_bob, to_bob]);
 /// members.tell(&mut alice.clone(), b"hello")?;
 /// for key in received {
 ///     assert_eq!(cq.finish(key, Forever)?.into_buf(), b"hello");
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Transmitter: Completes {
@@ -315,7 +283,6 @@ pub trait Transmitter: Completes {
 /// A protocol that receives from peers.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::protocol::{MsgRecv, Receiver};
 /// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
@@ -325,16 +292,10 @@ pub trait Transmitter: Completes {
 ///     (0..count).map(receive).map(|posted| posted.map_err(|refused| refused.error)).collect()
 /// }
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let receives = fill(&mut bob.clone(), 4)?;
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// assert_eq!(cq.finish(receives[0], Forever)?.result()?.len(), 5);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Receiver: Completes {

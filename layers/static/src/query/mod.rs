@@ -11,7 +11,6 @@
 //!   compile. This costs neither run time nor space.
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use loom_static::query::{Messages, Query, Rdm, Tagged, Writes};
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::{Av, Caps, Cq, Domain, Forever, Source, Tag};
@@ -33,7 +32,6 @@
 //! let received = cq.post(vec![0; 5], Forever, |room| bob.tagged_recv(Source::Any, Tag(7).into(), room))?;
 //! cq.post(b"hello".to_vec(), Forever, |message| alice.tagged_send(to_bob, Tag(7), message))?;
 //! assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
-//! # }
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
@@ -97,7 +95,6 @@ use crate::only::{Narrows, Only, OnlyEndpoint, WithoutConnections};
 /// Requirements of an endpoint. See the [module](self).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::query::{Injects, Messages, Query, Rdm, Writes};
 /// use loom_core::soft::{Network, NetworkAttr};
 ///
@@ -113,7 +110,6 @@ use crate::only::{Narrows, Only, OnlyEndpoint, WithoutConnections};
 /// let network = Network::new(NetworkAttr::default())?;
 /// let info = network.query(&Wanted::HINTS)?;
 /// assert_eq!(Wanted::check(&info), Ok(()));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
@@ -148,7 +144,6 @@ pub trait Query: Sealed + Sized {
     /// Checks that an info meets the query.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::error::OpenError;
     /// use loom_static::query::{Messages, Msg, Query};
     /// use loom_core::soft::{Network, NetworkAttr};
@@ -158,7 +153,6 @@ pub trait Query: Sealed + Sized {
     /// assert_eq!(Messages::check(&network.info()), Ok(()));
     /// let connected = <(Msg, Messages)>::check(&network.info());
     /// assert_eq!(connected, Err(OpenError::EndpointType(EndpointType::RDM)));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -173,7 +167,6 @@ pub trait Query: Sealed + Sized {
     /// Opens an endpoint that has the operations of the query alone.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::soft::{Network, NetworkAttr};
     /// use loom_core::{Av, Cq, Domain, Forever, Source, Tag};
     /// use loom_static::protocol::{TaggedRecv, TaggedSend};
@@ -189,7 +182,6 @@ pub trait Query: Sealed + Sized {
     /// // `alice.write` does not compile: the query does not ask for it.
     /// cq.post(b"hello".to_vec(), Forever, |message| alice.tagged_send(to_bob, Tag(7), message))?;
     /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -209,7 +201,6 @@ pub trait Query: Sealed + Sized {
     /// Another handle of an endpoint, with the operations of the query alone.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::error::OpenError;
     /// use loom_core::soft::{Network, NetworkAttr, Plan};
     /// use loom_core::{Av, Caps, Cq, Domain};
@@ -224,7 +215,6 @@ pub trait Query: Sealed + Sized {
     /// assert!(matches!(AtomicOps::only(&endpoint), Err(OpenError::NotGranted(_))));
     /// // `whole` has every operation.
     /// assert_eq!(messages.whole().address()?, endpoint.address()?);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -263,7 +253,6 @@ fn meets<Q: Query>(kind: EndpointType, caps: Caps, inject_size: usize) -> Result
 /// Infos that meet a query, best first. See [`Query::ranked`].
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::query::{Messages, Query, Rdm};
 /// use loom_core::soft::{Network, NetworkAttr};
 ///
@@ -276,7 +265,6 @@ fn meets<Q: Query>(kind: EndpointType, caps: Caps, inject_size: usize) -> Result
 /// let first = Wanted::ranked(infos()).first().expect("both have messages");
 /// let most = Wanted::ranked(infos()).greatest(|info| info.attributes().tx.inject_size).expect("both have messages");
 /// assert_eq!((first.attributes().tx.inject_size, most.attributes().tx.inject_size), (32, 64));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "it asks nothing before it is iterated"]
@@ -302,7 +290,6 @@ impl<T: Transport, I: Iterator<Item = Info<T>>, Q: Query> Ranked<I, Q> {
     /// Returns the best info for which `wanted` holds.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_static::query::{Messages, Query};
     /// use loom_core::soft::{Network, NetworkAttr};
     ///
@@ -311,7 +298,6 @@ impl<T: Transport, I: Iterator<Item = Info<T>>, Q: Query> Ranked<I, Q> {
     /// // The first one that injects the program's headers.
     /// let info = Messages::ranked(infos).first_where(|info| info.attributes().tx.inject_size >= 50);
     /// assert_eq!(info.map(|info| info.attributes().tx.inject_size), Some(64));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     pub fn first_where(mut self, mut wanted: impl FnMut(&Info<T>) -> bool) -> Option<Info<T>> {

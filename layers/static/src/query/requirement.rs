@@ -56,7 +56,6 @@ pub enum AnyType {}
 /// Requirement: a reliable connectionless endpoint (`FI_EP_RDM`).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::query::{Messages, Query, Rdm};
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::vocabulary::EndpointType;
@@ -65,7 +64,6 @@ pub enum AnyType {}
 /// assert_eq!(Wanted::ENDPOINT_TYPE, EndpointType::RDM);
 /// let network = Network::new(NetworkAttr::default())?;
 /// Wanted::check(&network.query(&Wanted::HINTS)?)?;
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[doc(alias = "FI_EP_RDM")]
@@ -75,7 +73,6 @@ pub enum Rdm {}
 /// Requirement: a datagram endpoint (`FI_EP_DGRAM`).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::query::{Dgram, Messages, Query};
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::vocabulary::EndpointType;
@@ -85,7 +82,6 @@ pub enum Rdm {}
 /// // Messages of the software transport arrive, so it has no such endpoints.
 /// let network = Network::new(NetworkAttr::default())?;
 /// assert!(network.query(&Wanted::HINTS).is_err());
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[doc(alias = "FI_EP_DGRAM")]
@@ -95,7 +91,6 @@ pub enum Dgram {}
 /// Requirement: an endpoint connected to one peer (`FI_EP_MSG`).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::error::OpenError;
 /// use loom_static::query::{Messages, Msg, Query};
 /// use loom_core::soft::{Network, NetworkAttr};
@@ -106,7 +101,6 @@ pub enum Dgram {}
 /// // Endpoints of the software transport are not connected.
 /// assert!(network.query(&Wanted::HINTS).is_err());
 /// assert_eq!(Wanted::check(&network.info()), Err(OpenError::EndpointType(EndpointType::RDM)));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[doc(alias = "FI_EP_MSG")]
@@ -154,7 +148,6 @@ endpoint_type!(Msg = EndpointType::MSG);
 /// Requirement: untagged messages.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::protocol::{MsgRecv, MsgSend};
 /// use loom_static::query::{Messages, Query};
 /// use loom_core::soft::{Network, NetworkAttr};
@@ -168,7 +161,6 @@ endpoint_type!(Msg = EndpointType::MSG);
 /// let received = bob.recv(Source::Any, vec![0; 5])?;
 /// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
 /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[doc(alias = "FI_MSG")]
@@ -186,7 +178,6 @@ impl Query for Messages {
 /// Requirement: tagged messages.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::protocol::{TaggedRecv, TaggedSend};
 /// use loom_static::query::{Query, Tagged};
 /// use loom_core::soft::{Network, NetworkAttr};
@@ -200,7 +191,6 @@ impl Query for Messages {
 /// cq.post(b"hello".to_vec(), Forever, |message| alice.tagged_send(to_bob, Tag(7), message))?;
 /// let received = cq.post(vec![0; 5], Forever, |room| bob.tagged_recv(Source::Any, TagMatch::any(), room))?;
 /// assert_eq!(cq.finish(received, Forever)?.result()?.tag(), Some(Tag(7)));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[doc(alias = "FI_TAGGED")]
@@ -218,7 +208,6 @@ impl Query for Tagged {
 /// Requirement: reads, local and by peers.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::protocol::RmaRead;
 /// use loom_static::query::{Query, Reads};
 /// use loom_core::soft::{Network, NetworkAttr};
@@ -233,7 +222,6 @@ impl Query for Tagged {
 /// let region = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
 /// let read = cq.post(vec![0; 8], Forever, |room| alice.read(to_bob, &region.remote(), 0, room))?;
 /// assert_eq!(cq.finish(read, Forever)?.into_buf(), [7; 8]);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[doc(alias = "FI_READ")]
@@ -252,7 +240,6 @@ impl Query for Reads {
 /// Requirement: writes, local and by peers.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::protocol::{RmaRead, RmaWrite};
 /// use loom_static::query::{Query, Reads, Writes};
 /// use loom_core::soft::{Network, NetworkAttr};
@@ -270,7 +257,6 @@ impl Query for Reads {
 /// assert_eq!(cq.finish(read, Forever)?.into_buf(), [7; 8]);
 /// let written = cq.post(vec![1; 8], Forever, |bytes| alice.write(to_bob, &region.remote(), 0, bytes))?;
 /// cq.finish(written, Forever)?.result()?;
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[doc(alias = "FI_WRITE")]
@@ -289,7 +275,6 @@ impl Query for Writes {
 /// Requirement: atomic operations, local and by peers.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::atomic::FetchOp;
 /// use loom_static::query::{AtomicOps, Query};
 /// use loom_core::soft::{Network, NetworkAttr};
@@ -301,7 +286,6 @@ impl Query for Writes {
 /// let endpoint = AtomicOps::endpoint(&cq, &av)?;
 /// // The domain says which operations there are on which elements.
 /// assert!(domain.query_atomic(FetchOp::<u64>::SUM)?.max_count() > 0);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[doc(alias = "FI_ATOMIC")]
@@ -321,7 +305,6 @@ impl Query for AtomicOps {
 /// [whole](crate::Only::whole) endpoint posts them.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::query::{Messages, MultiRecvs, Query};
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Av, Completion, Cq, Domain, Forever, Source};
@@ -343,7 +326,6 @@ impl Query for AtomicOps {
 ///     };
 ///     assert_eq!(piece.bytes(), message);
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[doc(alias = "FI_MULTI_RECV")]
@@ -386,7 +368,6 @@ impl Query for TaggedMultiRecvs {
 /// according to the query's other groups.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::error::OpenError;
 /// use loom_static::protocol::{Inject, MsgRecv};
 /// use loom_static::query::{Injects, Messages, Query};
@@ -405,7 +386,6 @@ impl Query for TaggedMultiRecvs {
 /// // No network injects that much.
 /// let too_much = <(Messages, Injects<{ 1 << 30 }>)>::check(domain.info());
 /// assert!(matches!(too_much, Err(OpenError::InjectSize { .. })));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[doc(alias = "fi_inject")]
@@ -426,7 +406,6 @@ impl<const SIZE: usize> Query for Injects<SIZE> {
 /// groups.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::query::{CollectiveOps, Messages, Query};
 /// use loom_core::soft::{Network, NetworkAttr};
 /// use loom_core::{Av, Cq, Domain, Forever};
@@ -442,7 +421,6 @@ impl<const SIZE: usize> Query for Injects<SIZE> {
 /// let group = endpoint.whole().join_collective(&members)?;
 /// let barrier = cq.retry(Forever, || group.barrier())?;
 /// assert!(cq.finish_value(barrier, Forever)?.result().is_ok());
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[doc(alias = "FI_COLLECTIVE")]
@@ -465,7 +443,6 @@ impl Query for CollectiveOps {
 /// granted.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_static::protocol::{MsgRecv, MsgSend};
 /// use loom_static::query::{Capable, Messages, Query};
 /// use loom_core::soft::{Network, NetworkAttr};
@@ -482,7 +459,6 @@ impl Query for CollectiveOps {
 /// cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
 /// let source = cq.finish(received, Forever)?.result()?.source();
 /// assert_eq!(source.and_then(|source| av.peer(source)), Some(to_alice));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,6 @@ use crate::vocabulary::{AddressFormat, EndpointAddr};
 /// address.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use std::net::SocketAddr;
 ///
 /// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
@@ -23,7 +22,6 @@ use crate::vocabulary::{AddressFormat, EndpointAddr};
 /// // The same address as a provider gives it.
 /// let address = EndpointAddr::from(socket);
 /// assert_eq!(table.find(&address), Some(peer));
-/// # }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]

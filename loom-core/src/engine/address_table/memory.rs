@@ -189,7 +189,6 @@ pub(crate) unsafe fn fill<'s, V>(at: NonNull<u8>, len: usize, value: impl Fn() -
 /// Memory for an [`AddressTable`], in one block of `A`, allocated once.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use std::net::SocketAddr;
 ///
 /// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
@@ -202,7 +201,6 @@ pub(crate) unsafe fn fill<'s, V>(at: NonNull<u8>, len: usize, value: impl Fn() -
 /// // The next table in this memory is empty, and takes no other memory.
 /// let table = memory.table();
 /// assert_eq!(table.find(there), None);
-/// # }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 pub struct AddressTableMemory<A: Allocator> {

@@ -28,7 +28,6 @@
 //!   one bit. An IPv6 peer takes 32 more, others [`AddressTableAttr::bytes_for`] more.
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use std::net::SocketAddr;
 //!
 //! use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory, Inserted};
@@ -41,7 +40,6 @@
 //! assert_eq!((table.find(there), table.socket(peer)), (Some(peer), Some(there)));
 //! table.remove(peer);
 //! assert_eq!((table.find(there), table.socket(peer)), (None, None));
-//! # }
 //! # Ok::<_, Box<dyn core::error::Error>>(())
 //! ```
 
@@ -71,7 +69,6 @@ const NIL: u32 = u32::MAX;
 /// Outcome of an insertion.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use std::net::SocketAddr;
 ///
 /// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory, Inserted};
@@ -84,7 +81,6 @@ const NIL: u32 = u32::MAX;
 /// // The third address is that of the first peer.
 /// assert_eq!(peers[2], Inserted::Known(peers[0].peer()));
 /// assert_eq!(peers.iter().filter(|inserted| inserted.is_new()).count(), 2);
-/// # }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +110,6 @@ impl Inserted {
 /// Error of an insertion.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use std::net::SocketAddr;
 ///
 /// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory, Full};
@@ -125,7 +120,6 @@ impl Inserted {
 /// assert_eq!(table.insert("[::1]:7471".parse::<SocketAddr>()?), Err(Full::Bytes));
 /// table.insert("10.0.0.1:7471".parse::<SocketAddr>()?)?;
 /// assert_eq!(table.insert("10.0.0.2:7471".parse::<SocketAddr>()?), Err(Full::Places));
-/// # }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,14 +23,11 @@ use crate::storage::{Block, array, extend};
 /// Opening allocates 4 bytes for each slot of the vector and 8 for each member.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::engine::address_table::AddressSet;
 /// use loom_core::{Av, Cq, Domain};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
+/// # fixture::domain!(network, domain);
 /// # let (av, cq) = (Av::open(&domain, 3)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
 /// # let endpoints = [cq.endpoint(&av)?, cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let mut peers = Vec::new();
@@ -47,7 +44,6 @@ use crate::storage::{Block, array, extend};
 /// // The members behind a peer that is removed move up.
 /// set.remove(peers[2]);
 /// assert_eq!(set.members(), [peers[0], peers[1]]);
-/// # }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 ///
@@ -72,24 +68,17 @@ unsafe impl<A: Allocator + Sync> Sync for AddressSet<A> {}
 /// Error: the set has as many members as it was opened for.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::engine::address_table::{AddressSet, SetFull};
 /// use loom_core::{Av, Cq, Domain};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// # let cq: Cq<'_, _, Vec<u8>> = cq;
 /// let to_alice = av.insert(&alice.address()?)?;
 /// // A set for one member.
 /// let mut set = AddressSet::new_in(av.places(), 1, Global)?;
 /// assert_eq!((set.insert(to_bob), set.insert(to_alice)), (Ok(true), Err(SetFull)));
 /// assert_eq!(set.members(), [to_bob]);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,6 @@ use core::net::{IpAddr, SocketAddr};
 /// Range of consecutive ports (services) at consecutive addresses (nodes).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory, SymmetricRange};
 ///
 /// // Four services at each of 250 nodes: 10.0.0.1 to 10.0.0.250, ports 7471 to 7474.
@@ -17,7 +16,6 @@ use core::net::{IpAddr, SocketAddr};
 /// assert_eq!(table.ranges(), 1);
 /// let peer = table.find("10.0.0.2:7473".parse::<std::net::SocketAddr>()?).ok_or("it is one of them")?;
 /// assert_eq!(peer.index(), 4 + 2);
-/// # }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 ///

@@ -25,7 +25,6 @@ pub(super) struct Parts<'s> {
 /// Peers and their addresses. See the [module](super).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use std::net::SocketAddr;
 ///
 /// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
@@ -42,7 +41,6 @@ pub(super) struct Parts<'s> {
 /// let peer = table.insert(second)?.peer();
 /// assert_eq!((peers.addr(peer), peers.addr(gone)), (Some(FabricAddr(0)), None));
 /// assert_eq!((table.socket(peer), table.socket(gone)), (Some(second), None));
-/// # }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug)]

@@ -11,15 +11,9 @@ use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 /// Successful transfer.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Av, Cq, Domain, Forever, ImmediateData, Source, Tag, TagMatch};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let received = bob.tagged_recv(Source::Any, TagMatch::any(), vec![0; 64])?;
 /// let send = |message| alice.tagged_send_data(to_bob, Tag(7), ImmediateData(9), message);
 /// cq.post(b"hello".to_vec(), Forever, send)?;
@@ -29,7 +23,6 @@ use crate::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 /// if let Some(source) = transfer.source() {
 ///     assert!(av.peer(source).is_none(), "alice is not in the vector");
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy)]
@@ -104,15 +97,9 @@ impl fmt::Debug for Transfer {
 /// Failed operation.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // The message is longer than the buffer.
 /// let received = bob.recv(Source::Any, vec![0; 3])?;
 /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
@@ -122,7 +109,6 @@ impl fmt::Debug for Transfer {
 /// let received = bob.recv(Source::Any, vec![0; 3])?;
 /// bob.cancel(received)?;
 /// assert_eq!(cq.finish(received, Forever)?.result().unwrap_err().errno, Errno::ECANCELED);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,15 +170,9 @@ impl OpError {
 /// Completed operation: its key, its buffer and its result.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let mut room = vec![0; 64];
 /// for message in [&b"hello"[..], b"again"] {
 ///     let received = bob.recv(Source::Any, room)?;
@@ -204,7 +184,6 @@ impl OpError {
 ///     assert_eq!(&buf[..result?.len()], message);
 ///     room = buf;
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "it holds the buffer, and says whether the operation succeeded"]
@@ -251,7 +230,6 @@ impl<B> Done<B> {
     /// Returns the buffer and the transfer of a successful operation.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::soft::{Network, NetworkAttr};
     /// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
     ///
@@ -272,7 +250,6 @@ impl<B> Done<B> {
     /// let error = cq.finish(received, Forever)?.into_result().expect_err("the message is longer");
     /// assert_eq!(error.errno, Errno::ETRUNC);
     /// # cq.finish(sent, Forever)?.into_result()?;
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -295,7 +272,6 @@ impl<B> Done<B> {
 /// Buffer after a receive into uninitialised memory.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::mem::MaybeUninit;
 ///
 /// use loom_core::soft::{Network, NetworkAttr};
@@ -314,7 +290,6 @@ impl<B> Done<B> {
 ///     assert_eq!((&*received.bytes, received.rest.len()), (&b"hello"[..], 59));
 ///     Ok::<_, loom_core::Error>(())
 /// })?;
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Debug)]

@@ -42,7 +42,6 @@ pub struct LentValues {
 /// Completed atomic operation on a value, with the previous value if the operation fetches it.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::atomic::CompareOp;
 /// use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
 ///
@@ -63,7 +62,6 @@ pub struct LentValues {
 ///     assert_eq!(fetched.value::<u64>()?, Some(before));
 ///     assert_eq!(fetched.value::<u32>()?, None, "an element has 8 bytes");
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]

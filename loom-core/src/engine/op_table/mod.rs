@@ -135,7 +135,6 @@ impl<B> ParkedCompletion<B> {
 ///
 /// ```
 /// # #![allow(unsafe_code)]
-/// # #[cfg(feature = "std")] {
 /// use loom_core::engine::op_table::{ContextKind, Kind, OpTable, Resolution, Slot};
 /// use loom_core::transport::Event;
 /// use loom_core::vocabulary::CompletionFlags;
@@ -155,7 +154,6 @@ impl<B> ParkedCompletion<B> {
 /// assert_eq!((done.key(), done.result()?.len(), done.into_buf().len()), (key, 5, 64));
 /// // SAFETY: as above. The table recognises an event that comes twice.
 /// assert!(matches!(unsafe { table.complete(&event) }, Resolution::Stale));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct OpTable<B, S: ?Sized = [Slot<B>]> {

@@ -120,15 +120,9 @@ fn within<B>(event: &Event, slot: &Slot<B>) -> Event {
 /// Forgetting a piece is safe: the buffer then stays in its queue until the queue is closed.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Av, Completion, Cq, Domain, Forever, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // Some providers do not keep to the buffer: multi-receives are refused there.
 /// if let Ok(key) = bob.multi_recv(Source::Any, vec![0; 1000]) {
 ///     for message in [&b"hello"[..], b"again"] {
@@ -142,7 +136,6 @@ fn within<B>(event: &Event, slot: &Slot<B>) -> Event {
 ///         assert_eq!((piece.key(), piece.bytes()), (key, message));
 ///     }
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "it holds a message"]

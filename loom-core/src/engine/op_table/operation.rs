@@ -11,17 +11,11 @@ use crate::vocabulary::CompletionFlags;
 /// recognised as unknown.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use std::collections::HashMap;
 ///
 /// use loom_core::{Av, Completion, Cq, Domain, Forever, Source};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// // The program's own data for each operation.
 /// let mut names = HashMap::new();
 /// for name in ["first", "second"] {
@@ -35,7 +29,6 @@ use crate::vocabulary::CompletionFlags;
 /// };
 /// assert_eq!(names.remove(&key), Some("first"));
 /// assert!(bob.cancel(key).is_err(), "it is over");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -159,7 +152,6 @@ impl Kind {
 ///
 /// ```
 /// # #![allow(unsafe_code)]
-/// # #[cfg(feature = "std")] {
 /// # use loom_core::engine::op_table::{ContextKind, OpTable, Slot};
 /// use loom_core::engine::op_table::Kind;
 ///
@@ -176,7 +168,6 @@ impl Kind {
 /// assert_eq!(receives.map(|posted| posted.len).sum::<usize>(), 64);
 /// # // SAFETY: no transport has a buffer.
 /// # unsafe { table.drop_buffers() };
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -194,7 +185,6 @@ pub struct Posted {
 /// Kind of an operation's context (rule 3).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::engine::op_table::ContextKind;
 /// use loom_core::vocabulary::Mode;
 ///
@@ -206,7 +196,6 @@ pub struct Posted {
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # let network = Network::new(NetworkAttr::default())?;
 /// assert_eq!(contexts(network.info().attributes().mode), ContextKind::Word);
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

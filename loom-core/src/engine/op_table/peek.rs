@@ -11,15 +11,9 @@ use crate::vocabulary::{Errno, ImmediateData, Tag};
 /// Answer to a peek.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Av, Cq, Domain, Forever, Source, Tag};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// # let cq: Cq<'_, _, Vec<u8>> = cq;
 /// cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(7), b"hello"))?;
 /// for (tag, expected) in [(7, Some(5)), (8, None)] {
@@ -27,7 +21,6 @@ use crate::vocabulary::{Errno, ImmediateData, Tag};
 ///     let peek = cq.finish_peek(key, Forever)?;
 ///     assert_eq!(peek.message()?.map(|found| found.len), expected);
 /// }
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -41,22 +34,15 @@ pub struct Peek {
 /// Message found by a peek, not yet received.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Av, Cq, Domain, Forever, Source, Tag, TagMatch};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(7), b"hello"))?;
 /// let key = bob.tagged_peek(Source::Any, TagMatch::any())?;
 /// let found = cq.finish_peek(key, Forever)?.message()?.expect("a message");
 /// // The buffer has the length of the message.
 /// let received = bob.tagged_recv(Source::Any, found.tag, vec![0; found.len])?;
 /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -76,15 +62,9 @@ pub struct Found {
 /// Losing it leaves the message claimed until the endpoint is closed.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{Av, Cq, Domain, Forever, Source, Tag, TagMatch};
 ///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// # let to_bob = av.insert(&bob.address()?)?;
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(7), b"hello"))?;
 /// let key = bob.tagged_peek_claim(Source::Any, TagMatch::any())?;
 /// let peek = cq.finish_peek(key, Forever)?;
@@ -94,7 +74,6 @@ pub struct Found {
 /// // No other receive takes a claimed message. The buffer has its length.
 /// let fetched = bob.tagged_claim(claim, vec![0; found.len])?;
 /// assert_eq!(cq.finish(fetched, Forever)?.into_buf(), b"hello");
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -126,7 +126,6 @@ struct NodeKey {
 /// times.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::engine::tag_matcher::{TagMatcher, TagMatcherAttr, Want};
 /// use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
 ///
@@ -136,7 +135,6 @@ struct NodeKey {
 /// // A cancel. The second one finds nothing.
 /// assert_eq!(matcher.remove_receive(receive), Some(want));
 /// assert_eq!(matcher.remove_receive(receive), None);
-/// # }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -146,7 +144,6 @@ pub struct ReceiveId(NodeKey);
 /// 2^31 times.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr, Want};
 /// use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
 ///
@@ -159,7 +156,6 @@ pub struct ReceiveId(NodeKey);
 /// // A claim takes the message out: no later receive finds it.
 /// assert_eq!(matcher.remove_message(id), Some(message));
 /// assert_eq!((matcher.message_for(&want), matcher.remove_message(id)), (None, None));
-/// # }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -184,7 +180,6 @@ impl MessageId {
 /// Error: every slot is in use.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::engine::tag_matcher::{Full, TagMatcher, TagMatcherAttr, Want};
 /// use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
 ///
@@ -195,7 +190,6 @@ impl MessageId {
 /// // There is room again when a receive has its message.
 /// matcher.remove_receive(posted);
 /// assert!(matcher.post(want).is_ok());
-/// # }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,7 +243,6 @@ impl Places {
 /// Matcher of posted receives and waiting messages. See the [module](super).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr, Want};
 /// use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
 ///
@@ -265,7 +258,6 @@ impl Places {
 ///     None => _ = matcher.post(want)?,
 /// }
 /// assert_eq!((matcher.waiting(), matcher.posted()), (0, 0));
-/// # }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 pub struct TagMatcher<A: Allocator> {
@@ -436,7 +428,6 @@ impl<A: Allocator> fmt::Debug for TagMatcher<A> {
 /// Iterator over the waiting messages, oldest first: [`TagMatcher::messages`].
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr};
 /// use loom_core::vocabulary::{FabricAddr, Tag};
 ///
@@ -450,7 +441,6 @@ impl<A: Allocator> fmt::Debug for TagMatcher<A> {
 /// let tags = gone.into_iter().filter_map(|id| matcher.remove_message(id)).map(|message| message.tag);
 /// assert!(tags.eq([Tag(7), Tag(9)]));
 /// assert_eq!(matcher.waiting(), 1);
-/// # }
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Debug)]

@@ -21,7 +21,6 @@
 //! Set a secret [seed](TagMatcherAttr::seed) if peers are not trusted.
 //!
 //! ```
-//! # #[cfg(feature = "std")] {
 //! use loom_core::engine::tag_matcher::{Envelope, TagMatcher, TagMatcherAttr, Want};
 //! use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
 //!
@@ -34,7 +33,6 @@
 //! assert_eq!(matcher.receive_for(&message), Some(whatever));
 //! matcher.remove_receive(whatever);
 //! assert_eq!(matcher.receive_for(&message), Some(exact));
-//! # }
 //! # Ok::<_, Box<dyn core::error::Error>>(())
 //! ```
 

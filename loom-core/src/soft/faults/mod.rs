@@ -145,7 +145,6 @@ impl Faults {
 /// ([`Network::injected`](crate::soft::Network::injected)).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::soft::{Every, Network, NetworkAttr, Plan};
 /// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
 ///
@@ -163,7 +162,6 @@ impl Faults {
 /// cq.finish(keys[0], Forever)?.result()?;
 /// assert_eq!(cq.finish(keys[1], Forever)?.result().unwrap_err().errno, Errno::EIO);
 /// assert_eq!((network.injected().failed, network.injected().total()), (1, 1));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,6 @@ use crate::vocabulary::{Attributes, Caps, MsgOrder};
 /// Frequency of a fault.
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::soft::{Every, Plan};
 /// use loom_core::{Av, Cq, Domain, Source};
 ///
@@ -21,7 +20,6 @@ use crate::vocabulary::{Attributes, Caps, MsgOrder};
 /// let endpoint = cq.endpoint(&av)?;
 /// let refused = (0..9).filter(|_| endpoint.recv(Source::Any, vec![0; 5]).is_err()).count();
 /// assert_eq!((refused, network.injected().refused), (3, 3));
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +38,6 @@ pub enum Every {
 /// # Example
 /// Tests a protocol under many seeds.
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use loom_core::{av::Av, cq::Cq, deadline::{Forever, Spins}, domain::Domain, endpoint::Source, info::Info};
 /// use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 ///
@@ -69,7 +66,6 @@ pub enum Every {
 /// // If the server dies, or the client, the protocol says so instead of hanging.
 /// let network = Network::new(NetworkAttr::DEFAULT)?;
 /// assert!(ask(&network.info_with_faults(Plan::new(1).kill(Every::Nth(2)))).is_err());
-/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

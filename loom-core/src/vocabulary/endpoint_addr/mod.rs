@@ -37,7 +37,6 @@ mod wire;
 ///   [`decode`](Self::decode).
 ///
 /// ```
-/// # #[cfg(feature = "std")] {
 /// use core::net::SocketAddr;
 ///
 /// use loom_core::EndpointAddr;
@@ -49,7 +48,6 @@ mod wire;
 /// assert_eq!(address.to_string(), "fi_sockaddr_in://10.0.0.1:7471");
 /// assert_eq!("10.0.0.1:7471".parse(), Ok(address.clone()));
 /// assert_eq!(SocketAddr::try_from(&address), Ok(socket));
-/// # }
 /// ```
 ///
 /// # References

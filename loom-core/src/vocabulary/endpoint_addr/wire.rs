@@ -11,14 +11,10 @@ impl EndpointAddr {
     /// bytes.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Cq, Domain, EndpointAddr};
     /// # use loom_core::Av;
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # fixture::queue!(network, domain, av, cq);
     /// # let endpoint = cq.endpoint(&av)?;
     /// let address = endpoint.address()?;
     /// let mut message = [0; EndpointAddr::MAX_LEN + 8];
@@ -26,7 +22,6 @@ impl EndpointAddr {
     /// // The peer reads these bytes from a socket or a file. Other bytes may follow.
     /// let (received, taken) = EndpointAddr::decode(&message)?;
     /// assert_eq!((received, taken), (address, len));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

@@ -4,14 +4,12 @@ enumeration! {
     /// Calls that the user keeps from running at the same time.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::vocabulary::Threading;
     ///
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
     /// // One thread at a time calls a queue and its endpoints. Other queues may have other threads.
     /// assert_eq!(network.info().attributes().domain.threading, Threading::COMPLETION);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -39,7 +37,6 @@ enumeration! {
     /// Driver of transfers.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::Hints;
     /// use loom_core::vocabulary::{DomainAttributes, Progress};
     ///
@@ -48,7 +45,6 @@ enumeration! {
     /// // Software moves transfers on when the program polls, and never by itself.
     /// let domain_attr = DomainAttributes { data_progress: Progress::AUTO, ..DomainAttributes::UNSPEC };
     /// assert!(network.query(&Hints { domain_attr, ..Hints::default() }).is_err());
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -72,7 +68,6 @@ enumeration! {
     /// Protection of queues from overflowing.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::Hints;
     /// use loom_core::vocabulary::{DomainAttributes, ResourceMgmt};
     ///
@@ -81,7 +76,6 @@ enumeration! {
     /// // The program relies on the provider, which refuses what a full queue has no room for.
     /// let domain_attr = DomainAttributes { resource_mgmt: ResourceMgmt::ENABLED, ..DomainAttributes::UNSPEC };
     /// assert!(network.query(&Hints { domain_attr, ..Hints::default() }).is_ok());
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -103,7 +97,6 @@ enumeration! {
     /// Numbering of addresses in an address vector.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
     /// use loom_core::vocabulary::{AvType, FabricAddr};
     ///
@@ -112,7 +105,6 @@ enumeration! {
     /// let mut table = memory.table();
     /// let peer = table.insert("10.0.0.1:7471".parse::<std::net::SocketAddr>()?)?.peer();
     /// assert_eq!(table.peers().addr(peer), Some(FabricAddr(0)), "the first index");
-    /// # }
     /// # Ok::<_, Box<dyn core::error::Error>>(())
     /// ```
     ///

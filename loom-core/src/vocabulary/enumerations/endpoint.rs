@@ -4,7 +4,6 @@ enumeration! {
     /// Kind of an endpoint.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::Hints;
     /// use loom_core::vocabulary::{EndpointAttributes, EndpointType};
     ///
@@ -13,7 +12,6 @@ enumeration! {
     /// let asked = |kind| Hints { endpoint_attr: EndpointAttributes::of(kind), ..Hints::default() };
     /// assert!(network.query(&asked(EndpointType::RDM)).is_ok());
     /// assert!(network.query(&asked(EndpointType::MSG)).is_err(), "software has no connections");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

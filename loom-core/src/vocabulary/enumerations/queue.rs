@@ -4,7 +4,6 @@ enumeration! {
     /// Object to sleep on until a queue has an entry.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::vocabulary::WaitObj;
     /// use loom_core::{Cq, CqAttr, Domain};
     ///
@@ -16,7 +15,6 @@ enumeration! {
     /// let wait = if info.can_sleep_on(WaitObj::FD) { WaitObj::FD } else { WaitObj::NONE };
     /// let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr { wait, ..CqAttr::new(16) })?;
     /// assert_eq!(cq.wait_fd().is_ok(), wait == WaitObj::FD);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

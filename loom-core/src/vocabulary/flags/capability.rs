@@ -10,7 +10,6 @@ bitflags::bitflags! {
     /// secondary: a provider may grant them unrequested.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Caps, Hints};
     /// # use loom_core::soft::{Network, NetworkAttr};
     /// # let network = Network::new(NetworkAttr::default())?;
@@ -21,7 +20,6 @@ bitflags::bitflags! {
     /// // `MSG` without a modifier means both directions.
     /// assert_eq!(Caps::MSG.with_modifiers(), Caps::MSG | Caps::SEND | Caps::RECV);
     /// assert_eq!(hints.caps.to_string(), "MSG | RMA | WRITE | REMOTE_WRITE");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

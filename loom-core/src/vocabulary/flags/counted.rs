@@ -4,12 +4,9 @@ bitflags::bitflags! {
     /// Operations of an endpoint that a counter counts: the flags of `fi_ep_bind`.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
     /// // One counter counts both directions.
     /// let messages = Counter::open(&domain, CounterAttr::default())?;
@@ -21,7 +18,6 @@ bitflags::bitflags! {
     ///     cq.finish(key, Forever)?.result()?;
     /// }
     /// assert_eq!(messages.read(), 2);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

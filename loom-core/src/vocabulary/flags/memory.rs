@@ -8,7 +8,6 @@ bitflags::bitflags! {
     /// results, those that the user must meet.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::Domain;
     /// use loom_core::soft::{Network, NetworkAttr, RequiredModes};
     /// use loom_core::vocabulary::MrMode;
@@ -17,7 +16,6 @@ bitflags::bitflags! {
     /// let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
     /// // The provider takes `Registered` buffers alone.
     /// assert!(domain.attributes().domain.mr_mode.contains(MrMode::LOCAL));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -76,19 +74,15 @@ bitflags::bitflags! {
     /// Permitted uses of a registered region.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::error::OpenError;
     /// use loom_core::{Access, Domain, Mr};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// // Peers may read this memory, and must not write it.
     /// let for_readers = Mr::open(&domain, vec![7; 64], Access::REMOTE_READ)?;
     /// # let bytes: &'static [u8] = &[7; 64];
     /// // Shared bytes are not exposed to writes.
     /// assert_eq!(Mr::open(&domain, bytes, Access::REMOTE_WRITE).unwrap_err(), OpenError::Access);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

@@ -8,7 +8,6 @@ bitflags::bitflags! {
     /// [`RxAttributes`](crate::vocabulary::RxAttributes)).
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::Hints;
     /// use loom_core::vocabulary::{OpFlags, TxAttributes};
     ///
@@ -17,7 +16,6 @@ bitflags::bitflags! {
     /// // By default, sends are to complete when the message is persistent at the peer.
     /// let tx_attr = TxAttributes { op_flags: OpFlags::COMMIT_COMPLETE, ..TxAttributes::UNSPEC };
     /// assert!(network.query(&Hints { tx_attr, ..Hints::default() }).is_err(), "software does not grant that");
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -99,21 +97,14 @@ bitflags::bitflags! {
     /// Properties of a completion.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::vocabulary::CompletionFlags;
     /// use loom_core::{Av, Cq, Domain, Forever, Source, Tag};
     ///
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
-    /// # let domain = Domain::open(&network.info())?;
-    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
     /// let received = bob.tagged_recv(Source::Any, Tag(7), vec![0; 5])?;
     /// cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(7), b"hello"))?;
     /// let flags = cq.finish(received, Forever)?.result()?.flags();
     /// assert!(flags.contains(CompletionFlags::RECV | CompletionFlags::TAGGED));
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///

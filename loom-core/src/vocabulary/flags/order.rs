@@ -7,7 +7,6 @@ bitflags::bitflags! {
     /// takes effect after it. For RMA this holds up to `max_order_*_size` bytes of the endpoint.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::Hints;
     /// use loom_core::vocabulary::MsgOrder;
     ///
@@ -19,7 +18,6 @@ bitflags::bitflags! {
     /// assert!(info.attributes().tx.msg_order.contains(MsgOrder::SAS | MsgOrder::WAW));
     /// // Writes up to this length stay in order.
     /// assert!(info.attributes().endpoint.max_order_waw_size > 0);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
@@ -97,7 +95,6 @@ bitflags::bitflags! {
     /// Empty (`FI_ORDER_NONE`) promises no order.
     ///
     /// ```
-    /// # #[cfg(feature = "std")] {
     /// use loom_core::Hints;
     /// use loom_core::vocabulary::{CompOrder, TxAttributes};
     ///
@@ -108,7 +105,6 @@ bitflags::bitflags! {
     /// let ordered = network.query(&Hints { tx_attr, ..Hints::default() });
     /// // Where that is not granted, it tells them apart by their keys.
     /// assert!(ordered.is_err() && network.info().attributes().tx.comp_order == CompOrder::NONE);
-    /// # }
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
