@@ -60,7 +60,7 @@ fn clients_have_values_of_their_own() {
     with_clients(async |clients: [_; 8], _| {
         for round in 0..20 {
             let requests = clients.iter().enumerate().map(async |(number, client)| {
-                let (key, value) = (number.to_le_bytes(), value(number + round, 100 << (number + round) % 12));
+                let (key, value) = (number.to_le_bytes(), value(number + round, 100 << ((number + round) % 12)));
                 client.put(&key, &value).await?;
                 assert!(client.get(&key).await? == value, "client {number}, round {round}");
                 Ok::<_, Failure>(())
