@@ -27,8 +27,6 @@ use common::Failure;
 use members::{Member, Ranks, soon};
 
 const HELP: &str = "\
-Measures which algorithm of each collective is faster, and prints a table of the sizes.
-
     --provider NAME    soft (default), or a provider of libfabric
     --members N        number of members (default 2)
     --packet BYTES     capacity of a packet (default 8192)
@@ -37,7 +35,7 @@ Measures which algorithm of each collective is faster, and prints a table of the
     --rank N --at ADDRESS:PORT    this is member N, and member 0 listens at the address
 ";
 
-/// Number of rounds of a measurement. The fastest round counts.
+/// Rounds of a measurement. The fastest one counts.
 const ROUNDS: u32 = 5;
 
 type Members<'g, T> = Team<'g, 'static, T, Vec<u8>, Global>;
@@ -47,7 +45,9 @@ fn finish<T: Transport, E: Element, C: Combine<E>>(running: Started<'_, '_, T, E
     Ok(running.map_err(Error::from)?.wait(soon()).map_err(Error::from)?)
 }
 
-type Run<T> = fn(&Members<'_, T>, usize, &mut [u64], &mut [u64]) -> Result<(), Failure>;
+/// Runs a collective with an input and an output.
+type Run<T> = fn(&Members<'_, T>, count: usize, &mut [u64], &mut [u64]) -> Result<(), Failure>;
+
 /// Collective with two algorithms, of blocks of `count` elements.
 struct Tuned<T: Transport + 'static> {
     name: &'static str,
@@ -123,7 +123,6 @@ impl<T: Transport> Tuned<T> {
     }
 }
 
-/// Capacity of a packet, and length of the longest message, in bytes.
 struct Tune {
     packet: usize,
     longest: usize,

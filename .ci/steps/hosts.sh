@@ -7,7 +7,7 @@ no_hosts() {
     ip netns del "$1-b" 2>/dev/null || true
 }
 
-step_hosts() { # the examples, and one transfer of each kind, between two network namespaces, where the machine permits making them
+step_hosts() { # the command, `fi_pingpong`, and one transfer of each kind, between two network namespaces, where the machine permits making them
     libfabric
     packages iproute2 libfabric-bin
     local name=loom-$BASHPID host error

@@ -25,7 +25,7 @@ step_newer() { # the tests over libfabric once more, with libfabric 2.5.1 at run
     [ -n "$folder" ] || die "there is no libfabric.so.1 in the wheel"
     # With the features of the step `test`: it has built these programs already.
     LD_LIBRARY_PATH=$folder programs cargo test --locked --workspace --features "$FEATURES" "${LIBFABRIC_TESTS[@]}" \
-        --test no_alloc
+        --test no_alloc --test echo_server
 }
 
 step_untested() { # the tests over libfabric as if nothing were known of any provider, both versions; among all steps one a day
