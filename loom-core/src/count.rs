@@ -102,6 +102,7 @@ impl fmt::Debug for SharedCount {
 }
 
 #[cfg(all(test, loom_model))]
+#[path = "../tests/models/count.rs"]
 mod model;
 
 #[cfg(all(test, not(loom_model)))]

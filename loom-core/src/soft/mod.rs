@@ -206,8 +206,10 @@ mod collective_run;
 mod collective;
 
 #[cfg(all(test, loom_model))]
+#[path = "../../tests/models/soft/mod.rs"]
 mod model;
 #[cfg(all(test, feature = "std", not(loom_model)))]
+#[path = "../../tests/models/soft_cells.rs"]
 mod tests;
 
 pub use collective::SoftMembership;
