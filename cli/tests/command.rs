@@ -1,4 +1,4 @@
-//! The program `loom`, as a user runs it.
+//! Tests of the program `loom`.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 
@@ -15,7 +15,6 @@ fn loom(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_loom")).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
-/// What a run that has to end with this status said, on both outputs.
 fn said(status: i32, arguments: &[&str]) -> (String, String) {
     let Output { status: ended, stdout, stderr } = loom(arguments);
     let (stdout, stderr) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
@@ -23,7 +22,6 @@ fn said(status: i32, arguments: &[&str]) -> (String, String) {
     (stdout, stderr)
 }
 
-/// What a run with this variable said, on both outputs, and its status.
 fn said_with(variable: (&str, &str), arguments: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loom"));
     let output = command.args(arguments).env(variable.0, variable.1).stdin(Stdio::null()).output().unwrap();
@@ -45,7 +43,7 @@ fn info_has_the_software_transport() {
     assert!(offers.as_array().unwrap().iter().any(|offer| offer["provider"] == "soft"), "{offers}");
     let table = said(0, &["info"]).0;
     assert!(table.contains("ON REQUEST"), "{table}");
-    // Sources cost a provider something: it grants them if they are requested.
+    // Providers grant sources only on request, because sources have a cost.
     #[cfg(feature = "libfabric")]
     {
         let offers = json(&["info", "--json", "--provider", "tcp;ofi_rxm"])["offers"].clone();
@@ -102,7 +100,6 @@ fn doctor_finds_that_pkg_config_does_not_start() {
     assert!(!text.contains("libfabric.pc"), "{text}");
 }
 
-/// What is missing to build with libfabric is said, and nothing else is to be installed.
 #[test]
 fn doctor_looks_for_what_a_build_needs() {
     let here = loom(&["doctor", "--json"]);
@@ -148,7 +145,6 @@ fn bench_measures_every_size_and_draws() {
     assert!(said(0, &[&soft[..], &["--sizes", "8"]].concat()).0.contains("no byte wrong"));
 }
 
-/// A wrong path is found before anything is measured, which would take minutes.
 #[test]
 fn a_drawing_that_cannot_be_written_ends_a_bench_at_once() {
     let lost = ["bench", "--provider", "soft", "--iterations", "10000000", "--svg", "/no/such/folder/x.svg"];
@@ -156,7 +152,6 @@ fn a_drawing_that_cannot_be_written_ends_a_bench_at_once() {
     assert!(stdout.is_empty() && stderr.contains("cannot write the drawing") && stderr.contains("--svg"), "{stderr}");
 }
 
-/// A file that was there before keeps its contents.
 #[test]
 fn a_bench_without_results_leaves_no_new_drawing() {
     let status = if cfg!(feature = "libfabric") { 1 } else { 2 };
@@ -170,7 +165,7 @@ fn a_bench_without_results_leaves_no_new_drawing() {
     assert_eq!(std::fs::read_to_string(old).unwrap(), "old");
 }
 
-/// The outputs are a terminal: what is measured is shown, also beside JSON.
+/// Runs the program with a terminal as its output.
 #[test]
 fn progress_is_shown_on_a_terminal() {
     for command in ["bench", "pingpong"] {
@@ -182,7 +177,6 @@ fn progress_is_shown_on_a_terminal() {
         let mut program = Command::new(env!("CARGO_BIN_EXE_loom"));
         program.args([command, "--provider", "soft", "--sizes", "64", "--iterations", "50", "--json"]);
         let mut child = program.stdin(Stdio::null()).stdout(Stdio::null()).stderr(terminal).spawn().unwrap();
-        // The command has the other end of the terminal as well.
         drop(program);
         assert!(child.wait().unwrap().success());
         let mut said = [0; 4096];
@@ -250,11 +244,10 @@ fn every_command_has_help_completions_and_a_page() {
     assert!(said(1, &["man", "/proc/no/folder"]).1.contains("cannot write manual pages"));
 }
 
-/// A measurement that takes long, the first line of its output, and Ctrl-C: what is known is printed.
 #[test]
 fn an_interrupted_bench_prints_what_it_has() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_loom"));
-    // Each takes a good part of a second.
+    // Each measurement takes a good part of a second.
     let sizes = ["8"; 64].join(",");
     command.args(["bench", "--provider", "soft", "--sizes", &sizes]).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
@@ -290,7 +283,6 @@ fn missing_peers_and_providers_are_named() {
     assert!(stderr.contains("no provider `magic`") && stdout.contains("soft"), "{stdout}{stderr}");
 }
 
-/// `--faults` prints a sentence for each fault. Without a provider, no number of faults is printed.
 #[cfg(feature = "libfabric")]
 #[test]
 fn doctor_says_what_each_fault_is() {
@@ -314,7 +306,6 @@ fn a_provider_that_is_not_there_is_named_with_the_variable_that_hides_it() {
     assert!(said.contains("no provider `shm`") && said.contains("FI_PROVIDER=^shm leaves out shm"), "{said}");
 }
 
-/// No option is wrong: the status is not that of wrong options.
 #[cfg(feature = "libfabric")]
 #[test]
 fn a_bench_of_two_processes_without_the_usual_providers_fails() {
@@ -323,7 +314,8 @@ fn a_bench_of_two_processes_without_the_usual_providers_fails() {
     assert!(said.contains("are not here") && said.contains("FI_PROVIDER=nosuch leaves out"), "{said}");
 }
 
-/// `shm` with a single receive at a time cannot measure batches of messages; `tcp;ofi_rxm` does not read its variable.
+/// `shm` with a single receive cannot measure batches of messages. `tcp;ofi_rxm` does not read its
+/// variable.
 #[cfg(feature = "libfabric")]
 #[test]
 fn a_usual_provider_that_fails_does_not_end_a_bench() {
@@ -345,12 +337,11 @@ fn a_usual_provider_that_fails_does_not_end_a_bench() {
     assert_eq!(measured(&report), ["tcp;ofi_rxm"], "{report}{stderr}");
     assert_eq!(stderr.matches("loom: shm: ").count(), 1, "{stderr}");
     assert!(stderr.contains(report["failure"].as_str().unwrap()), "{report}{stderr}");
-    // Providers that the user names: the first failure ends the bench.
+    // The first failure of a named provider ends the bench.
     let (report, stderr) = run(&["--provider", "shm,tcp;ofi_rxm"]);
     assert_eq!(measured(&report), [""; 0], "{report}{stderr}");
 }
 
-/// The failure names `--node`; no table is begun.
 #[cfg(feature = "libfabric")]
 #[test]
 fn an_address_that_is_not_here_names_its_option() {
@@ -373,7 +364,6 @@ fn endpoints_in_shared_memory_refuse_an_address() {
     }
 }
 
-/// The usual providers are those that are here; pingpong takes any of them by its name alone.
 #[cfg(feature = "libfabric")]
 #[test]
 fn providers_are_chosen_alike_by_bench_and_pingpong() {

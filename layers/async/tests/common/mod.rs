@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Drivers, wakers and a pair of endpoints for tests.
 
 #![allow(dead_code, reason = "not every test uses everything")]
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
@@ -13,10 +13,10 @@ use loom_core::driver::{CqDriver, Drive, Unclaimed};
 use loom_core::soft::{Network, NetworkAttr, Plan, Soft};
 use loom_core::{Av, Cq, Domain, Endpoint, Peer};
 
-/// Tasks of any type, which may borrow what was declared before the executor.
+/// Boxed tasks that may borrow values declared before the executor.
 pub(crate) type Boxed<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// Fails the test if nothing happens for a number of turns: on one thread nothing comes from elsewhere.
+/// Fails the test after many turns without an event: a single thread receives no other wake-ups.
 pub(crate) struct Bounded<D> {
     drive: D,
     empty: Cell<u32>,
@@ -35,7 +35,7 @@ impl<D: Drive> Drive for Bounded<D> {
     }
 }
 
-/// Drives nothing, and fails the test if that is done too often.
+/// Fails the test after many turns.
 #[derive(Default)]
 pub(crate) struct Idle {
     turns: Cell<u32>,
@@ -49,7 +49,7 @@ impl Drive for Idle {
     }
 }
 
-/// Lets other threads run, and fails the test if that takes too long.
+/// Yields to other threads and fails the test after 100 s.
 pub(crate) struct Threads {
     until: Instant,
 }
@@ -68,7 +68,6 @@ impl Drive for Threads {
     }
 }
 
-/// Returns once, and is polled again in the next round.
 pub(crate) fn next_round() -> impl Future<Output = ()> {
     let mut polled = false;
     std::future::poll_fn(move |cx| {
@@ -80,12 +79,10 @@ pub(crate) fn next_round() -> impl Future<Output = ()> {
     })
 }
 
-/// The waker of the task that awaits this.
 pub(crate) fn waker() -> impl Future<Output = std::task::Waker> {
     std::future::poll_fn(|cx: &mut Context<'_>| Poll::Ready(cx.waker().clone()))
 }
 
-/// Two endpoints of a queue, and its driver.
 pub(crate) struct Pair {
     pub(crate) domain: Domain<'static, Soft<'static>>,
     pub(crate) alice: Endpoint<'static, Soft<'static>, Vec<u8>>,
@@ -96,12 +93,10 @@ pub(crate) struct Pair {
 }
 
 impl Pair {
-    /// With a queue for so many operations.
     pub(crate) fn open(depth: usize) -> Self {
         Self::with(depth, Unclaimed::Drop, Plan::new(1))
     }
 
-    /// With these faults.
     pub(crate) fn with(depth: usize, unclaimed: Unclaimed, plan: Plan) -> Self {
         let network = Network::new(NetworkAttr { tx_depth: 16, ..NetworkAttr::default() }).unwrap();
         let domain = Domain::open(&network.info_with_faults(plan)).unwrap();

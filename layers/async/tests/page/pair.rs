@@ -1,4 +1,4 @@
-// What each example of docs/async.md begins with. The page includes this file, and shows the code of `Pair::open` once.
+// Start of every example of docs/async.md. The page shows the code of `Pair::open` once.
 
 pub use core::time::Duration;
 
@@ -12,7 +12,7 @@ pub use loom_core::{
     Transfer,
 };
 
-/// Two endpoints of one queue, memory of bob that alice may reach, and what is driven.
+/// Two endpoints of one queue, memory of bob that alice may access, and their driver.
 pub struct Pair {
     pub alice: Endpoint<'static, Soft<'static>, Vec<u8>>,
     pub bob: Endpoint<'static, Soft<'static>, Vec<u8>>,
@@ -32,7 +32,6 @@ impl Pair {
         Pair::over(Domain::open(&network.query(&hints).expect("it has these"))?)
     }
 
-    /// A pair over a network that fails now and then.
     pub fn failing(plan: Plan) -> Result<Pair, Error> {
         Pair::over(Domain::open(&Network::new(NetworkAttr::default())?.info_with_faults(plan))?)
     }
@@ -47,22 +46,19 @@ impl Pair {
     }
 }
 
-/// Runs an example to its end.
 pub fn run(example: impl AsyncFnOnce(&Pair) -> Result<(), Error>) -> Result<(), Error> {
     run_over(Pair::open()?, example)
 }
 
-/// Runs an example over a pair of its own.
 pub fn run_over(pair: Pair, example: impl AsyncFnOnce(&Pair) -> Result<(), Error>) -> Result<(), Error> {
     block_on(&(&pair.driver, &pair.timers), example(&pair))
 }
 
-/// As the page has it.
 pub fn done<B, E: Into<Error>>(ended: Result<Done<B>, E>) -> Result<(B, Transfer), Error> {
     Ok(ended.map_err(Into::into)?.into_result()?)
 }
 
-/// Waits until these bytes are at the start of a region. A completed write may arrive later.
+/// Waits until the region begins with `expected`. A completed write may arrive later.
 pub async fn arrived(region: &Mr<'static, Soft<'static>, Vec<u8>>, expected: &[u8]) {
     let (mut found, mut polls) = (vec![0; expected.len()], 0);
     core::future::poll_fn(|cx| {

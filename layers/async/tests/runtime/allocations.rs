@@ -1,4 +1,4 @@
-//! After everything is open, tasks, timers and transfers take no memory from the global allocator.
+//! After setup, tasks, timers and transfers do not use the global allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
@@ -11,23 +11,23 @@ use loom_async::window::{Window, transfer_each};
 use loom_async::{LocalExecutor, block_on};
 use loom_core::{Access, Mr, Source, Tag};
 
-/// Counts what a thread takes from the system's allocator.
+/// Counts the allocations of each thread.
 struct Gate;
 
 thread_local! {
     static TAKEN: Cell<usize> = const { Cell::new(0) };
 }
 
-// SAFETY: hands on to the system's allocator.
+// SAFETY: every call goes to the system's allocator.
 unsafe impl GlobalAlloc for Gate {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         TAKEN.with(|taken| taken.set(taken.get() + 1));
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `ptr` comes from `System`, and the caller keeps the contract of `dealloc`.
         unsafe { System.dealloc(ptr, layout) };
     }
 }
@@ -35,7 +35,6 @@ unsafe impl GlobalAlloc for Gate {
 #[global_allocator]
 static GATE: Gate = Gate;
 
-/// How many allocations a call makes.
 fn allocations(call: impl FnOnce()) -> usize {
     let before = TAKEN.get();
     call();
@@ -93,7 +92,7 @@ fn tasks_that_move_messages_and_sleep_allocate_nothing() {
             }
         });
     };
-    // Once, so that everything is as it stays.
+    // Warms up.
     until(10);
     assert_eq!(allocations(|| until(10 + ROUNDS)), 0);
     assert!(sent.get() >= 10 + ROUNDS);

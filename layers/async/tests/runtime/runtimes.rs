@@ -1,4 +1,4 @@
-//! Runtimes that loom knows nothing of drive a fabric by the contract of `Sleepable`: a loop around epoll, and smol.
+//! Foreign runtimes drive a fabric by the contract of `Sleepable`: an epoll loop and smol.
 
 use core::cell::Cell;
 use core::ffi::c_int;
@@ -21,13 +21,14 @@ use rustix::io::Errno;
 type S = Soft<'static>;
 
 const ROUNDS: u8 = 200;
-/// The longest sleep: a wake-up that is lost shows as one.
+/// Longest sleep, which exposes a lost wake-up.
 const LIMIT: Duration = Duration::from_secs(20);
 
 type Driver = CqDriver<'static, S, Vec<u8>>;
 
 struct Side {
-    /// That of a queue without events, which is driven first: a runtime that waits for the first descriptor alone sleeps for ever.
+    /// Driver of a queue without events, driven first. A runtime that waits only for the first
+    /// descriptor sleeps for ever.
     idle: Driver,
     driver: Driver,
     endpoint: Endpoint<'static, S, Vec<u8>>,
@@ -45,7 +46,6 @@ fn driver(domain: &Domain<'static, S>) -> Driver {
     CqDriver::open(&Cq::open(domain, CqAttr::new(8).with_fd()).unwrap(), Unclaimed::Drop).unwrap()
 }
 
-/// One side of a ping-pong.
 async fn plays(side: &Side, peer: &EndpointAddr, begins: bool) {
     let (driver, endpoint, peer) = (&side.driver, &side.endpoint, side.av.insert(peer).unwrap());
     for round in 0..ROUNDS {
@@ -60,7 +60,6 @@ async fn plays(side: &Side, peer: &EndpointAddr, begins: bool) {
     }
 }
 
-/// Plays between two threads, each with its own way of running a future.
 fn play(run: fn(&Side, &EndpointAddr, bool)) {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
@@ -88,17 +87,17 @@ impl Wake for Flag {
     }
 }
 
-/// A descriptor that a runtime waits for, and its owner keeps.
+/// Borrowed descriptor of a driver.
 struct Lent(RawFd);
 
 impl std::os::fd::AsFd for Lent {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: open as long as the driver (`Sleepable`), which is there as long as this.
+        // SAFETY: the descriptor is open as long as the driver (`Sleepable`), which outlives this
+        // value.
         unsafe { BorrowedFd::borrow_raw(self.0) }
     }
 }
 
-/// Runs a future, and sleeps in `epoll_wait` while there is nothing to do. (Wakers of other threads would need a descriptor, too.)
 fn block_on_epoll<V>(drive: &impl Sleepable, future: impl Future<Output = V>) -> V {
     let fds = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
     let add = &mut |fd| epoll::add(&fds, Lent(fd), epoll::EventData::new_u64(0), epoll::EventFlags::IN).unwrap();
@@ -114,12 +113,13 @@ fn block_on_epoll<V>(drive: &impl Sleepable, future: impl Future<Output = V>) ->
         {
             return value;
         }
-        // Descriptors are level-triggered here: there is nothing to forget before it is asked. The flag comes last: what is asked may set it.
+        // Level-triggered descriptors need no reset before `may_sleep`. The flag is checked last
+        // because `may_sleep` may set it.
         if drive.turn(16) == 0 && drive.may_sleep(&waker).unwrap() && !flag.0.load(Ordering::Acquire) {
             events.clear();
             match epoll::wait(&fds, rustix::buffer::spare_capacity(&mut events), Some(&limit)) {
                 Ok(woken) => assert!(woken > 0, "a wake-up is lost"),
-                // A signal wakes for nothing, which is allowed.
+                // A signal may interrupt the wait.
                 Err(error) => assert_eq!(error, Errno::INTR),
             }
         }
@@ -131,7 +131,7 @@ fn loop_around_epoll_drives_a_fabric() {
     play(|side, peer, begins| block_on_epoll(&(&side.idle, &side.driver), plays(side, peer, begins)));
 }
 
-/// A driver that runs code of the user when it is asked, which wakes a task.
+/// A driver that wakes a task within `may_sleep`.
 struct WakesWhenAsked<'a> {
     driver: &'a Driver,
     task: &'a Cell<Option<Waker>>,
@@ -143,7 +143,7 @@ impl Drive for WakesWhenAsked<'_> {
     }
 }
 
-// SAFETY: those of the driver.
+// SAFETY: the wrapped driver keeps the contract of `Sleepable`.
 unsafe impl Sleepable for WakesWhenAsked<'_> {
     fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
         self.driver.wait_fds(each)
@@ -158,7 +158,7 @@ unsafe impl Sleepable for WakesWhenAsked<'_> {
     }
 }
 
-/// Runs a task that is woken by the question alone whether its runtime may sleep.
+/// Runs a task that only `may_sleep` wakes.
 fn wake_when_asked(run: impl FnOnce(WakesWhenAsked<'_>, &mut dyn FnMut(&mut Context<'_>) -> Poll<()>)) {
     let network = Network::new(NetworkAttr::default()).unwrap();
     let driver = driver(&Domain::open(&network.info()).unwrap());
@@ -180,7 +180,6 @@ fn loop_around_epoll_does_not_sleep_when_the_question_has_woken_it() {
     wake_when_asked(|drive, polled| block_on_epoll(&drive, core::future::poll_fn(polled)));
 }
 
-/// Drives in smol for as long as a future takes.
 async fn run_in_smol<V>(drive: impl Sleepable, future: impl Future<Output = V>) -> V {
     let mut fds = Vec::new();
     drive.wait_fds(&mut |fd| fds.push(smol::Async::new_nonblocking(Lent(fd)).unwrap())).unwrap();
@@ -190,11 +189,11 @@ async fn run_in_smol<V>(drive: impl Sleepable, future: impl Future<Output = V>) 
                 smol::future::yield_now().await;
                 continue;
             }
-            // One-shot: from here on the runtime wakes this task when one of the descriptors is readable.
+            // One-shot: each readable descriptor wakes this task once.
             let mut readable: Vec<_> = fds.iter().map(|fd| Box::pin(fd.readable())).collect();
             let mut asleep = false;
             core::future::poll_fn(|cx| {
-                // Each of them is polled, so that each wakes this task.
+                // Polls every descriptor to register this task with each.
                 let ready = readable.iter_mut().map(|fd| fd.as_mut().poll(cx)).filter(Poll::is_ready).count();
                 if ready > 0 || asleep {
                     return Poll::Ready(());

@@ -1,4 +1,4 @@
-//! Streams of events, and of operations that were given up.
+//! Streams of events and of unclaimed operations.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};

@@ -1,4 +1,4 @@
-//! Tasks of an executor, over the software transport and over nothing.
+//! Tasks of an executor, with and without the software transport.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -14,7 +14,6 @@ use loom_async::{Full, LocalExecutor, Spawner, block_on};
 use loom_core::driver::Drive;
 use loom_core::{Source, Tag};
 
-/// What a message of a pair carries in a round trip.
 fn payload(pair: u8, trip: u8) -> Vec<u8> {
     (0..100).map(|byte| byte ^ pair.wrapping_mul(31) ^ trip).collect()
 }
@@ -125,7 +124,6 @@ fn executor_without_tasks_runs_a_future() {
     assert_eq!(rounds, 7);
 }
 
-/// Notes its name in each round, and ends after so many.
 async fn notes(name: char, rounds: usize, notes: &RefCell<String>) {
     for _ in 0..rounds {
         notes.borrow_mut().push(name);
@@ -155,7 +153,7 @@ fn task_that_always_wakes_itself_starves_neither_tasks_nor_timers_nor_the_fabric
     let greedy = executor.spawn(Box::pin(async {
         loop {
             polls.set(polls.get() + 1);
-            // The clock moves, by this task alone.
+            // Only this task advances the clock.
             clock.advance(std::time::Duration::from_millis(1));
             next_round().await;
         }
@@ -229,7 +227,6 @@ fn spawner_that_outlives_its_executor_gives_futures_back() {
     assert!(spawner.spawn(Box::pin(async {})).is_err());
 }
 
-/// Says when it is dropped.
 struct Dropped<'a>(&'a Cell<u32>);
 
 impl Drop for Dropped<'_> {
@@ -255,7 +252,7 @@ fn task_that_panics_is_dropped_and_the_others_go_on() {
     assert_eq!(*panicked.unwrap_err().downcast::<&str>().unwrap(), "as planned");
     assert_eq!((dropped.get(), executor.len()), (1, 2));
     assert!(!executor.contains(id.unwrap()));
-    // What the round did not come to.
+    // The round left this task unpolled.
     executor.spawn(Box::pin(notes('c', 1, &said))).unwrap();
     executor.run(&Idle::default());
     assert_eq!(*said.borrow(), "ababc");
@@ -345,7 +342,7 @@ fn calls_within_tasks_run_the_others_and_lose_no_wake_up() {
             let waker = waker().await;
             inner.run_until(&Idle::default(), async {
                 next_round().await;
-                // The task that this is in cannot be polled now.
+                // The running task cannot be polled again within its poll.
                 waker.wake_by_ref();
                 next_round().await;
             });
@@ -367,7 +364,6 @@ fn calls_within_tasks_run_the_others_and_lose_no_wake_up() {
     assert_eq!(*said.borrow(), "aa!a?a");
 }
 
-/// The inner round takes the wake-up and cannot poll the task.
 #[test]
 fn task_that_is_woken_and_runs_a_round_within_its_poll_is_polled_again() {
     let executor = Rc::new(LocalExecutor::<Boxed<'_>>::new(1).unwrap());

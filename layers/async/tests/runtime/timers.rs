@@ -1,4 +1,4 @@
-//! Timers by a clock that is moved by hand, and by the clock of the standard library.
+//! Timers of a manual clock and of the standard library's clock.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +22,7 @@ fn sleeps_end_in_the_order_of_their_deadlines_and_not_before_them() {
     let timers = Timers::new(&clock);
     let ended = RefCell::new(Vec::new());
     let executor = LocalExecutor::<Boxed<'_>>::new(100).unwrap();
-    // Each deadline twice, in no order.
+    // Each deadline occurs twice, out of order.
     for index in 0..100u32 {
         let (timers, clock, ended) = (&timers, &clock, &ended);
         let deadline = MS * ((index * 37) % 50 + 1);
@@ -86,7 +86,6 @@ fn sleeps_that_are_dropped_leave_the_others_in_order() {
     for sleep in &mut sleeps {
         assert!(sleep.as_mut().poll(&mut context).is_pending());
     }
-    // The first, the last, and every third.
     let mut number = 0;
     sleeps.retain(|_| {
         number += 1;
@@ -102,7 +101,6 @@ fn sleeps_that_are_dropped_leave_the_others_in_order() {
     assert_eq!(timers.next_deadline(), None);
 }
 
-/// Says when it is dropped.
 struct Dropped<'a>(&'a Cell<bool>);
 
 impl Drop for Dropped<'_> {
@@ -155,7 +153,7 @@ fn receive_with_a_timeout_is_given_up_and_the_queue_goes_on() {
         assert!(waits);
         clock.advance(MS);
         assert!(matches!(receive.await, Err(Elapsed)));
-        // The receive that was given up takes the first of these.
+        // The abandoned receive takes the first message.
         for byte in [1, 2] {
             driver.run(vec![byte; 8], |message| alice.send(to_bob, message)).await.unwrap().result().unwrap();
         }
@@ -216,7 +214,7 @@ fn sleep_that_is_polled_again_by_its_task_clones_no_waker() {
         |_| {},
         |_| {},
     );
-    // SAFETY: the functions do nothing with the pointer.
+    // SAFETY: the functions of `COUNTS` do not use the pointer.
     let waker = unsafe { Waker::new(std::ptr::null(), &COUNTS) };
     let clock = ManualClock::new();
     let timers = Timers::new(&clock);

@@ -14,7 +14,7 @@ use allocator_api2::alloc::{AllocError, Allocator, Global};
 use loom_async::LocalExecutor;
 use loom_core::error::OpenError;
 
-/// Counts the blocks of the global allocator that are taken through it.
+/// Counts open blocks of the global allocator.
 #[derive(Clone, Default)]
 struct Counted(Arc<AtomicUsize>);
 
@@ -24,7 +24,7 @@ impl Counted {
     }
 }
 
-// SAFETY: hands on to the global allocator.
+// SAFETY: every block comes from `Global`, and clones share it.
 unsafe impl Allocator for Counted {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.0.fetch_add(1, Ordering::AcqRel);
@@ -33,12 +33,12 @@ unsafe impl Allocator for Counted {
 
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
         self.0.fetch_sub(1, Ordering::AcqRel);
-        // SAFETY: the caller's promise.
+        // SAFETY: `ptr` comes from `Global`, and the caller keeps the contract of `deallocate`.
         unsafe { Global.deallocate(ptr, layout) };
     }
 }
 
-/// A place where a task leaves its waker for threads.
+/// Slot where a task leaves its waker for threads.
 struct Bell {
     waker: AtomicPtr<Waker>,
     rung: AtomicU32,
@@ -51,7 +51,7 @@ impl Bell {
 
     fn exchange(&self, waker: Option<Box<Waker>>) -> Option<Box<Waker>> {
         let before = self.waker.swap(waker.map_or(null_mut(), Box::into_raw), Ordering::AcqRel);
-        // SAFETY: of a box, if it is not null, and taken out once.
+        // SAFETY: a non-null pointer comes from `Box::into_raw`, and the swap takes it once.
         (!before.is_null()).then(|| unsafe { Box::from_raw(before) })
     }
 
@@ -62,7 +62,6 @@ impl Bell {
         }
     }
 
-    /// Waits until it has rung so many times.
     fn heard(self: Arc<Self>, times: u32) -> impl Future<Output = ()> {
         poll_fn(move |cx| {
             drop(self.exchange(Some(Box::new(cx.waker().clone()))));
@@ -110,7 +109,7 @@ fn no_wake_up_of_other_threads_is_lost() {
         let listens = |bell: Arc<Bell>| {
             let heard = &heard;
             async move {
-                // One by one, so that every ring matters.
+                // Waits for every count, so that each ring matters.
                 for times in 1..=THREADS * RINGS {
                     bell.clone().heard(times).await;
                     heard.set(heard.get() + 1);
@@ -205,7 +204,7 @@ fn stale_waker_wakes_the_next_task_of_the_place_and_does_no_harm() {
     executor.spawn(Box::pin(async { kept.set(Some(waker().await)) })).unwrap();
     executor.run(&Idle::default());
     let stale = kept.take().unwrap();
-    // There is no task.
+    // The task has ended.
     stale.wake_by_ref();
     assert_eq!(executor.round(&Idle::default()).polled, 0);
     executor
@@ -223,7 +222,7 @@ fn stale_waker_wakes_the_next_task_of_the_place_and_does_no_harm() {
     executor.round(&Idle::default());
     assert_eq!(polls.get(), 2, "once more than it needs");
     flag.set(true);
-    // Woken before its own waker is used: that wake-up is not lost.
+    // A wake-up by a stale waker before the task's own waker is used is not lost.
     stale.wake();
     kept.take().unwrap().wake();
     assert_eq!(executor.round(&Idle::default()).polled, 1);
@@ -247,7 +246,7 @@ fn task_that_ended_while_it_was_woken_leaves_the_place_usable() {
 #[test]
 fn allocator_without_room_is_an_error_and_the_layout_says_how_much_is_taken() {
     struct None;
-    // SAFETY: it has no memory.
+    // SAFETY: `allocate` always fails.
     unsafe impl Allocator for None {
         fn allocate(&self, _: Layout) -> Result<NonNull<[u8]>, AllocError> {
             Err(AllocError)
@@ -260,7 +259,7 @@ fn allocator_without_room_is_an_error_and_the_layout_says_how_much_is_taken() {
     assert_eq!(LocalExecutor::<Boxed<'_>>::new_in(4, None).unwrap_err(), OpenError::OutOfMemory);
     assert_eq!(LocalExecutor::<Boxed<'_>>::new(usize::MAX).unwrap_err(), OpenError::Size);
     assert_eq!(LocalExecutor::<[u64; 1 << 40]>::layout::<None>(1 << 30).unwrap_err(), OpenError::Size);
-    // Tasks are numbered with 32 bits, two of whose numbers are no task's.
+    // Task numbers have 32 bits, and two are reserved.
     let most = u32::MAX as usize - 2;
     assert!(LocalExecutor::<()>::layout::<None>(most).is_ok());
     assert_eq!(LocalExecutor::<()>::layout::<None>(most + 1).unwrap_err(), OpenError::Size);

@@ -1,4 +1,4 @@
-//! Transfers of many parts, with the faults of the software transport.
+//! Transfers of many parts with the faults of the software transport.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -16,17 +16,14 @@ use loom_core::{Access, Errno, Error, ImmediateData, Mr, Source};
 
 const PART: usize = 100;
 
-/// The bytes of a part.
 fn part(number: usize) -> Vec<u8> {
     (0..PART).map(|byte| u8::try_from((byte + number * 7) % 251).unwrap()).collect()
 }
 
-/// Memory that parts are written to.
 fn region(pair: &Pair, parts: usize) -> Mr<'static, Soft<'static>, Vec<u8>> {
     Mr::open(&pair.domain, vec![0; parts * PART], Access::REMOTE_WRITE).unwrap()
 }
 
-/// How many parts arrived.
 fn arrived(region: &Mr<'static, Soft<'static>, Vec<u8>>, parts: usize) -> usize {
     let mut room = vec![0; PART];
     let mut is_there = |number: &usize| {
@@ -36,8 +33,8 @@ fn arrived(region: &Mr<'static, Soft<'static>, Vec<u8>>, parts: usize) -> usize 
     (0..parts).filter(|number| is_there(number)).count()
 }
 
-/// Runs a transfer of `parts` parts under a plan. Gives the outcome, how many parts were posted, how many were in flight at
-/// most, how many arrived, and how many buffers came back.
+/// Runs a transfer under a plan. Returns the outcome and the numbers of parts posted, in flight at
+/// most, arrived, and of buffers returned.
 fn transferred<const N: usize>(plan: Plan, depth: usize, parts: usize) -> (Outcome, usize, usize, usize, usize) {
     let pair = Pair::with(depth, Unclaimed::Drop, plan);
     let region = region(&pair, parts);
@@ -109,7 +106,7 @@ fn part_that_cannot_be_posted_ends_the_transfer_and_keeps_what_was_done() {
     let region = region(&pair, 8);
     let at = region.remote();
     let mut parts = 0..20;
-    // Beyond the region.
+    // Outside the region.
     let post = |number: usize, buf| match number {
         5 => Err(Rejected { buf, error: PostError::UnknownPeer }),
         _ => pair.alice.write(pair.to_bob, &at, (number * PART) as u64, buf),
@@ -165,7 +162,6 @@ fn transfer_that_is_dropped_gives_its_operations_up() {
     assert_eq!(bufs, parts);
 }
 
-/// Events of peers that are not taken stop the queue until they are.
 #[test]
 fn queue_that_stops_for_now_keeps_the_operation_that_is_named_and_no_other() {
     let pair = Pair::with(32, Unclaimed::Drop, Plan::new(1).reorder(9));
@@ -188,7 +184,6 @@ fn queue_that_stops_for_now_keeps_the_operation_that_is_named_and_no_other() {
     assert_eq!(receives.count(), 32, "every place of the queue is free");
 }
 
-/// Operations of the software transport are over when they are posted.
 #[test]
 fn transfer_whose_operations_end_at_once_lets_others_have_their_turn() {
     let pair = Pair::open(16);

@@ -17,7 +17,7 @@ type Side = Soft<'static>;
 type Members<'g> = Team<'g, 'static, Side, Vec<u8>, Global>;
 type Started<'t, 'b, E, C> = Result<Running<'t, 'b, 'static, Side, Vec<u8>, Global, E, C>, CollectiveError>;
 
-/// A deadline that leaves the processor to the other members.
+/// Deadline that yields the processor to other members.
 #[derive(Clone, Copy)]
 struct Yielding(Instant);
 
@@ -28,7 +28,6 @@ impl Deadline for Yielding {
     }
 }
 
-/// Far more than a collective takes on a busy machine.
 fn soon() -> Yielding {
     Yielding(Instant::now() + Duration::from_secs(20))
 }
@@ -39,7 +38,8 @@ fn attr(table: Table) -> TeamAttr {
     TeamAttr::new(NUMBER).with_packets(4).with_scratch(1 << 10).with_table(table)
 }
 
-/// Waits until `n` have come here. ThreadSanitizer does not see what the barrier of `std` synchronises.
+/// Barrier of `n` threads. ThreadSanitizer does not see the synchronisation of the barrier in
+/// `std`.
 fn meet(came: &AtomicU32, n: u32) {
     came.fetch_add(1, Ordering::AcqRel);
     while came.load(Ordering::Acquire) < n {
@@ -47,7 +47,8 @@ fn meet(came: &AtomicU32, n: u32) {
     }
 }
 
-/// What is locked, without the part of a lock of `std` that sleeps, for the same reason.
+/// Locks without sleeping: ThreadSanitizer does not see the synchronisation of a sleeping lock in
+/// `std`.
 fn locked<V, R>(lock: &Mutex<V>, look: impl FnOnce(&mut V) -> R) -> R {
     loop {
         if let Ok(mut value) = lock.try_lock() {
@@ -57,7 +58,7 @@ fn locked<V, R>(lock: &Mutex<V>, look: impl FnOnce(&mut V) -> R) -> R {
     }
 }
 
-/// Runs `story` as each member of a group, on a thread each.
+/// Runs `story` on one thread for each member of a group.
 fn groups<R: Send>(
     faults: Faults,
     n: u32,
@@ -78,7 +79,8 @@ fn groups<R: Send>(
                     meet(ready, n);
                     let all = locked(addresses, |addresses| addresses.clone());
                     let group = prepared.connect(all.iter().flatten()).unwrap();
-                    // The others wait here for a member that panics, too. Their deadlines end what they wait for before.
+                    // A member that panics also arrives here, because the others wait for it. Their
+                    // deadlines end earlier waits.
                     let result = catch_unwind(AssertUnwindSafe(|| story(&group, rank)));
                     meet(over, n);
                     result.unwrap_or_else(|panic| resume_unwind(panic))
@@ -118,7 +120,6 @@ fn team<'g>(
     Team::open(group, attr, members.map(PeerIndex), rank, packets(capacity)).unwrap()
 }
 
-/// Waits for a collective that was begun.
 fn done<E: Element, C: Combine<E>>(running: Started<'_, '_, E, C>) {
     running.unwrap().wait(soon()).unwrap();
 }
@@ -127,14 +128,12 @@ fn values(rank: u32, len: usize) -> Vec<u64> {
     (0..len as u64).map(|place| u64::from(rank) * 1000 + place).collect()
 }
 
-/// The output of a collective, of this length.
 fn out(len: usize, run: impl FnOnce(&mut [u64])) -> Vec<u64> {
     let mut output = vec![0; len];
     run(&mut output);
     output
 }
 
-/// All collectives, one after the other.
 fn all(team: &Members<'_>) {
     let (rank, n) = (team.rank(), team.size());
     let (size, root, count) = (n as usize, n - 1, 2 * n as usize + 3);
@@ -163,7 +162,7 @@ fn all(team: &Members<'_>) {
     let given = &only(values(9, count));
     assert_eq!(out(len, |out| done(team.scatter_blocks(root, blocks, given, out))), own(&values(9, count)));
 
-    // Blocks of two elements each.
+    // Blocks of two elements.
     let of = |rank: u32| values(rank, 2 * size);
     let column = |of: &[u64]| of[2 * rank as usize..][..2].to_vec();
     let columns: Vec<_> = (0..n).flat_map(|rank| column(&of(rank))).collect();
@@ -183,7 +182,8 @@ fn all(team: &Members<'_>) {
 fn members_on_threads_get_what_the_collectives_say() {
     for n in [1, 2, 3, 5, 8] {
         for switch in [Switch::ALWAYS, Switch::NEVER] {
-            // From one element for each packet, and one packet for each direction, to all of a message in one.
+            // Ranges from one element in a packet with one packet in each direction, to a message
+            // in one packet.
             for (packets, capacity) in [(2, 8), (5, 20), (8, 4096)] {
                 members(n, attr(Table::of(switch)).with_packets(packets), capacity, all);
             }
@@ -191,7 +191,7 @@ fn members_on_threads_get_what_the_collectives_say() {
     }
 }
 
-/// Operations that are associative and not commutative: the operands stand on the side that the schedule says.
+/// Associative operations that do not commute.
 #[test]
 fn operands_keep_the_order_of_ranks() {
     for n in [2, 3, 6] {
@@ -225,7 +225,7 @@ fn operands_keep_the_order_of_ranks() {
     }
 }
 
-/// Posts that are refused for the moment, and messages that come late and in another order.
+/// Transient errors of posts, and delayed, reordered messages.
 #[test]
 fn refusals_and_delays_change_nothing() {
     let table = Table { all_reduce: Switch::ALWAYS, broadcast: Switch::ALWAYS, ..Table::DEFAULT };
@@ -235,7 +235,6 @@ fn refusals_and_delays_change_nothing() {
     }
 }
 
-/// Several collectives of a team are under way, and end in another order than they began; and those of teams that share members.
 #[test]
 fn collectives_of_threads_that_are_under_way_together_do_not_mix() {
     for n in [2, 3, 4] {
@@ -270,7 +269,6 @@ fn collectives_of_threads_that_are_under_way_together_do_not_mix() {
     }
 }
 
-/// One collective stays under way while others begin and end, until its number is too far behind.
 #[test]
 fn collective_that_stays_behind_holds_up_the_63rd_after_it() {
     members(2, attr(Table::DEFAULT).with_at_once(2), 64, |team| {
@@ -287,7 +285,6 @@ fn collective_that_stays_behind_holds_up_the_63rd_after_it() {
     });
 }
 
-/// An operation fails: the member says so, and the team is over.
 #[test]
 fn failure_of_an_operation_ends_the_team() {
     let ends = with_faults(Faults::new(1).fail(Every::Nth(9)), 3, attr(Table::DEFAULT), 64, |team| {
@@ -302,7 +299,6 @@ fn failure_of_an_operation_ends_the_team() {
     }
 }
 
-/// The numbers of collectives begin again; members that run ahead do not confuse them.
 #[test]
 fn numbers_of_collectives_are_used_again() {
     members(3, attr(Table::DEFAULT), 64, |team| {
@@ -325,7 +321,6 @@ fn floating_point_sums_have_the_same_bits() {
     assert!(outputs.iter().all(|output| *output == outputs[0]));
 }
 
-/// A member that does not come: the others name it at their deadline, and can wait again. Given up, the team is over, and its number stays taken.
 #[test]
 fn deadline_ends_a_wait_for_a_member_that_does_not_come() {
     groups(Faults::new(0), 3, |group, rank| {
@@ -335,7 +330,7 @@ fn deadline_ends_a_wait_for_a_member_that_does_not_come() {
         let missing = team(group, attr(Table::DEFAULT), 64, rank, 0..3);
         let mut barrier = missing.barrier().unwrap();
         let mut soon = soon();
-        // The first that member 0 waits for is 2, which comes; in the second round it waits for 1.
+        // Member 0 waits for member 2 first, which comes, then for member 1.
         let mut named = 0;
         while named < 2 {
             let ended = barrier.wait(Instant::now() + Duration::from_millis(20));
@@ -350,12 +345,11 @@ fn deadline_ends_a_wait_for_a_member_that_does_not_come() {
         drop(missing);
         let again = Team::open(group, attr(Table::DEFAULT), (0..3).map(PeerIndex), rank, packets(64));
         assert_eq!(again.map(drop), Err(CollectiveError::NumberTaken));
-        // What was in flight was cancelled, and is back.
+        // Operations in flight were cancelled and have completed.
         assert_eq!(group.cq().in_flight(), 0);
     });
 }
 
-/// The error of a message names the member that is no peer any more.
 #[test]
 fn removed_member_is_named() {
     let ends = groups(Faults::new(0), 2, |group, rank| {
@@ -390,17 +384,17 @@ fn what_does_not_fit_is_refused() {
         assert_eq!(team.all_reduce(Sum, &[1], &mut output).map(drop), Err(CollectiveError::Lengths));
         let short = team.all_reduce(Sum, &[1; 5], &mut [0_u32; 5]).map(drop);
         assert_eq!(short, Err(CollectiveError::Scratch { needs: 20 }));
-        // Packets of four bytes do not take an element of eight.
+        // A packet of four bytes is too short for an element of eight.
         assert_eq!(team.broadcast(0, &mut [0_u64]).map(drop), Err(CollectiveError::Packets));
         assert!(matches!(team.broadcast(2, &mut output).map(drop), Err(CollectiveError::Schedule(_))));
-        // Nothing of that was posted, and the team goes on.
+        // Refused collectives post no message and do not end the team.
         assert!(!team.is_over() && team.under_way() == 0);
         done(team.barrier());
     });
 }
 
-/// Another member takes the place of one in the group, and opens a team of the same number: it is none of the team that was there, whether that
-/// has posted its receive or not.
+/// A member replaced in the group opens a team of the same number: it does not join the old team,
+/// with or without a posted receive.
 #[test]
 fn member_that_takes_a_place_is_none_of_the_team() {
     for begun in [false, true] {
@@ -434,7 +428,7 @@ fn member_that_takes_a_place_is_none_of_the_team() {
     }
 }
 
-/// The receives of a collective that was forgotten are still posted: no other team gets its number.
+/// The receives of a forgotten collective stay posted.
 #[test]
 fn number_of_a_forgotten_collective_stays_taken() {
     groups(Faults::new(0), 2, |group, rank| {

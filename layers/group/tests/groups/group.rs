@@ -1,4 +1,4 @@
-//! A group over the software transport: operations by peer, and on many peers at once.
+//! A group over the software transport: operations by peer and on many peers at once.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,7 +17,7 @@ type Hub = Group<'static, Fabric, Bytes, Global>;
 
 const PATIENCE: Spins = Spins(100_000);
 
-/// A group in the middle, and peers around it that know it, each with a queue of its own.
+/// A group and surrounding peers, each with its own queue.
 struct World {
     hub: Hub,
     peers: Vec<Side>,
@@ -33,7 +33,8 @@ fn world(peers: usize, depth: usize) -> World {
     world_with(peers, depth, 1024, Plan::new(0))
 }
 
-/// `depth` is that of the group's queue, and `out` how many messages it may have sent that are not received. It alone has the plan.
+/// `depth` is the depth of the group's queue, and `out` limits its sent messages that are not yet
+/// received. Only the group has the plan.
 fn world_with(peers: usize, depth: usize, out: u32, plan: Plan) -> World {
     let most = u16::try_from(peers + 4).unwrap();
     let attr = NetworkAttr {
@@ -51,7 +52,6 @@ fn world_with(peers: usize, depth: usize, out: u32, plan: Plan) -> World {
     let open = |_| {
         let av = Av::open(&domain, 2).unwrap();
         let cq = Cq::open(&domain, 64).unwrap();
-        // Without the plan.
         let plain = network.info();
         let endpoint = cq.endpoint(Binding::to(&av).info(&plain)).unwrap();
         Side { endpoint, hub: av.insert(&address).unwrap() }
@@ -62,7 +62,6 @@ fn world_with(peers: usize, depth: usize, out: u32, plan: Plan) -> World {
 }
 
 impl Side {
-    /// A message that is there, or arrives while this side is polled.
     fn receive(&self) -> Bytes {
         let key = self.endpoint.recv(Source::Any, vec![0; 64]).unwrap();
         let done = self.endpoint.cq().finish(key, PATIENCE).unwrap();
@@ -124,7 +123,6 @@ fn regions_of_peers_are_written_and_read_within_their_ranges() {
         let expected = [[0; 4], [number; 4], [0; 4], [0; 4]].concat();
         assert_eq!(place.outcome().buf().unwrap(), &expected);
     }
-    // One byte too many is refused before it is posted, and the others go on.
     let beyond = whole.iter().map(|region| (*region, vec![7; if region.peer().0 == 1 { 17 } else { 16 }]));
     let summary = hub.scatter_write(beyond, &mut places, PATIENCE).unwrap();
     assert_eq!((summary.done, summary.not_posted), (2, 1));
@@ -159,7 +157,7 @@ fn a_number_that_is_no_members_is_refused_and_the_buffer_comes_back() {
 fn a_peer_is_replaced_and_removed_without_the_others_noticing() {
     let World { hub, peers, .. } = world(3, 16);
     let address = peers[2].endpoint.address().unwrap();
-    // The third gets the second's place, too.
+    // The third peer also takes the second place.
     hub.set(PeerIndex(1), &address).unwrap();
     assert!(hub.remove(PeerIndex(2)));
     assert!(!hub.remove(PeerIndex(2)));
@@ -189,7 +187,7 @@ fn a_group_that_does_not_connect_is_given_back_and_names_the_peer() {
 
 #[test]
 fn requests_that_find_no_room_are_posted_later_in_their_order() {
-    // Eight messages are out at a time, and each third post is refused besides.
+    // At most eight messages are in flight, and every third post is refused.
     let World { hub, peers, .. } = world_with(2, 64, 8, Plan::new(1).refuse(Every::Nth(3)));
     let mut places = places(40);
     let summary = hub.scope(&mut places, |scope| {
@@ -233,14 +231,14 @@ fn work_that_has_no_place_is_left_in_the_iterator() {
 fn a_deadline_ends_what_no_peer_answers() {
     let World { hub, peers, .. } = world(3, 2);
     let mut places = places(3);
-    // Two are in flight, and the third finds no room in the queue.
+    // Two receives are in flight, and the queue is full for the third.
     peers[0].send(b"one");
     let rooms = [1, 0, 2].map(|peer| (PeerIndex(peer), vec![0; 8]));
     let summary = hub.gather_recv(rooms, &mut places, Spins(100)).unwrap();
     assert_eq!((summary.done, summary.failed), (1, 2), "{summary:?}: {places:?}");
     let cancelled = |place: &Place<'_, _, _>| matches!(place.outcome(), Outcome::Failed { error, .. } if error.errno == Errno::ECANCELED);
     assert!(cancelled(&places[0]) && places[1].outcome().is_done() && cancelled(&places[2]));
-    // With room for none but the first.
+    // The queue holds only the first receive.
     let World { hub, .. } = world(3, 1);
     let summary = hub.gather_recv(each(3).map(|peer| (peer, vec![0; 8])), &mut places, Spins(100)).unwrap();
     assert_eq!((summary.failed, summary.not_posted), (1, 2), "{summary:?}");
@@ -293,7 +291,7 @@ fn messages_are_exchanged_with_every_peer() {
     for (number, side) in (10..).zip(&peers) {
         side.send(&[number]);
     }
-    // An odd place is not used.
+    // The odd place is unused.
     let mut places = places(7);
     let work = each(3).map(|peer| (peer, vec![u8::try_from(peer.0).unwrap()], vec![0; 1]));
     let summary = hub.exchange(work, &mut places, PATIENCE).unwrap();

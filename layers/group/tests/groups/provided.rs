@@ -1,4 +1,4 @@
-//! Collectives of teams by the provider's own, over the software transport.
+//! Collectives of the provider over the software transport.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -25,15 +25,14 @@ type Joined = CollectiveGroup<'static, Side, Vec<u8>>;
 type Members<'g> = Team<'g, 'static, Side, Vec<u8>, Global>;
 type Run<'t, 'b, E, C> = Running<'t, 'b, 'static, Side, Vec<u8>, Global, E, C>;
 
-/// The ranks of members that the group does not have: no message can be posted to them, nor received of them, so schedules fail. What succeeds in
-/// such a team was the provider's.
+/// First peer index of members that the group does not have. Messages to and from them fail, so a
+/// collective that succeeds ran in the provider.
 const PROVIDER_ONLY: u32 = 1000;
-/// The members of the group.
+/// First peer index of members that the group has.
 const BOTH: u32 = 0;
 
 const CAPACITY: usize = 256;
 
-/// The groups of all members, on one thread.
 fn groups(n: u32) -> Vec<Group> {
     let network = network(n);
     let hints = Hints { caps: Caps::MSG | Caps::TAGGED | Caps::COLLECTIVE, ..Hints::default() };
@@ -51,7 +50,6 @@ fn connected(n: u32, domain: impl Fn(u32) -> Domain<'static, Side>) -> Vec<Group
     prepared.into_iter().map(|prepared| prepared.connect(&addresses).unwrap()).collect()
 }
 
-/// The provider's group of all members of a group.
 fn join(group: &Group) -> Joined {
     let mut set = group.av().unwrap().set_in(group.capacity(), Global).unwrap();
     for peer in group.peers() {
@@ -83,7 +81,6 @@ impl<E: Element, C: Combine<E>> Turn for Run<'_, '_, E, C> {
     }
 }
 
-/// Turns collectives until all are over.
 fn finish<R: Turn>(running: impl IntoIterator<Item = R>) {
     let mut running: Vec<R> = running.into_iter().collect();
     for _ in 0..100_000 {
@@ -95,7 +92,6 @@ fn finish<R: Turn>(running: impl IntoIterator<Item = R>) {
     panic!("{} are not over", running.len());
 }
 
-/// Calls a collective at each member, and returns the outputs.
 fn each<'t, C: Combine<u64>>(
     teams: &'t [Members<'t>],
     inputs: &[Vec<u64>],
@@ -116,7 +112,6 @@ fn sums(of: &[Vec<u64>]) -> Vec<u64> {
     (0..of[0].len()).map(|at| of.iter().map(|own| own[at]).sum()).collect()
 }
 
-/// All collectives that the provider has, of `count` elements.
 fn check_all(teams: &[Members<'_>], count: usize) {
     let n = teams.len() as u32;
     let (size, root) = (n as usize, n / 2);
@@ -164,7 +159,7 @@ fn what_the_provider_has_is_the_providers() {
         for count in [1, 2] {
             check_all(&teams, count);
         }
-        // More than there are numbers.
+        // More barriers than numbers.
         for _ in 0..300 {
             finish(teams.iter().map(|team| team.barrier().unwrap()).collect::<Vec<_>>());
         }
@@ -172,27 +167,26 @@ fn what_the_provider_has_is_the_providers() {
     }
 }
 
-/// The control of the test above: schedules cannot run there.
+/// Control of the test above: schedules fail with these ranks.
 #[test]
 fn a_schedule_needs_messages_which_the_provider_does_not() {
     let groups = groups(2);
     let mut joined: Vec<_> = groups.iter().map(join).collect();
     let teams = teams(&groups, &mut joined, PROVIDER_ONLY, 1);
     no_message(teams[0].scan(Sum, &[1_u64], &mut [0]));
-    // What does not fit into a packet.
+    // Longer than a packet.
     let long = [1_u64; CAPACITY];
     no_message(teams[1].all_reduce(Sum, &long, &mut [0; CAPACITY]));
     no_message(team_without(&groups[0], 0).barrier());
 }
 
-/// A team of number 2, that has no provider's group.
 fn team_without(group: &Group, rank: u32) -> Members<'_> {
     let packets = std::iter::repeat_with(|| Vec::with_capacity(CAPACITY));
     let members = (PROVIDER_ONLY..PROVIDER_ONLY + group.capacity() as u32).map(PeerIndex);
     Team::open(group, TeamAttr::new(2).with_packets(4), members, rank, packets).unwrap()
 }
 
-/// It was to be done by messages.
+/// Checks that the collective tried to post a message.
 fn no_message<E: Element, C: Combine<E>>(begun: Result<Run<'_, '_, E, C>, CollectiveError>) {
     let error = begun.map(|_| ()).unwrap_err();
     assert!(matches!(error, CollectiveError::Post { error: PostError::UnknownPeer, .. }), "{error:?}");
@@ -224,7 +218,8 @@ fn every_combination_that_the_provider_has_is_the_providers() {
     integers!(u8 u16 u32 u64 u128 i8 i16 i32 i64 i128);
     assert_eq!(reduced(&teams, Sum, [0.5_f32, 1.0, 2.0]), [3.5; 3]);
     assert_eq!(reduced(&teams, Product, [0.5_f64, 4.0, 2.0]), [4.0; 3]);
-    // Over providers, a number and none have no least: it is left to the schedule.
+    // Providers do not specify the minimum if an operand is not a number, so the schedule computes
+    // it.
     no_message(teams[0].all_reduce(Min, &[1.0_f64], &mut [0.0]));
 }
 
@@ -235,12 +230,13 @@ fn what_the_provider_lacks_runs_its_schedule_between_the_others() {
         let mut joined: Vec<_> = groups.iter().map(join).collect();
         let teams = teams(&groups, &mut joined, BOTH, 1);
         let size = n as usize;
-        // Schedules number themselves, and have a barrier before each 64th.
+        // Schedules have their own numbers, and a barrier before every 64th.
         for round in 0..70 {
             let mine: Vec<_> = (0..n).map(|rank| values(rank + round, 3)).collect();
             let got = each(&teams, &mine, |_| 3, |team, input, output| team.scan(Sum, input, output));
             assert_eq!(got, (1..=size).map(|ranks| sums(&mine[..ranks])).collect::<Vec<_>>());
-            // The second fits into the packets of some members, the third into none's.
+            // The second count fits into the packets of some members, and the third exceeds all of
+            // them.
             check_all(&teams, [1, 16, CAPACITY][round as usize % 3]);
             let got = each(
                 &teams,
@@ -264,7 +260,7 @@ fn what_the_provider_lacks_runs_its_schedule_between_the_others() {
 
 #[test]
 fn several_are_under_way_and_are_over_in_any_order() {
-    // More than the provider has under way.
+    // More than the provider keeps in flight.
     const AT_ONCE: usize = 9;
     let groups = groups(3);
     let mut joined: Vec<_> = groups.iter().map(join).collect();
@@ -318,7 +314,8 @@ fn calls_that_were_refused_are_posted_in_their_order() {
     let mut theirs = theirs.into_iter();
     let mut their = || two.all_reduce(Sum, &inputs[1], &mut theirs.next().unwrap()[..1]).unwrap();
 
-    // The first is over, so the fifth is posted. The place of the first is that of a seventh, which comes behind the sixth.
+    // The first has completed, so the fifth is posted. The seventh takes the place of the first,
+    // behind the sixth.
     let their_first = their();
     finish([&mut firsts.remove(0) as &mut dyn Turn, &mut { their_first }].map(ByRef));
     let [seventh, their_seventh] = output();
@@ -352,7 +349,7 @@ fn calls_wait_for_members_that_have_not_joined_and_any_of_them_posts_those_befor
     let (mut other_one, mut other_two) = ([0_u64], [7_u64]);
     let other_first = late.broadcast(0, &mut other_one).unwrap();
     let other_second = late.broadcast(1, &mut other_two).unwrap();
-    // The first of this side is not turned: the second posts it.
+    // The second posts the first, which is not turned.
     finish([&mut called_second as &mut dyn Turn, &mut { other_second }, &mut { other_first }].map(ByRef));
     finish([&mut called_first as &mut dyn Turn].map(ByRef));
     drop((called_first, called_second));
@@ -421,7 +418,7 @@ fn a_packet_of_a_collective_that_was_given_up_comes_out_of_the_queue_once() {
         drop(team.all_reduce(Sum, &[1], &mut output).unwrap());
         assert!(team.is_over());
         drop(team);
-        // What was posted is the provider's until its group is left.
+        // The provider holds the posted packet until its group is left.
         assert_eq!(groups[0].cq().in_flight(), usize::from(is_joined));
         drop(first);
         let mut packets = 0;
@@ -446,7 +443,7 @@ fn a_group_of_other_members_or_of_another_queue_is_refused() {
         team.with_provider(joined).map(|_| ()).unwrap_err()
     }
     assert_eq!(refused(team(&groups[0], PROVIDER_ONLY, 1, 1), &mut joined[0]), CollectiveError::ProviderGroup);
-    // The same rank and size, but another's queue: and its number is free again.
+    // Joined group of equal rank and size over another queue. The refusal frees the number.
     assert_eq!(refused(team(&groups[0], PROVIDER_ONLY, 1, 1), &mut joined[1]), CollectiveError::ProviderGroup);
     let attr = TeamAttr::new(1).with_packets(2);
     let packets = std::iter::repeat_with(|| Vec::with_capacity(8));
@@ -518,7 +515,7 @@ impl Wake for Woken {
     }
 }
 
-/// Tasks of the provider's collectives are polled only when they were woken. More are under way than the provider takes.
+/// Polls only woken tasks, with more collectives than the provider keeps in flight.
 #[test]
 fn tasks_of_the_providers_collectives_are_woken() {
     let groups = groups(3);
@@ -565,7 +562,7 @@ fn a_team_with_a_forgotten_collective_takes_no_providers_group() {
     let (mut first, mut second) = (join(&groups[0]), join(&groups[0]));
     let team = team(&groups[0], PROVIDER_ONLY, 0, 2).with_provider(&mut first).unwrap();
     let mut lost = [7_u64];
-    // Its member has not joined: it waits.
+    // The other member has not joined, so the collective waits.
     std::mem::forget(team.broadcast(0, &mut lost).unwrap());
     assert_eq!(team.with_provider(&mut second).map(|_| ()), Err(CollectiveError::Busy));
 }

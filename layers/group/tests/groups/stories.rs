@@ -1,7 +1,9 @@
-//! Random stories of a group whose peers answer, are silent, close, are removed and replaced, under every kind of fault.
+//! Random stories of a group with peers that answer, stay silent, close, are removed and replaced,
+//! under every kind of fault.
 //!
-//! However a story goes: every request has exactly one outcome, every buffer comes back once, messages of a pair arrive in their order, nothing
-//! stays in flight that is not named; and without faults everything that can be done is done.
+//! Invariants: every request has one outcome, every buffer returns once, messages of a pair arrive
+//! in order, and every operation in flight has a key. Without faults, every possible operation
+//! completes.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +18,7 @@ use proptest::prelude::*;
 type Bytes = Vec<u8>;
 type Fabric = Soft<'static>;
 
-/// Bytes of a message: the first eight are its number.
+/// Upper bound of the lengths of messages, in bytes. The first 8 bytes are its number.
 const LONGEST: usize = 300;
 const REGION: usize = 64;
 
@@ -40,7 +42,7 @@ impl Kind {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// An operation on peers, by numbers that may be no member's.
+    /// Operation on peers. Some numbers may exceed the members.
     Many {
         kind: Kind,
         peers: Vec<u16>,
@@ -48,18 +50,16 @@ enum Step {
         turns: u8,
         patience: u16,
     },
-    /// A peer sends messages to the group.
     Say {
         peer: u16,
         count: u8,
     },
     Remove(u16),
-    /// Puts the peer of one place into another.
+    /// Puts a peer at a place.
     Put {
         place: u16,
         peer: u16,
     },
-    /// A peer closes its endpoint.
     Close(u16),
 }
 
@@ -86,7 +86,6 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Which faults the group has.
 fn plan() -> impl Strategy<Value = Option<Plan>> {
     let of = |seed| Plan::new(seed);
     prop_oneof![
@@ -102,29 +101,28 @@ fn plan() -> impl Strategy<Value = Option<Plan>> {
 }
 
 struct Side {
-    /// Gone, if it has closed.
     endpoint: Option<Endpoint<'static, Fabric, Bytes>>,
     hub: Peer,
     region: RemoteRegion,
     _memory: Mr<'static, Fabric, Bytes>,
-    /// Of the last message that came; and of the last tagged one, which messages without tag may overtake.
+    /// Numbers of the last received message and the last tagged one. Untagged messages may overtake
+    /// tagged ones.
     last: [u64; 2],
-    /// Of the last messages that this side has sent, and of those that the group has received.
+    /// Numbers of the last messages sent by this side, and of those received by the group.
     said: [u64; 2],
     heard: [u64; 2],
 }
 
-/// Of all tagged messages.
 const TAG: Tag = Tag(7);
 
 struct World {
     group: Group<'static, Fabric, Bytes, Global>,
     sides: Vec<Side>,
-    /// Which side has each place.
+    /// Side at each place.
     members: Vec<Option<usize>>,
-    /// Buffers that were lent, by their addresses.
+    /// Addresses of lent buffers.
     lent: HashSet<usize>,
-    /// Which kind of message has each number, and to whom it was sent.
+    /// Target side of each message, by number.
     sent: HashMap<u64, usize>,
     next: u64,
     has_faults: bool,
@@ -172,7 +170,6 @@ impl World {
         World { group, sides, members, lent: HashSet::new(), sent: HashMap::new(), next: 1, has_faults: plan.is_some() }
     }
 
-    /// A buffer with the next number.
     fn lend(&mut self, len: usize, to: Option<usize>) -> Bytes {
         let mut buf = vec![0; len];
         buf[..8].copy_from_slice(&self.next.to_le_bytes());
@@ -188,7 +185,7 @@ impl World {
         assert!(self.lent.remove(&buf.as_ptr().addr()), "each buffer comes back once");
     }
 
-    /// Each peer takes what came, and checks it.
+    /// Receives and checks the messages of each peer.
     fn peers_turn(sides: &mut [Side], sent: &HashMap<u64, usize>) {
         for (number_of_side, side) in sides.iter_mut().enumerate() {
             let Some(endpoint) = &side.endpoint else { continue };
@@ -212,7 +209,7 @@ impl World {
     }
 
     fn index(&self, peer: u16) -> PeerIndex {
-        // One number of all is no member's.
+        // One number is not a member.
         PeerIndex(u32::from(peer) % u32::try_from(self.members.len() + 1).unwrap())
     }
 
@@ -283,11 +280,12 @@ impl World {
                 }
                 Outcome::Failed { .. } => assert!(target.is_some()),
                 Outcome::InFlight(key) => {
-                    // The key is the test's alone: it is waited for, or ends with the endpoint.
+                    // The test owns the key. The operation completes later or when the endpoint
+                    // closes.
                     assert!(self.group.cq().take(*key).unwrap().is_none());
                 }
             }
-            // What needs no peer's turn is done.
+            // Operations that do not depend on the peer's progress have completed.
             if is_open && !self.has_faults && matches!(kind, Kind::Write | Kind::WriteData | Kind::Read) {
                 assert!(outcome.is_done(), "{outcome:?}");
             }
@@ -321,7 +319,8 @@ impl World {
             Step::Put { place, peer } => {
                 let (place, side) = (self.index(place), usize::from(peer) % self.sides.len());
                 let Some(endpoint) = &self.sides[side].endpoint else { return };
-                // A vector has as many places as the group: removed peers that posts may know keep theirs.
+                // The vector has as many places as the group. Removed peers keep their places while
+                // posts may use them.
                 match self.group.set(place, &endpoint.address().unwrap()) {
                     Ok(()) => self.members[usize::try_from(place.0).unwrap()] = Some(side),
                     Err(_) => assert_eq!(self.group.peer(place).is_some(), self.side_of(place).is_some()),
@@ -335,7 +334,7 @@ impl World {
         Self::peers_turn(&mut self.sides, &self.sent);
     }
 
-    /// What is in flight comes back by the queue; and what no one takes any more, when everything closes.
+    /// Completes operations in flight. The rest stays in flight until everything closes.
     fn end(mut self) {
         for _ in 0..2000 {
             Self::peers_turn(&mut self.sides, &self.sent);

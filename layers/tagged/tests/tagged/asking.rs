@@ -1,5 +1,5 @@
-//! Packets where the transport asks for something: contexts of its own, registered buffers, room for a prefix; and where they
-//! come from.
+//! Requirements of the transport on packets (contexts, registered buffers, prefixes), and the
+//! source of packets.
 
 use std::iter;
 use std::panic::{self, AssertUnwindSafe};
@@ -17,7 +17,7 @@ use loom_tagged::{AddLinkError, LinkError, Packet, Source, TaggedEndpoint, Tagge
 
 use crate::nodes::{Buf, SMALL, packets, pattern, room};
 
-/// Sends a long message over a network that asks for this, in packets that are made so; a link of packets that are too short is
+/// Sends a long message over a network with this requirement. Packets that are too short are
 /// refused.
 macro_rules! over {
     ($asks:expr, $P:ty, |$domain:ident, $bytes:ident| $packet:expr) => {{
@@ -89,7 +89,8 @@ fn a_queue_without_room_for_all_packets_is_told_at_once() {
     let Ok(Some(TaggedEvent::LinkFailed { .. })) = layer.poll() else { panic!("it is told") };
 }
 
-/// Those that it has given by then are of a link that never was: were they sent later, nobody would hear of it.
+/// Packets taken before the panic belong to a link that never opened, so their completions would go
+/// unreported.
 #[test]
 fn packets_of_an_iterator_that_panics_are_not_used_for_another_link() {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();

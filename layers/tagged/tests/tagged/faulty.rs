@@ -1,4 +1,4 @@
-//! Carriers that refuse packets, for the moment or for good, and lose them; and stories over a network with a plan of faults.
+//! Carriers that refuse or lose packets, and stories under a plan of faults.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use crate::nodes::{Buf, FITS, SMALL, packets, pattern, room};
 
 type Queue = Cq<'static, Soft<'static>, Packet<Buf>>;
 
-/// A carrier that refuses to send while it is told to.
+/// Carrier that refuses to send while `refuses` is set.
 struct Refusing<'r> {
     inner: WithPeer<'static, Soft<'static>, Buf>,
     refuses: &'r Cell<Option<PostError>>,
@@ -49,7 +49,7 @@ impl Carrier for Refusing<'_> {
 
 type Layer<'r> = TaggedEndpoint<Refusing<'r>, Vec<u8>, loom_core::allocator_api2::alloc::Global>;
 
-/// Two layers, each with a link to the other, over a network with such a plan. They have not made any progress.
+/// Two linked endpoints over a network with a plan of faults, before any progress.
 fn with_two<R>(
     plan: Plan,
     attr: TaggedAttr,
@@ -81,7 +81,7 @@ fn nothing_is_sent_before_the_greeting() {
             a.progress().unwrap();
             b.progress().unwrap();
         }
-        // The other's greeting is here, and its own could not be sent yet.
+        // `a` has received the greeting of `b`, but could not send its own yet.
         assert!(a.eager_size(link) == FITS && b.eager_size(link) == 0 && !a.is_up(link));
         refuses[0].set(None);
         let refused = a.tagged_send(link, Tag(1), pattern(9, 1)).unwrap_err();
@@ -122,12 +122,12 @@ fn a_carrier_that_refuses_a_message_for_good_ends_its_link() {
     }
 }
 
-/// How many messages either side sends.
 const MESSAGES: usize = 24;
 const LENGTHS: [usize; 8] = [0, 1, FITS, FITS + 1, 200, 1000, FITS - 1, 5000];
 
-/// Both sides send to each other and receive, in all ways. Whatever goes wrong, no bytes are those of another message, and everything
-/// ends, but for receives from anybody: returns how many messages were received, and whether the link has failed.
+/// Sends and receives on both sides in all ways, and checks that bytes match their message and
+/// every operation ends, except receives from any source. Returns the number of received messages,
+/// and `true` if the link failed.
 fn story(plan: Plan, attr: TaggedAttr, seed: u64) -> (usize, bool) {
     let mut state = seed;
     let mut choose = move || {
@@ -190,7 +190,7 @@ fn story(plan: Plan, attr: TaggedAttr, seed: u64) -> (usize, bool) {
                     Some(other) => panic!("{other:?}"),
                     None => {}
                 }
-                // Whoever has a link of which the other side is gone hears of it elsewhere.
+                // The layer does not detect a lost peer: the survivor closes its link.
                 if quiet > 2000 && failed[1 - at] {
                     layers[at].close_link(link);
                 }

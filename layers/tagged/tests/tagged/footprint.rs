@@ -1,4 +1,4 @@
-//! What an endpoint takes of its allocator.
+//! Memory that an endpoint allocates.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -12,11 +12,11 @@ use loom_tagged::{Packet, TaggedAttr, TaggedEndpoint, WithPeer};
 
 use crate::nodes::{Buf, SMALL};
 
-/// How many bytes an allocator has given out.
+/// Number of allocated bytes.
 #[derive(Default)]
 struct Taken(Cell<usize>);
 
-// SAFETY: all is done by the global allocator.
+// SAFETY: every block comes from `Global`, and copies share it.
 unsafe impl Allocator for &Taken {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.0.set(self.0.get() + layout.size());
@@ -25,7 +25,7 @@ unsafe impl Allocator for &Taken {
 
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
         self.0.set(self.0.get() - layout.size());
-        // SAFETY: the caller's promise.
+        // SAFETY: `ptr` comes from `Global`, and the caller keeps the contract of `deallocate`.
         unsafe { Global.deallocate(ptr, layout) }
     }
 }

@@ -1,5 +1,5 @@
-//! Tagged messages over plain ones: over the software transport, in order and out of it, beside a model, and with peers that keep
-//! to no rules.
+//! Tagged messages over the software transport: in order and shuffled, compared with a model, and
+//! with peers that break the protocol.
 
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
 

@@ -1,4 +1,4 @@
-//! Random stories, beside the model.
+//! Random stories compared with the model.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! One rule after the other.
+//! One test for each rule.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,8 @@ use loom_tagged::{LinkError, Source, TaggedAttr, TaggedEvent};
 
 use crate::nodes::{FITS, Nodes, SMALL, link, pattern, room, with_nodes};
 
-/// Around the limits: of a packet, of a few segments, and of what there is credit for at a time.
+/// Lengths in bytes around the limits of a packet, of a few segments, and of the credit for
+/// segments.
 const SIZES: [usize; 11] = [0, 1, FITS - 1, FITS, FITS + 1, 2 * FITS, 2 * FITS + 1, 5 * FITS, 1000, 10_000, 100_000];
 
 #[test]
@@ -60,7 +61,7 @@ fn messages_of_one_tag_are_received_in_the_order_in_which_they_were_sent() {
             let mut received: Vec<_> = nodes.events(1).into_iter().collect();
             assert_eq!((received.len(), sent), (lens.len(), lens.len()));
             for (nth, len) in lens.into_iter().enumerate() {
-                // Long ones may end later.
+                // Long messages may complete later.
                 let at = received
                     .iter()
                     .position(|event| matches!(event, TaggedEvent::Op(done) if *done.buf() == pattern(len, nth)));
@@ -80,7 +81,7 @@ fn a_sender_without_credit_is_refused_and_everything_arrives() {
         const MESSAGES: usize = 500;
         let lens = |nth: usize| [10, FITS, FITS + 1, 300][nth % 4];
         let (mut sent, mut refused) = (0, 0);
-        // Nobody receives: as many are taken as there are packets for messages.
+        // Without receives, the peer accepts as many messages as it has packets for.
         loop {
             match nodes.send(0, 1, sent as u64, pattern(lens(sent), sent)) {
                 Ok(_) => sent += 1,
@@ -98,7 +99,7 @@ fn a_sender_without_credit_is_refused_and_everything_arrives() {
         let before = nodes.nodes[0].wires[0].sent.get();
         nodes.settle();
         assert_eq!(nodes.nodes[0].wires[0].sent.get(), before, "nothing is sent again and again");
-        // The other direction is not held up.
+        // The other direction is not blocked.
         nodes.nodes[0].layer.tagged_recv(Source::Any, Tag(5), room(4000)).unwrap();
         nodes.send(1, 0, 5, pattern(4000, 5)).unwrap();
         assert_eq!(nodes.done(1).result().unwrap().len(), 4000);
@@ -227,7 +228,7 @@ fn receives_are_cancelled_at_once_and_sends_if_nobody_has_asked_for_them() {
         assert_eq!((buf, result.unwrap_err().errno), (room(8), Errno::ECANCELED));
         assert_eq!(nodes.nodes[1].layer.cancel(receive), Err(Errno::ENOENT));
 
-        // Its request is there; or is not yet; or the answer is under way.
+        // The request has arrived, has not arrived yet, or its answer is in flight.
         for (settled, asked) in [(true, false), (false, false), (true, true)] {
             let send = nodes.send(0, 1, 2, pattern(900, 1)).unwrap();
             if settled {
@@ -247,7 +248,7 @@ fn receives_are_cancelled_at_once_and_sends_if_nobody_has_asked_for_them() {
             }
             assert_eq!(nodes.nodes[1].layer.waiting(), 0);
         }
-        // An eager one is gone.
+        // An eager message cannot be cancelled.
         let send = nodes.send(0, 1, 3, pattern(9, 1)).unwrap();
         nodes.nodes[0].layer.cancel(send).unwrap();
         assert!(nodes.done(0).result().is_ok());
@@ -348,7 +349,6 @@ fn closing_gives_every_buffer_back() {
     });
 }
 
-/// Neither side waits for a credit that the other one cannot give, however little there is of it.
 #[test]
 fn long_messages_pass_each_other() {
     for (control, sends, messages) in [(4, 1, 1), (4, 2, 1), (4, 8, 4), (5, 3, 2), (16, 16, 4)] {

@@ -1,4 +1,4 @@
-//! Peers that keep to no protocol: each ends its link, and nothing else.
+//! Peers that break the protocol: each ends its own link alone.
 
 use std::time::{Duration, Instant};
 
@@ -23,14 +23,14 @@ use crate::nodes::{Buf, FITS, SMALL, packets, pattern, room};
 
 const PACKET: u64 = SMALL.packet_size as u64;
 
-/// The credits that a peer of this side may give at first, and as long as it has received nothing but a greeting.
+/// Credits that a peer may grant at first, until it receives more than a greeting.
 const CREDITS: [u32; 2] = [4, 4];
 
 fn packet(seq: u32, credits: [u32; 2], body: Body, follow: &[u8]) -> Vec<u8> {
     [&Header { seq, credits, body }.encode(u32::try_from(follow.len()).unwrap()), follow].concat()
 }
 
-/// The `seq`th packet, with credits that are good.
+/// Packet number `seq` with valid credits.
 fn good(seq: u32, body: Body, follow: &[u8]) -> Vec<u8> {
     packet(seq, CREDITS, body, follow)
 }
@@ -43,9 +43,10 @@ fn eager(seq: u32, tag: u64) -> Vec<u8> {
     good(seq, Body::Eager { tag: Tag(tag), data: None }, b"eager")
 }
 
-/// A peer that sends these packets, from its third on. There are a receive of the tag 9, and one of 8 whose message is under way, of
-/// 900 bytes; and a request of as many to the stranger, who is told its operation and that of the receive. Returns how the link
-/// ended, if it did.
+/// Plays the packets of a peer from its third on. This side has posted a receive of tag 9, a
+/// receive of tag 8 with a message of 900 bytes in flight, and a request of 900 bytes to the peer.
+/// `story` takes the operation of that request and the receive of tag 8. Returns the error of the
+/// link.
 fn meet(story: impl FnOnce(u64, u64) -> Vec<Vec<u8>>) -> Option<LinkError> {
     let network = Network::new(NetworkAttr::DEFAULT).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
@@ -63,7 +64,6 @@ fn meet(story: impl FnOnce(u64, u64) -> Vec<Vec<u8>>) -> Option<LinkError> {
         let key = stranger.send(to_it, bytes).unwrap();
         strange_cq.wait(key, Spins(1000)).unwrap();
     };
-    // Its next packet.
     let next = || {
         let key = stranger.recv(Source::Peer(to_it), vec![0; SMALL.packet_size as usize]).unwrap();
         let (bytes, result) = strange_cq.wait(key, Spins(1000)).unwrap().expect("a packet").into_parts();
@@ -126,14 +126,14 @@ fn a_peer_that_keeps_to_the_protocol_is_no_stranger() {
         vec![good(3, Body::Clear { len: 900, sender: asked, receiver: 5 }, b""), segment(2)]
     };
     assert_eq!(meet(all), None);
-    // To withdraw what is answered already is no fault; nor what is not known.
+    // Withdrawals of answered or unknown requests are allowed.
     assert_eq!(
         meet(|_, _| vec![good(2, Body::Withdraw { sender: 77 }, b""), good(3, Body::Withdraw { sender: 78 }, b"")]),
         None
     );
 }
 
-/// How long an endpoint takes for three packets in which a peer asks back what it has never asked for.
+/// Time to process three withdrawals of unknown requests.
 fn time_of_withdrawals(attr: TaggedAttr) -> Duration {
     let network = Network::new(NetworkAttr { tx_depth: 2048, rx_depth: 2048, ..NetworkAttr::DEFAULT }).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
@@ -160,7 +160,7 @@ fn time_of_withdrawals(attr: TaggedAttr) -> Duration {
     took
 }
 
-/// A peer may do that as often as it likes: its packets do not cost more where others could have more messages wait.
+/// The cost of a withdrawal does not grow with the capacity for other peers.
 #[test]
 fn what_a_peer_asks_back_is_looked_for_among_its_own_messages() {
     let large = TaggedAttr { links: 64, messages: 1024, ..SMALL };
@@ -169,7 +169,7 @@ fn what_a_peer_asks_back_is_looked_for_among_its_own_messages() {
     assert!(large < 20 * small, "{large:?}, and {small:?} where little can wait");
 }
 
-/// It may write to exposed memory as often as it likes, also while its events are being passed over: there is an end to that.
+/// Skipping the events of writes to exposed memory is bounded.
 #[test]
 fn a_peer_that_writes_all_the_time_does_not_keep_whoever_polls() {
     let network = Network::new(NetworkAttr { tx_depth: 512, rx_depth: 512, ..NetworkAttr::DEFAULT }).unwrap();
@@ -183,7 +183,7 @@ fn a_peer_that_writes_all_the_time_does_not_keep_whoever_polls() {
     let exposed = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE).unwrap();
     let mut layer = TaggedEndpoint::<_, Vec<u8>, _>::open(cq.clone(), SMALL).unwrap();
     let link = layer.add_link(WithPeer::new(&endpoint, to_stranger), packets(&SMALL)).unwrap();
-    // Its own greeting has left.
+    // Sends its own greeting.
     layer.progress().unwrap();
     for _ in 0..200 {
         stranger.inject_write_data(to_it, &exposed.remote(), 0, ImmediateData(7), b"written").unwrap();
@@ -213,7 +213,7 @@ fn what_is_no_packet_ends_the_link() {
     ] {
         assert_eq!(meet(|_, _| vec![junk]), Some(LinkError::Wire(error)));
     }
-    // Longer than a packet: the carrier says so.
+    // The carrier reports a message longer than a packet.
     let long = meet(|_, _| vec![good(2, Body::Eager { tag: Tag(1), data: None }, &pattern(FITS + 1, 0))]);
     assert!(matches!(long, Some(LinkError::Carrier(error)) if error.errno == Errno::ETRUNC), "{long:?}");
 }
@@ -234,7 +234,7 @@ fn what_comes_twice_or_too_soon_ends_the_link() {
 fn who_overdraws_a_credit_or_gives_one_that_cannot_be_ends_the_link() {
     let overdrawn = Some(LinkError::Credit(CreditError::Overdrawn));
     let not_granted = Some(LinkError::Credit(CreditError::NotGranted));
-    // Four messages, one of which was there before.
+    // Four messages, one of them sent before.
     assert_eq!(meet(|_, _| (2..5).map(|seq| eager(seq, 1)).collect()), None);
     assert_eq!(meet(|_, _| (2..6).map(|seq| eager(seq, 1)).collect()), None, "the credit of the first is free");
     assert_eq!(meet(|_, _| (2..7).map(|seq| eager(seq, 1)).collect()), overdrawn);
@@ -261,12 +261,13 @@ fn answers_that_nobody_has_asked_for_end_the_link() {
     }
     let cleared = |len| move |asked, _| good(len, Body::Clear { len: 900, sender: asked, receiver: 5 }, b"");
     assert_eq!(meet(|asked, _| vec![cleared(2)(asked, 0), cleared(3)(asked, 0)]), unasked);
-    // Segments: of no receive, of one without a message, and more than was asked for.
+    // Segments of an unknown receive, of a receive without a message, and beyond the requested
+    // length.
     let segment = |seq, receiver: u64| good(seq, Body::Segment { receiver }, &pattern(FITS, 0));
     assert_eq!(meet(|_, _| vec![segment(2, 1 << 40)]), unasked);
     assert_eq!(meet(|_, receiver| vec![segment(2, receiver - 1)]), unasked);
     assert_eq!(meet(|_, receiver| vec![segment(2, receiver + (1 << 32))]), unasked);
-    // The receive of 30 bytes, which was posted before the other one.
+    // The receive of 30 bytes was posted before the other one.
     let request = || good(2, Body::Request { tag: Tag(9), data: None, len: 50, sender: 78 }, b"");
     let of_waiting = |receiver: u64, len| good(3, Body::Segment { receiver: receiver - 1 }, &pattern(len, 0));
     assert_eq!(meet(|_, receiver| vec![request(), of_waiting(receiver, 29)]), None);
@@ -276,7 +277,6 @@ fn answers_that_nobody_has_asked_for_end_the_link() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(300) })]
 
-    /// Whatever a peer sends, the link ends or it does not.
     #[test]
     fn no_packets_do_harm(
         packets in proptest::collection::vec(

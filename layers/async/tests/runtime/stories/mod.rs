@@ -1,4 +1,5 @@
-//! Random stories of tasks over a driven queue: the executor and the driver beside a model of what they promise.
+//! Random stories of tasks over a driven queue, compared with a model of the executor and the
+//! driver.
 
 mod world;
 

@@ -1,4 +1,4 @@
-//! Sleeping on descriptors, and being woken.
+//! Sleeping on descriptors and wake-ups.
 
 use std::sync::mpsc;
 use std::thread;
@@ -12,16 +12,14 @@ use tokio::task::LocalSet;
 
 use crate::tokio::{LIMIT, S, Side, domain, on_one_thread, pair};
 
-/// Processor time of this thread.
 #[allow(unsafe_code, reason = "asks the system for the time")]
 fn thread_time() -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the system writes the time there.
+    // SAFETY: `time` is valid for the write of the call.
     assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) }, 0);
     Duration::new(u64::try_from(time.tv_sec).unwrap(), u32::try_from(time.tv_nsec).unwrap())
 }
 
-/// One side of a ping-pong: a thread with a runtime of its own.
 fn player(
     domain: &Domain<'static, S>,
     mode: Mode,
@@ -126,12 +124,12 @@ fn endpoint_that_closes_wakes_who_waits_for_its_operations() {
     on_one_thread(LocalSet::new().run_until(async {
         let [(a, _), (b, _)] = pair(CqAttr::new(16).with_fd());
         let Side { driver, endpoint, .. } = b;
-        // Tasks of their own: what one does polls no other.
+        // Separate tasks: a wake-up of one does not poll the other.
         let drives = drive((a.driver.clone(), driver.clone()), Mode::Sleep).unwrap();
         let driving = tokio::task::spawn_local(drives);
         let received = endpoint.recv(Source::Any, vec![0; 4]).unwrap();
         let waits = tokio::task::spawn_local(driver.finish(received));
-        // By then the thread has slept.
+        // The thread sleeps meanwhile.
         tokio::time::sleep(Duration::from_millis(20)).await;
         drop(endpoint);
         let done = waits.await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! What a runtime does besides: timeouts, choices, tasks and sockets.
+//! Timeouts, choices, tasks and sockets beside a fabric.
 
 use std::cell::Cell;
 use std::rc::Rc;

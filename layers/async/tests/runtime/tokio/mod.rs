@@ -1,4 +1,5 @@
-//! A fabric in a runtime of tokio: what sleeps is woken, costs nothing meanwhile, and shares the runtime with sockets, timers and tasks.
+//! A fabric in a tokio runtime: sleepers wake, idle queues cost no processor time, and sockets,
+//! timers and tasks share the runtime.
 
 mod asleep;
 mod beside;
@@ -14,16 +15,14 @@ use loom_core::{Av, Cq, CqAttr, Domain, Endpoint, Peer};
 type S = Soft<'static>;
 type Bytes = Vec<u8>;
 
-/// A wait that a working runtime never meets.
+/// Limit that a working runtime never reaches.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs a future in a runtime of one thread, within a limit.
 fn on_one_thread<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { tokio::time::timeout(LIMIT, future).await.expect("it ends in time") })
 }
 
-/// An endpoint of a queue of its own, which is driven.
 struct Side {
     driver: CqDriver<'static, S, Bytes>,
     endpoint: Endpoint<'static, S, Bytes>,
@@ -43,7 +42,6 @@ fn domain() -> Domain<'static, S> {
     Domain::open(&network.info()).unwrap()
 }
 
-/// Two sides on one thread, which know each other.
 fn pair(attr: CqAttr) -> [(Side, Peer); 2] {
     let domain = domain();
     let [a, b] = [Side::open(&domain, attr), Side::open(&domain, attr)];

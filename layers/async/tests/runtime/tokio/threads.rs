@@ -1,4 +1,4 @@
-//! Tasks of other threads, which ask the thread of the fabric.
+//! Requests of tasks on other threads to the thread of the fabric.
 
 use std::thread;
 
@@ -10,7 +10,7 @@ use crate::tokio::{LIMIT, on_one_thread, pair};
 #[test]
 fn tasks_of_many_threads_ask_the_thread_of_the_fabric_and_each_has_its_answer() {
     const TASKS: usize = 200;
-    // Fewer places than tasks: some wait until there is room.
+    // Fewer slots than tasks: some requests wait.
     let (ask, mut requests) = remote::<Vec<u8>, Vec<u8>>(4);
     let fabric = thread::spawn(move || {
         on_one_thread(async {

@@ -1,4 +1,4 @@
-//! Files in a directory.
+//! Bootstrap over files in a directory.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,6 @@ use loom_group::bootstrap::{Bootstrap, BootstrapError, Directory, DirectoryAttr,
 
 use super::{LIMIT, SIZES, Story, another_round_is_out_of_step, each, idle_rank_is_named, shortly, soon};
 
-/// A directory of this test's own, removed afterwards.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -35,7 +34,7 @@ fn ranks_exchange_over_files() {
         let (job, story) = (format!("job-{size}"), Story::new(size));
         let attr = folder.attr(&job, size);
         each(0..size, |rank| story.play(&mut Directory::open(&attr, rank, &mut soon()).unwrap()));
-        // A claim, an introduction and the last round of each rank are left.
+        // A claim, an introduction and the last round of each rank remain.
         assert_eq!(fs::read_dir(folder.0.join(&job)).unwrap().count(), 3 * size as usize);
     }
 }
@@ -83,7 +82,7 @@ fn what_a_failed_run_left_is_not_mistaken_for_this_run() {
     let attr = folder.attr("job", 3);
     let first = each([0, 1], |rank| Directory::open(&attr, rank, &mut shortly()).err());
     assert_eq!(first, [Some(JoinError::Missing { rank: 2 }); 2]);
-    // Its number was free, and the introductions of the others are there.
+    // Rank 2 was free, and the introductions of the other ranks remain.
     assert_eq!(Directory::open(&attr, 2, &mut shortly()).err(), Some(JoinError::Missing { rank: 0 }));
 }
 

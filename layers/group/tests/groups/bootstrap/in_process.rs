@@ -1,4 +1,4 @@
-//! Threads of one process.
+//! Bootstrap of threads of one process.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -37,7 +37,7 @@ fn ranks_of_one_thread_play_inside_each_others_visitors() {
     let mut ranks = [0, 1, 2].map(|rank| InProcess::join(&board, rank).unwrap());
     let [first, second, third] = &mut ranks;
     for turn in 0..4 {
-        // Each rank begins its round while the visitor of the rank before looks at the first gift.
+        // Each rank begins its round within the visitor of the rank before, at the first gift.
         let mut seen = Vec::new();
         let inner = &mut |_, _: &[u8]| ();
         let mut nested = |rank, bytes: &[u8]| {
@@ -75,7 +75,7 @@ fn a_rank_keeps_its_deadline_while_the_visitor_of_another_takes_its_time() {
         });
         let mut ranks = InProcess::join(board, 1).unwrap();
         is_visiting.recv().unwrap();
-        // The visitor of rank 0 holds the gift of rank 0 now.
+        // The visitor of rank 0 now holds the gift of rank 0.
         let mut memory = [0; Slots::memory_len(2, LIMIT)];
         let mut all = Slots::new(&mut memory, 2);
         ranks.all_gather(&gift(1, 1), &mut all, &mut shortly()).unwrap();
@@ -118,13 +118,13 @@ fn a_rank_joins_once() {
     assert_eq!(InProcess::join(&board, 2).err(), Some(JoinError::UnknownRank { rank: 2, size: 2 }));
 }
 
-/// Gives memory this many times, and counts what is open.
+/// Allocator that fails after `left` blocks and counts open blocks.
 struct Few {
     left: Cell<usize>,
     open: Cell<usize>,
 }
 
-// SAFETY: blocks are those of `Global`, which any of its copies frees.
+// SAFETY: every block comes from `Global`, and any copy of `Global` frees it.
 unsafe impl Allocator for Few {
     fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
         self.left.set(self.left.get().checked_sub(1).ok_or(AllocError)?);
@@ -134,7 +134,7 @@ unsafe impl Allocator for Few {
 
     unsafe fn deallocate(&self, ptr: NonNull<u8>, layout: Layout) {
         self.open.set(self.open.get() - 1);
-        // SAFETY: the block is one of `allocate`.
+        // SAFETY: `ptr` comes from `allocate`, and the caller keeps the contract of `deallocate`.
         unsafe { Global.deallocate(ptr, layout) };
     }
 }
@@ -148,7 +148,7 @@ fn boards_are_refused_without_memory_or_ranks() {
     assert_eq!(Board::open(1, usize::MAX).err(), Some(JoinError::OutOfMemory));
     for left in 0..8 {
         let few = Few { left: Cell::new(left), open: Cell::new(0) };
-        // A list of seats, and memory for two rounds for each.
+        // A list of seats, and memory of two rounds for each.
         let board = Board::open_in(3, LIMIT, &few);
         assert_eq!(board.as_ref().err(), (left < 7).then_some(&JoinError::OutOfMemory), "{left} blocks");
         drop(board);

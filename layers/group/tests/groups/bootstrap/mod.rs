@@ -1,4 +1,4 @@
-//! Bootstraps: one story that all of them play, and what each of them refuses.
+//! Bootstraps: one story for all implementations, and the errors of each.
 
 mod directory;
 mod in_process;
@@ -14,21 +14,21 @@ use std::time::{Duration, Instant};
 
 use loom_group::bootstrap::{Bootstrap, BootstrapError, Round, Slots};
 
-/// The most bytes that a rank gives.
+/// Maximum length of a gift, in bytes.
 const LIMIT: usize = 64;
 const SIZES: [u32; 5] = [1, 2, 3, 8, 33];
 
-/// A deadline that no good run comes near to.
+/// A deadline that a working run does not reach.
 fn soon() -> Instant {
     Instant::now() + Duration::from_secs(60)
 }
 
-/// A deadline for what does not happen.
+/// A deadline that the test reaches.
 fn shortly() -> Instant {
     Instant::now() + Duration::from_secs(1)
 }
 
-/// Each rank in a thread of its own; what they return, by rank.
+/// Runs each rank on its own thread and returns the results by rank.
 fn each<R: Send>(ranks: impl IntoIterator<Item = u32>, play: impl Fn(u32) -> R + Sync) -> Vec<R> {
     thread::scope(|scope| {
         let play = &play;
@@ -37,13 +37,12 @@ fn each<R: Send>(ranks: impl IntoIterator<Item = u32>, play: impl Fn(u32) -> R +
     })
 }
 
-/// What a rank gives in a turn: lengths differ from rank to rank, from none to the limit.
+/// Gift of a rank in a turn. Lengths differ by rank, from zero to the limit.
 fn gift(rank: u32, turn: u32) -> Vec<u8> {
     let len = (rank * 7 + turn * 13) as usize % (LIMIT + 1);
     (0..len).map(|at| at as u8 ^ rank as u8 ^ (turn << 4) as u8).collect()
 }
 
-/// What all ranks play together.
 struct Story {
     size: u32,
     come: AtomicU32,
@@ -88,7 +87,6 @@ impl Story {
         self.refuse(ranks, &mut all);
     }
 
-    /// Calls that are refused leave the ranks in step.
     fn refuse(&self, ranks: &mut dyn Bootstrap, all: &mut Slots<'_>) {
         let (rank, size) = (ranks.rank(), ranks.size());
         let until = &mut soon();
@@ -100,7 +98,7 @@ impl Story {
         let unknown = Err(BootstrapError::UnknownRank { rank: size, size });
         assert_eq!(ranks.broadcast(size, &mut [0; 4], until), unknown);
 
-        // The last rank gives more than the slots take.
+        // The gift of the last rank is longer than a slot.
         let last = size - 1;
         let mut memory = vec![0; Slots::memory_len(size as usize, 4)];
         let mut short = Slots::new(&mut memory, size);
@@ -119,7 +117,6 @@ impl Story {
     }
 }
 
-/// All ranks but one play a round, and the one is idle until the others have failed: each of them names it.
 fn idle_rank_is_named<B: Bootstrap>(size: u32, idle: u32, open: impl Fn(u32) -> B + Sync) {
     let failed = Barrier::new(size as usize);
     let began = Instant::now();
@@ -136,7 +133,6 @@ fn idle_rank_is_named<B: Bootstrap>(size: u32, idle: u32, open: impl Fn(u32) -> 
     assert!(began.elapsed() < Duration::from_secs(30));
 }
 
-/// One rank plays another round than the others: those who see it name it, or a rank that has failed because of it.
 fn another_round_is_out_of_step<B: Bootstrap>(size: u32, open: impl Fn(u32) -> B + Sync) {
     let failed = Barrier::new(size as usize);
     let outcomes = each(0..size, |rank| {

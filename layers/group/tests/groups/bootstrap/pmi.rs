@@ -1,4 +1,4 @@
-//! Ranks of launchers that follow a script, good ones and bad ones. The step `launchers` has the real ones.
+//! Ranks of scripted launchers, correct and broken. The step `launchers` runs real ones.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -16,12 +16,11 @@ use super::{LIMIT, SIZES, Story, another_round_is_out_of_step, each, shortly, so
 
 const INIT: &str = "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n";
 
-/// A message of the protocol.
 fn message(body: &str) -> Vec<u8> {
     format!("{:6}{body}", body.len()).into_bytes()
 }
 
-/// What a rank asks next; none if it has left.
+/// Returns the next request, or `None` if the rank has left.
 fn request(stream: &mut UnixStream) -> Option<String> {
     let mut prefix = [0; 6];
     stream.read_exact(&mut prefix).ok()?;
@@ -41,11 +40,10 @@ fn field<'b>(body: &'b str, name: &str) -> &'b str {
     body.split(';').find_map(|field| field.strip_prefix(name)?.strip_prefix('=')).unwrap()
 }
 
-/// What a launcher knows of its ranks.
 #[derive(Default)]
 struct State {
     values: HashMap<String, String>,
-    /// How many ranks wait in the fence, how many fences are over, and how many ranks have left.
+    /// Ranks in the fence, completed fences, and ranks that have left.
     waiting: usize,
     fences: usize,
     left: usize,
@@ -58,7 +56,7 @@ struct Launcher {
 }
 
 impl Launcher {
-    /// Waits for all ranks; `false` if one of them has left.
+    /// Waits for all ranks. Returns `false` if a rank has left.
     fn fence(&self, size: usize) -> bool {
         let mut state = self.state.lock().unwrap();
         let fence = state.fences;
@@ -71,7 +69,7 @@ impl Launcher {
         state.fences > fence
     }
 
-    /// Serves a rank until it leaves. `alter` may replace values that are got.
+    /// Serves a rank until it leaves. `alter` may replace returned values.
     fn serve(&self, stream: &mut UnixStream, size: usize, alter: &impl Fn(&str, &str) -> Option<String>) {
         while let Some(body) = request(stream) {
             let answer = match body.split(';').next().unwrap() {
@@ -107,7 +105,6 @@ impl Launcher {
     }
 }
 
-/// Ranks and their launcher: `play` gets a function that opens a rank, once.
 fn launched<R>(
     size: u32,
     alter: impl Fn(&str, &str) -> Option<String> + Sync,
@@ -122,7 +119,7 @@ fn launched<R>(
             scope.spawn(move || launcher.serve(&mut theirs, size as usize, alter));
         }
         let played = play(&|rank| ours[rank as usize].lock().unwrap().take().unwrap());
-        // Streams that were not taken would keep the launcher waiting.
+        // An open stream would keep the launcher waiting.
         drop(ours);
         played
     })
@@ -198,7 +195,6 @@ fn other_limit_is_refused() {
     });
 }
 
-/// Values of rank 0 that are not what it gave: rank 1 names it, and does not panic.
 #[test]
 fn altered_values_name_their_rank() {
     let header = "6c6d6231fdffffff40000000";
@@ -228,7 +224,7 @@ fn altered_values_name_their_rank() {
             "{value}: {outcomes:?}"
         );
     }
-    // A value that the launcher does not have.
+    // The launcher lacks this value.
     let outcomes = launched(
         2,
         |key, given| (key != "loom.1.0.0").then(|| given.into()),
@@ -237,7 +233,7 @@ fn altered_values_name_their_rank() {
     assert_eq!(outcomes[1], Err(BootstrapError::Malformed { rank: 0 }));
 }
 
-/// How a rank joins a launcher that has written `bytes` before, and says no more. It stays connected or leaves.
+/// Joins a launcher that has written only `bytes`, and then stays or leaves.
 fn joins(bytes: &[u8], stays: bool, until: Duration) -> Result<(), JoinError> {
     let (rank, mut launcher) = UnixStream::pair().unwrap();
     launcher.write_all(bytes).unwrap();

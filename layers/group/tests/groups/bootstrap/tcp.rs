@@ -1,4 +1,4 @@
-//! Ranks over TCP.
+//! Bootstrap over TCP.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use loom_group::bootstrap::{Bootstrap, BootstrapError, JoinError, Mismatch, Tcp,
 
 use super::{LIMIT, SIZES, Story, another_round_is_out_of_step, each, idle_rank_is_named, shortly, soon};
 
-/// An address where rank 0 listens already.
+/// Address where rank 0 already listens.
 pub(super) struct Meeting {
     listener: Mutex<Option<TcpListener>>,
     pub(super) attr: TcpAttr,
@@ -48,7 +48,7 @@ fn ranks_exchange_over_tcp() {
 
 #[test]
 fn ranks_that_come_before_rank_0_listens_wait_for_it() {
-    // No other test uses this address, so that the port is free until rank 0 takes it.
+    // The port of this address stays free, because no other test uses the address.
     let free = TcpListener::bind(("127.0.0.2", 0)).unwrap();
     let attr = TcpAttr { rendezvous: free.local_addr().unwrap(), ..Meeting::new(3).attr };
     drop(free);
@@ -144,13 +144,13 @@ fn strangers_that_stay_in_large_numbers_do_not_keep_ranks_out() {
         if rank < 2 {
             return story.play(&mut meeting.join(rank, soon()).unwrap());
         }
-        // More than are kept: the oldest are closed. The meeting may end before.
+        // Rank 0 closes the oldest connections above its limit. The meeting may end earlier.
         let strangers: Vec<_> = (0..200).map_while(|_| TcpStream::connect(meeting.attr.rendezvous).ok()).collect();
         drop(strangers);
     });
 }
 
-/// Rank 0 keeps 128 connections that have not introduced themselves.
+/// Rank 0 keeps 128 connections without an introduction.
 #[test]
 fn oldest_of_the_strangers_are_closed_when_there_are_too_many() {
     let meeting = Meeting::new(2);
@@ -173,7 +173,7 @@ fn oldest_of_the_strangers_are_closed_when_there_are_too_many() {
 fn a_rank_that_comes_twice_is_refused() {
     let meeting = Meeting::new(3);
     let story = Story::new(3);
-    // The meeting is not over before one of the two was refused.
+    // Rank 2 keeps the meeting open until one of the two is refused.
     let refused = Barrier::new(2);
     let outcomes = each([1, 1, 0, 2], |rank| {
         if rank == 2 {

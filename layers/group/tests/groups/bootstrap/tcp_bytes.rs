@@ -1,4 +1,4 @@
-//! Peers over TCP that know the protocol, and do not keep to it.
+//! TCP peers that break the protocol.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,7 +20,7 @@ fn hello(attr: &TcpAttr, rank: u32) -> Vec<u8> {
     [&b"lmbt"[..], &1_u32.to_le_bytes(), &attr.job.to_le_bytes(), &words.map(u32::to_le_bytes).concat()].concat()
 }
 
-/// Reads frames up to the one with this tag; `false` if the connection ends before.
+/// Reads frames up to `tag`. Returns `false` if the connection ends first.
 fn read_to(stream: &mut TcpStream, tag: &[u8; 4]) -> bool {
     let mut frame = [0; 16];
     while stream.read_exact(&mut frame).is_ok() {
@@ -31,7 +31,7 @@ fn read_to(stream: &mut TcpStream, tag: &[u8; 4]) -> bool {
     false
 }
 
-/// What ranks 0 and 2 say of a round in which rank 1 writes these bytes.
+/// Results of ranks 0 and 2 in a round where rank 1 writes `bytes`.
 fn round_with(bytes: &[u8]) -> [Result<(), BootstrapError>; 2] {
     let meeting = Meeting::new(3);
     let outcomes = each(0..3, |rank| {
@@ -105,7 +105,7 @@ fn a_rank_that_left_before_the_meeting_was_over_may_come_again() {
     });
 }
 
-/// What rank 1 says of a round with a rank 0 that writes these bytes.
+/// Result of rank 1 in a round where rank 0 writes `bytes`.
 fn rank_0_writes(bytes: &[u8]) -> Result<(), BootstrapError> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let attr = TcpAttr { rendezvous: listener.local_addr().unwrap(), size: 2, limit: LIMIT, job: 0 };
@@ -154,13 +154,13 @@ fn a_stranger_at_the_address_is_not_taken_for_rank_0() {
                 let (mut stream, _) = listener.accept().unwrap();
                 stream.write_all(answer).unwrap();
             }
-            // The last one says nothing, and stays until the rank has given up.
+            // The last stranger stays silent until the rank leaves.
             let (mut stream, _) = listener.accept().unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
             assert!(stream.read_to_end(&mut Vec::new()).is_ok());
         });
         assert_eq!(Tcp::open(&attr, 1, &mut shortly()).err(), Some(JoinError::Missing { rank: 0 }));
-        // On a busy machine the rank may have given up before the stranger was through.
+        // On a busy machine the rank may leave before all strangers were accepted.
         (0..5).for_each(|_| _ = TcpStream::connect(attr.rendezvous));
     });
 }

@@ -1,11 +1,11 @@
-//! Controls: the simulator notices schedules that are broken. And what is refused.
+//! Controls: the simulator detects broken schedules, and invalid schedules are refused.
 
 use loom_group::schedule::*;
 
 use crate::schedules::simulator::{Broken, Sends, run};
 use crate::schedules::{group, values};
 
-/// A schedule in which one member's operation is another, or none.
+/// Schedule with one changed or missing operation.
 #[derive(Debug)]
 struct Changed<S> {
     inner: S,
@@ -31,7 +31,7 @@ impl<S: Schedule> Schedule for Changed<S> {
     }
 }
 
-/// What the simulator says of an all-reduce of 5 members with this change.
+/// Simulates an all-reduce of 5 members with a change.
 fn broken(sends: Sends, change: fn(u32, u32, Op) -> Option<Op>) -> Option<Broken> {
     let members = group(5, |member| Changed { inner: AllReduceRing::new(member, 10).unwrap(), member, change });
     run(&members, sends, (0..5).map(|r| values(r, 10)).collect(), vec![vec![]; 5], |a, b| a.wrapping_add(*b)).err()
@@ -41,31 +41,31 @@ fn broken(sends: Sends, change: fn(u32, u32, Op) -> Option<Op>) -> Option<Broken
 fn simulator_notices_what_is_broken() {
     assert_eq!(broken(Sends::Buffered, |_, _, op| Some(op)), None);
 
-    // A send that is left out.
+    // Missing send.
     let dropped = |member, round, op| (!matches!((member, round, op), (2, 7, Op::Send { .. }))).then_some(op);
     assert_eq!(broken(Sends::Buffered, dropped), Some(Broken::Deadlock { waiting: 1 }));
     assert!(matches!(broken(Sends::Synchronous, dropped), Some(Broken::Deadlock { .. })));
-    // The next message between the same members is of another round.
+    // The next message between these members belongs to another round.
     let early = |member, round, op| (!matches!((member, round, op), (2, 1, Op::Send { .. }))).then_some(op);
     assert_eq!(broken(Sends::Buffered, early), Some(Broken::Mismatch { member: 3, peer: 2, round: 1 }));
 
-    // A receive that is left out.
+    // Missing receive.
     let deaf = |member, round, op| (!matches!((member, round, op), (2, 7, Op::Recv { .. }))).then_some(op);
     assert_eq!(broken(Sends::Buffered, deaf), Some(Broken::LeftOver(1)));
     assert!(matches!(broken(Sends::Synchronous, deaf), Some(Broken::Deadlock { .. })));
 
-    // A combination on a part that was not received.
+    // Combination of a part that was not received.
     let unheard = |member, round, op| (!matches!((member, round, op), (3, 0, Op::Recv { .. }))).then_some(op);
     assert!(matches!(broken(Sends::Buffered, unheard), Some(Broken::Unwritten { member: 3, round: 0, .. })));
 
-    // A message that is too short.
+    // Message that is too short.
     let short = |member, round, op| match (member, round, op) {
         (1, 3, Op::Send { peer, from }) => Some(Op::Send { peer, from: Part { len: from.len - 1, ..from } }),
         _ => Some(op),
     };
     assert_eq!(broken(Sends::Buffered, short), Some(Broken::Mismatch { member: 2, peer: 1, round: 3 }));
 
-    // A receive into the input, outside of the output, and over what is sent.
+    // Receives into the input, outside the output, and over a sent part.
     let written = |member, round, op| match (member, round, op) {
         (1, 4, Op::Recv { peer, into }) => Some(Op::Recv { peer, into: Part { buffer: Which::Input, ..into } }),
         _ => Some(op),
@@ -82,7 +82,7 @@ fn simulator_notices_what_is_broken() {
     };
     assert_eq!(broken(Sends::Buffered, over), Some(Broken::Overlap { member: 1, round: 4 }));
 
-    // A message to itself.
+    // Message to the sender itself.
     let itself = |member, round, op| match (member, round, op) {
         (1, 4, Op::Send { from, .. }) => Some(Op::Send { peer: 1, from }),
         _ => Some(op),
@@ -110,7 +110,6 @@ fn what_cannot_be_is_refused() {
     assert_eq!(AllToAllPairwise::new(member, Blocks::Equal(1), Blocks::Equal(2)), Err(ScheduleError::Bounds));
 }
 
-/// No schedule panics, in the largest group and with the most elements, at any round and index.
 #[test]
 fn largest_group_does_not_overflow() {
     let edges = [0, 1, 2, 29, 30, 31, 32, 1 << 29, (1 << 30) - 2, (1 << 30) - 1, 1 << 30, 1 << 31, u32::MAX];

@@ -1,4 +1,4 @@
-//! Reduce, all-reduce, scan and reduce-scatter: results, and the order and the brackets of operands.
+//! Reduce, all-reduce, scan and reduce-scatter: results and order of operands.
 
 use std::fmt::Debug;
 
@@ -7,7 +7,7 @@ use loom_group::schedule::*;
 use crate::schedules::simulator::Outcome;
 use crate::schedules::{bounds, counts, group, levels, outcome, ranges, roots, sizes, value, values};
 
-/// Neither commutative nor associative: a result says how the operands stood.
+/// Neither commutative nor associative, so the result depends on the order of operands.
 fn mix(left: &u64, right: &u64) -> u64 {
     left.wrapping_mul(0x2545_f491_4f6c_dd1d).rotate_left(23) ^ right.wrapping_mul(3)
 }
@@ -18,7 +18,7 @@ fn sum(left: &u64, right: &u64) -> u64 {
 
 type Matrix = [u64; 4];
 
-/// The product of matrices: associative, not commutative.
+/// Matrix product: associative, not commutative.
 fn product(a: &Matrix, b: &Matrix) -> Matrix {
     let cell = |row: usize, column: usize| {
         a[2 * row].wrapping_mul(b[column]).wrapping_add(a[2 * row + 1].wrapping_mul(b[2 + column]))
@@ -40,12 +40,12 @@ fn runs<S: Schedule + Debug, E: Clone>(
     outcome(members, inputs, op)
 }
 
-/// The operands of some ranks, combined from the left.
+/// Combines the operands of `ranks` from the left.
 fn fold<E>(ranks: impl IntoIterator<Item = usize>, element: impl Fn(usize) -> E, op: impl Fn(&E, &E) -> E) -> E {
     ranks.into_iter().map(element).reduce(|a, b| op(&a, &b)).unwrap()
 }
 
-/// Neighbors first, then neighbors of these.
+/// Combines neighbours, then neighbouring results.
 fn halves(mut operands: Vec<u64>) -> u64 {
     while operands.len() > 1 {
         operands = operands.chunks(2).map(|pair| if let [a, b] = pair { mix(a, b) } else { pair[0] }).collect();
@@ -53,7 +53,7 @@ fn halves(mut operands: Vec<u64>) -> u64 {
     operands[0]
 }
 
-/// What the documentation of each schedule says about the order of operands of one place.
+/// Documented order of operands of each schedule.
 mod documented {
     use super::{halves, mix};
 
@@ -89,7 +89,7 @@ mod documented {
     }
 }
 
-/// The operands of a place, in the order of the ranks.
+/// Operands of a place, in the order of ranks.
 fn operands(n: usize, place: usize) -> Vec<u64> {
     (0..n).map(|r| value(r, place)).collect()
 }
@@ -231,7 +231,7 @@ fn reduce_scatter_keeps_the_order_of_ranks() {
     check(1000, Blocks::Equal(1));
 }
 
-/// Sums of floating-point numbers depend on the order. All members have the same bits, in each run.
+/// Floating-point sums depend on the order.
 #[test]
 fn all_reduce_gives_all_members_the_same_bits() {
     let element = |r: usize, place: usize| f64::from_bits(value(r, place) >> 12 | 0x3ff0_0000_0000_0000) * 1e3 - 1e3;
@@ -251,7 +251,6 @@ fn all_reduce_gives_all_members_the_same_bits() {
     }
 }
 
-/// A plan is the schedule that the table has chosen.
 #[test]
 fn table_chooses_by_bytes_and_members() {
     let table = Table { all_reduce: Switch { bytes: 64, members: 4 }, ..Table::DEFAULT };

@@ -1,4 +1,5 @@
-//! Schedules of collectives, run for whole groups in memory: results, order of operands, and the numbers of messages and elements.
+//! Schedules of collectives, run in memory for whole groups: results, order of operands, and
+//! numbers of messages and elements.
 
 mod broken;
 mod combining;
@@ -10,12 +11,11 @@ use std::fmt::Debug;
 use loom_group::schedule::{Blocks, Member, Schedule};
 use simulator::{Outcome, Sends};
 
-/// The numbers of members that every schedule runs with.
 pub(crate) fn sizes() -> impl Iterator<Item = u32> {
     (1..=33).chain([64])
 }
 
-/// All roots of small groups, and some of others.
+/// All roots of small groups, and a sample for larger ones.
 pub(crate) fn roots(members: u32) -> Vec<u32> {
     if members <= 12 {
         return (0..members).collect();
@@ -31,7 +31,7 @@ pub(crate) fn counts(members: u32) -> Vec<usize> {
     counts
 }
 
-/// Bounds of blocks of 0 to 4 elements, that begin at an element. With `least`, of as many elements more.
+/// Bounds of blocks of 0 to 4 elements plus `least`, from element `begin` on.
 pub(crate) fn bounds(members: u32, begin: usize, least: usize) -> Vec<usize> {
     let mut at = begin;
     let mut bounds = vec![at];
@@ -42,7 +42,6 @@ pub(crate) fn bounds(members: u32, begin: usize, least: usize) -> Vec<usize> {
     bounds
 }
 
-/// The blocks that equal a `Blocks` value, as ranges.
 pub(crate) fn ranges(blocks: Blocks<'_>, members: u32) -> Vec<std::ops::Range<usize>> {
     let members = members as usize;
     match blocks {
@@ -56,22 +55,19 @@ pub(crate) fn ranges(blocks: Blocks<'_>, members: u32) -> Vec<std::ops::Range<us
     }
 }
 
-/// The schedules of all members.
 pub(crate) fn group<S>(members: u32, schedule: impl Fn(Member) -> S) -> Vec<S> {
     (0..members).map(|rank| schedule(Member::new(rank, members).unwrap())).collect()
 }
 
-/// An element that no other member and no other place has.
 pub(crate) fn value(rank: usize, place: usize) -> u64 {
     (rank as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (place as u64 + 1).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
-/// The elements of a member.
 pub(crate) fn values(rank: usize, len: usize) -> Vec<u64> {
     (0..len).map(|place| value(rank, place)).collect()
 }
 
-/// The outcome of a group whose schedule must not be broken. Groups of an even number of members have buffered sends.
+/// Outcome of a group with a valid schedule. Sends are buffered if the number of members is even.
 pub(crate) fn outcome<S: Schedule + Debug, E: Clone>(
     schedules: &[S],
     inputs: Vec<Vec<E>>,
@@ -83,12 +79,11 @@ pub(crate) fn outcome<S: Schedule + Debug, E: Clone>(
         .unwrap_or_else(|broken| panic!("{broken:?} of {} members: {:?}", schedules.len(), schedules[0]))
 }
 
-/// `ceil(log2 n)`.
 pub(crate) fn levels(members: u32) -> u64 {
     (0..).find(|level| 1u64 << level >= u64::from(members)).unwrap()
 }
 
-/// The edges of the tree between a member and the root, as the documentation of the module says.
+/// Number of edges between a member and the root, as documented in the module.
 pub(crate) fn edges(rank: u32, root: u32) -> u64 {
     if rank == root {
         return 0;

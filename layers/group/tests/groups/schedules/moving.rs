@@ -5,7 +5,6 @@ use loom_group::schedule::*;
 use crate::schedules::simulator::{Outcome, Sends, run};
 use crate::schedules::{bounds, counts, edges, group, levels, outcome, ranges, roots, sizes, value, values};
 
-/// No combination.
 fn never(_: &u64, _: &u64) -> u64 {
     panic!("this schedule combines nothing");
 }
@@ -14,7 +13,7 @@ fn sent(outcome: &Outcome<u64>) -> (u64, u64) {
     (outcome.messages, outcome.elements)
 }
 
-/// The elements of a buffer in these ranges, the rest not written.
+/// Buffer with elements in these ranges.
 fn placed(len: usize, ranges: &[std::ops::Range<usize>], element: impl Fn(usize, usize) -> u64) -> Vec<Option<u64>> {
     let mut buffer = vec![None; len];
     for (block, range) in ranges.iter().enumerate() {
@@ -35,7 +34,7 @@ fn barrier_takes_ceil_log2_rounds() {
     assert_eq!(Barrier::new(Member::new(0, 1000).unwrap()).rounds(), 10);
 }
 
-/// After the last round, each member has heard of each other, directly or through others.
+/// After the last round, a message path leads from each member to each other.
 #[test]
 fn barrier_waits_for_all() {
     for n in sizes() {
@@ -85,7 +84,6 @@ fn broadcast_comes_to_all() {
     broadcasts(&group(1000, |m| BroadcastRing::new(m, 333, 1).unwrap()), 333, 1);
 }
 
-/// Blocks of every kind for a group.
 fn each_blocks(n: u32, mut f: impl FnMut(Blocks<'_>)) {
     counts(n).into_iter().for_each(|count| f(Blocks::Equal(count)));
     for (begin, least) in [(0, 0), (3, 0), (2, 1)] {
@@ -118,7 +116,6 @@ fn scatters<S: Schedule + std::fmt::Debug>(members: &[S], blocks: &[std::ops::Ra
     sent(&outcome)
 }
 
-/// Runs gathers and scatters, and compares what was sent with the formulas.
 fn checks_rooted(n: u32, root: u32, blocks: Blocks<'_>) {
     let (at, edge) = (ranges(blocks, n), u64::from(n) - 1);
     let tree = (0..n).map(|r| edges(r, root) * at[r as usize].len() as u64).sum();

@@ -1,41 +1,37 @@
-//! Runs all members of a schedule in memory, and checks the rules of `loom_group::schedule`.
+//! Runs all members of a schedule in memory and checks the rules of `loom_group::schedule`.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 use loom_group::schedule::{Op, Part, Schedule, Side, Which};
 
-/// When a send is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sends {
-    /// At once: the sender runs ahead.
     Buffered,
-    /// When the peer has received it.
+    /// Completes after the receive of the peer.
     Synchronous,
 }
 
-/// What is wrong with a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// No member can go on.
+    /// No member can continue.
     Deadlock { waiting: usize },
-    /// The message of a round does not fit to the receive.
+    /// The round or length of a message differs from its receive.
     Mismatch { member: u32, peer: u32, round: u32 },
-    /// Messages that no member receives.
+    /// Number of messages without a receive.
     LeftOver(usize),
-    /// An element is read that was not written.
+    /// Read of an unwritten element.
     Unwritten { member: u32, round: u32, part: Part },
-    /// A part is outside its buffer, or in a buffer that the operation must not write.
+    /// Part outside its buffer, or in a buffer that the operation must not write.
     Outside { member: u32, round: u32, part: Part },
-    /// Two parts of a round overlap where they must not, or the lengths differ.
+    /// Forbidden overlap of two parts of a round, or different lengths.
     Overlap { member: u32, round: u32 },
-    /// The operations of a round break another rule, by its number.
+    /// Number of another violated rule.
     Rule(u8),
-    /// The members do not have the same number of rounds.
+    /// Members with different numbers of rounds.
     Rounds,
 }
 
-/// What the members have got, and what they have sent.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Outcome<E> {
     pub(crate) outputs: Vec<Vec<Option<E>>>,
@@ -43,13 +39,13 @@ pub(crate) struct Outcome<E> {
     pub(crate) elements: u64,
 }
 
-/// A member and its buffers. An element that was not written is `None`.
+/// Member with its buffers. `None` is an unwritten element.
 struct Node<E> {
     input: Vec<Option<E>>,
     output: Vec<Option<E>>,
     scratch: Vec<Option<E>>,
     round: u32,
-    /// The messages of the round that are still to come, and its local operations.
+    /// Outstanding receives and local operations of the round.
     receives: Vec<(u32, Part)>,
     local: Vec<Op>,
     sent: Vec<u32>,
@@ -90,7 +86,6 @@ fn overlap(a: Part, b: Part) -> bool {
 
 type Channels<E> = HashMap<(u32, u32), VecDeque<(u32, Vec<E>)>>;
 
-/// Runs the members with these inputs and these outputs before the first round, of which the rest is not written.
 pub(crate) fn run<S: Schedule, E: Clone>(
     schedules: &[S],
     sends: Sends,
@@ -165,7 +160,6 @@ pub(crate) fn run<S: Schedule, E: Clone>(
     Ok(Outcome { outputs: nodes.into_iter().map(|node| node.output).collect(), messages, elements })
 }
 
-/// Takes the operations of a round, and checks what must hold for them together.
 fn begin<S: Schedule, E: Clone>(member: u32, node: &mut Node<E>, schedule: &S) -> Result<(), Broken> {
     let round = node.round;
     let kind = |op: &Op| match op {
@@ -203,7 +197,8 @@ fn begin<S: Schedule, E: Clone>(member: u32, node: &mut Node<E>, schedule: &S) -
     if sent.len().max(node.receives.len()) > 1 && sent.len().min(node.receives.len()) > 0 {
         return Err(Broken::Rule(5));
     }
-    // A round of many messages is of receives alone, or of sends alone: the parts of receives are sorted to compare neighbors.
+    // A round of many messages has only receives or only sends: sorted receives are compared with
+    // their neighbours.
     let mut into: Vec<_> = node.receives.iter().map(|(_, part)| *part).collect();
     into.sort_unstable_by_key(|part| (part.buffer as u8, part.start));
     let crossing = into.iter().any(|a| sent.iter().any(|(_, b)| overlap(*a, *b)));
@@ -213,7 +208,6 @@ fn begin<S: Schedule, E: Clone>(member: u32, node: &mut Node<E>, schedule: &S) -
     Ok(())
 }
 
-/// Receives what has come.
 fn receive<E: Clone>(member: u32, node: &mut Node<E>, channels: &mut Channels<E>) -> Result<bool, Broken> {
     let before = node.receives.len();
     for (peer, into) in std::mem::take(&mut node.receives) {
@@ -229,7 +223,6 @@ fn receive<E: Clone>(member: u32, node: &mut Node<E>, channels: &mut Channels<E>
     Ok(node.receives.len() < before)
 }
 
-/// Does the local operations, and goes to the next round.
 fn finish<E: Clone>(member: u32, node: &mut Node<E>, combine: impl Fn(&E, &E) -> E) -> Result<(), Broken> {
     for op in std::mem::take(&mut node.local) {
         let (Op::Copy { from, into } | Op::Combine { from, into, .. }) = op else { continue };

@@ -6,7 +6,6 @@ use loom_group::schedule::{Switch, Table};
 use crate::teams::calls::{Call, KINDS, Kind, check};
 use crate::teams::world::{FINE, Members, Size, groups, teams};
 
-/// After all of it, what was lent is back, and the teams go on.
 fn is_at_rest(teams: &[Members<'_>]) {
     for team in teams {
         assert_eq!((team.under_way(), team.is_over(), team.group().cq().in_flight()), (0, false, 0));
@@ -17,7 +16,6 @@ fn attr(switch: Switch, packets: usize) -> TeamAttr {
     TeamAttr::new(1).with_packets(packets).with_table(Table::of(switch))
 }
 
-/// Every collective, of groups of these sizes.
 fn agree(members: impl Iterator<Item = u32>, packets: usize, capacity: usize, counts: impl Fn(u32) -> Vec<usize>) {
     for n in members {
         let groups = groups(Size::new(n), |_| FINE);
@@ -34,13 +32,13 @@ fn agree(members: impl Iterator<Item = u32>, packets: usize, capacity: usize, co
     }
 }
 
-/// Packets of five elements, and two of them for each direction.
+/// Packets of five elements, two in each direction.
 #[test]
 fn collectives_agree_with_a_plain_computation_in_groups_of_1_to_33() {
     agree(1..=33, 4, 40, |n| if n < 10 { vec![0, 1, 2, 5, 6, 13, n as usize + 3] } else { vec![0, 1, 7] });
 }
 
-/// The ring of an all-reduce needs an element for each member.
+/// The ring of an all-reduce needs one element for each member.
 #[test]
 fn long_algorithms_agree_with_a_plain_computation() {
     agree([4, 7, 16, 33].into_iter(), 2, 128, |n| vec![n as usize, 2 * n as usize + 1]);
@@ -51,7 +49,7 @@ fn collectives_agree_with_a_plain_computation_in_a_group_of_64() {
     agree([64].into_iter(), 8, 64, |_| vec![1]);
 }
 
-/// Messages beyond a packet, packets beyond what is sent at once, and packets beyond all of it.
+/// Messages of many packets, of more packets than are sent at once, and of one packet.
 #[test]
 fn long_messages_agree_with_a_plain_computation() {
     for (packets, capacity) in [(2, 8), (3, 200), (8, 4096)] {

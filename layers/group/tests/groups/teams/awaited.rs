@@ -1,5 +1,5 @@
-//! Collectives that are awaited: several members on one thread, each under a driver of its own, and tasks that are polled when they were woken, and
-//! only then.
+//! Awaited collectives: several members on one thread, each with its own driver, and tasks polled
+//! only when woken.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -26,7 +26,7 @@ impl Wake for Woken {
     }
 }
 
-/// Runs tasks until all are over, or these turns have passed. Says whether they are.
+/// Runs tasks for at most `turns` turns. Returns `true` if all have completed.
 fn run(drivers: &[Driver], tasks: &mut Vec<(Task<'_>, Arc<Woken>)>, turns: usize) -> bool {
     for _ in 0..turns {
         tasks.retain_mut(|(task, woken)| {
@@ -51,7 +51,6 @@ fn drivers(groups: &[Group], unclaimed: Unclaimed) -> Vec<Driver> {
 
 const ATTR: TeamAttr = TeamAttr::new(1).with_packets(4).with_at_once(2);
 
-/// Two tasks of each member: sums, and words of member 0.
 async fn sums(team: &Members<'_>, driver: &Driver) {
     let input: Vec<u64> = (0..30).map(|place| place + u64::from(team.rank())).collect();
     let mut output = vec![0; 30];
@@ -60,7 +59,7 @@ async fn sums(team: &Members<'_>, driver: &Driver) {
     assert!((0..30).zip(&output).all(|(place, sum)| *sum == n * place + n * (n - 1) / 2));
 }
 
-/// Each of several at once is awaited by a task of its own, with queues and lanes that are nearly full.
+/// Runs with nearly full queues and lanes.
 #[test]
 fn collectives_at_once_are_awaited_by_tasks_that_are_woken() {
     for seed in 0..12 {
@@ -70,7 +69,7 @@ fn collectives_at_once_are_awaited_by_tasks_that_are_woken() {
         let by_rank = |rank: usize| [2, 0, 3, 1][rank];
         let drivers = drivers(&groups, Unclaimed::Drop);
         for _ in 0..40 {
-            // The first of each member begins first on all: tasks are polled in their order.
+            // Tasks are polled in order, so all members begin the same collective first.
             let mut tasks = vec![];
             for (rank, team) in teams.iter().enumerate() {
                 tasks.push(task(sums(team, &drivers[by_rank(rank)])));
@@ -82,7 +81,6 @@ fn collectives_at_once_are_awaited_by_tasks_that_are_woken() {
     }
 }
 
-/// A future that is dropped in the middle leaves the collective under way.
 #[test]
 fn collective_can_be_awaited_again_after_its_future_was_dropped() {
     for unclaimed in [Unclaimed::Drop, Unclaimed::Keep] {
@@ -93,7 +91,7 @@ fn collective_can_be_awaited_again_after_its_future_was_dropped() {
         let mut outputs = vec![vec![0; 50]; 3];
         let begun = teams.iter().zip(&inputs).zip(&mut outputs);
         let mut begun: Vec<_> = begun.map(|((team, input), out)| team.all_reduce(Sum, input, out).unwrap()).collect();
-        // The driver of another queue knows none of it.
+        // The driver of another queue does not have the key.
         let mut wrong = vec![task(async {
             assert_eq!(begun[0].finish(&drivers[1]).await, Err(CollectiveError::Queue(CqError::UnknownKey)));
         })];
@@ -119,14 +117,13 @@ async fn finishes(run: &mut crate::teams::world::Run<'_, '_, u64, Sum>, driver: 
     run.finish(driver).await.unwrap();
 }
 
-/// A collective that is dropped with its future gives its packets to the driver.
 #[test]
 fn collective_that_is_dropped_under_a_driver_leaves_nothing_in_flight() {
     for unclaimed in [Unclaimed::Drop, Unclaimed::Keep] {
         let groups = groups(Size { depth: 16, ..Size::new(2) }, |_| FINE);
         let teams = teams(&groups, &[0, 1], ATTR, 24);
         let drivers = drivers(&groups, unclaimed);
-        // Only one of two comes.
+        // Only one of two members takes part.
         let mut tasks = vec![task(sums(&teams[0], &drivers[0]))];
         assert!(!run(&drivers, &mut tasks, 20));
         assert!(groups[0].cq().in_flight() > 0);
@@ -142,7 +139,6 @@ fn collective_that_is_dropped_under_a_driver_leaves_nothing_in_flight() {
     }
 }
 
-/// An operation that fails ends the future.
 #[test]
 fn failure_ends_the_future() {
     let groups = groups(Size::new(2), |_| Plan::new(3).fail(Every::Nth(3)));

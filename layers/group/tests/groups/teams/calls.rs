@@ -1,4 +1,5 @@
-//! [`Call`]: a collective of all members of a team, what each gives, and what each has to get, by a plain computation.
+//! [`Call`]: a collective of a team, with inputs and expected outputs of every member by a plain
+//! computation.
 
 use loom_group::collective::{Associative, CollectiveError, Combine, Sum};
 use loom_group::schedule::{Blocks, Commutes, Member, Op, Plan, Schedule, ScheduleError, Table};
@@ -34,35 +35,34 @@ pub(crate) const KINDS: [Kind; 11] = [
     Kind::AllToAllBlocks,
 ];
 
-/// A collective.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) kind: Kind,
     pub(crate) members: u32,
     pub(crate) root: u32,
-    /// Elements of each member, or of each block.
+    /// Elements of each member or block.
     pub(crate) count: usize,
-    /// Whether the blocks are of one length.
+    /// `true` if all blocks have the same length.
     pub(crate) equal: bool,
-    /// Whether the combination is one whose operands cannot change places.
+    /// `true` if the combination does not commute.
     pub(crate) ordered: bool,
-    /// Other elements for other seeds.
+    /// Seed of the elements.
     pub(crate) seed: u64,
 }
 
-/// Bounds of blocks of these lengths.
 fn ends(lens: impl Iterator<Item = usize>) -> Vec<usize> {
     std::iter::once(0).chain(lens.scan(0, |at, len| (*at += len, Some(*at)).1)).collect()
 }
 
-/// The combination that keeps the order: `x -> a x + b`, one after the other, `a` and `b` being halves of the element.
+/// Combination that does not commute: composes `x -> a x + b`, with `a` and `b` in the halves of an
+/// element.
 fn after(first: u64, second: u64) -> u64 {
     let halves = |both: u64| ((both >> 32) as u32, both as u32);
     let ((a, b), (c, d)) = (halves(first), halves(second));
     u64::from(a.wrapping_mul(c)) << 32 | u64::from(c.wrapping_mul(b).wrapping_add(d))
 }
 
-/// The bounds of what a member sends and receives, which the collectives borrow.
+/// Bounds of sent and received blocks, borrowed by the collectives.
 pub(crate) struct Bounds {
     blocks: Vec<usize>,
     sent: Vec<usize>,
@@ -75,12 +75,10 @@ impl Call {
         Call { kind, members, root, count, equal: seed.is_multiple_of(2), ordered: seed.is_multiple_of(3), seed }
     }
 
-    /// The length of the block of a member.
     fn len(&self, rank: u32) -> usize {
         if self.equal { self.count } else { (rank as usize * 7 + self.seed as usize % 5) % (self.count + 1) }
     }
 
-    /// The length of what one member sends to another in an all-to-all.
     fn pair(&self, from: u32, to: u32) -> usize {
         if self.kind == Kind::AllToAll { self.count } else { (from as usize * 5 + to as usize * 3) % (self.count + 1) }
     }
@@ -94,7 +92,7 @@ impl Call {
     }
 
     pub(crate) fn bounds(&self, rank: u32) -> Bounds {
-        // Only what is looked at.
+        // Only `AllToAllBlocks` uses the bounds of pairs.
         let pairs = self.kind == Kind::AllToAllBlocks;
         let of = |lens: &dyn Fn(u32) -> usize| if pairs { ends(self.ranks().map(lens)) } else { vec![] };
         Bounds {
@@ -112,7 +110,6 @@ impl Call {
         (0..len).map(|place| self.value(rank, place)).collect()
     }
 
-    /// The input of a member.
     pub(crate) fn input(&self, rank: u32) -> Vec<u64> {
         let is_root = rank == self.root;
         self.values(
@@ -129,7 +126,6 @@ impl Call {
         )
     }
 
-    /// The output of a member before the collective.
     pub(crate) fn output(&self, rank: u32, expected: &[u64]) -> Vec<u64> {
         if self.kind == Kind::Broadcast && rank == self.root { expected.to_vec() } else { vec![!0; expected.len()] }
     }
@@ -139,7 +135,6 @@ impl Call {
         if self.ordered { values.reduce(after) } else { values.reduce(u64::wrapping_add) }.unwrap()
     }
 
-    /// What every member has in its output in the end.
     pub(crate) fn expected(&self) -> Vec<Vec<u64>> {
         let (n, blocks) = (self.members, self.blocks());
         let own = |rank: u32| blocks[rank as usize]..blocks[rank as usize + 1];
@@ -171,7 +166,7 @@ impl Call {
         }
     }
 
-    /// The messages that all members send by the algorithms of a table, and their bytes.
+    /// Number of messages of all members by the algorithms of a table, and their bytes.
     pub(crate) fn sends(&self, table: &Table) -> (u64, u64) {
         let sends = self.ranks().flat_map(|rank| {
             let bounds = self.bounds(rank);
@@ -203,7 +198,6 @@ impl Call {
         }
     }
 
-    /// Begins it as one member.
     pub(crate) fn begin<'b>(
         &'b self,
         team: &'b Members<'b>,
@@ -256,7 +250,6 @@ impl Turn for Box<dyn Turn + '_> {
     }
 }
 
-/// Runs a collective of all members, and checks what each gets.
 pub(crate) fn check(teams: &[Members<'_>], call: &Call) {
     let expected = call.expected();
     let ranks = || call.ranks();

@@ -1,4 +1,4 @@
-//! A team sends the messages and bytes of its algorithms: counted where its packets are lent to the transport.
+//! A team sends the messages and bytes of its algorithms, counted at each `lend` of a packet.
 
 use std::cell::Cell;
 
@@ -10,11 +10,11 @@ use crate::teams::calls::{Call, KINDS};
 use crate::teams::world::{FINE, Size, groups, teams};
 
 thread_local! {
-    /// How often packets were lent on this thread, and their bytes.
+    /// Number of packets lent on this thread, and their bytes.
     static LENT: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// A packet that counts how often it is lent.
+/// Packet that counts calls of `lend`.
 pub(crate) struct Counted(Vec<u8>);
 
 impl Counted {
@@ -22,13 +22,13 @@ impl Counted {
         Counted(Vec::with_capacity(capacity))
     }
 
-    /// Which packet it is: it keeps its memory.
+    /// Address that identifies the packet, which keeps its memory.
     pub(crate) fn addr(&self) -> usize {
         self.0.as_ptr().addr()
     }
 }
 
-// SAFETY: it lends what the vector lends, and keeps the vector.
+// SAFETY: the vector keeps the contract of `lend`, and `Counted` keeps the vector.
 unsafe impl Buffer for Counted {
     fn lend(&mut self) -> Lent {
         let (times, bytes) = LENT.get();
@@ -50,7 +50,7 @@ impl Packet for Counted {
     }
 }
 
-/// Each message is lent twice: by its sender, and by its receiver.
+/// Each message is lent by its sender and by its receiver.
 #[test]
 fn team_sends_the_messages_and_bytes_of_its_algorithms() {
     for n in [1, 2, 3, 5, 8, 13, 32, 33] {
@@ -58,10 +58,10 @@ fn team_sends_the_messages_and_bytes_of_its_algorithms() {
         let ranks: Vec<u32> = (0..n).collect();
         for switch in [Switch::ALWAYS, Switch::NEVER] {
             let table = Table::of(switch);
-            // A message fits into a packet, and a packet finds room.
+            // Each message fits into one packet and finds a free packet.
             let teams = teams(&groups, &ranks, TeamAttr::new(1).with_packets(4).with_table(table), 8192);
             for (number, kind) in (0..).zip(KINDS) {
-                // Fewer than the collectives after which a team has a barrier of its own.
+                // Fewer collectives than the team runs before its own barrier.
                 for (count, seed) in [(0, 0), (1, 6), (n as usize + 3, 1), (5, 2)] {
                     let call = Call::new(kind, n, count, seed + 6 * number);
                     LENT.set((0, 0));

@@ -1,4 +1,4 @@
-//! Teams whose queue has a driver: nothing is left behind, and every task learns of the end.
+//! Teams over a driven queue: operations are not leaked, and every task is woken at the end.
 
 use std::future::Future;
 use std::pin::pin;
@@ -17,7 +17,7 @@ use loom_group::{PeerIndex, PeerRegion, Prepared};
 use crate::teams::counted::Counted;
 use crate::teams::world::{FINE, Group, Members, Size, packets};
 
-/// Two members, which can expose memory.
+/// Two members that can expose memory.
 fn plain(depth: usize) -> Vec<Group> {
     let network = Network::new(NetworkAttr { endpoints: 2, ..NetworkAttr::DEFAULT }).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
@@ -43,7 +43,6 @@ impl Wake for Woken {
     }
 }
 
-/// A collective that is over does not keep the driver that it was awaited under.
 #[test]
 fn collective_that_is_over_gives_the_queue_back() {
     let groups = crate::teams::world::groups(Size::new(1), |_| FINE);
@@ -54,12 +53,11 @@ fn collective_that_is_over_gives_the_queue_back() {
     let mut context = Context::from_waker(Waker::noop());
     assert_eq!(pin!(run.finish(&driver)).poll(&mut context), Poll::Ready(Ok(())));
     drop(driver);
-    // `run` is still there, and over.
+    // `run` still exists and has completed.
     assert!(groups[0].cq().poll().is_ok_and(|none| none.is_none()));
     assert_eq!(run.turn(), Ok(true));
 }
 
-/// A message of more pieces than tags can number is refused before anything of it is posted.
 #[test]
 fn message_of_too_many_pieces_is_refused_before_it_is_posted() {
     let groups = plain(64);
@@ -70,7 +68,6 @@ fn message_of_too_many_pieces_is_refused_before_it_is_posted() {
     assert!(!team.is_over());
 }
 
-/// Collectives that are dropped under a driver before they were awaited leave room in the queue.
 #[test]
 fn collective_that_was_never_awaited_gives_its_room_back_under_a_driver() {
     for is_awaited in [true, false] {
@@ -97,7 +94,7 @@ fn collective_that_was_never_awaited_gives_its_room_back_under_a_driver() {
     }
 }
 
-/// As many events of peers as are kept stop the queue until they are taken.
+/// The queue stops at its maximum of peer events until they are taken.
 #[test]
 fn events_of_peers_that_are_not_taken_leave_a_collective_under_way() {
     let groups = plain(16);
@@ -129,7 +126,6 @@ fn events_of_peers_that_are_not_taken_leave_a_collective_under_way() {
     }
     assert_eq!(awaited, Poll::Ready(Err(CollectiveError::Queue(CqError::PeerEvents))));
     assert!(!ours.is_over());
-    // When they are taken, it goes on.
     let mut their_run = theirs.barrier().unwrap();
     let mut are_over = [false; 2];
     for _ in 0..10_000 {
@@ -141,7 +137,6 @@ fn events_of_peers_that_are_not_taken_leave_a_collective_under_way() {
     assert_eq!(are_over, [true; 2]);
 }
 
-/// A task that awaits a collective is woken when another collective of the team has ended the team.
 #[test]
 fn tasks_are_woken_when_the_team_is_over() {
     let groups = plain(16);
@@ -153,7 +148,7 @@ fn tasks_are_woken_when_the_team_is_over() {
     let mut first = Box::pin(given_up.finish(&driver));
     let mut second = pin!(waits.finish(&driver));
     assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    // As often as it is woken before anything happens.
+    // Consumes earlier wake-ups.
     for _ in 0..100 {
         assert!(second.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         driver.turn(16);

@@ -1,4 +1,4 @@
-//! What ends a team and what does not: directed tests of what stories hardly meet.
+//! Events that end a team or do not, rare in random stories.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -15,7 +15,7 @@ fn pair<R>(attr: TeamAttr, story: impl FnOnce(&[Members<'_>]) -> R) -> R {
     story(&teams(&groups, &[0, 1], attr, 64))
 }
 
-/// A collective that is over has given its room back, also while its value lives.
+/// A completed collective frees its room before its value is dropped.
 #[test]
 fn collective_that_is_over_makes_room_for_the_next() {
     pair(ATTR, |teams| {
@@ -27,7 +27,7 @@ fn collective_that_is_over_makes_room_for_the_next() {
             assert_eq!(team.under_way(), 0);
             kept.push(team.barrier().unwrap());
         }
-        // A value that is over has nothing to do with what has its room now.
+        // The completed value does not affect the new owner of its room.
         assert!(runs.iter_mut().all(|run| run.turn() == Ok(true) && run.wait(Spins(0)) == Ok(())));
         drop(runs);
         finish(kept);
@@ -35,7 +35,6 @@ fn collective_that_is_over_makes_room_for_the_next() {
     });
 }
 
-/// One that is over does not keep the others from free rooms.
 #[test]
 fn free_room_is_found_behind_one_that_is_over() {
     pair(ATTR.with_at_once(2), |teams| {
@@ -50,7 +49,7 @@ fn free_room_is_found_behind_one_that_is_over() {
     });
 }
 
-/// A combination that panics ends the team: its operands would be combined twice.
+/// Otherwise its operands would be combined twice.
 #[test]
 fn panic_of_a_combination_ends_the_team() {
     pair(ATTR, |teams| {
@@ -71,7 +70,7 @@ fn panic_of_a_combination_ends_the_team() {
     });
 }
 
-/// Members that run ahead wait for the others before numbers are used twice, also if they need nothing of them.
+/// Members wait before numbers are reused, even without data from the others.
 #[test]
 fn member_that_runs_ahead_waits_for_the_others() {
     pair(ATTR, |teams| {
@@ -79,12 +78,12 @@ fn member_that_runs_ahead_waits_for_the_others() {
             (0..limit).take_while(|_| teams[0].broadcast(0, &mut [3_u64]).unwrap().wait(Spins(50)).is_ok()).count()
         };
         assert_eq!(alone(300), 63);
-        // The one that waits was given up.
+        // Dropping the waiting collective ended the team.
         assert!(teams[0].is_over());
     });
 }
 
-/// One collective waits for the other member while this side completes 62 others.
+/// Other collectives complete while the first waits for its member.
 #[test]
 fn collective_is_not_begun_whose_number_is_far_from_one_under_way() {
     pair(ATTR.with_at_once(2), |teams| {
@@ -110,7 +109,7 @@ fn collective_is_not_begun_whose_number_is_far_from_one_under_way() {
     });
 }
 
-/// Receives that fill the queue would keep sends out.
+/// Receives that fill the queue would block sends.
 #[test]
 fn queue_without_a_place_for_each_packet_is_refused() {
     let groups = groups(Size { depth: 8, ..Size::new(1) }, |_| FINE);
@@ -122,7 +121,6 @@ fn queue_without_a_place_for_each_packet_is_refused() {
     assert_eq!(open(ATTR.with_at_once(usize::MAX)), Err(CollectiveError::Depth { needs: usize::MAX }));
 }
 
-/// Members that call different collectives learn of it where lengths differ.
 #[test]
 fn message_of_another_length_names_its_sender() {
     pair(ATTR, |teams| {
@@ -136,7 +134,7 @@ fn message_of_another_length_names_its_sender() {
     });
 }
 
-/// The members are dropped with what they have, in the middle, while another waits.
+/// The group closes during an all-reduce while the others wait.
 #[test]
 fn member_that_closes_in_the_middle_leaves_no_packet_behind() {
     let mut groups = groups(Size::new(3), |_| FINE);
@@ -160,7 +158,8 @@ fn member_that_closes_in_the_middle_leaves_no_packet_behind() {
     }
     drop(gone);
     let ends: Vec<_> = runs.iter_mut().map(|run| run.wait(Spins(5000))).collect();
-    // Who sends to it is told; who waits for it knows by the deadline.
+    // A member that sends to the closed one gets an error. A member that only receives reaches its
+    // deadline.
     for (rank, end) in (0..).zip(ends) {
         let (CollectiveError::Operation { member, .. }
         | CollectiveError::Post { member, .. }
@@ -174,7 +173,6 @@ fn member_that_closes_in_the_middle_leaves_no_packet_behind() {
     assert!(groups.iter().all(|group| group.cq().in_flight() == 0));
 }
 
-/// The same input gives the same bits on all members, in every run and however messages are cut.
 #[test]
 fn floating_point_results_have_the_same_bits_in_every_run() {
     use loom_group::schedule::{Switch, Table};

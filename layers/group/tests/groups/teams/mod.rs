@@ -1,5 +1,5 @@
-//! Collectives of teams over the software transport, all members on one thread: results against a plain computation, and what becomes of
-//! packets and teams when something fails.
+//! Collectives of teams over the software transport, all members on one thread: results against a
+//! plain computation, and packets and teams after failures.
 
 mod agree;
 mod awaited;

@@ -1,8 +1,8 @@
-//! Random stories: collectives of several teams that share members, several at once, turned in any order, under every kind of fault, with members
-//! that are removed, killed, or give up.
+//! Random stories: concurrent collectives of teams that share members, turned in any order, under
+//! every kind of fault, with members that are removed, killed, or give up.
 //!
-//! However a story goes: what is over is right, what fails says so with a member of the team, a team with an error is over, and packets come back.
-//! Without such faults all is over in the end.
+//! Invariants: completed collectives have correct results, an error names a member of the team and
+//! ends the team, and every packet returns. Without such faults every collective completes.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ use crate::teams::world::{FINE, Group, Members, Size, Turn, groups, harmless};
 
 #[derive(Clone, Debug)]
 struct Told {
-    /// Members of the group, in the order of their ranks.
+    /// Members of the group, in the order of ranks.
     ranks: Vec<u32>,
     attr: TeamAttr,
     capacity: usize,
@@ -33,11 +33,8 @@ enum Fault {
     Fail,
     Lose,
     Overrun,
-    /// One member dies.
     Kill,
-    /// One member removes another.
     Remove,
-    /// Members give collectives up.
     GiveUp,
 }
 
@@ -66,7 +63,7 @@ fn told(members: u32, number: u8) -> impl Strategy<Value = Told> {
     let ranks = Just((0..members).collect::<Vec<_>>()).prop_shuffle();
     let call = (0..KINDS.len(), 0..14_usize, any::<u32>());
     let table = prop_oneof![Just(Table::DEFAULT), Just(Table::of(Switch::ALWAYS)), Just(Table::of(Switch::NEVER))];
-    // Some pass the end of the numbers of collectives, which begin again after 256.
+    // Some stories pass 256 collectives, where numbers begin again.
     let calls = prop_oneof![9 => prop::collection::vec(call.clone(), 1..20), 1 => prop::collection::vec(call, 300)];
     (ranks, 1..=members, 1..4_usize, 2..6_usize, 1..6_usize, table, calls).prop_map(
         move |(mut ranks, size, at_once, packets, elements, table, calls)| {
@@ -91,7 +88,6 @@ fn story() -> impl Strategy<Value = Story> {
     })
 }
 
-/// Numbers that look random.
 struct Draw(u64);
 
 impl Draw {
@@ -103,25 +99,24 @@ impl Draw {
     }
 }
 
-/// The input, the bounds of the blocks, and the output of a call.
 type Room<'s> = (&'s [u64], &'s Bounds, &'s mut [u64]);
 
-/// What a member of a team has before it.
+/// Progress of a member of a team.
 struct Acts<'s> {
     told: &'s Told,
     rank: u32,
     team: &'s Members<'s>,
-    /// Input, bounds, and output of each call.
+    /// Input, bounds and output of each call.
     rooms: Vec<Option<Room<'s>>>,
     next: usize,
     running: Vec<(usize, Box<dyn Turn + 's>)>,
-    /// Which calls are over, and values of some.
+    /// Completed calls, and some of their values.
     over: Vec<usize>,
     kept: Vec<Box<dyn Turn + 's>>,
     error: Option<CollectiveError>,
 }
 
-/// The number of a collective, before which the barriers have numbers, too.
+/// Number of a collective, counting the barriers before it.
 fn number(call: usize) -> usize {
     (call + call / 63).saturating_sub(usize::from(call.is_multiple_of(63)))
 }
@@ -131,7 +126,7 @@ impl Acts<'_> {
         self.error.is_some() || (self.next == self.told.calls.len() && self.running.is_empty())
     }
 
-    /// One act: a collective begins, or is turned.
+    /// Begins or turns a collective.
     fn act(&mut self, draw: &mut Draw) {
         if self.error.is_some() {
             return;
@@ -140,7 +135,8 @@ impl Acts<'_> {
         if self.next < told.calls.len() && draw.below(3) == 0 {
             let is_far = self.running.iter().any(|(call, _)| number(self.next) - number(*call) >= 63);
             if team.under_way() == told.attr.at_once || is_far {
-                // It is refused, and nothing happens. (Some that are far behind may be over, which a turn would say.)
+                // Checks that the call is refused. A collective far behind may have completed,
+                // which only a turn detects.
                 let busy = if team.is_over() { CollectiveError::Over } else { CollectiveError::Busy };
                 assert!(team.under_way() < told.attr.at_once || team.barrier().map(drop) == Err(busy));
                 return;
@@ -156,7 +152,7 @@ impl Acts<'_> {
             match self.running[which].1.turn() {
                 Ok(false) => {}
                 Ok(true) => {
-                    // The value lives on for a while, and others use its room.
+                    // The value outlives its collective while others use its room.
                     let (call, mut running) = self.running.swap_remove(which);
                     assert_eq!(running.turn(), Ok(true));
                     self.over.push(call);
@@ -176,7 +172,8 @@ impl Acts<'_> {
             CollectiveError::Operation { member, .. } | CollectiveError::Post { member, .. } => {
                 assert!(member < size && member != rank, "{error:?} at {rank} of {size}");
             }
-            // The queue, which all teams of the group have, cannot go on: it may have said so before the collective was looked at.
+            // The error of the queue affects all teams of the group, and may have been reported
+            // through another team before.
             CollectiveError::Queue(_) => {
                 self.running.clear();
             }
@@ -196,7 +193,6 @@ impl Acts<'_> {
         self.error = Some(error);
     }
 
-    /// Gives up what is under way.
     fn give_up(&mut self, draw: &mut Draw) {
         if self.running.is_empty() {
             return;
@@ -206,13 +202,12 @@ impl Acts<'_> {
         if self.team.is_over() {
             self.end(CollectiveError::Over);
         } else {
-            // It was over when it had begun.
+            // The collective had completed when it began.
             self.over.push(call);
         }
     }
 }
 
-/// The faults of a member.
 fn faults(story: &Story, rank: u32) -> Plan {
     let plan = Plan::new(story.seed);
     match story.fault {
@@ -226,19 +221,19 @@ fn faults(story: &Story, rank: u32) -> Plan {
     }
 }
 
-/// As many acts for each member of a team and each call.
+/// Maximum number of acts for each member of a team and each call.
 const PATIENCE: usize = 4_000;
 
 fn play(story: &Story) {
     let size = Size { tx_depth: 64, eager: story.eager, ..Size::new(story.members) };
     let groups = groups(size, |rank| faults(story, rank));
-    // The packets of each member, by their addresses.
+    // Addresses of the packets of each member.
     let mut packets = vec![HashSet::new(); groups.len()];
     let teams: Vec<Vec<Members<'_>>> = story.teams.iter().map(|told| open(&groups, told, &mut packets)).collect();
     let expected: Vec<Vec<_>> =
         story.teams.iter().map(|told| told.calls.iter().map(Call::expected).collect()).collect();
 
-    // By team, member and call.
+    // Buffers by team, member and call.
     let mut buffers: Vec<Vec<Vec<_>>> = Vec::new();
     for (told, expected) in story.teams.iter().zip(&expected) {
         let ranks = 0..told.ranks.len();
@@ -288,7 +283,7 @@ fn play(story: &Story) {
                 Fault::GiveUp if draw.below(4) == 0 => acts[which].give_up(&mut draw),
                 _ => {}
             }
-            // Nothing moves any more: who waits for members that have failed waits in vain.
+            // Stops when members wait for failed members.
             if acts.iter().any(|acts| acts.error.is_some()) && acted > 20_000 + 200 * calls {
                 break;
             }
@@ -297,7 +292,7 @@ fn play(story: &Story) {
     let is_fatal = !matches!(story.fault, Fault::None | Fault::Harmless);
     let mut over = Vec::new();
     let mut failed = false;
-    // Only for those who have failed the others wait in vain.
+    // Members remain unfinished only if another member failed.
     assert!(acts.iter().all(Acts::is_done) || acts.iter().any(|acts| acts.error.is_some()));
     for acts in acts {
         assert!(
@@ -310,7 +305,7 @@ fn play(story: &Story) {
         assert!(acts.error.is_none() || is_fatal, "{:?}", acts.error);
         failed |= acts.error.is_some();
         over.push(acts.over.clone());
-        // What is under way is given up here.
+        // Gives up running collectives.
         let (team, given_up) = (acts.team, !acts.running.is_empty());
         drop(acts);
         assert!(team.is_over() || !given_up);
@@ -336,7 +331,7 @@ fn play(story: &Story) {
     all_come_back(story, &groups, packets);
 }
 
-/// Opens a team, whose packets are noted.
+/// Opens a team and records its packets.
 fn open<'g>(groups: &'g [Group], told: &Told, packets: &mut [HashSet<usize>]) -> Vec<Members<'g>> {
     let open = |(rank, member): (u32, &u32)| {
         let noted = &mut packets[*member as usize];
@@ -351,7 +346,7 @@ fn open<'g>(groups: &'g [Group], told: &Told, packets: &mut [HashSet<usize>]) ->
     (0..).zip(&told.ranks).map(open).collect()
 }
 
-/// What is in flight yet comes out of the queue: packets of the team, each once.
+/// Polls until each packet in flight has returned once.
 fn all_come_back(story: &Story, groups: &[Group], mut packets: Vec<HashSet<usize>>) {
     for _ in 0..200 {
         for (group, packets) in groups.iter().zip(&mut packets) {

@@ -1,4 +1,4 @@
-//! Members on one thread, each with a group of its own.
+//! Members on one thread, each with its own group.
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
@@ -13,7 +13,7 @@ pub(crate) type Group = loom_group::Group<'static, Side, Counted, Global>;
 pub(crate) type Members<'g> = Team<'g, 'static, Side, Counted, Global>;
 pub(crate) type Run<'t, 'b, E, C> = Running<'t, 'b, 'static, Side, Counted, Global, E, C>;
 
-/// How large the network, and the queues of the groups, are.
+/// Size of the network and of the queues of groups.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) members: u32,
@@ -28,10 +28,8 @@ impl Size {
     }
 }
 
-/// Nothing goes wrong.
 pub(crate) const FINE: Plan = Plan::new(0);
 
-/// The groups of all members, each with the faults of its rank. Nothing is known yet of the peers.
 fn prepared(size: Size, faults: impl Fn(u32) -> Plan) -> Vec<Prepared<'static, Side, Counted, Global>> {
     let Size { members, depth, tx_depth, eager } = size;
     let attr = NetworkAttr {
@@ -50,19 +48,17 @@ fn prepared(size: Size, faults: impl Fn(u32) -> Plan) -> Vec<Prepared<'static, S
     (0..members).map(open).collect()
 }
 
-/// The groups of all members, each with the faults of its rank.
 pub(crate) fn groups(size: Size, faults: impl Fn(u32) -> Plan) -> Vec<Group> {
     let prepared = prepared(size, faults);
     let addresses: Vec<EndpointAddr> = prepared.iter().map(|prepared| prepared.address().unwrap()).collect();
     prepared.into_iter().map(|prepared| prepared.connect(&addresses).unwrap()).collect()
 }
 
-/// A packet of each capacity.
 pub(crate) fn packets(capacity: usize) -> impl Iterator<Item = Counted> {
     std::iter::repeat_with(move || Counted::new(capacity))
 }
 
-/// A team of these members, for each of them. Ranks are as they stand.
+/// Opens a team at each member. The position in `ranks` is the rank.
 pub(crate) fn teams<'g>(groups: &'g [Group], ranks: &[u32], attr: TeamAttr, capacity: usize) -> Vec<Members<'g>> {
     let open = |(rank, member): (u32, &u32)| {
         let peers = ranks.iter().map(|member| PeerIndex(*member));
@@ -71,7 +67,6 @@ pub(crate) fn teams<'g>(groups: &'g [Group], ranks: &[u32], attr: TeamAttr, capa
     (0..).zip(ranks).map(open).collect()
 }
 
-/// A collective under way, of any elements.
 pub(crate) trait Turn {
     fn turn(&mut self) -> Result<bool, CollectiveError>;
 }
@@ -82,7 +77,7 @@ impl<E: Element, C: Combine<E>> Turn for Run<'_, '_, E, C> {
     }
 }
 
-/// Turns all members' collectives until they are over, from the last member on in each other round.
+/// Turns the collectives of all members until they complete, and reverses the order in every round.
 pub(crate) fn finish<R: Turn>(mut running: Vec<R>) {
     let mut left: Vec<usize> = (0..running.len()).collect();
     for _ in 0..100_000 {
@@ -95,7 +90,7 @@ pub(crate) fn finish<R: Turn>(mut running: Vec<R>) {
     panic!("members {left:?} are not over");
 }
 
-/// Faults under which every collective ends well.
+/// Faults that every collective tolerates.
 pub(crate) fn harmless(seed: u64) -> Plan {
     let plan = Plan::new(seed);
     match seed % 4 {

@@ -1,5 +1,5 @@
-//! A story of three nodes, beside a model that walks lists: what matches what, how everything ends, and when a post is
-//! refused.
+//! A story of three nodes, compared with a model that searches lists: matching, completions and
+//! refused posts.
 
 pub(crate) mod nodes;
 
@@ -12,10 +12,10 @@ use self::nodes::{FITS, Nodes, SMALL, link, pattern, room, with_nodes};
 pub(crate) const NODES: usize = 3;
 const ATTR: TaggedAttr = TaggedAttr { operations: 10, ..SMALL };
 
-/// What can be done. Numbers mean something among what there is.
+/// Action of a story. Numbers select among the existing operations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
-    /// Sends of the same node may be under way together.
+    /// Sends of one node may be in flight together.
     Send {
         from: usize,
         to: usize,
@@ -88,7 +88,6 @@ fn accepts(from: Option<usize>, tag: u64, ignore: u64, message: &Message) -> boo
     tag & !ignore == message.tag & !ignore && from.is_none_or(|from| from == message.from)
 }
 
-/// How an operation ends.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Sent(Message),
@@ -116,12 +115,11 @@ impl World<'_, '_> {
         from.map_or(Source::Any, |from| self.nodes.ids[link(at, from)].into())
     }
 
-    /// A node of the other two, by any number.
     fn other(at: usize, number: usize) -> usize {
         (at + 1 + number % (NODES - 1)) % NODES
     }
 
-    /// Operations that a node has when nothing is under way: receives without message, and sends of which nobody has asked for the
+    /// Operations of a node at rest: receives without a message, and sends with an unrequested
     /// rest.
     fn operations(&self, at: usize) -> usize {
         let own = |message: &&Message| message.from == at && message.len > FITS;
@@ -130,7 +128,7 @@ impl World<'_, '_> {
         self.sides[at].posted.len() + waiting + claimed
     }
 
-    /// Messages of one node for which another has packets in use.
+    /// Messages that hold packets of `to`.
     fn held(&self, from: usize, to: usize) -> usize {
         let side = &self.sides[to];
         let claimed = side.claimed.iter().map(|(_, message)| message);
@@ -197,13 +195,14 @@ impl World<'_, '_> {
         }
     }
 
-    /// A receive has a message, of which an eager one's sender may have been told before.
+    /// Records the completions of both sides.
     fn matched(&mut self, message: Message, receive: Receive) {
         self.sides[message.to].ends.push((receive.key, End::Received(message, receive)));
         self.sides[message.from].ends.push((message.key, End::Sent(message)));
     }
 
-    /// The same, of a message that has waited.
+    /// Records a match of a message that had waited. The send of an eager one has already
+    /// completed.
     fn matched_late(&mut self, message: Message, receive: Receive) {
         self.matched(message, receive);
         if message.len <= FITS {
@@ -211,7 +210,7 @@ impl World<'_, '_> {
         }
     }
 
-    /// For its sender a message is over that nobody will have.
+    /// Records the completion of a send that the peer discarded.
     fn thrown_away(&mut self, message: Message) {
         if message.len > FITS {
             self.sides[message.from].ends.push((message.key, End::Sent(message)));
@@ -280,7 +279,7 @@ impl World<'_, '_> {
         };
         let mut posted = post();
         if posted.is_err() {
-            // At rest it is known when it is to be refused.
+            // At rest the model predicts the refusal.
             self.settle();
             let expected = match (self.operations(from), self.held(from, to)) {
                 (10.., _) => Some(PostError::Full),
@@ -372,7 +371,7 @@ impl World<'_, '_> {
     }
 }
 
-/// Plays a story; if packets are shuffled, in an order that follows from the number.
+/// Plays a story. With `shuffled`, packets arrive in an order derived from the number.
 pub(crate) fn play(shuffled: Option<usize>, story: impl IntoIterator<Item = Action>) {
     with_nodes(NODES, ATTR, shuffled, |nodes| {
         let mut world = World { nodes, sides: Default::default(), under_way: vec![], seed: 0 };

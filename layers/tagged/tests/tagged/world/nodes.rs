@@ -1,4 +1,4 @@
-//! Endpoints with tags over plain ones of the software transport, each linked to all others.
+//! Tagged endpoints over plain ones of the software transport, each linked to all others.
 
 use std::cell::{Cell, RefCell};
 
@@ -13,24 +13,23 @@ use loom_tagged::{
     Carrier, Ended, LinkId, Packet, TaggedAttr, TaggedDone, TaggedEndpoint, TaggedEvent, TaggedKey, WithPeer,
 };
 
-/// What packets lie in.
 pub(crate) type Buf = Box<[u8]>;
 type Queue = Cq<'static, Soft<'static>, Packet<Buf>>;
 type Plain = WithPeer<'static, Soft<'static>, Buf>;
 
-/// A carrier that may keep what is sent, and give it on in another order.
+/// Carrier that may hold packets and forward them in another order.
 pub(crate) struct Wire {
     inner: Plain,
     keeps: Cell<bool>,
     kept: RefCell<Vec<Packet<Buf>>>,
-    /// How many packets were sent altogether.
+    /// Number of sent packets.
     pub(crate) sent: Cell<usize>,
-    /// How many have overtaken others.
+    /// Number of packets that overtook others.
     pub(crate) overtook: Cell<usize>,
 }
 
 impl Wire {
-    /// Gives one packet on that was kept; `false` if there is none.
+    /// Forwards one held packet. Returns `false` if no packet is held.
     fn release(&self, choice: usize) -> bool {
         let mut kept = self.kept.borrow_mut();
         if kept.is_empty() {
@@ -82,11 +81,11 @@ pub(crate) type Layer<'w> = TaggedEndpoint<Handle<'w>, Vec<u8>, Global>;
 
 pub(crate) struct Node<'w> {
     pub(crate) layer: Layer<'w>,
-    /// To each of the others, in their order.
+    /// Wires to the other nodes, in their order.
     pub(crate) wires: Vec<&'w Wire>,
 }
 
-/// Small, so that every limit is met.
+/// Small capacities, to reach every limit.
 pub(crate) const SMALL: TaggedAttr = TaggedAttr {
     operations: 32,
     packet_size: 64 + 40,
@@ -97,10 +96,8 @@ pub(crate) const SMALL: TaggedAttr = TaggedAttr {
     ..TaggedAttr::DEFAULT
 };
 
-/// How much fits into a packet of the small ones.
 pub(crate) const FITS: usize = SMALL.eager_size();
 
-/// The link of a node to another.
 pub(crate) fn link(from: usize, to: usize) -> usize {
     to - usize::from(to > from)
 }
@@ -111,11 +108,10 @@ pub(crate) struct Nodes<'w> {
     choice: Cell<usize>,
 }
 
-/// Opens so many nodes. If packets are shuffled, each wire gives them on in an order that follows from the seed.
 pub(crate) fn with_nodes(count: usize, attr: TaggedAttr, shuffled: Option<usize>, test: impl FnOnce(&mut Nodes<'_>)) {
     let attr = TaggedAttr { links: u16::try_from(count - 1).unwrap(), ..attr };
     let endpoints = u16::try_from(count).unwrap();
-    // Not larger than the packets need: each story opens one.
+    // As small as the packets allow, because each story opens a network.
     let sizes = NetworkAttr { tx_depth: 64, rx_depth: 64, eager_size: 128, regions: 0, ..NetworkAttr::DEFAULT };
     let network = Network::new(NetworkAttr { endpoints, ..sizes }).unwrap();
     let domain = Domain::open(&network.info()).unwrap();
@@ -156,31 +152,29 @@ pub(crate) fn packets(attr: &TaggedAttr) -> impl Iterator<Item = Buf> {
     (0..attr.packets_per_link()).map(move |_| vec![0xdd; size].into())
 }
 
-/// Bytes that tell where they belong.
+/// Bytes derived from the seed.
 pub(crate) fn pattern(len: usize, seed: usize) -> Vec<u8> {
     (0..len).map(|at| u8::try_from((at * 31 + at / 251 + seed * 17 + 1) % 251).unwrap()).collect()
 }
 
-/// An empty buffer to receive into.
 pub(crate) fn room(len: usize) -> Vec<u8> {
     vec![0xee; len]
 }
 
 impl Nodes<'_> {
     fn choose(&self) -> usize {
-        // The high bits of a linear congruence.
+        // High bits of a linear congruential generator.
         let next = self.choice.get().wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         self.choice.set(next);
         next >> 33
     }
 
-    /// Drives progress everywhere until nothing happens any more.
     pub(crate) fn settle(&mut self) {
         let rests = (0..100_000).any(|_| !self.step());
         assert!(rests, "it does not come to rest");
     }
 
-    /// Drives progress everywhere; `false` if nothing has happened.
+    /// Drives progress on all nodes. Returns `false` without progress.
     pub(crate) fn step(&mut self) -> bool {
         let mut busy = false;
         for node in &mut self.nodes {
@@ -194,13 +188,11 @@ impl Nodes<'_> {
         busy
     }
 
-    /// Everything that a node has to say.
     pub(crate) fn events(&mut self, node: usize) -> Vec<TaggedEvent<Vec<u8>>> {
         let layer = &mut self.nodes[node].layer;
         std::iter::from_fn(|| layer.poll().unwrap()).collect()
     }
 
-    /// The only thing that a node has to say.
     pub(crate) fn done(&mut self, node: usize) -> TaggedDone<Vec<u8>> {
         self.settle();
         let mut events = self.events(node);

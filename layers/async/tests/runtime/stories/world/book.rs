@@ -1,4 +1,4 @@
-//! The model: what was posted, what was reported of it, and what has to hold of both.
+//! Model of posted operations, their results and their invariants.
 
 use loom_core::completion::Done;
 use loom_core::cq::PEER_EVENTS;
@@ -8,15 +8,13 @@ use loom_core::vocabulary::Errno;
 use super::step::{Faults, Setting};
 use crate::memory::{Memory, drops};
 
-/// How far apart the first bytes of messages are.
 const NUMBERED: usize = 31;
 
-/// An operation that was posted.
 #[derive(Debug)]
 pub struct Op {
     pub key: OpKey,
     pub kind: Kind,
-    /// Of its buffer, if it has one.
+    /// Number of its buffer.
     buffer: Option<usize>,
     pub end: Option<End>,
     pub cancelled: bool,
@@ -24,37 +22,32 @@ pub struct Op {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// By number, with its length.
     Send(usize, usize),
     Receive(Channel),
     Write,
     Fetch,
-    /// At this endpoint.
     Peek(usize),
 }
 
-/// What a task was told of an operation.
+/// Result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Done,
-    /// The message of this number was received.
+    /// Number of the received message.
     Got(usize),
     Failed(Errno),
 }
 
-/// Messages to one endpoint that its receives cannot tell apart.
 pub type Channel = (usize, Option<u64>);
 
-/// Bytes that are sent, as soon as they are.
 #[derive(Debug)]
 struct Message {
     channel: Channel,
     len: usize,
-    /// Which post it was.
+    /// Position among all posts.
     sent: Option<usize>,
 }
 
-/// What was added to the number in the region, and how large that was before.
 struct Added {
     before: Option<u64>,
     operand: u64,
@@ -65,14 +58,13 @@ pub struct Book {
     pub ops: Vec<Op>,
     messages: Vec<Message>,
     added: Vec<(OpKey, Added)>,
-    /// How often each write was told of.
+    /// Number of events of each write.
     told: Vec<u32>,
     written: Vec<OpKey>,
-    /// Endpoints are closed, or about to be.
+    /// `true` from just before endpoints close.
     pub closing: bool,
 }
 
-/// The bytes of a message.
 fn bytes(number: usize, len: usize) -> Vec<u8> {
     let head = u32::try_from(number).unwrap().to_le_bytes();
     let rest = (head.len()..len).map(|at| (number * NUMBERED + at) as u8);
@@ -112,14 +104,13 @@ impl Book {
         self.op_mut(key).cancelled = true;
     }
 
-    /// An operation without a buffer has ended.
+    /// Ends an operation without a buffer.
     pub fn ended(&mut self, key: OpKey, end: End) {
         let op = self.op_mut(key);
         assert!(op.end.is_none(), "it ends once: {op:?}");
         op.end = Some(end);
     }
 
-    /// A completion was handed out.
     pub fn done(&mut self, done: Done<Memory>) {
         let (key, result) = (done.key(), done.result());
         let buf = done.into_buf();
@@ -138,7 +129,7 @@ impl Book {
         self.ended(key, end);
     }
 
-    /// Whether an operation may end so.
+    /// Checks that an operation may fail with `errno`.
     pub fn may_fail(&self, kind: Kind, errno: Errno, cancelled: bool) {
         let expected = match errno {
             Errno::ECANCELED => cancelled || self.closing,
@@ -146,7 +137,7 @@ impl Book {
             Errno::ECONNRESET | Errno::EHOSTUNREACH => self.setting.faults == Faults::Killing,
             _ => false,
         };
-        // What a peer says whose endpoint is closed is not looked at.
+        // After a close, errors from the peer are not compared.
         assert!(expected || self.closing, "{kind:?} ended with {errno:?}");
     }
 
@@ -161,7 +152,6 @@ impl Book {
         number
     }
 
-    /// A peek has found a message.
     pub fn found(&self, channel: Channel, len: usize) {
         let mut messages = self.messages.iter().filter(|message| message.channel == channel && message.sent.is_some());
         assert!(messages.any(|message| message.len == len), "there was such a message");
@@ -176,7 +166,7 @@ impl Book {
         added.before = Some(before);
     }
 
-    /// The number that a peer is told with a write.
+    /// Number carried by the next write.
     pub fn next_write(&mut self) -> usize {
         self.told.push(0);
         self.told.len() - 1
@@ -186,7 +176,7 @@ impl Book {
         self.written.push(key);
     }
 
-    /// Whether as many events may have come as a queue keeps.
+    /// Returns `true` if the queue may hold its maximum of events.
     pub fn may_have_too_many_events(&self) -> bool {
         self.ops.iter().filter(|op| matches!(op.kind, Kind::Write | Kind::Peek(_))).count() >= PEER_EVENTS
     }
@@ -197,7 +187,6 @@ impl Book {
         assert_eq!(*told, 1, "it is told once");
     }
 
-    /// What can happen has happened, all events were taken, and no endpoint is closed.
     pub fn check_settled(&self) {
         if !self.setting.faults.keep_promises() || self.setting.forgets {
             return;
@@ -219,7 +208,7 @@ impl Book {
         }
     }
 
-    /// Whether it is known of each operation of a channel whether it has met another one.
+    /// Returns `true` if no cancelled operation of the channel lacks a result.
     fn is_exact(&self, channel: Channel) -> bool {
         !self.receives(channel).chain(self.sends(channel)).any(|op| op.cancelled && op.end.is_none())
     }
@@ -233,19 +222,17 @@ impl Book {
         self.ops.iter().filter(move |op| matches!(op.kind, Kind::Send(number, _) if of(number)))
     }
 
-    /// The buffers of what tasks still wait for are lent.
+    /// Checks that the buffer of an awaited operation is lent.
     pub fn is_lent(&self, key: OpKey) {
         let op = self.op(key).expect("it was posted");
         assert!(op.end.is_some() || op.buffer.is_none_or(|buffer| drops(buffer) == 0), "{op:?} is waited for");
     }
 
-    /// The story is over.
     pub fn check_end(&self, total: u64) {
         self.check_order();
         self.check_sums(total);
     }
 
-    /// Receives get messages in the order in which these were sent.
     fn check_order(&self) {
         let mut last: Vec<(Channel, usize)> = Vec::new();
         for op in &self.ops {
@@ -261,7 +248,6 @@ impl Book {
         }
     }
 
-    /// Additions follow each other.
     fn check_sums(&self, total: u64) {
         let fetched = |(_, added): &(OpKey, Added)| added.before.map(|before| (before, added.operand));
         let mut known: Vec<(u64, u64)> = self.added.iter().filter_map(fetched).collect();
@@ -277,7 +263,7 @@ impl Book {
 }
 
 impl Op {
-    /// Whether it is known to be over, or its buffer was dropped as that of one that was given up.
+    /// Returns `true` after the end of the operation, or after its unclaimed buffer was dropped.
     fn has_gone(&self) -> bool {
         self.end.is_some() || self.buffer.is_some_and(|buffer| drops(buffer) > 0)
     }
@@ -286,7 +272,7 @@ impl Op {
         self.end == Some(End::Failed(Errno::ECANCELED))
     }
 
-    /// Whether its end depends on a peer's post.
+    /// Returns `true` if completion depends on a post of the peer.
     pub fn may_take_long(&self) -> bool {
         match self.kind {
             Kind::Send(_, len) => len > super::EAGER,

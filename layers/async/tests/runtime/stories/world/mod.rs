@@ -1,11 +1,12 @@
-//! Stories of tasks over a driven queue, and their oracle.
+//! Stories of tasks over a driven queue, with an oracle.
 //!
-//! Tasks of an executor with few places post through two endpoints of a small queue, wait for what they have posted in each of the ways that there
-//! are, and are dropped wherever they are. The model knows what was posted and what was reported. What has to hold:
-//! - a task that waits is woken when it can go on: when nothing happens any more, none goes on if it is polled without a wake-up
-//! - messages come once, unchanged, and in their order; additions follow each other; each write is told of once
-//! - each buffer is dropped once, and not before its operation is over
-//! - afterwards the queue and the executor have room as in the beginning
+//! The tasks of a small executor post through two endpoints of a small queue, wait in every way,
+//! and are dropped anywhere. Invariants:
+//! - a task that can continue is woken: once the world is quiet, an extra poll makes no progress
+//! - messages arrive once, unchanged and in order, additions are sequential, and each write is
+//!   reported once
+//! - each buffer is dropped once, after its operation has completed
+//! - afterwards the queue and the executor have all slots free
 
 #![allow(clippy::cast_possible_truncation, clippy::unwrap_used, reason = "tests")]
 
@@ -32,15 +33,16 @@ use self::step::{Setting, Step};
 use self::tasks::{At, Card, Ground, Idle, Watched};
 use crate::memory::{Memory, assert_dropped_once, begin};
 
-/// The longest message that goes out at once.
+/// Maximum length of an eager message, in bytes.
 pub const EAGER: usize = 64;
-/// The longest message, and the length of receives.
+/// Maximum length of messages and length of receives, in bytes.
 pub const LONGEST: usize = 200;
 
 const DEPTH: usize = 6;
 const PLACES: usize = 5;
 const MOST_STEPS: usize = 150;
-/// After so many rounds in which nothing happens, nothing will: some are needed for what is delayed, and for posts that are refused.
+/// Number of quiet rounds after which the world is settled. Delayed messages and refused posts need
+/// several.
 const QUIET: u32 = 40;
 
 const ATTR: NetworkAttr = NetworkAttr {
@@ -61,11 +63,11 @@ struct World<'g> {
     ground: &'g Ground,
     executor: LocalExecutor<Watched<'g>>,
     tasks: Vec<Task>,
-    /// Of tasks that are over, too.
+    /// Wakers of ended tasks as well.
     wakers: Vec<Waker>,
 }
 
-/// Plays a story, and says how many steps it had.
+/// Plays a story and returns the number of its steps.
 pub fn play(data: &[u8]) -> usize {
     let mut bytes = Unstructured::new(data);
     let Ok(setting) = bytes.arbitrary::<Setting>() else { return 0 };
@@ -99,7 +101,7 @@ pub fn play(data: &[u8]) -> usize {
     }
     world.end();
 
-    // What nobody has waited for is the queue's again.
+    // The driver returned every unclaimed operation.
     assert!(setting.forgets || cq.in_flight() == 0, "what was given up was given back");
     let Ground { driver, book, .. } = ground;
     drop(driver);
@@ -116,7 +118,6 @@ pub fn play(data: &[u8]) -> usize {
     book.into_inner().check_end(total);
     assert_dropped_once();
 
-    // Every place of the queue can be used.
     let sound = network.info();
     let endpoint = cq.endpoint(Binding::to(&av).info(&sound)).unwrap();
     for _ in 0..DEPTH {
@@ -184,7 +185,7 @@ impl<'g> World<'g> {
         let Task { id, card } = &self.tasks[nth];
         if within {
             card.ends.set(true);
-            // Before its first poll it is woken as it is.
+            // A task that was never polled needs no wake.
             if let Some(waker) = &*card.waker.borrow() {
                 waker.wake_by_ref();
             }
@@ -204,7 +205,7 @@ impl<'g> World<'g> {
         self.ground.driver.take_event().map(|event| self.ground.event(event)).is_some()
     }
 
-    /// Looks at the tasks, and forgets those that are over.
+    /// Checks all tasks and removes those that have ended.
     fn look(&mut self) {
         self.tasks.retain(|Task { id, card }| {
             self.wakers.extend(card.waker.borrow().as_ref().filter(|_| card.at.get() == At::Over).cloned());
@@ -217,12 +218,11 @@ impl<'g> World<'g> {
         assert_eq!(self.executor.len(), self.tasks.len());
     }
 
-    /// Changes when something happens, tries to post left out.
+    /// Progress count without retries of posts.
     fn steps(&self) -> u32 {
         self.tasks.iter().map(|task| task.card.steps.get()).sum()
     }
 
-    /// What each task waits for.
     fn waiting(&self) -> Vec<(At, u32)> {
         self.tasks.iter().map(|Task { card, .. }| (card.at.get(), card.steps.get())).collect()
     }
@@ -231,7 +231,6 @@ impl<'g> World<'g> {
         self.tasks.iter().any(|task| task.card.at.get() == at)
     }
 
-    /// Runs rounds until nothing happens any more.
     fn settle(&mut self) {
         let (mut quiet, mut rounds) = (0, 0);
         while quiet < QUIET {
@@ -239,17 +238,17 @@ impl<'g> World<'g> {
             assert!(rounds < 10_000, "it does not end");
             let (tasks, steps) = (self.tasks.len(), self.steps());
             let events = self.executor.round(&self.ground.driver).events;
-            // The last of those that are quiet leaves no task that was told to look again.
+            // Polls the tasks that the driver has woken.
             self.executor.round(&Idle);
             let quietly = (tasks, steps) == (self.tasks.len(), self.steps()) && events == 0;
             self.look();
-            // What tasks wait for is theirs.
+            // Events and operations awaited by tasks are left to them.
             let taken = !self.ground.setting.forgets
                 && ((!self.waits(At::Event) && self.take_event())
                     | (!self.waits(At::Unclaimed) && self.take_unclaimed()));
             quiet = if quietly && !taken { quiet + 1 } else { 0 };
         }
-        // Whoever can go on would have been woken.
+        // Tasks that can continue were woken: an extra poll makes no progress.
         let before = self.waiting();
         for Task { card, .. } in &self.tasks {
             card.waker.borrow().as_ref().expect("it was polled").wake_by_ref();
@@ -259,7 +258,7 @@ impl<'g> World<'g> {
         self.look();
     }
 
-    /// The driver has each post that waits try again, the first ones in each turn; or none, if the queue is full and all wait for its slots.
+    /// Checks that the driver retries waiting posts, unless the queue is full.
     fn check_tries(&self) {
         let cq = self.ground.driver.cq();
         let full = cq.in_flight() == cq.capacity();
@@ -273,7 +272,8 @@ impl<'g> World<'g> {
         assert!(untried.is_empty() || full && tried.is_empty(), "a post is not tried again");
     }
 
-    /// Ends the story: first everything that can be over without closing an endpoint, then all.
+    /// Ends the story: first completes all operations that need no close, then closes the
+    /// endpoints.
     fn end(mut self) {
         let Ground { setting, book, .. } = self.ground;
         self.settle();
@@ -303,7 +303,7 @@ impl<'g> World<'g> {
         self.settle();
         assert!(self.tasks.is_empty());
 
-        // There is room for as many tasks as before.
+        // Every place of the executor is free.
         for _ in 0..PLACES {
             assert!(self.executor.spawn(Watched::new(Card::new(), async {})).is_ok());
         }

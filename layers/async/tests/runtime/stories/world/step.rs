@@ -1,17 +1,16 @@
-//! What stories are made of.
+//! Settings and steps of stories.
 
 use arbitrary::{Arbitrary, Unstructured};
 use loom_core::soft::{Every, Plan};
 
-/// What goes wrong.
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Faults {
     Nothing,
-    /// Posts are refused for the moment, and messages arrive later.
+    /// Posts are refused with a transient error, and messages are delayed.
     Late,
-    /// Operations fail, or are lost.
+    /// Operations fail or are lost.
     Failing,
-    /// An endpoint is gone in the middle of it.
+    /// An endpoint dies during the story.
     Killing,
 }
 
@@ -26,20 +25,21 @@ impl Faults {
         }
     }
 
-    /// Whether each operation does what it says, sooner or later.
+    /// Returns `true` if every operation completes eventually.
     pub fn keep_promises(self) -> bool {
         matches!(self, Faults::Nothing | Faults::Late)
     }
 }
 
-/// What holds for a whole story.
+/// Properties of a whole story.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 pub struct Setting {
     pub faults: Faults,
     pub seed: u8,
-    /// Operations whose futures were dropped are kept.
+    /// Operations of dropped futures are kept.
     pub keeps: bool,
-    /// Keys that a task has when it is dropped are forgotten, and what was given up is not taken back: it is the queue's when the driver has gone.
+    /// Dropped tasks forget their keys, and unclaimed operations are not taken: the queue owns them
+    /// after the driver closes.
     pub forgets: bool,
 }
 
@@ -54,7 +54,7 @@ pub enum Step {
         nth: u8,
         within: bool,
     },
-    /// Polls the tasks that were woken, and takes a turn if it `drives`.
+    /// Polls woken tasks, and takes a turn if `drives`.
     Round {
         drives: bool,
     },
@@ -63,7 +63,7 @@ pub enum Step {
     },
     TakeUnclaimed,
     TakeEvent,
-    /// Wakes a task that is there or not any more.
+    /// Wakes a live or ended task.
     Wake {
         nth: u8,
     },
@@ -78,41 +78,40 @@ pub enum What {
     Peek,
     /// Waits for the next event.
     Event,
-    /// Waits for the next operation that was given up.
+    /// Waits for the next unclaimed operation.
     Unclaimed,
-    /// Waits for the operation of another task.
+    /// Waits for an operation of another task.
     Join,
 }
 
-/// How an operation is awaited.
+/// Way to await an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     Run,
     Finish,
-    /// The task does something else between the post and the wait.
+    /// Waits after another action.
     FinishLater,
-    /// The first future gives its key back.
+    /// Takes the key from the first future.
     IntoKey,
     Cancel,
-    /// It is waited for before it is cancelled.
+    /// Waits, then cancels.
     CancelLater,
-    /// Others may wait for it, too.
+    /// Shares the wait with other tasks.
     Shared,
 }
 
-/// One operation of a task.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
     pub what: What,
     pub way: Way,
-    /// Which endpoint posts it; peers are each other's.
+    /// Posting endpoint. The other endpoint is its peer.
     pub side: usize,
-    /// Of a message; without one it is an untagged one.
+    /// Tag of a message. `None` is an untagged message.
     pub tag: Option<u64>,
     pub len: usize,
 }
 
-/// Of messages. The first two go out at once, the others wait for their receives.
+/// Lengths of messages, in bytes. The first two are eager, the others wait for their receives.
 const LENGTHS: [usize; 4] = [4, super::EAGER, super::EAGER + 1, super::LONGEST];
 
 impl<'a> Arbitrary<'a> for Job {

@@ -1,4 +1,4 @@
-//! What the tasks of a story do, and how far they are.
+//! Tasks of a story and their progress.
 
 use core::cell::{Cell, RefCell};
 use core::future::Future;
@@ -24,51 +24,51 @@ use crate::memory::{Memory, drops};
 
 pub type S = Soft<'static>;
 
-/// Where the region's number is, which is added to; what is written lies behind it.
+/// Offset of the number that additions change, in bytes. Writes go to `WRITTEN_AT`.
 const NUMBER_AT: u64 = 0;
 const WRITTEN_AT: u64 = 8;
 
 const CLOSED: PostError = PostError::Errno(Errno::ESHUTDOWN);
 
-/// What tasks borrow.
+/// State that tasks borrow.
 pub struct Ground {
     pub setting: Setting,
     pub driver: CqDriver<'static, S, Memory>,
     pub endpoints: RefCell<[Option<Endpoint<'static, S, Memory>>; 2]>,
-    /// Of each endpoint, the other one.
+    /// Peer of each endpoint.
     pub peers: [Peer; 2],
     pub remote: RemoteRegion,
     pub add: Granted<FetchOp<u64>>,
     pub book: RefCell<Book>,
-    /// The key that was last published.
+    /// Last published key.
     pub published: Cell<Option<OpKey>>,
 }
 
-/// What a task waits for.
+/// Event that a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// It has not begun, or is polled again in the next round.
+    /// Before the first poll, or until the next round.
     Busy,
-    /// Room for a post.
+    /// A slot for a post.
     Room,
-    /// An operation of its own.
+    /// Completion of its own operation.
     End(OpKey),
-    /// An operation of whoever.
+    /// Completion of an operation of any task.
     Joined(OpKey),
     Event,
     Unclaimed,
     Over,
 }
 
-/// What the world knows of a task.
+/// State of a task, visible to the world.
 pub struct Card {
     pub at: Cell<At>,
-    /// How often that has changed, tries to post left out.
+    /// Number of changes of `at`, without retries of posts.
     pub steps: Cell<u32>,
-    /// How often it has tried to post.
+    /// Number of attempts to post.
     pub tries: Cell<u32>,
     pub waker: RefCell<Option<Waker>>,
-    /// It is to end within its next poll.
+    /// Ends the task within its next poll.
     pub ends: Cell<bool>,
 }
 
@@ -84,7 +84,6 @@ impl Card {
     }
 }
 
-/// A task that the world watches.
 pub struct Watched<'g> {
     card: Rc<Card>,
     inner: Option<Pin<Box<dyn Future<Output = ()> + 'g>>>,
@@ -119,7 +118,7 @@ impl Drop for Watched<'_> {
     }
 }
 
-/// The key of an operation that no future has: it is given up if the task is dropped.
+/// Key without a future. Its operation becomes unclaimed if the task is dropped.
 struct Held<'g> {
     ground: &'g Ground,
     key: OpKey,
@@ -141,7 +140,6 @@ impl Drop for Held<'_> {
     }
 }
 
-/// Returns once, and is polled again in the next round.
 async fn next_round() {
     let mut polled = false;
     core::future::poll_fn(|cx| {
@@ -154,12 +152,10 @@ async fn next_round() {
     .await;
 }
 
-/// Polls a future once.
 async fn once<F: Future + Unpin>(future: &mut F) -> Poll<F::Output> {
     core::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx))).await
 }
 
-/// Drives nothing.
 pub struct Idle;
 
 impl Drive for Idle {
@@ -173,7 +169,7 @@ impl Ground {
         self.endpoints.borrow()[side].clone()
     }
 
-    /// A post was refused for good.
+    /// Checks the error of a refused post.
     fn is_refused(&self, error: PostError) {
         let book = self.book.borrow();
         let gone = book.closing || self.setting.faults == Faults::Killing;
@@ -181,7 +177,7 @@ impl Ground {
         assert!(expected, "{error}");
     }
 
-    /// A future could not wait for its operation.
+    /// Checks the error of a failed wait.
     fn is_not_waited_for(&self, key: OpKey, error: CqError, shared: bool) {
         match error {
             CqError::PeerEvents => assert!(self.book.borrow().may_have_too_many_events()),
@@ -243,7 +239,6 @@ impl Ground {
         book.ended(fetched.key(), end);
     }
 
-    /// Does a task's jobs.
     pub async fn play(&self, card: Rc<Card>, jobs: Vec<Job>) {
         for job in jobs {
             match job.what {
@@ -265,7 +260,6 @@ impl Ground {
         }
     }
 
-    /// An operation with a buffer.
     async fn transfer(&self, card: &Card, job: Job) {
         let (buf, kind, number) = {
             let mut book = self.book.borrow_mut();
@@ -306,7 +300,7 @@ impl Ground {
             return match self.driver.run(buf, post).await {
                 Ok(done) => self.book.borrow_mut().done(done),
                 Err(RunError::Rejected(rejected)) => self.is_rejected(&rejected, id),
-                // A task that joins does not know the key.
+                // `run` does not publish the key, so other tasks cannot join.
                 Err(RunError::Queue { key, error }) => self.is_not_waited_for(key, error, false),
             };
         }
@@ -324,7 +318,8 @@ impl Ground {
             Some(endpoint) => {
                 self.book.borrow_mut().cancels(key);
                 if self.setting.faults == Faults::Killing {
-                    // What a dead endpoint has posted ends when that is closed, so this task must not keep it open.
+                    // Operations of a dead endpoint complete when it closes, so the task must not
+                    // keep it open.
                     let _ = endpoint.cancel(key);
                     drop(endpoint);
                     finish.await
@@ -351,7 +346,8 @@ impl Ground {
         }
     }
 
-    /// The future that waits for an operation at last; none if it is over before that.
+    /// Returns the last future that waits for the operation, or `None` if the operation has
+    /// completed.
     async fn finish(&self, card: &Card, job: Job, key: OpKey) -> Option<Finish<'static, S, Memory>> {
         if !matches!(job.way, Way::IntoKey | Way::CancelLater) {
             self.hold(card, job.way, key).await;
@@ -372,7 +368,7 @@ impl Ground {
         Some(self.driver.finish(key))
     }
 
-    /// Does something else between a post and the wait, if the task is to.
+    /// Yields between the post and the wait, depending on `way`.
     async fn hold(&self, card: &Card, way: Way, key: OpKey) {
         let held = Held { ground: self, key };
         match way {
@@ -392,7 +388,6 @@ impl Ground {
         card.is_at(At::End(key));
     }
 
-    /// An addition to the number in the region.
     async fn fetch(&self, card: &Card, job: Job) {
         let operand = job.len as u64;
         let key = self.retry(card, job, Kind::Fetch, |endpoint, peer| {
@@ -420,7 +415,6 @@ impl Ground {
         }
     }
 
-    /// Posts what has no buffer.
     async fn retry(
         &self,
         card: &Card,
@@ -448,7 +442,7 @@ impl Ground {
         }
     }
 
-    /// Waits for another task's operation, perhaps as if it were of another kind.
+    /// Waits for an operation of another task, possibly through the call for another kind.
     async fn join(&self, card: &Card, job: Job) {
         let Some(key) = self.published.get() else { return };
         card.is_at(At::Joined(key));
