@@ -1,7 +1,7 @@
 //! Provider profiles: facts about a provider that a program can use at compile time.
 //!
 //! A [`Profile`] is a type with constants: the provider's name, the endpoint type, and **bounds**
-//! of its [`Info`](loom_core::Info). Capabilities, orders, sizes and progress are lower bounds, modes
+//! of its [`Info`]. Capabilities, orders, sizes and progress are lower bounds, modes
 //! and registration modes upper bounds. Generic code can check lengths and choose algorithms at
 //! compile time:
 //!

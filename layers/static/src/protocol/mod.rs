@@ -207,7 +207,7 @@ pub trait Completes {
     /// [`CqError`] if the queue below has failed.
     fn progress(&mut self) -> Result<bool, CqError>;
 
-    /// Posts a buffer as [`Cq::post`](crate::Cq::post) does: while the refusal is
+    /// Posts a buffer as [`Cq::post`](loom_core::Cq::post) does: while the refusal is
     /// [transient](PostFailure::is_transient), drives progress and posts again.
     ///
     /// ```

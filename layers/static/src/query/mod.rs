@@ -7,7 +7,7 @@
 //!
 //! - the hints: [`Query::HINTS`] and [`Query::CAPS`], also in a `const`
 //! - one endpoint type: a query for two does not compile
-//! - the operations of an endpoint opened through the query ([`Only`](crate::Only)). Others do not
+//! - the operations of an endpoint opened through the query ([`Only`]). Others do not
 //!   compile. This costs neither run time nor space.
 //!
 //! ```
