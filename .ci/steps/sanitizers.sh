@@ -28,7 +28,7 @@ step_asan() { # AddressSanitizer over the tests, with a planted fault as control
     programs "${tests[@]}" --lib --test engine --test objects --test soft --test tagged --test protocols --test allocators --test runtime \
         --test groups -- --skip every_sequence --skip teams_run --skip group_of_1000 --skip random:: --skip locked_memory_is_locked_or_refused \
         --skip memory:: --skip credit_always_comes_back --skip ordinary_addresses_are_found --skip handles_of_another_table \
-        --skip every_operation_brings --skip schedules:: --skip atomics:: --skip peer_counters:: --skip sleeping:: --skip work_table::
+        --skip every_operation_brings --skip schedules:: --skip iovecs::threads --skip atomics:: --skip peer_counters:: --skip sleeping:: --skip work_table::
     programs "${tests[@]}" --test libfabric -- groups:: group_connections::
     if [ -n "$EVERYTHING" ] && ((DAY % 2 == 0)); then
         skip "AddressSanitizer over libfabric's providers: it is valgrind's day"

@@ -195,7 +195,7 @@ fn the_profile_of_linked_providers_holds() {
         return;
     }
     let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "the_profile_of_linked_providers_holds", "--nocapture"])
+        .args(["--exact", "profiles::the_profile_of_linked_providers_holds", "--nocapture"])
         .env(LINKS, "shm+tcp")
         .output()
         .unwrap();
