@@ -139,6 +139,12 @@ impl<'b, 'm, T: Transport> Binding<'b, 'm, T, Av<'m, T>> {
         self.info = Some(info);
         self
     }
+
+    /// The endpoint's [own info](Self::info), if it has one.
+    #[must_use]
+    pub const fn own_info(&self) -> Option<&'b Info<T>> {
+        self.info
+    }
 }
 
 impl<'b, 'm, T: Transport> From<&'b Av<'m, T>> for Binding<'b, 'm, T, Av<'m, T>> {

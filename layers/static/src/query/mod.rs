@@ -195,6 +195,9 @@ pub trait Query: Sealed + Sized {
     where
         Self::Kind: WithoutConnections,
     {
+        let bind = bind.into();
+        // Before opening: over `shm` a closed endpoint may keep its memory.
+        Self::check(bind.own_info().unwrap_or_else(|| cq.info()))?;
         Self::only(&cq.endpoint(bind)?)
     }
 

@@ -5,7 +5,7 @@ use loom_core::atomic::FetchOp;
 use loom_core::collective::ReduceOp;
 use loom_core::endpoint::{Binding, Endpoint};
 use loom_core::error::{OpenError, PostError};
-use loom_core::soft::{Network, NetworkAttr, Soft};
+use loom_core::soft::{Network, NetworkAttr, Plan, Soft};
 use loom_core::vocabulary::{EndpointAttributes, EndpointOption, EndpointType, TxAttributes};
 use loom_core::{Access, Av, Caps, Completion, Cq, Domain, Forever, Hints, Info, Mr, Peer, Source, Tag};
 use loom_static::OnlyEndpoint;
@@ -133,8 +133,6 @@ fn a_check_says_what_is_missing() {
 
 #[test]
 fn an_endpoint_is_opened_only_if_everything_is_granted() {
-    use loom_core::soft::Plan;
-
     let network = network();
     let plan = Plan::new(1).without(Caps::TAGGED);
     let info = network.info_with_faults(plan);
@@ -161,6 +159,17 @@ fn an_endpoint_is_opened_only_if_everything_is_granted() {
     // An endpoint that takes no messages has not everything that the query asks for.
     let writes = Messages::endpoint(&cq, Binding::to(&av).remote_writes(1));
     assert_eq!(writes.map(drop), Err(OpenError::NotGranted(Caps::RECV)));
+}
+
+#[test]
+fn refused_query_opens_no_endpoint() {
+    let network = Network::new(NetworkAttr { endpoints: 1, ..NetworkAttr::DEFAULT }).unwrap();
+    let domain = Domain::open(&network.info_with_faults(Plan::new(1).without(Caps::TAGGED))).unwrap();
+    let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 16).unwrap());
+    let _only_endpoint = Messages::endpoint(&cq, &av).unwrap();
+    assert_eq!(Tagged::endpoint(&cq, &av).map(drop), Err(OpenError::NotGranted(Caps::TAGGED)));
+    // Control: the network has no room for another endpoint.
+    assert!(!matches!(Messages::endpoint(&cq, &av).map(drop), Ok(()) | Err(OpenError::NotGranted(_))));
 }
 
 #[test]
