@@ -246,6 +246,7 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
         self.post_value(Collective::all_reduce(op), 0, value)
     }
 
+    #[inline]
     fn post_value<E: Element>(&self, collective: Collective, root: usize, value: E) -> Result<OpKey, PostError> {
         let opened = &self.endpoint.opened;
         opened.check(Caps::COLLECTIVE, || Ok(FabricAddr::UNSPEC), None)?;

@@ -95,7 +95,8 @@ fn min_left(endpoint: &SoftEndpoint<'_>, flags: OpFlags) -> Result<usize, Refusa
 
 // SAFETY: see the implementation of `Transport`.
 unsafe impl<'n> Messages for Soft<'n> {
-    #[inline]
+    // Always inlined, as the other three: posts on one thread take 20 to 70 instructions less.
+    #[inline(always)]
     unsafe fn send(
         endpoint: &SoftEndpoint<'n>,
         to: FabricAddr,
@@ -128,7 +129,7 @@ unsafe impl<'n> Messages for Soft<'n> {
         unsafe { send(&endpoint.net, endpoint.port(), outgoing, Report::All) }
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn recv(
         endpoint: &SoftEndpoint<'n>,
         from: FabricAddr,
@@ -164,7 +165,7 @@ unsafe impl<'n> Messages for Soft<'n> {
 
 // SAFETY: see the implementation of `Transport`.
 unsafe impl<'n> TaggedMessages for Soft<'n> {
-    #[inline]
+    #[inline(always)]
     unsafe fn tagged_send(
         endpoint: &SoftEndpoint<'n>,
         to: FabricAddr,
@@ -199,7 +200,7 @@ unsafe impl<'n> TaggedMessages for Soft<'n> {
         unsafe { send(&endpoint.net, endpoint.port(), outgoing, Report::All) }
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn tagged_recv(
         endpoint: &SoftEndpoint<'n>,
         from: FabricAddr,
