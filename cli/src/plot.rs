@@ -1,5 +1,4 @@
-//! SVG drawings: curves by size over logarithmic axes, one panel below the other. The background is
-//! drawn, too, so that they are readable on any page.
+//! SVG drawings: curves by size over logarithmic axes, one panel below the other.
 
 use std::fmt::Write as _;
 
@@ -8,7 +7,6 @@ use crate::text::size_text;
 const WIDTH: f64 = 760.0;
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = WIDTH - 24.0;
-/// Height of a panel, and of its drawing.
 const PANEL: f64 = 300.0;
 const PLOT: f64 = 220.0;
 
@@ -20,7 +18,6 @@ pub(crate) struct Curve {
     pub(crate) points: Vec<Point>,
 }
 
-/// First quartile, median and third quartile at a size.
 pub(crate) struct Point {
     pub(crate) x: usize,
     pub(crate) y: [f64; 3],
@@ -30,13 +27,11 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// Position of a number on a logarithmic axis.
 fn at(number: f64, (low, high): (f64, f64), (start, end): (f64, f64)) -> f64 {
     let part = (number.max(low) / low).ln() / (high / low).ln();
     start + part.min(1.0) * (end - start)
 }
 
-/// Powers of ten around the numbers.
 fn decades(numbers: impl Iterator<Item = f64>) -> (f64, f64) {
     let numbers = numbers.filter(|number| *number > 0.0 && number.is_finite());
     let (low, high) = numbers.fold((f64::INFINITY, 0.0_f64), |(low, high), it| (low.min(it), high.max(it)));
@@ -88,7 +83,6 @@ fn panel(svg: &mut String, top: f64, title: &str, curves: &[Curve]) {
     labels.sort_unstable();
     labels.dedup();
     for size in labels {
-        // Labels that would overlap are omitted.
         if x(size) >= free {
             let _ = writeln!(
                 svg,

@@ -12,8 +12,7 @@ use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 
 /// A passive endpoint, which listens until its event queue is closed, and keeps it open.
 ///
-/// To stop listening earlier, use a separate event queue: the requests' endpoints may be bound to
-/// another.
+/// To stop listening earlier, use a separate event queue.
 ///
 /// ```
 /// # #[cfg(feature = "std")] {
@@ -73,7 +72,6 @@ impl<'m, T: Connected> Eq<'m, T> {
         let passive =
             unsafe { T::passive_open(self.body.domain.raw(), info.raw(), &self.body.raw) }.map_err(|error| {
                 if error.left_open {
-                    // The endpoint stays bound, so the queue stays open.
                     self.body.leave();
                 }
                 OpenError::Errno(error.errno)
@@ -147,7 +145,6 @@ pub struct ConnectionRequest<'m, T: Connected> {
     eq: Eq<'m, T>,
     listener: (usize, Fid),
     info: Info<T>,
-    /// `None` once an endpoint has taken the request.
     request: Option<T::Request>,
     data: CmData,
 }
@@ -215,7 +212,6 @@ impl<'m, T: Connected> ConnectionRequest<'m, T> {
 
 impl<T: Connected> Drop for ConnectionRequest<'_, T> {
     fn drop(&mut self) {
-        // After a failure the peer's attempt ends when the peer gives up.
         let _ = self.try_reject(&[]);
     }
 }
