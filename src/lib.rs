@@ -1,9 +1,9 @@
 //! loom: Rust access to OpenFabrics Interfaces (libfabric), and to a software fabric that needs
 //! only memory.
 //!
-//! One safe API for messages, tagged messages and remote memory access, written once in
-//! [`loom_core`] and generic over the transport. This package adds the libfabric transport: module
-//! `ofi`, feature `libfabric`.
+//! One safe API for messages, tagged messages and remote memory access, in [`loom_core`], generic
+//! over the transport. This package adds the libfabric transport: module `ofi`, feature
+//! `libfabric`.
 //!
 //! Two endpoints in one thread, over the software transport and a libfabric provider. Only the info
 //! differs:
@@ -47,7 +47,6 @@
 //! ```
 //!
 //! # Where to go on
-//!
 //! - The guide, `docs/guide.md` in loom's repository, or `docs/from-c.md` for readers who know
 //!   libfabric's C functions.
 //! - [`loom_core`], package `loom-fabric-core`: the objects and the software transport.
@@ -62,13 +61,12 @@
 //! - `loom`, package `loom-fabric-cli`: a command that shows and measures a machine's fabrics.
 //!
 //! # Features
-//!
-//! - `std` (default): the standard library, for clocks and the global allocator.
+//! - `std` (default): clocks and the global allocator.
 //! - `libfabric`: the libfabric transport, module `ofi`. Building requires libfabric 1.17 or newer
 //!   with its headers, libclang and pkg-config. Running requires a libfabric at least as new as
 //!   those headers.
-//! - `log`: logs opened, closed and leaked objects and workarounds for providers, but no
-//!   operations, through the crate `log` ([targets and levels](loom_core#features)).
+//! - `log`: logs opened, closed and leaked objects and workarounds for providers through the crate
+//!   `log` ([targets and levels](loom_core#features)).
 //! - `serde`: addresses, remote regions, tags, flags and attributes as values of `serde`
 //!   ([their form](loom_core::vocabulary#the-form-of-values-with-serde)).
 
@@ -98,17 +96,14 @@ pub mod ofi;
 #[cfg(feature = "libfabric")]
 pub use ofi::{Local, Ofi, Shared};
 
-/// Tests the code in the README.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;
 
-/// Tests the code in the guide.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../docs/guide.md")]
 struct GuideDoctests;
 
-/// Tests the code in the page for users of the C API.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../docs/from-c.md")]
 struct FromCDoctests;

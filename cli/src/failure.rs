@@ -5,32 +5,37 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// Exit status after Ctrl-C, as in shells: 128 and the signal's number.
+/// As in shells: 128 and the signal's number.
 pub(crate) const INTERRUPTED: u8 = 130;
 
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The options are wrong.
     Usage(String),
-    /// Ctrl-C.
     Interrupted,
-    /// The reader of the output has closed it, which is not an error.
     OutputClosed,
     /// The output already contains the cause.
     Said,
-    /// The action `what` failed.
-    Doing { what: &'static str, error: Box<dyn Error + Send> },
-    /// An operation was refused or failed, with the provider's own text.
-    Operation { doing: String, text: String },
-    /// No progress for this time.
-    Timeout { doing: String, waited: Duration },
-    /// A byte differs from the one that was sent.
-    Mismatch { doing: String, round: u64, offset: usize, got: u8, expected: u8 },
-    /// A completion contradicts the peer's operation.
+    Doing {
+        what: &'static str,
+        error: Box<dyn Error + Send>,
+    },
+    Operation {
+        doing: String,
+        text: String,
+    },
+    Timeout {
+        doing: String,
+        waited: Duration,
+    },
+    Mismatch {
+        doing: String,
+        round: u64,
+        offset: usize,
+        got: u8,
+        expected: u8,
+    },
     Protocol(String),
-    /// The other side ended first, with its reason if it sent one.
     OtherSide(String),
-    /// A requested thing is not available on this machine.
     Unavailable(String),
 }
 
@@ -39,7 +44,6 @@ impl Failure {
         Failure::Doing { what, error: Box::new(error) }
     }
 
-    /// Adapter for `map_err`.
     pub(crate) fn when<E: Error + Send + 'static>(what: &'static str) -> impl FnOnce(E) -> Self {
         move |error| Failure::doing(what, error)
     }
@@ -61,7 +65,7 @@ impl Failure {
         }
     }
 
-    /// Returns the failure with the cause: that of the side that failed first.
+    /// Failure with the cause: that of the side that failed first.
     pub(crate) fn of_both(one: Result<(), Failure>, other: Result<(), Failure>) -> Result<(), Failure> {
         match (one, other) {
             (Err(Failure::OtherSide(_)), Err(reason)) => Err(reason),

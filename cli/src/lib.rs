@@ -65,8 +65,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let loom = match Loom::try_parse_from(arguments) {
         Ok(loom) => loom,
         Err(error) => {
-            // Help goes to the standard output, mistakes to the standard error. A closed pipe is no
-            // failure.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
@@ -81,7 +79,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let Err(failure) = done else { return ExitCode::SUCCESS };
     if let Some(text) = failure.text() {
-        // A message that cannot be written is lost. The exit status reports the failure.
         let _ = writeln!(io::stderr(), "loom: {text}");
     }
     ExitCode::from(failure.status())

@@ -4,7 +4,6 @@ use std::io::{self, IsTerminal, Write};
 
 use crate::text::size_text;
 
-/// A line of the standard error that is overwritten, if that is a terminal.
 pub(crate) struct Progress {
     is_shown: bool,
 }
@@ -16,7 +15,6 @@ impl Progress {
 
     pub(crate) fn show(&self, what: &str, size: usize) {
         if self.is_shown {
-            // Progress that cannot be shown is no failure.
             let _ = write!(io::stderr(), "\r\x1b[K{what}: {} ...", size_text(size));
         }
     }

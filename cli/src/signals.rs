@@ -8,8 +8,8 @@ use crate::failure::{self, Failure};
 
 /// Installs the handler: the first Ctrl-C ends the waiting loops, the second ends the process.
 ///
-/// The handler replaces earlier handlers without calling them: libraries that libfabric loads (PSM)
-/// install handlers that end the process even with open endpoints.
+/// Earlier handlers are not called: libraries that libfabric loads (PSM) install handlers that end
+/// the process even with open endpoints.
 pub(crate) fn watch() -> Result<Arc<AtomicBool>, Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&interrupted);

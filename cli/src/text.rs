@@ -1,9 +1,7 @@
 //! Sizes, times and rates in readable form.
 
-/// Maximum message size in bytes.
 pub(crate) const MAX_SIZE: usize = 1 << 30;
 
-/// `64 B`, `4 KiB`, `1 MiB`, or `1000 B` if the size is no multiple.
 pub(crate) fn size_text(size: usize) -> String {
     match size {
         _ if size.is_multiple_of(1 << 30) => format!("{} GiB", size >> 30),
@@ -41,13 +39,11 @@ pub(crate) fn scaled(mut value: f64, units: &[&str]) -> String {
     format!("{value:.digits$} {unit}")
 }
 
-/// `1 offer`, `2 offers`.
 pub(crate) fn count(number: u64, thing: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{number} {thing}{ending}")
 }
 
-/// Sizes between commas, with K, M and G for KiB, MiB and GiB.
 pub(crate) fn sizes(list: &str) -> Result<Vec<usize>, String> {
     const MOST: usize = 64;
     let sizes: Vec<usize> = list.split(',').map(size).collect::<Result<_, _>>()?;
@@ -66,7 +62,7 @@ fn size(text: &str) -> Result<usize, String> {
         .ok_or_else(|| format!("sizes are from 1 B to {}, like 1,64,4K,1M,1G; not `{text}`", size_text(MAX_SIZE)))
 }
 
-/// Text of the other side without control characters for a terminal.
+/// Without control characters for a terminal.
 pub(crate) fn harmless(text: &str) -> String {
     text.replace(char::is_control, " ")
 }

@@ -56,7 +56,6 @@ impl<A: Allocator> fmt::Debug for Block<A> {
     }
 }
 
-/// Block of no bytes, without memory.
 pub(crate) fn empty(layout: Layout) -> Result<NonNull<[u8]>, AllocError> {
     let block = NonZero::new(layout.align()).map(NonNull::without_provenance).ok_or(AllocError)?;
     Ok(NonNull::slice_from_raw_parts(block, 0))
@@ -66,8 +65,6 @@ pub(crate) fn is_aligned(block: NonNull<u8>, layout: Layout) -> bool {
     block.addr().get() & (layout.align() - 1) == 0
 }
 
-/// Zeroes the bytes behind the first `len`.
-///
 /// # Safety
 /// The block has grown from `len` bytes, and no caller has it yet.
 pub(crate) unsafe fn zero_from(grown: NonNull<[u8]>, len: usize) -> NonNull<[u8]> {
@@ -78,8 +75,6 @@ pub(crate) unsafe fn zero_from(grown: NonNull<[u8]>, len: usize) -> NonNull<[u8]
     grown
 }
 
-/// Moves contents to a new block and frees the old one.
-///
 /// # Safety
 /// `from` handed out `block` with the layout `old`. It is not used afterwards.
 pub(crate) unsafe fn move_to(

@@ -13,11 +13,11 @@ use crate::tally::{Refused, Tally};
 
 /// A limited number of bytes of another allocator, with counters.
 ///
-/// `&Budget` is the allocator, `Sync` if the inner one is. Requested bytes count, without overhead.
-/// A block that grows or shrinks counts with its new size, also while it moves.
+/// `&Budget` is the allocator, `Sync` if the inner one is. Requested bytes count. A block that
+/// grows or shrinks counts with its new size, also while it moves.
 ///
-/// Counts are exact. A pending request counts as taken. Counters are read one by one, so other
-/// threads may make them differ.
+/// A pending request counts as taken. Counters are read one by one, so other threads may make them
+/// differ.
 ///
 /// ```
 /// use loom_alloc::Budget;
@@ -74,8 +74,8 @@ impl<A> Budget<A> {
 
     /// Maximum bytes ever taken at a time: the limit needed so far.
     ///
-    /// May include bytes that the inner allocator refused one thread while another got a block.
-    /// Never too low, never above the limit.
+    /// May include bytes that the inner allocator refused one thread. Never too low, never above
+    /// the limit.
     #[must_use]
     pub fn high_water(&self) -> usize {
         self.tally.high_water()

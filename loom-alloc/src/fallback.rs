@@ -15,8 +15,7 @@ use crate::owns::Owns;
 /// `&Fallback` is the allocator. A block returns to its origin. It grows and shrinks there if
 /// possible and otherwise moves.
 ///
-/// The pair owns its first allocator. Otherwise the second could live in a block of the first, and
-/// the blocks of both would look alike.
+/// The pair owns its first allocator: otherwise the second could live in a block of the first.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -65,9 +64,9 @@ impl<P: Owns, S: Allocator> Fallback<P, S> {
     }
 }
 
-/// A block of no bytes comes from neither allocator.
 impl<P: Owns, S: Allocator> Fallback<P, S> {
-    /// Returns a block of the second allocator, or an error if the first also claims it.
+    /// An error if the first also claims the block: the second has changed its source of memory to
+    /// this pair.
     ///
     /// That requires that the second changed its source of memory to this pair, which allocators of
     /// this crate do not.
@@ -93,8 +92,8 @@ impl<P: Owns, S: Allocator> Fallback<P, S> {
         Ok(unsafe { move_to(moved, block, old, self) })
     }
 
-    /// Aborts if `first` claims a block that `second` has changed (see `taken_from_second`),
-    /// because the old block is freed and another may not exist.
+    /// Aborts if `first` claims a block that `second` has changed, because the old block is freed
+    /// and another may not exist.
     fn changed_by_second(
         &self,
         layout: Layout,
@@ -224,7 +223,6 @@ mod tests {
         Layout::from_size_align(size, align).unwrap()
     }
 
-    /// 64 bytes of an arena and 64 of the system.
     macro_rules! pair {
         ($beyond:ident, $memory:ident) => {
             let mut memory = Box::new_in([0_u64; 8], System);
@@ -295,7 +293,6 @@ mod tests {
         assert_eq!(beyond.blocks(), 0);
     }
 
-    /// An allocator over a source chosen by the test, which never frees.
     struct Turncoat(Cell<Option<&'static dyn Allocator>>);
 
     // SAFETY: blocks come from `'static` allocators and are never freed.
@@ -309,7 +306,6 @@ mod tests {
 
     type Owned = OwnedArena<&'static Arena<'static>>;
 
-    /// Returns a pair with 128 bytes left in `first`, and an arena in a block of `first`.
     fn pair_with_a_turncoat(
         arena: &'static Arena<'static>,
     ) -> (&'static Fallback<Owned, Turncoat>, &'static dyn Allocator) {
@@ -331,7 +327,6 @@ mod tests {
         assert!(memory.allocate(layout(1, 1)).is_err());
     }
 
-    /// Ends the process, so the test runs itself in child processes.
     #[test]
     fn a_second_one_that_moves_its_block_into_the_pair_ends_the_process() {
         const CHANGE: &str = "LOOM_TEST_FALLBACK_CHANGE";

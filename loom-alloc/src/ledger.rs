@@ -17,8 +17,8 @@ use crate::tally::Tally;
 
 /// Memory use by name, with at most `N` accounts.
 ///
-/// Each object gets an allocator that books requested bytes under its name. Any number of threads
-/// may use the ledger.
+/// Each object gets an allocator that books requested bytes under its name. Threads may share the
+/// ledger.
 ///
 /// ```
 /// use loom_alloc::{Arena, Ledger, Locked};
@@ -46,9 +46,7 @@ pub struct Ledger<const N: usize> {
     accounts: [Booked; N],
 }
 
-/// A name, once assigned, and its memory.
 struct Booked {
-    /// [`FREE`], [`NAMING`], then [`NAMED`] for good.
     state: AtomicU8,
     /// Written by the thread that set `NAMING`, never after `NAMED`.
     name: UnsafeCell<&'static str>,
@@ -76,7 +74,6 @@ impl Booked {
         Some(unsafe { *self.name.get() })
     }
 
-    /// Returns `true` if the account has this name, or gets it now.
     fn is_called(&self, name: &'static str) -> bool {
         // Relaxed: the winner reads nothing. Others acquire the name.
         if self.state.compare_exchange(FREE, NAMING, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
@@ -90,7 +87,6 @@ impl Booked {
         loop {
             match self.name() {
                 Some(own) => return own == name,
-                // Another thread is writing the name.
                 None => hint::spin_loop(),
             }
         }
@@ -248,7 +244,6 @@ mod tests {
             list.push(7_u64);
             assert_eq!(booked().1, 1);
             list.clear();
-            // Shrinks the block to no bytes and forgets it.
             list.shrink_to_fit();
             assert_eq!(booked(), (0, 0));
             list.push(8_u64);

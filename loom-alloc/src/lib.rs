@@ -2,36 +2,30 @@
 //!
 //! Objects of `loom_core` allocate once, when opened, from an
 //! [`Allocator`](allocator_api2::alloc::Allocator) of the caller. Most allocators here are used by
-//! reference: `&Arena` is a copyable allocator, and the arena reports its usage.
+//! reference.
 //!
 //! Sources of memory:
-//!
 //! - [`Arena`] hands out memory of the caller from front to back, [`OwnedArena`] a block of another
-//!   allocator, until `reset` frees all. [`Locked`] adds a lock for several threads.
+//!   allocator. [`Locked`] adds a lock for several threads.
 //! - [`StaticArena`] is an arena in a `static`, for freestanding programs and objects that are
 //!   never closed.
-//! - [`Pool`] and [`SharedPool`] hand out blocks of one size in constant time, to one thread, or to
-//!   any number without locks. [`StaticPool`] is a shared pool in a `static`. [`SizeClasses`]
-//!   combines pools.
+//! - [`Pool`] and [`SharedPool`] hand out blocks of one size in constant time, to one thread or
+//!   without locks. [`StaticPool`] is a shared pool in a `static`. [`SizeClasses`] combines pools.
 //! - `os::Mapping` (feature `os`, Linux) maps pages: huge, locked, on a NUMA node, or guarded.
 //!
 //! Allocators over others:
-//!
 //! - [`Budget`] enforces a limit and records the maximum.
 //! - [`Fallback`] adds a second allocator to an arena or pool.
 //! - [`Ledger`] books each byte under a name.
-//! - [`testing`] fails at one allocation, or at any after opening, and checks for leaks with each
-//!   allocation failed in turn.
-//! - `V02` and `V04` (feature `allocator-api2-02`) adapt from and to allocator-api2 0.2, for
-//!   example bumpalo.
+//! - [`testing`] fails at one allocation, or at any after opening, and checks for leaks.
+//! - `V02` and `V04` (feature `allocator-api2-02`) adapt from and to allocator-api2 0.2.
 //!
 //! All of them allocate only when opened, and report exhaustion as an error.
 //!
-//! For memory registered with a fabric, [`registered`] has slabs of postable buffers and a heap,
-//! and [`mr_cache`] caches registrations of arbitrary buffers.
+//! [`registered`] has slabs of postable buffers and a heap, and [`mr_cache`] caches registrations
+//! of arbitrary buffers.
 //!
 //! # Example
-//!
 //! A software network with a domain, an address vector and a queue, all in an array:
 //!
 //! ```
@@ -92,7 +86,6 @@ mod ledger;
 mod locked;
 #[cfg(not(loom_model))]
 pub mod mr_cache;
-/// Part of the cache for the model checker.
 #[cfg(loom_model)]
 #[allow(dead_code, unreachable_pub, reason = "the models do not use all of it")]
 #[path = "mr_cache/monitor/notices.rs"]
@@ -127,7 +120,6 @@ pub use static_arena::StaticArena;
 #[cfg(feature = "allocator-api2-02")]
 pub use v02::{V02, V04};
 
-/// Compiles and runs the code of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;

@@ -13,9 +13,8 @@ use crate::owns::Owns;
 
 /// An [`Arena`](crate::Arena) or [`Pool`](crate::Pool) behind a spin lock, for several threads.
 ///
-/// `&Locked` is the allocator. Only the inner allocator runs under the lock. Use it for objects
-/// opened and closed rarely, such as memory regions, which require that any thread can free. For
-/// frequent use, a [`SharedPool`](crate::SharedPool) never waits.
+/// `&Locked` is the allocator. Only the inner allocator runs under the lock. For frequent use, a
+/// [`SharedPool`](crate::SharedPool) never waits.
 ///
 /// ```
 /// use core::mem::MaybeUninit;
@@ -51,7 +50,6 @@ impl<A> Locked<A> {
     }
 }
 
-/// Sizes, which other threads may change.
 impl<M> Locked<BumpArena<M>> {
     /// Size in bytes: [`BumpArena::capacity`].
     pub fn capacity(&self) -> usize {
@@ -117,7 +115,6 @@ unsafe impl<A: Owns> Owns for Locked<A> {
     }
 }
 
-/// Omits the inner allocator, because its memory may receive the text.
 impl<A> fmt::Debug for Locked<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Locked").finish_non_exhaustive()
@@ -160,7 +157,6 @@ mod tests {
     #[test]
     fn threads_get_blocks_of_their_own() {
         const EACH: u64 = 100;
-        // Four threads, 100 numbers of eight bytes, and padding for alignment.
         let mut memory = [MaybeUninit::uninit(); 8 * 4 * 100 + 8];
         let arena = Locked::new(Arena::new(&mut memory));
         let numbers: Vec<_> = thread::scope(|scope| {

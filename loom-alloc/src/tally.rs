@@ -9,11 +9,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use allocator_api2::alloc::{AllocError, Allocator};
 
-/// Bytes and blocks handed out, and the maximum of bytes.
-///
-/// Blocks have the requested size, even if the allocator returns more, so that they return with it.
-/// Blocks of 0 bytes do not count: `Vec` of allocator-api2 shrinks a block to 0 bytes and never
-/// returns it.
+/// Blocks have the requested size, even if the allocator returns more. Blocks of 0 bytes do not
+/// count: `Vec` of allocator-api2 never returns them.
 ///
 /// All orders are `Relaxed`, because the counters publish no other memory.
 #[derive(Debug)]
@@ -23,7 +20,6 @@ pub(crate) struct Tally {
     high_water: AtomicUsize,
 }
 
-/// Refused by the limit or the allocator.
 pub(crate) enum Refused {
     Limit,
     Allocator,
@@ -52,7 +48,6 @@ impl Tally {
         self.high_water.load(Ordering::Relaxed)
     }
 
-    /// Adds bytes within the limit, if `take` returns a block.
     fn add(
         &self,
         bytes: usize,
@@ -99,7 +94,6 @@ impl Tally {
         Ok(block)
     }
 
-    /// Counts a block that gets or loses its bytes.
     fn change_blocks(&self, old: usize, new: usize) {
         match (old, new) {
             (0, 1..) => self.blocks.fetch_add(1, Ordering::Relaxed),
@@ -134,7 +128,6 @@ impl Tally {
     }
 }
 
-/// The block with the requested length.
 fn exactly(block: NonNull<[u8]>, layout: Layout) -> NonNull<[u8]> {
     NonNull::slice_from_raw_parts(block.cast(), layout.size())
 }

@@ -24,7 +24,7 @@ use crate::vocabulary::{AddressError, Errno, Excerpt};
 /// Any error of loom. Every other error converts into it with `?`.
 ///
 /// The errors of the calls are small and `Copy`. The conversion drops values that some errors
-/// return, such as buffers. The text has the failure, its cause and, if possible, a remedy.
+/// return, such as buffers.
 ///
 /// ```
 /// use loom_core::error::PostError;

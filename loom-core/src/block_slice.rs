@@ -12,7 +12,6 @@ use crate::error::OpenError;
 use crate::handle::{Plan, Unfilled};
 use crate::storage::array;
 
-/// Values in the block of the object that has this field, which drops them.
 pub(crate) struct BlockSlice<V> {
     values: NonNull<[V]>,
 }
@@ -31,8 +30,6 @@ impl Part {
 }
 
 impl<V> BlockSlice<V> {
-    /// Creates the values of a part.
-    ///
     /// # Safety
     /// The part was planned for values of this type in this block, and is created once. The result
     /// is dropped before the block is freed.

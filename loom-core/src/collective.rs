@@ -33,9 +33,9 @@ impl Collective {
     /// Barrier, which has no elements.
     pub const BARRIER: Self = Self::plain(CollectiveOp::BARRIER, Datatype::VOID);
 
-    /// Builds an operation from its numbers, for code without element types. `None` if the typed
-    /// functions cannot build it: elements are [`Element`]s, sums and products take any, minimum
-    /// and maximum take ordered types, bitwise reductions take integers.
+    /// Builds an operation from its numbers. `None` if the typed functions cannot build it: sums
+    /// and products take any [`Element`], minimum and maximum take ordered types, bitwise
+    /// reductions take integers.
     ///
     /// ```
     /// use loom_core::collective::{Collective, ReduceOp};
@@ -136,8 +136,7 @@ impl Collective {
     }
 
     /// Numbers of parts of operands and of results in a member's buffer, for a group of `members`,
-    /// at the root or elsewhere, as in the table of
-    /// [`CollectiveGroup`](crate::endpoint::CollectiveGroup).
+    /// as in the table of [`CollectiveGroup`](crate::endpoint::CollectiveGroup).
     #[must_use]
     pub const fn parts(self, members: usize, is_root: bool) -> (usize, usize) {
         match (self.op, is_root) {

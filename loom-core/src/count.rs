@@ -48,10 +48,8 @@ impl SharedCount {
         SharedCount(AtomicU32::new(1))
     }
 
-    /// Increments the count, without an atomic read-modify-write if only one thread counts.
-    ///
-    /// Other threads may add before the check, but the count wraps only if 2^31 threads do so at
-    /// once.
+    /// Without an atomic read-modify-write if only one thread counts. Other threads may add before
+    /// the check, but the count wraps only if 2^31 threads do so at once.
     #[inline]
     pub(crate) fn add(&self, one_thread: bool) {
         if one_thread {

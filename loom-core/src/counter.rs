@@ -33,14 +33,13 @@ const MOST: usize = 6;
 ///
 /// Counts for endpoints that are opened with it
 /// ([`Binding::counter`](super::endpoint::Binding::counter)). A counted handle, which stays on its
-/// thread with its endpoints. Over the software transport it changes when the endpoints' queue is
-/// polled. libfabric's providers also drive progress in [`read`](Self::read).
+/// thread. Over the software transport it changes when the endpoints' queue is polled. libfabric's
+/// providers also drive progress in [`read`](Self::read).
 ///
 /// If the info grants [`Caps::RMA_EVENT`], peers' successful operations on this side's memory count
 /// once ([`Counted::REMOTE_READ`], [`Counted::REMOTE_WRITE`]), a fetching atomic operation as a
-/// read, others as writes. Over the software transport the peers' threads count them: a thread that
-/// reads the number finds the bytes in the memory, without polling. Collective operations are not
-/// counted.
+/// read, others as writes. Over the software transport, a thread that reads the number finds the
+/// bytes in the memory, without polling. Collective operations are not counted.
 ///
 /// ```
 /// use loom_core::endpoint::Binding;
@@ -73,8 +72,7 @@ struct CounterInner<T: Transport> {
     raw: T::Counter,
     domain: Handle<'static, DomainInner<T>>,
     wait: WaitObj,
-    /// Last successes and failures, returned once an endpoint is left open, because a read would
-    /// drive it.
+    /// Last successes and failures, once an endpoint is left open, because a read would drive it.
     last: [Cell<u64>; 2],
 }
 

@@ -4,12 +4,10 @@ use core::time::Duration;
 
 /// Limit of a wait.
 ///
-/// Checked between calls of the transport while no event arrives, so it does not bound a call in
-/// which the provider hangs. `std::time::Instant` implements it with the feature `std`.
+/// Checked between calls of the transport, so it does not bound a call in which the provider hangs.
+/// `std::time::Instant` implements it with the feature `std`.
 ///
-/// The processor does not pause between checks, because a pause takes longer than many operations.
-/// `Yielding` (feature `std`) lets other threads run. A deadline of the caller may pause, yield or
-/// count in each check.
+/// The processor does not pause between checks. `Yielding` (feature `std`) lets other threads run.
 ///
 /// ```
 /// use core::sync::atomic::{AtomicBool, Ordering};
@@ -45,8 +43,7 @@ pub trait Deadline {
     }
 }
 
-/// Deadline after this number of checks, which follow each other without a pause. Bounds a wait
-/// without a clock.
+/// Deadline after this number of checks, without a pause. Bounds a wait without a clock.
 ///
 /// ```
 /// use loom_core::{Deadline, Spins};
@@ -112,8 +109,7 @@ impl Deadline for std::time::Instant {
 /// Deadline that yields the processor to other threads at checks.
 ///
 /// For programs with more waiting threads than processors: a spinning thread keeps its peer from
-/// running for milliseconds, until the scheduler interrupts it. If each thread has a processor,
-/// spinning alone responds sooner.
+/// running for milliseconds.
 ///
 /// ```
 /// use loom_core::deadline::Yielding;

@@ -52,7 +52,6 @@ use crate::vocabulary::{Attributes, Caps, EndpointType, MemoryKey, Mode, MrMode,
 #[doc(alias = "fid_fabric")]
 pub struct Domain<'m, T: Transport> {
     pub(crate) body: Handle<'m, DomainInner<T>>,
-    /// Scope that closes the objects opened through this handle.
     pub(crate) scope: Option<ScopeRef>,
     /// Makes the type invariant in `'m`: shorter-lived memory cannot be used on a longer-lived
     /// domain.
@@ -68,12 +67,9 @@ pub(crate) struct DomainInner<T: Transport> {
     deferred_close: DeferredClose,
     keys: AtomicU64,
     identity: u64,
-    /// Scope that opened the domain.
     home: Option<ScopeRef>,
 }
 
-/// Modes handled by the op table and its queue, by [`Prefixed`](crate::buffer::Prefixed) buffers,
-/// and by the limits of an [`Info`].
 const SERVED_MODES: Mode =
     Mode::CONTEXT.union(Mode::CONTEXT2).union(Mode::MSG_PREFIX).union(Mode::ASYNC_IOV).union(Mode::RX_CQ_DATA);
 
@@ -81,9 +77,8 @@ const SERVED_MODES: Mode =
 /// [`Mr::open_for_in`](super::mr::Mr::open_for_in) regions that are bound to endpoints. Local
 /// buffers and those of devices must be [`Registered`](super::registered::Registered).
 ///
-/// Excludes `FI_MR_RAW`: mapped keys of such providers (`ucx`, `ofi_mrail`) are addresses of this
-/// side's memory, which posts dereference. A [`RemoteRegion`](super::mr::RemoteRegion) comes from a
-/// peer, and may contain any value.
+/// Excludes `FI_MR_RAW`: mapped keys of such providers (`ucx`, `ofi_mrail`) are addresses that
+/// posts dereference, and a peer may send any value.
 const SERVED_MR_MODES: MrMode = MrMode::BASIC
     .union(MrMode::VIRT_ADDR)
     .union(MrMode::ALLOCATED)
@@ -104,7 +99,6 @@ const SERVED_RX_FLAGS: OpFlags = OpFlags::COMPLETION
     .union(OpFlags::COMMIT_COMPLETE)
     .union(OpFlags::MATCH_COMPLETE);
 
-/// Flags of sends, reads and writes that do not change the meaning of calls.
 const SERVED_TX_FLAGS: OpFlags = SERVED_RX_FLAGS.union(OpFlags::INJECT).union(OpFlags::FENCE);
 
 impl<T: Transport + 'static> Domain<'static, T> {
@@ -185,7 +179,6 @@ impl<'m, T: Transport> Domain<'m, T> {
         Ok(Domain { body, scope, lives: PhantomData })
     }
 
-    /// Returns a handle for objects that close with this scope.
     pub(super) fn within<'s>(&self, scope: ScopeRef) -> Domain<'s, T>
     where
         'm: 's,
@@ -259,7 +252,6 @@ impl<'m, T: Transport> Domain<'m, T> {
 }
 
 impl<T: Transport> DomainInner<T> {
-    /// Checks that loom supports all requirements of an info.
     pub(crate) fn check(info: &Info<T>) -> Result<(), OpenError> {
         let attributes = info.attributes();
         let asked = attributes.mode.union(attributes.tx.mode).union(attributes.rx.mode);
@@ -282,8 +274,6 @@ impl<T: Transport> DomainInner<T> {
         Ok(())
     }
 
-    /// Checks that an endpoint of these kinds can be opened from an info on this domain.
-    ///
     /// Providers open only the resources that the domain's own info requests. For more, `ofi_rxm`
     /// reads from null with collectives, and `tcp` of libfabric 2.5 with a shared context on a
     /// domain of endpoints without connections.
@@ -294,7 +284,6 @@ impl<T: Transport> DomainInner<T> {
         self.serves(info, kinds)
     }
 
-    /// [`admits`](Self::admits) for an info of this domain.
     pub(crate) fn serves(&self, info: &Info<T>, kinds: &[EndpointType]) -> Result<(), OpenError> {
         if !self.is_here() {
             return Err(OpenError::OtherProcess);
@@ -347,9 +336,8 @@ impl<T: Transport> DomainInner<T> {
         &self.raw
     }
 
-    /// Gives up the domain handle of a queue or region that its scope has closed. A domain that the
-    /// scope opened is leaked, because memory that it keeps may have handles of the scope. Any
-    /// other domain releases that memory.
+    /// A domain that the scope opened is leaked, because memory that it keeps may have handles of
+    /// the scope.
     pub(crate) fn after_scope(this: Handle<'static, Self>, scope: ScopeRef) {
         if this.is_of(Some(scope)) {
             let _ = ManuallyDrop::new(this);
@@ -362,14 +350,13 @@ impl<T: Transport> DomainInner<T> {
         self.home == scope
     }
 
-    /// Identifies this domain in the program.
     pub(crate) fn identity(&self) -> u64 {
         self.identity
     }
 
     pub(crate) fn next_key(&self) -> MemoryKey {
         if self.attributes().domain.mr_mode.intersects(MrMode::PROV_KEY | MrMode::BASIC) {
-            // Some providers treat any other number as a requested key.
+            // Some providers take any other number for a requested key.
             return MemoryKey(0);
         }
         MemoryKey(self.keys.fetch_add(1, Ordering::Relaxed))
@@ -379,8 +366,7 @@ impl<T: Transport> DomainInner<T> {
         &self.deferred_close
     }
 
-    /// Closes and drops kept regions and memory, if no endpoint is open. Runs user code, which may
-    /// unwind.
+    /// Runs user code, which may unwind.
     pub(crate) fn release(&self) {
         self.deferred_close.release();
     }

@@ -30,14 +30,14 @@ pub enum PostError {
     Full,
     /// Slots are held by completions kept for [`poll`](crate::cq::Cq::poll) and
     /// [`wait`](crate::cq::Cq::wait), by claimed messages, or by completed multi-receives with
-    /// pieces out. Progress alone does not free them: take completions, then post again.
-    /// [`Cq::post`](crate::cq::Cq::post) returns this error at once.
+    /// pieces out: take completions, then post again. [`Cq::post`](crate::cq::Cq::post) returns
+    /// this error at once.
     Kept,
     /// The transport is temporarily full: poll the queue and post again.
     #[doc(alias = "FI_EAGAIN")]
     Again,
-    /// The peer is not, or no longer, in the endpoint's address vector. (A peer of another vector
-    /// may by chance name one of this vector.)
+    /// The peer is not in the endpoint's address vector. (A peer of another vector may by chance
+    /// name one of this vector.)
     UnknownPeer,
     /// The address vector has too few bits for this receive context.
     #[doc(alias = "rx_ctx_bits")]
@@ -53,7 +53,7 @@ pub enum PostError {
     /// The range is not within the remote region, or its parts together do not have the length of
     /// the buffer.
     OutOfBounds,
-    /// The remote region does not grant this access. Its owner must register it with the access,
+    /// The remote region does not grant this access: its owner must register it with the access,
     /// and send the [`RemoteRegion`](crate::RemoteRegion) again.
     RemoteAccess(Access),
     /// Too many ranges for one operation, on this side or at the peer, or an empty list of the
@@ -118,8 +118,7 @@ pub enum PostError {
     NotMember,
     /// Deferred work: the endpoint belongs to another queue, or a counter to another domain.
     ForeignObject,
-    /// This process is a forked child of the process that opened the endpoint. The child has to
-    /// open its own objects.
+    /// This process is a forked child of the process that opened the endpoint.
     OtherProcess,
     /// The transport refused.
     Errno(Errno),
@@ -348,7 +347,7 @@ pub enum OpenError {
     /// The scope's end would not end remote access to the exposed memory: the provider is not known
     /// to close its endpoints with their queues
     /// ([`ProviderQuirks::ends_with_queue`](crate::transport::ProviderQuirks::ends_with_queue)), or
-    /// the domain was opened outside of the scope, and its other endpoints stay open.
+    /// the domain was opened outside of the scope.
     NoFence,
     /// The region is for peers, and the domain binds regions to endpoints (`FI_MR_ENDPOINT`): use
     /// [`Mr::open_for_in`](crate::mr::Mr::open_for_in).
@@ -362,8 +361,7 @@ pub enum OpenError {
     /// length.
     #[doc(alias = "FI_EKEYREJECTED")]
     KeyNotAvailable,
-    /// This process is a forked child of the process that opened the parent object. The child has
-    /// to open its own objects.
+    /// This process is a forked child of the process that opened the parent object.
     OtherProcess,
     /// The transport refused.
     Errno(Errno),

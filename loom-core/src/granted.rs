@@ -45,13 +45,10 @@ impl<O: Operation> Granted<O> {
         self.max_count
     }
 
-    /// Erases the type of the elements.
     pub(super) fn erased(&self) -> Granted<AnyOperation> {
         Granted { op: AnyOperation::of(self.op), max_count: self.max_count, domain: self.domain }
     }
 
-    /// Checks a post on `bytes` bytes of the peer's memory from `addr`, on the domain with this
-    /// identity.
     #[inline]
     pub(super) fn checked(&self, domain: u64, addr: u64, bytes: usize) -> Result<Atomic, PostError> {
         let size = self.op.element_size();

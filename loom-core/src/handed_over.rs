@@ -1,5 +1,4 @@
-//! Visibility of one thread's writes after it notifies another thread, for tests under
-//! ThreadSanitizer, which reports insufficient ordering.
+//! Visibility of one thread's writes to a notified thread, for tests under ThreadSanitizer.
 
 #![allow(unsafe_code, reason = "memory that is handed over by what is tested")]
 
@@ -15,7 +14,6 @@ struct Turns(UnsafeCell<u64>);
 // SAFETY: one thread writes before it notifies the other, which reads afterwards.
 unsafe impl Sync for Turns {}
 
-/// One thread writes to memory and notifies, another thread observes that and reads.
 pub(crate) fn is_seen_by_another_thread<T: Sync>(between: &T, tell: impl Fn(&T) + Send, hears: impl Fn(&T) -> bool) {
     let memory = &Turns(UnsafeCell::new(0));
     thread::scope(|scope| {

@@ -1,12 +1,10 @@
 //! [`Handle`]: a counted reference to an object in a block of its own.
 //!
-//! The block comes from the caller's allocator. It holds the counts, the object with its tables and
-//! queues, and the allocator. The handle does not name the allocator's type.
+//! The block comes from the caller's allocator, and holds the counts, the object with its tables
+//! and queues, and the allocator.
 //!
 //! # Rules
-//!
-//! 1. An object is open as long as it has a handle. Objects keep handles of their parents, which
-//!    therefore stay open as long.
+//! 1. An object is open as long as it has a handle, and keeps handles of its parents.
 //! 2. Dropping the last handle ends its object ([`Object::end`]): it closes the raw resources,
 //!    drops the object, and then frees the block. No other reference to the block exists then.
 //! 3. A raw resource that could not be closed stays open, and so must all objects that it uses:
@@ -18,8 +16,7 @@
 //!    and are neither `Send` nor `Sync`. Code that moves them to another thread moves all of them
 //!    at once.
 //! 6. In a forked child, the last handle of a parent's object leaks its copy with all that it
-//!    keeps: the block, handles, buffers in flight. It takes no locks, because a thread that the
-//!    child does not have may hold them.
+//!    keeps, and takes no locks, which a thread that the child lacks may hold.
 
 #![allow(unsafe_code, reason = "objects in blocks that are shared and counted")]
 
@@ -37,21 +34,16 @@ use crate::count::SharedCount;
 use crate::error::OpenError;
 use crate::storage::{Block, extend};
 
-/// Begin of each block.
 pub(crate) struct Head {
     handles: SharedCount,
-    /// Number of the handles that are [`Bond`]s.
     bonds: SharedCount,
-    /// Offset of the block's owner, in bytes.
     block_at: u32,
     left: AtomicBool,
     one_thread: bool,
-    /// Ends the object behind this head, by rule 2.
     end: unsafe fn(NonNull<Head>),
 }
 
 impl Head {
-    /// Decrements the bonds, unless the object is left and so stays bound.
     fn unbind(&self) {
         if !self.left.load(Ordering::Relaxed) {
             self.bonds.remove(false);
@@ -66,7 +58,6 @@ pub(crate) struct HandleBlock<V: ?Sized> {
 }
 
 impl<V> HandleBlock<V> {
-    /// Offset of the object from its head, in bytes.
     pub(crate) const VALUE_AT: usize = core::mem::offset_of!(Self, value);
 
     /// # Safety
@@ -90,26 +81,21 @@ impl<V: ?Sized> HandleBlock<V> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// The block can be freed.
     Free,
     /// The block is kept (rule 4).
     Kept,
 }
 
-/// Object behind a [`Handle`].
-///
 /// # Safety
 /// `place` returns the place that the head begins.
 pub(crate) unsafe trait Object {
     const ONE_THREAD: bool;
 
-    /// Returns the place of this object.
-    ///
     /// # Safety
     /// The head is that of an object of this type.
     unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>>;
 
-    /// Returns `false` in a forked child of the process that opened the object (rule 6).
+    /// Rule 6: `false` in a forked child of the process that opened the object.
     fn is_here(&self) -> bool {
         true
     }
@@ -122,7 +108,6 @@ pub(crate) unsafe trait Object {
     unsafe fn end(this: NonNull<Self>, left: bool) -> Ended;
 }
 
-/// A counted reference to an object, in memory that lives for `'m`.
 pub(crate) struct Handle<'m, V: Object + ?Sized> {
     place: NonNull<HandleBlock<V>>,
     memory: PhantomData<&'m ()>,
@@ -151,8 +136,7 @@ impl<V: Object + ?Sized> Handle<'_, V> {
         unsafe { &(*self.place.as_ptr()).head }
     }
 
-    /// Returns `true` if `count` handles exist. The caller prevents new handles while it relies on
-    /// that.
+    /// The caller prevents new handles while it relies on the result.
     pub(crate) fn count_is(&self, count: u32) -> bool {
         self.head().handles.is(count)
     }
@@ -167,8 +151,7 @@ impl<V: Object + ?Sized> Handle<'_, V> {
         Bond(ManuallyDrop::new(self.erased()))
     }
 
-    /// Returns `true` if the object has a bond. The caller prevents new bonds while it relies on
-    /// that.
+    /// The caller prevents new bonds while it relies on the result.
     pub(crate) fn is_bound(&self) -> bool {
         !self.head().bonds.is(0)
     }
@@ -182,7 +165,6 @@ impl<V: Object + ?Sized> Handle<'_, V> {
         self.head().left.load(Ordering::Relaxed)
     }
 
-    /// Returns `true` for handles of one object.
     pub(crate) fn is(&self, other: &Handle<'_, V>) -> bool {
         self.place.cast::<u8>() == other.place.cast::<u8>()
     }
@@ -192,8 +174,6 @@ impl<V: Object + ?Sized> Handle<'_, V> {
         unsafe { HandleBlock::value(self.place) }
     }
 
-    /// Creates a handle for a child, in memory that lives no longer than the object's.
-    ///
     /// # Safety
     /// It is dropped within the lifetime of this one.
     pub(crate) unsafe fn for_child(&self) -> Handle<'static, V> {
@@ -250,8 +230,6 @@ impl<V: Object + fmt::Debug + ?Sized> fmt::Debug for Handle<'_, V> {
     }
 }
 
-/// Decrements the handles, and ends the object with the last one.
-///
 /// # Safety
 /// The caller gives up one handle and does not use the object after this. `one_thread` is that of
 /// the object.
@@ -266,7 +244,6 @@ unsafe fn release(head: NonNull<Head>, one_thread: bool) {
     }
 }
 
-/// Handle without the type of its object.
 pub(crate) struct Erased(NonNull<Head>);
 
 impl Drop for Erased {
@@ -280,7 +257,6 @@ impl Drop for Erased {
 }
 
 impl Erased {
-    /// Returns a pointer, without giving up the handle.
     #[inline]
     pub(crate) const fn as_raw(&self) -> NonNull<Head> {
         self.0
@@ -308,8 +284,7 @@ impl fmt::Debug for Erased {
     }
 }
 
-/// Handle of an object that others are bound to, such as an endpoint to its address vector or a
-/// region to its counter.
+/// Handle of an object that others are bound to.
 pub(crate) struct Bond(ManuallyDrop<Erased>);
 
 impl Bond {
@@ -318,13 +293,13 @@ impl Bond {
         unsafe { self.0.0.as_ref() }
     }
 
-    /// Rule 3: the bound resource stays open for good. The object stays bound, and is never closed.
+    /// Rule 3: the bound resource stays open for good, and the object is never closed.
     pub(crate) fn leave(&self) {
         self.head().left.store(true, Ordering::Relaxed);
     }
 
-    /// Gives the bond up without ending the object: leaks the last handle, and any handle that
-    /// counts on one thread, because this may be another thread.
+    /// Leaks the last handle, and any handle that counts on one thread, because this may be another
+    /// thread.
     pub(crate) fn forget(self) {
         let head = self.head();
         head.unbind();
@@ -360,13 +335,11 @@ impl Plan {
         Self::of_place::<A>(Layout::new::<HandleBlock<V>>())
     }
 
-    /// [`of`](Self::of) for a place with this layout.
     pub(crate) fn of_place<A: Allocator>(place: Layout) -> Result<Self, OpenError> {
         let (layout, block_at) = extend(place, Layout::new::<Block<A>>())?;
         Ok(Plan { layout, block_at: u32::try_from(block_at).map_err(|_| OpenError::Size)? })
     }
 
-    /// Adds a part, and returns its offset in bytes.
     pub(crate) fn add(&mut self, part: Layout) -> Result<usize, OpenError> {
         let (layout, at) = extend(self.layout, part)?;
         self.layout = layout;
@@ -378,14 +351,13 @@ impl Plan {
     }
 }
 
-/// A block without its object.
 pub(crate) struct Unfilled<A: Allocator> {
     block: Block<A>,
     block_at: u32,
 }
 
 impl<A: Allocator + Send> Unfilled<A> {
-    /// Requires `Send`, because any thread that drops the last handle frees the block.
+    /// `Send`, because any thread that drops the last handle frees the block.
     pub(crate) fn new(plan: Plan, alloc: A) -> Result<Self, OpenError> {
         Ok(Unfilled { block: Block::new(plan.layout, alloc)?, block_at: plan.block_at })
     }
@@ -397,12 +369,10 @@ impl<A: Allocator + Send> Unfilled<A> {
         unsafe { self.block.ptr().add(part) }
     }
 
-    /// Leaks the block, because a resource in it could not be closed.
     pub(crate) fn forget(self) {
         let _ = ManuallyDrop::new(self);
     }
 
-    /// Moves an object into the block. The plan is for its type.
     pub(crate) fn fill<'m, V: Object>(self, value: V) -> Handle<'m, V>
     where
         A: 'm,
@@ -416,8 +386,6 @@ impl<A: Allocator + Send> Unfilled<A> {
         unsafe { self.filled(place) }
     }
 
-    /// Returns the handle of the object at the begin of the block.
-    ///
     /// # Safety
     /// The object was written there, and the plan has its layout.
     pub(crate) unsafe fn filled<'m, V: Object + ?Sized>(self, place: NonNull<HandleBlock<V>>) -> Handle<'m, V>
@@ -443,8 +411,6 @@ impl<A: Allocator + Send> Unfilled<A> {
     }
 }
 
-/// Ends an object (rule 2).
-///
 /// # Safety
 /// The head is that of a `V` in a block of an `A`, and the last handle was given up.
 unsafe fn end<V: Object + ?Sized, A: Allocator>(head: NonNull<Head>) {

@@ -1,10 +1,9 @@
 //! Layouts of immediate data: named bit fields in the few bytes that travel with a message.
 //!
 //! [`data_layout!`](crate::data_layout) defines a struct with checked [encoding](Layout::encode)
-//! and [decoding](Layout::decode). Errors name a field with too wide a value or invalid bits. Bits
-//! beyond all fields are also an error. Fields without width, or with more than 64 bits in total,
-//! do not compile. Providers carry 0, 4 or 8 bytes (`cq_data_size`).
-//! [`Info::carries`](crate::Info::carries) checks before opening that a layout fits.
+//! and [decoding](Layout::decode). Too wide values, invalid bits and bits beyond all fields are
+//! errors. Providers carry 0, 4 or 8 bytes (`cq_data_size`), which
+//! [`Info::carries`](crate::Info::carries) checks before opening.
 //!
 //! ```
 //! use loom_core::immediate::{Field, Layout, LayoutError};

@@ -1,11 +1,9 @@
 //! The core of loom: fabrics in Rust, without `std`, without an allocator of its own, without FFI.
 //!
 //! Provides one safe API for messages, tagged messages and remote memory access over several
-//! transports: libfabric (in the package `loom-fabric`) and the [software transport](soft), which
-//! requires only memory.
+//! transports: libfabric (package `loom-fabric`) and the [software transport](soft).
 //!
 //! # Example
-//!
 //! A message from one endpoint to another, over the software transport:
 //!
 //! ```
@@ -28,116 +26,96 @@
 //! ```
 //!
 //! # Layers
-//!
 //! A module uses modules of its own layer and of the layers above it in this list (`.ci/run layers`).
-//!
 //! - [`vocabulary`]: flags, error numbers, addresses, tags, keys and attributes, with libfabric's
-//!   own names and values. Plain data that keeps unknown numbers.
+//!   own names and values.
 //! - [`buffer`]: memory arguments of operations. [`exposed`]: the rule for memory that peers reach.
 //!   [`immediate`]: layouts of immediate data, as structs of bit fields.
-//! - [`transport`]: the boundary, an unsafe trait of raw verbs with its contract in one place.
-//!   [`error`] has the errors of posting and opening.
+//! - [`transport`]: the boundary, an unsafe trait of raw verbs with its contract. [`error`]: the
+//!   errors of posting and opening.
 //! - [`engine`]: the [op table](engine::op_table), which holds buffers while a provider uses them,
 //!   the [tag matcher](engine::tag_matcher), the [work table](engine::work_table),
 //!   [arrivals](engine::arrivals) of immediate data, and the [address table](engine::address_table)
-//!   over the [peer table](engine::peer_table). They call no transport and use no objects, so that
-//!   they are tested and fuzzed alone.
-//! - Objects, the safe API, written once: [`Info`], [`Domain`], [`Av`], [`Mr`], [`Cq`],
-//!   [`Endpoint`], [`Counter`]. [`Deferred`](deferred::Deferred) starts work automatically.
-//!   [`CollectiveGroup`](endpoint::CollectiveGroup) is for endpoints that act together,
+//!   over the [peer table](engine::peer_table). They call no transport and use no objects.
+//! - Objects, the safe API: [`Info`], [`Domain`], [`Av`], [`Mr`], [`Cq`], [`Endpoint`],
+//!   [`Counter`], [`Deferred`](deferred::Deferred), [`CollectiveGroup`](endpoint::CollectiveGroup),
 //!   [`Eq`](struct@Eq) and [`MsgEndpoint`] for connections, and
-//!   [`ScalableEndpoint`](endpoint::ScalableEndpoint) for many queues at one address. Objects do
-//!   not name a transport.
+//!   [`ScalableEndpoint`](endpoint::ScalableEndpoint).
 //! - [`soft`]: the software transport.
 //!
 //! [`completion`] collects the types that a queue returns.
 //!
 //! # What it promises
-//!
 //! - **No buffer is lost or used twice.** A post takes its buffer by value, and its completion
-//!   returns it. A refused post returns it at once. Whatever is forgotten, dropped in any order,
-//!   cancelled or closed in the middle of a transfer, each buffer is returned or dropped once, and
-//!   the provider does not write to it afterwards. If a provider cannot be stopped, the buffer
-//!   waits for it or is leaked. If a borrow would end meanwhile, the process is aborted instead.
+//!   returns it. A refused post returns it at once. Whatever is forgotten, dropped, cancelled or
+//!   closed in the middle of a transfer, each buffer is returned or dropped once, and the provider
+//!   does not write to it afterwards. If a provider cannot be stopped, the buffer waits for it or
+//!   is leaked. If a borrow would end meanwhile, the process is aborted instead.
 //! - **After opening, no allocation.** Objects take their memory from the caller's allocator when
 //!   they open. Sending, receiving, RMA and polling do not allocate, take no lock and make no
 //!   system call of loom's own.
-//! - **Errors are values.** Input from providers and peers never causes a panic. Invalid requests
-//!   are refused. A timeout is `Ok(None)`.
+//! - **Errors are values.** Input from providers and peers never causes a panic. A timeout is
+//!   `Ok(None)`.
 //!
 //! # Memory and lifetimes
+//! Objects are counted handles. A handle keeps its object's parents open. Dropping the last handle
+//! closes the object.
 //!
-//! Objects are counted handles. A handle keeps its object's parents open: an endpoint keeps its
-//! queue and its address vector, and both keep the domain. Dropping the last handle closes the
-//! object. Handles can be kept in one struct, returned from functions and dropped in any order.
-//!
-//! Each object takes one block of memory from its allocator when it is opened. The block also holds
-//! the allocator, so that handles do not name its type.
+//! Each object takes one block of memory from its allocator when it is opened.
 //!
 //! The lifetime `'m` of a handle is that of memory that the object may use: blocks of allocators,
-//! posted buffers, exposed memory. It depends on how the domain is opened:
-//!
+//! posted buffers, exposed memory.
 //! - [`Domain::open_in`] opens a domain with `'m` = `'static`, because a forgotten handle keeps its
 //!   object open for good.
 //! - [`scope()`] calls a closure. Objects that are opened through its [`Scope`] cannot leave the
 //!   closure, and may use memory that was declared before the call. Queues and regions that are
-//!   still open when the closure returns or unwinds are then closed. [`Scope::domain`] lends an
-//!   outer domain, and its address vectors can be used with queues of the scope.
+//!   still open when the closure ends are then closed. [`Scope::domain`] lends an outer domain.
 //!
 //! `Domain<'m, _>` and `Cq<'m, _, _>` are invariant in `'m`, which keeps queues of a scope apart
 //! from others.
 //!
 //! The memory of a [software network](soft::Network) has its own lifetime, `'n` in the transport
-//! `Soft<'n>`, which is at least `'m`. A network in borrowed memory is for domains of a scope.
+//! `Soft<'n>`, which is at least `'m`.
 //!
 //! # Decisions that a reader may wonder about
-//!
-//! - A [`Domain`] owns its fabric, which saves a handle.
 //! - Objects are counted instead of borrowing their parents, because borrows cannot express a
 //!   domain, its queues and their endpoints in one struct. Posting and polling touch no count,
-//!   except that a [`Piece`] is a handle of its queue.
+//!   except for a [`Piece`].
 //! - A forgotten handle keeps its object open. So borrowed memory can only be lent where a
 //!   [`scope()`] closes the object before the borrow ends.
 //! - Queues and endpoints stay on one thread and are counted without atomics. [`Cq::park`] hands
 //!   over a queue with all of its handles at once.
-//! - Peers are handles ([`Peer`]) instead of libfabric's addresses: a provider follows any number,
-//!   so arbitrary numbers must not reach it from safe code.
-//! - The slots of the op table are an array and not a `heapless` container, which cannot be built
-//!   in place: a deep table does not fit on a stack.
+//! - Peers are handles ([`Peer`]): a provider follows any address, so arbitrary numbers must not
+//!   reach it from safe code.
+//! - The slots of the op table are an array, because a deep `heapless` container does not fit on a
+//!   stack.
 //! - A transport shows its events one by one
-//!   ([`CompletionQueues::cq_poll`](transport::CompletionQueues::cq_poll)) instead of filling a
-//!   batch, which saves two copies of each.
+//!   ([`CompletionQueues::cq_poll`](transport::CompletionQueues::cq_poll)), which saves two copies
+//!   of each.
 //! - Closing an endpoint can be postponed ([`Closing::Retired`](transport::Closing)), because some
-//!   providers crash otherwise, and memory safety must hold over them too.
-//! - The block of a region owns the registered memory, and can outlive the region: libfabric does
-//!   not report when peers have stopped using a closed region ([`Mr`]).
-//! - Connections have a separate trait ([`Connected`](transport::Connected)), because the software
-//!   transport has no connections. An event queue closes its passive endpoints together with
-//!   itself, because `tcp` uses one after its close.
+//!   providers crash otherwise.
+//! - The block of a region owns the registered memory, and can outlive the region ([`Mr`]).
+//! - Connections have a separate trait ([`Connected`](transport::Connected)). An event queue closes
+//!   its passive endpoints together with itself, because `tcp` uses one after its close.
 //! - Scalable endpoints have a separate trait ([`Scalable`](transport::Scalable)). Their contexts
-//!   are endpoints of the transport, in slots of the queue that they complete into, which closes
-//!   them. An endpoint of several queues has no owner but itself.
-//! - Collective operations ([`Collectives`](transport::Collectives)) have a separate trait, so that
-//!   a transport without groups needs no stubs. Joining has no event: operations fail with a
-//!   transient error until every member has joined.
+//!   are endpoints of the transport, in slots of the queue that they complete into.
+//! - Collective operations have a separate trait ([`Collectives`](transport::Collectives)). Joining
+//!   has no event: operations fail with a transient error until every member has joined.
 //! - Only 64-bit targets are supported: the context of an operation is one word with a generation
 //!   and an index.
 //!
 //! # Features
-//!
 //! - `std`: `std::time::Instant` as a deadline, constructors that use the global allocator,
 //!   `Box<[u8]>` and `Vec<u8>` as buffers, and queues of the software transport to sleep on. Off by
 //!   default.
 //! - `log`: lines for the logger of the crate `log`. Off by default. The targets `loom::open` and
-//!   `loom::close` (debug) have domains with their fabrics, address vectors, queues, endpoints and
-//!   regions, with granted names and sizes. `loom::quirk` has effects of the provider's quirks
-//!   ([`ProviderQuirks`](transport::ProviderQuirks)): at info for a domain, at debug for one
-//!   object, such as a refused address or a postponed close. `loom::left` (warn) has objects that
-//!   stay open or are leaked on purpose. Operations, polls and waits have no lines, and lines
-//!   contain no keys or message bytes. A logger that panics ends the process.
-//! - `serde`: reads and writes addresses, remote regions, tags, flags, enumerations and attributes
-//!   with `serde` ([their form](vocabulary#the-form-of-values-with-serde)), without an allocator.
-//!   Off by default.
+//!   `loom::close` (debug) have objects with granted names and sizes. `loom::quirk` has effects of
+//!   the provider's quirks ([`ProviderQuirks`](transport::ProviderQuirks)): at info for a domain,
+//!   at debug for one object. `loom::left` (warn) has objects that stay open or are leaked on
+//!   purpose. Operations have no lines, and lines contain no keys or message bytes. A logger that
+//!   panics ends the process.
+//! - `serde`: reads and writes values with `serde` ([their
+//!   form](vocabulary#the-form-of-values-with-serde)), without an allocator. Off by default.
 //!
 //! A program reads its configuration with `serde`, and converts it to [`Hints`]:
 //!
@@ -182,7 +160,6 @@ extern crate std;
 
 pub use allocator_api2;
 
-// Items that programs need over any transport, except to open it.
 pub use any_error::Error;
 pub use av::{Av, AvAttr, InsertError};
 pub use buffer::{Buffer, SourceBuffer, TargetBuffer};
@@ -270,7 +247,6 @@ mod any_error;
 pub mod completion;
 pub mod soft;
 
-/// Compiles and runs the code in the README.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;

@@ -1,15 +1,13 @@
 //! [`note!`]: lines for the log, compiled with the feature `log`.
 //!
 //! # Rules
-//!
 //! A logger is code of the program. It may be slow, take locks, and use loom itself.
 //!
 //! 1. Functions that post, poll, wait or take completions have no lines.
 //! 2. No line is written while a lock of loom or a borrow of one of its cells is held.
 //! 3. A logger that panics ends the process, because some lines are written while an object is half
 //!    closed. It therefore cannot unwind out of a function of a transport either.
-//! 4. Lines contain no key of a region, no authorization key and no byte of a message, because a
-//!    reader of the log may lack the right to the memory.
+//! 4. Lines contain no key of a region, no authorization key and no byte of a message.
 
 /// Writes a line with a subject: `open`, `close`, `quirk` or `left`. Evaluates the arguments only
 /// if the line is wanted.
@@ -35,7 +33,6 @@ pub(crate) use note;
 
 pub(crate) const ON: bool = cfg!(feature = "log");
 
-/// Ends the process if a logger unwinds.
 #[cfg(feature = "log")]
 pub(crate) struct Logging;
 

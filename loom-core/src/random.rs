@@ -17,7 +17,6 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// Returns a number in `0..=most`.
     pub(crate) fn up_to(&mut self, most: u32) -> u32 {
         let product = (self.next() >> 32) * (u64::from(most) + 1);
         u32::try_from(product >> 32).unwrap_or(most)

@@ -3,12 +3,11 @@
 //! Where closing a region is no fence
 //! ([`MemoryRegions::MR_CLOSE_FENCES`](crate::transport::MemoryRegions::MR_CLOSE_FENCES)), earlier
 //! operations of peers end for certain only with the endpoint that serves them. The domain
-//! therefore keeps the memory until none of its endpoints is open. A region that must not be closed
-//! before ([`ProviderQuirks::mr_close`](crate::transport::ProviderQuirks::mr_close)) is kept on
-//! another list with its memory, and closed then.
+//! therefore keeps the memory, and regions that must not be closed before
+//! ([`ProviderQuirks::mr_close`](crate::transport::ProviderQuirks::mr_close)), until none of its
+//! endpoints is open.
 //!
 //! # Rules of the lock
-//!
 //! 1. An endpoint is counted from before it is opened until it is closed or left. Counting takes
 //!    the lock.
 //! 2. A thread that finds no counted endpoint closes the kept regions before it releases the lock,
@@ -28,12 +27,10 @@ use crate::count::Count;
 use crate::notes::note;
 use crate::vocabulary::Errno;
 
-/// Header of a kept region, open or closed.
 pub(crate) struct Link {
     next: Option<NonNull<Link>>,
-    /// Closes the region. Runs under the lock, and only code of the transport.
+    /// Runs under the lock, and only code of the transport.
     close: unsafe fn(NonNull<Link>) -> Result<(), Errno>,
-    /// Drops the region once, with its memory.
     drop: unsafe fn(NonNull<Link>),
 }
 
@@ -53,9 +50,7 @@ pub(crate) struct DeferredClose(spin::Mutex<State>);
 
 struct State {
     endpoints: Count,
-    /// Open regions, with their memory.
     regions: List,
-    /// Memory of closed regions.
     memory: List,
 }
 
@@ -67,27 +62,24 @@ impl DeferredClose {
         DeferredClose(spin::Mutex::new(State { endpoints: Count::NONE, regions: List(None), memory: List(None) }))
     }
 
-    /// Call before opening an endpoint.
     pub(crate) fn endpoint_opened(&self) {
         let mut state = self.0.lock();
         state.endpoints = state.endpoints.one_more();
     }
 
-    /// Call after an endpoint was closed or left, and then [`release`](Self::release) where user
-    /// code may run.
     pub(crate) fn endpoint_closed(&self) {
         let mut state = self.0.lock();
         state.endpoints = state.endpoints.one_less();
     }
 
-    /// Prevents endpoints from being opened or counted as closed while the guard exists. The caller
-    /// runs no user code meanwhile.
+    /// Fixes the number of endpoints while the guard exists. The caller runs no user code
+    /// meanwhile.
     pub(crate) fn standstill(&self) -> Standstill<'_> {
         Standstill(self.0.lock())
     }
 
-    /// Closes and drops the kept items, if no endpoint is open. Runs destructors, which are user
-    /// code and may unwind. The caller keeps a handle of the domain.
+    /// Runs destructors, which are user code and may unwind. The caller keeps a handle of the
+    /// domain.
     pub(crate) fn release(&self) {
         // Logged without the lock.
         let (mut closed, mut failed) = (0_usize, 0_usize);
@@ -125,7 +117,6 @@ impl DeferredClose {
     }
 }
 
-/// Guard of the lock, which fixes the number of endpoints.
 pub(crate) struct Standstill<'l>(spin::MutexGuard<'l, State>);
 
 impl Standstill<'_> {
@@ -133,8 +124,6 @@ impl Standstill<'_> {
         !self.0.endpoints.is_none()
     }
 
-    /// Keeps an open region with its memory until no endpoint is open.
-    ///
     /// # Safety
     /// An endpoint is open. From here on the list owns the region of the link.
     pub(crate) unsafe fn keep_region(&mut self, region: NonNull<Link>) {
@@ -142,8 +131,6 @@ impl Standstill<'_> {
         unsafe { self.0.regions.push(region) };
     }
 
-    /// Keeps the memory of a closed region until no endpoint is open.
-    ///
     /// # Safety
     /// An endpoint is open. From here on the list owns the region of the link.
     pub(crate) unsafe fn keep_memory(&mut self, region: NonNull<Link>) {
@@ -152,8 +139,7 @@ impl Standstill<'_> {
     }
 }
 
-/// Kept regions. Dropping the list leaks them, because a forgotten endpoint may access their
-/// memory.
+/// Dropping the list leaks the regions, because a forgotten endpoint may access their memory.
 struct List(Option<NonNull<Link>>);
 
 impl List {
@@ -173,7 +159,7 @@ impl List {
     }
 }
 
-/// Removed list. If a destructor unwinds, the rest is dropped too.
+/// If a destructor unwinds, the rest is dropped too.
 struct Gone(List);
 
 impl Gone {

@@ -12,18 +12,16 @@ use crate::error::{OpenError, Rejected};
 use crate::mr::LocalMr;
 use crate::transport::Transport;
 
-/// A buffer with a registration of its memory, which is posted like any other buffer with its
-/// descriptor.
+/// A buffer with a registration of its memory.
 ///
 /// Providers that require [`MrMode::LOCAL`](crate::vocabulary::MrMode::LOCAL) refuse other buffers
 /// with [`PostError::NotRegistered`](crate::error::PostError::NotRegistered), except injected bytes
 /// and empty messages. They are offered only if
-/// [`Hints::domain_attr`](crate::info::Hints::domain_attr) supports that mode. Other providers
-/// accept the buffer too. Registering costs at least one system call, so register a buffer once and
-/// reuse it.
+/// [`Hints::domain_attr`](crate::info::Hints::domain_attr) supports that mode. Registering costs at
+/// least one system call, so reuse the buffer.
 ///
-/// Peers cannot access the memory, unlike that of an [`Mr`](super::mr::Mr). It is therefore not
-/// bound to an endpoint even with `FI_MR_ENDPOINT`, which `cxi` requires only for peers' access.
+/// Peers cannot access the memory, unlike that of an [`Mr`](super::mr::Mr), so it is not bound to
+/// an endpoint even with `FI_MR_ENDPOINT`.
 ///
 /// Dropping the buffer ends the registration. Forgetting it leaks the registration and the domain.
 ///

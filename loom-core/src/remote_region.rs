@@ -6,10 +6,9 @@ use crate::vocabulary::{Access, MemoryKey, RemoteAddr};
 ///
 /// The base is an offset or a virtual address (`FI_MR_VIRT_ADDR`), as the owner's domain requires.
 ///
-/// The access is the owner's [`REMOTE_READ`](Access::REMOTE_READ) and
-/// [`REMOTE_WRITE`](Access::REMOTE_WRITE). A post that needs more is refused before the provider
-/// sees it ([`PostError::RemoteAccess`](crate::error::PostError::RemoteAccess)), because some
-/// providers do not report such an operation as failed:
+/// A post that needs more than the owner's access is refused before the provider sees it
+/// ([`PostError::RemoteAccess`](crate::error::PostError::RemoteAccess)), because some providers do
+/// not report such an operation as failed:
 ///
 /// | operation | needs |
 /// |---|---|
@@ -80,7 +79,6 @@ impl RemoteRegion {
         self.access
     }
 
-    /// Returns the remote address of a range within the region.
     #[inline]
     pub(crate) fn range(&self, offset: u64, len: u64) -> Option<RemoteAddr> {
         if offset.checked_add(len)? > self.len {
@@ -123,7 +121,6 @@ impl RemoteRegion {
     }
 }
 
-/// Human-readable form. Other formats use [`to_bytes`](RemoteRegion::to_bytes).
 #[cfg(feature = "serde")]
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(rename = "RemoteRegion", deny_unknown_fields)]

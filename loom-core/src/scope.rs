@@ -15,15 +15,13 @@ use crate::transport::Transport;
 /// Opens objects that may use borrowed memory: buffers, exposed memory, and arenas for their own
 /// memory.
 ///
-/// Objects opened through the [`Scope`] live for `'m`, and so cannot leave the closure. Dropping
-/// their handles closes them as usual. Queues and regions of forgotten handles are closed when the
-/// closure returns or unwinds: first queues with their endpoints, then regions. Forgotten handles
-/// and the memory that they keep are leaked: buffers in flight, exposed memory, blocks of
-/// allocators.
+/// Objects opened through the [`Scope`] cannot leave the closure. Queues and regions of forgotten
+/// handles are closed when the closure returns or unwinds: first queues with their endpoints, then
+/// regions. Forgotten handles and the memory that they keep are leaked: buffers in flight, exposed
+/// memory, blocks of allocators.
 ///
-/// If the provider fails to close, or goes on using lent memory (a long message over `shm` to an
-/// endpoint of another thread that never receives it), the process is aborted, because the borrows
-/// are about to end.
+/// If the provider fails to close, or goes on using lent memory, the process is aborted, because
+/// the borrows are about to end.
 ///
 /// ```
 /// use loom_core::{av::Av, cq::Cq, deadline::Forever, endpoint::Source, scope::scope};

@@ -5,7 +5,6 @@
 use core::cell::Cell;
 use core::ptr::NonNull;
 
-/// Open queues and regions of a scope, youngest first.
 pub(crate) struct ScopeRegistry(spin::Mutex<Option<NonNull<Node>>>);
 
 // SAFETY: nodes are accessed under the lock, and leave the list before their objects are dropped.
@@ -15,7 +14,7 @@ unsafe impl Send for ScopeRegistry {}
 // `End` ends objects when other threads have no handles of them.
 unsafe impl Sync for ScopeRegistry {}
 
-/// Scope of an object. It outlives the object, because handles live for `'m`.
+/// Outlives its objects, because handles live for `'m`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ScopeRef(NonNull<ScopeRegistry>);
 
@@ -31,14 +30,12 @@ impl ScopeRef {
     }
 }
 
-/// Order of closing at the end of a scope.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rank {
     Queue,
     Region,
 }
 
-/// Node in the list of a scope, used under its lock.
 pub(crate) struct Node {
     scope: Cell<Option<ScopeRef>>,
     older: Cell<Option<NonNull<Node>>>,
@@ -48,8 +45,8 @@ pub(crate) struct Node {
 
 pub(crate) struct Closing {
     pub(crate) rank: Rank,
-    /// Closes the object of the node at the end of this scope. Runs no code of types that may have
-    /// handles of the scope: buffers, exposed memory or allocators of its objects.
+    /// Runs no code of types that may have handles of the scope: buffers, exposed memory or
+    /// allocators.
     pub(crate) close: unsafe fn(NonNull<Node>, ScopeRef),
 }
 
@@ -60,8 +57,6 @@ impl Node {
         Node { scope: Cell::new(None), older: Cell::new(None), younger: Cell::new(None), object }
     }
 
-    /// Adds an object that was just opened to its scope.
-    ///
     /// # Safety
     /// The node stays in place until it is unregistered or closed by its scope. `close` may access
     /// its object through the pointer.
@@ -79,7 +74,6 @@ impl Node {
         *first = Some(this);
     }
 
-    /// Removes an object that is about to be closed from its scope, if any.
     pub(crate) fn unregister(&self) {
         // Set by the opening thread, and cleared by the closing thread.
         let Some(place) = self.scope.get() else { return };
@@ -106,7 +100,6 @@ impl ScopeRegistry {
         ScopeRegistry(spin::Mutex::new(None))
     }
 
-    /// Reference for objects of the scope, whose handles live at most as long as this borrow.
     pub(crate) const fn place(&self) -> ScopeRef {
         ScopeRef(NonNull::from_ref(self))
     }
@@ -116,8 +109,7 @@ impl ScopeRegistry {
     }
 
     fn pop(&self, rank: Rank) -> Option<NonNull<Node>> {
-        // No thread uses the scope any more. If the lock is held, this is a forked child, and a
-        // thread of its parent held it. The rest is leaked.
+        // If the lock is held, this is a forked child, and the rest is leaked.
         let mut first = self.0.try_lock()?;
         let mut next = *first;
         while let Some(node) = next {
@@ -133,9 +125,8 @@ impl ScopeRegistry {
     }
 }
 
-/// Closes open objects at the end of the scope. Handles live for `'m`, so any left were forgotten,
-/// or belong to forgotten objects, or to memory or an allocator of a domain of the scope. These are
-/// not dropped from here on.
+/// Handles left at the end were forgotten, or belong to forgotten objects or to a domain of the
+/// scope. These are not dropped.
 pub(crate) struct End<'s>(&'s ScopeRegistry);
 
 impl End<'_> {

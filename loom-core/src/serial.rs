@@ -1,15 +1,14 @@
 //! Forms of values with the feature `serde`: text in human-readable formats, numbers and bytes in
 //! others.
 //!
-//! 64-bit numbers are text, because common formats and languages lack them (TOML, JavaScript). A
-//! number is also accepted. Input is untrusted: any input results in a value or an error.
+//! 64-bit numbers are text, because common formats lack them (TOML, JavaScript). A number is also
+//! accepted. Input is untrusted.
 
 use core::fmt;
 use core::str::FromStr;
 
 use serde::de::{Deserializer, Error, SeqAccess, Unexpected, Visitor};
 
-/// Parses decimal digits without a sign.
 pub(crate) fn decimal<N: FromStr>(text: &str) -> Option<N> {
     if text.starts_with('+') { None } else { text.parse().ok() }
 }
@@ -79,7 +78,6 @@ pub mod hexadecimal {
     }
 }
 
-/// Number of 32 bits, with a name in human-readable formats if it has one.
 pub(crate) fn named<'de, D: Deserializer<'de>>(
     deserializer: D,
     named: impl Fn(&str) -> Option<u32>,
@@ -131,7 +129,6 @@ pub(crate) fn text<'de, D: Deserializer<'de>, R>(
     deserializer.deserialize_str(Text(expected, read))
 }
 
-/// Reads up to `N` bytes, from bytes or a sequence, and returns them with their number.
 pub(crate) fn bytes<'de, const N: usize, D: Deserializer<'de>>(
     deserializer: D,
     expected: &'static str,

@@ -39,7 +39,7 @@ impl SipHash {
         self
     }
 
-    /// Hash of the words. If sequences have different lengths, their words must encode the length.
+    /// If sequences have different lengths, their words must encode the length.
     #[inline]
     pub(crate) const fn finish(mut self) -> u64 {
         self.0[2] ^= 0xff;
@@ -52,14 +52,10 @@ impl SipHash {
 mod tests {
     use super::*;
 
-    /// Compares the rounds with the standard library's SipHash, through a variant that both
-    /// implement.
     #[test]
     #[allow(deprecated, reason = "the one hasher of which the core says which function it is")]
     fn rounds_are_those_of_siphash() {
         use core::hash::{Hasher, SipHasher};
-        // `SipHasher` is SipHash-2-4: two rounds per word, the last with the length, and four at
-        // the end.
         let two_four = |key: [u64; 2], word: u64| {
             let mut state = SipHash::of(key[0]);
             state.0[1] = key[1] ^ 0x646f_7261_6e64_6f6d;
@@ -81,8 +77,7 @@ mod tests {
         }
     }
 
-    /// Expected values come from another program that also reproduces the published values of
-    /// SipHash-2-4. They have no length word.
+    /// Values from another program that reproduces SipHash-2-4's published ones.
     #[test]
     fn words_are_hashed_with_siphash_1_3() {
         let hash = |seed, words: &[u64]| words.iter().fold(SipHash::of(seed), |state, word| state.word(*word)).finish();

@@ -10,7 +10,6 @@ use allocator_api2::alloc::Allocator;
 
 use crate::error::OpenError;
 
-/// A block of memory from `A`, freed on drop.
 pub(crate) struct Block<A: Allocator> {
     ptr: NonNull<u8>,
     layout: Layout,
@@ -50,7 +49,6 @@ impl<A: Allocator> Drop for Block<A> {
     }
 }
 
-/// Returns the extended layout, and the offset of the part in bytes.
 pub(crate) fn extend(layout: Layout, part: Layout) -> Result<(Layout, usize), OpenError> {
     layout.extend(part).map_err(|_| OpenError::Size)
 }
@@ -73,7 +71,6 @@ pub(crate) fn array<V>(count: usize) -> Result<Layout, OpenError> {
 /// ```
 pub struct Array<V, A: Allocator> {
     first: NonNull<V>,
-    /// Number of values made so far.
     len: usize,
     /// Freed after the values are dropped.
     _block: Block<A>,

@@ -21,7 +21,6 @@ use super::sys;
 use super::threading::Level;
 use super::transport::Ofi;
 
-/// Bytes of an element.
 #[inline]
 fn size(atomic: Atomic) -> Result<usize, Refusal> {
     atomic.datatype.size().ok_or(Refusal::Errno(Errno::EOPNOTSUPP))

@@ -5,9 +5,8 @@
 //! (`sm2-insertion-beside-what-was-not-enabled-crashes`, and `ofi_rxm` of libfabric 2.5 crashes
 //! beside an endpoint that closes).
 //!
-//! The locks are in a table. Vectors that share one wait for each other's look-ups and closes, and
-//! a thread never takes two. Neighbours and their vectors use the lock of
-//! [`shm_registry`](super::shm_registry).
+//! Vectors that share a lock wait for each other's look-ups and closes. Neighbours and their
+//! vectors use the lock of [`shm_registry`](super::shm_registry).
 
 #![allow(unsafe_code, reason = "releases locks in a forked child")]
 
@@ -19,8 +18,6 @@ static TURNS: [spin::Mutex<()>; 64] = [const { spin::Mutex::new(()) }; 64];
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AvLock(&'static spin::Mutex<()>);
 
-/// Releases every lock, which other threads of the parent may have held when it forked.
-///
 /// # Safety
 /// This process has one thread, which holds no lock.
 pub(super) unsafe fn release() {

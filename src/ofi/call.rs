@@ -50,7 +50,7 @@ macro_rules! later_entry {
 }
 pub(super) use later_entry;
 
-/// Result of a control function: 0, or a negated error number. Positive numbers are undefined.
+/// Positive numbers are undefined.
 #[inline]
 pub(super) fn done(code: c_int) -> Result<(), Errno> {
     match code {
@@ -60,7 +60,7 @@ pub(super) fn done(code: c_int) -> Result<(), Errno> {
     }
 }
 
-/// Result of a post: 0, or a negated error number. Positive numbers are undefined.
+/// Positive numbers are undefined.
 #[inline]
 pub(super) fn posted(code: isize) -> Result<(), Refusal> {
     if code == 0 { Ok(()) } else { Err(refusal(code)) }
@@ -73,7 +73,7 @@ fn refusal(code: isize) -> Refusal {
     if code == AGAIN { Refusal::Again } else { Refusal::Errno(errno(code)) }
 }
 
-/// Error of a return value other than success: `EOTHER` for a number that cannot be an error.
+/// `EOTHER` for a number that cannot be an error.
 #[inline]
 pub(super) fn errno(code: isize) -> Errno {
     Errno::from_ret(code).unwrap_or(Errno::EOTHER)

@@ -17,11 +17,9 @@ pub(super) struct Closable {
     among: Among,
 }
 
-/// Operations in flight, or truncated messages, that prevent a close.
 #[derive(Clone, Copy, Debug)]
 struct Hindrances {
     receives: bool,
-    /// Those of [`InFlight::transmits`].
     transmits: bool,
     /// Maximum length of reads in bytes.
     reads_above: usize,
@@ -29,15 +27,11 @@ struct Hindrances {
     truncated_above: usize,
 }
 
-/// Others that a close affects.
 #[derive(Clone, Copy, Debug)]
 enum Among {
     None,
-    /// Insertions into its address vector.
     Vector(AvLock),
-    /// Endpoints that have communicated with it.
     Neighbours(Group),
-    /// Contexts of its scalable endpoint.
     Contexts(ScalableContext),
 }
 
@@ -77,7 +71,6 @@ impl Closable {
         Closable { hindered_by, among: group.map_or(Among::None, Among::Neighbours) }
     }
 
-    /// Adds the lock of the address vector, for an endpoint without neighbours.
     pub(super) const fn in_turn(self, turn: AvLock) -> Self {
         Closable { among: Among::Vector(turn), ..self }
     }
@@ -86,7 +79,6 @@ impl Closable {
         Closable { hindered_by: Hindrances::NONE, among: Among::Contexts(member) }
     }
 
-    /// Closes an endpoint, or retires it if it cannot be closed now.
     pub(super) fn close(
         self,
         in_flight: InFlight,
@@ -103,8 +95,7 @@ impl Closable {
         }
     }
 
-    /// Marks the queues of a retired endpoint as not polled, until the next close or for good.
-    /// Returns `true` if the provider still drives it.
+    /// Returns `true` if the provider still drives the endpoint.
     pub(super) fn leave(self, fid: Raw<sys::fid>, for_good: bool) -> bool {
         match self.among {
             Among::Neighbours(group) => group.leave(fid.pointer(), for_good),
@@ -129,7 +120,6 @@ mod tests {
         closable.close(in_flight, Raw::opened(NonNull::dangling()), || Ok(())).unwrap() == Closing::Closed
     }
 
-    /// One value per condition, with one byte and with more than an injected message.
     fn each() -> [InFlight; 6] {
         let nothing = InFlight::NOTHING;
         [

@@ -1,21 +1,16 @@
 //! Collective operations: groups, and the implementation of [`Collectives`].
 //!
-//! Only `tcp;ofi_rxm` of libfabric 2 has them, made of tagged messages (`prov/coll`). loom works
-//! around these faults:
-//!
-//! - An operation keeps a pointer to its group. So groups are closed after their endpoint, which
-//!   ends operations, and not when they are left.
-//! - A broadcast moves one chunk per member, and writes behind the buffer if the elements do not
-//!   fill the chunks (`rxm-broadcast-writes-behind-its-buffer`). So `EINVAL` refuses a number of
-//!   elements that is not a multiple of the members.
-//! - The completion of an operation's message of more than 16 KiB goes to the program, with a
-//!   context of the provider, and the operation never completes
-//!   (`rxm-collective-of-more-than-16-kib-never-ends`). So `EMSGSIZE` refuses operations that may
-//!   need one.
+//! Only `tcp;ofi_rxm` of libfabric 2 has them (`prov/coll`). loom works around these faults:
+//! - An operation keeps a pointer to its group. So groups are closed after their endpoint.
+//! - A broadcast moves one chunk per member, and writes behind the buffer
+//!   (`rxm-broadcast-writes-behind-its-buffer`). So `EINVAL` refuses a number of elements that is
+//!   not a multiple of the members.
+//! - An operation with a message of more than 16 KiB never completes, and its completion goes to
+//!   the program (`rxm-collective-of-more-than-16-kib-never-ends`). So `EMSGSIZE` refuses
+//!   operations that may need one.
 //! - A reduction that cannot be computed begins, and never completes. So each is queried before.
-//! - `ofi_rxm` takes a tagged message or receive with the highest bit in its tag for part of an
-//!   operation, and follows its context (`rxm-tag-beside-collectives-crashes`). So an info with
-//!   collective operations grants no tags (`quirks::untrue_caps`).
+//! - Tags with the highest bit are taken for an operation's (`rxm-tag-beside-collectives-crashes`).
+//!   So an info with collective operations grants no tags (`quirks::untrue_caps`).
 //! - Joins of several sets at once are mixed up. So one runs at a time.
 
 #![allow(unsafe_code, reason = "implements the unsafe trait `Collectives`, and calls libfabric")]
@@ -44,11 +39,10 @@ use super::sys;
 use super::threading::{Handle, Level};
 use super::transport::Ofi;
 
-/// Maximum number of groups in the lifetime of an endpoint.
 const GROUPS: usize = 8;
 
 /// Maximum message length of an operation, in bytes: the size of the provider's buffers, which the
-/// environment may reduce. The operation does not get the completion of a longer message.
+/// environment may reduce.
 fn longest() -> usize {
     const LONGEST: usize = 16 << 10;
     let Ok(params) = params() else { return 0 };
@@ -81,14 +75,12 @@ enum State {
 pub(super) struct Groups<L> {
     domain: Handle<sys::fid_domain, L>,
     av: Handle<sys::fid_av, L>,
-    /// Reports only joins.
     eq: Eq<L>,
     longest: usize,
     joined: RefCell<Vec<Joined<L>, GROUPS>>,
 }
 
 impl<L> Groups<L> {
-    /// Opens the groups of an endpoint of this info, if it grants collective operations.
     pub(super) unsafe fn open(domain: &Domain<L>, info: &RawInfo, av: &Av<L>) -> Result<Option<Self>, Errno> {
         if !domain.facts().contains(Facts::COLLECTIVES) || !info.attributes().caps.contains(Caps::COLLECTIVE) {
             return Ok(None);
@@ -104,8 +96,6 @@ impl<L> Groups<L> {
         &self.eq
     }
 
-    /// Closes everything, after the endpoint.
-    ///
     /// # Safety
     /// The endpoint is closed, and its groups are not used any more.
     pub(super) unsafe fn close(&self) -> Result<(), Errno> {
@@ -140,8 +130,6 @@ impl<L> Groups<L> {
         }
     }
 
-    /// Returns the limits of an operation on parts of `count` elements in a group.
-    ///
     /// # Safety
     /// The domain is open.
     unsafe fn admits(
@@ -217,7 +205,6 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, set: Raw<sys::fid_av_set>) -> Result<H
     opened(code, mc).map(Handle::new)
 }
 
-/// Queries the limits of an operation in a domain.
 unsafe fn query(domain: Raw<sys::fid_domain>, collective: Collective) -> Result<CollectiveAttr, Errno> {
     let query = later_entry!(domain, ops: sys::fi_ops_domain => query_collective)?;
     if collective.op() != CollectiveOp::BARRIER && collective.datatype().size().is_none() {
@@ -275,7 +262,6 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
         })?;
         let at = joined.len();
         let group = Joined { mc, set, size, state: Cell::new(State::Joining) };
-        // The list has room, checked above.
         let _ = joined.push(group);
         Ok(CollectiveGroup { at })
     }
@@ -301,7 +287,6 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
         unsafe { groups.admits(group, collective, count) }
     }
 
-    /// The group is closed after its endpoint.
     unsafe fn leave_collective(_: &Endpoint<L>, _: &CollectiveGroup) {}
 
     unsafe fn collective(
@@ -331,8 +316,6 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
     }
 }
 
-/// Calls the provider.
-///
 /// # Safety
 /// The contract of callers. The group of this address is joined, and open.
 unsafe fn submit(

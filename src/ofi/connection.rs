@@ -117,7 +117,6 @@ pub(super) unsafe fn passive_cm_data_size<L>(passive: &PassiveEndpoint<L>) -> Re
     }
 }
 
-/// Pointer and length of connection data, which libfabric only reads.
 fn lent(data: &[u8]) -> (*const c_void, usize) {
     if data.is_empty() { (ptr::null(), 0) } else { (data.as_ptr().cast(), data.len()) }
 }

@@ -24,7 +24,6 @@ use super::sys;
 use super::text::CText;
 use super::threading::{Handle, Level};
 
-/// Address family of `FI_SOCKADDR_IB`: `bits/socket.h`.
 const AF_IB: u16 = 27;
 
 /// A fabric, raw.
@@ -37,24 +36,18 @@ pub struct Fabric<L>(Handle<sys::fid_fabric, L>);
 #[derive(Debug)]
 pub struct Domain<L> {
     fid: Handle<sys::fid_domain, L>,
-    /// Closed after the domain.
     fabric: Handle<sys::fid_fabric, L>,
     addr_format: AddressFormat,
-    /// Read from the info of the opening, because the info of a connection request lacks them.
+    /// The info of a connection request lacks them.
     facts: Facts,
     group: Option<Group>,
     sleeps: bool,
-    /// `true` if descriptors of its queues stay readable until the provider itself sleeps.
     leaves_readable: bool,
     has_devices: bool,
     has_contexts: bool,
-    /// `true` if atomic reads return the value.
     reads_atomically: bool,
-    /// `true` if insertions read strings in place instead of through pointers.
     takes_strings_in_place: bool,
     removal: Removal,
-    /// `true` if receives of its adopted endpoints have a last piece for the rest of longer
-    /// messages.
     overruns: bool,
 }
 
@@ -138,8 +131,7 @@ impl<L> Domain<L> {
         self.sleeps
     }
 
-    /// Returns `true` if the descriptor of a queue or counter is readable, and may stay so until
-    /// the provider itself sleeps. That sleep then ends at once.
+    /// Returns `true` if the descriptor may stay readable until the provider itself sleeps.
     ///
     /// # Safety
     /// The contract of callers: the object is open.
@@ -188,7 +180,6 @@ impl<L> Av<L> {
         self.removal
     }
 
-    /// Lock for changing the vector, and for opening or closing an endpoint of it.
     pub(super) fn turn(&self) -> AvLock {
         AvLock::of(self.fid.raw())
     }
@@ -308,11 +299,8 @@ pub(super) unsafe fn av_close<L>(av: &Av<L>) -> Result<(), Errno> {
     unsafe { close(av.fid()) }
 }
 
-/// An address for `fi_av_insert` and `fi_connect`, which take no length and read that of the
-/// format.
-///
-/// Zeros follow, so that reads of a too short address, or of a string without zero byte, stay
-/// within this array.
+/// `fi_av_insert` and `fi_connect` take no length. Zeros follow, so that reads of a too short
+/// address, or of a string without zero byte, stay within this array.
 #[repr(C, align(16))]
 pub(super) struct Padded([u8; EndpointAddr::MAX_LEN + 64]);
 
@@ -326,12 +314,10 @@ impl Padded {
     }
 }
 
-/// A pointer to a string for `fi_av_insert`. Zeros follow: a provider that reads in place finds a
-/// name of no endpoint.
+/// Zeros follow: a provider that reads in place finds a name of no endpoint.
 #[repr(C)]
 struct Pointed {
-    /// The second pointer is null, and fills the gap before the zeros, which are aligned to 16
-    /// bytes.
+    /// The null fills the gap before the zeros, which are aligned to 16 bytes.
     text: [*const Padded; 2],
     zeros: Padded,
 }
@@ -379,7 +365,6 @@ pub(super) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Optio
     let text = |text: &str| CText::new(text).ok().filter(|_| !text.is_empty()).ok_or(Errno::EINVAL);
     let node = text(node)?;
     let Some(service) = service else {
-        // The text is the address.
         let address = EndpointAddr::new(AddressFormat::ADDR_STR, node.with_zero()).map_err(|_| Errno::EINVAL)?;
         // SAFETY: the vector is open (C1).
         return unsafe { av_insert(av, &address) };
@@ -405,12 +390,9 @@ pub(super) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Optio
     found(inserted, peer)
 }
 
-/// Returns `true` if an object that reads this format can take the address.
-///
-/// Less specific formats match: unspecified ones, and `FI_SOCKADDR` and `FI_SOCKADDR_IP` for kinds
-/// of socket addresses. But the family must belong to both formats: address vectors sort addresses,
-/// and unknown families have no order. After one, `ofi_rxm` finds no other address, and `ofi_rxd`
-/// takes every other for its first.
+/// The family must belong to both formats: vectors sort addresses, and unknown families have no
+/// order. After one, `ofi_rxm` finds no other address, and `ofi_rxd` takes every other for its
+/// first.
 pub(super) fn takes(format: AddressFormat, address: &EndpointAddr) -> bool {
     const ANY_SOCKET: [AddressFormat; 2] = [AddressFormat::SOCKADDR, AddressFormat::SOCKADDR_IP];
     const SOCKET: [AddressFormat; 2] = [AddressFormat::SOCKADDR_IN, AddressFormat::SOCKADDR_IN6];
@@ -422,7 +404,6 @@ pub(super) fn takes(format: AddressFormat, address: &EndpointAddr) -> bool {
     fits && [given, format].into_iter().all(|format| is_whole(format, address.bytes()))
 }
 
-/// Returns `true` if the bytes are such an address, as far as the format defines them.
 fn is_whole(format: AddressFormat, bytes: &[u8]) -> bool {
     let is_ip = || EndpointAddr::new(format, bytes).is_ok_and(|address| SocketAddr::try_from(&address).is_ok());
     match format {
@@ -444,7 +425,6 @@ pub(super) unsafe fn av_remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Er
     }
 }
 
-/// Reads the address and length that a function of libfabric writes.
 pub(super) fn read_address(
     format: AddressFormat,
     read: impl FnOnce(*mut c_void, *mut usize) -> i32,
@@ -487,7 +467,6 @@ mod tests {
         assert!(!takes(text, &EndpointAddr::new(text, b"").unwrap()));
         assert!(!takes(v6, &of(v4, four)));
         assert!(!takes(v4, &EndpointAddr::new(text, b"fi_shm://1\0").unwrap()));
-        // The bytes differ from their format.
         assert!(!takes(v4, &of(v4, six)));
         assert!(!takes(v6, &of(v6, four)));
         assert!(!takes(v4, &of(any, six)));

@@ -53,7 +53,6 @@ pub(super) unsafe fn counter_close<L>(counter: &Counter<L>) -> Result<(), Errno>
     unsafe { close(counter.fid()) }
 }
 
-/// `fi_cntr_read`
 pub(super) unsafe fn read<L>(counter: &Counter<L>) -> Result<u64, Errno> {
     let raw = counter.0.raw();
     let read = entry!(raw, ops => read)?;
@@ -61,7 +60,6 @@ pub(super) unsafe fn read<L>(counter: &Counter<L>) -> Result<u64, Errno> {
     Ok(unsafe { read(raw.as_ptr()) })
 }
 
-/// `fi_cntr_readerr`
 pub(super) unsafe fn read_error<L>(counter: &Counter<L>) -> Result<u64, Errno> {
     let raw = counter.0.raw();
     let read = entry!(raw, ops => readerr)?;
@@ -85,7 +83,6 @@ change!(adderr, "adderr");
 change!(set, "set");
 change!(seterr, "seterr");
 
-/// `fi_cntr_wait`
 pub(super) unsafe fn wait<L>(counter: &Counter<L>, threshold: u64, milliseconds: c_int) -> Result<CounterWait, Errno> {
     let raw = counter.0.raw();
     // SAFETY: the counter is open (C1).
@@ -108,10 +105,6 @@ pub(super) unsafe fn wait<L>(counter: &Counter<L>, threshold: u64, milliseconds:
     }
 }
 
-/// [`wait`] without the provider's call.
-///
-/// # Safety
-/// The contract of callers.
 unsafe fn poll_for<L>(counter: &Counter<L>, threshold: u64, milliseconds: c_int) -> Result<CounterWait, Errno> {
     // SAFETY: the counter is open (C1).
     let failures = || unsafe { read_error(counter) };
@@ -126,7 +119,6 @@ unsafe fn poll_for<L>(counter: &Counter<L>, threshold: u64, milliseconds: c_int)
     nap::look_for(milliseconds, || look().transpose()).unwrap_or(Ok(CounterWait::TimeIsOver))
 }
 
-/// `fi_trywait`
 pub(super) unsafe fn may_sleep<L>(domain: &Domain<L>, counter: &Counter<L>) -> Result<bool, Errno> {
     // SAFETY: the counter is open (C1).
     if unsafe { nap::is_deserted(counter.fid()) } {

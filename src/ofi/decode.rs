@@ -11,7 +11,6 @@ use loom_core::vocabulary::{
 use super::info::RawInfo;
 use super::sys;
 
-/// All numbers of an info, and zeros for a missing part.
 pub(super) fn attributes(info: &RawInfo) -> Attributes {
     let fields = info.fields();
     // SAFETY: null, or owned by the info, which is borrowed and not written.

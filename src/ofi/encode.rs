@@ -7,7 +7,6 @@ use loom_core::vocabulary::{
 
 use super::sys;
 
-/// Modes that loom supports over every provider.
 const MODE: Mode = Mode::CONTEXT.union(Mode::CONTEXT2).union(Mode::ASYNC_IOV).union(Mode::RX_CQ_DATA);
 const MR_MODE: MrMode = MrMode::VIRT_ADDR
     .union(MrMode::ALLOCATED)
@@ -15,7 +14,6 @@ const MR_MODE: MrMode = MrMode::VIRT_ADDR
     .union(MrMode::RMA_EVENT)
     .union(MrMode::COLLECTIVE);
 
-/// Returns `true` if the headers have a field for every requested attribute.
 pub(super) const fn can_be_asked(hints: &Hints<'_>) -> bool {
     (cfg!(libfabric_has_total_buffered_recv) || hints.rx_attr.total_buffered_recv == 0)
         && (cfg!(libfabric_has_max_ep_auth_key) || hints.domain_attr.max_ep_auth_key == 0)

@@ -37,24 +37,18 @@ pub struct Endpoint<L> {
     fid: Handle<sys::fid_ep, L>,
     addr_format: AddressFormat,
     closable: Closable,
-    /// `true` if its connection can be shut down before it is closed.
     shuts_down: bool,
     groups: Groups<L>,
-    /// `true` if sends, reads and writes report their success only if flags or the default request
-    /// it.
     selective: bool,
     overruns: bool,
-    /// Counter of its writes, where it needs one and the program does not bind one. Closed after
-    /// it.
+    /// Closed after the endpoint.
     writes: Option<Counter<L>>,
-    /// State of its collective groups, if it can have any. Closed after it.
+    /// Closed after the endpoint.
     collectives: Option<collective::Groups<L>>,
-    /// Queues and counters that its close leaves unsafe to sleep on.
     deserts: Deserts,
 }
 
 impl<L> Endpoint<L> {
-    /// An endpoint of this domain, in no group.
     pub(super) fn of(
         domain: &Domain<L>,
         overruns: bool,
@@ -112,7 +106,6 @@ impl<L> Endpoint<L> {
     }
 }
 
-/// Bindings and options of a new endpoint.
 pub(super) struct EndpointSetup<'a, L> {
     pub(super) to: [Option<Raw<sys::fid>>; 2],
     pub(super) queues: (&'a Cq<L>, &'a Cq<L>),
@@ -178,7 +171,6 @@ pub(super) unsafe fn open<L>(
     Ok(Endpoint { closable: opened.closable.in_turn(turn), ..opened })
 }
 
-/// Returns an error unless the provider is known to support the requested features.
 fn check<L>(domain: &Domain<L>, bound: &EndpointSetup<'_, L>) -> Result<(), Errno> {
     let facts = domain.facts();
     let options = bound.options.is_empty() || takes_options(facts) != TakesOptions::Never;
@@ -186,8 +178,7 @@ fn check<L>(domain: &Domain<L>, bound: &EndpointSetup<'_, L>) -> Result<(), Errn
     if options && selective { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
 }
 
-/// Opens an endpoint of the domain's group with `once`, and repeats it where another program has
-/// the name.
+/// Repeats `once` where another program has the name.
 ///
 /// # Safety
 /// `once` returns an open endpoint of the domain.
@@ -196,15 +187,15 @@ unsafe fn in_group<L>(
     info: &RawInfo,
     mut once: impl FnMut() -> Result<Endpoint<L>, EndpointError>,
 ) -> Result<Endpoint<L>, EndpointError> {
-    /// Maximum number of names to try: more than the endpoints that one killed process had open.
+    /// More than the endpoints that one killed process had open.
     const TRIES: usize = 256;
     let mut opened = || {
         let mut tries = 1;
         loop {
             match once() {
-                // Each endpoint's name has the next number. A refused name must not be inserted as
-                // a peer's (`shm-name-that-was-refused-crashes`): the group refuses names of this
-                // process that are not open.
+                // A refused name must not be inserted as a peer's
+                // (`shm-name-that-was-refused-crashes`): the group refuses names of this process
+                // that are not open.
                 Err(EndpointError { errno: Errno::EBUSY, left_open: false })
                     if names_by_process(info) && tries < TRIES =>
                 {
@@ -229,8 +220,7 @@ pub(super) unsafe fn open_msg<L>(
 ) -> Result<Endpoint<L>, EndpointError> {
     check(domain, bound)?;
     if domain.group().is_some() {
-        // The provider does not report which endpoints it is connected with, so that it could never
-        // be closed.
+        // The endpoint could never be closed: the provider does not report its connections.
         return Err(Errno::EOPNOTSUPP.into());
     }
     let handle = request.as_ref().map(|request| request.0);
@@ -284,7 +274,6 @@ pub(super) unsafe fn open_shared_rx<L>(
     }
 }
 
-/// Opens an endpoint, calls `opened_it`, binds and enables it.
 unsafe fn open_bound<L>(
     domain: &Domain<L>,
     info: &RawInfo,
@@ -339,8 +328,6 @@ pub(super) unsafe fn adopt<L>(
     unsafe { in_group(domain, info, open) }
 }
 
-/// Returns the endpoint with its handle and name, or closes it on an error.
-///
 /// # Safety
 /// The endpoint is open.
 unsafe fn with_name<L>(endpoint: Endpoint<L>) -> Result<(Endpoint<L>, NonNull<sys::fid>, EndpointAddr), EndpointError> {
@@ -376,9 +363,8 @@ pub(super) fn undone<L>(endpoint: &Endpoint<L>, errno: Errno) -> EndpointError {
     EndpointError { errno, left_open }
 }
 
-/// Binds without `FI_SELECTIVE_COMPLETION` unless the endpoint is selective: every post except
-/// inject has an event. On a selective endpoint the default flags of `info` request the event, and
-/// calls with flags follow their flags.
+/// Without `FI_SELECTIVE_COMPLETION`, every post except inject has an event. On a selective
+/// endpoint the default flags of `info` request it, and calls with flags follow their flags.
 unsafe fn bind_and_enable<L>(
     endpoint: &Endpoint<L>,
     takes_options: TakesOptions,
@@ -428,8 +414,6 @@ pub(super) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, in_flight: InFlig
     }
     // SAFETY: one thread uses the open endpoint (C1, C5).
     if unsafe { endpoint.groups.leave_all() }.is_err() {
-        // A group that cannot be left, because no interface leads to it for now, keeps the endpoint
-        // open.
         return Ok(Closing::Retired);
     }
     // SAFETY: the endpoint is open and closed once (C1, C3), and its children, the groups, are
@@ -437,10 +421,6 @@ pub(super) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, in_flight: InFlig
     endpoint.closable.close(in_flight, endpoint.fid.fid(), || unsafe { close_counted(endpoint) })
 }
 
-/// Closes an endpoint, its counter of writes, and its collective groups.
-///
-/// # Safety
-/// The contract of callers.
 unsafe fn close_counted<L>(endpoint: &Endpoint<L>) -> Result<(), Errno> {
     // SAFETY: the queues and counters of an open endpoint are open (C2).
     unsafe { endpoint.deserts.mark() };

@@ -41,7 +41,7 @@ entries!(CqEntry: CONTEXT, CqMsgEntry: MSG, CqDataEntry: DATA, CqTaggedEntry: TA
 /// A completion queue, raw, with entries in libfabric's layout, and contexts as they were posted.
 ///
 /// For programs that post through [`Transport`](loom_core::transport::Transport) and need fewer
-/// fields. The queues of `Transport` have the largest format, which contains tags.
+/// fields.
 ///
 /// Every `unsafe fn` here relies on its caller for the contract of queues in `Transport`: the queue
 /// is open, one thread at a time uses it with its endpoints, and it is closed once, after them and
@@ -101,7 +101,6 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         Ok(Self::of(queue))
     }
 
-    /// Wraps a queue that was opened in this format.
     pub(super) fn of(queue: Cq<L>) -> Self {
         EntryCq { queue, entry: PhantomData }
     }
@@ -240,8 +239,8 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     }
 
     /// Wakes up the thread that sleeps on the queue, or the next one that would. Any thread may
-    /// call this at any time while the queue is open. A signal at the beginning of a sleep may be
-    /// lost: see [`Signals`](loom_core::transport::Signals).
+    /// call this while the queue is open. A signal at the beginning of a sleep may be lost: see
+    /// [`Signals`](loom_core::transport::Signals).
     ///
     /// # Errors
     /// `ENOSYS` without a wait object, or the provider's.
@@ -304,7 +303,6 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     }
 }
 
-/// Reads once a millisecond, until an entry arrives or the time has passed.
 fn look_for(milliseconds: c_int, mut read: impl FnMut() -> Result<usize, Errno>) -> Result<usize, Errno> {
     nap::look_for(milliseconds, || Some(read()).filter(|read| *read != Ok(0))).unwrap_or(Ok(0))
 }
@@ -316,7 +314,6 @@ fn room_for<E>(entries: &[E], sources: &mut [FabricAddr]) -> (usize, *mut u64) {
     (entries.len().min(sources.len()), sources.as_mut_ptr().cast())
 }
 
-/// Number of entries that a read has written, at most `room`.
 fn counted(code: isize, room: usize) -> Result<usize, Errno> {
     const AGAIN: isize = -(Errno::EAGAIN.as_raw() as isize);
     match usize::try_from(code) {
@@ -326,7 +323,6 @@ fn counted(code: isize, room: usize) -> Result<usize, Errno> {
     }
 }
 
-/// Like [`counted`], for a read that may have slept.
 fn slept(code: isize, room: usize) -> Result<usize, Errno> {
     match counted(code, room) {
         Err(Errno::ETIMEDOUT | Errno::EINTR | Errno::ECANCELED) => Ok(0),

@@ -49,7 +49,6 @@ impl<L> Eq<L> {
     }
 }
 
-/// Identity of an object in events.
 pub(super) fn named(fid: *const sys::fid) -> Fid {
     Fid::from_addr(fid.addr() as u64)
 }
@@ -115,8 +114,6 @@ pub(super) unsafe fn read<L>(eq: &Eq<L>, sleep: Option<i32>, data: &mut CmData) 
     }
 }
 
-/// Converts an event and its data.
-///
 /// # Safety
 /// A provider has written the bytes for an event of this kind, and no other code owns the objects
 /// in them.
@@ -164,8 +161,6 @@ unsafe fn decode(kind: EventKind, bytes: &[u8]) -> (Read, CmData) {
     }
 }
 
-/// Reads a structure from the begin of the bytes.
-///
 /// # Safety
 /// Any bytes are a `T`.
 unsafe fn prefix<T>(bytes: &[u8]) -> Option<T> {
@@ -199,7 +194,6 @@ pub(super) unsafe fn read_error<L>(eq: &Eq<L>, data: &mut CmData) -> Result<Opti
     }
     let entry = &error.entry;
     let (bytes, len) = (entry.err_data.cast_const().cast::<u8>(), entry.err_data_size.min(CmData::MAX_LEN));
-    // A provider that does not copy data leaves the room's size and zeros.
     let untouched = bytes == own.as_ptr() && entry.err_data_size == own.len() && own.iter().all(|byte| *byte == 0);
     if !bytes.is_null() && len > 0 && !untouched {
         // SAFETY: our own memory, or the provider's until the next read (`man fi_eq`), of this

@@ -22,7 +22,7 @@ use super::{decode, quirks, sys, text};
 #[doc(alias = "fi_info")]
 pub struct RawInfo {
     /// Allocated by libfabric, owned, the only element of its list. Its pointers to open objects
-    /// (`handle`, `fabric_attr->fabric`, `domain_attr->domain`) are null.
+    /// are null.
     raw: NonNull<sys::fi_info>,
 }
 
@@ -33,8 +33,6 @@ unsafe impl Send for RawInfo {}
 unsafe impl Sync for RawInfo {}
 
 impl RawInfo {
-    /// Takes ownership of one `fi_info`, which becomes a list of its own.
-    ///
     /// # Safety
     /// libfabric has allocated `raw`, and no other code frees or uses it from now on. `next` is
     /// cleared: a caller that needs the rest of the list takes it before.
@@ -55,7 +53,6 @@ impl RawInfo {
         RawInfo { raw }
     }
 
-    /// Allocates an empty `fi_info` for hints. `None` without memory.
     #[doc(alias = "fi_allocinfo")]
     pub(super) fn empty() -> Option<Self> {
         // SAFETY: null requests an empty info, as `fi_allocinfo` does.
@@ -64,7 +61,6 @@ impl RawInfo {
         Some(unsafe { Self::adopt(raw) })
     }
 
-    /// `fi_dupinfo`. `None` without memory.
     pub(super) fn try_clone(&self) -> Option<Self> {
         // SAFETY: valid, and only read.
         let copy = NonNull::new(unsafe { sys::fi_dupinfo(self.as_ptr()) })?;
@@ -72,8 +68,8 @@ impl RawInfo {
         Some(unsafe { Self::adopt(copy) })
     }
 
-    /// Copy with a zero byte after its source address, which names this process if it named a
-    /// parent. `None` without memory.
+    /// The copy has a zero byte after its source address, and names this process if the address
+    /// named a parent.
     pub(super) fn named_by_this_process(&self) -> Option<Self> {
         let Some(source) = self.source_address() else { return self.try_clone() };
         // `fi_shm://123`, with or without the zero byte.
@@ -98,11 +94,9 @@ impl RawInfo {
         Some(unsafe { Self::adopt(copy) })
     }
 
-    /// Copy for opening an endpoint, not to be kept: it refers to the request that the endpoint
-    /// accepts. Records `shared_rx`, because `tcp` and `net` crash on a wrong value. `None` without
-    /// memory.
+    /// Not to be kept: the copy refers to the request that the endpoint accepts. `tcp` and `net`
+    /// crash on a wrong `shared_rx`.
     pub(super) fn for_endpoint(&self, request: Option<NonNull<sys::fid>>, shared_rx: bool) -> Option<Self> {
-        /// `FI_SHARED_CONTEXT`
         const SHARED: usize = usize::MAX;
         let mut copy = self.try_clone()?;
         // SAFETY: owned, and borrowed exclusively.
@@ -121,7 +115,6 @@ impl RawInfo {
         Some(copy)
     }
 
-    /// Copy for opening a scalable endpoint with these contexts. `None` without memory.
     pub(super) fn for_scalable_endpoint(&self, contexts: Contexts) -> Option<Self> {
         let mut copy = self.try_clone()?;
         // SAFETY: owned, and borrowed exclusively.
@@ -134,8 +127,8 @@ impl RawInfo {
     }
 
     /// The `fi_info`, for a call that reads it: one of [`sys`] that opens an object, or
-    /// `fi_dupinfo` for a copy to change and adopt ([`from_ptr`](Self::from_ptr)). Must not be
-    /// written through the pointer.
+    /// `fi_dupinfo` for a copy to adopt ([`from_ptr`](Self::from_ptr)). Must not be written through
+    /// the pointer.
     #[inline]
     #[must_use]
     pub const fn as_ptr(&self) -> *mut sys::fi_info {
@@ -150,7 +143,7 @@ impl RawInfo {
         Facts::of(self).contains(Facts::TESTED)
     }
 
-    /// Fields of the info. Their pointers are null or belong to the info.
+    /// Pointers are null or belong to the info.
     pub(super) const fn fields(&self) -> &sys::fi_info {
         // SAFETY: owned and valid until `self` is dropped, and not written meanwhile.
         unsafe { self.raw.as_ref() }
@@ -165,8 +158,6 @@ impl RawInfo {
         }
     }
 
-    /// Makes sends, reads and writes report their success by default, where endpoints are bound
-    /// selectively.
     pub(super) fn report_by_default(&mut self) {
         // SAFETY: owned, and borrowed exclusively.
         let fields = unsafe { self.raw.as_mut() };
@@ -208,8 +199,7 @@ impl RawInfo {
         }
     }
 
-    /// Returns `true` if the info has all requested names, without regard to case, like libfabric's
-    /// comparison.
+    /// Without regard to case, like libfabric.
     pub(super) fn is_named(&self, provider: Option<&str>, fabric: Option<&str>, domain: Option<&str>) -> bool {
         [(Name::Provider, provider), (Name::Fabric, fabric), (Name::Domain, domain)].into_iter().all(
             |(name, wanted)| {
@@ -218,7 +208,6 @@ impl RawInfo {
         )
     }
 
-    /// A name, if it exists and is UTF-8.
     pub(super) fn name(&self, name: Name) -> Option<&str> {
         let fields = self.fields();
         let text = match name {
@@ -265,8 +254,6 @@ impl RawInfo {
     }
 }
 
-/// Copies an address, byte for byte.
-///
 /// # Safety
 /// `bytes` is null or points to `len` readable bytes.
 unsafe fn address(format: u32, bytes: *const u8, len: usize) -> Option<EndpointAddr> {
@@ -299,15 +286,13 @@ impl Drop for RawInfo {
     }
 }
 
-/// All fields in libfabric's format (`fi_tostr`), like `fi_info -v`. In loom's format if the
-/// library is newer than the headers at build time, because `fi_tostr` would read beyond the end of
-/// older structures.
+/// All fields in libfabric's format (`fi_tostr`). In loom's format if the library is newer than the
+/// headers at build time, because `fi_tostr` would read beyond the end of older structures.
 impl fmt::Display for RawInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if library_version() != headers_version() {
             return write!(f, "{self:?}\n{:#?}", self.attributes());
         }
-        // The size of libfabric's own buffer.
         let mut out = [0; 8192];
         // SAFETY: `out` has the passed length, and the info is valid and only read.
         let text = unsafe { sys::fi_tostr_r(out.as_mut_ptr(), out.len(), self.as_ptr().cast(), sys::FI_TYPE_INFO) };

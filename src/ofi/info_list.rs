@@ -26,8 +26,6 @@ unsafe impl Send for RawList {}
 unsafe impl Sync for RawList {}
 
 impl RawList {
-    /// Takes ownership of a list, or of an empty one for null.
-    ///
     /// # Safety
     /// libfabric has allocated the list, and no other code frees or uses it from now on.
     pub(super) unsafe fn adopt(head: *mut sys::fi_info) -> Self {

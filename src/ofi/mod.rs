@@ -4,7 +4,6 @@
 //! every libfabric provider. Start with [`Ofi::query`], then use the safe objects of `loom_core`.
 //!
 //! # Connections
-//!
 //! A server and a client in one thread, over `tcp`:
 //!
 //! ```
@@ -63,7 +62,6 @@
 //! ```
 //!
 //! # Multicast
-//!
 //! One message to every member of a group, over `udp`:
 //!
 //! ```no_run
@@ -103,7 +101,6 @@
 //! ```
 //!
 //! # Scalable endpoints
-//!
 //! Two threads at one address over `sockets`, each with its own queue and contexts:
 //!
 //! ```
@@ -149,34 +146,28 @@
 //! ```
 //!
 //! # Providers that are not tested
-//!
 //! loom relies only on provider behaviour that its tests have shown: for libfabric 1.17.0 and
-//! 2.5.1, and the providers of `docs/providers`. Over any other provider or version:
-//!
+//! 2.5.1, and the providers of `docs/providers`. Over others:
 //! - An endpoint is closed only without operations in flight, and if no message was longer than its
 //!   receive. Unless endpoints have socket addresses, it also stays open beside another endpoint of
-//!   an untested provider in the process, and for good once an address was inserted into a vector
-//!   of such a provider. If dropped earlier, its operations are cancelled, and its queue takes it
-//!   with their buffers. They leak if the queue is dropped before they complete, but a scope aborts
-//!   the process.
+//!   an untested provider, and for good once an address was inserted. If dropped earlier, its queue
+//!   takes it with the buffers of its cancelled operations. They leak if the queue is dropped
+//!   before they complete, but a scope aborts the process.
 //! - Regions are closed with the last endpoint of their domain, or before the endpoint that they
-//!   are bound to (`FI_MR_ENDPOINT`). Passive endpoints stay open. Connections close beside others,
-//!   and require socket addresses.
+//!   are bound to (`FI_MR_ENDPOINT`). Passive endpoints stay open. Connections require socket
+//!   addresses.
 //! - Sleeping on event queues, and options of enabled endpoints, are left to the provider.
 //! - Refused as not granted or with `EOPNOTSUPP`: multi-receives, directed receives of messages
 //!   without tag, peeks, claims, discards, unsignaled operations, options at the opening of
 //!   endpoints, sleeping on queues and counters, tags of connections, shared receives, shutting a
 //!   connection down, scalable endpoints and multicast groups.
 //!
-//! [`RawInfo::is_tested`] and the command `loom info` report the status. `LOOM_UNTESTED=1` in the
-//! environment makes every provider untested. So does `FI_HOOK`, because infos do not show
-//! libfabric's hooks. (Feature `std`.)
+//! [`RawInfo::is_tested`] and the command `loom info` report the status. With feature `std`,
+//! `LOOM_UNTESTED=1` in the environment makes every provider untested, and so does `FI_HOOK`.
 //!
 //! # Functions without a wrapper
-//!
-//! A raw handle (`raw` of an object) gives access to its C object (`as_ptr`), and through the
-//! object's tables, with the types of [`sys`], to functions that loom does not wrap. A query for
-//! atomic sums of 64-bit numbers:
+//! A raw handle (`raw` of an object) gives access to its C object (`as_ptr`), for functions that
+//! loom does not wrap, with the types of [`sys`]. A query for atomic sums of 64-bit numbers:
 //!
 //! ```
 //! # #![allow(unsafe_code)]
@@ -198,11 +189,9 @@
 //! ```
 //!
 //! # Adopting
-//!
 //! `from_ptr` (for endpoints [`Endpoint::from_fn`]) turns an object of the program into a raw
 //! handle for the functions of [`Transport`](loom_core::transport::Transport). The caller
 //! guarantees:
-//!
 //! - The program has opened the object with the given domain or fabric, and makes one handle of it.
 //! - The object is used under the contract of `Transport`: by the permitted threads, and closed
 //!   after its children and before its parents.
@@ -284,45 +273,35 @@
 //! ```
 //!
 //! These features have no safe form, for reasons that runs with libfabric 1.17 and 2.5.1 or its
-//! source have shown. `tests/libfabric/raw/adopted` has examples over every provider that supports them:
+//! source have shown (`tests/libfabric/raw/adopted`):
 //!
-//! - Maps (`FI_AV_MAP`): every provider has tables, with the same numbers as maps, and loom checks
-//!   peers by them.
+//! - Maps (`FI_AV_MAP`): every provider has tables, with the same numbers.
 //! - Insertion through event queues (`FI_EVENT`): 1.17 writes the events inside the call, and `shm`
 //!   never does. libfabric 2 binds vectors only over `sockets`.
 //! - Address vectors that are shared by name: only `sockets`, where readers do not notice growth.
 //! - User ids (`FI_AV_USER_ID`): only libfabric 2, over `shm`, `tcp;ofi_rxm` and `tcp`. Completions
-//!   report the id in place of the address, and other calls take it for one. `sockets` and `shm` of
-//!   1.17 accept the flag without effect.
-//! - Address vector sets (`fi_av_set`): only `tcp;ofi_rxm` with collectives. 1.17 has no empty
-//!   sets, and reads before the begin of an array. 2.5 computes wrong differences and
-//!   intersections. A set cannot be read back.
-//!   [`AddressSet`](loom_core::engine::address_table::AddressSet) is loom's own, and its members
-//!   are passed at a join.
-//! - Aliases (`fi_ep_alias`): only `sockets`, which never frees one. In loom each operation has its
-//!   flags.
+//!   report the id in place of the address, and other calls take it for one.
+//! - Address vector sets (`fi_av_set`): only `tcp;ofi_rxm` with collectives. 1.17 reads before the
+//!   begin of an array, 2.5 computes wrong differences and intersections.
+//!   [`AddressSet`](loom_core::engine::address_table::AddressSet) is loom's own.
+//! - Aliases (`fi_ep_alias`): only `sockets`, which never frees one.
 //! - Shared transmit contexts: only `sockets`. Shared receives without connections: `sockets`, and
 //!   `shm` of 1.17, which crashes when such a context is closed without a queue.
 //! - Several ranges in a region (`fi_mr_regv`): `sockets` and `shm` accept two, and peers reach the
 //!   first.
-//! - Raw keys (`FI_MR_RAW`): no tested provider has them. Posts follow a mapped key as an address,
-//!   and its number can come from any source.
-//! - Buffered receives (`FI_BUFFERED_RECV`): only `ofi_rxm`. 2.5 never reports claimed messages,
-//!   and does not notify the sender of a discarded long one. Peeks and claims work over more
-//!   providers.
-//! - Wait sets with counters and event queues: libfabric 2 deprecates sets, which are for users of
-//!   the raw layer.
+//! - Raw keys (`FI_MR_RAW`): no tested provider has them, and posts follow a mapped key as an
+//!   address.
+//! - Buffered receives (`FI_BUFFERED_RECV`): only `ofi_rxm`. 2.5 never reports claimed messages.
+//! - Wait sets with counters and event queues: libfabric 2 deprecates sets.
 //!
 //! # How it calls libfabric
-//!
 //! Most of libfabric's API is static inline C, which calls through an object's operation tables
-//! (`ep->msg->send(...)`). This module calls through them from Rust: no C is compiled, and a post
-//! is one indirect call. A missing table or entry is `ENOSYS`. Only the exported symbols are
-//! linked: `fi_getinfo`, `fi_freeinfo`, `fi_dupinfo`, `fi_fabric`, `fi_version`, `fi_tostr_r`,
-//! `fi_getparams`, `fi_freeparams`.
+//! (`ep->msg->send(...)`). This module calls through them from Rust: a post is one indirect call. A
+//! missing table or entry is `ENOSYS`. Only the exported symbols are linked: `fi_getinfo`,
+//! `fi_freeinfo`, `fi_dupinfo`, `fi_fabric`, `fi_version`, `fi_tostr_r`, `fi_getparams`,
+//! `fi_freeparams`.
 //!
 //! # Files
-//!
 //! | file | contents |
 //! |---|---|
 //! | `sys`, `pointers` | generated bindings, conversion between raw handles and C objects |

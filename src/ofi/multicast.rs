@@ -1,14 +1,12 @@
 //! Multicast groups: joining, leaving, and the implementation of [`Multicast`].
 //!
 //! Only `udp` has them, with these faults:
-//!
 //! - It reports a failed join as a success with a longer entry, which `event_queue` recognises.
 //! - It closes a group by leaving it in the system, which fails for a group that was not joined,
-//!   and an endpoint with an open group cannot be closed. So a socket of loom's own tries each join
-//!   first. An endpoint that only sends joins no group in the system, and could not leave it: see
-//!   `quirks::multicasts`.
-//! - Leaving also fails while no interface leads to the group. The group stays joined, and is left
-//!   when the endpoint is closed.
+//!   and then its endpoint cannot be closed. So a socket of loom's own tries each join first. An
+//!   endpoint that only sends joins no group: see `quirks::multicasts`.
+//! - Leaving also fails while no interface leads to the group, which stays joined until the
+//!   endpoint is closed.
 
 #![allow(unsafe_code, reason = "implements the unsafe trait `Multicast`, and calls libfabric")]
 
@@ -38,8 +36,7 @@ const GROUPS: usize = 8;
 #[derive(Debug)]
 pub struct Group<L>(Handle<sys::fid_mc, L>);
 
-/// Groups that an endpoint is in. All are left before the endpoint is closed, even if their handles
-/// were leaked.
+/// All are left before the endpoint is closed, even if their handles were leaked.
 #[derive(Debug)]
 pub(super) struct Groups<L>(RefCell<Vec<(Handle<sys::fid_mc, L>, Ipv4Addr), GROUPS>>);
 
@@ -66,14 +63,11 @@ impl<L> Groups<L> {
         })
     }
 
-    /// The standard library is required for the attempt.
     #[cfg(not(feature = "std"))]
     fn ask(&self, _: Ipv4Addr) -> Result<(), Errno> {
         Err(Errno::EOPNOTSUPP)
     }
 
-    /// Leaves a group.
-    ///
     /// # Safety
     /// The contract of callers: the endpoint of these groups is open.
     unsafe fn leave(&self, group: Raw<sys::fid>) -> Result<(), Errno> {
@@ -85,8 +79,6 @@ impl<L> Groups<L> {
         Ok(())
     }
 
-    /// Leaves every group.
-    ///
     /// # Safety
     /// That of [`leave`](Self::leave).
     pub(super) unsafe fn leave_all(&self) -> Result<(), Errno> {

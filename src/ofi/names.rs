@@ -14,7 +14,6 @@ use super::transport::Ofi;
 
 const ADDRESSES: usize = 8;
 
-/// Returns the unknown name that prevents a match of hints.
 pub(super) fn unknown<L: Level>(hints: &Hints<'_>) -> Option<QueryError> {
     if let Some(provider) = hints.provider
         && !provider.split(';').all(is_provider)
@@ -27,12 +26,10 @@ pub(super) fn unknown<L: Level>(hints: &Hints<'_>) -> Option<QueryError> {
     is_reason.then(|| QueryError::UnknownNode { node: Excerpt::of(node), listen: hints.listen })
 }
 
-/// Returns `true` if this libfabric has the provider, or the layer of one (`ofi_rxm`).
 fn is_provider(name: &str) -> bool {
     providers().is_ok_and(|mut all| all.any(|provider| provider.name().eq_ignore_ascii_case(name)))
 }
 
-/// Writes the providers of this libfabric without its hooks.
 pub(super) fn write_providers(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut names = providers().into_iter().flatten().filter(|provider| !provider.name().starts_with("ofi_hook"));
     let Some(first) = names.next() else { return f.write_str("none") };
@@ -40,7 +37,6 @@ pub(super) fn write_providers(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     names.try_for_each(|provider| write!(f, ", {}", provider.name()))
 }
 
-/// Writes the first addresses of this host.
 pub(super) fn write_addresses(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let infos = Ofi::<Local>::ask(&Hints::default()).into_iter().flatten();
     let sockets = infos.filter_map(|info| SocketAddr::try_from(&info.source_address()?).ok());

@@ -2,8 +2,7 @@
 //!
 //! `ofi_rxm` and `ofi_rxd` list endpoints in the wait objects of their queues and counters, also
 //! after a close. `fi_trywait`, `fi_cq_sread` and `fi_cntr_wait` follow the list into freed memory
-//! (`…-sleep-after-an-endpoint-was-closed-crashes`). The descriptor then also misses events: a new
-//! endpoint with the address or file descriptor of a closed one is not listed.
+//! (`…-sleep-after-an-endpoint-was-closed-crashes`). The descriptor then also misses events.
 //!
 //! So a close marks the queues and counters of the endpoint as [deserted](is_deserted), and they
 //! are polled once a millisecond from then on.
@@ -37,8 +36,7 @@ unsafe fn context<'a>(fid: NonNull<sys::fid>) -> &'a AtomicPtr<c_void> {
     unsafe { AtomicPtr::from_ptr(word) }
 }
 
-/// Returns `true` if an endpoint of a queue or counter was closed, which makes the provider's wait
-/// calls unsafe.
+/// `true` if an endpoint was closed, which makes the provider's wait calls unsafe.
 ///
 /// # Safety
 /// The object is open.
@@ -48,8 +46,6 @@ pub(super) unsafe fn is_deserted(fid: Raw<sys::fid>) -> bool {
     unsafe { context(fid.pointer()) }.load(Ordering::Relaxed).addr() & DESERTED != 0
 }
 
-/// Stores the address that identifies an object in a poll set.
-///
 /// # Safety
 /// The object is open.
 pub(super) unsafe fn set_name(fid: NonNull<sys::fid>) {
@@ -59,12 +55,10 @@ pub(super) unsafe fn set_name(fid: NonNull<sys::fid>) {
     word.store(fid.as_ptr().cast::<c_void>().map_addr(|name| name | mark), Ordering::Relaxed);
 }
 
-/// Address that identifies an object, from the word that `fi_poll` returned.
 pub(super) fn name(context: *const c_void) -> *const sys::fid {
     context.map_addr(|name| name & !DESERTED).cast()
 }
 
-/// Queues and counters that are deserted when their endpoint is closed.
 #[derive(Debug)]
 pub(super) struct Deserts(heapless::Vec<Raw<sys::fid>, { Self::MOST }>);
 
@@ -76,16 +70,10 @@ impl Deserts {
         Deserts(heapless::Vec::new())
     }
 
-    /// Adds objects.
-    ///
-    /// # Errors
-    /// `EINVAL` if there are more than an endpoint can be bound to.
     pub(super) fn add(&mut self, fids: impl IntoIterator<Item = Raw<sys::fid>>) -> Result<(), Errno> {
         fids.into_iter().try_for_each(|fid| self.0.push(fid)).map_err(|_| Errno::EINVAL)
     }
 
-    /// Marks the objects.
-    ///
     /// # Safety
     /// They are open.
     pub(super) unsafe fn mark(&self) {
@@ -104,22 +92,19 @@ struct PollFd {
     revents: c_short,
 }
 
-/// `POLLIN`, on every system that libfabric supports.
 const POLLIN: c_short = 1;
 
 unsafe extern "C" {
     fn poll(fds: *mut PollFd, count: c_ulong, milliseconds: c_int) -> c_int;
 }
 
-/// Returns `true` if a descriptor is readable now.
 pub(super) fn is_readable(fd: c_int) -> bool {
     let mut fd = PollFd { fd, events: POLLIN, revents: 0 };
     // SAFETY: the length is one entry. A descriptor that is not open is reported.
     unsafe { poll(&raw mut fd, 1, 0) > 0 }
 }
 
-/// Calls `look` once a millisecond until it returns a result or the time has passed. A negative
-/// time is unlimited.
+/// A negative time is unlimited.
 pub(super) fn look_for<R>(milliseconds: c_int, mut look: impl FnMut() -> Option<R>) -> Option<R> {
     let mut left = milliseconds;
     loop {

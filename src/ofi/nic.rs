@@ -8,7 +8,6 @@ use loom_core::vocabulary::{BusType, LinkState};
 use super::info::RawInfo;
 use super::{sys, text};
 
-/// Network card of an info, if its provider reports one.
 pub(super) fn nic(info: &RawInfo) -> Option<Nic<'_>> {
     // SAFETY: null, or owned by the info, which is borrowed and not written.
     let nic = unsafe { info.fields().nic.as_ref() }?;

@@ -16,7 +16,6 @@ use super::sys;
 
 type GetOpt = unsafe extern "C" fn(sys::fid_t, c_int, c_int, *mut c_void, *mut usize) -> c_int;
 
-/// Value of an option in C's form, with room for each type.
 #[repr(C, align(8))]
 struct OptionBytes([u8; 8]);
 

@@ -1,7 +1,6 @@
 //! Room behind receives, for longer messages.
 //!
 //! Providers handle a message that is longer than its receive differently:
-//!
 //! - `ofi_rxm` of libfabric 2 divides messages between 16 KiB and `FI_OFI_RXM_SAR_LIMIT` (128 KiB)
 //!   into segments. A segment that does not fit completes the receive, and later segments match
 //!   receives of later messages
@@ -11,9 +10,9 @@
 //! - A poll of `shm` and `sm2` spins for ever (`shm-long-message-for-a-short-buffer-never-ends`).
 //! - `ofi_rxd` and `udp` report a whole message (`rxd-truncated-message-is-whole`).
 //!
-//! So each receive over these providers has a last piece, which takes the rest. The event has the
-//! message's length, which exceeds that of the buffer, and the op table reports `ETRUNC` (P5). A
-//! message that exceeds the last piece is left to the provider.
+//! So each receive over these providers has a last piece, which takes the rest. The op table
+//! reports `ETRUNC` by the event's length (P5). A message that exceeds the last piece is left to
+//! the provider.
 
 #![allow(unsafe_code, reason = "shares memory that only providers write")]
 
@@ -29,11 +28,10 @@ use super::params::params;
 use super::post::Memory;
 use super::sys;
 
-/// Bytes of the last piece.
 const LEN: usize = 1 << 20;
 
-/// Memory that several providers write at a time, and that is never read. Its pages are allocated
-/// at their first write.
+/// Several providers write it at a time, and it is never read. Pages are allocated at their first
+/// write.
 struct Rest(UnsafeCell<[u8; LEN]>);
 
 // SAFETY: Rust code accesses no byte of it.
@@ -41,12 +39,10 @@ unsafe impl Sync for Rest {}
 
 static REST: Rest = Rest(UnsafeCell::new([0; LEN]));
 
-/// The last piece of a receive.
 pub(super) const fn rest() -> sys::iovec {
     sys::iovec { iov_base: REST.0.get().cast::<c_void>(), iov_len: LEN }
 }
 
-/// A receive of one piece, and the rest.
 pub(super) struct Longer {
     pub(super) pieces: [sys::iovec; 2],
     pub(super) descriptors: [*mut c_void; 2],
@@ -69,13 +65,11 @@ impl Longer {
     }
 }
 
-/// Returns `true` if a last piece can follow this one: providers copy to all pieces as to the
-/// first, which must not be device memory.
+/// Providers copy to all pieces as to the first, which must not be device memory.
 fn takes_rest(lent: &Lent) -> bool {
     lent.kind() == HmemIface::SYSTEM
 }
 
-/// Returns `true` if this message gets a last piece: not a multi-receive or a peek.
 pub(super) fn extends(msg: &Msg<'_>) -> bool {
     let others = OpFlags::MULTI_RECV | OpFlags::PEEK | OpFlags::DISCARD;
     !msg.flags.intersects(others) && msg.pieces.iter().all(takes_rest)
@@ -85,7 +79,6 @@ pub(super) fn extends(msg: &Msg<'_>) -> bool {
 /// that this process sends.
 pub(super) const SEGMENTED: &str = "FI_OFI_RXM_SAR_LIMIT";
 
-/// Returns `true` if messages are divided that may not fit into the last piece.
 pub(super) fn divides_longer() -> bool {
     let exceeds = |value: &str| value.parse::<usize>().map_or(true, |longest| longest > LEN);
     params().is_ok_and(|all| all.iter().any(|param| param.name == SEGMENTED && param.value.is_some_and(exceeds)))

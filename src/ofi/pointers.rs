@@ -69,8 +69,7 @@ impl RawInfo {
     /// Adopts an info from `fi_getinfo` or `fi_dupinfo`, found with hints that
     /// [`Hints`](loom_core::info::Hints) lacks, or changed where `man fi_getinfo` permits it.
     ///
-    /// The info is corrected like those of [`Ofi::query`](super::Ofi::query). The rest of a list
-    /// still belongs to the program.
+    /// The info is corrected like those of [`Ofi::query`](super::Ofi::query).
     ///
     /// # Safety
     /// libfabric has allocated the info, its fields hold for the opened objects, and no other code

@@ -18,8 +18,7 @@ use super::sys;
 
 type Posted = Result<(), Refusal>;
 
-/// Pieces of an operation in C's form. Providers copy them in the call, or get at most one
-/// (`FI_ASYNC_IOV`).
+/// Providers copy pieces in the call, or get at most one (`FI_ASYNC_IOV`).
 struct Iov {
     pieces: [sys::iovec; IoVecs::MOST],
     descriptors: [*mut c_void; IoVecs::MOST],
@@ -41,8 +40,6 @@ impl Iov {
         Ok(iov)
     }
 
-    /// Pieces of a receive, followed by the [rest](overrun) if the endpoint needs it. Empty pieces
-    /// are then omitted.
     fn of_receive<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Result<Self, Refusal> {
         let mut iov = Iov::of(msg)?;
         if !endpoint.overruns() || !overrun::extends(msg) {
@@ -64,7 +61,6 @@ impl Iov {
     }
 }
 
-/// Flags for a transmit, and its immediate data.
 pub(super) fn flags_and_data<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> (u64, u64) {
     let flags = if endpoint.is_selective() { msg.flags } else { reported(msg) };
     match msg.data {
@@ -73,8 +69,8 @@ pub(super) fn flags_and_data<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> (u64, 
     }
 }
 
-/// Flags for a call that always has an event. Some providers require `COMPLETION` even on an
-/// endpoint that reports every operation, because they ignore the binding where flags are given.
+/// Some providers require `COMPLETION` even on an endpoint that reports every operation, because
+/// they ignore the binding where flags are given.
 fn reported(msg: &Msg<'_>) -> OpFlags {
     msg.flags | OpFlags::COMPLETION
 }

@@ -1,17 +1,15 @@
 //! The process that opened an object, and copies of objects in forked children.
 //!
-//! A forked child has copies of its parent's objects and shares the sockets and memory behind them.
-//! Closing a copy shuts down the parent's sockets
-//! (`tcp-close-in-a-forked-child-ends-the-parents-connection` and others), and `sockets` waits for
-//! threads that the child lacks. So each [`Raw`] pointer records its process, and
-//! [`entry!`](super::call::entry) returns no function in another process, where objects are leaked.
+//! A forked child shares the sockets and memory behind its copies of objects. Closing a copy shuts
+//! down the parent's sockets (`tcp-close-in-a-forked-child-ends-the-parents-connection` and
+//! others), and `sockets` waits for threads that the child lacks. So each [`Raw`] pointer records
+//! its process, and [`entry!`](super::call::entry) returns no function in another process, where
+//! objects are leaked.
 //!
-//! A handler of `pthread_atfork` numbers processes, which costs a post or poll one load and one
-//! comparison. Only opening a fabric and ending an object compare the process id, which detects a
-//! child that was made without handlers (`clone`, `_Fork`).
+//! A handler of `pthread_atfork` numbers processes. Only opening a fabric and ending an object
+//! compare the process id, which detects a child that was made without handlers (`clone`, `_Fork`).
 //!
-//! The handler also releases the locks of this module's statics, which other threads of the parent
-//! may have held.
+//! The handler also releases the locks of this module's statics.
 
 #![allow(unsafe_code, reason = "registers a handler for forks, which releases the locks of other threads")]
 
@@ -23,9 +21,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use super::{av_lock, shm_registry};
 
 unsafe extern "C" {
-    /// `man getpid`
     pub(super) safe fn getpid() -> c_int;
-    /// `man pthread_atfork`
     fn pthread_atfork(
         prepare: Option<unsafe extern "C" fn()>,
         parent: Option<unsafe extern "C" fn()>,
@@ -33,21 +29,18 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Number of this process: one more in each forked child.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// Process id of this process, or 0 if the handler is not registered.
 static ID: AtomicI32 = AtomicI32::new(0);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Process(u32);
 
 impl Process {
-    /// Number of the running process. Registers the handler at the first call.
+    /// Registers the handler at the first call.
     fn current() -> Self {
         unsafe extern "C" fn in_child() {
-            // Independent of the process id: a child in its own namespace may have that of its
-            // parent.
+            // A child in its own namespace may have the process id of its parent.
             NUMBER.fetch_add(1, Ordering::Relaxed);
             ID.store(getpid(), Ordering::Relaxed);
             // SAFETY: a forked child has one thread, which does not hold the locks: calls that hold
@@ -60,7 +53,7 @@ impl Process {
             // SAFETY: the handler calls only functions that signal handlers may call. Registering
             // it twice is harmless.
             let code = unsafe { pthread_atfork(None, None, Some(in_child)) };
-            // Without memory for the handler, the next object tries again.
+            // The next object tries again.
             if code == 0 {
                 ID.store(getpid(), Ordering::Relaxed);
             }
@@ -69,8 +62,7 @@ impl Process {
     }
 }
 
-/// Numbers a child that was made without handlers, before it opens a fabric or ends an object.
-/// Locks stay unchanged.
+/// Numbers a child that was made without handlers. Locks stay unchanged.
 pub(super) fn notice_fork() {
     let (noted, id) = (ID.load(Ordering::Relaxed), getpid());
     if noted != 0 && noted != id && ID.compare_exchange(noted, id, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
@@ -78,7 +70,6 @@ pub(super) fn notice_fork() {
     }
 }
 
-/// A pointer to an object of libfabric, with the process that opened it.
 pub(super) struct Raw<F> {
     object: NonNull<F>,
     opened_by: Process,

@@ -19,8 +19,6 @@ use super::threading::Level;
 use super::transport::Ofi;
 use super::{encode, names, overrun, quirks, sys};
 
-/// Version of the headers that the bindings were made from, which is also the requested API
-/// version.
 pub(super) const HEADERS: Version = {
     const fn narrow(number: u32) -> u16 {
         assert!(number <= u16::MAX as u32);
@@ -31,8 +29,7 @@ pub(super) const HEADERS: Version = {
     Version::new(narrow(sys::FI_MAJOR_VERSION), narrow(sys::FI_MINOR_VERSION))
 };
 
-/// Oldest version of the interface that can be requested: before it, registration modes have other
-/// meanings.
+/// Before it, registration modes have other meanings.
 const OLDEST: Version = Version::new(1, 5);
 
 /// Version of the running libfabric, which may be newer than the headers at build time.
@@ -88,8 +85,8 @@ pub enum QueryError {
     NoMatch,
     /// This libfabric has no provider of the name in [`Hints::provider`].
     UnknownProvider(Excerpt),
-    /// No provider has an address for [`Hints::node`] and [`Hints::service`], but without them the
-    /// hints match. The name is unknown, or, with [`Hints::listen`], another host's.
+    /// No provider has an address for [`Hints::node`] and [`Hints::service`]: the name is unknown,
+    /// or, with [`Hints::listen`], another host's.
     UnknownNode {
         /// The node.
         node: Excerpt,
@@ -130,11 +127,10 @@ pub enum QueryError {
     NothingToListenOn,
     /// [`Hints::listen`] or [`Hints::source`] would name endpoints of shared memory (`shm`, `sm2`),
     /// and no other provider matches. Two processes with one name crash, or do not reach each
-    /// other. Without both hints, names are unique.
+    /// other.
     ChosenName,
-    /// `FI_OFI_RXM_SAR_LIMIT` exceeds 1 MiB, or is no decimal number, and only `ofi_rxm` matches. A
-    /// receiver has room for the rest of a truncated message of up to 1 MiB. Segments of a longer
-    /// one would use up the receives of later messages.
+    /// `FI_OFI_RXM_SAR_LIMIT` exceeds 1 MiB, or is no decimal number, and only `ofi_rxm` matches.
+    /// Segments of a longer truncated message would use up the receives of later messages.
     SegmentLimit,
     /// Another error of libfabric.
     Errno(Errno),
@@ -254,8 +250,7 @@ impl<L: Level> Ofi<L> {
     /// refreshing them (`FI_MR_MMU_NOTIFY`).
     ///
     /// An info matches only with exactly the requested provider, fabric and domain, without regard
-    /// to case. `tcp` does not match `tcp;ofi_rxm`, and libfabric's `^provider` for exclusion does
-    /// not match at all.
+    /// to case. `tcp` does not match `tcp;ofi_rxm`, and `^provider` does not match at all.
     ///
     /// # Errors
     /// - [`QueryError::NoMatch`] without a match, or [`QueryError::UnknownProvider`] or
@@ -275,7 +270,6 @@ impl<L: Level> Ofi<L> {
         }
     }
 
-    /// [`query`](Self::query) without a search for the reason of [`QueryError::NoMatch`].
     pub(super) fn ask(hints: &Hints<'_>) -> Result<InfoList<L>, QueryError> {
         check_library()?;
         if hints.listen && hints.node.is_none() && hints.service.is_none() {
@@ -335,14 +329,12 @@ impl<L: Level> Ofi<L> {
     }
 }
 
-/// Returns `true` if an info has the requested keys and group numbers: providers ignore these
-/// hints.
+/// Providers ignore these hints.
 fn has_keys_and_groups(info: &RawInfo, asked: &DomainAttributes) -> bool {
     let granted = info.attributes().domain;
     granted.max_ep_auth_key >= asked.max_ep_auth_key && granted.max_group_id >= asked.max_group_id
 }
 
-/// Converts the result of `fi_getinfo`.
 pub(super) fn found(code: i32, raw: *mut sys::fi_info) -> Result<RawList, QueryError> {
     match code {
         // SAFETY: the call has succeeded, so that we own the list.

@@ -27,18 +27,15 @@ const BATCH: usize = 64;
 #[derive(Debug)]
 pub struct Cq<L> {
     fid: Handle<sys::fid_cq, L>,
-    /// Lies in the memory that `open` was given. Only the polling thread uses it.
     batch: NonNull<Batch>,
-    /// Maximum number of events per read: at most the queue's depth, twice which is the horizon of
-    /// rule 4 of the op table, and at most [`BATCH`].
+    /// At most the queue's depth, twice which is the horizon of rule 4 of the op table.
     room: usize,
     with_source: bool,
-    /// `true` with a wait object. Providers of 1.17 crash when they sleep without one.
+    /// Providers of 1.17 crash when they sleep without a wait object.
     sleeps: bool,
 }
 
-/// Entries that `fi_cq_read` wrote. `next <= end <= BATCH`, and those from `next` to `end` are
-/// still to be reported.
+/// `next <= end <= BATCH`. Entries from `next` to `end` are still to be reported.
 struct Batch {
     next: usize,
     end: usize,
@@ -49,10 +46,8 @@ struct Batch {
     last: Details,
 }
 
-/// Maximum number of bytes that are kept of a provider's error data.
 const DETAILS: usize = 128;
 
-/// Error data of the last failure (`err_data`).
 struct Details {
     provider_errno: i32,
     len: usize,
@@ -63,8 +58,6 @@ struct Details {
 impl Details {
     const NONE: Details = Details { provider_errno: 0, len: 0, bytes: [0; DETAILS + 1] };
 
-    /// Keeps the data of an entry.
-    ///
     /// # Safety
     /// `err_data` is `bytes`, or points to `err_data_size` readable bytes.
     unsafe fn keep(&mut self, entry: &sys::fi_cq_err_entry) {
@@ -78,13 +71,11 @@ impl Details {
             // `self.bytes`.
             unsafe { said.copy_to_nonoverlapping(self.bytes.as_mut_ptr(), self.len) };
         } else if entry.err_data_size == DETAILS && self.bytes == Self::NONE.bytes {
-            // A provider without data leaves the room unchanged.
             self.len = 0;
         }
     }
 
-    /// Data of an error with this number for `fi_cq_strerror`, which takes no length. Null if it
-    /// may be incomplete.
+    /// `fi_cq_strerror` takes no length. Null if the data may be incomplete.
     fn whole(&self, provider_errno: i32) -> *const u8 {
         let is_whole = (1..DETAILS).contains(&self.len) && self.provider_errno == provider_errno;
         if is_whole { self.bytes.as_ptr() } else { ptr::null() }
@@ -105,7 +96,6 @@ impl Batch {
         Batch { next: 0, end: 0, entries: [nothing; BATCH], sources, last: Details::NONE }
     }
 
-    /// Sets `count` entries as read, at most [`BATCH`], and the first `reported` as reported.
     #[inline(always)]
     fn was_read(&mut self, count: usize, reported: usize) {
         (self.next, self.end) = (reported, count);
@@ -122,7 +112,7 @@ impl Batch {
     }
 }
 
-/// Converts an entry and its source to an event, and resets the source for the next read.
+/// Resets the source for the next read.
 #[inline(always)]
 fn event(entry: &sys::fi_cq_tagged_entry, source: &mut sys::fi_addr_t) -> Event {
     let source = core::mem::replace(source, FabricAddr::NOTAVAIL.0);
@@ -171,7 +161,6 @@ pub(super) unsafe fn open<L>(
     Ok(unsafe { with_batch(cq, depth, with_source, memory) })
 }
 
-/// Adds room for a batch of at most `depth` events, in memory as for [`open`].
 pub(super) unsafe fn with_batch<L>(cq: Cq<L>, depth: usize, with_source: bool, memory: NonNull<u8>) -> Cq<L> {
     let batch = memory.cast::<Batch>();
     // SAFETY: the memory has the layout of a batch and outlives the queue (C16).
@@ -191,7 +180,7 @@ const fn of<L>(raw: Raw<sys::fid_cq>, sleeps: bool) -> Cq<L> {
     Cq { fid, batch, room: 0, with_source: false, sleeps }
 }
 
-/// Opens a queue of any format without room for a batch: not for `poll`, `sleep` and `may_sleep`.
+/// Without room for a batch: not for `poll`, `sleep` and `may_sleep`.
 pub(super) unsafe fn open_as<L>(
     domain: &Domain<L>,
     depth: usize,
@@ -207,8 +196,7 @@ pub(super) unsafe fn open_as<L>(
     unsafe { open_with(domain, attributes, wait != WaitObj::NONE) }
 }
 
-/// Like [`open_as`], in a wait set that stays open until the queue is closed. The queue itself
-/// cannot be slept on.
+/// The queue itself cannot be slept on, and closes before the set.
 #[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
 pub(super) unsafe fn open_in_set<L>(
     domain: &Domain<L>,
@@ -253,7 +241,6 @@ pub(super) unsafe fn poll<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
     if batch.next == batch.end {
         // SAFETY: the queue is open (C1).
         let code = unsafe { fill(cq, batch) };
-        // Most reads return one entry, which is not kept in the batch.
         if code != 1 {
             if code == AGAIN {
                 return Ok(None);
@@ -270,7 +257,6 @@ pub(super) unsafe fn poll<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
     Ok(batch.next().map(|(entry, source)| event(entry, source)))
 }
 
-/// Number of entries that a successful read has written, at most `room`.
 #[inline(always)]
 fn entries_read(code: isize, room: usize) -> Option<usize> {
     Some(code.cast_unsigned()).filter(|count| (1..=room).contains(count))
@@ -278,7 +264,6 @@ fn entries_read(code: isize, room: usize) -> Option<usize> {
 
 const AGAIN: isize = -(Errno::EAGAIN.as_raw() as isize);
 
-/// `fi_cq_read` or `fi_cq_readfrom` into the batch, which is empty.
 #[inline(always)]
 unsafe fn fill<L>(cq: &Cq<L>, batch: &mut Batch) -> isize {
     // Looked up each time: some providers set the table when an endpoint is enabled (opx), or
@@ -308,7 +293,6 @@ const fn code_of(errno: Errno) -> isize {
     -(errno.as_raw() as isize)
 }
 
-/// `fi_cq_sread` or `fi_cq_sreadfrom` into the batch, which is empty.
 #[cold]
 pub(super) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno> {
     if !cq.sleeps {
@@ -343,7 +327,6 @@ pub(super) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno
     slept(cq, batch, code)
 }
 
-/// Keeps the entries of a read that may have slept.
 fn slept<L>(cq: &Cq<L>, batch: &mut Batch, code: isize) -> Result<(), Errno> {
     const INTERRUPTED: isize = -(Errno::EINTR.as_raw() as isize);
     const OVER: isize = -(Errno::ETIMEDOUT.as_raw() as isize);
@@ -355,7 +338,6 @@ fn slept<L>(cq: &Cq<L>, batch: &mut Batch, code: isize) -> Result<(), Errno> {
             batch.was_read(count, 0);
             Ok(())
         }
-        // The next poll finds the error.
         None if [0, AGAIN, OVER, INTERRUPTED, AVAILABLE, SIGNALLED].contains(&code) => Ok(()),
         None => Err(errno(code)),
     }
@@ -365,7 +347,6 @@ fn slept<L>(cq: &Cq<L>, batch: &mut Batch, code: isize) -> Result<(), Errno> {
 #[derive(Debug)]
 pub struct Signal(Handle<Signalled, Shared>);
 
-/// `struct fid_cq` for `fi_cq_signal` only.
 #[repr(transparent)]
 pub(super) struct Signalled(sys::fid_cq);
 
@@ -373,7 +354,6 @@ pub(super) fn signal_of(cq: &Cq<Shared>) -> Signal {
     Signal(Handle::new(cq.fid.raw().cast()))
 }
 
-/// `fi_cq_signal`
 pub(super) unsafe fn signal(signal: &Signal) -> Result<(), Errno> {
     let raw = signal.0.raw().cast::<sys::fid_cq>();
     let signal = entry!(raw, ops => signal)?;
@@ -382,7 +362,6 @@ pub(super) unsafe fn signal(signal: &Signal) -> Result<(), Errno> {
     done(unsafe { signal(raw.as_ptr()) })
 }
 
-/// `fi_trywait`
 pub(super) unsafe fn may_sleep<L>(domain: &Domain<L>, cq: &Cq<L>) -> Result<bool, Errno> {
     // SAFETY: one thread uses the initialised batch (C5, C16).
     let batch = unsafe { &*cq.batch.as_ptr() };
@@ -401,13 +380,12 @@ pub(super) unsafe fn may_sleep<L>(domain: &Domain<L>, cq: &Cq<L>) -> Result<bool
     unsafe { try_wait(domain, cq.fid()) }
 }
 
-/// Returns `true` if the queue is polled once a millisecond instead of slept on.
 pub(super) unsafe fn naps<L>(cq: &Cq<L>) -> bool {
     // SAFETY: the queue is open (C1).
     unsafe { nap::is_deserted(cq.fid()) }
 }
 
-/// `fi_cq_err_entry` with room for fields of a newer library.
+/// Has room for fields of a newer library.
 #[repr(C)]
 #[derive(Default)]
 struct ErrorEntry {
@@ -415,7 +393,6 @@ struct ErrorEntry {
     room: [u64; 8],
 }
 
-/// `fi_cq_readerr`
 #[cold]
 pub(super) unsafe fn read_error<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
     let raw = cq.fid.raw();
@@ -439,7 +416,6 @@ pub(super) unsafe fn read_error<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
     }
 }
 
-/// Converts an error entry to an event that is never a success.
 fn failure(entry: &sys::fi_cq_err_entry) -> Event {
     let errno = match entry.err.checked_abs() {
         None | Some(0) => Errno::EOTHER,
@@ -466,8 +442,6 @@ pub(super) unsafe fn error_text<L>(cq: &Cq<L>, provider_errno: i32, out: &mut [u
     unsafe { text_of(cq, provider_errno, last.whole(provider_errno), out) }
 }
 
-/// Text for an error number and its data.
-///
 /// # Safety
 /// The contract of callers. `said` is null, or the data of an error with this number.
 pub(super) unsafe fn text_of<L>(cq: &Cq<L>, provider_errno: i32, said: *const u8, out: &mut [u8]) -> usize {

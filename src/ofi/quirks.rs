@@ -9,7 +9,6 @@ use super::decode;
 use super::info::RawInfo;
 use super::known_behaviour::Facts;
 
-/// Provider layers of an info: `tcp;ofi_rxm` has two.
 fn layers(info: &RawInfo) -> impl Iterator<Item = &str> {
     info.name(Name::Provider).unwrap_or_default().split(';')
 }
@@ -18,15 +17,14 @@ fn has_layer(info: &RawInfo, name: &str) -> bool {
     layers(info).any(|layer| layer == name)
 }
 
-/// Returns `true` if processes find each other by names in shared memory. An endpoint that sends to
-/// a name that it was refused crashes (`shm-name-that-was-refused-crashes`). In 2.5 two endpoints
-/// with one name do not reach each other, or crash. Infos name the querying process, which may be a
-/// parent. `sm2` reads the name up to a zero byte, which copies of its infos lack.
+/// Names in shared memory. An endpoint that sends to a name that it was refused crashes
+/// (`shm-name-that-was-refused-crashes`). In 2.5 two endpoints with one name do not reach each
+/// other, or crash. Infos name the querying process, which may be a parent. `sm2` reads the name up
+/// to a zero byte, which copies of its infos lack.
 pub(super) fn are_named_by_processes(info: &RawInfo) -> bool {
     has_layer(info, "shm") || has_layer(info, "sm2")
 }
 
-/// Corrects an info, so that its endpoints grant only features that work.
 pub(super) fn correct(info: &mut RawInfo) {
     have_keys_checked(info);
     // `sm2` loses immediate data (`sm2-immediate-data-is-not-told`).
@@ -42,13 +40,11 @@ pub(super) fn correct(info: &mut RawInfo) {
     }
 }
 
-/// Makes the peer check keys and bounds of RMA operations.
+/// Without an order among RMA operations, `shm` writes directly into the peer: with any key, to any
+/// address, and to a closed region. With an order, the peer checks.
 ///
-/// Without an order among RMA operations, `shm` writes directly into the peer (cross-memory
-/// attach): with any key, to any address, and to a closed region. With an order, the peer looks the
-/// region up. (`sm2` has no RMA, and no domain for such an info.) In an untested version the check
-/// rests on the request and the promise of `man fi_mr`: the system lets a process that may attach
-/// write without a key.
+/// In an untested version the check rests on `man fi_mr`: a process that may attach can write
+/// without a key.
 fn have_keys_checked(info: &mut RawInfo) {
     if has_layer(info, "shm") {
         info.ask_for_order(MsgOrder::WAW);
@@ -56,14 +52,13 @@ fn have_keys_checked(info: &mut RawInfo) {
 }
 
 /// Capabilities that an info grants and its endpoints lack:
-///
 /// - `ofi_rxd` reports its vector's first peer as every source (`rxd-source-is-always-the-first`),
 ///   and crashes on atomic operations or refuses them for ever (`rxd-two-atomics-crash`,
 ///   `rxd-injected-atomic-at-an-offset-is-never-taken`).
 /// - `net` has no atomic operation (`net-atomics-are-not-there`).
 /// - Tags of connections ([`Facts::TAGS_ON_CONNECTIONS`]).
-/// - Tags beside collective operations: `ofi_rxm` takes the highest bit of a tag for the mark of a
-///   collective operation, and follows the context (`rxm-tag-beside-collectives-crashes`).
+/// - Tags beside collectives: `ofi_rxm` takes a tag's highest bit for a collective's mark, and
+///   follows the context (`rxm-tag-beside-collectives-crashes`).
 pub(super) fn untrue_caps(info: &RawInfo) -> Caps {
     let untrue = [
         (has_layer(info, "ofi_rxd"), Caps::SOURCE.union(Caps::ATOMIC)),
@@ -74,35 +69,30 @@ pub(super) fn untrue_caps(info: &RawInfo) -> Caps {
     untrue.into_iter().filter(|(is, _)| *is).fold(Caps::empty(), |all, (_, caps)| all | caps)
 }
 
-/// An info without a name is a connection request's, and grants at most the capabilities of the
-/// domain's info.
+/// A connection request's info has no name, and at most the capabilities of the domain's info.
 fn has_untrue_tags(info: &RawInfo) -> bool {
     let connected = decode::attributes(info).endpoint.kind == EndpointType::MSG;
     connected && info.name(Name::Provider).is_some() && !Facts::of(info).contains(Facts::TAGS_ON_CONNECTIONS)
 }
 
-/// Returns `true` if names consist of the process number and the endpoint's, so that a killed
-/// process may have left one. (libfabric 2 detects that.)
+/// A killed process may have left such a name. libfabric 2 detects that.
 pub(super) fn names_by_process(info: &RawInfo) -> bool {
     has_layer(info, "shm")
 }
 
-/// Returns `true` if an insertion into an address vector may walk waiting messages of unknown
-/// senders. `shm`, `sm2` and `ofi_rxm` of libfabric 2 do, and lock them only in the model `SAFE`.
-/// An untested provider may. (A provider without that model refuses the domain.)
+/// An insertion may walk waiting messages of unknown senders: `shm`, `sm2` and `ofi_rxm` of
+/// libfabric 2 lock them only in the model `SAFE`.
 fn may_walk_messages(info: &RawInfo) -> bool {
     !info.is_tested() || ["shm", "sm2", "ofi_rxm"].into_iter().any(|layer| has_layer(info, layer))
 }
 
-/// Returns `true` if an endpoint needs a counter of writes. Without one, `ofi_rxm` injects writes
-/// through connections, and follows the missing context of a write to a killed peer
-/// (`rxm-injected-write-to-a-killed-peer-crashes`).
+/// Without a counter, `ofi_rxm` injects writes through connections, and follows the missing context
+/// of a write to a killed peer (`rxm-injected-write-to-a-killed-peer-crashes`).
 pub(super) fn counts_writes(info: &RawInfo) -> bool {
     has_layer(info, "ofi_rxm") && info.attributes().caps.contains(Caps::RMA)
 }
 
-/// Returns `true` if receives have a [last piece](super::overrun) for the rest of longer messages.
-/// Mandatory registration excludes it, because it would include the piece.
+/// Mandatory registration would include the [last piece](super::overrun).
 pub(super) fn overruns(info: &RawInfo) -> bool {
     const LAYERS: [&str; 7] = ["ofi_rxm", "ofi_rxd", "net", "shm", "sm2", "tcp", "udp"];
     let all = decode::attributes(info);
@@ -110,39 +100,35 @@ pub(super) fn overruns(info: &RawInfo) -> bool {
     all.rx.iov_limit > 1 && !registers && LAYERS.iter().any(|layer| has_layer(info, layer))
 }
 
-/// Returns `true` if messages are divided into segments, which a receive must have room for.
 pub(super) fn divides(info: &RawInfo) -> bool {
     has_layer(info, "ofi_rxm")
 }
 
-/// Returns `true` if insertions read strings in place. `shm` and `sm2` do: shown in 1.17 and 2.5,
-/// and in the sources of `shm` before, between and after. Others get pointers (`man fi_av`), which
-/// `psm3` follows. One that reads in place all the same finds a name of no endpoint.
+/// `shm` and `sm2` do: shown in 1.17 and 2.5, and in the sources of `shm`. Others get pointers
+/// (`man fi_av`), which `psm3` follows.
 pub(super) fn takes_strings_in_place(info: &RawInfo) -> bool {
     has_layer(info, "shm") || has_layer(info, "sm2")
 }
 
-/// Returns `true` if messages of a removed peer carry its former index. Connections of `ofi_rxm`,
-/// `net` and `tcp` do, and `ofi_rxd` reports index 0 for each peer without an index.
+/// Connections of `ofi_rxm`, `net` and `tcp` do, and `ofi_rxd` reports index 0 for each peer
+/// without an index.
 pub(super) fn keeps_index_of_removed(info: &RawInfo) -> bool {
     ["ofi_rxm", "net", "tcp", "ofi_rxd"].into_iter().any(|layer| has_layer(info, layer))
 }
 
-/// Maximum number of addresses in a vector's lifetime. `shm` has an array of them, through which it
-/// answers messages even of removed peers, so that addresses are not removed while endpoints are
-/// open.
+/// `shm` has an array of them, through which it answers even removed peers, so that addresses are
+/// not removed while endpoints are open.
 pub(super) fn addresses_limit(info: &RawInfo) -> Option<usize> {
     has_layer(info, "shm").then_some(256)
 }
 
-/// Maximum number of addresses in a vector at a time: `sm2` opens no larger vector.
+/// `sm2` opens no larger vector.
 pub(super) fn addresses_at_a_time(info: &RawInfo) -> usize {
     if has_layer(info, "sm2") { 256 } else { usize::MAX }
 }
 
-/// Returns `true` if endpoints can join multicast groups. An endpoint of `udp` that only sends
-/// joins no group of the system, so that leaving and closing fail
-/// (`udp-endpoint-that-only-sends-cannot-leave`).
+/// An endpoint of `udp` that only sends joins no group of the system, so that leaving and closing
+/// fail (`udp-endpoint-that-only-sends-cannot-leave`).
 pub(super) fn multicasts(facts: Facts, info: &RawInfo) -> bool {
     facts.contains(Facts::MULTICAST) && decode::attributes(info).caps.contains(Caps::MULTICAST | Caps::RECV)
 }
@@ -153,13 +139,11 @@ pub(super) fn has_contexts(facts: Facts, info: &RawInfo) -> bool {
     facts.contains(Facts::SCALABLE) && !manual
 }
 
-/// Returns `true` if atomic reads return the value. Those of `sm2` do not
-/// (`sm2-atomic-read-brings-nothing`).
+/// Those of `sm2` do not return the value (`sm2-atomic-read-brings-nothing`).
 pub(super) fn reads_atomically(info: &RawInfo) -> bool {
     !has_layer(info, "sm2")
 }
 
-/// Time at which options can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TakesOptions {
     BeforeEnabled,
@@ -177,8 +161,7 @@ pub(super) fn takes_options(facts: Facts) -> TakesOptions {
     }
 }
 
-/// Returns `true` if endpoints may reach into each other's memory, and are not closed beside each
-/// other. Socket addresses exclude it. For other addresses, tests have to exclude it.
+/// Socket addresses exclude shared memory. For other addresses, tests have to exclude it.
 pub(super) fn may_share_memory(facts: Facts, info: &RawInfo) -> bool {
     let format = AddressFormat::from_raw(info.fields().addr_format);
     let sockets = [
@@ -217,7 +200,6 @@ pub(super) fn quirks(info: &RawInfo) -> ProviderQuirks {
     }
 }
 
-/// Workarounds beyond the [`quirks`], for the log.
 pub(super) fn workarounds(info: &RawInfo) -> impl Iterator<Item = &'static str> + use<> {
     let facts = Facts::of(info);
     let untrue = untrue_caps(info);
@@ -251,14 +233,12 @@ pub(super) fn sleeps(facts: Facts, info: &RawInfo) -> bool {
     facts.contains(if one_thread { Facts::SLEEPS } else { Facts::SLEEPS_SHARED })
 }
 
-/// Returns `true` if a message leaves descriptors of queues readable until the provider itself
-/// sleeps: `net` (`net-idle-descriptor-is-readable`).
+/// A message leaves descriptors readable until `net` itself sleeps
+/// (`net-idle-descriptor-is-readable`).
 pub(super) fn leaves_readable(info: &RawInfo) -> bool {
     has_layer(info, "net")
 }
 
-/// Returns `true` if a queue can have this wait object, in a domain where queues can be slept on.
-/// Wait sets are not named here.
 pub(super) fn can_sleep(wait: WaitObj, sleeps: bool) -> bool {
     match wait {
         WaitObj::NONE => true,

@@ -29,7 +29,7 @@ use super::threading::Handle;
 #[derive(Debug)]
 pub struct Mr<L> {
     fid: Handle<sys::fid_mr, L>,
-    /// Read once at the opening, so that access does not touch libfabric's memory.
+    /// Read once, so that access does not touch libfabric's memory.
     key: MemoryKey,
     /// `fi_mr_desc` as a number, with exposed provenance.
     descriptor: usize,
@@ -60,8 +60,7 @@ impl<L> Mr<L> {
     }
 }
 
-/// Attributes of a registration with zeros behind them, because a newer library may read more
-/// fields.
+/// Zeros follow, because a newer library may read more fields.
 #[repr(C)]
 struct Attributes {
     attributes: sys::fi_mr_attr,
@@ -85,8 +84,7 @@ impl Attributes {
         {
             attributes.__bindgen_anon_1.mr_iov = range;
         }
-        // Clears the whole union: the kind selects the member that is read, which is a number where
-        // it selects a device.
+        // The kind selects the member of the union that is read.
         attributes.device.reserved = 0;
         if kind != HmemIface::SYSTEM {
             attributes.device.cuda = attr.device;
@@ -94,7 +92,6 @@ impl Attributes {
         Attributes { attributes, more: [0; _] }
     }
 
-    /// Replaces the range by a part of an exported buffer, which is read through the pointer.
     #[cfg(libfabric_has_dmabuf)]
     const fn in_buffer(mut self, buffer: *const sys::fi_mr_dmabuf) -> Self {
         self.attributes.__bindgen_anon_1.dmabuf = buffer;
@@ -186,7 +183,6 @@ pub(super) unsafe fn mr_refresh<L>(mr: &Mr<L>, first: NonNull<u8>, len: usize) -
     unsafe { control(mr, sys::FI_REFRESH, (&raw mut modify).cast()) }
 }
 
-/// `fi_mr_modify` with zeros behind it.
 #[repr(C)]
 struct Modify {
     flags: u64,
@@ -302,8 +298,7 @@ mod tests {
         }
     }
 
-    /// Software providers do not enable or refresh regions: this test shows the calls of a provider
-    /// that does.
+    /// Software providers do not enable or refresh regions.
     #[test]
     fn regions_are_enabled_and_refreshed() {
         let mut ops = sys::fi_ops { control: Some(control_it), ..Default::default() };

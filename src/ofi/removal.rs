@@ -2,10 +2,9 @@
 //!
 //! Connections of `ofi_rxm`, `net` and `tcp` outlive their peer's address and keep its index. If
 //! another address takes the index, messages of the removed peer report the new peer as their
-//! source (`rxm-removed-peer-has-the-next-ones-index` and others). A connection changes its index
-//! only when its peer is inserted again. So the first index is reserved: a removed address is
-//! inserted once more while that index is the only lower free one, and removed for good. Late
-//! messages report the first index, which belongs to no peer.
+//! source (`rxm-removed-peer-has-the-next-ones-index` and others), until its peer is inserted
+//! again. So the first index is reserved: a removed address is inserted once more while that index
+//! is the only lower free one, and removed for good.
 
 #![allow(unsafe_code, reason = "calls libfabric")]
 
@@ -23,8 +22,8 @@ use super::known_behaviour::Facts;
 use super::quirks;
 use super::threading::Level;
 
-/// Maximum number of removed addresses that a vector holds beyond its capacity, which delays the
-/// reuse of their indices.
+/// Maximum number of removed addresses beyond a vector's capacity, which delays the reuse of their
+/// indices.
 const SPARE: usize = 16;
 
 /// The first index, reserved for late messages.
@@ -33,12 +32,9 @@ const RESERVED: FabricAddr = FabricAddr(0);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Removal {
     at_any_time: bool,
-    /// Maximum number of addresses of a vector at a time.
     most: usize,
-    /// Address of the reserved index, which no host has: 240.0.0.0/4 and 100::/64 are reserved and
-    /// discarded.
+    /// No host has it: 240.0.0.0/4 and 100::/64 are reserved and discarded.
     reserved: Option<SocketAddr>,
-    /// Maximum number of addresses in the lifetime of a vector.
     limit: Option<usize>,
 }
 
@@ -83,7 +79,6 @@ impl Removal {
         }
     }
 
-    /// Number of addresses that a raw vector is opened for.
     pub(super) fn count(self, capacity: usize) -> usize {
         if self.at_any_time { self.room(capacity).places } else { capacity }
     }
@@ -93,9 +88,6 @@ impl Removal {
 ///
 /// # Safety
 /// The contract of callers.
-///
-/// # Errors
-/// The provider's, or `EOTHER` if it returns another index.
 pub(super) unsafe fn reserve<L>(av: &Av<L>) -> Result<(), Errno> {
     let Some(reserved) = av.removal().reserved else { return Ok(()) };
     // SAFETY: the vector is open (C1).
@@ -103,7 +95,7 @@ pub(super) unsafe fn reserve<L>(av: &Av<L>) -> Result<(), Errno> {
     if index == RESERVED { Ok(()) } else { Err(Errno::EOTHER) }
 }
 
-/// `fi_av_remove`, after which the peer's late messages do not report a later peer.
+/// After the call, the peer's late messages do not report a later peer.
 ///
 /// # Safety
 /// The contract of callers. No other thread changes the vector.

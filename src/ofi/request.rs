@@ -14,10 +14,7 @@ use super::info::RawInfo;
 use super::text::CText;
 use super::{encode, sys};
 
-/// Hints in C's form.
-///
-/// Names, keys and addresses are lent for the call of `fi_getinfo`, and removed before libfabric
-/// frees the rest, so that C's `free` gets only libfabric's own memory.
+/// Names, keys and addresses are lent for the call, and removed before libfabric frees the rest.
 pub(super) struct Request<'a> {
     info: RawInfo,
     lent: PhantomData<&'a CText>,
@@ -34,9 +31,8 @@ pub(super) fn pointer(text: Option<&CText>) -> *const c_char {
     text.map_or(ptr::null(), CText::as_ptr)
 }
 
-/// Returns `true` if libfabric can take the addresses of hints: it reads the length of their
-/// format. Requires whole socket addresses, or strings that end with a zero byte, all of one
-/// format.
+/// libfabric reads the length of their format: whole socket addresses, or strings that end with a
+/// zero byte, all of one format.
 pub(super) fn addresses_are_sound(hints: &Hints<'_>) -> bool {
     let mut formats = [hints.source, hints.destination].into_iter().flatten().map(|address| {
         let whole = match address.format() {

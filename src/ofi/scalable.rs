@@ -23,8 +23,7 @@ use super::sys;
 use super::threading::{Handle, Level};
 use super::transport::Ofi;
 
-/// A `fid_ep` of `FI_CLASS_SEP`. Unlike other endpoints it crosses threads, because it posts no
-/// operation.
+/// Unlike other endpoints it crosses threads, because it posts no operation.
 #[repr(transparent)]
 #[derive(Debug)]
 pub(super) struct FidSep(sys::fid_ep);
@@ -40,11 +39,10 @@ pub struct ScalableEndpoint<L> {
     family: Family,
 }
 
-/// The contexts of one endpoint, and the lock for opening and closing them, which change the
-/// endpoint.
+/// The lock is for opening and closing contexts, which change the endpoint.
 ///
-/// Only `sockets` has such endpoints. While another context is open, it uses a closed transmit
-/// context for its sends, reads and writes in flight, but not for injected messages
+/// Only `sockets` has such endpoints. While another context is open, a closed transmit context
+/// still serves its sends, reads and writes in flight, but not injected messages
 /// (`sockets-answer-to-a-closed-context-crashes`).
 #[derive(Debug)]
 pub(super) struct Family {
@@ -52,7 +50,6 @@ pub(super) struct Family {
     contexts: Contexts,
 }
 
-/// Open contexts, one bit each.
 #[derive(Debug)]
 struct Open {
     tx: u64,
@@ -70,7 +67,7 @@ pub(super) enum Direction {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScalableContext {
-    /// Part of the endpoint, which stays at its address while the context is open (C26).
+    /// Stays at its address while the context is open (C26).
     family: NonNull<Family>,
     direction: Direction,
     index: u16,
@@ -118,7 +115,6 @@ impl Family {
 }
 
 impl ScalableContext {
-    /// Closes the context, or retires it if it cannot be closed now.
     pub(super) fn close(
         self,
         in_flight: InFlight,
@@ -187,10 +183,6 @@ unsafe fn open<L>(
     }
 }
 
-/// `fi_enable`
-///
-/// # Safety
-/// The contract of callers.
 unsafe fn enable(fid: Raw<sys::fid>) -> Result<(), Errno> {
     let control = entry!(fid, ops => control)?;
     // SAFETY: the object is open (C1), and the command takes no argument.
@@ -214,11 +206,6 @@ unsafe fn address<L>(endpoint: &ScalableEndpoint<L>) -> Result<EndpointAddr, Err
     read_address(endpoint.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
 }
 
-/// Binds a context to its queue with these flags, and to its counters, sets its options, and
-/// enables it.
-///
-/// # Safety
-/// The contract of callers.
 unsafe fn bind_and_enable<L: Level>(
     context: &Endpoint<L>,
     bound: &ContextBindings<'_, Ofi<L>>,
@@ -239,7 +226,6 @@ unsafe fn bind_and_enable<L: Level>(
     unsafe { enable(fid) }
 }
 
-/// Opens a context that `open` writes to its pointer, and [binds and enables](bind_and_enable) it.
 unsafe fn open_context<L: Level>(
     endpoint: &ScalableEndpoint<L>,
     (direction, index): (Direction, u16),

@@ -136,7 +136,6 @@ impl<L: Level> PollSet<L> {
     /// The contract of callers.
     #[doc(alias = "fi_poll")]
     pub unsafe fn poll(&self, ready: &mut [Option<Fid>]) -> Result<usize, Errno> {
-        /// Maximum number per call of the provider.
         const MOST: usize = 32;
         let raw = self.0.raw();
         let poll = entry!(raw, ops => poll)?;

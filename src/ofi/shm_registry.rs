@@ -3,21 +3,19 @@
 //! Such endpoints use each other's shared region through a plain pointer, and a close unmaps it. A
 //! neighbour that has a command of the closed endpoint, or sends to it, crashes (libfabric 1.17). A
 //! close may also answer commands of a closed neighbour (libfabric 2.5). So only the last neighbour
-//! is closed. The others are retired while their queues are polled, then left open until the
-//! process ends.
+//! is closed. The others are retired while their queues are polled, then left open.
 //!
 //! Endpoints of an untested provider without socket addresses are all neighbours, and may drive
-//! each other, so that they do not count as left. (If its queue has gone for good, the registry
-//! forgets an endpoint. It stays open because its peers' addresses were inserted.)
+//! each other, so that they do not count as left.
 //!
-//! An inserted address keeps the pointer, and a message to it follows the pointer long after the
-//! close (both versions). So an endpoint stays open if its address was inserted in its own process.
+//! A message to an inserted address follows the pointer long after the close (both versions). So an
+//! endpoint stays open if its address was inserted in its own process.
 //!
 //! Vectors refuse addresses of closed endpoints of this process: with libfabric 1.17, an endpoint
 //! of the vector that opens later would read their memory (`tests/libfabric/gone_addresses.rs`).
 //!
 //! Neighbours are the endpoints of one domain, and of domains with address vectors that contain
-//! them, in any order of opening and insertion.
+//! them, in any order.
 
 #![allow(unsafe_code, reason = "pointers as names of endpoints; calls `shm_unlink`")]
 
@@ -32,7 +30,7 @@ use super::known_behaviour::Facts;
 use super::process::getpid;
 use super::sys;
 
-/// Registered endpoints. The lock serialises opening and closing.
+/// The lock serialises opening and closing.
 static NEIGHBOURS: spin::Mutex<Neighbours> = spin::Mutex::new(Neighbours {
     parents: Vec::new(),
     endpoints: Vec::new(),
@@ -42,22 +40,18 @@ static NEIGHBOURS: spin::Mutex<Neighbours> = spin::Mutex::new(Neighbours {
     untested_met: false,
 });
 
-/// Maximum number of open endpoints of such providers in a process.
 const ENDPOINTS: usize = 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Group {
     number: u16,
-    /// `true` if endpoints do not drive each other.
     left_in_peace: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Active,
-    /// Closed by the user, with a polled queue.
     Retired,
-    /// Closed by the user, with a queue that is not polled at the moment.
     Left,
 }
 
@@ -72,7 +66,6 @@ struct Neighbour {
 unsafe impl Send for Neighbour {}
 
 struct Neighbours {
-    /// Parent of each group, by number: a group that it was united with, or itself.
     parents: Vec<u16, 1024>,
     endpoints: Vec<Neighbour, ENDPOINTS>,
     /// Inserted addresses, where endpoints may open later. When it is full, all endpoints are
@@ -81,10 +74,8 @@ struct Neighbours {
     /// Name hashes of closed endpoints that `is_given` does not recognise. When it is full, such
     /// endpoints stay open.
     gone: Vec<u64, 256>,
-    /// Group of all domains of untested providers.
     untested: Option<Group>,
-    /// `true` once that group has inserted an address. Its spelling is unknown, so that it may be
-    /// any endpoint's.
+    /// Such an address has an unknown spelling, so that it may be any endpoint's.
     untested_met: bool,
 }
 
@@ -95,16 +86,14 @@ struct Known {
     by: Group,
 }
 
-/// Returns the bytes after the first `://`, where `shm` begins to read, up to the first zero byte,
-/// which may be missing.
+/// `shm` reads from behind the first `://` up to the first zero byte, which may be missing.
 fn name(address: &EndpointAddr) -> impl Iterator<Item = u8> {
     let bytes = address.bytes();
     let begin = bytes.windows(3).position(|at| at == b"://").map_or(0, |at| at + 3);
     bytes.iter().copied().skip(begin).take_while(|byte| *byte != 0)
 }
 
-/// Returns `true` if `shm` gave this name to an endpoint of this process: it begins with the
-/// process number.
+/// Such a name begins with the process number.
 fn is_given(address: &EndpointAddr) -> bool {
     let number = name(address)
         .take_while(u8::is_ascii_digit)
@@ -112,7 +101,6 @@ fn is_given(address: &EndpointAddr) -> bool {
     number == Some(getpid()) && name(address).any(|byte| byte == b':')
 }
 
-/// FNV-1a of the name in an address.
 fn hash(address: &EndpointAddr) -> u64 {
     name(address).fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
@@ -140,14 +128,12 @@ impl Neighbours {
         }
     }
 
-    /// Returns `true` if an address with this hash was ever inserted.
     fn is_known(&self, hash: u64) -> bool {
         self.known.is_full() || self.known.iter().any(|known| known.hash == hash)
     }
 
-    /// Returns `true` if this may be the address of a closed endpoint of this process. (Endpoints
-    /// with inserted addresses stay open.) In tested versions, a name that `shm` gave in this
-    /// process is gone unless an endpoint has it.
+    /// In tested versions, a name that `shm` gave in this process is gone unless an endpoint has
+    /// it.
     fn is_gone(&self, address: &EndpointAddr, is_tested: bool) -> bool {
         let hash = hash(address);
         let is_there = || self.endpoints.iter().any(|entry| self::hash(&entry.address) == hash);
@@ -159,10 +145,9 @@ impl Neighbours {
         self.endpoints.iter_mut().find(|entry| entry.fid == fid.as_ptr())
     }
 
-    /// Removes an endpoint from the list. If it stays open, its name is unlinked all the same.
+    /// An endpoint that stays open loses its name all the same.
     fn forget(&mut self, fid: NonNull<sys::fid>) {
         unsafe extern "C" {
-            /// `man shm_unlink`
             fn shm_unlink(name: *const c_char) -> c_int;
         }
         let Some(place) = self.endpoints.iter().position(|entry| entry.fid == fid.as_ptr()) else { return };
@@ -177,8 +162,7 @@ impl Neighbours {
     }
 }
 
-/// Forgets the parent's endpoints in a forked child, which never uses them or their vectors.
-/// Endpoints of untested providers stay open in the child, because the provider may still list the
+/// Untested providers' endpoints stay open in the child, because the provider may still list the
 /// copies of the parent's.
 ///
 /// # Safety
@@ -196,15 +180,13 @@ pub(super) unsafe fn start_anew() {
     neighbours.untested_met = true;
 }
 
-/// Calls `change`, which may look into endpoints of a vector, while no endpoint is opened or
-/// closed.
+/// No endpoint is opened or closed during `change`.
 pub(super) fn alone<R>(change: impl FnOnce() -> R) -> R {
     let _neighbours = NEIGHBOURS.lock();
     change()
 }
 
 impl Group {
-    /// Group of a new domain with these facts.
     pub(super) fn of(facts: Facts) -> Self {
         let mut neighbours = NEIGHBOURS.lock();
         let left_in_peace = facts.contains(Facts::LEFT_IN_PEACE);
@@ -222,11 +204,8 @@ impl Group {
         group
     }
 
-    /// Inserts an address into a vector of this group. A present or future endpoint with the
-    /// address becomes a neighbour. No endpoint is opened or closed during `insert`.
-    ///
-    /// # Errors
-    /// `EADDRNOTAVAIL` for the address of a closed endpoint of this process.
+    /// Present and future endpoints with the address become neighbours. `EADDRNOTAVAIL` for the
+    /// address of a closed endpoint of this process.
     pub(super) fn meets<R>(self, address: &EndpointAddr, insert: impl FnOnce() -> R) -> Result<R, Errno> {
         let mut neighbours = NEIGHBOURS.lock();
         if neighbours.is_gone(address, self.left_in_peace) {
@@ -245,9 +224,7 @@ impl Group {
         Ok(insert())
     }
 
-    /// Inserts an address that the provider resolves itself. Refused if it may be a neighbour's
-    /// that must be recognised later. No endpoint of such a provider is opened or closed during the
-    /// look-up.
+    /// Refused if the address may be a neighbour's that must be recognised later.
     pub(super) fn meets_unseen<R: From<Errno>>(self, insert: impl FnOnce() -> Result<(), R>) -> Result<(), R> {
         if self.left_in_peace {
             return Err(Errno::EINVAL.into());
@@ -261,10 +238,7 @@ impl Group {
         insert()
     }
 
-    /// Opens an endpoint in this group. `open` returns it with its handle and its name.
-    ///
-    /// # Errors
-    /// Those of `open`, and `EMFILE` if the process has its maximum number of endpoints.
+    /// `open` returns the endpoint with its handle and its name.
     pub(super) fn open<E, R: From<Errno>>(
         self,
         open: impl FnOnce() -> Result<(E, NonNull<sys::fid>, EndpointAddr), R>,
@@ -281,14 +255,13 @@ impl Group {
         {
             neighbours.unite(self, known.by);
         }
-        // The list has room, checked above.
         let _ = neighbours.endpoints.push(Neighbour { group: self, address, fid: fid.as_ptr(), state: State::Active });
         Ok(endpoint)
     }
 
     /// Closes an endpoint if it is alone in its group and no vector of the process has its address.
     /// Otherwise leaves it open if no queue of the group is polled any more, or retires it. Retires
-    /// it also while it is `needed` for other reasons.
+    /// it also while it is `needed`.
     pub(super) fn close(
         self,
         fid: NonNull<sys::fid>,
@@ -314,7 +287,6 @@ impl Group {
             // An endpoint that fails to close stays a neighbour.
             close()?;
             if !is_told_by_form {
-                // The list has room, checked above.
                 let _ = neighbours.gone.push(hash);
             }
         }
@@ -322,8 +294,7 @@ impl Group {
         Ok(if stays { Closing::Left } else { Closing::Closed })
     }
 
-    /// Marks the queue of a retired endpoint as not polled, until it is retired again or for good.
-    /// Returns `true` if the provider may still drive it.
+    /// Returns `true` if the provider may still drive the endpoint.
     pub(super) fn leave(self, fid: NonNull<sys::fid>, for_good: bool) -> bool {
         let mut neighbours = NEIGHBOURS.lock();
         if for_good {
@@ -376,7 +347,6 @@ mod tests {
             let (one, other) = (group(), group());
             let a = open(one, &format!("{name}/a"), base);
             let b = if first == "address" {
-                // The final zero byte of an address is optional.
                 one.meets(&address(&format!("{name}/b\0")), || ()).unwrap();
                 open(other, &format!("{name}/b"), base + 1)
             } else {
@@ -403,7 +373,6 @@ mod tests {
 
     #[test]
     fn endpoint_whose_address_is_in_a_vector_stays_open() {
-        // `shm` accepts any prefix, and no prefix.
         for (inserted, number) in [("fi_shm://known/1", 0x610), ("x://known/2", 0x620), ("known/3", 0x630)] {
             let (one, other) = (group(), group());
             let a = open(one, &format!("fi_shm://known/{}", (number - 0x600) / 16), number);
@@ -422,11 +391,9 @@ mod tests {
             let endpoint = open(one, name, number);
             assert_eq!(close(one, endpoint), Closing::Closed);
             assert_eq!(other.meets(&address(name), || ()), Err(Errno::EADDRNOTAVAIL), "{name}");
-            // Another endpoint has the name now.
             open(one, name, number + 1);
             assert_eq!(other.meets(&address(name), || ()), Ok(()), "{name}");
         }
-        // The name of another process.
         assert_eq!(group().meets(&address("fi_shm://1:7:9"), || ()), Ok(()));
     }
 

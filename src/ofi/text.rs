@@ -10,7 +10,6 @@ pub(super) enum TextError {
     TooLong,
 }
 
-/// A copy of a string, with the zero byte that C requires.
 #[derive(Debug)]
 pub(super) struct CText {
     /// Ends with at least one zero byte.
@@ -18,7 +17,7 @@ pub(super) struct CText {
 }
 
 impl CText {
-    /// Maximum length in bytes. A domain name of DNS has at most 255.
+    /// In bytes. A domain name of DNS has at most 255.
     pub(super) const MAX_LEN: usize = 255;
 
     pub(super) fn new(text: &str) -> Result<Self, TextError> {
@@ -44,7 +43,7 @@ impl CText {
     }
 }
 
-/// Reads a C string. `None` if it is null or not UTF-8.
+/// `None` if the string is null or not UTF-8.
 ///
 /// # Safety
 /// `text` is null, or points to a zero-terminated string that is neither changed nor freed during

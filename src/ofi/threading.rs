@@ -85,8 +85,7 @@ impl Level for Shared {
     }
 }
 
-/// Objects that may move to another thread: libfabric does not bind them to the thread that opened
-/// them.
+/// libfabric does not bind these objects to the thread that opened them.
 trait Moves {}
 impl Moves for sys::fid_fabric {}
 impl Moves for sys::fid_domain {}
@@ -96,22 +95,18 @@ impl Moves for sys::fid_cntr {}
 impl Moves for Signalled {}
 impl Moves for FidSep {}
 
-/// Objects that threads may use at the same time on level `L`.
 trait SharedAt<L> {}
 // Threading models cover domains and their children. Any thread may use a fabric.
 impl<L: Level> SharedAt<L> for sys::fid_fabric {}
 impl SharedAt<Shared> for sys::fid_domain {}
 impl SharedAt<Shared> for sys::fid_av {}
 impl SharedAt<Shared> for sys::fid_mr {}
-// Threading models require one thread at a time for a queue, but `fi_cq_signal` wakes up a thread
-// that uses the queue (`man fi_cq`). The common `ofi_cq_signal` sets an atomic number and writes to
-// a socket. `sockets` also takes a lock, which no model omits.
+// `fi_cq_signal` wakes up a thread that uses the queue (`man fi_cq`). The common `ofi_cq_signal`
+// sets an atomic number and writes to a socket. `sockets` also takes a lock, which no model omits.
 impl SharedAt<Shared> for Signalled {}
 // Calls on a scalable endpoint hold a lock. Posts go to its contexts, which do not cross threads.
 impl SharedAt<Shared> for FidSep {}
 
-/// A libfabric object of C type `F` that was opened at level `L`. The holder closes it.
-///
 /// Every raw object consists of handles, so that this type alone decides which objects cross
 /// threads. Queues and endpoints have neither `Moves` nor `SharedAt`: they are neither `Send` nor
 /// `Sync`.
@@ -139,7 +134,6 @@ impl<F, L> Handle<F, L> {
         self.raw
     }
 
-    /// The object's `struct fid`, with which every libfabric object starts.
     #[inline]
     pub(super) const fn fid(&self) -> Raw<sys::fid> {
         self.raw.cast()
@@ -172,7 +166,7 @@ mod tests {
         Av, Counter, Cq, Domain, Endpoint, Eq, Fabric, Group, Mr, PassiveEndpoint, RawInfo, ScalableEndpoint,
     };
 
-    /// `true` if a type has an auto trait: an inherent constant hides the trait's.
+    /// An inherent constant hides the trait's.
     macro_rules! has {
         ($T:ty: $Auto:ident) => {{
             #[allow(dead_code, reason = "hidden where the type has the trait")]
@@ -207,7 +201,6 @@ mod tests {
             assert!(!queue);
         }
         assert!(!has!(Eq<Shared>: Sync) && !has!(Eq<Shared>: Send));
-        // Closed by the thread that closes its last region.
         assert!(has!(Counter<Local>: Send) && !has!(Counter<Shared>: Sync));
         assert!(!has!(Group<Shared>: Sync) && !has!(Group<Shared>: Send));
         assert!(!has!(PassiveEndpoint<Shared>: Sync) && !has!(PassiveEndpoint<Shared>: Send));

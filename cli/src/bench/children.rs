@@ -12,7 +12,6 @@ use crate::play::setup::Setup;
 /// Maximum time for the process to end by itself.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A listening process, which ends when the value is dropped.
 pub(super) struct Listener {
     process: Child,
     said: BufReader<ChildStderr>,
@@ -40,7 +39,7 @@ pub(super) fn listener(setup: &Setup) -> Result<Listener, Failure> {
 }
 
 impl Listener {
-    /// Address on which it listens. Any other output is its error.
+    /// Any other output is its error.
     pub(super) fn address(&mut self) -> Result<String, Failure> {
         let mut line = String::new();
         self.said.read_line(&mut line).map_err(Failure::when("reading what the second process says"))?;

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
-/// A file opened before the measurement, so that a wrong path is reported at once.
-///
-/// A file that [`open`](Drawing::open) has created is removed again unless a drawing was written.
+/// Opened before the measurement, so that a wrong path is reported at once. A new file is removed
+/// again unless a drawing was written.
 pub(super) struct Drawing {
     path: PathBuf,
     file: File,
@@ -16,7 +15,6 @@ pub(super) struct Drawing {
 }
 
 impl Drawing {
-    /// Keeps the content of an existing file until a drawing is written.
     pub(super) fn open(path: &Path) -> Result<Self, Failure> {
         let (file, is_new) = match OpenOptions::new().write(true).create_new(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -31,7 +29,6 @@ impl Drawing {
 
     pub(super) fn write(mut self, page: &str) -> Result<(), Failure> {
         let mut write = || -> io::Result<()> {
-            // A pipe has no length.
             if self.file.metadata()?.is_file() {
                 self.file.set_len(0)?;
             }
@@ -46,7 +43,6 @@ impl Drawing {
 impl Drop for Drawing {
     fn drop(&mut self) {
         if self.is_new {
-            // A file that cannot be removed stays, empty or with a part of the drawing.
             let _ = fs::remove_file(&self.path);
         }
     }

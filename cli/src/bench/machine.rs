@@ -23,7 +23,6 @@ pub(super) fn members() -> Map<String, Value> {
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Model of the first processor, as Linux reports it. Some architectures do not.
 fn model(cpuinfo: &str) -> Option<&str> {
     let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
     line.split_once(':').map(|(_, model)| model.trim())

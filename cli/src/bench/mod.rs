@@ -131,14 +131,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             ended = Err(failure);
             break;
         }
-        // The user did not request this provider: the bench continues with the next one.
         bench.progress.clear();
         let _ = writeln!(io::stderr(), "loom: {}: {failure}", provider.as_deref().unwrap_or("soft"));
-        // The first failure is kept.
         ended = ended.and(Err(failure));
     }
     bench.progress.clear();
-    // Results so far are printed even after a failure.
     if !matches!(ended, Err(Failure::OutputClosed)) && !matches!(arguments.meeting.place(), Some(Place::Listen(_))) {
         bench.end(matches!(ended, Err(Failure::Interrupted)), ended.as_ref().err())?;
         if let Some(drawing) = drawing
@@ -149,7 +146,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     match ended {
         Ok(()) | Err(Failure::Interrupted | Failure::OutputClosed) => ended,
-        // The loop has written each failure of a default provider.
         Err(_) if by_default => Err(Failure::Said),
         Err(_) => ended,
     }

@@ -30,12 +30,10 @@ impl Bench {
         Bench { json, progress: Progress::new(), parts: Vec::new() }
     }
 
-    /// Prints the results so far and the warning.
     pub(super) fn end(&self, interrupted: bool, failure: Option<&Failure>) -> Result<(), Failure> {
         let rows = || self.parts.iter().flat_map(|part| &part.rows);
         let warning = row::warning(rows());
         if let Some(text) = &warning {
-            // The results are printed even if the warning cannot be written.
             let _ = writeln!(io::stderr(), "loom: warning: {text}");
         }
         let mut out = io::stdout().lock();
@@ -134,7 +132,6 @@ impl Report for Bench {
         let Some(part) = self.parts.last_mut() else { return Ok(()) };
         if !self.json {
             let mut out = io::stdout().lock();
-            // The head comes with the first row, because a failure may precede it.
             if part.rows.is_empty() {
                 writeln!(out, "\n{} ({}), {}", part.provider, part.transport, part.place)?;
                 let heads = ["size", "half trip", "q1", "q3", "p99", "messages/s", "bandwidth", "q1", "q3"];
@@ -153,7 +150,6 @@ impl Report for Bench {
     }
 }
 
-/// Right-aligned cells.
 fn line(cells: &[String; 9]) -> String {
     cells.iter().map(|cell| format!("{cell:>11}")).collect()
 }

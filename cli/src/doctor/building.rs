@@ -11,17 +11,14 @@ use super::Finding;
 const WITH_LIBFABRIC: &str =
     "`cargo install --path cli --features libfabric` in loom's folder installs the command with it";
 
-/// Folders of libraries, besides those of /etc/ld.so.conf.d.
+/// Besides those of /etc/ld.so.conf.d.
 const LIBRARIES: [&str; 6] = ["/usr/local/lib", "/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib64"];
 
 pub(super) struct Parts {
     library: Option<PathBuf>,
-    /// `true` if `PKG_CONFIG` selects the pkg-config program.
     is_chosen: bool,
-    /// pkg-config, if it can be started, and its version of libfabric.
     pkg_config: Option<PathBuf>,
     described: Option<String>,
-    /// rdma/fabric.h.
     headers: Option<PathBuf>,
     libclang: Option<PathBuf>,
 }
@@ -52,7 +49,6 @@ impl Parts {
         }
     }
 
-    /// Missing parts, each with its Debian package.
     fn missing(&self) -> Vec<(&'static str, &'static str)> {
         let pkg_config =
             if self.is_chosen { "pkg-config (what PKG_CONFIG names does not start)" } else { "pkg-config" };
@@ -118,7 +114,6 @@ fn paths(variable: &str) -> Vec<PathBuf> {
     env::split_paths(&value).filter(|path| !path.as_os_str().is_empty()).collect()
 }
 
-/// Folders that the dynamic linker searches.
 fn libraries() -> Vec<PathBuf> {
     let mut folders = paths("LD_LIBRARY_PATH");
     for file in fs::read_dir("/etc/ld.so.conf.d").into_iter().flatten().flatten() {
@@ -129,7 +124,6 @@ fn libraries() -> Vec<PathBuf> {
     folders
 }
 
-/// First file in these folders with a wanted name.
 fn first(folders: &[PathBuf], wanted: impl Fn(&str) -> bool) -> Option<PathBuf> {
     folders.iter().find_map(|folder| {
         let files = fs::read_dir(folder).ok()?.flatten();
@@ -143,7 +137,6 @@ fn first(folders: &[PathBuf], wanted: impl Fn(&str) -> bool) -> Option<PathBuf> 
 /// libclang, searched as bindgen does.
 fn libclang(libraries: &[PathBuf]) -> Option<PathBuf> {
     let mut folders = paths("LIBCLANG_PATH");
-    // The variable may contain the path of the file itself.
     if let Some(file) = folders.iter().find(|path| path.is_file()) {
         return Some(file.clone());
     }
@@ -177,7 +170,6 @@ fn ask(pkg_config: &Path, question: &str) -> Option<String> {
     (output.status.success() && !text.is_empty()).then_some(text)
 }
 
-/// Exit status and output of a program, if it can be started.
 fn output(program: &Path, arguments: &[&str]) -> Option<Output> {
     Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()
 }

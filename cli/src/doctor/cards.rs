@@ -8,7 +8,6 @@ use super::Finding;
 struct Kind {
     subject: &'static str,
     folder: &'static str,
-    /// Beginning of their names, before a number.
     prefix: &'static str,
     providers: &'static str,
     advice: &'static str,
@@ -22,7 +21,6 @@ const INFINIBAND: Kind = Kind {
     advice: "a udev rule or a group for this user (often `rdma`) opens them",
 };
 
-/// Cards that are reported only if they exist.
 const OTHERS: [Kind; 2] = [
     Kind {
         subject: "omni-path",
@@ -70,7 +68,6 @@ impl Kind {
     }
 }
 
-/// Names in a folder that are this prefix and a number.
 fn devices(folder: &Path, prefix: &str) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -96,7 +93,6 @@ mod tests {
         let [omni_path, slingshot] = OTHERS;
         let found = slingshot.look_in(&folder);
         assert!(found.is_some_and(|it| it.level == Level::Good && it.text.contains("cxi1")));
-        // A dangling link cannot be opened.
         assert!(std::os::unix::fs::symlink("/no/such/device", folder.join("hfi1_1")).is_ok());
         let found = omni_path.look_in(&folder);
         assert!(found.is_some_and(|it| it.level == Level::Wrong && it.text.ends_with("hfi1_1")));

@@ -9,7 +9,6 @@ pub(super) struct Fault {
     pub(super) sentence: &'static str,
 }
 
-/// Faults of a version, `None` if the version is unknown.
 pub(super) fn of(version: &str) -> Option<Vec<Fault>> {
     let columns = TABLE.lines().rfind(|line| line.starts_with('#'))?;
     let column = columns.split_whitespace().skip(1).position(|head| head == version)?;
@@ -48,7 +47,6 @@ mod tests {
             let cells: Vec<_> = cells.split_whitespace().collect();
             let known = |cell: &&str| ["there", "crash", "gone", "no-provider"].contains(cell);
             assert!(cells.len() == 3 && cells.iter().skip(1).all(known), "{row}");
-            // One sentence that adds to the name.
             assert!(sentence.len() > 30 && sentence.ends_with('.') && !sentence.contains(". "), "{row}");
             assert!(sentence.starts_with(|first: char| first.is_uppercase() || first == '`'), "{row}");
         }

@@ -40,7 +40,6 @@ fn libfabric(_: &Parts, all_faults: bool) -> Vec<Finding> {
         return vec![Finding::wrong("libfabric", text, advice)];
     }
     let mut findings = vec![Finding::good("libfabric", text)];
-    // Name of each provider, and `true` if the tests have run over it.
     let mut providers: Vec<(String, bool)> = Vec::new();
     let infos = Ofi::<Local>::query(&loom_core::info::Hints::default());
     match infos {
@@ -85,7 +84,6 @@ fn known_faults(version: &str, providers: &[(String, bool)], all: bool) -> Vec<F
             "run `.ci/run faults` of loom's tree with this library, or take a known version",
         )];
     };
-    // A fault begins with the name of the provider, or of one of its layers.
     let is_here = |fault: &str| {
         let layer = fault.split('-').next().unwrap_or_default();
         let mut layers = providers.iter().flat_map(|(name, _)| name.split(';'));
@@ -118,7 +116,6 @@ fn file() -> Option<String> {
     path.find('/').map(|at| path[at..].to_owned())
 }
 
-/// Variables that change the behaviour of loom and libfabric.
 fn environment() -> Vec<Finding> {
     let mut set: Vec<(String, String)> = env::vars_os()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()))

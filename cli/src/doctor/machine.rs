@@ -8,7 +8,7 @@ use rustix::process::{Resource, getrlimit};
 use super::Finding;
 use crate::text::count;
 
-/// Shared memory for some endpoints of `shm`, in bytes, with a reserve.
+/// Bytes for some endpoints of `shm`, with a reserve.
 const SHARED_MEMORY: u64 = 256 << 20;
 const LOCKED_MEMORY: u64 = 64 << 20;
 const DESCRIPTORS: u64 = 4096;
@@ -46,8 +46,7 @@ fn shared_memory() -> Finding {
     }
 }
 
-/// Files of `shm` left by ended processes, named `fi_shm://PID:…` or `…/PID:…`. They keep their
-/// memory.
+/// Named `fi_shm://PID:…` or `…/PID:…`. They keep their memory.
 fn leftovers() -> Option<Finding> {
     let entries = fs::read_dir("/dev/shm").ok()?;
     let (mut names, mut bytes) = (Vec::new(), 0);
@@ -67,7 +66,6 @@ fn leftovers() -> Option<Finding> {
     Some(Finding::note("/dev/shm", text, "remove them: they keep their memory until then"))
 }
 
-/// Process in the name of a file of `shm` or of loom.
 fn process_of(name: &str) -> Option<u32> {
     let name = name.strip_prefix("fi_shm_").or_else(|| name.strip_prefix("fi_shm:")).unwrap_or(name);
     let (process, rest) = name.split_once([':', '_'])?;
@@ -105,8 +103,7 @@ fn descriptors() -> Finding {
     }
 }
 
-/// Reports if processes of one user may copy from each other's memory, as `shm` does with long
-/// messages.
+/// `shm` copies long messages from the peer's memory.
 fn ptrace_scope() -> Option<Finding> {
     const SUBJECT: &str = "yama";
     let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok()?;

@@ -49,7 +49,6 @@ struct Finding {
     level: Level,
     subject: &'static str,
     text: String,
-    /// Remedy, if one exists.
     advice: Option<String>,
 }
 
@@ -62,7 +61,6 @@ impl Finding {
         Finding { level: Level::Note, subject, text: text.into(), advice: Some(advice.into()) }
     }
 
-    /// A note without a remedy.
     #[cfg_attr(not(feature = "libfabric"), allow(dead_code, reason = "faults are libfabric's"))]
     fn fact(subject: &'static str, text: impl Into<String>) -> Self {
         Finding { level: Level::Note, subject, text: text.into(), advice: None }

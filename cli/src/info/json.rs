@@ -70,7 +70,6 @@ fn offer(offer: &Offer) -> Value {
     })
 }
 
-/// One object: the queried library, and the offers, the best first.
 pub(crate) fn text(found: &Found) -> String {
     let offers: Vec<_> = found.offers.iter().map(offer).collect();
     let object = json!({ "library": found.library.as_ref().ok(), "offers": offers });

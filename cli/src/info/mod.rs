@@ -78,7 +78,6 @@ fn caps(text: &str) -> Result<Caps, String> {
     })
 }
 
-/// All offers in libfabric's own format.
 fn words(found: &Found) -> String {
     found.offers.iter().map(|offer| format!("{}\n---\n", offer.words)).collect()
 }

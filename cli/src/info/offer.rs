@@ -16,11 +16,10 @@ pub(crate) struct Offer {
     pub(crate) domain: String,
     pub(crate) address: Option<String>,
     pub(crate) attributes: Attributes,
-    /// Capabilities that the provider grants to this type of endpoint only if hints request them.
+    /// Granted only if hints request them.
     pub(crate) on_request: Caps,
     pub(crate) card: Option<Card>,
     pub(crate) words: String,
-    /// `true` if loom's tests have run over this version of the provider.
     pub(crate) tested: bool,
 }
 
@@ -34,7 +33,6 @@ pub(crate) struct Card {
     pub(crate) link: LinkState,
 }
 
-/// All matching offers, the software transport's first.
 #[derive(Debug)]
 pub(crate) struct Found {
     /// Version of the queried libfabric, or the reason for not querying it.
@@ -120,7 +118,6 @@ fn libfabric(hints: &Hints<'_>, offers: &mut Vec<Offer>) -> Result<Result<String
     Ok(Ok(format!("libfabric {}", library_version())))
 }
 
-/// Capabilities that the provider grants individually on request.
 #[cfg(feature = "libfabric")]
 fn on_request(hints: &Hints<'_>, provider: &str, kind: EndpointType) -> Caps {
     let is_granted = |caps: &Caps| {

@@ -7,7 +7,6 @@ use loom_core::vocabulary::{Caps, EndpointType, MrMode, Progress};
 use super::offer::{Card, Found, Offer};
 use crate::text::count;
 
-/// Columns of text, as wide as their widest cell.
 struct Columns {
     rows: Vec<Vec<String>>,
 }
@@ -32,7 +31,7 @@ impl Columns {
     }
 }
 
-/// Number of bytes with a unit. Sizes beyond any memory are no limit.
+/// Sizes beyond any memory are no limit.
 fn size(bytes: usize) -> String {
     const UNITS: [(usize, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     if bytes >= 1 << 60 {
@@ -48,7 +47,6 @@ fn kind(kind: EndpointType) -> String {
     kind.to_string().trim_start_matches("EP_").to_lowercase()
 }
 
-/// Requirements of a provider on the caller.
 fn wants(offer: &Offer) -> String {
     let domain = &offer.attributes.domain;
     let mut wants = Vec::new();
@@ -75,7 +73,7 @@ fn card(card: &Card) -> String {
     text
 }
 
-/// Offers of one provider with one endpoint type, which mostly differ in their addresses alone.
+/// Offers that mostly differ in their addresses alone.
 struct Group<'f> {
     provider: &'f str,
     kind: String,
@@ -95,7 +93,6 @@ impl<'f> Group<'f> {
         groups
     }
 
-    /// Distinct texts of the offers.
     fn each(&self, say: impl Fn(&Offer) -> String) -> String {
         let mut said: Vec<String> = Vec::new();
         for text in self.offers.iter().map(|offer| say(offer)) {
@@ -106,7 +103,6 @@ impl<'f> Group<'f> {
         said.join(", ")
     }
 
-    /// Capabilities that any of the offers grants, without the directions.
     fn grants(&self) -> String {
         names(self.granted())
     }
@@ -115,7 +111,6 @@ impl<'f> Group<'f> {
         self.offers.iter().fold(Caps::empty(), |caps, offer| caps | offer.attributes.caps)
     }
 
-    /// Capabilities that the offers grant only if hints request them.
     fn on_request(&self) -> String {
         let caps = self.offers.iter().fold(Caps::empty(), |caps, offer| caps | offer.on_request);
         let caps = caps.difference(self.granted());
@@ -128,7 +123,6 @@ fn names(caps: Caps) -> String {
     caps.difference(directions).to_string().replace(" | ", " ").to_lowercase()
 }
 
-/// Address of an offer, without the name of the format.
 fn place(offer: &Offer) -> String {
     let address = offer.address.as_deref().unwrap_or("-");
     address.split_once("://").map_or(address, |(_, rest)| rest).to_owned()

@@ -147,7 +147,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     table.clear_progress();
     match played {
         Ok(()) => table.end(false),
-        // Results so far are printed.
         Err(Failure::Interrupted) => table.end(true).and(Err(Failure::Interrupted)),
         Err(failure) => Err(failure),
     }

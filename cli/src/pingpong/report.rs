@@ -31,11 +31,9 @@ impl Table {
         self.progress.clear();
     }
 
-    /// Prints the end of the table, or the JSON object, after the last result.
     pub(crate) fn end(&self, interrupted: bool) -> Result<(), Failure> {
         let warning = row::warning(self.rows.iter());
         if let Some(text) = &warning {
-            // The results are printed even if the warning cannot be written.
             let _ = writeln!(io::stderr(), "loom: warning: {text}");
         }
         let mut out = io::stdout().lock();

@@ -10,20 +10,18 @@ use std::time::{Duration, Instant};
 use crate::failure::Failure;
 use crate::play::frame::{FrameError, Inbox, MAGIC, MAX_FRAME, Message, encode};
 
-/// Pause between two attempts to connect or accept.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Maximum time of one attempt to connect, so that Ctrl-C is noticed in between.
+/// Short, so that Ctrl-C is noticed in between.
 const ATTEMPT: Duration = Duration::from_millis(500);
 
-/// Limit of a wait: a timeout, and Ctrl-C.
 #[derive(Clone, Copy)]
 pub(crate) struct Until<'a> {
     pub(crate) timeout: Duration,
     pub(crate) interrupted: &'a AtomicBool,
 }
 
-/// A connection to the other process. Reads never wait.
+/// Reads never wait.
 pub(crate) struct Connection {
     stream: TcpStream,
     timeout: Duration,
@@ -31,7 +29,6 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Binds `at`, passes the bound address to `listening`, and waits for a process to connect.
     pub(crate) fn listen(
         at: &str,
         until: Until<'_>,
@@ -58,7 +55,6 @@ impl Connection {
         }
     }
 
-    /// Connects to a process that listens now or soon.
     pub(crate) fn connect(to: &str, until: Until<'_>) -> Result<Self, Failure> {
         let begin = Instant::now();
         loop {
@@ -66,7 +62,6 @@ impl Connection {
                 Ok(stream) => return Self::new(stream, until.timeout),
                 Err(error) => error,
             };
-            // An invalid address does not become valid by waiting.
             if error.kind() == ErrorKind::InvalidInput || begin.elapsed() >= until.timeout {
                 let waited = begin.elapsed().as_secs_f64();
                 return Err(Failure::Unavailable(format!(

@@ -7,14 +7,12 @@ use loom_core::vocabulary::{ImmediateData, Tag};
 use crate::play::setup::Op;
 use crate::text::size_text;
 
-/// Rounds of one operation with one size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bout {
     pub(crate) op: Op,
     pub(crate) size: usize,
-    /// Index of the side's buffers of this size.
     pub(crate) index: usize,
-    /// `true` if patterns are written and checked, otherwise rounds are timed.
+    /// `true` if patterns are checked, otherwise rounds are timed.
     pub(crate) verify: bool,
 }
 
@@ -24,13 +22,12 @@ impl fmt::Display for Bout {
     }
 }
 
-/// Every round has its own tag, so that matching has work to do. Few bits are used because
-/// providers may reserve some.
+/// Every round has its own tag, so that matching has work to do. Providers may reserve some bits.
 pub(crate) fn tag(round: u64) -> Tag {
     Tag(round & 0xffff)
 }
 
-/// Few bits are used because immediate data has four bytes on some networks.
+/// Immediate data has four bytes on some networks.
 pub(crate) fn immediate(round: u64) -> ImmediateData {
     ImmediateData(round & 0xffff)
 }

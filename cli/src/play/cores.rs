@@ -6,8 +6,7 @@
 #[cfg(target_os = "linux")]
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Processors that the thread could use before it was bound to one. Dropping the value allows them
-/// again.
+/// Dropping the value allows the earlier processors again.
 #[cfg(target_os = "linux")]
 pub(crate) struct Bound(CpuSet);
 
@@ -35,12 +34,10 @@ pub(crate) fn bind(core: usize) -> Option<Bound> {
 #[cfg(target_os = "linux")]
 impl Drop for Bound {
     fn drop(&mut self) {
-        // If this fails, the thread stays bound.
         let _ = sched_setaffinity(None, &self.0);
     }
 }
 
-/// Returns `true` if a list of the kernel, such as `0-3,8`, contains the number.
 #[cfg(target_os = "linux")]
 fn contains(list: &str, number: usize) -> bool {
     list.trim().split(',').any(|range| {
@@ -49,13 +46,11 @@ fn contains(list: &str, number: usize) -> bool {
     })
 }
 
-/// Not supported on this system.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn two() -> Option<[usize; 2]> {
     None
 }
 
-/// Not supported on this system.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn bind(_: usize) -> Option<()> {
     None

@@ -1,8 +1,7 @@
 //! Message streams: rate and bandwidth.
 //!
 //! The initiator sends batches of tagged messages with a [window](window) of them in flight. The
-//! responder answers a batch with one message once all of it has arrived. At most a window of
-//! receives is posted, so memory is bounded.
+//! responder answers a batch with one message. At most a window of receives is posted.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -22,29 +21,25 @@ use crate::play::session::Session;
 use crate::play::side::Side;
 use crate::text::size_text;
 
-/// Maximum number of messages in flight.
 pub(crate) const WINDOW: usize = 64;
 
 /// Maximum number of bytes in flight, but at least four messages.
 const BYTES: usize = 16 << 20;
 
-/// Target time of a batch in nanoseconds, much longer than its answer.
+/// In nanoseconds, much longer than a batch's answer.
 const BATCH: u64 = 10_000_000;
 
 const BATCHES: u64 = 15;
 
-/// Maximum number of messages in a batch.
 const LONGEST: u64 = 100_000;
 
-/// Number of completions taken before the next posts.
 const BURST: usize = 16;
 
 fn window(size: usize) -> usize {
     (BYTES / size.max(1)).clamp(4, WINDOW)
 }
 
-/// Tags of messages and of answers differ in one bit. Few bits are used because providers may
-/// reserve some.
+/// Tags of messages and of answers differ in one bit. Providers may reserve some bits.
 fn tag(message: u64) -> Tag {
     Tag(message & 0x7fff)
 }
@@ -53,8 +48,7 @@ fn tag_of_answer(batch: u64) -> Tag {
     Tag(0x8000 | batch & 0x7fff)
 }
 
-/// Verifies a batch, chooses the length of the others by a trial, and measures them. Returns the
-/// number of verified messages first.
+/// Verifies a batch, chooses the length of the others by a trial, and measures them.
 pub(crate) fn play<T: Transport>(
     sides: &[Side<T>],
     session: &mut Session,
@@ -73,8 +67,7 @@ pub(crate) fn play<T: Transport>(
     Ok((verified, row::Flow::new(messages, &mut took)))
 }
 
-/// Plays batches of the number of messages that the initiator chooses. Returns the time of each
-/// batch in nanoseconds, which the initiator alone measures.
+/// The initiator alone measures the time of each batch, in nanoseconds.
 fn play_batches<T: Transport>(
     sides: &[Side<T>],
     session: &mut Session,
@@ -90,7 +83,6 @@ fn play_batches<T: Transport>(
     for end in &mut ends {
         end.prepare(messages, batches);
     }
-    // All receives are posted before the first message.
     while !ends.iter().all(End::is_prepared) {
         turn(&mut ends, session)?;
     }
@@ -122,18 +114,15 @@ struct End<'s, T: Transport> {
     side: &'s Side<T>,
     size: usize,
     verify: bool,
-    /// Number of messages of a batch, and of all batches.
     batch: u64,
     total: u64,
     started: bool,
     free: Vec<Buffer>,
     window: usize,
-    /// Number of messages sent, or of receives posted.
     posted: u64,
-    /// Messages in flight with their numbers, the oldest first.
     in_flight: VecDeque<(OpKey, u64)>,
     arrived: u64,
-    /// Answers: the buffer, the operation that uses it, the number due to be posted, and the number
+    /// The buffer, the operation that uses it, the number due to be posted, and the number
     /// completed.
     answer: Option<Buffer>,
     answering: Option<OpKey>,
@@ -174,7 +163,6 @@ impl<'s, T: Transport> End<'s, T> {
     fn prepare(&mut self, messages: u64, batches: u64) {
         (self.batch, self.total) = (messages, messages.saturating_mul(batches));
         self.took.reserve(usize::try_from(batches).unwrap_or(0));
-        // The sender waits for the first answer. The receiver has no answer to send yet.
         self.answers_due = u64::from(self.sends());
     }
 
@@ -192,7 +180,6 @@ impl<'s, T: Transport> End<'s, T> {
         self.answers * self.batch == self.total && self.in_flight.is_empty()
     }
 
-    /// Takes some completions and posts the due operations. Returns `true` if anything happened.
     #[inline]
     fn step(&mut self) -> Result<bool, Failure> {
         let mut happened = false;
@@ -213,7 +200,7 @@ impl<'s, T: Transport> End<'s, T> {
         Ok(happened)
     }
 
-    /// Upper limit of posted messages: this batch for the sender, all batches for the receiver.
+    /// This batch for the sender, all batches for the receiver.
     #[inline]
     fn limit(&self) -> u64 {
         match (self.sends(), self.started) {
@@ -298,7 +285,6 @@ impl<'s, T: Transport> End<'s, T> {
             }
             return Ok(());
         }
-        // Nearly always the oldest.
         let place = self.in_flight.iter().position(|(in_flight, _)| *in_flight == key);
         let Some((_, number)) = place.and_then(|place| self.in_flight.remove(place)) else {
             return Err(Failure::Protocol(format!("a completion of no operation of this side: {key:?}")));

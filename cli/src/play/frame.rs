@@ -15,18 +15,13 @@ const FAILED: u8 = 1;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Message {
     Data(Vec<u8>),
-    /// The sender ends, for this reason.
     Failed(String),
 }
 
-/// Error of decoding or encoding a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameError {
-    /// The other side is no pingpong of this version.
     Stranger,
-    /// The other side sent an invalid frame.
     Garbled,
-    /// A message is longer than a frame can be.
     TooLong,
 }
 
@@ -40,7 +35,6 @@ impl fmt::Display for FrameError {
     }
 }
 
-/// Bytes of the other side that have arrived and are not taken yet.
 #[derive(Default)]
 pub(crate) struct Inbox {
     pending: Vec<u8>,
@@ -70,7 +64,6 @@ impl Inbox {
 pub(crate) fn encode(message: &Message) -> Result<Vec<u8>, FrameError> {
     let (kind, bytes) = match message {
         Message::Data(bytes) => (DATA, &bytes[..]),
-        // A long reason is cut: its end is not worth a failure of its own.
         Message::Failed(reason) => (FAILED, &reason.as_bytes()[..reason.len().min(MAX_FRAME)]),
     };
     let len = u32::try_from(bytes.len()).ok().filter(|_| bytes.len() <= MAX_FRAME).ok_or(FrameError::TooLong)?;
@@ -80,7 +73,6 @@ pub(crate) fn encode(message: &Message) -> Result<Vec<u8>, FrameError> {
     Ok(frame)
 }
 
-/// First frame and its length, if all of it has arrived.
 fn decode(bytes: &[u8]) -> Result<Option<(Message, usize)>, FrameError> {
     let Some([kind, len @ ..]) = bytes.first_chunk::<HEADER>() else { return Ok(None) };
     let len = usize::try_from(u32::from_le_bytes(*len)).ok().filter(|len| *len <= MAX_FRAME);

@@ -13,18 +13,17 @@ use crate::play::session::Session;
 use crate::play::setup::{MAX_ROUNDS, Measure, Report, Setup};
 use crate::play::side::Side;
 
-/// Target time of a measurement in nanoseconds, unless the number of rounds is given.
+/// Nanoseconds.
 const MEASURE: u64 = 250_000_000;
 
-/// Limits of the number of measured rounds.
 const ROUNDS: RangeInclusive<u64> = 50..=200_000;
 
-/// Target time of the warm-up in nanoseconds.
+/// Nanoseconds.
 const WARM_UP: u64 = 20_000_000;
 
 const WARM_UP_ROUNDS: RangeInclusive<u64> = 5..=5_000;
 
-/// Number of verified rounds: more for small sizes, which are cheap and easier to mix up.
+/// More for small sizes, which are cheap and easier to mix up.
 fn rounds_to_verify(size: usize) -> u64 {
     match size {
         0..=4096 => 64,
@@ -33,8 +32,7 @@ fn rounds_to_verify(size: usize) -> u64 {
     }
 }
 
-/// Plays every requested measurement. `sides` are those of this thread: both, or one while the
-/// other runs this function elsewhere.
+/// `sides` are those of this thread: both, or one while the other runs this function elsewhere.
 pub(crate) fn play<T: Transport>(
     sides: &mut [Side<T>],
     setup: &Setup,
@@ -55,7 +53,6 @@ pub(crate) fn play<T: Transport>(
             play_bout(sides, session, bout, warm_up)?;
             let rounds = setup.iterations.unwrap_or_else(|| rounds_that_fit(sides, MEASURE, ROUNDS));
             play_bout(sides, session, bout, rounds)?;
-            // The initiator comes first, and has measured.
             let mut row = sides.first_mut().map(|side| Row::new(*op, size, verified, side.samples()));
             if setup.measure == Measure::TripsAndFlow {
                 let (verified, flow) = flow::play(sides, session, size, setup.iterations)?;
@@ -74,7 +71,7 @@ pub(crate) fn play<T: Transport>(
     Ok(())
 }
 
-/// Plays a number of rounds. The initiator chooses it and sends it to the responder.
+/// The initiator chooses the number of rounds and sends it to the responder.
 fn play_bout<T: Transport>(
     sides: &mut [Side<T>],
     session: &mut Session,
@@ -125,7 +122,7 @@ fn step_all<T: Transport>(sides: &mut [Side<T>]) -> Result<bool, Failure> {
     Ok(happened)
 }
 
-/// Number of rounds that fit into the time, estimated from the previous bout.
+/// Estimated from the previous bout.
 fn rounds_that_fit<T: Transport>(sides: &mut [Side<T>], nanoseconds: u64, rounds: RangeInclusive<u64>) -> u64 {
     let samples = sides.first_mut().map_or(&mut [][..], Side::samples);
     samples.sort_unstable();

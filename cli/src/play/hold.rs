@@ -31,7 +31,7 @@ impl Hold {
         }
     }
 
-    /// Posts the buffer, if it is here. Returns `false` if the caller should poll and retry.
+    /// Returns `false` if the caller should poll and retry.
     #[inline]
     pub(crate) fn post(
         &mut self,

@@ -1,8 +1,7 @@
 //! libfabric: choice of a provider, and a domain for every thread.
 //!
-//! Each thread opens its own domain at level [`Local`]. Threads share no state, so libfabric may
-//! omit its locks, and two threads behave like two processes. In one thread both endpoints share
-//! the domain.
+//! Each thread opens its own domain at level [`Local`], so that two threads behave like two
+//! processes.
 
 use std::env;
 use std::io::{self, Write};
@@ -30,7 +29,6 @@ type Fabric = Ofi<Local>;
 /// Providers for two sides on one host, and for a network without faster providers.
 const USUAL: [&str; 2] = ["shm", "tcp;ofi_rxm"];
 
-/// Default address of socket providers' endpoints without `--node`: this machine.
 const DEFAULT_NODE: &str = "127.0.0.1";
 
 pub(crate) fn run(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &mut dyn Report) -> Result<(), Failure> {
@@ -77,7 +75,6 @@ pub(crate) fn run(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &mut dyn
     }
 }
 
-/// Connects to the other process and checks that the terms of both are equal.
 fn meet(setup: &Setup, interrupted: &Arc<AtomicBool>, provider: &str) -> Result<Session, Failure> {
     let until = Until { timeout: setup.timeout, interrupted };
     let connection = match &setup.place {
@@ -99,7 +96,7 @@ fn meet(setup: &Setup, interrupted: &Arc<AtomicBool>, provider: &str) -> Result<
     Ok(session)
 }
 
-/// Options on which both processes must agree, as text that a message can show.
+/// Options on which both processes must agree.
 fn terms(setup: &Setup, provider: &str) -> String {
     let ops: Vec<_> = setup.ops.iter().map(|op| op.name()).collect();
     let sizes: Vec<_> = setup.sizes.iter().map(ToString::to_string).collect();
@@ -135,15 +132,13 @@ pub(super) fn usual(one_process: bool) -> Result<Vec<&'static str>, Failure> {
     Ok(here)
 }
 
-/// Fault of libfabric 2.5.1, and of the sources since `shm` queues pointers into the peer's
-/// mapping. For a peer in the same process that pointer is never set up (`smr_map_to_region`
-/// returns before `smr_map_to_endpoint`), and an answer of more than 192 bytes makes the other side
-/// follow a null pointer. Two processes are not affected.
+/// libfabric 2.5.1: for a peer in the same process, `smr_map_to_region` returns before
+/// `smr_map_to_endpoint`, and an answer of more than 192 bytes makes the other side follow a null
+/// pointer. Two processes are not affected.
 fn crashes_in_one_process(info: &Info<Fabric>) -> bool {
     info.provider() == "shm" && library_version() >= Version::new(2, 0)
 }
 
-/// Writes to the standard error: the text is for people.
 fn tell(text: &str) -> Result<(), Failure> {
     Ok(writeln!(io::stderr(), "{text}")?)
 }
@@ -167,8 +162,7 @@ fn find(setup: &Setup) -> Result<Info<Fabric>, Failure> {
         Some(info) => info,
         None => return Err(why_not(&hints)?),
     };
-    // A provider over sockets would take the machine's first interface. The loopback address is
-    // safer.
+    // The loopback address is safer than the machine's first interface.
     if setup.node.is_none() && is_socket(info.attributes().addr_format) {
         let here = Hints { provider: Some(info.provider()), node: Some(DEFAULT_NODE), listen: true, ..hints };
         if let Some(info) = query(&here)? {
@@ -191,14 +185,13 @@ fn query(hints: &Hints<'_>) -> Result<Option<Info<Fabric>>, Failure> {
     }
 }
 
-/// Reports the missing part by querying with fewer requirements.
+/// Queries with fewer requirements.
 fn why_not(hints: &Hints<'_>) -> Result<Failure, Failure> {
     let Some(provider) = hints.provider else {
         return Ok(Failure::Unavailable(format!("no provider of this machine grants {}{}", hints.caps, left_out())));
     };
     let less = Hints { caps: Caps::empty(), ..hints.clone() };
     if let Some(info) = query(&less)? {
-        // Either a capability is not granted, or the capabilities are not granted together.
         let missing = hints.caps.difference(info.caps());
         let missing = if missing.is_empty() { hints.caps } else { missing };
         return Ok(Failure::Unavailable(format!("{provider} does not grant {missing}")));

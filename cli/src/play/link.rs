@@ -9,7 +9,6 @@ use crate::play::bootstrap::Connection;
 use crate::play::frame::Message;
 
 enum Carrier {
-    /// Both sides are in this thread and always agree.
     Alone,
     Thread {
         to: Sender<Message>,
@@ -19,7 +18,7 @@ enum Carrier {
     Process(Connection),
 }
 
-/// Connection to the other side. Calls never wait: the [session](crate::play::session) does.
+/// Calls never wait: the [session](crate::play::session) does.
 pub(crate) struct Link {
     carrier: Carrier,
     arrived: VecDeque<Vec<u8>>,
@@ -73,7 +72,6 @@ impl Link {
         Ok(self.arrived.pop_front())
     }
 
-    /// Fails if the other side has ended.
     pub(crate) fn watch(&mut self) -> Result<(), Failure> {
         if !self.arrived.is_empty() {
             return Ok(());

@@ -45,8 +45,7 @@ pub(crate) fn over_soft(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &m
     soft::run(setup, interrupted, report)
 }
 
-/// Advice for `QueryError::ChosenName`: `--node` when libfabric offers only endpoints in shared
-/// memory.
+/// Libfabric offers only endpoints in shared memory.
 #[cfg(feature = "libfabric")]
 pub(crate) const NO_ADDRESS: &str = "--node: endpoints over shm and sm2 have no address to choose; leave --node out";
 

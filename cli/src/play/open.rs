@@ -39,8 +39,6 @@ pub(crate) fn play_both<T: Transport>(
     game::play(&mut sides, setup, &mut session, Some(report))
 }
 
-/// One side in this thread. The other side is at the far end of the session's link. The initiator
-/// has a report.
 pub(crate) fn play_one<T: Transport>(
     domain: &Domain<'static, T>,
     setup: &Setup,
@@ -71,7 +69,6 @@ fn play_across<T: Transport>(
     game::play(&mut [opened.meet(&card)?], setup, session, report)
 }
 
-/// Runs the initiator here and the responder in a thread of its own.
 pub(crate) fn in_two_threads(
     setup: &Setup,
     interrupted: &Arc<AtomicBool>,
@@ -89,7 +86,6 @@ pub(crate) fn in_two_threads(
     })
 }
 
-/// An endpoint without a peer.
 struct Opened<T: Transport> {
     role: Role,
     endpoint: Endpoint<'static, T, Buffer>,
@@ -108,12 +104,11 @@ impl<T: Transport> Opened<T> {
         let opening =
             if setup.node.is_some() { "opening the endpoint at the address of --node" } else { "opening the endpoint" };
         let endpoint = cq.endpoint(av).map_err(Failure::when(opening))?;
-        // One wrong byte is enough.
         let corrupt = setup.corrupt.filter(|_| role == Role::Initiator);
         Ok(Opened { role, endpoint, exposed, buffers, corrupt })
     }
 
-    /// Data for the other side: the endpoint's address, then the window.
+    /// The endpoint's address, then the window.
     fn card(&self) -> Result<Vec<u8>, Failure> {
         let mut card = vec![0; EndpointAddr::MAX_LEN + 8];
         let address = self.endpoint.address().map_err(Failure::when("asking for the endpoint's address"))?;
@@ -134,7 +129,6 @@ impl<T: Transport> Opened<T> {
         Ok(Side::new(self.role, self.endpoint, peer, self.exposed, self.buffers, self.corrupt))
     }
 
-    /// Drives the provider while the other side is opening. No completion is possible yet.
     fn progress(&self) -> Result<bool, Failure> {
         match self.endpoint.cq().poll().map_err(Failure::when("polling the completion queue"))? {
             None => Ok(false),

@@ -2,9 +2,7 @@
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Sends the ping, and measures.
     Initiator,
-    /// Answers with the pong.
     Responder,
 }
 
@@ -17,7 +15,6 @@ impl Role {
     }
 }
 
-/// A buffer that moves into a post and returns in its completion.
 pub(crate) type Buffer = Box<[u8]>;
 
 #[derive(Debug, Default)]
@@ -26,12 +23,8 @@ pub(crate) struct Buffers {
     pub(crate) inbox: Buffer,
 }
 
-/// Memory of one side: for every size a buffer to send from and one to receive into, and the window
-/// that the peer writes into.
-///
 /// A buffer returns with the length that it was posted with, so every size has its own buffers.
 pub(crate) struct Memory {
-    /// In the order of the sizes.
     pub(crate) buffers: Vec<Buffers>,
     pub(crate) window: Option<Buffer>,
 }
@@ -87,7 +80,7 @@ impl Pattern {
     }
 }
 
-/// Spreads a number over all bits (the finaliser of SplitMix64).
+/// The finaliser of SplitMix64.
 fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

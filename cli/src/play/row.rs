@@ -8,12 +8,10 @@ use crate::text::count;
 /// Ratio of the median to the shortest half round trip from which a result counts as disturbed.
 const DISTURBED: f64 = 10.0;
 
-/// Half round trips of one operation and size, and the message stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) op: Op,
     pub(crate) size: usize,
-    /// Number of messages each way with every byte checked.
     pub(crate) verified: u64,
     pub(crate) rounds: usize,
     pub(crate) trip: HalfTrip,
@@ -30,7 +28,6 @@ pub(crate) struct HalfTrip {
     pub(crate) p99: f64,
 }
 
-/// Message streams: messages a second over the batches.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     pub(crate) batches: usize,
@@ -41,7 +38,7 @@ pub(crate) struct Flow {
 }
 
 impl Row {
-    /// Sorts the samples: round trips in nanoseconds.
+    /// Samples are round trips in nanoseconds.
     pub(crate) fn new(op: Op, size: usize, verified: u64, round_trips: &mut [u64]) -> Self {
         round_trips.sort_unstable();
         let half = |percent| half(round_trips, percent);
@@ -49,8 +46,6 @@ impl Row {
         Row { op, size, verified, rounds: round_trips.len(), trip, flow: None }
     }
 
-    /// Returns `true` if the median is so far from the shortest time that the result measures more
-    /// than the transport.
     pub(crate) fn is_disturbed(&self) -> bool {
         self.trip.p50 >= DISTURBED * self.trip.min.max(1.0)
     }
@@ -62,7 +57,7 @@ impl Row {
 }
 
 impl Flow {
-    /// Takes the nanoseconds of each batch of `messages` messages.
+    /// Nanoseconds of each batch of `messages` messages.
     pub(crate) fn new(messages: u64, batches: &mut [u64]) -> Self {
         batches.sort_unstable();
         let rate = |percent| messages as f64 * 1e9 / (2.0 * half(batches, percent)).max(1.0);
@@ -83,7 +78,7 @@ pub(crate) fn warning<'r>(rows: impl Iterator<Item = &'r Row>) -> Option<String>
     })
 }
 
-/// Half of a percentile of the samples, by nearest rank.
+/// By nearest rank.
 fn half(sorted: &[u64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
     sorted.get(rank).map_or(0.0, |round_trip| *round_trip as f64 / 2.0)

@@ -12,27 +12,20 @@ use crate::play::frame::Message;
 use crate::play::link::Link;
 use crate::progress::Progress;
 
-/// Polls of an idle queue before the thread yields: some 50 µs, much longer than a round over
-/// memory and much shorter than a time slice.
+/// Some 50 µs, much longer than a round over memory and much shorter than a time slice.
 const SPINS: u64 = 4096;
 
-/// Idle polls between two checks of the link, once the thread yields.
 const LOOK: u64 = 64;
 
-/// Link and time limit of one side or, in one thread, of both sides.
 pub(crate) struct Session {
     link: Link,
     timeout: Duration,
     interrupted: Arc<AtomicBool>,
     core: Option<usize>,
     spins: u64,
-    /// Polls since the last event.
     idle: u64,
-    /// Time at which spinning ended without an event.
     since: Instant,
     doing: String,
-    /// Number of calls of [`busy`](Session::busy) and `look_around`, for the
-    /// [`guard`](Session::guard).
     beats: Arc<AtomicU64>,
 }
 
@@ -61,11 +54,8 @@ impl Session {
         self.core
     }
 
-    /// Ends the process if this session's thread does not return from a call.
-    ///
-    /// A deadline ends this program's own waits but not a provider's. `shm` takes spin locks in
-    /// memory shared by the processes, and a process killed while it holds a lock never releases
-    /// it.
+    /// A deadline does not end a provider's waits: `shm` takes spin locks in shared memory, and a
+    /// process killed while it holds one never releases it.
     #[cfg_attr(not(feature = "libfabric"), allow(dead_code, reason = "two processes need libfabric"))]
     pub(crate) fn guard(&self) {
         let (beats, patience) = (Arc::downgrade(&self.beats), self.timeout.max(Duration::from_secs(2)));
@@ -78,7 +68,6 @@ impl Session {
                 } else if since.elapsed() >= patience {
                     let text =
                         "the provider does not return from a call; has the other side died with a lock in its hands?";
-                    // The thread that shows the progress is the blocked one.
                     Progress::new().clear();
                     let _ = writeln!(io::stderr(), "loom: {text}");
                     process::exit(1);
@@ -94,7 +83,6 @@ impl Session {
         self.beats.store(self.beats.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Names the current step, for messages.
     pub(crate) fn begin(&mut self, doing: String) {
         self.doing = doing;
         self.idle = 0;
@@ -107,8 +95,7 @@ impl Session {
         if self.interrupted.load(Ordering::Relaxed) { Err(Failure::Interrupted) } else { Ok(()) }
     }
 
-    /// Records a poll without an event: spins for a while, then yields, and fails after the
-    /// timeout.
+    /// Spins for a while, then yields, and fails after the timeout.
     #[inline]
     pub(crate) fn idle(&mut self) -> Result<(), Failure> {
         self.idle += 1;
@@ -139,8 +126,6 @@ impl Session {
         Ok(())
     }
 
-    /// Exchanges data with the other side, which synchronises both.
-    ///
     /// Meanwhile `poll` drives the fabric, because the other side may still need this side's
     /// progress. It returns `true` if anything happened.
     pub(crate) fn swap(
@@ -163,7 +148,6 @@ impl Session {
     }
 
     pub(crate) fn fail(&mut self, failure: &Failure) {
-        // If the message is lost, the other side finds the link closed.
         let _ = self.link.send(Message::Failed(failure.to_string()));
     }
 }

@@ -44,9 +44,7 @@ impl Op {
 pub(crate) enum Place {
     OneThread,
     TwoThreads,
-    /// The other process will connect.
     Listen(String),
-    /// The other process listens.
     Connect(String),
 }
 
@@ -67,9 +65,7 @@ impl Place {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
-    /// Half round trips.
     Trips,
-    /// Half round trips, and message streams.
     TripsAndFlow,
 }
 
@@ -81,12 +77,9 @@ pub(crate) struct Setup {
     /// Number of measured rounds of each size, or `None` to choose it by time.
     pub(crate) iterations: Option<u64>,
     pub(crate) place: Place,
-    /// Provider of libfabric, or `None` for libfabric's first one.
     pub(crate) provider: Option<String>,
-    /// This side's address, for providers that have addresses.
     pub(crate) node: Option<String>,
     pub(crate) timeout: Duration,
-    /// Offset of a wrong byte.
     pub(crate) corrupt: Option<usize>,
 }
 
@@ -120,7 +113,6 @@ pub(crate) struct Meeting {
 }
 
 impl Meeting {
-    /// Place of the sides, if in two processes.
     pub(crate) fn place(&self) -> Option<Place> {
         self.listen.clone().map(Place::Listen).or_else(|| self.connect.clone().map(Place::Connect))
     }
@@ -138,9 +130,7 @@ pub(crate) fn usage(text: impl Into<String>) -> Failure {
 }
 
 pub(crate) trait Report {
-    /// Called when the transport is open.
     fn begin(&mut self, transport: &str, provider: &str, place: &Place) -> Result<(), Failure>;
-    /// Called before each measurement.
     fn next(&mut self, op: Op, size: usize);
     fn row(&mut self, row: super::row::Row) -> Result<(), Failure>;
 }

@@ -1,8 +1,7 @@
 //! One side of the game: its posts, and the handling of completions.
 //!
-//! A side never waits. [`Side::step`] takes one completion and posts due operations, so one
-//! thread can run one side or both with the same code. Each buffer is here or in flight ([`Hold`]),
-//! and a step allocates no memory.
+//! A side never waits: [`Side::step`] takes one completion and posts due operations, so one thread
+//! can run one side or both. A step allocates no memory.
 
 use std::time::Instant;
 
@@ -19,24 +18,18 @@ use crate::play::hold::Hold;
 use crate::play::payload::{Buffer, Buffers, Pattern, Role};
 use crate::play::setup::Op;
 
-/// Memory that the peer writes into.
 pub(crate) type Exposed<T> = Mr<'static, T, Buffer>;
 
-/// An endpoint, its peer, and the state of the current bout.
 pub(crate) struct Side<T: Transport> {
     role: Role,
     endpoint: Endpoint<'static, T, Buffer>,
     peer: Peer,
-    /// Memory on this side that the peer writes into, for RMA only.
     exposed: Option<Exposed<T>>,
-    /// Memory of the peer that this side writes into.
     region: RemoteRegion,
     buffers: Vec<Buffers>,
-    /// Offset of a wrong byte, until it is sent.
     corrupt: Option<usize>,
 
     bout: Bout,
-    /// Both sides are prepared, and the number of rounds is known.
     started: bool,
     rounds: u64,
     sent: u64,
@@ -45,10 +38,8 @@ pub(crate) struct Side<T: Transport> {
     inbox: Hold,
     receive_due: bool,
     send_due: bool,
-    /// The peer's message of this round has arrived.
     arrived: bool,
     began: Instant,
-    /// Round trips in nanoseconds.
     samples: Vec<u64>,
 }
 
@@ -109,12 +100,10 @@ impl<T: Transport> Side<T> {
         (self.receive_due, self.send_due, self.arrived) = (bout.op != Op::Write, false, false);
     }
 
-    /// Returns `true` if the peer may send.
     pub(crate) fn is_prepared(&self) -> bool {
         !self.receive_due
     }
 
-    /// Begins the bout. Both sides must be prepared.
     pub(crate) fn start(&mut self, rounds: u64) {
         (self.started, self.rounds) = (true, rounds);
         self.samples.clear();
@@ -125,7 +114,6 @@ impl<T: Transport> Side<T> {
         }
     }
 
-    /// Returns `true` if all messages were sent and received and all buffers are back.
     #[inline]
     pub(crate) fn is_done(&self) -> bool {
         self.sent == self.rounds && self.received == self.rounds && self.outbox.is_here()
@@ -137,7 +125,7 @@ impl<T: Transport> Side<T> {
         }
     }
 
-    /// Takes one completion and posts due operations. Returns `true` if anything happened.
+    /// Returns `true` if anything happened.
     #[inline]
     pub(crate) fn step(&mut self) -> Result<bool, Failure> {
         let completion = self.endpoint.cq().poll().map_err(Failure::when("polling the completion queue"))?;
@@ -149,12 +137,12 @@ impl<T: Transport> Side<T> {
             Some(Completion::Unclaimed(error)) => return Err(self.failed(&error)),
             Some(other) => return Err(Failure::Protocol(format!("a completion of an unknown kind: {other:?}"))),
         }
-        // The peer's message may overtake the completion of this side's send, which returns the
-        // buffer that the answer needs, and even the start of the bout.
+        // The peer's message may overtake the completion of this side's send, and even the start of
+        // the bout.
         if self.arrived && self.started && self.outbox.is_here() {
             self.take_turn()?;
         }
-        // The receive goes first, so that the peer's answer finds it posted.
+        // So that the peer's answer finds it posted.
         if self.receive_due {
             self.receive_due = !self.post_receive()?;
             happened |= !self.receive_due;
@@ -166,8 +154,7 @@ impl<T: Transport> Side<T> {
         Ok(happened)
     }
 
-    /// Handles a message once the outbox is free: the end of the round for the initiator, its
-    /// middle for the responder.
+    /// The message ends the round for the initiator, and is its middle for the responder.
     #[inline]
     fn take_turn(&mut self) -> Result<(), Failure> {
         self.arrived = false;
@@ -267,7 +254,6 @@ impl<T: Transport> Side<T> {
         Ok(())
     }
 
-    /// Compares every byte with the peer's pattern.
     fn verify(&mut self) -> Result<(), Failure> {
         let Hold::Here(bytes) = &mut self.inbox else { return Ok(()) };
         if let (Op::Write, Some(exposed)) = (self.bout.op, &self.exposed) {

@@ -2,18 +2,16 @@
 //!
 //! Any executor with tasks that stay on one thread runs the futures of [`loom_core::driver`]. This
 //! crate has an executor that requires only memory, and tools:
-//!
-//! - [`LocalExecutor`]: a fixed number of tasks in one block of the caller's allocator, woken from
-//!   any thread in constant time. [`block_on`] runs one future.
+//! - [`LocalExecutor`]: a fixed number of tasks in one block, woken from any thread in constant
+//!   time. [`block_on`] runs one future.
 //! - [`timers`]: sleeps and timeouts, by any [clock](clock::Clock).
 //! - [`stream`]: events of peers, and given-up operations, as streams.
 //! - [`window`]: transfers in many parts, with a fixed number in flight and one outcome.
 //!
 //! The caller drives everything: a round of the executor polls woken tasks, then takes a turn of
-//! timers and queues. The crate starts no threads, and allocates only when opening.
+//! timers and queues.
 //!
 //! # Example
-//!
 //! Two tasks, and a timer for the one that may wait in vain:
 //!
 //! ```
@@ -54,18 +52,9 @@
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
-//! `docs/async.md` in loom's repository covers cancellation, errors, and composition of operations
-//! with `futures-util` (several at once, timeouts, retries, other threads).
-//!
-//! # Other executors
-//!
-//! Other executors keep tasks in statics (`embassy-executor`), run one future (`cassette`), require
-//! `std` (`LocalPool` of `futures-executor`), or allocate each task globally (`FuturesUnordered`,
-//! `async-executor`, `edge-executor`). The lock-free list of woken tasks follows embassy and
-//! `FuturesUnordered`, and the rounds with one poll of each task follow embassy.
+//! `docs/async.md` in loom's repository covers cancellation, errors, and composition of operations.
 //!
 //! # Features
-//!
 //! - `tokio`: `tokio`, driving in a tokio runtime. Requires `std`. Off by default.
 //! - `std`: `std::time::Instant` as a clock, and constructors with the global allocator. Off by
 //!   default.
@@ -87,12 +76,10 @@ pub mod timers;
 pub mod tokio;
 pub mod window;
 
-/// Compiles and runs the code of the page about async programs.
 #[cfg(all(doctest, feature = "tokio"))]
 #[doc = include_str!("../../../docs/async.md")]
 struct PageDoctests;
 
-/// Compiles and runs the code of the README.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;

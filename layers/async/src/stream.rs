@@ -17,7 +17,6 @@ use loom_core::eq::{EqError, EqEvent};
 use loom_core::transport::Connected;
 use loom_core::{Completion, Done, Transport};
 
-/// Repeats a future for each item of a stream.
 struct Repeated<D, N> {
     driver: D,
     next: Option<N>,

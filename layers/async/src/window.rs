@@ -6,11 +6,10 @@
 //! - After the first error, no part is posted, and all posted parts complete before the outcome. If
 //!   the queue itself fails, operations in flight are given up, except the one of
 //!   [`PartError::Queue`].
-//! - Dropping a transfer gives up operations in flight, as for any future of an operation. The
-//!   driver's [`Unclaimed`](loom_core::driver::Unclaimed) determines the fate of the buffers.
+//! - Dropping a transfer gives up operations in flight. The driver's
+//!   [`Unclaimed`](loom_core::driver::Unclaimed) determines the fate of the buffers.
 //!
-//! The window is an array in the future, without allocation. Each wake-up polls all operations in
-//! flight, so split a window of hundreds over several tasks.
+//! The window is an array in the future. Each wake-up polls all operations in flight.
 //!
 //! ```
 //! use loom_async::block_on;
@@ -217,7 +216,6 @@ impl Outcome {
     }
 }
 
-/// The operations in flight, with the numbers of their parts.
 struct InFlight<'d, 'm, T: Transport, B: Buffer, E, const N: usize> {
     driver: &'d CqDriver<'m, T, B>,
     places: [Option<(usize, Finish<'m, T, B>)>; N],
@@ -227,7 +225,6 @@ struct InFlight<'d, 'm, T: Transport, B: Buffer, E, const N: usize> {
 }
 
 impl<'m, T: Transport, B: Buffer, E: FnMut(usize, Done<B>), const N: usize> InFlight<'_, 'm, T, B, E, N> {
-    /// Adds an operation to a free slot.
     fn add(&mut self, part: usize, finish: Finish<'m, T, B>) {
         if let Some(place) = self.places.iter_mut().find(|place| place.is_none()) {
             *place = Some((part, finish));
@@ -235,7 +232,6 @@ impl<'m, T: Transport, B: Buffer, E: FnMut(usize, Done<B>), const N: usize> InFl
         }
     }
 
-    /// Takes completed operations, and registers the waker.
     fn look(&mut self, cx: &mut Context<'_>) {
         let InFlight { driver, places, count, outcome, each } = self;
         for place in places {
@@ -245,7 +241,6 @@ impl<'m, T: Transport, B: Buffer, E: FnMut(usize, Done<B>), const N: usize> InFl
             *place = None;
             *count -= 1;
             match result {
-                // The outcome has room for one key.
                 Err(_) if outcome.failed.is_some() => drop(driver.finish(key)),
                 Err(error) => outcome.fails(part, PartError::Queue { key, error }),
                 Ok(done) => {
@@ -307,8 +302,8 @@ where
 /// Like [`transfer`], and passes each part's number and [`Done`], with the buffer, to `each` as
 /// operations complete.
 ///
-/// A buffer is taken from the iterator when the window has a free slot. It is dropped if it cannot
-/// be posted, or if another part fails while it waits for room. Later parts stay in the iterator.
+/// A buffer is taken from the iterator when the window has a free slot, and dropped if it cannot be
+/// posted, or if another part fails while it waits for room. Later parts stay in the iterator.
 ///
 /// ```
 /// use loom_async::block_on;
@@ -363,7 +358,6 @@ where
         let mut posting = pin!(driver.post(buf, |buf| post(part, buf)));
         let mut has_looked = false;
         let posted = poll_fn(|cx| {
-            // Before a refusal, the queue was not driven since the last poll.
             if has_looked {
                 flight.look(cx);
             }

@@ -23,7 +23,6 @@ use crate::{ConnectError, Group, PeerError, PeerIndex};
 /// Format and version, before the rank.
 const GREETING: [u8; 8] = *b"loomgrp\x01";
 
-/// Spare endpoints for connections that are being replaced.
 const SPARE: usize = 4;
 
 const MOST_EVENTS: u32 = 256;
@@ -36,7 +35,7 @@ fn greeting(rank: PeerIndex) -> [u8; 12] {
     bytes
 }
 
-/// Rank in a greeting. Providers may append bytes.
+/// Providers may append bytes.
 fn greeted(bytes: &[u8]) -> Option<PeerIndex> {
     let number = bytes.strip_prefix(&GREETING)?.first_chunk()?;
     Some(PeerIndex(u32::from_le_bytes(*number)))
@@ -49,17 +48,14 @@ enum Pending<'m, T: Connected, B: Buffer> {
     Nothing,
     /// The peer must connect, or this side must retry.
     Awaits,
-    /// This side has requested or accepted.
     Connects(MsgEndpoint<'m, T, B, Connecting>),
 }
 
-/// Member state. Do not open or drop endpoints while a cell is borrowed: that runs loggers and user
-/// destructors.
+/// Do not open or drop endpoints while a cell is borrowed: that runs loggers and user destructors.
 struct Place<'m, T: Connected, B: Buffer> {
     pending: RefCell<Pending<'m, T, B>>,
     address: RefCell<Option<EndpointAddr>>,
     error: Cell<PeerError>,
-    /// Ended, not yet reported.
     ended: Cell<bool>,
 }
 
@@ -68,23 +64,20 @@ struct Place<'m, T: Connected, B: Buffer> {
 ///
 /// Peers connect to its [address](Self::address). [`join`](Self::join) makes all connections and
 /// the group, [`set`](Self::set) replaces peers, and [`ended`](Self::ended) reports closed
-/// connections. The group can outlive this value.
+/// connections.
 ///
 /// # Connection setup
+/// In each pair the lower rank connects and the higher accepts. Requests with other contents than a
+/// fixed prefix and an awaited rank are rejected. The prefix does not authenticate: a program that
+/// sends it can take the place of a peer. Failed attempts are repeated until the deadline.
 ///
-/// In each pair the lower rank connects and the higher accepts. Requests and answers carry a fixed
-/// prefix and the sender's rank. Requests with other contents or from a rank that is not awaited
-/// are rejected. The prefix does not authenticate: a program that sends it can take the place of a
-/// peer. Failed attempts are repeated until the deadline.
-///
-/// This side has no connection to itself: posts to its own number are refused. Keep connections
-/// open until all members have reported that they joined.
+/// Posts to this side's own number are refused. Keep connections open until all members have
+/// reported that they joined.
 ///
 /// # Restrictions
-///
 /// [`Group::recv`] works without directed receives. [`Group::recv_any`] is refused. Connections
-/// without tagged messages refuse these, and allow [one team](crate::collective#tags). Of the
-/// tested providers, only `sockets` has them.
+/// without tagged messages allow [one team](crate::collective#tags). Of the tested providers, only
+/// `sockets` has tagged messages there.
 pub struct Connections<'m, T: Connected, B: Buffer, A: Allocator> {
     places: Array<Place<'m, T, B>, A>,
     rank: Cell<PeerIndex>,
@@ -227,7 +220,6 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         self.connect(group, || (0..members).map(PeerIndex).filter(|peer| *peer != rank), until)
     }
 
-    /// Resets all places.
     fn forget_all(&self) {
         for place in self.places.iter() {
             drop(place.pending.take());
@@ -239,7 +231,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     /// this function or [`join`](Self::join). Other members do not notice.
     ///
     /// It rejects all other peers meanwhile, so members must set several peers in the same order,
-    /// such as by number, or they wait in a circle until their deadlines.
+    /// or they wait in a circle until their deadlines.
     ///
     /// # Errors
     /// The reason why the peer is not connected. The place is then free.
@@ -269,8 +261,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     }
 
     /// Reads events. Returns a peer if its connection has ended. Posts to it fail or are refused
-    /// until it is [removed](Group::remove) or [set](Self::set) again. Connection requests are
-    /// rejected.
+    /// until it is [removed](Group::remove) or [set](Self::set) again.
     ///
     /// # Errors
     /// The error of the event queue, or [`PeerError::HasConnections`] if the group belongs to
@@ -316,7 +307,6 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         }
     }
 
-    /// Reads events until the wanted peers are connected.
     fn connect<I: Iterator<Item = PeerIndex>>(
         &self,
         group: &Group<'m, T, B, A>,
@@ -362,7 +352,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         }
     }
 
-    /// Handles an event. Returns the member if its connection has ended.
+    /// Returns the member if its connection has ended.
     fn event(&self, group: &Group<'m, T, B, A>, event: EqEvent<'m, T>) -> Option<PeerIndex> {
         match event {
             EqEvent::Request(request) => self.request(request),
@@ -394,7 +384,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         }
     }
 
-    /// Accepts an awaited peer. Dropping rejects any other.
+    /// Dropping the request rejects other peers.
     fn request(&self, request: ConnectionRequest<'m, T>) -> Option<PeerIndex> {
         let peer = greeted(request.data()).filter(|peer| *peer < self.rank.get())?;
         let place = self.places.get(peer.place())?;
@@ -408,13 +398,11 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         });
         match accepted {
             Ok(connecting) => drop(place.pending.replace(Pending::Connects(connecting))),
-            // The peer may try again.
             Err(error) => place.error.set(error),
         }
         None
     }
 
-    /// Place of the connecting endpoint that `is_it` accepts.
     fn connecting(&self, is_it: impl Fn(EndpointId) -> bool) -> Option<(PeerIndex, &Place<'m, T, B>)> {
         let is = |place: &Place<'m, T, B>| match &*RefCell::borrow(&place.pending) {
             Pending::Connects(connecting) => is_it(connecting.id()),
@@ -423,7 +411,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         (0..).map(PeerIndex).zip(self.places.iter()).find(|(_, place)| is(place))
     }
 
-    /// Handles a failed attempt, or returns the member if its connection has ended.
+    /// Returns the member if its connection has ended.
     fn ends(&self, group: &Group<'m, T, B, A>, is_it: impl Fn(EndpointId) -> bool, errno: Errno) -> Option<PeerIndex> {
         let Some((_, place)) = self.connecting(&is_it) else { return member(group, is_it) };
         place.error.set(PeerError::Failed(errno));

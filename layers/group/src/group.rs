@@ -17,8 +17,7 @@ use loom_core::{Av, Cq, Domain, Endpoint, MsgEndpoint, Peer, Transport};
 use crate::PeerIndex;
 use crate::links::{Links, Shared, To};
 
-/// Requests waiting for room at an address, in one direction. Receives wait separately, because
-/// they may depend on sends.
+/// Receives wait separately, because they may depend on sends.
 #[derive(Default)]
 pub(crate) struct Queue {
     pub(crate) waiting: Cell<u32>,
@@ -90,21 +89,18 @@ pub struct Prepared<'m, T: Transport, B: Buffer, A: Allocator> {
     domain: Domain<'m, T>,
     cq: Cq<'m, T, B>,
     shared: Shared<'m, T, B, A>,
-    /// Indexed by place in the vector.
     queues: Array<[Queue; 2], A>,
 }
 
 /// Peers by number, over one connectionless endpoint ([`Prepared`]) or a connection for each peer
 /// ([`Connections`](crate::Connections)).
 ///
-/// Posts work like those of [`Endpoint`] and complete into [`cq`](Self::cq). Poll for their keys,
-/// or await them under a [driver](loom_core::driver). A [`Scope`](crate::Scope) posts to many
-/// peers. All peers share the domain and its memory regions.
+/// Posts work like those of [`Endpoint`] and complete into [`cq`](Self::cq). A
+/// [`Scope`](crate::Scope) posts to many peers.
 pub struct Group<'m, T: Transport, B: Buffer, A: Allocator> {
     domain: Domain<'m, T>,
     cq: Cq<'m, T, B>,
     pub(crate) links: Links<'m, T, B, A>,
-    /// Indexed by place in the vector, or by member number.
     queues: Array<[Queue; 2], A>,
     pub(crate) waiting: Cell<usize>,
     round: Cell<u64>,
@@ -337,8 +333,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         }
     }
 
-    /// Puts a peer into a place. Posts to a replaced peer without another place are refused. Other
-    /// members do not notice. Only providers that keep removed addresses limit the number of
+    /// Puts a peer into a place. Posts to a replaced peer without another place are refused. Only
+    /// providers that keep removed addresses limit the number of
     /// [`replacements`](GroupAttr::replacements).
     ///
     /// # Errors
@@ -375,8 +371,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     }
 
     /// Removes a peer. Later posts to it are refused. Operations in flight complete or are
-    /// cancelled, those of a closed connection as when an endpoint is dropped. Returns `true` if
-    /// the peer was present.
+    /// cancelled. Returns `true` if the peer was present.
     pub fn remove(&self, peer: PeerIndex) -> bool {
         match &self.links {
             Links::One(shared) => shared.remove(peer),
@@ -440,7 +435,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         if self.cq().is_driven() { Err(CqError::Driven) } else { Ok(()) }
     }
 
-    /// Waiting requests for a peer's address: receives, or all others.
     #[inline]
     pub(crate) fn queue(&self, to: To, receives: bool) -> Option<&Queue> {
         let place = match to {
@@ -450,7 +444,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         self.queues.get(place)?.get(usize::from(receives))
     }
 
-    /// Reserves a team number. Returns `false` if taken.
     pub(crate) fn take_team_number(&self, number: u8) -> bool {
         let Some((numbers, bit)) = self.team_number(number) else { return false };
         let before = numbers.replace(numbers.get() | bit);
@@ -463,7 +456,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         }
     }
 
-    /// Reserves all team numbers. Returns `false` if one is taken.
     pub(crate) fn take_all_team_numbers(&self) -> bool {
         let are_free = self.teams.iter().all(|numbers| numbers.get() == 0);
         if are_free {

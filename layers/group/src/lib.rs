@@ -16,12 +16,10 @@
 //!   [`multicast_send`](Group::multicast_send) and [`exchange`](Group::exchange) return when all
 //!   requests have completed or the deadline has passed.
 //!
-//! A [`collective::Team`] runs barrier, broadcast, reduce, all-reduce, scan, gather, scatter and
-//! similar collectives by the algorithms of [`schedule`]. [`bootstrap`] carries the initial
-//! [`exchange`] records between peers.
+//! A [`collective::Team`] runs collectives by the algorithms of [`schedule`]. [`bootstrap`] carries
+//! the initial [`exchange`] records between peers.
 //!
 //! # Example
-//!
 //! Scatter and gather with a borrowed buffer, among peers that are all this side:
 //!
 //! ```
@@ -52,15 +50,12 @@
 //! ```
 //!
 //! # Room and order
-//!
 //! A request that is refused with a transient error (`FI_EAGAIN`, a full queue) waits in its place.
-//! Requests of a scope to one address, which members may share, are posted in order: receives in
-//! one order, all others in another. A waiting request delays only its own order. If the transport
-//! limits room by endpoint and not by peer, like the software transport, a peer that does not
-//! receive may occupy all of it.
+//! Requests of a scope to one address are posted in order: receives in one order, all others in
+//! another. If the transport limits room by endpoint and not by peer, like the software transport,
+//! a peer that does not receive may occupy all of it.
 //!
 //! # Beside ibverbs-rs
-//!
 //! The model is `MultiChannel` of ibverbs-rs (0.4.1), which has a queue pair for each peer.
 //!
 //! | ibverbs-rs | here | difference |
@@ -113,7 +108,6 @@ pub use self::place::{Outcome, Place};
 pub use self::region::PeerRegion;
 pub use self::scope::{Request, Scope, Summary};
 
-/// Compiles and runs the code of the README.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 struct ReadmeDoctests;

@@ -11,9 +11,7 @@ use loom_core::{Av, Endpoint, MsgEndpoint, Peer, Transport};
 use crate::{PeerError, PeerIndex};
 
 pub(crate) enum Links<'m, T: Transport, B: Buffer, A: Allocator> {
-    /// All members over one connectionless endpoint.
     One(Shared<'m, T, B, A>),
-    /// A connection for each member.
     Each(Array<RefCell<Option<Connection<'m, T, B>>>, A>),
 }
 
@@ -29,7 +27,6 @@ pub(crate) struct Connection<'m, T: Transport, B: Buffer> {
     pub(crate) serial: u64,
 }
 
-/// Original member of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum To {
     Peer(Peer),
@@ -56,20 +53,18 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Links<'m, T, B, A> {
         }
     }
 
-    /// Shared endpoint, and the member's address in it.
     #[inline]
     pub(crate) fn shared(&self, peer: PeerIndex) -> Option<(&Endpoint<'m, T, B>, Peer)> {
         let Links::One(shared) = self else { return None };
         Some((&shared.endpoint, shared.members.get(peer.place())?.get()?))
     }
 
-    /// Handle of a member's connection. It stays valid if user code removes the member meanwhile.
+    /// Stays valid if user code removes the member meanwhile.
     pub(crate) fn connection(&self, peer: PeerIndex) -> Option<MsgEndpoint<'m, T, B>> {
         let Links::Each(connections) = self else { return None };
         connections.get(peer.place())?.borrow().as_ref().map(|connection| connection.endpoint.clone())
     }
 
-    /// Handle of a request's original connection, if it still exists.
     pub(crate) fn same_connection(&self, place: usize, serial: u64) -> Option<MsgEndpoint<'m, T, B>> {
         let Links::Each(connections) = self else { return None };
         let connection = connections.get(place)?.borrow();
@@ -98,7 +93,7 @@ impl<T: Transport, B: Buffer, A: Allocator> Shared<'_, T, B, A> {
         removed.is_some()
     }
 
-    /// Removes an address from the vector, unless another member uses it.
+    /// Removes an address, unless another member uses it.
     fn forget(&self, peer: Peer) {
         if self.members.iter().all(|member| member.get() != Some(peer)) {
             self.av.remove(peer);

@@ -10,8 +10,8 @@ use crate::place::Place;
 use crate::scope::{Request, Scope, Summary};
 use crate::{Group, PeerIndex, PeerRegion};
 
-/// Each takes work while places are free. The rest stays in the iterator, which may be borrowed
-/// (`&mut work`). Each request has one [`Outcome`](crate::Outcome) in its place.
+/// Each takes work while places are free. The rest stays in the iterator. Each request has one
+/// [`Outcome`](crate::Outcome) in its place.
 ///
 /// # Errors
 /// See [`Scope::finish`]. Requests in flight were cancelled.
@@ -150,9 +150,9 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Sends a message to each peer, and receives one from each. Work is the peer, the message, and
     /// the receive buffer, and takes two places: the receive, then the send.
     ///
-    /// Peers could wait for each other unless the queue has room for all receives and one send.
-    /// Work beyond that stays in the iterator. If completions hold all slots, the summary is empty.
-    /// The caller ensures that the endpoint has room for all receives (`rx_attr.size`).
+    /// The queue must have room for all receives and one send: work beyond that stays in the
+    /// iterator. If completions hold all slots, the summary is empty. The caller ensures that the
+    /// endpoint has room for all receives (`rx_attr.size`).
     ///
     /// # Errors
     /// See [`Scope::finish`].
@@ -165,7 +165,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     where
         B: SourceBuffer + TargetBuffer,
     {
-        // Whole pairs only: a work item needs both places.
+        // A work item needs both places.
         let room = self.cq().free_slots().saturating_sub(1);
         let pairs = (places.len() / 2).min(room);
         let places = places.get_mut(..pairs * 2).unwrap_or_default();
@@ -188,7 +188,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         while scope.room() > 0
             && let Some(one) = work.next()
         {
-            // `Scope::room` has found a place.
             let _ = request(&mut scope, one);
         }
         scope.finish(until)

@@ -23,7 +23,6 @@ use core::fmt;
 pub struct PeerIndex(pub u32);
 
 impl PeerIndex {
-    /// Index in a table.
     pub(crate) fn place(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }

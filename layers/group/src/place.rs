@@ -20,7 +20,6 @@ type PostOver<'m, T, B, K> = fn(
     B,
 ) -> Result<OpKey, Rejected<B>>;
 
-/// Functions that post over the shared endpoint or a connection.
 pub(crate) struct Post<'m, T: Transport, B: Buffer> {
     pub(crate) shared: PostOver<'m, T, B, Connectionless<'m, T>>,
     pub(crate) connected: PostOver<'m, T, B, Msg<Established>>,
@@ -65,7 +64,6 @@ pub struct Place<'m, T: Transport, B: Buffer> {
     pub(crate) waiting: Option<Waiting<'m, T, B>>,
 }
 
-/// Data to post a request later. Its buffer is in the outcome.
 pub(crate) struct Waiting<'m, T: Transport, B: Buffer> {
     pub(crate) post: Post<'m, T, B>,
     /// Original peer of the number. A successor does not get the request.
@@ -171,7 +169,7 @@ impl<T: Transport, B: Buffer> Place<'_, T, B> {
     /// Place without a request.
     pub const EMPTY: Self = Place { peer: PeerIndex(0), outcome: Outcome::Empty, waiting: None };
 
-    /// Resets to [`EMPTY`](Self::EMPTY), with fewer writes than an assignment.
+    /// Fewer writes than an assignment of [`EMPTY`](Self::EMPTY).
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.peer = PeerIndex(0);
@@ -179,7 +177,6 @@ impl<T: Transport, B: Buffer> Place<'_, T, B> {
         self.waiting = None;
     }
 
-    /// Replaces an outcome that has no buffer.
     #[inline]
     pub(crate) fn set(&mut self, outcome: Outcome<B>) {
         let before = core::mem::replace(&mut self.outcome, outcome);

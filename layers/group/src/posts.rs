@@ -45,7 +45,6 @@ fn unknown<B>(buf: B) -> Rejected<B> {
 /// Each operation returns its key on the [queue](Group::cq). An absent member is refused with
 /// [`UnknownPeer`](PostError::UnknownPeer). Every refusal returns the buffer.
 impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
-    /// Posts to the original member of a number, if it is still present.
     #[inline(always)]
     pub(crate) fn post<V: Verb<T, B>>(&self, to: To, what: What<'_>, buf: B) -> Result<OpKey, Rejected<B>> {
         match (&self.links, to) {
@@ -58,7 +57,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         }
     }
 
-    /// Posts a request that has waited, like [`post`](Self::post).
     pub(crate) fn post_waiting(&self, waiting: &Waiting<'m, T, B>, buf: B) -> Result<OpKey, Rejected<B>> {
         let what = What { region: &waiting.region, word: waiting.word };
         match (&self.links, waiting.to) {
@@ -219,7 +217,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     pub(crate) fn cancel(&self, peer: PeerIndex, key: OpKey) -> Result<(), Errno> {
         match &self.links {
             Links::One(shared) => shared.endpoint.cancel(key),
-            // A removed member's operations have been returned.
             Links::Each(_) => self.connection(peer).ok_or(Errno::ENOENT)?.cancel(key),
         }
     }

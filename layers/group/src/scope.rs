@@ -78,14 +78,13 @@ impl Summary {
 
 /// Requests to many peers, in places of the caller.
 ///
-/// Requests are posted at once or, after a transient error, wait in their places. A waiting request
-/// delays only later requests to the same peer in the same direction. [`turn`](Self::turn) posts
-/// waiting requests and takes completions, [`finish`](Self::finish) repeats this until all have
-/// completed.
+/// A request that waits after a transient error delays only later requests to the same peer in the
+/// same direction. [`turn`](Self::turn) posts waiting requests and takes completions,
+/// [`finish`](Self::finish) repeats this until all have completed.
 ///
 /// The end of a scope, also by a panic, gives up waiting requests, cancels those in flight, and
 /// polls for them a bounded number of times. Requests that the provider does not cancel stay
-/// [`InFlight`](Outcome::InFlight). The group's queue returns their buffers later.
+/// [`InFlight`](Outcome::InFlight), and the group's queue returns their buffers later.
 ///
 /// ```
 /// use loom_core::{Domain, Error, Forever};
@@ -118,7 +117,6 @@ impl Summary {
 pub struct Scope<'s, 'm, T: Transport, B: Buffer, A: Allocator> {
     group: &'s Group<'m, T, B, A>,
     places: &'s mut [Place<'m, T, B>],
-    /// Places with a request.
     used: usize,
     /// First place that has not completed.
     first: usize,
@@ -129,9 +127,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// Runs `requests` with a scope over `places`, which are emptied first. On return, all posted
     /// requests were awaited or cancelled.
     ///
-    /// A request occupies the queue until the scope takes its completion ([`turn`](Scope::turn),
-    /// [`finish`](Scope::finish)). Operations within `requests` on the group share the remaining
-    /// room.
+    /// A request occupies the queue until the scope takes its completion. Operations within
+    /// `requests` on the group share the remaining room.
     ///
     /// ```
     /// # use loom_core::soft::{Network, NetworkAttr};
@@ -294,7 +291,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         Ok(Request(number))
     }
 
-    /// Posts to a connection, to an unknown member, or behind waiting requests.
     #[inline(never)]
     fn request_to<V: Verb<T, B>>(&mut self, to: Option<To>, region: &RemoteRegion, word: u64, buf: B) {
         let queue = to.and_then(|to| Some((to, self.group.queue(to, V::RECEIVES)?)));
@@ -307,12 +303,11 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
             (Ok(key), _, Some(place)) => place.set(Outcome::InFlight(key)),
             (Err(rejected), Some(to), _) => self.refused::<V>(to, region, word, rejected),
             (Err(Rejected { buf, error }), None, Some(place)) => place.set(Outcome::NotPosted { buf, error }),
-            // Unreachable: `request` has found the place.
             (_, _, None) => {}
         }
     }
 
-    /// Stores a refused request. It waits if the error is transient.
+    /// The request waits if the error is transient.
     #[cold]
     fn refused<V: Verb<T, B>>(&mut self, to: To, region: &RemoteRegion, word: u64, rejected: Rejected<B>) {
         let (post, receives) = (Post::of::<V>(), V::RECEIVES);
@@ -321,7 +316,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
             (Some(place), Some(queue)) => {
                 self.waiting += usize::from(self.group.refuse(place, queue, waiting, rejected));
             }
-            // Unreachable. Keeps the buffer.
             (Some(place), None) => place.set(Outcome::NotPosted { buf: rejected.buf, error: rejected.error }),
             (None, _) => {}
         }
@@ -359,7 +353,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
     pub fn turn(&mut self) -> Result<bool, CqError> {
         self.group.is_not_driven()?;
         let busy = self.group.cq().progress()?;
-        // Includes completions that another poll found.
         let taken = self.take_all();
         let posted = self.post_waiting();
         Ok(taken? || posted || busy)
@@ -397,7 +390,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         Ok(self.summary())
     }
 
-    /// Turns until no request waits. Returns `false` if the deadline passes first.
+    /// Returns `false` if the deadline passes first.
     #[cold]
     fn post_all(&mut self, mut until: impl Deadline) -> Result<bool, CqError> {
         let mut turns = 0_u32;
@@ -437,7 +430,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
                         place.set(Outcome::of(done));
                         taken = true;
                     }
-                    // The other requests go on.
                     Err(error) => failed = Err(error),
                 }
             }
@@ -449,7 +441,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         failed.map(|()| taken)
     }
 
-    /// Posts waiting requests, for each peer in order.
     fn post_waiting(&mut self) -> bool {
         if self.waiting == 0 {
             return false;
@@ -479,7 +470,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
                         queue.refused_in.set(round);
                     }
                     if matches!(error, PostError::Full | PostError::Kept) {
-                        // The queue has no room for any peer.
                         break;
                     }
                 }
@@ -488,7 +478,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
         posted
     }
 
-    /// Gives up unfinished requests.
     #[inline]
     fn end(&mut self) {
         if self.first < self.used {
@@ -507,7 +496,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
                 self.waiting = self.waiting.saturating_sub(1);
             }
             if let Outcome::InFlight(key) = place.outcome {
-                // Without cancellation, it completes or stays in flight.
                 let _ = self.group.cancel(place.peer, key);
             }
         }
@@ -524,7 +512,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Scope<'_, 'm, T, B, A> {
 }
 
 impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
-    /// Stores a refused request. Returns `true` if it waits.
+    /// Returns `true` if the request waits.
     #[cold]
     fn refuse(
         &self,

@@ -6,20 +6,17 @@ use loom_core::error::Rejected;
 use loom_core::vocabulary::{ImmediateData, Tag, TagMatch};
 use loom_core::{Endpoint, OpKey, RemoteRegion, Transport};
 
-/// Kind of endpoint that reaches a member: connectionless, or a connection.
 pub(crate) trait Reaches<T: Transport>: Transmits<T> + Receives<T> {}
 
 impl<T: Transport, K: Transmits<T> + Receives<T>> Reaches<T> for K {}
 
-/// Arguments of a post, besides the buffer.
 pub(crate) struct What<'r> {
-    /// Region of reads and writes.
     pub(crate) region: &'r RemoteRegion,
     /// Tag, or immediate data.
     pub(crate) word: u64,
 }
 
-/// Kind of request. Immediate posts inline its function, waiting places store a pointer to it.
+/// Immediate posts inline the function, waiting places store a pointer to it.
 pub(crate) trait Verb<T: Transport, B: Buffer> {
     const RECEIVES: bool = false;
 

@@ -1,13 +1,10 @@
 //! [`BumpArena`]: memory handed out from front to back.
 //!
 //! # Invariants
-//!
 //! 1. The `capacity` bytes from `base` on exist as long as the arena, wherever it moves, and are
 //!    accessed through it alone.
 //! 2. `used <= capacity`. Allocated blocks lie within the first `used` bytes, and are disjoint if
 //!    not empty.
-//!
-//! A block that ends at `used` is therefore the last one. No block has bytes beyond `used`.
 
 #![allow(unsafe_code, reason = "hands out parts of memory")]
 
@@ -27,8 +24,7 @@ pub struct BumpArena<M> {
     base: NonNull<u8>,
     capacity: usize,
     used: Cell<usize>,
-    /// Maximum of `used` before memory was last returned, so that taking a block need not update
-    /// it.
+    /// Maximum of `used` before memory was last returned.
     peak: Cell<usize>,
     /// Keeps the memory (invariant 1).
     _memory: M,
@@ -111,13 +107,12 @@ impl<M> BumpArena<M> {
         self.give_back_to(0);
     }
 
-    /// Sets a lower `used`. All blocks beyond it have been returned.
+    /// All blocks beyond the new `used` have been returned.
     fn give_back_to(&self, used: usize) {
         self.peak.set(self.high_water());
         self.used.set(used);
     }
 
-    /// Takes the next aligned bytes. Without room, the state is unchanged.
     fn take(&self, layout: Layout) -> Option<NonNull<u8>> {
         let used = self.used.get();
         let free = self.base.addr().get().wrapping_add(used);
@@ -135,10 +130,8 @@ impl<M> BumpArena<M> {
         NonNull::slice_from_raw_parts(self.base.with_addr(block.addr()), size)
     }
 
-    /// Offset of the last block.
     fn begin_of_last(&self, block: NonNull<u8>, size: usize) -> Option<usize> {
         let begin = block.addr().get().wrapping_sub(self.base.addr().get());
-        // An empty block may lie anywhere.
         (size > 0 && begin.checked_add(size) == Some(self.used.get())).then_some(begin)
     }
 }

@@ -19,12 +19,10 @@ pub use bump::BumpArena;
 
 /// Memory of the caller, handed out from front to back.
 ///
-/// `&Arena` is the allocator. Taking a block takes a few instructions. The last block grows and
-/// shrinks in place and returns its room. Other freed blocks stay used until
-/// [`reset`](Self::reset). Objects of loom close in the reverse order of opening, so all room but
-/// gaps for alignment returns.
+/// `&Arena` is the allocator. The last block grows and shrinks in place and returns its room. Other
+/// freed blocks stay used until [`reset`](Self::reset).
 ///
-/// An arena belongs to one thread: it is not `Sync`.
+/// An arena belongs to one thread.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -62,8 +60,7 @@ impl<'m> Arena<'m> {
 
 /// An [`Arena`] over a block of another allocator, freed on drop.
 ///
-/// `&OwnedArena` is the allocator. Objects of one lifetime share a block, for example of huge pages
-/// or of a larger arena.
+/// `&OwnedArena` is the allocator.
 ///
 /// ```
 /// use loom_alloc::{Arena, OwnedArena};

@@ -10,7 +10,6 @@ fn address(block: NonNull<[u8]>) -> usize {
     block.cast::<u8>().addr().get()
 }
 
-/// Memory that begins at a multiple of 64.
 #[repr(align(64))]
 struct Memory<const N: usize>([MaybeUninit<u8>; N]);
 
@@ -138,7 +137,6 @@ impl Live {
     }
 }
 
-/// Xorshift generator with a fixed seed.
 struct Random(u64);
 
 impl Random {

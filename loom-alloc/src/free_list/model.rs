@@ -5,11 +5,7 @@
 //! RUSTFLAGS="--cfg loom_model" cargo test -p loom-fabric-alloc --lib model --release
 //! ```
 //!
-//! The checker does not see the memory that numbers stand for. A `Plain` value takes its place: its
-//! holder reads and writes it, and unordered accesses fail the model.
-//!
-//! Lists have two stacks here. The main thread uses the first. A parameter selects the other
-//! thread's where both are tested.
+//! A `Plain` value stands for the memory of a number: unordered accesses fail the model.
 //!
 //! Controls are models of lists without a memory order, the tag or the second pass. Each must fail,
 //! as proof of the models.
@@ -30,7 +26,6 @@ use loom::thread;
 
 use super::SharedList;
 
-/// Plain memory with checked order of accesses.
 struct Plain(UnsafeCell<u32>);
 
 // SAFETY: the checker fails on unordered accesses.
@@ -92,7 +87,6 @@ impl<L: Modelled> Pool<L> {
         self.list.put_near(near, number);
     }
 
-    /// Requires each number once, among the taken and the free.
     fn all_are_there(&self, taken: impl IntoIterator<Item = u32>) {
         let mut all: Vec<u32> = taken.into_iter().collect();
         while let Some(number) = self.take(0) {
@@ -105,7 +99,6 @@ impl<L: Modelled> Pool<L> {
     }
 }
 
-/// Two threads, one number.
 fn one_number_for_two<L: Modelled>(others: usize) {
     loom::model(move || {
         let pool = Pool::<L>::new(1);
@@ -121,7 +114,6 @@ fn one_number_for_two<L: Modelled>(others: usize) {
     });
 }
 
-/// One thread takes a number. Another takes two and puts the first one back.
 fn one_comes_back_while_another_takes<L: Modelled>(others: usize) {
     loom::model(move || {
         let pool = Pool::<L>::new(3);
@@ -142,7 +134,6 @@ fn one_comes_back_while_another_takes<L: Modelled>(others: usize) {
     });
 }
 
-/// Two threads put and take at once.
 fn two_put_at_once<L: Modelled>(others: usize) {
     loom::model(move || {
         let pool = Pool::<L>::new(2);
@@ -226,16 +217,12 @@ fn a_number_is_put_before_another_is_taken() {
     one_is_put_before_another_is_taken::<Real>();
 }
 
-// Controls, which must fail.
-
-/// Missing feature of a control.
 const TAG: u8 = 0;
 const ACQUIRE: u8 = 1;
 const RELEASE: u8 = 2;
 const SECOND_LOOK: u8 = 3;
 const RELEASE_OF_TAKE: u8 = 4;
 
-/// The list without one feature.
 struct Without<const THING: u8> {
     heads: [AtomicU64; 2],
     links: Vec<AtomicU32>,

@@ -14,7 +14,6 @@ pub(crate) struct OwnerList<S> {
 }
 
 impl<S> OwnerList<S> {
-    /// Creates a list over zeroed entries, with all numbers free.
     pub(crate) const fn new(entries: S) -> Self {
         OwnerList { taken: Cell::new(0), entries }
     }

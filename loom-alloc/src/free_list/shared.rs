@@ -7,11 +7,10 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::FreeList;
 
-/// Stacks of a list. Call stacks lie a power of two apart, no multiple of 7, so up to 7 consecutive
-/// threads use different stacks.
+/// Call stacks lie a power of two apart, no multiple of 7, so up to 7 consecutive threads use
+/// different stacks.
 #[cfg(not(loom_model))]
 const STACKS: usize = 7;
-/// Allows a move between stacks.
 #[cfg(loom_model)]
 const STACKS: usize = 2;
 
@@ -26,28 +25,23 @@ struct Head(AtomicU64);
 
 /// Lock-free stacks of free numbers (R. K. Treiber, 1986).
 ///
-/// A thread puts numbers on its own stack, takes there first, and takes from the others when it is
-/// empty. An address on its call stack selects it, a hint that affects contention only.
+/// A thread puts numbers on its own stack, takes there first, then from the others. Its call
+/// stack's address selects the stack, which affects contention only.
 ///
 /// For a free number `n`, `links` stores the next one minus `n + 1`. A number beyond the links ends
-/// the stack. Each number is on at most one stack, so all share the links.
+/// the stack.
 ///
 /// # The tag
-///
-/// A taker reads the head and its link, then exchanges the head for the link's number. In between,
-/// others may take the first two numbers and put the first back: the number is equal, but the link
-/// names a taken one (ABA). The changed tag makes the exchange fail. The tag wraps after 2^32
-/// takes, so a thread would have to stop for an exact multiple of that.
+/// Between a taker's read of head and link and its exchange, others may take the first two numbers
+/// and put the first back: the number is equal, but the link names a taken one (ABA). The changed
+/// tag makes the exchange fail. It wraps after 2^32 takes.
 ///
 /// # Empty lists
-///
 /// While a taker visits the stacks, a number may be put on a visited one before the last number of
-/// the next is taken. It therefore makes a second pass. If all heads are as before, tags included,
-/// no number was taken in between, so stacks seen empty stayed so until the second pass: at a
-/// moment, the list was empty. Otherwise another thread took a number, and the taker goes on.
+/// the next is taken. If a second pass sees all heads as before, tags included, the list was empty
+/// at a moment. Otherwise another thread took a number, and the taker goes on.
 ///
 /// # Memory orders
-///
 /// Heads change by read-modify-writes, so each `put` starts a release sequence of all later values.
 /// An `Acquire` load of a head sees the links on its stack, and all use of these numbers before
 /// they were put. Taking also releases, for the second pass: a thread that sees a stack's last
@@ -75,13 +69,12 @@ fn own() -> usize {
 }
 
 impl<S> SharedList<S> {
-    /// Creates a list over zeroed links, with all numbers free.
     #[cfg(not(loom_model))]
     pub(crate) const fn new(links: S) -> Self {
         SharedList { heads: [const { Head(AtomicU64::new(0)) }; STACKS], links }
     }
 
-    /// Not `const`, because the model checker's atomics are not.
+    /// The model checker's atomics are not `const`.
     #[cfg(loom_model)]
     pub(crate) fn new(links: S) -> Self {
         SharedList { heads: core::array::from_fn(|_| Head(AtomicU64::new(0))), links }
@@ -89,7 +82,6 @@ impl<S> SharedList<S> {
 }
 
 impl<S: AsRef<[AtomicU32]>> SharedList<S> {
-    /// Takes the first number, or returns the head of the empty stack.
     #[inline]
     fn pop(&self, stack: usize) -> Result<u32, u64> {
         let Some(Head(own)) = self.heads.get(stack) else { return Err(0) };
@@ -151,7 +143,7 @@ impl<S: AsRef<[AtomicU32]>> SharedList<S> {
         loop {
             let (tag, first) = parts(head);
             let next = first.wrapping_sub(offset).wrapping_sub(number).wrapping_sub(1);
-            // Skips needless stores to the cache line, which has links of other threads' numbers.
+            // Skips needless stores to the cache line.
             if link.load(Ordering::Relaxed) != next {
                 link.store(next, Ordering::Relaxed);
             }

@@ -14,7 +14,6 @@ fn shared<const N: usize>() -> SharedList<[AtomicU32; N]> {
     SharedList::new([const { AtomicU32::new(0) }; N])
 }
 
-/// A shared list used from these stacks in turn.
 struct Near<S> {
     list: SharedList<S>,
     stacks: &'static [usize],
@@ -72,7 +71,6 @@ fn the_storage_may_be_a_slice_or_a_vector() {
     numbers_are_taken_in_order_and_the_last_one_put_comes_first(&OwnerList::new(vec![Cell::new(0); 4]));
 }
 
-/// Compares 100,000 steps with a set of free numbers.
 fn agrees_with_a_set(list: &impl FreeList, count: u32) {
     let mut free: BTreeSet<u32> = (0..count).collect();
     let mut taken: Vec<u32> = Vec::new();
@@ -150,7 +148,6 @@ fn threads_never_have_the_same_number() {
             scope.spawn(move || {
                 let mut takes = 0;
                 for round in 0..20_000 {
-                    // Four threads want more numbers than exist.
                     let numbers: Vec<u32> = (0..1 + round % 3).filter_map(|_| list.take()).collect();
                     for number in &numbers {
                         // Relaxed: the list must provide the order.
@@ -173,7 +170,6 @@ fn threads_never_have_the_same_number() {
     assert_eq!(all, (0..8).collect::<Vec<u32>>(), "all of them are back");
 }
 
-/// Succeeds with any stacks.
 #[test]
 fn a_thread_that_has_no_number_gets_one_where_there_are_as_many_as_threads() {
     let list = shared::<4>();

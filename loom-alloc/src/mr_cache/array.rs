@@ -9,15 +9,12 @@ use allocator_api2::alloc::Allocator;
 
 use crate::block::Block;
 
-/// Values in a [`Block`], never dropped.
 pub(super) struct Array<V> {
     ptr: NonNull<V>,
     len: usize,
 }
 
 impl<V> Array<V> {
-    /// Writes values at an offset in a block.
-    ///
     /// # Safety
     /// The memory is aligned, within the block and otherwise unused. The block outlives the array.
     pub(super) unsafe fn new<A: Allocator>(

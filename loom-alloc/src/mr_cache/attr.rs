@@ -36,7 +36,6 @@ impl MrCacheAttr {
     ///
     /// # Safety
     /// Pages with buffers are no smaller, so that memory is mapped and unmapped in such steps.
-    /// Systems that loom supports have pages of at least 4096 bytes.
     #[must_use]
     pub const unsafe fn page_size(mut self, bytes: usize) -> Self {
         self.page_size = bytes;

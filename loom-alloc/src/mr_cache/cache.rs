@@ -22,7 +22,7 @@ use super::entries::{Entries, Places, READ, Rights, WRITE, count};
 use super::monitor::{MemoryMonitor, Read};
 use crate::block::Block;
 
-/// A cache of registrations for local use by one thread. See the [module](super).
+/// A cache of registrations for local use by one thread ([module](super)).
 ///
 /// Dropping it closes all regions. Forgetting it leaves them and the domain open.
 pub struct MrCache<'d, T: Transport, M: MemoryMonitor, A: Allocator> {
@@ -30,7 +30,6 @@ pub struct MrCache<'d, T: Transport, M: MemoryMonitor, A: Allocator> {
     entries: Entries<'d, T>,
     domain: Domain<'d, T>,
     monitor: M,
-    /// Notices read so far.
     seen: Cell<u64>,
     attr: MrCacheAttr,
     _block: Block<A>,
@@ -88,7 +87,6 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         }
     }
 
-    /// Adds a user to the entry of a buffer, if it needs one.
     #[inline]
     fn entry_of(&self, lent: &Lent) -> Result<Option<u32>, CacheError> {
         let rights = if lent.is_readable() { READ } else { 0 } | if lent.is_writable() { WRITE } else { 0 };
@@ -114,7 +112,7 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         self.miss(lent, &bytes, rights, is_certain).map(Some)
     }
 
-    /// Hides regions of memory that is gone. Returns `false` if that is unknown.
+    /// Returns `false` if lost notices hide which memory is gone.
     #[cold]
     fn read_notices(&self) -> bool {
         let read = self.monitor.notices().read(self.seen.get(), |start, end| self.entries.invalidate(&(start..end)));
@@ -160,7 +158,7 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         Ok(entry)
     }
 
-    /// Registers a range around a buffer, with one user, hidden from look-ups.
+    /// The region has one user, and is hidden from look-ups.
     fn open(&self, lent: &Lent, range: &Range<usize>, rights: Rights) -> Result<u32, CacheError> {
         if range.len() > self.attr.bytes {
             return Err(CacheError::TooLong { limit: self.attr.bytes });

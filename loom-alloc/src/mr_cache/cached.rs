@@ -12,8 +12,7 @@ use loom_core::transport::Transport;
 
 use super::entries::Entries;
 
-/// A buffer registered in a [`MrCache`](super::MrCache), posted like any other, with the region's
-/// descriptor.
+/// A buffer registered in a [`MrCache`](super::MrCache), posted with the region's descriptor.
 ///
 /// Dropping it or taking the buffer out leaves the region in the cache. Forgetting it keeps the
 /// region open as long as the cache.
@@ -23,14 +22,13 @@ pub struct Cached<'c, 'd, T: Transport, B: Buffer> {
     buf: B,
 }
 
-/// User of an entry. `None` for buffers that are empty or have a descriptor.
+/// `None` for buffers that are empty or have a descriptor.
 pub(super) struct User<'c, 'd, T: Transport> {
     entries: &'c Entries<'d, T>,
     entry: Option<u32>,
 }
 
 impl<'c, 'd, T: Transport> User<'c, 'd, T> {
-    /// User counted by [`Entries::enter`] or [`Entries::open`].
     pub(super) const fn new(entries: &'c Entries<'d, T>, entry: Option<u32>) -> Self {
         User { entries, entry }
     }
@@ -71,7 +69,6 @@ impl<'c, 'd, T: Transport, B: Buffer> Cached<'c, 'd, T, B> {
     }
 }
 
-/// Shared access, so that the buffer cannot be replaced.
 impl<T: Transport, B: Buffer> Deref for Cached<'_, '_, T, B> {
     type Target = B;
 

@@ -30,12 +30,11 @@ use crate::block::Block;
 
 const NIL: u32 = u32::MAX;
 
-/// Permitted use. Without bits, an entry is not found.
+/// Without bits, an entry is not found.
 pub(super) type Rights = u8;
 pub(super) const READ: Rights = 1;
 pub(super) const WRITE: Rights = 2;
 
-/// One cache line.
 #[repr(align(64))]
 struct CacheEntry {
     start: Cell<usize>,
@@ -43,26 +42,22 @@ struct CacheEntry {
     descriptor: Cell<Option<Descriptor>>,
     users: Cell<u32>,
     rights: Cell<Rights>,
-    /// Next idle, or next free.
     next: Cell<u32>,
     previous: Cell<u32>,
 }
 
-/// Layout of the block, with the offsets of its arrays.
 pub(super) struct Places {
     pub(super) layout: Layout,
     memo: usize,
     regions: usize,
     starts: usize,
     order: usize,
-    /// Base-2 logarithm of the memo's length.
     bits: u32,
 }
 
 impl Places {
     pub(super) fn of<'d, T: Transport + 'd>(attr: &MrCacheAttr) -> Result<Self, LayoutError> {
-        // At least four slots for each entry: with random pages, fewer than one in five shares its
-        // slot.
+        // With random pages, fewer than one in five then shares its slot.
         let bits = (u64::from(attr.capacity) * 4).next_power_of_two().trailing_zeros();
         let capacity = attr.capacity as usize;
         let layout = Layout::array::<CacheEntry>(capacity)?;
@@ -157,7 +152,6 @@ impl<'d, T: Transport> Entries<'d, T> {
         entry.start.get() <= start && end <= entry.end.get() && entry.rights.get() & rights == rights
     }
 
-    /// Entry that covers the range with these rights (at least one).
     #[inline]
     pub(super) fn find(&self, start: usize, end: usize, rights: Rights) -> Option<u32> {
         // A single multiplication would map pages at some power-of-two steps to few slots.
@@ -177,7 +171,7 @@ impl<'d, T: Transport> Entries<'d, T> {
         })
     }
 
-    /// Adds a user. Returns `false` at the maximum, mostly of forgotten users.
+    /// Returns `false` at the maximum, mostly of forgotten users.
     #[inline]
     pub(super) fn enter(&self, index: u32) -> bool {
         let users = &self.entry(index).users;
@@ -238,7 +232,7 @@ impl<'d, T: Transport> Entries<'d, T> {
         self.bytes.get()
     }
 
-    /// Adds a region with one user, in a free entry, not found yet.
+    /// Adds a region with one user, not found yet.
     pub(super) fn open(&self, range: &Range<usize>, region: LocalMr<'d, T>) -> u32 {
         let index = self.free.get();
         let entry = self.entry(index);
@@ -253,14 +247,13 @@ impl<'d, T: Transport> Entries<'d, T> {
         index
     }
 
-    /// Makes a hidden entry found. It overlaps no found entry.
+    /// The entry overlaps no found entry.
     pub(super) fn show(&self, index: u32, rights: Rights) {
         let entry = self.entry(index);
         entry.rights.set(rights);
         self.order.borrow_mut().insert(entry.start.get(), index);
     }
 
-    /// Closes the region of a hidden entry without users.
     fn close(&self, index: u32) {
         let entry = self.entry(index);
         entry.descriptor.set(None);
@@ -271,7 +264,6 @@ impl<'d, T: Transport> Entries<'d, T> {
         entry.next.set(self.free.replace(index));
     }
 
-    /// Union of range and rights with all overlapping entries, and their number.
     pub(super) fn union(&self, range: &Range<usize>, rights: Rights) -> (Range<usize>, Rights, usize) {
         let order = self.order.borrow();
         let places = order.overlapping(range, |index| self.entry(index).end.get());
@@ -284,7 +276,6 @@ impl<'d, T: Transport> Entries<'d, T> {
         (union, all, count)
     }
 
-    /// Hides overlapping entries and closes those without users. Returns their number.
     pub(super) fn hide(&self, range: &Range<usize>) -> usize {
         if range.is_empty() {
             return 0;
@@ -304,12 +295,10 @@ impl<'d, T: Transport> Entries<'d, T> {
         count
     }
 
-    /// Hides entries of memory that may be gone.
     pub(super) fn invalidate(&self, range: &Range<usize>) {
         self.invalidations.set(self.invalidations.get() + self.hide(range) as u64);
     }
 
-    /// Returns `true` if regions without users have `bytes` bytes.
     pub(super) fn can_evict(&self, mut bytes: usize) -> bool {
         let mut index = self.last_idle.get();
         while bytes > 0 && index != NIL {
@@ -320,7 +309,7 @@ impl<'d, T: Transport> Entries<'d, T> {
         bytes == 0
     }
 
-    /// Closes the region without users for longest. Returns `false` if all have users.
+    /// Closes the region without users for longest.
     pub(super) fn evict(&self) -> bool {
         let index = self.last_idle.get();
         if index == NIL {
@@ -349,7 +338,7 @@ impl<'d, T: Transport> Entries<'d, T> {
 }
 
 impl<T: Transport> Drop for Entries<'_, T> {
-    /// Closes all regions. Remaining users were forgotten, because others borrow the cache.
+    /// Remaining users were forgotten, because others borrow the cache.
     fn drop(&mut self) {
         for region in self.regions.iter() {
             drop(region.take());

@@ -1,56 +1,47 @@
 //! [`MrCache`]: cached registrations of arbitrary buffers.
 //!
-//! Some providers accept only registered buffers (`FI_MR_LOCAL`). Registration costs a system call
-//! and pins pages, so buffers posted repeatedly are best registered once and leased. For programs
-//! that post arbitrary memory, [`MrCache::register`] returns a [`Cached`] buffer, posted like any
-//! other. Its region stays in the cache and is found when the same memory is posted again.
+//! Some providers accept only registered buffers (`FI_MR_LOCAL`), and registration costs a system
+//! call and pins pages. [`MrCache::register`] returns a [`Cached`] buffer, posted like any other.
+//! Its region stays in the cache and is found when the same memory is posted again.
 //!
 //! Regions are for local use. Peers reach an [`Mr`](loom_core::mr::Mr).
 //!
 //! # Rules
-//!
 //! 1. **Pages.** A region covers the whole pages ([`MrCacheAttr::page_size`]) of a buffer with
-//!    headroom. Systems map and unmap pages, so a region keeps its memory while the buffer stays.
+//!    headroom, so that it keeps its memory while the buffer stays.
 //! 2. **Hit.** A region serves a buffer that it covers if it has the buffer's access: read if the
-//!    buffer is initialised, write if it is writable. Found regions never overlap, so at most one
-//!    serves.
+//!    buffer is initialised, write if it is writable. Found regions never overlap.
 //! 3. **Miss.** Otherwise the buffer's pages are registered. Empty buffers and those with a
 //!    descriptor pass.
 //! 4. **Users.** A region has its [`Cached`] buffers as users, forgotten ones forever. It is not
 //!    closed while it has users.
 //! 5. **Overlap.** A miss replaces the regions that its pages overlap. The new region has the
-//!    access of all of them, and covers them if that takes at most [`MrCacheAttr::merged`] bytes,
-//!    otherwise the buffer's pages. If the provider or a limit refuses that, for example because
-//!    memory is read-only, the buffer's pages are registered with the buffer's access.
+//!    access of all of them, and covers them if that takes at most [`MrCacheAttr::merged`] bytes.
+//!    If the provider or a limit refuses that, the buffer's pages are registered with the buffer's
+//!    access.
 //! 6. **Hidden.** Look-ups no longer return a replaced, evicted or invalidated region. It is closed
 //!    at once, or with its last user.
 //! 7. **Limits.** The cache has at most [capacity](MrCacheAttr::new) regions and
 //!    [`MrCacheAttr::bytes`] bytes, including hidden ones with users. Beyond that, or if the
 //!    provider is out of resources (`ENOMEM`, `ENOSPC`, `ENOMR`,
 //!    [`OpenError::Limit`](loom_core::error::OpenError::Limit)), regions without users are closed,
-//!    the one unused for longest first. Without such regions the buffer is refused and returned. If
-//!    closing all of them would leave too many bytes, they stay open.
+//!    the one unused for longest first. Otherwise the buffer is refused and returned.
 //! 8. **Unmapped memory.** Each look-up first hides regions that the [monitor](MemoryMonitor)
-//!    reported, so found regions never name pages that are gone. During a notice, and for memory
-//!    that the monitor cannot watch, a buffer gets its own region, closed with it.
+//!    reported. During a notice, and for memory that the monitor cannot watch, a buffer gets its
+//!    own region, closed with it.
 //! 9. **Failure to close.** The region is leaked and counted, and the domain stays open.
-//! 10. **Device memory** is refused, because it moves and goes unseen by these monitors.
+//! 10. **Device memory** is refused.
 //! 11. **Memory.** The cache allocates one block when opened ([`MrCache::layout`]).
 //!
 //! # Costs
-//!
-//! A hit takes constant time apart from memory latency, by a memo of the region that last contained
-//! a page. If the memo is stale, regions are searched by address. A miss takes a registration, and
-//! moves 12 bytes for each region at a higher address: some microseconds at 10,000 regions.
+//! A hit takes constant time apart from memory latency. If the memo of the last region is stale,
+//! regions are searched by address. A miss moves 12 bytes for each region at a higher address.
 //!
 //! # Threads
-//!
-//! A cache belongs to one thread, like a queue and its endpoints. A hit touches two or three cache
-//! lines, with one atomic load. Threads that post the same buffers register them once each, and
-//! providers pin the pages once. Caches may share a monitor.
+//! A cache belongs to one thread. A hit touches two or three cache lines, with one atomic load.
+//! Caches may share a monitor.
 //!
 //! # Example
-//!
 //! ```
 //! use loom_core::allocator_api2::alloc::Global;
 //! use loom_alloc::mr_cache::{MrCache, MrCacheAttr, Notified};

@@ -22,13 +22,11 @@ impl Ordered {
         self.len
     }
 
-    /// Last range that does not begin behind an address.
     pub(super) fn at_or_before(&self, addr: usize) -> Option<u32> {
         let behind = self.starts[..self.len].partition_point(|start| *start <= addr);
         Some(self.entries[behind.checked_sub(1)?])
     }
 
-    /// Indices of the ranges that overlap a non-empty one.
     pub(super) fn overlapping(&self, range: &Range<usize>, end_of: impl Fn(u32) -> usize) -> Range<usize> {
         let behind = self.starts[..self.len].partition_point(|start| *start < range.end);
         let mut first = behind;

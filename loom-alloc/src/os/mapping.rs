@@ -156,7 +156,6 @@ impl Mapping {
         let align = pages.bytes();
         let len = len.checked_next_multiple_of(align).ok_or(too_long)?;
         let guard = if attr.guarded { sys::page_size() } else { 0 };
-        // Contains an aligned range with its guards, at any address.
         let whole = len.checked_add(align).and_then(|sum| sum.checked_add(2 * guard)).ok_or(too_long)?;
         let file = if attr.shared { Some(File(sys::memory_file(len, pages.file_flags())?)) } else { None };
         let reserved = Range { at: sys::reserve(whole)?, len: whole };
@@ -183,7 +182,6 @@ impl Mapping {
             unsafe { sys::lock(at, len) }?;
         }
         let first = NonNull::new(at.cast::<u8>()).ok_or(too_long)?;
-        // The mapping owns all three ranges now.
         let _ = ManuallyDrop::new([before, memory, behind]);
         let file = file.map(|file| ManuallyDrop::new(file).0);
         Ok(Mapping { memory: NonNull::slice_from_raw_parts(first, len), pages, guard, file })
@@ -195,10 +193,9 @@ impl Mapping {
         self.pages
     }
 
-    /// Descriptor of a [shared](MappingAttr::shared) mapping's file, for another process. It is
-    /// closed with the mapping and on `exec`. Processes that map it share the memory and must keep
-    /// this process's references valid. The file is sealed against any change of length
-    /// (`F_SEAL_SHRINK`, `F_SEAL_GROW`).
+    /// Descriptor of a [shared](MappingAttr::shared) mapping's file, for another process, closed
+    /// with the mapping and on `exec`. Processes that map it share the memory and must keep this
+    /// process's references valid. The file is sealed against any change of length.
     #[must_use]
     pub const fn file(&self) -> Option<c_int> {
         self.file
@@ -238,11 +235,9 @@ impl fmt::Debug for Mapping {
     }
 }
 
-/// Attempts to map memory when another thread takes the addresses.
+/// Another thread may take the addresses.
 const TRIES: usize = 16;
 
-/// Populates every page.
-///
 /// # Safety
 /// The range is mapped, writable, and not in use.
 unsafe fn touch(at: *mut c_void, len: usize) -> Result<(), MapError> {
@@ -260,7 +255,6 @@ unsafe fn touch(at: *mut c_void, len: usize) -> Result<(), MapError> {
     Ok(())
 }
 
-/// A file descriptor, closed on drop.
 struct File(c_int);
 
 impl Drop for File {
@@ -269,15 +263,12 @@ impl Drop for File {
     }
 }
 
-/// Address range, unmapped on drop.
 struct Range {
     at: *mut c_void,
     len: usize,
 }
 
 impl Range {
-    /// Unmaps all but `len` bytes from `before` on.
-    ///
     /// # Safety
     /// The kept part is within the range, the rest not in use. Both numbers are multiples of the
     /// page size.
@@ -291,7 +282,6 @@ impl Range {
         Range { at, len }
     }
 
-    /// Splits off `outer` bytes at each end.
     fn split(self, outer: usize) -> [Self; 3] {
         let this = ManuallyDrop::new(self);
         let inner = this.len - 2 * outer;
@@ -299,11 +289,8 @@ impl Range {
             .map(|(from, len)| Range { at: this.at.wrapping_byte_add(from), len })
     }
 
-    /// Maps memory in place of the range.
-    ///
-    /// Unmaps first instead of replacing with `MAP_FIXED`. A failed replacement leaves the
-    /// addresses free, because the kernel unmaps before it checks for memory. A later unmap could
-    /// then hit memory of another thread.
+    /// Unmaps first instead of replacing with `MAP_FIXED`: a failed replacement leaves the
+    /// addresses free, and a later unmap could hit memory of another thread.
     fn map(self, huge: c_int, file: Option<c_int>) -> Result<Self, MapError> {
         let (at, len) = (self.at, self.len);
         drop(self);

@@ -7,7 +7,7 @@ use core::ptr;
 
 use super::MapError;
 
-/// Number of nodes in a mask, the maximum of Linux.
+/// Maximum of Linux.
 const NODES: usize = 1024;
 const WORD: usize = u64::BITS as usize;
 
@@ -22,14 +22,12 @@ fn done(result: c_int, call: &'static CStr) -> Result<(), MapError> {
     if result == 0 { Ok(()) } else { Err(failed(call)) }
 }
 
-/// Size of a page in bytes.
 pub(super) fn page_size() -> usize {
     // SAFETY: takes a constant.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096)
 }
 
-/// Reserves unused, inaccessible addresses.
 pub(super) fn reserve(len: usize) -> Result<*mut c_void, MapError> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: the kernel chooses the addresses.
@@ -37,7 +35,7 @@ pub(super) fn reserve(len: usize) -> Result<*mut c_void, MapError> {
     if at == libc::MAP_FAILED { Err(failed(c"mmap")) } else { Ok(at) }
 }
 
-/// Maps memory, of the file or anonymous, at unused addresses, otherwise fails with `EEXIST`.
+/// Fails with `EEXIST` if the addresses are in use.
 pub(super) fn map_at(at: *mut c_void, len: usize, huge: c_int, file: Option<c_int>) -> Result<(), MapError> {
     let (kind, fd) = match file {
         // The file determines the page size.
@@ -83,8 +81,6 @@ pub(super) unsafe fn lock(at: *mut c_void, len: usize) -> Result<(), MapError> {
     done(unsafe { libc::mlock(at, len) }, c"mlock")
 }
 
-/// Binds untouched pages to one node.
-///
 /// # Safety
 /// The range is mapped.
 pub(super) unsafe fn bind(at: *mut c_void, len: usize, node: u32) -> Result<(), MapError> {
@@ -100,9 +96,8 @@ pub(super) unsafe fn bind(at: *mut c_void, len: usize, node: u32) -> Result<(), 
     if bound == 0 { Ok(()) } else { Err(failed(c"mbind")) }
 }
 
-/// Creates an anonymous file of `len` bytes with a page size (`MFD_HUGE_…` or zero). The length is
-/// sealed, because access to mapped pages beyond the end of a shortened file ends the process
-/// (`SIGBUS`).
+/// The length is sealed, because access to mapped pages beyond the end of a shortened file ends the
+/// process (`SIGBUS`).
 pub(super) fn memory_file(len: usize, huge: u32) -> Result<c_int, MapError> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | if huge == 0 { 0 } else { libc::MFD_HUGETLB | huge };
     // SAFETY: passes a C string.

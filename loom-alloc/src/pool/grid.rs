@@ -17,7 +17,6 @@ use allocator_api2::alloc::AllocError;
 use crate::block::{empty, zero_from};
 use crate::free_list::FreeList;
 
-/// Size of blocks, with constants to number them.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     size: usize,
@@ -60,14 +59,13 @@ impl Grid {
         layout.size() <= self.shape.size && layout.align() <= self.shape.align
     }
 
-    /// Returns `true` for a block among the first `count`.
     #[inline]
     pub(super) fn contains(&self, block: NonNull<u8>, count: usize) -> bool {
         block.addr().get().wrapping_sub(self.base.addr().get()) < self.shape.size * count
     }
 
-    /// Number of a block. Its distance from the first is a multiple of the size, so the inverse
-    /// replaces a division, which takes several times as long as the rest.
+    /// The distance from the first block is a multiple of the size, so the inverse replaces a
+    /// division, which takes several times as long as the rest.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "blocks have numbers of 32 bits")]
     fn number(&self, block: NonNull<u8>) -> u32 {
@@ -75,7 +73,7 @@ impl Grid {
         (distance >> self.shape.shift).wrapping_mul(self.shape.inverse) as u32
     }
 
-    /// The whole block, from the grid's own pointer. The caller's may be valid for a part only.
+    /// From the grid's own pointer: the caller's may be valid for a part only.
     #[inline]
     fn whole(&self, block: NonNull<u8>) -> NonNull<[u8]> {
         NonNull::slice_from_raw_parts(self.base.with_addr(block.addr()), self.shape.size)
@@ -118,7 +116,6 @@ impl Grid {
         if old.size() == 0 {
             return self.allocate(list, new);
         }
-        // In place or not at all, because all blocks have this size.
         if self.fits(new) { Ok(self.whole(block)) } else { Err(AllocError) }
     }
 
@@ -157,8 +154,8 @@ impl Grid {
     }
 }
 
-/// Inverse of an odd number modulo 2^64, by Newton's method. Each step doubles the correct bits, at
-/// first three, because an odd number is its own inverse modulo 8.
+/// Newton's method: each step doubles the correct bits, at first three, because an odd number is
+/// its own inverse modulo 8.
 const fn inverse(odd: usize) -> usize {
     let mut inverse = odd;
     let mut right = 3;

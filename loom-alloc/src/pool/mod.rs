@@ -52,7 +52,6 @@ impl PoolAttr {
         Some(self.parts()?.0)
     }
 
-    /// Layout of the memory, and offset of the numbers in it.
     fn parts(&self) -> Option<(Layout, usize)> {
         let block = self.block.pad_to_align();
         if block.size() == 0 || self.count >= u32::MAX as usize {
@@ -86,13 +85,11 @@ pub type Pool<A> = BlockPool<A, Owner>;
 
 /// A [`BlockPool`] of any number of threads: `Sync` and lock-free.
 ///
-/// Taking and returning a block are one compare-and-swap each, repeated on contention. A thread
-/// stopped meanwhile delays no other.
+/// Taking and returning a block are one compare-and-swap each, repeated on contention.
 ///
-/// Free blocks are on seven stacks. An address on its call stack selects a thread's stack, which
-/// avoids contention. From an empty stack, a thread proceeds to the others. Any thread may return a
-/// block, and allocation fails only if all blocks are taken at some moment during the call. The
-/// heads of the stacks take 128 bytes each in the pool.
+/// Free blocks are on seven stacks, selected by an address on the thread's call stack. Any thread
+/// may return a block, and allocation fails only if all blocks are taken at some moment during the
+/// call. The heads take 128 bytes each in the pool.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -118,10 +115,10 @@ pub type SharedPool<A> = BlockPool<A, Shared>;
 /// Blocks of one size, in constant time: a [`Pool`] of one thread, or a [`SharedPool`] of many.
 ///
 /// A reference to it is the allocator. It serves layouts that fit a block. Blocks grow and shrink
-/// in place, within their size. Blocks of no bytes take no memory.
+/// in place. Blocks of no bytes take no memory.
 ///
-/// The pool allocates one block ([`PoolAttr::layout`]), for example in an [`Arena`](crate::Arena),
-/// and frees it on drop. The free list takes four bytes for each block, apart from the blocks.
+/// The pool allocates one block ([`PoolAttr::layout`]), and frees it on drop. The free list takes
+/// four bytes for each block.
 pub struct BlockPool<A: Allocator, S: Sharing> {
     grid: Grid,
     count: usize,

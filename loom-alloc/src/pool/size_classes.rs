@@ -24,7 +24,7 @@ pub enum Spill {
 /// `K` pools with blocks of different sizes. The smallest that fits serves an allocation.
 ///
 /// `&SizeClasses` is the allocator. A block grows and shrinks in place within its size, otherwise
-/// it moves. Operations visit each class at most once.
+/// it moves.
 ///
 /// ```
 /// use core::alloc::Layout;

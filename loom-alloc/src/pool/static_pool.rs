@@ -15,9 +15,8 @@ use crate::owns::Owns;
 
 /// A lock-free pool of `N` blocks of `BLOCK` bytes, in a `static`, for any number of threads.
 ///
-/// `&StaticPool` is the allocator. The first block begins at a multiple of 64. Blocks are aligned
-/// to the largest power of two that divides their size, up to 64. The zeroed pool takes no room in
-/// the program's file.
+/// `&StaticPool` is the allocator. Blocks are aligned to the largest power of two that divides
+/// their size, up to 64. The zeroed pool takes no room in the program's file.
 ///
 /// ```
 /// use loom_alloc::StaticPool;
@@ -78,7 +77,6 @@ impl<const BLOCK: usize, const N: usize> StaticPool<BLOCK, N> {
         Self::ALIGN
     }
 
-    /// The blocks belong to the pool and begin at a multiple of 64 (the grid's invariants).
     #[inline]
     const fn grid(&self) -> Grid {
         // A field has a non-null address.

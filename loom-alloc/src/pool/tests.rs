@@ -20,7 +20,6 @@ fn address(block: NonNull<[u8]>) -> usize {
     block.cast::<u8>().addr().get()
 }
 
-/// Takes all blocks, which are aligned and disjoint.
 fn take_all(pool: impl Allocator, one: Layout) -> Vec<NonNull<[u8]>> {
     let blocks: Vec<_> = core::iter::from_fn(|| pool.allocate(one).ok()).collect();
     let mut begins: Vec<_> = blocks.iter().map(|block| address(*block)).collect();
@@ -130,7 +129,6 @@ fn a_block_grows_and_shrinks_in_place_and_to_nothing() {
     grows_and_shrinks_in_place(&SharedPool::new_in(attr(64, 16, 1), System).unwrap());
     let classes = [Pool::new_in(attr(64, 16, 1), System).unwrap()];
     grows_and_shrinks_in_place(&SizeClasses::new(classes, Spill::Never));
-    // Static blocks have a larger alignment.
     let block = (&POOL).allocate_zeroed(layout(8, 64)).unwrap();
     // SAFETY: allocated with this layout.
     let grown = unsafe { (&POOL).grow_zeroed(block.cast(), layout(8, 64), layout(64, 64)) }.unwrap();
@@ -157,7 +155,6 @@ fn a_static_pool_aligns_blocks_by_their_size() {
     assert!((&PAGES).allocate(layout(8, 128)).is_err() && (&NONE).allocate(layout(1, 1)).is_err());
 }
 
-/// Threads request more blocks than exist, never share one, and return all.
 #[test]
 fn threads_share_a_pool() {
     static POOL: StaticPool<64, 6> = StaticPool::new();

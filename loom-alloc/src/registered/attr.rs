@@ -42,7 +42,6 @@ impl SlabAttr {
         self
     }
 
-    /// Bytes from one buffer to the next.
     pub(super) fn stride(&self) -> Result<usize, OpenError> {
         let countable = |number: usize| number > 0 && u32::try_from(number).is_ok();
         if !countable(self.count) || !countable(self.size) || !self.align.is_power_of_two() {

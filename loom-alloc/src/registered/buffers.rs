@@ -1,7 +1,6 @@
 //! [`Buffers`]: state of a slab that leases use.
 //!
 //! # Invariants
-//!
 //! 1. The buffers, `stride` bytes apart, belong to the slab as long as this value exists. They are
 //!    registered under the descriptor, initialised and writable. Only holders of leases access
 //!    them, and peers if exposed.
@@ -25,7 +24,6 @@ use crate::sharing::{Numbers, Sharing};
 
 pub(super) struct Buffers<L: Sharing> {
     base: NonNull<u8>,
-    /// Bytes from one buffer to the next.
     stride: usize,
     pub(super) size: u32,
     pub(super) count: u32,
@@ -33,11 +31,9 @@ pub(super) struct Buffers<L: Sharing> {
     pub(super) descriptor: Descriptor,
     exposed: Option<Exposed>,
     free: L,
-    /// Parts besides the first, for each taken number.
     others: Numbers<<L as List>::Number>,
 }
 
-/// Exposed memory, from the first buffer on.
 #[derive(Clone, Copy)]
 pub(super) struct Exposed {
     pub(super) window: Window<'static>,
@@ -50,8 +46,6 @@ unsafe impl<L: Sharing + Send> Send for Buffers<L> where Numbers<L::Number>: Sen
 unsafe impl<L: Sharing + Sync> Sync for Buffers<L> where Numbers<L::Number>: Sync {}
 
 impl<L: Sharing> Buffers<L> {
-    /// Cuts up lent memory.
-    ///
     /// # Safety
     /// While the value is used, the slab owns the lent memory, uses it alone and keeps it
     /// registered under the descriptor. It owns the zeroed table, with the layout of
@@ -68,7 +62,6 @@ impl<L: Sharing> Buffers<L> {
         }
         let address = lent.ptr().addr().get();
         let skipped = address.wrapping_neg() & (attr.align - 1);
-        // The last buffer needs no padding behind it.
         let needed = (memory.size() - (stride - attr.size)).checked_add(skipped);
         if needed.is_none_or(|needed| needed > lent.len()) {
             return Err(OpenError::Size);
@@ -97,8 +90,6 @@ impl<L: Sharing> Buffers<L> {
         })
     }
 
-    /// Adds window and remote region, if the memory is exposed.
-    ///
     /// # Safety
     /// The window covers the lent memory and is valid while the value is used.
     pub(super) unsafe fn exposed_as(
@@ -119,26 +110,22 @@ impl<L: Sharing> Buffers<L> {
         self.free.take()
     }
 
-    /// Returns a buffer without parts.
     #[inline]
     pub(super) fn put(&self, number: u32) {
         self.free.put(number);
     }
 
-    /// Part counter of a taken buffer, below 2^32 because parts are disjoint and not empty.
+    /// Below 2^32 because parts are disjoint and not empty.
     #[inline]
     pub(super) fn parts(&self, number: u32) -> Option<&impl Parts> {
         self.others.as_ref().get(number as usize)
     }
 
-    /// Offset of a byte in the memory.
     #[inline]
     const fn place(&self, number: u32, offset: u32) -> usize {
         number as usize * self.stride + offset as usize
     }
 
-    /// Pointer to a byte of a buffer.
-    ///
     /// # Safety
     /// The list handed out the number. The offset is at most the size.
     #[inline]

@@ -19,7 +19,7 @@ use crate::sharing::{Owner, Sharing};
 ///
 /// The host cannot access the bytes. The device fills and reads leases at their
 /// [address](DeviceLease::as_ptr). The registered buffer has the kind of memory ([`Lent::kind`])
-/// and the device ([`Registered::on_device`]). The slab's table is in host memory.
+/// and the device ([`Registered::on_device`]).
 #[derive(Debug)]
 pub struct DeviceSlab<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing = Owner>(RegisteredSlab<'d, T, M, A, L>);
 

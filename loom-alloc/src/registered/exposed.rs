@@ -24,10 +24,10 @@ use crate::sharing::{Owner, Shared, Sharing};
 /// Buffers of one size in one exposed memory region: [`ExposedSlab`] and [`SharedExposedSlab`].
 ///
 /// A peer with the [`RemoteRegion`] of a buffer accesses it at any time, so this side uses its
-/// [`Window`] only (see [`ExposedLease`]).
+/// [`Window`] only.
 ///
-/// Leases borrow the slab and keep its region open. Dropping the slab closes the region. The memory
-/// stays as long as peers may reach it ([`Mr`]).
+/// Leases borrow the slab. Dropping the slab closes the region. The memory stays as long as peers
+/// may reach it ([`Mr`]).
 #[doc(alias = "fi_mr_reg")]
 pub struct RegionSlab<'d, T: Transport, M, A, L: Sharing, H = ()>
 where
@@ -74,7 +74,6 @@ pub type ExposedSlab<'d, T, M, A, H = ()> = RegionSlab<'d, T, M, A, Owner, H>;
 /// An exposed slab shared by threads.
 pub type SharedExposedSlab<'d, T, M, A, H = ()> = RegionSlab<'d, T, M, A, Shared, H>;
 
-/// Access that posting a lease requires.
 const POSTED: Access = Access::SEND.union(Access::RECV).union(Access::READ).union(Access::WRITE);
 
 impl<'d, T, A, L> RegionSlab<'d, T, Zeroed<A>, A, L>
@@ -102,8 +101,7 @@ where
     A: Allocator,
     L: Sharing,
 {
-    /// Cuts up an open region, for example with a chosen key, or of an endpoint where the domain
-    /// requires that. Skips up to `attr.align - 1` bytes. Posting a lease requires
+    /// Cuts up an open region. Skips up to `attr.align - 1` bytes. Posting a lease requires
     /// [`Access::SEND`], [`Access::RECV`], [`Access::READ`] or [`Access::WRITE`] of the region, if
     /// the provider checks it.
     ///
@@ -126,7 +124,6 @@ where
 
     fn cut(region: &Mr<'d, T, M, H>, attr: &SlabAttr, alloc: A) -> Result<(Buffers<L>, Zeroed<A>), OpenError> {
         let window = region.window();
-        // Device memory has an empty window.
         if window.is_empty() || !window.is_writable() {
             return Err(OpenError::Access);
         }
@@ -172,11 +169,9 @@ where
 /// A buffer of an exposed slab, or a part of one.
 ///
 /// # Posting
-///
-/// Only the operation may access a posted [`Buffer`], but peers with the key write at any time.
-/// That could mix messages, and would race with a copying provider and with any `&[u8]`. This side
-/// therefore uses the [`window`](Self::window) and copies data to send. If the program's protocol
-/// keeps peers away, [`into_lease`](Self::into_lease) makes the buffer postable.
+/// Peers with the key write at any time, so this side uses the [`window`](Self::window) and copies
+/// data to send. If the program's protocol keeps peers away, [`into_lease`](Self::into_lease) makes
+/// the buffer postable.
 ///
 /// ```compile_fail,E0277
 /// use loom_alloc::registered::ExposedLease;
@@ -207,7 +202,7 @@ impl<'s, L: Sharing> ExposedLease<'s, L> {
         self.exposed().window
     }
 
-    /// Remote region of the buffer, for a peer. The peer can use it after the lease is dropped.
+    /// Remote region of the buffer. The peer can use it after the lease is dropped.
     #[must_use]
     pub fn remote(&self) -> RemoteRegion {
         self.exposed().remote
@@ -258,7 +253,7 @@ impl<'s, L: Sharing> ExposedLease<'s, L> {
     /// # Safety
     /// Until every lease made from this one is dropped or exposed, no peer writes to the bytes. No
     /// peer reads them if they are changed or received or read into. The program's protocol
-    /// guarantees that: for example, peers write once per request, and the write was reported.
+    /// guarantees that.
     pub unsafe fn into_lease(self) -> Lease<'s, L> {
         let mut lease = self.0;
         lease.fill();

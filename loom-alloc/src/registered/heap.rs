@@ -44,8 +44,8 @@ impl<T: Transport, A: Allocator> fmt::Debug for HeapMemory<'_, T, A> {
 /// An allocator over registered memory. A `Box<[u8], &RegisteredHeap>` or `Vec<u8,
 /// &RegisteredHeap>` is posted with its descriptor.
 ///
-/// An inner allocator hands out the memory: an [`Arena`](crate::Arena), or another one over memory
-/// of its caller. Blocks from elsewhere are posted as unregistered memory.
+/// An inner allocator hands out the memory. Blocks from elsewhere are posted as unregistered
+/// memory.
 ///
 /// A `Vec` that cannot grow ends the process. Use `try_reserve`.
 ///

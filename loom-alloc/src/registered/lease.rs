@@ -17,7 +17,6 @@ use crate::sharing::{Owner, Shared, Sharing};
 /// A slab buffer, or a part of one, posted like any other buffer, with its descriptor.
 ///
 /// # Data and room
-///
 /// ```text
 ///     | consumed | data        | room          |
 ///     0          data().as_ptr()               capacity()
@@ -25,20 +24,17 @@ use crate::sharing::{Owner, Shared, Sharing};
 ///
 /// A new lease is all room. [`prepare`](Self::prepare) returns room to write to,
 /// [`commit`](Self::commit) turns it into data, and [`consume`](Self::consume) removes data at the
-/// front. Without data, all is room again. Bytes never move. The lease dereferences to its data.
+/// front. Bytes never move.
 ///
 /// # Posting
-///
 /// - **With data, the data is posted**, for any operation.
 /// - **Without data, the room is posted**, to receive or read into. A send fails with
-///   [`PostError::Access`](loom_core::error::PostError::Access), because old contents are not part
-///   of a message. Messages without bytes are injected.
+///   [`PostError::Access`](loom_core::error::PostError::Access). Messages without bytes are
+///   injected.
 ///
-/// [`set_len`](Self::set_len) sets the length of a received message, or of a post: for an RMA read
-/// of 100 bytes, set 100.
+/// [`set_len`](Self::set_len) sets the length of a received message, or of a post.
 ///
 /// # Drop
-///
 /// Dropping the lease returns the buffer. Forgetting it leaks the buffer until the slab is dropped.
 ///
 /// ```
@@ -80,7 +76,7 @@ pub struct Lease<'s, L: Sharing = Owner> {
     pub(super) number: u32,
     /// Bytes of this lease: `start..end`, not empty. `start <= data <= room <= end`.
     pub(super) start: u32,
-    /// First byte of the data, `start` without data.
+    /// `start` without data.
     pub(super) data: u32,
     pub(super) room: u32,
     pub(super) end: u32,
@@ -242,7 +238,6 @@ impl<'s, L: Sharing> Lease<'s, L> {
         (self.data, self.room) = (self.start, self.end);
     }
 
-    /// Position `len` bytes behind `place`, within the lease.
     #[inline]
     fn behind(&self, place: u32, len: usize) -> Result<u32, OutOfLease> {
         if len > (self.end - place) as usize {
@@ -252,7 +247,6 @@ impl<'s, L: Sharing> Lease<'s, L> {
         Ok(place + len as u32)
     }
 
-    /// Makes all bytes room if no data is left.
     #[inline]
     pub(super) const fn settle(&mut self) {
         if self.data == self.room {
@@ -294,7 +288,6 @@ unsafe impl<L: Sharing> Buffer for Lease<'_, L> {
 impl<L: Sharing> SourceBuffer for Lease<'_, L> {}
 impl<L: Sharing> TargetBuffer for Lease<'_, L> {}
 
-/// The data.
 impl<L: Sharing> Deref for Lease<'_, L> {
     type Target = [u8];
 
@@ -304,7 +297,6 @@ impl<L: Sharing> Deref for Lease<'_, L> {
     }
 }
 
-/// The data.
 impl<L: Sharing> DerefMut for Lease<'_, L> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
@@ -312,14 +304,12 @@ impl<L: Sharing> DerefMut for Lease<'_, L> {
     }
 }
 
-/// The data.
 impl<L: Sharing> AsRef<[u8]> for Lease<'_, L> {
     fn as_ref(&self) -> &[u8] {
         self.data()
     }
 }
 
-/// The data.
 impl<L: Sharing> AsMut<[u8]> for Lease<'_, L> {
     fn as_mut(&mut self) -> &mut [u8] {
         self.data_mut()

@@ -1,12 +1,9 @@
 //! Buffers and an allocator over memory that is registered once.
 //!
-//! Providers with local registration (`FI_MR_LOCAL`) accept no other buffers. With others,
-//! registering arbitrary memory makes posts slow. Programs therefore register memory at start-up
-//! and cut it up:
-//!
+//! Providers with local registration (`FI_MR_LOCAL`) accept no other buffers, and registering
+//! arbitrary memory makes posts slow:
 //! - [`Slab`] and [`SharedSlab`] have buffers of one size. A [`Lease`] of one moves into a post and
-//!   returns with its completion. It is filled and read piecewise, [split](Lease::split) and
-//!   [rejoined](Lease::rejoin).
+//!   returns with its completion, and can be [split](Lease::split) and [rejoined](Lease::rejoin).
 //! - [`ExposedSlab`] and [`SharedExposedSlab`] have buffers that peers reach. An [`ExposedLease`]
 //!   has a window and a remote region.
 //! - [`DeviceSlab`] has buffers in device memory.

@@ -13,13 +13,11 @@ use loom_core::Error;
 use super::lease::Lease;
 use crate::sharing::Sharing;
 
-/// Number of parts of a taken buffer besides the first, below 2^32.
 pub(crate) trait Parts {
     fn split(&self);
 
     fn joined(&self);
 
-    /// Returns `true` for the last part. The number is zero again.
     fn ended(&self) -> bool;
 }
 

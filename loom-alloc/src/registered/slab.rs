@@ -21,18 +21,18 @@ use crate::sharing::{Owner, Shared, Sharing};
 
 /// Buffers of one size in one region registered for local use: [`Slab`] and [`SharedSlab`].
 ///
-/// Taking and returning a buffer takes a few instructions, without allocation or locks. Each
-/// [`Lease`], posted or not, borrows the slab.
+/// Taking and returning a buffer takes a few instructions. Each [`Lease`], posted or not, borrows
+/// the slab.
 ///
 /// The memory is allocated ([`open_in`](Self::open_in)), or any initialised, writable, registered
-/// host buffer ([`over`](Self::over)). The slab also allocates [`SlabAttr::table`] when opened.
+/// host buffer ([`over`](Self::over)).
 #[doc(alias = "fi_mr_reg")]
 pub struct RegisteredSlab<'d, T: Transport, M: Buffer, A: Allocator, L: Sharing> {
     buffers: Buffers<L>,
-    /// Not used while leases exist, but moved with the slab. Leases point into memory that it
-    /// lends.
+    /// Moved with the slab while leases exist, and otherwise not used: leases point into memory
+    /// that it lends.
     memory: MaybeUninit<Registered<'d, T, M>>,
-    /// Free list. Allocated last, freed first.
+    /// Freed after the memory.
     table: ManuallyDrop<Zeroed<A>>,
 }
 

@@ -25,7 +25,7 @@ impl<A: Allocator> Zeroed<A> {
         Block::zeroed(layout, alloc).map(Zeroed).map_err(|_| OpenError::OutOfMemory)
     }
 
-    /// First byte. All bytes are initialised and stay in place when the value moves.
+    /// All bytes are initialised and stay in place when the value moves.
     pub(super) fn ptr(&self) -> NonNull<u8> {
         self.0.ptr()
     }

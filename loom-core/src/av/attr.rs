@@ -42,18 +42,18 @@ pub struct AvAttr {
     ///
     /// A [removed](super::Av::remove) peer's slot is reused, except where the provider keeps
     /// removed addresses while an endpoint is bound to the vector:
-    /// - `shm` takes 256 addresses in the lifetime of a vector, regardless of the capacity.
-    ///   Endpoints of the process, and peers that were not inserted but have sent a message, may
-    ///   count. A capacity above 256 is refused with [`OpenError::TooManyPeers`], an address beyond
-    ///   the limit with [`InsertError::TooManyPeers`](super::InsertError::TooManyPeers): close the
-    ///   vector and its endpoints, and open new ones.
+    /// - `shm` takes 256 addresses in the lifetime of a vector. Endpoints of the process, and peers
+    ///   that were not inserted but have sent a message, may count. A capacity above 256 is refused
+    ///   with [`OpenError::TooManyPeers`], an address beyond the limit with
+    ///   [`InsertError::TooManyPeers`](super::InsertError::TooManyPeers): open a new vector with
+    ///   new endpoints.
     /// - Over libfabric, the capacity counts for the lifetime of a vector if threads share the
     ///   domain (`Ofi<Shared>`), if its info grants [`Caps::COLLECTIVE`](crate::Caps::COLLECTIVE),
     ///   and over untested providers and versions.
     pub capacity: usize,
     /// Bytes for addresses other than IPv4 sockets ([`AddressTableAttr::bytes`]). `None` for the
-    /// likely need of the domain's address format: for each peer 32 if addresses may be IPv6
-    /// sockets, or 96 for other formats (enough for 72 bytes), plus one address of maximum length.
+    /// likely need: for each peer 32 if addresses may be IPv6 sockets, or 96 for other formats,
+    /// plus one address of maximum length.
     pub bytes: Option<usize>,
     /// Number of leading slots with an address of their own ([`AddressTableAttr::singles`]), fewer
     /// than all for peers inserted by range. After a removal such a slot is reused for the same
@@ -68,16 +68,15 @@ pub struct AvAttr {
 }
 
 impl AvAttr {
-    /// Attributes for this number of peers, each with its own address, default memory, up to 16
-    /// ranges and a fixed seed.
+    /// Attributes for this number of peers, each with its own address, up to 16 ranges and a fixed
+    /// seed.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
         let AddressTableAttr { singles, ranges, seed, .. } = AddressTableAttr::new(capacity);
         AvAttr { capacity, bytes: None, singles, ranges, seed }
     }
 
-    /// Layout of a vector's one block from an allocator of type `A`, which depends on the domain's
-    /// address format and transport.
+    /// Layout of a vector's one block from an allocator of type `A`.
     ///
     /// # Errors
     /// [`OpenError::Size`] for a capacity of zero or beyond 32 bits, or a layout beyond the address
@@ -98,7 +97,6 @@ impl AvAttr {
         Ok(unsafe { T::av_room(domain.raw(), self.capacity) })
     }
 
-    /// Number of slots that removed peers can occupy.
     pub(super) const fn links(room: AvRoom) -> usize {
         if room.reused.is_some() { room.places } else { 0 }
     }
@@ -108,7 +106,6 @@ impl AvAttr {
         domain: &Domain<'_, T>,
         room: AvRoom,
     ) -> Result<AddressTableAttr, OpenError> {
-        // Slots of removed peers have their own addresses, too.
         let removed = if room.reused.is_some() { room.places.saturating_sub(self.capacity) } else { 0 };
         let attr = AvAttr { singles: self.singles.saturating_add(removed), ..*self };
         attr.of_places(room.places, domain.attributes().addr_format)
@@ -126,13 +123,11 @@ impl AvAttr {
             all.checked_add(AddressTableAttr::bytes_for(EndpointAddr::MAX_LEN))
         };
         let bytes = bytes.or_else(likely).ok_or(OpenError::Size)?;
-        // Only sockets have ranges.
         let ranges = if sockets { ranges } else { 0 };
         Ok(AddressTableAttr { bytes, singles, ranges, seed, format, ..AddressTableAttr::new(places) })
     }
 }
 
-/// Form of [`AvAttr`] with feature `serde`. Omitted fields default to those of [`AvAttr::new`].
 #[cfg(feature = "serde")]
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(rename = "AvAttr", deny_unknown_fields)]
@@ -140,7 +135,6 @@ struct Parts {
     capacity: usize,
     #[serde(default)]
     bytes: Option<usize>,
-    /// `None` for the default, which exceeds the range of some formats.
     #[serde(default)]
     singles: Option<usize>,
     #[serde(default = "Parts::default_ranges")]

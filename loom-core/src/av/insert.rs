@@ -75,13 +75,12 @@ impl core::error::Error for InsertError {}
 
 impl<T: Transport> Av<'_, T> {
     /// Inserts a peer's address. The [same address](crate::engine::address_table), in any notation,
-    /// returns the same peer without a call of the provider.
+    /// returns the same peer.
     ///
-    /// If the provider assigns the slot of another peer, that peer is removed: its handle is stale,
-    /// and posts to it fail with [`PostError::UnknownPeer`](crate::error::PostError::UnknownPeer).
-    /// Over the software transport a slot is the endpoint's in the network, so a new endpoint's
-    /// address displaces that of the closed one before it. The last inserted address stays, even if
-    /// it is the older endpoint's.
+    /// If the provider assigns the slot of another peer, that peer is removed: posts to it fail
+    /// with [`PostError::UnknownPeer`](crate::error::PostError::UnknownPeer). Over the software
+    /// transport a slot is the endpoint's in the network, so a new endpoint's address displaces
+    /// that of the closed one before it.
     ///
     /// ```
     /// use loom_core::{Av, Cq, Domain, Forever, Source};
@@ -110,7 +109,6 @@ impl<T: Transport> Av<'_, T> {
         self.insert_by(address, |table, addr| table.insert_at(addr, address))
     }
 
-    /// Inserts an address. `insert` adds it to the table at its fabric address.
     fn insert_by(
         &self,
         address: &EndpointAddr,
@@ -119,8 +117,6 @@ impl<T: Transport> Av<'_, T> {
         self.try_insert(address, insert).inspect_err(|error| self.note_refused(address, *error))
     }
 
-    /// Logs the refusal: its reason is the provider's or loom's
-    /// ([`ProviderQuirks`](crate::transport::ProviderQuirks)).
     fn note_refused(&self, address: &dyn fmt::Display, error: InsertError) {
         note!(debug, "quirk", "address {address} is not inserted on {}: {error}", *self.body.domain);
     }
@@ -149,16 +145,13 @@ impl<T: Transport> Av<'_, T> {
         }
     }
 
-    /// Removes retired addresses from the provider's vector, the oldest first, until another
-    /// address has space. Returns `false` if the vector has its maximum of peers.
     fn make_room(&self, addresses: &mut Addresses) -> bool {
         let has_room = addresses.has_room();
         while has_room && addresses.is_full() && self.reclaim(addresses) {}
         has_room
     }
 
-    /// Removes the oldest retired address from the provider's vector. Returns `false` if no address
-    /// is retired.
+    /// Returns `false` if no address is retired.
     fn reclaim(&self, addresses: &mut Addresses) -> bool {
         let Some(addr) = addresses.oldest() else { return false };
         // SAFETY: the vector is open (C1), and the address was inserted and not removed since. Only
@@ -192,16 +185,14 @@ impl<T: Transport> Av<'_, T> {
     }
 
     /// Inserts peers at consecutive addresses: `services` ports from that of `first`, at each of
-    /// `nodes` addresses from that of `first`. `each` receives the results, node by node. Returns
-    /// the number of inserted peers.
+    /// `nodes` addresses. `each` receives the results, node by node. Returns the number of inserted
+    /// peers.
     ///
-    /// Peers with consecutive slots, as in a vector without removals, share one record and need no
-    /// other memory ([`AvAttr::ranges`](super::AvAttr::ranges)). If `each` changes the
-    /// vector between two peers, they may take a record each.
+    /// Peers with consecutive slots share one record and need no other memory
+    /// ([`AvAttr::ranges`](super::AvAttr::ranges)).
     ///
-    /// Requires socket addresses. loom does not use `fi_av_insertsym`: `udp;ofi_rxd` lacks it,
-    /// `sockets` returns one handle for all, others wrap from the last port to port 0. Insert named
-    /// nodes one by one ([`insert_service`](Self::insert_service)).
+    /// Requires socket addresses. loom does not use `fi_av_insertsym`, which providers lack or
+    /// implement wrongly. Insert named nodes one by one ([`insert_service`](Self::insert_service)).
     ///
     /// ```
     /// use loom_core::av::InsertError;
@@ -282,8 +273,7 @@ impl<T: Transport> Av<'_, T> {
 
     fn try_insert_service(&self, node: &str, service: Option<&str>) -> Result<Peer, InsertError> {
         let mut addresses = self.body.addresses()?;
-        // A known address needs no slot. The provider has space for one address more than the
-        // vector counts.
+        // The provider has space for one address more than the vector counts.
         let has_room = self.make_room(&mut addresses);
         // SAFETY: the vector is open (C1).
         let addr =
@@ -311,8 +301,7 @@ impl<T: Transport> Av<'_, T> {
         })
     }
 
-    /// Keeps an inserted address by `insert`, under the vector's lock. Takes it back if no peer has
-    /// its fabric address afterwards.
+    /// Takes the address back if no peer has it afterwards.
     fn keep(
         &self,
         addresses: &mut Addresses,
@@ -321,7 +310,6 @@ impl<T: Transport> Av<'_, T> {
     ) -> Result<Peer, InsertError> {
         let inserted = loop {
             match insert(&mut addresses.table) {
-                // Addresses of removed peers take space, too.
                 Err(Full::Bytes) if self.reclaim(addresses) => {}
                 inserted => break inserted,
             }
@@ -334,9 +322,8 @@ impl<T: Transport> Av<'_, T> {
         peer
     }
 
-    /// Removes an address without a peer, under the vector's lock. If a peer had it, operations in
-    /// flight may refer to it: unless the transport removes addresses at any time, it stays until
-    /// the vector closes.
+    /// Operations in flight may refer to the address: unless the transport removes addresses at any
+    /// time, it stays until the vector closes.
     fn take_back(&self, addresses: &Addresses, addr: FabricAddr) {
         if addresses.are_removed() || !self.body.is_bound() || !self.body.table.was_used(addr) {
             // SAFETY: the vector is open (C1). The transport allows removal, no endpoint is bound,

@@ -29,10 +29,7 @@ use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 ///
 /// A counted handle: the vector closes when its last clone and the last endpoint bound to it are
 /// gone. If the transport's threading level allows it, threads share the vector. Conversions
-/// between peers and fabric addresses take no lock. Inserting, removing and reading addresses do.
-///
-/// Its [address table](crate::engine::address_table) maps each address to one peer, over every
-/// provider, without a call of the provider.
+/// between peers and fabric addresses take no lock.
 ///
 /// ```
 /// use loom_core::soft::{Network, NetworkAttr};
@@ -57,26 +54,21 @@ pub struct Av<'m, T: Transport> {
     body: Handle<'m, AvInner<T>>,
 }
 
-/// State shared by all handles.
 pub(crate) struct AvInner<T: Transport> {
     raw: T::Av,
     domain: Handle<'static, DomainInner<T>>,
     table: Peers<'static>,
-    /// Addresses of the same peers as `table`, in the vector's own block, so the lifetime is really
-    /// shorter.
+    /// In the vector's own block, so the lifetime is really shorter.
     addresses: spin::Mutex<Addresses>,
-    /// Bits of each address for the number of a receive context.
     rx_ctx_bits: u8,
-    /// Maximum number of addresses in the lifetime of the vector.
     limit: Option<usize>,
 }
 
 impl<'m, T: Transport> Av<'m, T> {
     /// Opens a vector for [`AvAttr::capacity`] peers at a time, in memory of `alloc`.
     ///
-    /// Slots of [removed](Self::remove) peers are reused. Where the provider cannot remove
-    /// addresses while endpoints are open, the capacity or the provider's maximum counts for the
-    /// vector's lifetime ([`AvAttr::capacity`]).
+    /// Where the provider cannot remove addresses while endpoints are open, the capacity or the
+    /// provider's maximum counts for the vector's lifetime ([`AvAttr::capacity`]).
     ///
     /// # Errors
     /// [`OpenError::Size`] for a capacity of zero or beyond memory, [`OpenError::TooManyPeers`],
@@ -94,8 +86,6 @@ impl<'m, T: Transport> Av<'m, T> {
         })
     }
 
-    /// Opens the raw vector by `open`, with `rx_ctx_bits` bits of each address for the number of a
-    /// receive context.
     fn open_as<A: Allocator + Send + 'm>(
         domain: &Domain<'m, T>,
         attr: AvAttr,
@@ -148,11 +138,10 @@ impl<'m, T: Transport> Av<'m, T> {
 impl<T: Transport> Av<'_, T> {
     /// Removes a peer, so that posts to it are refused. Returns `true` if it was in the vector.
     ///
-    /// Slots are reused in the order of removal, as late as possible: the vector has up to 16 slots
-    /// beyond its capacity for this. Until then messages of the removed peer, earlier or later,
-    /// have a [source](crate::Transfer::source) without a peer. Messages after the reuse name no
-    /// other peer either. Before it, look up completions' sources, and cancel receives for the
-    /// removed peer alone, which would take a later peer's messages.
+    /// Slots are reused in the order of removal, as late as possible. Until then messages of the
+    /// removed peer have a [source](crate::Transfer::source) without a peer, and after it name no
+    /// other peer either. Before the reuse, look up completions' sources, and cancel receives for
+    /// the removed peer alone, which would take a later peer's messages.
     ///
     /// If the provider cannot remove addresses while an endpoint is bound to the vector, slots are
     /// reused only if no endpoint is bound ([`AvAttr::capacity`]). The slot of a
@@ -209,8 +198,7 @@ impl<T: Transport> Av<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// Those of the provider, which is called only for peers inserted by name with an address that
-    /// it could not return then.
+    /// Those of the provider, which is called only for some peers inserted by name.
     #[doc(alias = "fi_av_lookup")]
     pub fn address(&self, peer: Peer) -> Option<Result<EndpointAddr, Errno>> {
         let addresses = match self.body.addresses() {
@@ -349,15 +337,14 @@ impl<T: Transport> Av<'_, T> {
         &self.body.domain
     }
 
-    /// Calls `with` with the fabric addresses of some peers, equal in each iteration because the
-    /// lock prevents removals. Returns `None` if a peer is not in the vector.
+    /// The lock prevents removals during the call. Returns `None` if a peer is not in the vector.
     pub(crate) fn with_addrs<'p, R>(&'p self, peers: &'p [Peer], with: impl FnOnce(FabricAddrs<'p>) -> R) -> Option<R> {
         let _addresses = self.body.addresses().ok()?;
         let addrs = FabricAddrs { table: self.body.table, peers: peers.iter() };
         (addrs.clone().count() == peers.len()).then(|| with(addrs))
     }
 
-    /// Bond for an endpoint to open. Taken under the lock, so that no address is removed meanwhile.
+    /// Taken under the lock, so that no address is removed meanwhile.
     pub(crate) fn bond(&self) -> Bond {
         let _addresses = self.body.addresses.lock();
         self.body.bond()
@@ -365,10 +352,7 @@ impl<T: Transport> Av<'_, T> {
 }
 
 impl<T: Transport> AvInner<T> {
-    /// Locks the addresses.
-    ///
-    /// # Errors
-    /// `OTHER_PROCESS` in a forked child, if a thread of its parent held the lock.
+    /// Fails with `OTHER_PROCESS` in a forked child, if a thread of its parent held the lock.
     pub(super) fn addresses(&self) -> Result<spin::MutexGuard<'_, Addresses>, Errno> {
         loop {
             match self.addresses.try_lock() {

@@ -1,34 +1,26 @@
 //! [`Addresses`]: the addresses of a vector, including those of removed peers that the provider
-//! still holds.
 //!
-//! If the provider can remove addresses while endpoints are open, a removed peer's address is
-//! retired: it stays in the provider's vector and the table. Insertions do not take its slot, and
-//! late messages name a slot without a peer. When space runs out, an insertion removes the oldest
-//! from the provider.
+//! [`Addresses`]: the addresses of a vector, and of removed peers that the provider still holds.
+//! retired: it stays in the provider's vector, and late messages name a slot without a peer. When
+//! space runs out, an insertion removes the oldest.
 
 use crate::engine::address_table::AddressTable;
 use crate::engine::peer_table::Peer;
 use crate::vocabulary::{EndpointAddr, FabricAddr};
 
-/// Not in the list.
 const FREE: u32 = u32::MAX;
-/// Last in the list.
 const END: u32 = u32::MAX - 1;
 
-/// Slots of removed peers, the oldest first. After its address is inserted again, a slot stays in
-/// the list until its turn.
+/// Slots of removed peers, the oldest first. An address inserted again leaves its slot in the list.
 #[derive(Debug)]
 pub(super) struct Removed {
-    /// Successor of each slot.
     next: &'static mut [u32],
     ends: Option<(u32, u32)>,
 }
 
 impl Removed {
-    /// Link of a slot that is not in the list.
     pub(super) const LINK: u32 = FREE;
 
-    /// Creates an empty list with a link for each slot.
     pub(super) fn new(next: &'static mut [u32]) -> Self {
         Removed { next, ends: None }
     }
@@ -55,11 +47,9 @@ impl Removed {
     }
 }
 
-/// Capacity of a vector that retires removed addresses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     pub(super) peers: usize,
-    /// Maximum number of addresses at the provider, including removed peers'.
     pub(super) addresses: usize,
 }
 
@@ -75,7 +65,6 @@ impl Addresses {
         Addresses { table, removed, room }
     }
 
-    /// Returns `true` if addresses may be removed from the provider's vector at any time.
     pub(super) const fn are_removed(&self) -> bool {
         self.room.is_some()
     }
@@ -84,33 +73,26 @@ impl Addresses {
         self.room.map_or(self.table.peers().places(), |room| room.peers)
     }
 
-    /// Returns `true` if another peer fits, once retired addresses are removed from the provider.
     pub(super) fn has_room(&self) -> bool {
         self.room.is_none_or(|room| self.table.len() < room.peers)
     }
 
-    /// Returns `true` if the provider holds its maximum of addresses.
     pub(super) fn is_full(&self) -> bool {
         self.room.is_some_and(|room| self.table.len() + self.table.retired() >= room.addresses)
     }
 
-    /// Finds the peer of an address, or makes a new peer in the slot of a removed one with that
-    /// address.
     pub(super) fn find(&mut self, address: &EndpointAddr) -> Option<Peer> {
         let found = self.table.find(address);
         found.or_else(|| if self.has_room() { self.table.revive(address) } else { None })
     }
 
-    /// Retires the address in a slot.
     pub(super) fn push(&mut self, place: u32) {
         self.removed.push(place);
     }
 
-    /// Forgets the oldest retired address and returns its fabric address, which the provider must
-    /// remove.
+    /// Returns the fabric address that the provider must remove.
     pub(super) fn oldest(&mut self) -> Option<FabricAddr> {
         while let Some(place) = self.removed.pop() {
-            // The address may have been inserted again.
             if let Some(addr) = self.table.reclaim(place) {
                 return Some(addr);
             }
@@ -152,7 +134,6 @@ mod tests {
         retire(&mut addresses, first);
         retire(&mut addresses, second);
         assert_eq!((addresses.has_room(), addresses.table.len(), addresses.table.retired()), (true, 0, 2));
-        // An address inserted again is a new peer in the same slot.
         let again = addresses.find(&address(1)).unwrap();
         assert!(again != first && again.index() == first.index());
         assert_eq!(addresses.table.address(again), Some(address(1)));
@@ -161,7 +142,6 @@ mod tests {
         assert_eq!(addresses.find(&address(2)), None, "as many peers as there is room for");
         assert_eq!((addresses.oldest(), addresses.oldest()), (Some(FabricAddr(1)), None));
         assert_eq!((addresses.table.len(), addresses.table.retired()), (2, 0));
-        // The slot of the forgotten address goes to another address.
         assert!(addresses.table.remove(again).is_some());
         let other = addresses.table.insert_at(FabricAddr(1), &address(7)).unwrap().peer();
         assert_eq!((addresses.find(&address(7)), addresses.find(&address(2))), (Some(other), None));

@@ -18,13 +18,11 @@ use crate::scope_registry::{Node, ScopeRef};
 use crate::transport::{Closing, InFlight, Transport};
 use crate::vocabulary::Errno;
 
-/// Maximum number of polls for an endpoint's uninterruptible operations, before it is left to its
-/// queue.
+/// Maximum number of polls for an endpoint's uninterruptible operations.
 const SETTLING: u32 = 1 << 17;
 
 impl<T: Transport, B: Buffer> CqInner<T, B> {
-    /// Closes all endpoints, drops the buffers if `drops_buffers` is set, and closes the raw
-    /// queues. Returns `true` if endpoints, and all that they use, stay open.
+    /// Returns `true` if endpoints, and all that they use, stay open.
     ///
     /// # Safety
     /// Called once. The queue and its endpoints are not used any more.
@@ -32,8 +30,8 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         if self.has_bound_regions() {
             return Err(Errno::EBUSY);
         }
-        // Milliseconds if giving up leaks, about 0.1 s if it aborts, so that a peer that is not
-        // running at the moment can answer.
+        // Long if it aborts (about 0.1 s), so that a peer that is not running at the moment can
+        // answer.
         let patience = match self.on_failed_close {
             OnFailedClose::Leak => SETTLING,
             OnFailedClose::Abort => 32 * SETTLING,
@@ -58,7 +56,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             open = unsafe { self.close_endpoints() }?;
         }
         if open.retired > 0 {
-            // Buffers in flight on endpoints that others keep open stay lent.
             if !self.progress_until(patience, || self.ops.in_flight() == 0) {
                 return Err(Errno::EBUSY);
             }
@@ -76,15 +73,14 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             unsafe { self.ops.drop_buffers() };
         }
         let _ = ManuallyDrop::new(queues);
-        // Open endpoints keep their queues and domain open.
         if !left_open {
             self.close_queues()?;
         }
         Ok(left_open)
     }
 
-    /// Closes a queue that was forgotten in a scope. Leaks its buffers and bonds, which may belong
-    /// to another thread or hold handles of the scope.
+    /// Leaks the queue's buffers and bonds, which may belong to another thread or hold handles of
+    /// the scope.
     ///
     /// # Safety
     /// The node lies in a queue, which is not used any more.
@@ -155,14 +151,11 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         }
     }
 
-    /// Returns `true` if an endpoint has a bound memory region. On closing, such a region was
-    /// forgotten, and its endpoint cannot be closed.
+    /// On closing, a bound region was forgotten, and its endpoint cannot be closed.
     fn has_bound_regions(&self) -> bool {
         self.endpoint_slots().iter().any(|endpoint_slot| !endpoint_slot.regions().get().is_none())
     }
 
-    /// Closes every endpoint, and counts those still open.
-    ///
     /// # Safety
     /// No `Endpoint` uses the endpoint slots any more.
     unsafe fn close_endpoints(&self) -> Result<StillOpen, Errno> {
@@ -189,8 +182,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         self.endpoint_slots().iter().any(|other| other.receives() == through_this)
     }
 
-    /// Closes the endpoint in a slot, or retires a shared receive context that is in use.
-    ///
     /// # Safety
     /// The endpoint is not used after this.
     pub(crate) unsafe fn close_endpoint(&self, index: u16, endpoint_slot: &EndpointSlot<T>) -> Result<Closing, Errno> {
@@ -205,9 +196,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         unsafe { endpoint_slot.close(&self.domain, self.in_flight_on(index)) }
     }
 
-    /// Closes the endpoint in a slot, after cancelling its operations if the provider requires
-    /// that. An endpoint that cannot be closed, or fails to, is left to its queue.
-    ///
     /// # Safety
     /// The endpoint has no handles any more.
     pub(crate) unsafe fn close_one(&self, index: u16) {
@@ -230,7 +218,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         let mut closed = close();
         if let Ok(Closing::Retired) = closed {
             endpoint_slot.cancel_all(self.all_to_cancel(index));
-            // A shared receive context stays open while endpoints use it.
             if !self.is_received_through(index) {
                 self.settle(index);
                 closed = close();
@@ -240,11 +227,9 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             self.collect();
             // SAFETY: the endpoint is closed (P1).
             unsafe { self.ops.abandon(index) };
-            // The slot can be reused. Dropping the bonds runs user code.
             let bonds = endpoint_slot.take_bonds();
             self.domain.release();
             drop(bonds);
-            // The endpoint's shared receive context may have lost its last handle before.
             if let Some(ReceiveMode::Through(shared)) = receives
                 && self.endpoint_slots().get(usize::from(shared)).is_some_and(EndpointSlot::is_retired)
                 && !self.is_received_through(shared)
@@ -261,7 +246,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
                 *self.domain
             );
         }
-        // Closing has polled the queue.
         self.wants_driver();
     }
 
@@ -274,7 +258,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         self.ops.posted_on(endpoint).inspect(|op| self.cancelling(op.key))
     }
 
-    /// Counts operations in flight that may keep an endpoint open.
     pub(crate) fn in_flight_on(&self, endpoint: u16) -> InFlight {
         // A closed endpoint has no operations in flight, even if some were never reported.
         let endpoint_slot = self.endpoint_slots().get(usize::from(endpoint));
@@ -292,7 +275,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         })
     }
 
-    /// Polls, for a bounded time, until a retired endpoint's receives and reads have completed.
     #[cold]
     pub(crate) fn settle(&self, endpoint: u16) {
         let mut polls = 0;
@@ -302,7 +284,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         {}
     }
 
-    /// Polls until `so` holds. Discards peers' events, which no handle is left to read.
+    /// Discards peers' events, which no handle is left to read.
     #[cold]
     fn progress_until(&self, patience: u32, so: impl Fn() -> bool) -> bool {
         let mut polls = 0;
@@ -315,8 +297,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         true
     }
 
-    /// Polls until an event was kept or `patience` polls were made. Returns `false` if the queue
-    /// failed.
     fn keep_until_busy(&self, polls: &mut u32, patience: u32) -> bool {
         while *polls < patience {
             *polls += 1;
@@ -369,19 +349,17 @@ unsafe impl<T: Transport, B: Buffer> Object for CqInner<T, B> {
             }
             Err(_) => {
                 this.failed_to_close();
-                // Endpoints and their bonds may still be open.
                 let _ = ManuallyDrop::new(bonds);
                 return Ended::Kept;
             }
         };
-        // Runs user code.
         this.domain.release();
         drop(bonds);
         ended
     }
 }
 
-/// Drops the bonds of closed or left endpoints. Runs user code, and continues if it unwinds.
+/// Continues if a bond's user code unwinds.
 struct DropBonds<'a, T: Transport> {
     endpoint_slots: &'a [EndpointSlot<T>],
 }

@@ -36,7 +36,6 @@ use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData};
 pub struct RemoteEvent {
     flags: CompletionFlags,
     len: usize,
-    // Valid only with the flag `REMOTE_CQ_DATA`.
     data: ImmediateData,
     source: FabricAddr,
 }
@@ -127,17 +126,15 @@ pub enum Completion<'m, B> {
     /// A peer wrote to this side's memory with immediate data.
     Remote(RemoteEvent),
     /// An operation without a key failed: an undeliverable injected message, an [unsignaled
-    /// operation](crate::endpoint::Endpoint::send_unsignaled), or the write of a peer that
-    /// disappeared midway, where the provider reports that.
+    /// operation](crate::endpoint::Endpoint::send_unsignaled), or a write of a peer that
+    /// disappeared midway.
     Unclaimed(OpError),
 }
 
 /// A message in the buffer of a multi-receive.
 ///
-/// Has a [key](op_table::Piece::key), [bytes](op_table::Piece::bytes) and a
-/// [result](op_table::Piece::result). The buffer completes once the provider has released it and
-/// all pieces are dropped. A piece is a handle of its queue. A forgotten piece safely keeps the
-/// buffer and its queue.
+/// The buffer completes once the provider has released it and all pieces are dropped. A piece is a
+/// handle of its queue, and a forgotten piece safely keeps both.
 ///
 /// ```
 /// use loom_core::{Av, Completion, Cq, Domain, Source};
@@ -166,8 +163,7 @@ pub struct Piece<'m, B> {
 }
 
 impl<B> Drop for Piece<'_, B> {
-    // Inlined, with parts passed by value, so that completions that are never pieces stay out of
-    // memory.
+    // Inlined, with parts passed by value, to keep completions that are never pieces out of memory.
     #[inline(always)]
     fn drop(&mut self) {
         /// # Safety

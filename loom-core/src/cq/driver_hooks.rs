@@ -14,21 +14,15 @@ use crate::vocabulary::Errno;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// The provider queue was empty.
     Nothing,
-    /// Completion in this slot.
     Completion(u32),
-    /// Answer to the most recent kept peek.
     Peek(OpKey),
-    /// Event of no operation: of a peer, or a piece.
     Unmatched,
-    /// Event with no effect for users.
     Silent,
 }
 
 pub(crate) enum Next<V> {
     Taken(V),
-    /// Another event, which is kept, or an error.
     Kept(Result<Kept, CqError>),
 }
 
@@ -37,7 +31,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         self.detours || self.driven.get()
     }
 
-    /// Reserves polling for a driver. Returns `false` if the queue has one.
     pub(crate) fn begin_driving(&self) -> bool {
         self.ops.set_kept(true);
         !self.driven.replace(true)
@@ -48,7 +41,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         drop(self.ops.wanted().take());
     }
 
-    /// Wakes the driver: a future has a new wait, or an event was kept outside of its turns.
     #[inline]
     pub(crate) fn wants_driver(&self) {
         self.ops.wants_driver();
@@ -123,7 +115,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         self.failed(&self.tx, errno)?.map_or(Ok(Kept::Nothing), |event| self.keep_other(event))
     }
 
-    /// [`keep_one`](Self::keep_one) for two provider queues or prefixes.
     #[cold]
     #[inline(never)]
     fn keep_slowly(&self, of_receives: bool) -> Result<Kept, CqError> {
@@ -131,7 +122,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         self.noticing(|| self.keep_next(queue))
     }
 
-    /// Runs `keep` for at most one event and returns the result.
     fn noticing(&self, keep: impl FnOnce() -> Result<bool, CqError>) -> Result<Kept, CqError> {
         let (ends, unmatched) = (self.ops.ends().0, self.unmatched.borrow().len());
         if !keep()? {
@@ -174,8 +164,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 }
 
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
-    /// Takes the oldest event of no operation, or answer to a peek that was [given
-    /// up](Self::give_up_answer).
     pub(crate) fn take_unmatched(&self) -> Option<Completion<'m, B>> {
         let mut unmatched = self.body.unmatched.borrow_mut();
         let mut found = None;
@@ -204,19 +192,15 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         if self.body.driven.get() { Err(CqError::Driven) } else { Ok(()) }
     }
 
-    /// [`may_sleep`](Self::may_sleep) for a driver, which has already reported kept events.
     pub(crate) fn may_sleep_driven(&self) -> Result<bool, CqError> {
         self.sleeps(|| self.body.ops.has_used_up())
     }
 
-    /// [`may_sleep_driven`](Self::may_sleep_driven) for a queue that [naps](Self::naps) and was
-    /// just polled.
+    /// For a queue that [naps](Self::naps) and was just polled.
     pub(crate) fn has_nothing_driven(&self) -> Result<bool, CqError> {
         Ok(!self.has_to_wake(|| self.body.ops.has_used_up())?)
     }
 
-    /// Leaves a kept answer to a peek to the reader of unmatched events. Returns `true` if it was
-    /// kept.
     pub(crate) fn give_up_answer(&self, key: OpKey) -> bool {
         let mut unmatched = self.body.unmatched.borrow_mut();
         let mut answers = unmatched.iter_mut().filter_map(|event| match event {

@@ -5,9 +5,9 @@ use crate::deadline::Deadline;
 
 /// Deadline that drives other queues whenever it is checked.
 ///
-/// A post, retry or wait drives only its own queue. Over most providers (`shm`, `tcp;ofi_rxm`) and
-/// a [strict network](crate::soft#strict-networks), an operation needs progress on both sides. Use
-/// this deadline for a peer on another queue of the same thread.
+/// A wait drives only its own queue. Over most providers (`shm`, `tcp;ofi_rxm`) and a [strict
+/// network](crate::soft#strict-networks), an operation needs progress on both sides. Use this
+/// deadline for a peer on another queue of the same thread.
 ///
 /// ```
 /// use loom_core::{Av, Cq, Domain, Driving, Forever, Source};

@@ -15,16 +15,12 @@ use crate::handle::Bond;
 use crate::transport::{Closing, InFlight, Transport};
 use crate::vocabulary::{EndpointType, Errno, MsgOrder};
 
-/// Objects that an endpoint is bound to and keeps open.
 #[derive(Default)]
 pub(crate) struct Bonds {
-    /// Address vector, which threads may share.
     pub(crate) av: Option<Bond>,
-    /// Event queue or scalable endpoint, and counters.
     pub(crate) others: Vec<Bond, 7>,
 }
 
-/// Place of one endpoint in its queue, which closes forgotten endpoints.
 pub(crate) struct EndpointSlot<T: Transport> {
     state: Cell<SlotState>,
     raw: UnsafeCell<MaybeUninit<T::Endpoint>>,
@@ -33,20 +29,16 @@ pub(crate) struct EndpointSlot<T: Transport> {
     truncated: Cell<usize>,
     receives: Cell<ReceiveMode>,
     handles: Cell<Count>,
-    /// Number of bound memory regions, which close before the endpoint.
+    /// Bound memory regions close before the endpoint.
     regions: Cell<Count>,
-    /// Peers' writes consume its receives.
     consumes: Cell<bool>,
-    /// Closing first ends operations in flight that end soon.
     settles: Cell<bool>,
     offered: Cell<Offered>,
 }
 
-/// Attributes that posts are not checked against.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Offered {
     pub(crate) kind: EndpointType,
-    /// Order that both sides grant.
     pub(crate) msg_order: MsgOrder,
 }
 
@@ -55,29 +47,25 @@ impl Bonds {
         self.av.iter().chain(&self.others)
     }
 
-    /// Leaves the endpoint and its bonds open for good, because reading a counter would drive it.
+    /// Leaves the endpoint and its bonds open for good.
     pub(crate) fn leave(&self) {
         self.all().for_each(Bond::leave);
     }
 
-    /// Gives the bonds up without ending the bound objects.
     pub(crate) fn forget(self) {
         self.av.into_iter().chain(self.others).for_each(Bond::forget);
     }
 }
 
-/// Destination of an endpoint's receive posts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReceiveMode {
     Itself,
-    /// The endpoint itself, a shared receive context.
     ForOthers,
     /// Takes no messages, but posts this number of zero-length receives, which remote writes
     /// consume (`FI_RX_CQ_DATA`).
     OfWrites(u16),
-    /// The shared receive context in this slot, which closes after the endpoint.
+    /// Closes after the endpoint.
     Through(u16),
-    /// Transmit context.
     Nowhere,
 }
 
@@ -85,11 +73,8 @@ pub(crate) enum ReceiveMode {
 enum SlotState {
     Closed,
     Open,
-    /// Closes with the queue ([`Closing::Retired`]).
     Retired,
-    /// Open for good ([`Closing::Left`]).
     Left,
-    /// The provider failed to close it. Its buffers are lost with the queue.
     Failed(Errno),
 }
 
@@ -113,13 +98,10 @@ impl<T: Transport> EndpointSlot<T> {
         self.state.get() == SlotState::Closed
     }
 
-    /// Returns `true` if the endpoint accepts posts.
     pub(crate) fn is_open(&self) -> bool {
         self.state.get() == SlotState::Open
     }
 
-    /// Stores an endpoint that was just opened and has one handle.
-    ///
     /// # Safety
     /// The state is `Closed`, so the previous raw handle is not referenced. The endpoint is bound
     /// to this slot alone.
@@ -135,8 +117,6 @@ impl<T: Transport> EndpointSlot<T> {
         self.state.set(SlotState::Open);
     }
 
-    /// Records a partly opened endpoint that cannot be closed, so that dropping the queue detects
-    /// it.
     pub(crate) fn fail(&self, receives: ReceiveMode, errno: Errno, bonds: Bonds) {
         // The endpoint may use its bonds for good.
         bonds.leave();
@@ -165,7 +145,6 @@ impl<T: Transport> EndpointSlot<T> {
         &self.settles
     }
 
-    /// Set after opening.
     pub(crate) const fn offered(&self) -> &Cell<Offered> {
         &self.offered
     }
@@ -184,8 +163,6 @@ impl<T: Transport> EndpointSlot<T> {
         }
     }
 
-    /// Returns the raw handle.
-    ///
     /// # Safety
     /// The state is `Open` or `Retired`: the handle was written, and is not written again before
     /// the slot is closed.
@@ -199,13 +176,11 @@ impl<T: Transport> EndpointSlot<T> {
         unsafe { raw.assume_init_ref() }
     }
 
-    /// Records the length of a truncated message.
     pub(crate) fn note_truncated(&self, len: usize) {
         self.truncated.set(self.truncated.get().max(len));
     }
 
-    /// Closes the endpoint, if it is open. A failed close is reported again, not retried. An
-    /// endpoint with bound regions is retired.
+    /// A failed close is reported again, not retried.
     ///
     /// # Safety
     /// No `Endpoint` uses the slot after this, the endpoint belongs to `domain`, and `in_flight`
@@ -232,7 +207,6 @@ impl<T: Transport> EndpointSlot<T> {
             Ok(Closing::Left) => SlotState::Left,
             Err(errno) => SlotState::Failed(errno),
         });
-        // An endpoint that is left keeps its bonds.
         if let Ok(Closing::Left) = closing {
             self.bonds.borrow().leave();
         }
@@ -242,7 +216,6 @@ impl<T: Transport> EndpointSlot<T> {
         closing
     }
 
-    /// Notifies the transport that a retired endpoint's queue is not polled until the next close.
     pub(crate) fn leave(&self) {
         if self.state.get() == SlotState::Retired {
             // SAFETY: the state is `Retired`.
@@ -252,7 +225,6 @@ impl<T: Transport> EndpointSlot<T> {
         }
     }
 
-    /// Notifies the transport that the queue of a retired, idle endpoint is never polled again.
     pub(crate) fn leave_for_good(&self, domain: &DomainInner<T>) {
         if self.state.get() == SlotState::Retired {
             // SAFETY: the state is `Retired`.
@@ -267,7 +239,6 @@ impl<T: Transport> EndpointSlot<T> {
         }
     }
 
-    /// Takes the bonds of a closed or left endpoint. Dropping them runs user code.
     pub(crate) fn take_bonds(&self) -> Bonds {
         self.bonds.take()
     }
@@ -276,7 +247,6 @@ impl<T: Transport> EndpointSlot<T> {
         !self.bonds.borrow().others.is_empty()
     }
 
-    /// Requests cancellation of operations in flight. Some may continue.
     pub(crate) fn cancel_all(&self, in_flight: impl Iterator<Item = Posted>) {
         if let SlotState::Open | SlotState::Retired = self.state.get() {
             // SAFETY: the state is `Open` or `Retired`.

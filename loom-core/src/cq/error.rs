@@ -52,8 +52,7 @@ pub enum CqError {
     Driven,
     /// Another future waits for the operation.
     Awaited,
-    /// This process is a forked child of the process that opened the queue and receives its
-    /// completions. The child has to open its own queue.
+    /// This process is a forked child of the process that opened the queue.
     OtherProcess,
     /// An operation that the awaited counter counts failed. Its completion has the reason.
     CountedFailure,
@@ -141,9 +140,9 @@ impl fmt::Debug for ErrorText {
 }
 
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
-    /// Copies the provider's data for the last failed operation of the queue, and returns its
-    /// length, at most 128 bytes. With two provider queues, `error` selects the direction. The
-    /// provider documents the data. The software transport does not report any.
+    /// Copies the provider's data for the last failed operation, and returns its length, at most
+    /// 128 bytes. With two provider queues, `error` selects the direction. The software transport
+    /// does not report any.
     #[doc(alias = "err_data")]
     pub fn error_data(&self, error: &OpError, out: &mut [u8]) -> usize {
         let queue =

@@ -1,8 +1,7 @@
 //! Completion queues.
 //!
 //! A [`Cq`] is one [op table](crate::engine::op_table) over one or two provider queues, in one
-//! block of memory with its endpoint slots. Endpoints and multi-receive pieces are handles of their
-//! queue.
+//! block of memory with its endpoint slots.
 
 #![allow(unsafe_code, reason = "refers to the endpoint slots in the queue's own block of memory")]
 
@@ -46,19 +45,18 @@ use crate::vocabulary::WaitObj;
 
 /// Number of peer events for which a queue has room.
 ///
-/// A peer's write with immediate data raises an event without a post on this side. The provider
-/// queue is therefore opened for this many more events than operations, and [`Cq::wait`] keeps up
-/// to this many for the next poll.
+/// A peer's write with immediate data raises an event without a post on this side. [`Cq::wait`]
+/// keeps up to this many for the next poll.
 pub const PEER_EVENTS: usize = 64;
 
 /// A completion queue.
 ///
 /// A counted handle. Dropping the last of its clones, endpoints and multi-receive [pieces](Piece)
-/// closes the queue and drops the buffers in flight. A forgotten handle safely keeps the queue open
-/// until its [`scope`](crate::scope::scope) ends, or for good.
+/// closes the queue and drops the buffers in flight. A forgotten handle keeps the queue open until
+/// its [`scope`](crate::scope::scope) ends, or for good.
 ///
-/// The queue and its endpoints stay on the thread that opened it, unless the whole queue is
-/// [parked](Self::park) and moved.
+/// The queue and its endpoints stay on the thread that opened it, unless [parked](Self::park) and
+/// moved.
 ///
 /// ```
 /// use loom_core::soft::{Network, NetworkAttr};
@@ -98,36 +96,26 @@ pub(crate) struct CqInner<T: Transport, B: Buffer, S: ?Sized = [Slot<B>]> {
     domain: Handle<'static, DomainInner<T>>,
     tx: T::Cq,
     rx: Option<T::Cq>,
-    /// Lies in the queue's own block.
     endpoint_slots: NonNull<[EndpointSlot<T>]>,
-    /// Events that arrived during a wait for one key.
     unmatched: RefCell<Deque<UnmatchedEvent, PEER_EVENTS>>,
-    /// `NONE` with two provider queues.
     wait: WaitObj,
     signalled: Signalled,
     has_signallers: Cell<bool>,
     /// Polls never take the fast path: there are two provider queues, or prefixes.
     detours: bool,
-    /// A [driver](crate::driver) polls the queue.
     driven: Cell<bool>,
-    /// Peers' writes consume receives (`FI_RX_CQ_DATA`).
     consumes: bool,
-    /// Provider queue that `poll` reads first.
     turn: Cell<bool>,
-    /// Its "kept" flag is also set by unmatched events and detours, because a poll then has to
-    /// check more than `tx`.
+    /// Its "kept" flag is also set by unmatched events and detours.
     ops: OpTable<B, S>,
 }
 
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// Number of operations in flight, including receives for peers' writes
-    /// ([`Binding::remote_writes`](crate::endpoint::Binding::remote_writes), where the provider
-    /// requires them).
+    /// ([`Binding::remote_writes`](crate::endpoint::Binding::remote_writes)).
     ///
-    /// A peek counts until it is answered, and the fetch or discard of a claimed message until it
-    /// completes. Completions kept for [`poll`](Self::poll) and [`wait`](Self::wait), a
-    /// [`Claim`](crate::completion::Claim), and a completed multi-receive with [pieces](Piece) out
-    /// hold slots without counting. Posts may therefore fail with
+    /// Kept completions, a [`Claim`](crate::completion::Claim), and a completed multi-receive with
+    /// [pieces](Piece) out hold slots without counting. Posts may therefore fail with
     /// [`Kept`](crate::error::PostError::Kept) below [`capacity`](Self::capacity).
     /// [`free_slots`](Self::free_slots) excludes these slots.
     ///
@@ -163,8 +151,8 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         self.body.ops.capacity()
     }
 
-    /// Number of operations that can be posted now: slots without operation, completion, claim or
-    /// piece. Takes time linear in the [capacity](Self::capacity).
+    /// Number of operations that can be posted now. Takes time linear in the
+    /// [capacity](Self::capacity).
     ///
     /// ```
     /// use loom_core::error::PostError;

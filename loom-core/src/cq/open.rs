@@ -26,7 +26,6 @@ use crate::storage::{array, extend};
 use crate::transport::{Claims, Transport};
 use crate::vocabulary::{Caps, Errno, WaitObj};
 
-/// Queue without slots, for the layout before them.
 type Prefix<T, B> = CqInner<T, B, [Slot<B>; 0]>;
 
 impl<T: Transport, B: Buffer> CqInner<T, B> {
@@ -40,7 +39,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         Ok(extend(before, array::<Slot<B>>(depth)?)?.0.pad_to_align())
     }
 
-    /// Offset of the node in the place, in bytes.
     pub(super) const NODE_AT: usize = HandleBlock::<Prefix<T, B>>::VALUE_AT + offset_of!(Prefix<T, B>, node);
 
     pub(super) fn place_at(begin: NonNull<u8>, depth: usize) -> NonNull<HandleBlock<Self>> {
@@ -49,8 +47,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         unsafe { NonNull::new_unchecked(slots as *mut HandleBlock<Self>) }
     }
 
-    /// Returns the place that a head begins.
-    ///
     /// # Safety
     /// The head is that of a queue of this type.
     pub(super) unsafe fn place_of(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
@@ -67,8 +63,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Opens a queue with memory from `alloc`. `attr` is at least the number of operations in
     /// flight.
     ///
-    /// Buffers live for `'m`, because the queue may be forgotten. Borrowed buffers require a
-    /// [`scope`](crate::scope::scope).
+    /// Buffers live for `'m`. Borrowed buffers require a [`scope`](crate::scope::scope).
     ///
     /// # Errors
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
@@ -86,7 +81,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     {
         let attr = attr.into();
         if attr.separate && attr.wait != WaitObj::NONE {
-            // A thread cannot sleep on two provider queues.
             return Err(Errno::EINVAL.into());
         }
         let parts = attr.parts::<T, B, A>()?;
@@ -97,7 +91,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         let with_source = attributes.caps.contains(Caps::SOURCE);
         let events = attr.events();
         // Events of closed endpoints may remain in the provider queue and the transport's
-        // read-ahead: rule 4 of the op table counts twice the capacity.
+        // read-ahead (rule 4 of the op table).
         let horizon = u32::try_from(events).ok().and_then(|events| events.checked_mul(2)).ok_or(OpenError::Size)?;
         let block = Unfilled::new(parts.plan, alloc)?;
         let at = |part: usize| {
@@ -189,8 +183,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     }
 
     /// [`Cq::open_in`] with a file descriptor to sleep on, if the transport supports it and without
-    /// [`CqAttr::separate`]. Otherwise the queue is polled. [`wait_obj`](Self::wait_obj) reports
-    /// the result.
+    /// [`CqAttr::separate`]. [`wait_obj`](Self::wait_obj) reports the result.
     ///
     /// # Errors
     /// Those of [`Cq::open_in`].

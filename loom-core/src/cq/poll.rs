@@ -14,16 +14,12 @@ use crate::error::PostError;
 use crate::transport::{Event, Msg, Transport};
 use crate::vocabulary::{CompletionFlags, Errno, OpFlags};
 
-/// Flags of events that a peer causes.
 pub(super) const PEERS: CompletionFlags = CompletionFlags::REMOTE_WRITE.union(CompletionFlags::REMOTE_READ);
 
-/// Result of slow paths. `poll` does not return this type, which would make the compiler build
-/// completions of the fast path in memory.
+/// Not the result of `poll`: the compiler would build completions of the fast path in memory.
 type Next<'m, B> = Option<Result<Completion<'m, B>, CqError>>;
 
-/// Reason to leave the fast path.
 pub(super) enum Detour {
-    /// Events may be kept or left over from closed endpoints, or there are two provider queues.
     Kept,
     Event(Event),
     Failed(Errno),
@@ -34,7 +30,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// progress.
     ///
     /// Completions kept by [`wait`](Self::wait) and [`progress`](Self::progress) come first,
-    /// receives before transmits. Those of one provider queue then keep its order.
+    /// receives before transmits.
     ///
     /// ```
     /// use loom_core::{Av, Completion, Cq, Domain, Forever, Source};
@@ -64,8 +60,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// - [`CqError::Queue`] if the provider queue failed
     /// - [`CqError::Driven`] if a [driver](crate::driver) polls the queue
     #[doc(alias = "fi_cq_read")]
-    // Inlined, with only the path of a success, so that the completion is built in place. This
-    // saves a third of the cost of a poll.
+    // Inlined, with only the path of a success, which saves a third of the cost of a poll.
     #[inline(always)]
     pub fn poll(&self) -> Result<Option<Completion<'m, B>>, CqError> {
         let detour = if self.body.ops.is_kept() {
@@ -94,8 +89,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         self.poll_detour(detour).transpose()
     }
 
-    /// [`poll`](Self::poll) without the fast path. A single call covers all detours: with several,
-    /// the compiler would build fast completions in memory too.
+    /// A single call covers all detours: with several, the compiler would build fast completions in
+    /// memory.
     #[cold]
     #[inline(never)]
     fn poll_detour(&self, detour: Detour) -> Next<'m, B> {
@@ -106,7 +101,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
     }
 
-    /// [`poll`](Self::poll) for `Detour::Kept`.
     fn poll_kept(&self) -> Next<'m, B> {
         if self.body.driven.get() {
             return Some(Err(CqError::Driven));
@@ -143,7 +137,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     }
 
     fn poll_queue(&self, queue: &T::Cq) -> Next<'m, B> {
-        // Bounded: stray events are limited to the capacity of the queue and new events of peers.
+        // Bounded by the capacity of the queue and new events of peers.
         loop {
             // SAFETY: handles keep the queue open (C1) on its thread (C5).
             let completion = match unsafe { T::cq_poll(queue) } {
@@ -175,8 +169,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         self.poll_direction(self.body.rx.as_ref().unwrap_or(&self.body.tx), Direction::Receive)
     }
 
-    /// Returns the next completion of one direction, and keeps those of the other: one raw queue
-    /// may report both.
+    /// Keeps completions of the other direction: one raw queue may report both.
     fn poll_direction(&self, queue: &T::Cq, direction: Direction) -> Result<Option<Completion<'m, B>>, CqError> {
         if self.body.driven.get() {
             return Err(CqError::Driven);
@@ -196,7 +189,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
     }
 
-    /// Converts an event, unless its operation already completed.
     fn resolve(&self, event: &Event) -> Next<'m, B> {
         if let Some(event) = self.body.unmatched_by_flags(event) {
             return Some(Ok(self.unmatched(event)));
@@ -230,15 +222,13 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
             && let Some(endpoint) = self.ops.endpoint_of(event.context)
             && let Some(endpoint_slot) = self.endpoint_slots().get(usize::from(endpoint))
         {
-            // Some providers do not report the excess.
             let whole = event.len.checked_add(event.overflow_or_place).filter(|_| event.overflow_or_place > 0);
             endpoint_slot.note_truncated(whole.unwrap_or(usize::MAX));
         }
         Ok(event)
     }
 
-    /// Recognises a peer's operation on this side's memory. Its context is meaningless, unless it
-    /// consumes a receive and has the context of that.
+    /// The context of a peer's operation is meaningless, unless it consumes a receive.
     #[inline]
     pub(super) fn unmatched_by_flags(&self, event: &Event) -> Option<UnmatchedEvent> {
         if !event.flags.intersects(PEERS) || event.is_error() {
@@ -252,7 +242,6 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         Some(UnmatchedEvent::Remote(RemoteEvent::of(event)))
     }
 
-    /// Posts receives again that peers' writes have consumed.
     #[inline]
     pub(super) fn post_used_up_again(&self) {
         if self.ops.has_used_up() {
@@ -290,8 +279,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
     }
 }
 
-/// Rejects the error of an overrun queue, which belongs to no operation: events were lost, and no
-/// more will come.
+/// The error of an overrun queue belongs to no operation: events were lost, and no more will come.
 #[inline]
 pub(super) fn of_an_operation(event: &Event) -> Result<(), CqError> {
     if event.errno == Errno::EOVERRUN { Err(CqError::Queue(event.errno)) } else { Ok(()) }

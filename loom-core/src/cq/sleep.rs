@@ -13,17 +13,17 @@ use crate::deadline::Deadline;
 use crate::transport::{Signals, Transport};
 use crate::vocabulary::{Errno, WaitObj};
 
-/// Maximum sleep in milliseconds with signallers. Most libfabric providers lose a signal that
-/// arrives as a sleep begins.
+/// Maximum sleep in milliseconds: most libfabric providers lose a signal that arrives as a sleep
+/// begins.
 const SLICE: i32 = 20;
 
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Returns the next completion, and sleeps for at most `time`, rounded up to milliseconds.
-    /// `Ok(None)` means that the time has passed, or that a [signal](super::Signaller::signal) or a
-    /// spurious wake-up ended the sleep.
+    /// `Ok(None)` means that the time has passed, or a [signal](super::Signaller::signal) or
+    /// spurious wake-up.
     ///
-    /// A sleep ends with a completion, which may not come after a transient error of a post: use
-    /// [`post`](Self::post) or [`retry`](Self::retry). Requires a wait object
+    /// A completion may not come after a transient error of a post: use [`post`](Self::post) or
+    /// [`retry`](Self::retry). Requires a wait object
     /// ([`CqAttr::with_fd`](super::CqAttr::with_fd)).
     ///
     /// ```
@@ -74,9 +74,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Returns the next completion, and sleeps until the deadline. `Ok(None)` means that the
     /// deadline has passed or a [`Signaller`] has signalled. Spurious wake-ups do not end the call.
     ///
-    /// A deadline without a time ([`Deadline::left`]), such as [`Driving`](crate::Driving) and
-    /// [`Spins`](crate::Spins), is checked every 20 ms. A queue without a wait object
-    /// ([`Cq::wait_obj`]) is polled without sleeping.
+    /// A deadline without a time ([`Deadline::left`]) is checked every 20 ms. A queue without a
+    /// wait object ([`Cq::wait_obj`]) is polled without sleeping.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -138,14 +137,12 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     }
 
     /// Returns `true` if the program may sleep on the file descriptor. If `false`, poll until the
-    /// queue is empty, then call again. Call again after any use of the queue or its endpoints,
-    /// because new operations may have completed. A [signal](super::Signaller::signal) is reported
-    /// once.
+    /// queue is empty, then call again. Call again after any use of the queue or its endpoints. A
+    /// [signal](super::Signaller::signal) is reported once.
     ///
     /// Over `tcp;ofi_rxm` and `udp;ofi_rxd`, always `false` after an endpoint of the queue was
     /// closed, because libfabric's sleep then crashes. The call instead waits up to 1 ms for a
-    /// completion, which saves processor time in a loop of polls. [`poll_for`](Self::poll_for) then
-    /// polls once per millisecond.
+    /// completion. [`poll_for`](Self::poll_for) then polls once per millisecond.
     ///
     /// ```
     /// use loom_core::allocator_api2::alloc::Global;
@@ -184,7 +181,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         unsafe { T::cq_naps(&self.body.tx) }
     }
 
-    /// Returns `true` after a signal, or if `has_to_do` reports work that no descriptor signals.
     pub(super) fn has_to_wake(&self, has_to_do: impl FnOnce() -> bool) -> Result<bool, CqError> {
         if self.body.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
@@ -206,7 +202,6 @@ fn milliseconds(time: Duration) -> i32 {
     i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
 }
 
-/// Signal that no sleeper has taken yet.
 #[derive(Debug)]
 pub(super) struct Signalled(AtomicBool);
 
@@ -262,7 +257,7 @@ impl<T: Signals> Signaller<'_, T> {
     /// [`Cq::may_sleep`](super::Cq::may_sleep) returns `false` once.
     ///
     /// Most providers of libfabric lose a signal that arrives as a sleep begins, and then wake the
-    /// sleeper about 20 ms late. The software transport loses no signals.
+    /// sleeper about 20 ms late.
     ///
     /// # Errors
     /// The provider's error: `ENOSYS` without signals. The sleeper still wakes, about 20 ms late.
@@ -282,9 +277,8 @@ impl<T: Signals> fmt::Debug for Signaller<'_, T> {
 }
 
 impl<T: Signals, B: Buffer> Cq<'_, T, B> {
-    /// Returns a handle with which other threads wake this thread from sleeping on the queue.
-    /// Exists over the software transport, and over libfabric where threads share a domain
-    /// (`Ofi<Shared>`).
+    /// Returns a handle with which other threads wake this thread from sleeping on the queue. Over
+    /// libfabric, requires `Ofi<Shared>`.
     ///
     /// # Errors
     /// [`CqError::NotOpenedFor`] without a wait object.

@@ -17,22 +17,15 @@ use crate::transport::{Event, Transport};
 
 enum Next<R> {
     Taken(R),
-    /// Another event, which is kept.
     Kept,
     Nothing,
 }
 
-/// Number of events between two checks of the deadline.
 const BUSY: u32 = 256;
 
-/// Event that does not complete an operation of this queue.
 pub(super) enum UnmatchedEvent {
     Message(Message),
-    Peek {
-        peek: Peek,
-        /// Its future was dropped, so any reader of unmatched events may take it.
-        given_up: bool,
-    },
+    Peek { peek: Peek, given_up: bool },
     Remote(RemoteEvent),
     Unclaimed(OpError),
 }
@@ -124,8 +117,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Waits until a counter reaches `threshold`. Drives progress, and keeps completions for
     /// [`poll`](Self::poll). `Ok(false)` means that the deadline has passed.
     ///
-    /// Works over every transport, with counters of endpoints on this queue. [`Counter::wait_for`]
-    /// sleeps instead, if the provider supports that.
+    /// [`Counter::wait_for`] sleeps instead, if the provider supports that.
     ///
     /// ```
     /// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Source};
@@ -166,7 +158,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             if counter.read_error() != failed {
                 return Err(CqError::CountedFailure);
             }
-            // Checks the deadline every time, because uncounted operations could complete for ever.
+            // Every time, because uncounted operations could complete for ever.
             self.progress()?;
             if until.passed() {
                 return Ok(counter.read() >= threshold);
@@ -187,7 +179,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             if !self.body.ops.is_peeking(key) {
                 return Err(CqError::UnknownKey);
             }
-            // An answer does not depend on a peer, so the deadline is checked only a few times.
             if (!self.body.progress()? || !self.body.ops.is_peeking(key)) && until.passed() {
                 return Ok(self.take_peek(key));
             }
@@ -243,8 +234,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     }
 
     /// Drives progress and keeps completions, for loops around a post that fails with
-    /// [`PostError::Again`]. Kept completions hold slots, so take them after [`PostError::Kept`].
-    /// Returns `true` if an event was processed.
+    /// [`PostError::Again`]. Kept completions hold slots. Returns `true` if an event was processed.
     ///
     /// # Errors
     /// - [`CqError::PeerEvents`] if events of peers have to be taken first
@@ -255,7 +245,6 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         busy
     }
 
-    /// Takes the oldest kept completion, receives and peer events first.
     #[cold]
     pub(super) fn take_any_kept(&self) -> Option<Completion<'m, B>> {
         let kept = self.take_kept(Direction::Receive).or_else(|| self.take_kept(Direction::Transmit));
@@ -299,11 +288,9 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         Ok(busy)
     }
 
-    /// [`progress`](Self::progress) for a wait. `take` takes the awaited completion from an event,
-    /// except peer events. A single inlined path, like [`Cq::poll`].
+    /// A single inlined path, like [`Cq::poll`].
     #[inline(always)]
     fn advance<R>(&self, take: impl FnOnce(&Event) -> Option<R>) -> Result<Next<R>, CqError> {
-        // If the "kept" flag is clear, the next event has room.
         let detour = if self.ops.is_kept() && self.still_keeps() {
             Detour::Kept
         } else {
@@ -325,7 +312,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         Ok(if self.advance_detour(detour)? { Next::Kept } else { Next::Nothing })
     }
 
-    /// Updates the "kept" flag, because waits may have taken everything.
+    /// Updates the "kept" flag.
     #[cold]
     fn still_keeps(&self) -> bool {
         let kept = self.keeps_something() || self.always_detours() || self.ops.has_ghosts();
@@ -348,7 +335,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         Ok(true)
     }
 
-    /// Keeps the next event of a raw queue. Returns `false` if the queue is empty.
+    /// Returns `false` if the queue is empty.
     ///
     /// # Errors
     /// [`CqError::PeerEvents`] without room for a peer event.
@@ -366,7 +353,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         Ok(true)
     }
 
-    /// Keeps an event that was just reported. Requires room for it.
+    /// Requires room for the event.
     #[inline(never)]
     pub(super) fn keep(&self, event: &Event) -> Result<(), CqError> {
         of_an_operation(event)?;
@@ -390,10 +377,8 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         Ok(())
     }
 
-    /// Keeps the events that a closed endpoint left in the provider queues.
     pub(crate) fn collect(&self) {
         for queue in core::iter::once(&self.tx).chain(&self.rx) {
-            // A queue holds at most this many events.
             for _ in 0..self.ops.capacity() + PEER_EVENTS {
                 if !matches!(self.keep_next(queue), Ok(true)) {
                     break;
@@ -411,9 +396,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     /// Posts a buffer. Drives progress and retries after transient errors. Completions are kept for
     /// [`poll`](Self::poll) and [`wait`](Self::wait), and hold slots. If no slot is left, returns
-    /// [`PostError::Kept`] at once: take completions, then call again.
-    ///
-    /// A first message over a fabric may be refused thousands of times until its connection exists.
+    /// [`PostError::Kept`] at once.
     ///
     /// ```
     /// # use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
@@ -466,7 +449,6 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
 
     #[cold]
     fn goes_on(&self, error: PostError, until: &mut impl Deadline) -> bool {
-        // Progress does not free slots. It precedes the deadline, which may count checks.
         error.is_transient() && error != PostError::Kept && self.progress().is_ok() && !until.passed()
     }
 

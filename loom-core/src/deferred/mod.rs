@@ -1,8 +1,7 @@
 //! [`Deferred`]: operations posted when a counter reaches a threshold, as in `man fi_trigger`.
 //!
-//! A [`Deferred`] holds work with its buffer until a counter reaches a threshold. The caller of
-//! [`poll`](Deferred::poll) then posts it like any operation, over every transport, without
-//! triggered operations of the provider.
+//! A [`Deferred`] holds work with its buffer until a counter reaches a threshold.
+//! [`poll`](Deferred::poll) then posts it like any operation, over every transport.
 //!
 //! A receive completes, and the answer is sent automatically:
 //!
@@ -42,23 +41,19 @@
 //! ```
 //!
 //! # What it promises
-//!
-//! - **Order.** Work of one counter starts in the order of thresholds, and for equal thresholds in
-//!   the order of posting. After a transient error ([`PostError::is_transient`]) the next poll
-//!   retries it before other work of the counter. Work of different counters is not ordered.
+//! - **Order.** Work of one counter starts in the order of thresholds, then of posting. After a
+//!   transient error ([`PostError::is_transient`]) the next poll retries it before other work of
+//!   the counter.
 //! - **Thresholds include failures.** Work starts when the sum of successful and failed operations
-//!   reaches the threshold, as in `fi_trigger`. So a chain does not hang when an operation fails.
-//!   To end it, check the completions and [flush](Deferred::flush).
-//! - **Each buffer is returned once.** The buffer of waiting work is not lent: it lies in the
-//!   [`Deferred`], which drops it when it is dropped. Cancelled, flushed or refused work is
-//!   [returned](DeferredEvent::Returned). Started work is a normal operation of the queue
-//!   ([`engine::op_table`](crate::engine::op_table)) that outlives the [`Deferred`].
+//!   reaches the threshold, as in `fi_trigger`, so that a chain does not hang. To end a chain,
+//!   [flush](Deferred::flush).
+//! - **Each buffer is returned once.** The [`Deferred`] drops buffers of waiting work with itself.
+//!   Cancelled, flushed or refused work is [returned](DeferredEvent::Returned). Started work is a
+//!   normal operation of the queue ([`engine::op_table`](crate::engine::op_table)), which returns
+//!   its buffer.
 //! - **Chains.** Counters of endpoints ([`Binding::counter`](crate::endpoint::Binding::counter))
 //!   count deferred work too. [`Deferred::post_then`] adds a counter for one piece of work.
-//! - **Bounded.** A poll starts at most the work that exists when it begins, reads each awaited
-//!   counter once, and does not allocate.
-//!
-//! Unlike in `fi_trigger`, each operation completes into the queue, which returns its buffer.
+//! - **Bounded.** A poll starts at most the work that exists when it begins, and does not allocate.
 //!
 //! # References
 //! - `man fi_trigger`, section *Deferred Work Queues*; `man fi_cntr`
@@ -90,8 +85,7 @@ use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
 
-/// Work that waits for counters, for endpoints of one queue. The [module](self) explains how it
-/// runs.
+/// Work that waits for counters, for endpoints of one queue. See the [module](self).
 ///
 /// A counted handle, also of its queue and of the work's endpoints and counters. Dropping the last
 /// clone drops waiting work.
@@ -132,21 +126,15 @@ type Places<'m, T, B, K> = BlockSlice<Place<Counter<'m, T>, Task<'m, T, B, K>>>;
 struct DeferredInner<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> {
     /// Not borrowed while user code runs.
     table: RefCell<WorkTable<Places<'m, T, B, K>>>,
-    /// Place in the table of the operation in each slot.
     by_op: BlockSlice<Cell<u32>>,
-    /// Next place to check for work with an unreported completion.
     look: Cell<u32>,
     cq: Cq<'m, T, B>,
 }
 
 pub(crate) enum WorkAt {
-    /// Waits for its counter, or is being posted.
     Waits,
-    /// Started as this operation.
     Started(OpKey),
-    /// Not started, and not reported.
     Returned,
-    /// Ended, or unknown.
     Over,
 }
 
@@ -176,11 +164,10 @@ pub(crate) enum WorkAt {
 pub enum DeferredEvent<'m, B> {
     /// Work was posted, and its operation completed.
     Done(WorkKey, Done<B>),
-    /// Work was not posted. It was refused, or was [cancelled](Deferred::cancel) or
-    /// [flushed](Deferred::flush): `PostError::Errno(ECANCELED)`.
+    /// Work was not posted: refused, [cancelled](Deferred::cancel) or [flushed](Deferred::flush)
+    /// (`PostError::Errno(ECANCELED)`).
     Returned(WorkKey, Rejected<B>),
-    /// A counter was not changed. The provider refused, or the work was cancelled or flushed:
-    /// `ECANCELED`.
+    /// A counter was not changed: refused, or cancelled or flushed (`ECANCELED`).
     NotCounted(WorkKey, Errno),
     /// A completion of the queue that was not deferred.
     Other(Completion<'m, B>),
@@ -307,8 +294,7 @@ where
     }
 
     /// [`post`](Self::post), and counts the completed operation in another counter: as a success,
-    /// or as a failure if it failed or was refused. Work that is cancelled while it waits is not
-    /// counted.
+    /// or as a failure if it failed or was refused. Cancelled work is not counted while it waits.
     ///
     /// ```
     /// use loom_core::deferred::{Deferred, Work};
@@ -468,8 +454,8 @@ where
     /// ```
     ///
     /// # Errors
-    /// `ENOENT` if the work has ended or was already returned, `EBUSY` if it is being posted
-    /// (further up the call stack, which called code of a buffer), or the provider's error.
+    /// `ENOENT` if the work has ended or was already returned, `EBUSY` if it is being posted, or
+    /// the provider's error.
     #[doc(alias = "FI_CANCEL_WORK")]
     pub fn cancel(&self, key: WorkKey) -> Result<(), Errno> {
         let mut table = self.body.table.borrow_mut();
@@ -532,7 +518,7 @@ where
     }
 
     /// Starts due work, and returns the next event: work that was not started, or the next
-    /// completion of the [queue](Cq::poll). `None` without an event. Drives progress.
+    /// completion of the [queue](Cq::poll). Drives progress.
     ///
     /// Poll here instead of the queue. Otherwise no work starts, and a completion that was taken
     /// from the queue itself ends its work, as a success, only some polls later.
@@ -558,39 +544,32 @@ where
         self.cq().body.wants_driver();
     }
 
-    /// Cancels waiting work. Returns `false` if it does not wait.
     pub(crate) fn cancel_waiting(&self, work: WorkKey) -> bool {
         self.waits(work) && self.cancel(work).is_ok()
     }
 
-    /// Returns `true` if work waits for counters, or to be retried.
     pub(crate) fn has_waiting(&self) -> bool {
         self.body.table.borrow().lists() > 0
     }
 
-    /// Records that no future waits for started work. On completion its operation goes to the
-    /// driver ([`look_at_ended`](Self::look_at_ended)).
+    /// On completion the operation goes to the driver ([`look_at_ended`](Self::look_at_ended)).
     pub(crate) fn abandon(&self, work: WorkKey) {
         self.body.table.borrow_mut().set_abandoned(work, true);
     }
 
-    /// Records that a future waits for work.
     pub(crate) fn is_waited_for(&self, work: WorkKey) {
         self.body.table.borrow_mut().set_abandoned(work, false);
     }
 
-    /// Takes work that failed to start after its future was dropped.
     pub(crate) fn take_returned_abandoned(&self) -> Option<DeferredEvent<'m, B>> {
         let work = self.body.table.borrow_mut().abandoned_returned()?;
         self.take_returned_of(work)
     }
 
-    /// [`run`](Self::run) for a driver.
     pub(crate) fn start_due(&self) -> bool {
         self.run()
     }
 
-    /// Records a completed operation, which may belong to work.
     pub(crate) fn note_end(&self, op: OpKey, succeeded: bool) -> Option<WorkKey> {
         self.ended(op, succeeded)
     }

@@ -12,9 +12,7 @@ use crate::vocabulary::Errno;
 
 pub(super) struct Task<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> {
     pub(super) job: Job<'m, T, B, K>,
-    /// Buffer of an operation, until it is posted.
     pub(super) buf: Option<B>,
-    /// Reason for which the work is returned.
     pub(super) refused: Option<PostError>,
 }
 
@@ -41,8 +39,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> Task<'_, T, B, K> {
         self.refused = Some(PostError::Errno(Errno::ECANCELED));
     }
 
-    /// Counts a completed operation, if requested. A counter with left-open endpoints no longer
-    /// counts, and reading it reports that.
+    /// A counter with left-open endpoints no longer counts.
     fn count(&self, succeeded: bool) {
         if let Job::Post { then: Some(then), .. } = &self.job {
             let _ = if succeeded { then.add(1) } else { then.add_error(1) };
@@ -51,7 +48,6 @@ impl<T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> Task<'_, T, B, K> {
 }
 
 enum Tried {
-    /// Try again, before other work of the counter.
     Again,
     Gone,
 }
@@ -62,7 +58,7 @@ where
     B: SourceBuffer + TargetBuffer,
     K: Transmits<T> + Receives<T> + Clone,
 {
-    /// Starts due work. Returns `true` if it did. Runs user code.
+    /// Returns `true` if work started. Runs user code.
     pub(super) fn run(&self) -> bool {
         let mut left = self.body.table.borrow().len();
         if left == 0 {
@@ -131,7 +127,6 @@ where
                     if !table.is_abandoned(key) {
                         return Tried::Again;
                     }
-                    // User code in `post` dropped the future of this work.
                     drop(table);
                     self.cancel_waiting(key);
                     return Tried::Gone;
@@ -148,8 +143,7 @@ where
     fn note(&self, op: OpKey, key: WorkKey) {
         if let Some(place) = self.body.by_op.get(op.index() as usize) {
             let before = place.replace(key.index());
-            // Ends earlier work with this slot: its completion was taken from the queue itself. Its
-            // place in the table may already hold other work.
+            // Ends earlier work with this slot, if its completion was taken from the queue itself.
             self.end_at(before, |known| known.index() == op.index(), true);
         }
     }
@@ -159,7 +153,6 @@ where
         self.end_at(place.get(), |known| known == op, succeeded)
     }
 
-    /// Ends started work in a place of the table, if `is_over` accepts its operation.
     fn end_at(&self, index: u32, is_over: impl FnOnce(OpKey) -> bool, succeeded: bool) -> Option<WorkKey> {
         let mut table = self.body.table.borrow_mut();
         let key = table.started_at(index)?;
@@ -168,7 +161,6 @@ where
             _ => return None,
         }
         let (task, _) = table.end(key);
-        // Runs user code, if it drops handles.
         drop(table);
         if let Some(task) = task {
             task.count(succeeded);
@@ -176,8 +168,7 @@ where
         Some(key)
     }
 
-    /// Checks the next place for work with an unreported completion, which is parked or was taken
-    /// from the queue itself, and counts it if requested. Returns `true` if it counted.
+    /// Returns `true` if it counted, and, once, an operation after its future was dropped.
     ///
     /// Also returns, once, an operation after its future was dropped. Its work then ends.
     pub(crate) fn look_at_ended(&self) -> (bool, Option<OpKey>) {
@@ -197,11 +188,9 @@ where
         let (op, then) = (*op, then.take());
         let abandoned = table.is_abandoned(key);
         let ended = if abandoned { table.end(key).0 } else { None };
-        // Runs user code, if it drops handles.
         drop(table);
         let has_counted = then.is_some();
         if let Some(then) = then {
-            // Ignores errors like `Task::count`.
             let _ = if succeeded { then.add(1) } else { then.add_error(1) };
         }
         drop(ended);

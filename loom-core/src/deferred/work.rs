@@ -12,7 +12,7 @@ use crate::transport::Transport;
 use crate::vocabulary::{ImmediateData, Tag, TagMatch};
 
 /// An operation that is posted later: the arguments of the endpoint's method of the same name,
-/// except the buffer. `To` and `From` identify the peer ([`Transmits::To`], [`Receives::From`]).
+/// except the buffer.
 ///
 /// ```
 /// use loom_core::deferred::{Deferred, DeferredEvent, Work};

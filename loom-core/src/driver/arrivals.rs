@@ -17,9 +17,8 @@ use crate::storage::Array;
 
 /// Counts arrivals of immediate data ([`Arrivals`]), and wakes their waiters.
 ///
-/// Any number of futures can wait for one value, each for its own total, including earlier
-/// arrivals. One task takes the [events](super::CqDriver::next_event) of a queue and counts them,
-/// and others wait:
+/// Any number of futures can wait for one value. One task counts the
+/// [events](super::CqDriver::next_event) of a queue, and others wait:
 ///
 /// ```
 /// use loom_core::driver::{AwaitedArrivals, CqDriver, Drive, Unclaimed};
@@ -69,7 +68,6 @@ use crate::storage::Array;
 /// ```
 pub struct AwaitedArrivals<A: Allocator> {
     arrivals: Arrivals<A>,
-    /// By the numbers of the waiters' places.
     wakers: Array<Cell<Option<Waker>>, A>,
 }
 
@@ -121,7 +119,7 @@ impl<A: Allocator> AwaitedArrivals<A> {
     }
 
     /// Waits until a value has arrived `threshold` times since the table was opened. Returns the
-    /// number of arrivals.
+    /// number.
     ///
     /// # Errors
     /// [`ArrivalsError::NoSuchValue`], and [`ArrivalsError::Full`] if all waiters' places are in

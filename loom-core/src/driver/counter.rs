@@ -21,8 +21,8 @@ use crate::transport::Transport;
 
 /// Reads a counter while futures wait for it, and wakes those with reached thresholds.
 ///
-/// Counted operations make progress where their queue is driven, so the executor drives
-/// `(queue, counter)` as one. A counted handle, which futures hold too.
+/// Counted operations make progress where their queue is driven: drive `(queue, counter)` as one. A
+/// counted handle.
 ///
 /// ```
 /// use loom_core::driver::{CounterDriver, CqDriver, Drive, Unclaimed};
@@ -64,7 +64,6 @@ pub struct CounterDriver<'m, T: Transport> {
 struct CounterDriverInner<'m, T: Transport> {
     counter: Counter<'m, T>,
     waiting: WaitList,
-    /// Counts at the last read, or `None` after a new wait.
     last: Cell<Option<(u64, u64)>>,
     idle: Cell<Option<Waker>>,
 }
@@ -112,8 +111,7 @@ impl<'m, T: Transport> CounterDriver<'m, T> {
     /// Waits until the counter reaches `threshold`. Returns the number of successful operations.
     ///
     /// # Errors
-    /// [`CounterError::OperationFailed`] if a counted operation fails after the first poll. Earlier
-    /// failures ([`Counter::read_error`]) do not end the future.
+    /// [`CounterError::OperationFailed`] if a counted operation fails after the first poll.
     #[doc(alias = "fi_cntr_wait")]
     pub fn reached(&self, threshold: u64) -> Reached<'m, T> {
         Reached { driver: self.clone(), waiter: Waiter::new(), threshold, errors: None }
@@ -176,7 +174,6 @@ pub struct Reached<'m, T: Transport> {
     driver: CounterDriver<'m, T>,
     waiter: Waiter,
     threshold: u64,
-    /// Failed operations at the first poll.
     errors: Option<u64>,
 }
 

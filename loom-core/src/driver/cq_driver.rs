@@ -21,24 +21,19 @@ use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
 
-/// Goal of a waiting post that takes no slot, but needs the provider.
 pub(super) const FOR_PROVIDER: u64 = 0;
 
-/// Goal of a waiting post that takes a slot.
 pub(super) const FOR_SLOT: u64 = 1;
 
-/// End of the list of operations to take back.
 const NONE: u32 = u32::MAX;
 
-/// Turns between two tries of a post that waits behind others.
 const OTHERS_TURN: u32 = 16;
 
 /// Maximum number of operations that complete at their first poll between two turns. Later ones
 /// wait, so that other tasks, timers and sockets run.
 const AT_ONCE: u32 = 128;
 
-/// Number of turns before untaken events fail the futures that they block. Futures that are held
-/// but not polled do not take events.
+/// Number of turns before untaken events fail the futures that they block.
 const UNTAKEN: u32 = 1024;
 
 enum Told<'d> {
@@ -79,8 +74,8 @@ pub enum Unclaimed {
 /// Polls a completion queue, and wakes the waiters of its operations. The [module](super) lists the
 /// futures.
 ///
-/// A counted handle, also of its queue, which futures hold too. Dropping the last one returns the
-/// queue to [`Cq::poll`], which then also reports operations of dropped futures.
+/// A counted handle, also of its queue. Dropping the last one returns the queue to [`Cq::poll`],
+/// which then also reports operations of dropped futures.
 ///
 /// ```
 /// use loom_core::cq::CqError;
@@ -118,26 +113,17 @@ pub struct CqDriver<'m, T: Transport, B: Buffer> {
 pub(super) struct CqDriverInner<'m, T: Transport, B: Buffer> {
     cq: Cq<'m, T, B>,
     unclaimed: Unclaimed,
-    /// By slot.
     entries: BlockSlice<Entry>,
-    /// Number of kept completions and other events at the last notification.
     told_of: Cell<u32>,
     failed: Cell<Option<CqError>>,
-    /// Number of turns that found events untaken.
     untaken: Cell<u32>,
     receives_first: Cell<bool>,
     turns: Cell<u32>,
-    /// Number of operations that completed at their first poll since the last turn.
     at_once: Cell<u32>,
-    /// First and last of the operations to take back, oldest first.
     given_up: Cell<(u32, u32)>,
-    /// Number of futures of multi-receives that wait for pieces.
     pub(super) draining: Cell<u32>,
-    /// Posts after transient errors.
     pub(super) room: WaitList,
-    /// Waiters for events of no operation.
     pub(super) events: WaitList,
-    /// Waiters for operations to take back.
     pub(super) claimants: WaitList,
 }
 
@@ -160,7 +146,6 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         // SAFETY: the part was planned for these entries. The slice is dropped before its block.
         let entries = unsafe { BlockSlice::new(&block, entries, |_| Entry::new()) };
         let inner = CqDriverInner {
-            // Completions that are kept already belong to the holders of their keys.
             told_of: Cell::new(cq.ops().ends().0),
             cq: cq.clone(),
             unclaimed,
@@ -209,8 +194,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         &self.body.cq
     }
 
-    /// Takes the oldest completed operation whose future was dropped. Always `None` if the driver
-    /// was opened with [`Unclaimed::Drop`].
+    /// Takes the oldest completed operation whose future was dropped.
     pub fn take_unclaimed(&self) -> Option<Done<B>> {
         self.body.take_unclaimed()
     }
@@ -236,7 +220,6 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         self.unclaimed
     }
 
-    /// Returns the entry of a slot, if the key is of this queue.
     #[inline]
     pub(super) fn entry(&self, key: OpKey) -> Option<&Entry> {
         self.entries.get(key.index() as usize)
@@ -297,14 +280,11 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         self.failed.get().is_some() || self.is_behind() || self.cq.body.makes_detours()
     }
 
-    /// Returns `true` if operations completed that futures have not seen, or receives have to be
-    /// posted again.
     #[inline]
     pub(super) fn is_behind(&self) -> bool {
         self.told_of.get() != self.ops().ends().0 || self.cq.body.has_used_up()
     }
 
-    /// Does the work that precedes the next event. Returns `false` if no more events can come.
     #[cold]
     fn prepare(&self) -> bool {
         if matches!(self.failed.get(), Some(CqError::Queue(_) | CqError::OtherProcess)) {
@@ -316,8 +296,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         true
     }
 
-    /// Polls once for an operation that has just begun, because many have completed by then. After
-    /// [`AT_ONCE`] completions the next one waits for a turn.
+    /// Polls once, unless many operations have completed so since the last turn ([`AT_ONCE`]).
     #[inline(always)]
     pub(super) fn look_for(&self, key: OpKey) -> Option<Done<B>> {
         let at_once = self.at_once.get();
@@ -327,7 +306,6 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         match self.cq.body.take_one(key) {
             Next::Taken(done) => {
                 self.at_once.set(at_once + 1);
-                // The transport may have read more events, which the descriptor does not signal.
                 self.is_wanted();
                 return Some(done);
             }
@@ -360,8 +338,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
     }
 
-    /// Handles a peek without a future. A kept answer becomes an event, because it may hold a
-    /// claimed message.
+    /// A kept answer becomes an event, because it may hold a claimed message.
     #[cold]
     pub(super) fn give_up_answer(&self, key: OpKey) {
         if self.cq.give_up_answer(key) {
@@ -369,8 +346,6 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
     }
 
-    /// Handles an entry after another operation took its slot, because a peek was answered or its
-    /// endpoint closed outside of a turn.
     #[cold]
     pub(super) fn is_of_another(&self, entry: &Entry) {
         match entry.interest() {
@@ -390,8 +365,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
     }
 
-    /// Notifies waiters of events from outside of turns: of a closed endpoint, of a multi-receive
-    /// after its last piece was dropped, or of a blocking call that drove progress.
+    /// Notifies waiters of events from outside of turns.
     fn tell_of_others(&self) {
         let (ends, _) = self.ops().ends();
         if self.told_of.replace(ends) == ends {
@@ -409,11 +383,9 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         });
     }
 
-    /// Handles a completed operation of a dropped future.
     #[cold]
     pub(super) fn give_back(&self, entry: &Entry, key: OpKey) {
         if self.ops().parked_at(key.index()) != Some(key) {
-            // A peek, or the slot belongs to another operation.
             entry.set(Interest::None);
             self.give_up_answer(key);
             return;
@@ -457,7 +429,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
     }
 
-    /// Removes an operation from the list of those to take back, in linear time.
+    /// Removes an operation from the list, in linear time.
     #[cold]
     pub(super) fn claim(&self, entry: &Entry, key: OpKey) {
         entry.set(Interest::None);
@@ -492,8 +464,8 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         }
     }
 
-    /// Returns `true` if only events can make room: all slots have operations in flight, and every
-    /// waiting post requires a slot.
+    /// Returns `true` if all slots have operations in flight, and every waiting post requires a
+    /// slot.
     pub(super) fn has_room_by_events_alone(&self) -> bool {
         self.room.is_empty() || self.ops().is_full() && !self.room.has(FOR_PROVIDER)
     }

@@ -24,14 +24,13 @@ use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
 
-/// Maximum number of places that a turn checks.
 const LOOKS: usize = 16;
 
 /// Starts deferred work when its counter reaches the threshold, and wakes its waiters.
 ///
-/// The operations complete where their queue is driven, so the executor drives `(queue, deferred)`
-/// as one. It cannot sleep while work waits, because no descriptor signals counters. A counted
-/// handle, also of the [`Deferred`] and of the queue's driver, which futures hold too.
+/// The operations complete where their queue is driven: drive `(queue, deferred)` as one. The
+/// executor cannot sleep while work waits, because no descriptor signals counters. A counted
+/// handle, also of the [`Deferred`] and of the queue's driver.
 ///
 /// ```
 /// use loom_core::deferred::{Deferred, Work};
@@ -78,7 +77,6 @@ where
 struct DeferredDriverInner<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> {
     deferred: Deferred<'m, T, B, K>,
     driver: CqDriver<'m, T, B>,
-    /// Waiters for work that has not started. Goals are keys.
     waiting: WaitList,
 }
 
@@ -88,7 +86,6 @@ where
     B: SourceBuffer + TargetBuffer,
     K: Transmits<T> + Receives<T> + Clone,
 {
-    /// Checks up to `most` places for completed work. Returns `true` if a counter may have changed.
     fn look_at_ended(&self, most: usize) -> bool {
         let mut counted = false;
         if self.deferred.is_empty() {
@@ -142,10 +139,9 @@ where
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WorkError<B> {
-    /// Work that was not posted, because it was refused, cancelled or flushed, with its buffer.
+    /// Work that was not posted, with its buffer.
     Returned(Rejected<B>),
-    /// A counter was not changed, because the provider refused or the work was cancelled or
-    /// flushed.
+    /// A counter was not changed.
     NotCounted(Errno),
     /// The queue failed with the work in flight.
     Queue(CqError),
@@ -240,7 +236,6 @@ where
                 drop(returned);
             }
         }
-        // Includes work that was cancelled meanwhile.
         inner.waiting.tell_where(|work| !inner.deferred.waits(WorkKey::from_word(work)));
         usize::from(busy)
     }
@@ -267,9 +262,8 @@ where
 
 /// Waits for deferred work: [`DeferredDriver::finish`].
 ///
-/// Dropping it cancels work that has not started. Otherwise the operation continues. [`Unclaimed`]
-/// determines the use of the buffer. If it is kept, [`Deferred::poll`] returns that of cancelled
-/// work.
+/// Dropping it cancels work that has not started, and otherwise gives the operation up
+/// ([`Unclaimed`]). A kept buffer of cancelled work is returned by [`Deferred::poll`].
 ///
 /// ```
 /// use loom_core::deferred::{Deferred, DeferredEvent, Work};
@@ -297,7 +291,6 @@ where
 {
     driver: DeferredDriver<'m, T, B, K>,
     work: WorkKey,
-    /// Set once posted.
     op: Option<Wait>,
     waiter: Waiter,
     over: bool,

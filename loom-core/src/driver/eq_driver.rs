@@ -26,11 +26,10 @@ use crate::transport::connected::Fid;
 use crate::transport::{Connected, Multicast};
 use crate::vocabulary::{CmData, EndpointAddr, Errno};
 
-/// Polls an event queue, and wakes the futures of its connections. Other events are kept for
-/// [`next_event`](Self::next_event): requests of peers, and connections that have ended.
+/// Polls an event queue, and wakes the futures of its connections. Keeps other events for
+/// [`next_event`](Self::next_event).
 ///
-/// A counted handle, also of its queue, which futures hold too. Polling the queue directly takes
-/// events away from futures.
+/// A counted handle, also of its queue. Polling the queue directly takes events away from futures.
 ///
 /// ```
 /// use loom_core::driver::{CqDriver, EqDriver};
@@ -65,9 +64,7 @@ pub struct EqDriver<'m, T: Connected> {
 }
 
 struct Kept<'m, T: Connected> {
-    /// Moment at which the driver read it.
     seen: Moment,
-    /// Object of the event, if futures may wait for it.
     about: Option<Fid>,
     event: EqEvent<'m, T>,
 }
@@ -78,9 +75,7 @@ struct EqDriverInner<'m, T: Connected> {
     events: BlockSlice<Cell<Option<Kept<'m, T>>>>,
     len: Cell<usize>,
     failed: Cell<Option<EqError>>,
-    /// Waiters for events about an object. Goals are its address.
     about: WaitList,
-    /// Waiters for all other events.
     others: WaitList,
     idle: Cell<Option<Waker>>,
 }
@@ -116,8 +111,8 @@ pub enum ConnectError {
     Refused(CmError),
     /// The peer rejected the attempt, or cannot be reached.
     Failed(Failure),
-    /// The provider shut the endpoint down before it was connected, without a reason. `tcp` does so
-    /// for some failed attempts.
+    /// The provider shut the endpoint down before it was connected, like `tcp` for some failed
+    /// attempts.
     #[doc(alias = "FI_SHUTDOWN")]
     Shutdown,
     /// The event queue failed.
@@ -193,8 +188,8 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         &self.body.eq
     }
 
-    /// Connects an endpoint, and waits until it is connected. Returns it with the peer's data from
-    /// accept. Begins at the first poll. Dropping the future closes the endpoint.
+    /// Connects an endpoint, waits until it is connected, and returns it with the peer's data.
+    /// Begins at the first poll. Dropping the future closes the endpoint.
     ///
     /// # Errors
     /// [`ConnectError`]
@@ -207,12 +202,11 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     ) -> impl Future<Output = Result<(MsgEndpoint<'m, T, B, Established>, CmData), ConnectError>> + use<'m, T, B> {
         let (driver, to, data) = (self.clone(), to.clone(), copy_of(&endpoint, data));
         async move {
-            // An endpoint has no events before it connects, so these belong to an earlier endpoint
-            // with this address. The tested providers remove them when that endpoint closes.
+            // Events from before a connect belong to an earlier endpoint with this address.
             driver.turn(driver.body.room());
             driver.body.leave_to_others(endpoint.fid(), |_| true);
-            // Connects in the poll that begins to wait, because `next_event` takes events without a
-            // waiting future.
+            // Connects in the poll that begins to wait: `next_event` takes events without a waiting
+            // future.
             let connecting = endpoint.connect(&to, &data.map_err(ConnectError::Refused)?);
             driver.established(connecting.map_err(|refused| ConnectError::Refused(refused.error))?).await
         }
@@ -231,8 +225,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     ) -> impl Future<Output = Result<MsgEndpoint<'m, T, B, Established>, ConnectError>> + use<'m, T, B> {
         let (driver, data) = (self.clone(), copy_of(&endpoint, data));
         async move {
-            // Accepts in the poll that begins to wait, like `connect`. An accepting endpoint is
-            // opened for one request, so the queue is not read first.
+            // Accepts in the poll that begins to wait, like `connect`.
             let accepted = endpoint.accept(&data.map_err(ConnectError::Refused)?);
             let accepted = accepted.map_err(|refused| ConnectError::Refused(refused.error))?;
             Ok(driver.established(accepted).await?.0)
@@ -244,7 +237,6 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         endpoint: MsgEndpoint<'m, T, B, Connecting>,
     ) -> Result<(MsgEndpoint<'m, T, B, Established>, CmData), ConnectError> {
         if !self.body.eq.moment().is_since(endpoint.id().opened) {
-            // Bound to another event queue: no event would arrive here.
             return Err(ConnectError::Refused(CmError::Errno(Errno::EINVAL)));
         }
         self.is_wanted();
@@ -257,7 +249,6 @@ impl<'m, T: Connected> EqDriver<'m, T> {
                     let answer = CmData::new(endpoint.answer(&event)).unwrap_or(CmData::EMPTY);
                     match endpoint.established(&event) {
                         Ok(endpoint) => return Ok((endpoint, answer)),
-                        // The event belongs to an earlier endpoint with this address.
                         Err(same) => endpoint = same,
                     }
                 }
@@ -295,7 +286,6 @@ impl<'m, T: Connected> EqDriver<'m, T> {
                 match about.await.map_err(ConnectError::Queue)? {
                     EqEvent::Joined(event) => match group.joined(&event) {
                         Ok(group) => return Ok(group),
-                        // The event belongs to an earlier group with this address.
                         Err(same) => group = same,
                     },
                     EqEvent::Failed(failure) => return Err(ConnectError::Failed(failure)),
@@ -305,8 +295,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         }
     }
 
-    /// Waits for an event that no other future waits for: a peer's request, or the end of a
-    /// connection.
+    /// Waits for a peer's request, or the end of a connection.
     ///
     /// # Errors
     /// [`EqError::Queue`] if the provider queue failed.
@@ -346,7 +335,7 @@ fn object_of<T: Connected>(event: &EqEvent<'_, T>) -> Option<Fid> {
 }
 
 impl<'m, T: Connected> EqDriverInner<'m, T> {
-    /// Takes the oldest matching event. Checked cells are restored before other code runs.
+    /// Checked cells are restored before other code runs.
     fn take(&self, is_meant: impl Fn(&Kept<'m, T>) -> bool) -> Option<EqEvent<'m, T>> {
         let len = self.len.get();
         let held = self.events.get(..len)?;
@@ -396,7 +385,6 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
         self.events.len() - self.len.get()
     }
 
-    /// Leaves events of an earlier object with this address to [`EqDriver::next_event`].
     fn leave_to_others(&self, object: Fid, is_earlier: impl Fn(Moment) -> bool) {
         for place in self.events.iter() {
             let mut kept = place.take();
@@ -450,7 +438,7 @@ impl<T: Connected> Drive for EqDriver<'_, T> {
 struct About<'m, T: Connected> {
     driver: EqDriver<'m, T>,
     object: Fid,
-    /// When the object was opened. Earlier events belong to another object with the same address.
+    /// Earlier events belong to another object with the same address.
     since: Moment,
     waiter: Waiter,
 }
@@ -485,7 +473,6 @@ impl<'m, T: Connected> Future for About<'m, T> {
     }
 }
 
-/// Leaves remaining events about the object to the waiters of [`EqDriver::next_event`].
 impl<T: Connected> Drop for About<'_, T> {
     fn drop(&mut self) {
         self.waiter.leave();
@@ -557,7 +544,6 @@ impl<'m, T: Connected> Future for NextEqEvent<'m, T> {
 impl<T: Connected> Drop for NextEqEvent<'_, T> {
     fn drop(&mut self) {
         if self.waiter.leave() {
-            // Passes its notification to another waiter.
             self.driver.body.others.tell_one();
         }
     }

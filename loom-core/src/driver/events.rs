@@ -14,7 +14,6 @@ use crate::cq::{Completion, CqError};
 use crate::engine::op_table::Done;
 use crate::transport::Transport;
 
-/// Place among the waiters for the next item.
 struct Place<'m, T: Transport, B: Buffer> {
     driver: CqDriver<'m, T, B>,
     waiter: Waiter,
@@ -56,7 +55,6 @@ impl<'m, T: Transport, B: Buffer> Place<'m, T, B> {
 impl<T: Transport, B: Buffer> Drop for Place<'_, T, B> {
     fn drop(&mut self) {
         if self.waiter.leave() {
-            // Passes its notification to another waiter.
             (self.list)(&self.driver).tell_one();
         }
     }
@@ -157,15 +155,13 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     }
 
     /// Waits for an event other than a completed operation:
-    ///
     /// - [`Completion::Remote`]: a peer's write with immediate data
     /// - [`Completion::Piece`]: a message in the buffer of a multi-receive
     /// - [`Completion::Peek`]: the answer to a peek after its future was dropped
     /// - [`Completion::Unclaimed`]: the failure of an operation without a key
     ///
     /// A queue keeps [`PEER_EVENTS`](crate::cq::PEER_EVENTS) of them. If more arrive and no future
-    /// waits for them, other futures fail with [`CqError::PeerEvents`]. Take them in a dedicated
-    /// task.
+    /// waits for them, other futures fail with [`CqError::PeerEvents`].
     ///
     /// ```
     /// use loom_core::driver::{CqDriver, Drive, Unclaimed};

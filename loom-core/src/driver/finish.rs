@@ -26,8 +26,8 @@ impl<T: Transport, B: Buffer> Drop for Waiting<'_, T, B> {
     }
 }
 
-/// Waits for an operation with a buffer: [`CqDriver::finish`]. If it is dropped, the operation
-/// continues, and [`Unclaimed`](super::Unclaimed) determines the use of its buffer.
+/// Waits for an operation with a buffer: [`CqDriver::finish`]. Dropping it gives the operation up
+/// ([`Unclaimed`](super::Unclaimed)).
 ///
 /// ```
 /// use core::pin::Pin;
@@ -58,17 +58,16 @@ impl<'m, T: Transport, B: Buffer> Finish<'m, T, B> {
         self.0.wait.key()
     }
 
-    /// Ends the future but not the operation, whose key serves a later [`CqDriver::finish`].
+    /// Ends the future but not the operation.
     #[must_use = "the key is all that is left of the operation"]
     pub fn into_key(mut self) -> OpKey {
         self.0.wait.release(&self.0.driver.body);
         self.0.wait.key()
     }
 
-    /// Cancels the operation ([`Endpoint::cancel`]) before it returns. The future then waits for
-    /// the outcome: an earlier success, or [`ECANCELED`](Errno::ECANCELED). It does not borrow the
-    /// endpoint, and returns like that of [`CqDriver::finish`]. If the provider does not cancel the
-    /// operation, the future waits for its completion.
+    /// Cancels the operation ([`Endpoint::cancel`]). The future then waits for the outcome: an
+    /// earlier success, or [`ECANCELED`](Errno::ECANCELED). If the provider does not cancel the
+    /// operation, it waits for its completion.
     ///
     /// ```
     /// # use core::pin::pin;
@@ -98,7 +97,6 @@ impl<'m, T: Transport, B: Buffer> Finish<'m, T, B> {
     /// ```
     #[doc(alias = "fi_cancel")]
     pub fn cancel<K>(self, endpoint: &Endpoint<'_, T, B, K>) -> Self {
-        // The outcome decides, not the provider's answer.
         let _: Result<(), Errno> = endpoint.cancel(self.key());
         self
     }
@@ -228,8 +226,7 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         Waiting { driver: self.clone(), wait: Wait::new(key) }
     }
 
-    /// Waits for an operation with a buffer of an endpoint of the queue. Dropping the future gives
-    /// the operation up, and [`Finish::into_key`] keeps it.
+    /// Waits for an operation with a buffer of an endpoint of the queue.
     ///
     /// # Errors
     /// The future returns an error if it cannot wait. The operation still exists, and can be waited
@@ -237,8 +234,8 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
     /// - [`CqError::UnknownKey`] if the completion was already taken, or the operation has no
     ///   buffer
     /// - [`CqError::Awaited`] if another future waits for it
-    /// - [`CqError::PeerEvents`] if the maximum number of peer events is kept and no future waits
-    ///   for them: take them with [`next_event`](Self::next_event)
+    /// - [`CqError::PeerEvents`] if the maximum number of peer events is kept: take them with
+    ///   [`next_event`](Self::next_event)
     /// - [`CqError::Queue`] if the provider queue failed
     #[doc(alias = "fi_cq_read")]
     #[inline(always)]

@@ -1,9 +1,9 @@
 //! Futures over a fabric, and the drivers that wake them.
 //!
 //! A [`CqDriver`] polls a completion queue and wakes the futures of its operations. The executor
-//! calls [`Drive::turn`] repeatedly, between rounds of its tasks. An open driver needs no thread,
-//! no operating system and no allocation. Any executor that keeps its tasks on one thread is
-//! suitable. The package `loom-fabric-async` has one for `no_std`, and runs drivers under tokio.
+//! calls [`Drive::turn`] between rounds of its tasks. An open driver needs no thread, no operating
+//! system and no allocation. The package `loom-fabric-async` has an executor for `no_std`, and runs
+//! drivers under tokio.
 //!
 //! ```
 //! use core::pin::pin;
@@ -39,7 +39,6 @@
 //! ```
 //!
 //! # What can be awaited
-//!
 //! Endpoints post as usual and return an [`OpKey`](crate::OpKey), which futures wait for:
 //!
 //! | | posts | waits for completion |
@@ -59,38 +58,30 @@
 //! | [`EqDriver::next_event`] | | the next connection request, or end of a connection |
 //!
 //! # What they promise
-//!
 //! - **A future may be dropped at any point.** It holds a key and no buffer. Its operation
-//!   continues, and on completion its buffer is dropped or can be taken ([`Unclaimed`]). To end the
-//!   operation early, [cancel](Finish::cancel) it and await the outcome. A future that has not
-//!   posted yet drops its buffer.
+//!   continues, and on completion its buffer is dropped or can be taken ([`Unclaimed`]). A future
+//!   that has not posted yet drops its buffer.
 //! - **Posts wait for room in order of arrival.** A post with a transient error
 //!   ([`PostError::is_transient`](crate::error::PostError::is_transient)) is retried after a turn,
-//!   the oldest first, and later posts wait behind it. So that an unresponsive peer does not block
-//!   the others for ever, every turn without events and every sixteenth turn also tries one post
-//!   further behind, in rotation. Posts of one task keep their order. Posts of different tasks may
-//!   then overtake each other.
+//!   the oldest first. Every turn without events and every sixteenth turn also tries one post
+//!   further behind, so that an unresponsive peer does not block the others. Only posts of one task
+//!   keep their order.
 //! - **Constant time.** An event finds its waiter by slot number. A turn takes at most its budget
-//!   of events. Besides their waiters, it wakes one more waiting post than there were events, and
-//!   the post that is tried out of order.
-//! - **Early completion.** The first poll of a future takes one event of the queue, because most
-//!   short operations have completed by then. After 128 operations that completed so, the next one
-//!   waits for a turn, so that other tasks, timers and sockets can run.
+//!   of events.
+//! - **Early completion.** The first poll of a future takes one event of the queue. After 128
+//!   operations that completed so, the next one waits for a turn.
 //! - **Errors reach every waiter.** If a queue fails, all its current and later futures return the
-//!   error. A failed operation affects only its own future.
+//!   error.
 //!
 //! # Queues that are driven
-//!
 //! A queue has at most one driver. Meanwhile [`Cq::poll`](crate::Cq::poll) and
-//! [`Cq::wait`](crate::Cq::wait) fail with [`CqError::Driven`](crate::cq::CqError::Driven), because
-//! they would take completions away from futures. A driver and its futures stay on the thread of
-//! their queue.
+//! [`Cq::wait`](crate::Cq::wait) fail with [`CqError::Driven`](crate::cq::CqError::Driven). A
+//! driver and its futures stay on the thread of their queue.
 //!
 //! # Sleeping
-//!
-//! An idle executor may sleep if the queues were opened with descriptors ([`Sleepable`]). The
-//! driver makes progress for posts that go through it. For direct posts, for example with
-//! [`Endpoint::inject`](crate::Endpoint::inject), call [`Cq::progress`](crate::Cq::progress).
+//! An idle executor may sleep if the queues were opened with descriptors ([`Sleepable`]). After
+//! direct posts, for example with [`Endpoint::inject`](crate::Endpoint::inject), call
+//! [`Cq::progress`](crate::Cq::progress).
 
 mod arrivals;
 mod counter;
@@ -115,8 +106,7 @@ pub use self::finish::{Finish, FinishPeek, FinishValue};
 pub use self::post::{Post, Retry, Run, RunError};
 pub use self::sleepable::{SleepError, Sleepable};
 
-/// One or several drivers. Tuples, arrays, slices and references of drivers are driven as one, each
-/// with the whole budget.
+/// One or several drivers. Tuples, arrays, slices and references of drivers are driven as one.
 ///
 /// ```
 /// use loom_core::driver::{CqDriver, Drive, Unclaimed};
@@ -136,7 +126,7 @@ pub trait Drive {
     /// events.
     ///
     /// The executor polls woken tasks between turns. It continues after a turn without events,
-    /// because these calls make progress.
+    /// which makes progress.
     fn turn(&self, budget: usize) -> usize;
 }
 

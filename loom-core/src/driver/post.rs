@@ -17,11 +17,9 @@ use crate::engine::op_table::{Done, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::transport::Transport;
 
-/// Place among the waiters for room: [`FOR_SLOT`] or [`FOR_PROVIDER`].
 struct Place<'m, T: Transport, B: Buffer, const FOR: u64> {
     driver: CqDriver<'m, T, B>,
-    /// Created at the first refusal, because most posts are never refused, and futures move until
-    /// they are polled.
+    /// Created at the first refusal, because futures move until they are polled.
     waiter: Option<Waiter>,
 }
 
@@ -38,7 +36,6 @@ impl<T: Transport, B: Buffer, const FOR: u64> Place<'_, T, B, FOR> {
             return true;
         }
         match &self.waiter {
-            // Other posts came first.
             None => !self.is_refused(cx),
             Some(waiter) if waiter.still_waits() => {
                 waiter.renew(cx.waker());
@@ -48,7 +45,6 @@ impl<T: Transport, B: Buffer, const FOR: u64> Place<'_, T, B, FOR> {
         }
     }
 
-    /// Waits after a transient error. Returns `false` if the queue has failed.
     #[cold]
     fn is_refused(self: Pin<&mut Self>, cx: &Context<'_>) -> bool {
         // SAFETY: the waiter, the only pinned field, is created in place.
@@ -66,7 +62,6 @@ impl<T: Transport, B: Buffer, const FOR: u64> Place<'_, T, B, FOR> {
         true
     }
 
-    /// Stops waiting. The next post may have room.
     #[inline]
     fn leaves(&self) {
         if let Some(waiter) = &self.waiter {
@@ -192,7 +187,6 @@ where
             posted => {
                 *over = true;
                 place.leaves();
-                // An injected message requires progress, but has no completion to wait for.
                 place.driver.body.is_wanted();
                 Poll::Ready(posted)
             }
@@ -258,8 +252,8 @@ impl<B: fmt::Debug> core::error::Error for RunError<B> {}
 /// Posts an operation with a buffer once it is accepted, and waits for its completion:
 /// [`CqDriver::run`].
 ///
-/// Dropping it before the post drops the buffer. After that the operation continues, and
-/// [`Unclaimed`](super::Unclaimed) determines the use of its buffer.
+/// Dropping it before the post drops the buffer. After that, the operation is given up
+/// ([`Unclaimed`](super::Unclaimed)).
 ///
 /// ```
 /// use core::pin::pin;

@@ -16,16 +16,15 @@ use crate::eq::EqError;
 use crate::transport::{Connected, Transport};
 use crate::vocabulary::Errno;
 
-/// Drivers whose executor may sleep on descriptors: the contract with runtimes, based on
-/// libfabric's `fi_trywait` protocol. An executor repeats these steps:
+/// Drivers whose executor may sleep on descriptors, as by `fi_trywait`. An executor repeats these
+/// steps:
 ///
 /// 1. It takes [turns](Drive::turn) and polls woken tasks, until a turn finds no events.
 /// 2. It begins to wait for all [descriptors](Self::wait_fds), or clears their readiness
 ///    (edge-triggered).
-/// 3. It calls [`may_sleep`](Self::may_sleep), which may run user code that drops buffers and
-///    wakers and so wakes tasks. If it returns `false` or a task was woken, the executor returns to
-///    step 1.
-/// 4. It sleeps until a descriptor is readable or its waker is woken. Both may happen spuriously.
+/// 3. It calls [`may_sleep`](Self::may_sleep), which may run user code and wake tasks. If it
+///    returns `false` or a task was woken, the executor returns to step 1.
+/// 4. It sleeps until a descriptor is readable or its waker is woken.
 ///
 /// Step 2 precedes step 3, so that one of them detects an event in between.
 ///
@@ -70,21 +69,19 @@ pub unsafe trait Sleepable: Drive {
     /// turn. The call may wake tasks.
     ///
     /// Returns `false` while a post waits for the provider, or a multi-receive for its pieces,
-    /// which no descriptor signals. Posts that wait for slots allow sleep if operations in flight
-    /// hold all slots, but not if untaken completions do.
+    /// which no descriptor signals.
     ///
     /// # Errors
     /// [`SleepError`]
     #[doc(alias = "fi_trywait")]
     fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError>;
 
-    /// [`may_sleep`](Self::may_sleep) for executors with a timer. Returns the time for which the
-    /// executor may sleep, `None` if it may not, and [`Duration::MAX`] if it may until a descriptor
-    /// is readable or the waker is woken.
+    /// [`may_sleep`](Self::may_sleep) for executors with a timer. Returns the time to sleep, `None`
+    /// if the executor may not, and [`Duration::MAX`] until a descriptor is readable or the waker
+    /// is woken.
     ///
     /// Returns 1 ms for a queue of libfabric with a closed endpoint, where the provider's sleep is
-    /// no longer safe (`tcp;ofi_rxm`, `udp;ofi_rxd`). For such a queue `may_sleep` blocks for 1 ms
-    /// and returns `false`. This function does not block.
+    /// no longer safe (`tcp;ofi_rxm`, `udp;ofi_rxd`), and where `may_sleep` blocks for 1 ms.
     ///
     /// # Errors
     /// Those of [`may_sleep`](Self::may_sleep).
@@ -93,7 +90,6 @@ pub unsafe trait Sleepable: Drive {
     }
 }
 
-/// Time between two polls of a queue that cannot be slept on.
 const NAP: Duration = Duration::from_millis(1);
 
 fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
@@ -176,7 +172,6 @@ impl<T: Transport, B: Buffer> CqDriver<'_, T, B> {
         let inner = &*self.body;
         store(inner.ops().wanted(), waker);
         match inner.failure() {
-            // Sleeps until the events are taken.
             Some(CqError::PeerEvents) => Ok(Some(true)),
             Some(error) => Err(error.into()),
             None if inner.is_behind() || !inner.has_room_by_events_alone() || inner.draining.get() > 0 => {
@@ -222,7 +217,6 @@ unsafe impl<T: Connected> Sleepable for EqDriver<'_, T> {
     fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
         self.will_be_told(waker);
         match self.failure() {
-            // Sleeps until the events are taken.
             Some(EqError::Unread) => Ok(true),
             Some(error) => Err(error.into()),
             None => Ok(self.eq().may_sleep()?),
@@ -315,7 +309,6 @@ macro_rules! sleepable_tuples {
             #[allow(non_snake_case, reason = "values are named like their types")]
             fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
                 let ($($name,)*) = self;
-                // Calls every driver, so that each stores the waker.
                 Ok(true $(& $name.may_sleep(waker)?)*)
             }
 

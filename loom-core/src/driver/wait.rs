@@ -13,14 +13,12 @@ use crate::transport::Transport;
 enum Progress {
     New,
     Waiting,
-    /// Waiting for the pieces of a multi-receive.
     Draining,
-    /// Result returned, or wait released.
     Over,
 }
 
-/// Wait for an operation. If it is [ended](Self::end) early, the operation continues, and its
-/// buffer goes to the driver. The future around it owns the driver handle.
+/// If the wait is [ended](Self::end) early, the operation continues, and its buffer goes to the
+/// driver.
 #[derive(Debug)]
 pub(super) struct Wait {
     key: OpKey,
@@ -44,7 +42,6 @@ impl Wait {
         self.key
     }
 
-    /// Takes the completion, if the operation has already completed.
     // Inlined, with only the fast path, so that the completion is built in place.
     #[inline(always)]
     pub(super) fn take<T: Transport, B: Buffer>(&mut self, inner: &CqDriverInner<'_, T, B>) -> Option<Done<B>> {
@@ -100,7 +97,6 @@ impl Wait {
         for is_registered in [false, true] {
             let draining = match look(inner, key) {
                 Look::Over(value) => {
-                    // Only now, because a future of another kind cannot take the completion.
                     if unclaimed {
                         inner.claim(entry, key);
                     } else if entry.interest() == Interest::GivenUp(key) {
@@ -138,7 +134,6 @@ impl Wait {
         Poll::Pending
     }
 
-    /// Ends with an error of the wait. The operation is not given up.
     #[cold]
     fn fails<T: Transport, B: Buffer, V>(
         &mut self,
@@ -155,7 +150,6 @@ impl Wait {
         inner.has_room();
     }
 
-    /// Stops waiting, and leaves the operation to the holders of its key.
     #[inline]
     pub(super) fn release<T: Transport, B: Buffer>(&mut self, inner: &CqDriverInner<'_, T, B>) {
         let before = core::mem::replace(&mut self.progress, Progress::Over);

@@ -12,23 +12,12 @@ use core::task::Waker;
 
 use heapless::Vec;
 
-/// Number of wakers woken between two walks of the list.
 const AT_ONCE: usize = 16;
 
-/// Waiters, oldest first, on one thread.
-///
-/// # Rules
-/// 1. A waiter in the list is pinned, and leaves the list when it is dropped. So the list's
-///    pointers are valid.
-/// 2. A list with waiters does not move, and removes them when it is dropped. So a waiter's pointer
-///    to its list is valid.
-/// 3. Wakers are user code: they are not woken, cloned or dropped while links change.
 pub(crate) struct WaitList {
     first: Cell<Option<NonNull<Waiter>>>,
     last: Cell<Option<NonNull<Waiter>>>,
-    /// Next waiter for round-robin notification.
     turn: Cell<Option<NonNull<Waiter>>>,
-    /// Number of notifications so far.
     tellings: Cell<u64>,
 }
 
@@ -37,11 +26,8 @@ pub(crate) struct Waiter {
     before: Cell<Option<NonNull<Waiter>>>,
     after: Cell<Option<NonNull<Waiter>>>,
     waker: Cell<Option<Waker>>,
-    /// Notified, and not polled since.
     told: Cell<bool>,
-    /// Identifies the awaited condition.
     goal: Cell<u64>,
-    /// Value of `tellings` when the wait began.
     since: Cell<u64>,
     _pinned: PhantomPinned,
 }
@@ -56,8 +42,6 @@ impl WaitList {
         self.first.get().is_none()
     }
 
-    /// Appends a waiter that is in no list.
-    ///
     /// # Safety
     /// Rule 2: the list does not move any more.
     unsafe fn push(&self, waiter: Pin<&Waiter>) {
@@ -90,14 +74,12 @@ impl WaitList {
         waiter.list.set(None);
     }
 
-    /// Iterates over the waiters. No user code may run meanwhile.
     fn iter(&self) -> impl Iterator<Item = &Waiter> {
         // SAFETY: rule 1.
         let get = |place: NonNull<Waiter>| unsafe { place.as_ref() };
         core::iter::successors(self.first.get().map(get), move |waiter| waiter.after.get().map(get))
     }
 
-    /// Notifies the matching waiters among the first `most`, except those that arrive meanwhile.
     fn tell(&self, most: usize, is_meant: impl Fn(&Waiter) -> bool) {
         let telling = self.tellings.get();
         self.tellings.set(telling + 1);
@@ -119,15 +101,13 @@ impl WaitList {
         for_each(core::iter::from_fn(next_batch), |wakers| for_each(wakers.into_iter(), Waker::wake));
     }
 
-    /// Notifies the first `most` waiters, counting those notified before that have not polled
-    /// since.
+    /// Counts waiters notified before that have not polled since.
     pub(crate) fn tell_first(&self, most: usize) {
         if !self.is_empty() {
             self.tell(most, |_| true);
         }
     }
 
-    /// Notifies one more waiter.
     pub(crate) fn tell_one(&self) {
         let next = self.iter().find(|waiter| !waiter.told.replace(true));
         if let Some(waker) = next.and_then(|waiter| waiter.waker.take()) {
@@ -135,7 +115,6 @@ impl WaitList {
         }
     }
 
-    /// Notifies one waiter, a different one each time.
     pub(crate) fn tell_next_in_turn(&self) {
         let Some(place) = self.turn.get().or(self.first.get()) else { return };
         // SAFETY: rule 1, and `remove` advances the turn.
@@ -162,8 +141,7 @@ impl WaitList {
     }
 }
 
-/// Calls `each` for every item. If user code unwinds for one item, the rest still runs, so that no
-/// wake-up is lost.
+/// Calls `each` for every item, also if user code unwinds for one, so that no wake-up is lost.
 pub(super) fn for_each<I: Iterator>(items: I, each: impl FnMut(I::Item)) {
     struct Rest<I: Iterator, F: FnMut(I::Item)>(I, F);
 
@@ -214,8 +192,8 @@ impl Waiter {
         }
     }
 
-    /// Waits in a list until notified, and keeps its position if it is already there. Runs user
-    /// code, which may fulfil the condition, so check the condition after this.
+    /// Waits in a list until notified. Runs user code, which may fulfil the condition: check it
+    /// after this.
     ///
     /// # Safety
     /// Rule 2: the list does not move any more.
@@ -231,7 +209,6 @@ impl Waiter {
         self.store(waker);
     }
 
-    /// Returns `true` if it waits and was not notified.
     pub(crate) const fn still_waits(&self) -> bool {
         self.list.get().is_some() && !self.told.get()
     }
@@ -252,7 +229,6 @@ impl Waiter {
         }
     }
 
-    /// Leaves its list. Returns `true` if it was notified and has not polled since.
     #[cold]
     pub(crate) fn leave(&self) -> bool {
         if let Some(list) = self.list.get() {
@@ -279,9 +255,8 @@ impl fmt::Debug for Waiter {
     }
 }
 
-/// Stores a waker, without a clone if an equivalent one is stored. Runs user code, which may wake
-/// the stored waker, so check the condition after this. A waker that user code stores meanwhile
-/// stays: the caller's own wait has then ended.
+/// Stores a waker. Runs user code, which may wake the stored waker: check the condition after this.
+/// A waker that user code stores meanwhile stays, because the caller's wait has then ended.
 #[inline]
 pub(crate) fn store(place: &Cell<Option<Waker>>, waker: &Waker) {
     match place.take() {
@@ -323,7 +298,6 @@ mod tests {
         }
     }
 
-    /// Returns which of five waiters are notified, each with its number as goal.
     fn told(tell: impl Fn(&WaitList)) -> Vec<bool> {
         let list = WaitList::new();
         let woken = Arc::<Woken>::default();
@@ -342,7 +316,6 @@ mod tests {
         told
     }
 
-    /// A place, and the waker that user code stores in it during a clone.
     struct Taken {
         place: Cell<Option<Waker>>,
         by: Cell<Option<Waker>>,

@@ -36,7 +36,6 @@ pub enum CmError {
 }
 
 impl CmError {
-    /// Checks that `data` is at most `limit` long.
     pub(crate) fn check(data: &[u8], limit: Result<usize, Errno>) -> Result<(), CmError> {
         match limit {
             _ if data.is_empty() => Ok(()),

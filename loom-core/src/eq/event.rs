@@ -46,9 +46,9 @@ pub enum EqEvent<'m, T: Connected> {
     /// [`MsgEndpoint::established`](crate::endpoint::MsgEndpoint::established).
     #[doc(alias = "FI_CONNECTED")]
     Connected(ConnectedEvent),
-    /// An endpoint is disconnected: the peer has shut the connection down, closed its endpoint, or
-    /// disappeared. Some providers also report this side's shutdown. For a connecting endpoint, the
-    /// attempt has failed: `tcp` reports some failures so, instead of [`Failed`](Self::Failed).
+    /// An endpoint is disconnected by the peer. Some providers also report this side's shutdown.
+    /// For a connecting endpoint, the attempt has failed: `tcp` reports some failures so, instead
+    /// of [`Failed`](Self::Failed).
     #[doc(alias = "FI_SHUTDOWN")]
     Shutdown(ShutdownEvent),
     /// An endpoint has joined a multicast group. See
@@ -74,8 +74,8 @@ pub enum EqEvent<'m, T: Connected> {
 /// Identifies the endpoint of an event by its [`Fid`] and the moment when it was opened.
 ///
 /// A [`Fid`] is an address, which may be reused after an endpoint closes. An event read before an
-/// endpoint was opened never concerns that endpoint. A late event of an earlier endpoint would be
-/// indistinguishable, but the tested providers remove an endpoint's events when it closes.
+/// endpoint was opened never concerns that endpoint. The tested providers remove an endpoint's
+/// events when it closes.
 ///
 /// ```
 /// use loom_core::eq::{EndpointId, ShutdownEvent};
@@ -89,7 +89,6 @@ pub enum EqEvent<'m, T: Connected> {
 #[derive(Clone, Copy, Debug)]
 pub struct EndpointId {
     pub(crate) fid: Fid,
-    /// In the event queue's time.
     pub(crate) opened: Moment,
 }
 
@@ -100,7 +99,6 @@ impl EndpointId {
         self.fid
     }
 
-    /// Returns `true` if an event of this object, read at this moment, concerns the endpoint.
     fn has(self, object: Fid, seen: Moment) -> bool {
         self.fid == object && seen.is_since(self.opened)
     }
@@ -139,20 +137,17 @@ impl ConnectedEvent {
     }
 
     /// Returns `true` if the event concerns this endpoint (`&endpoint` or its
-    /// [`id`](crate::endpoint::MsgEndpoint::id)) and was not read before that was opened
-    /// ([`EndpointId`]).
+    /// [`id`](crate::endpoint::MsgEndpoint::id)).
     #[must_use]
     pub fn is_of(&self, endpoint: impl Into<EndpointId>) -> bool {
         endpoint.into().has(self.endpoint, self.seen)
     }
 
-    /// Data of the event, meaningful on the connecting side only.
     pub(crate) fn data(&self) -> &[u8] {
         &self.data
     }
 }
 
-/// Omits the data, which is arbitrary on the accepting side.
 impl fmt::Debug for ConnectedEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ConnectedEvent").field("endpoint", &self.endpoint).finish_non_exhaustive()
@@ -178,8 +173,7 @@ pub struct ShutdownEvent {
 }
 
 impl ShutdownEvent {
-    /// The endpoint, or an earlier one with the same address. [`is_of`](Self::is_of) distinguishes
-    /// them.
+    /// The endpoint, or an earlier one with the same address.
     #[must_use]
     pub const fn endpoint(&self) -> Fid {
         self.endpoint
@@ -255,8 +249,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The object of the operation: an endpoint or a multicast group, or an earlier one with the
-    /// same address.
+    /// The object of the operation, or an earlier one with the same address.
     #[must_use]
     pub const fn object(&self) -> Fid {
         self.fault.object

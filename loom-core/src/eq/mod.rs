@@ -1,9 +1,7 @@
 //! [`struct@Eq`]: event queue for connections and multicast groups.
 //!
-//! A server listens on a [`PassiveEndpoint`] of the queue and receives a [`ConnectionRequest`] for
-//! each peer. A client connects a [`MsgEndpoint`](super::endpoint::MsgEndpoint) bound to the queue.
-//! The queue reports when endpoints are connected or disconnected, and when one has joined a
-//! [`MulticastGroup`](super::endpoint::MulticastGroup).
+//! A server listens on a [`PassiveEndpoint`] and receives a [`ConnectionRequest`] for each peer. A
+//! client connects a [`MsgEndpoint`](super::endpoint::MsgEndpoint).
 
 #![allow(unsafe_code, reason = "opens, uses and closes raw handles")]
 
@@ -39,13 +37,11 @@ use crate::vocabulary::{CmData, Errno, EventKind, WaitObj};
 /// Maximum number of passive endpoints of an event queue.
 pub const LISTENERS: usize = 8;
 
-/// Maximum number of events that a closing queue discards.
 const UNREAD: u32 = 1 << 16;
 
 /// An event queue.
 ///
-/// A counted handle: the queue closes when the last of its clones, endpoints, passive endpoints and
-/// requests is gone. Queue and bound objects stay on the thread that opened it.
+/// A counted handle. Queue and bound objects stay on the thread that opened it.
 ///
 /// ```
 /// use core::time::Duration;
@@ -71,27 +67,23 @@ const UNREAD: u32 = 1 << 16;
 #[doc(alias = "fid_eq")]
 pub struct Eq<'m, T: Connected> {
     body: Handle<'m, EqInner<T>>,
-    /// Invariant in `'m`: objects that stay on one thread are not bound to queues of a scope, which
-    /// may end on another.
+    /// Invariant in `'m`: a scope of these queues may end on another thread.
     lives: Brand<'m>,
 }
 
-/// State shared by all handles.
 pub(crate) struct EqInner<T: Connected> {
     raw: T::Eq,
     domain: Handle<'static, DomainInner<T>>,
     attr: EqAttr,
-    /// Unique in the program.
     identity: u64,
-    /// Number of endpoints bound so far.
     bound: Cell<u64>,
     /// Closed with the queue, not earlier: `tcp` continues to use a passive endpoint for peers that
     /// have not sent their request yet.
     listeners: RefCell<Vec<T::PassiveEndpoint, LISTENERS>>,
 }
 
-/// A moment in an event queue's time. Endpoint addresses are reused, so an event concerns an
-/// endpoint only if it was read after that was opened.
+/// Endpoint addresses are reused, so an event concerns an endpoint only if it was read after that
+/// was opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     queue: u64,
@@ -99,14 +91,12 @@ pub(crate) struct Moment {
 }
 
 impl Moment {
-    /// Returns `true` if this moment belongs to the same queue and is not before `other`.
     pub(crate) const fn is_since(self, other: Moment) -> bool {
         self.queue == other.queue && self.bound >= other.bound
     }
 }
 
 impl Default for EqAttr {
-    /// Default size of the provider, with a wait object, not for the application's events.
     fn default() -> Self {
         EqAttr { size: 0, wait: WaitObj::UNSPEC, write: false }
     }
@@ -253,7 +243,6 @@ impl<'m, T: Connected> Eq<'m, T> {
                     Some(place) => {
                         EqEvent::Request(ConnectionRequest::new(self.clone(), (place, listener), info, request, data))
                     }
-                    // A passive endpoint opened through the raw queue.
                     None => EqEvent::Other { kind: EventKind::CONNREQ, data },
                 },
                 Notice::Connected(endpoint) => EqEvent::Connected(ConnectedEvent { endpoint, seen, data }),
@@ -371,13 +360,11 @@ impl<'m, T: Connected> Eq<'m, T> {
         &self.body.raw
     }
 
-    /// Bond for an endpoint to open.
     pub(crate) fn bond(&self) -> Bond {
         self.body.bound.set(self.body.bound.get() + 1);
         self.body.bond()
     }
 
-    /// Current moment in this queue's time, which advances with every endpoint.
     pub(crate) fn moment(&self) -> Moment {
         Moment { queue: self.body.identity, bound: self.body.bound.get() }
     }
@@ -438,11 +425,9 @@ unsafe impl<T: Connected> Object for EqInner<T> {
     unsafe fn end(mut this: NonNull<Self>, left: bool) -> Ended {
         // SAFETY: `end` is called once, after the last handle has gone.
         let this = unsafe { this.as_mut() };
-        // Rejects unread requests, too.
         for _ in 0..UNREAD {
             match this.read(None, &mut CmData::EMPTY.clone()) {
                 Ok(Some(Read::Notice(Notice::Request { listener, request, .. }))) => {
-                    // After a failure the peer's attempt ends when the peer gives up.
                     let _ = this.listener(listener).map(|place| this.reject(place, request, &[]));
                 }
                 Ok(Some(_)) => {}

@@ -12,8 +12,7 @@ use crate::vocabulary::{CmData, EndpointAddr, EndpointType, Errno};
 
 /// A passive endpoint, which listens until its event queue is closed, and keeps it open.
 ///
-/// To stop listening earlier, use a separate event queue: the requests' endpoints may be bound to
-/// another.
+/// To stop listening earlier, use a separate event queue.
 ///
 /// ```
 /// use loom_core::endpoint::Connecting;
@@ -71,7 +70,6 @@ impl<'m, T: Connected> Eq<'m, T> {
         let passive =
             unsafe { T::passive_open(self.body.domain.raw(), info.raw(), &self.body.raw) }.map_err(|error| {
                 if error.left_open {
-                    // The endpoint stays bound, so the queue stays open.
                     self.body.leave();
                 }
                 OpenError::Errno(error.errno)
@@ -143,7 +141,6 @@ pub struct ConnectionRequest<'m, T: Connected> {
     eq: Eq<'m, T>,
     listener: (usize, Fid),
     info: Info<T>,
-    /// `None` once an endpoint has taken the request.
     request: Option<T::Request>,
     data: CmData,
 }
@@ -211,7 +208,6 @@ impl<'m, T: Connected> ConnectionRequest<'m, T> {
 
 impl<T: Connected> Drop for ConnectionRequest<'_, T> {
     fn drop(&mut self) {
-        // After a failure the peer's attempt ends when the peer gives up.
         let _ = self.try_reject(&[]);
     }
 }

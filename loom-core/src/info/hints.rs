@@ -8,8 +8,7 @@ use crate::vocabulary::{
 /// Requirements of a transport, the hints of `fi_getinfo`.
 ///
 /// Defaults, and zero in the attributes, mean "no preference". Numbers are minimums. Orders and
-/// capabilities are requirements: only infos that grant all of them are returned. Names are those
-/// of `fi_info`.
+/// capabilities are requirements. Names are those of `fi_info`.
 ///
 /// Ignored fields:
 /// - `threading`, which follows from the transport's type
@@ -65,8 +64,7 @@ pub struct Hints<'a> {
     /// Authorization key of the endpoint, if not the domain's.
     pub endpoint_auth_key: Option<&'a [u8]>,
     /// This side's address, without `node` and `service`: a socket address or a zero-terminated
-    /// string, of format `addr_format` if given. Other formats are refused, because loom cannot
-    /// check that they are complete. `shm` and `sm2` refuse it, like [`Hints::listen`].
+    /// string, of format `addr_format` if given. `shm` and `sm2` refuse it, like [`Hints::listen`].
     #[doc(alias = "src_addr")]
     pub source: Option<&'a EndpointAddr>,
     /// The peer's address, in the form of [`Hints::source`].
@@ -84,8 +82,7 @@ pub struct Hints<'a> {
     /// names up regardless.
     #[doc(alias = "FI_NUMERICHOST")]
     pub numeric_host: bool,
-    /// Requested interface version, by default that of loom's build-time headers. Providers may
-    /// behave as in that version.
+    /// Requested interface version, by default that of loom's build-time headers.
     #[doc(alias = "FI_VERSION")]
     pub api_version: Option<Version>,
 }
@@ -95,7 +92,7 @@ impl<'a> Hints<'a> {
     ///
     /// Socket providers (`tcp`, `net`, `sockets`, `udp`, and layers on them such as `tcp;ofi_rxm`)
     /// use the host's first interface unless given an address, so these hints give `127.0.0.1`.
-    /// Endpoints of other providers (`shm`, `sm2`, network cards) choose their addresses.
+    /// Endpoints of other providers choose their addresses.
     ///
     /// ```
     /// use loom_core::{Caps, Hints};

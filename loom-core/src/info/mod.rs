@@ -34,7 +34,6 @@ pub struct Info<T: Transport> {
     attributes: Attributes,
 }
 
-/// Bytes that a provider requires in front of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prefixes {
     pub(crate) tx: usize,
@@ -201,30 +200,24 @@ impl<T: Transport> Info<T> {
         Prefixes::of(&self.attributes)
     }
 
-    /// Modes for the memory of operations' contexts: `CONTEXT` and `CONTEXT2`.
     pub(crate) fn contexts(&self) -> Mode {
         let Attributes { mode, tx, rx, .. } = &self.attributes;
         mode.union(tx.mode).union(rx.mode).intersection(Mode::CONTEXT | Mode::CONTEXT2)
     }
 
-    /// Returns `true` if peers' writes with immediate data consume receives.
     pub(crate) fn consumes_receives(&self) -> bool {
         self.attributes.mode.union(self.attributes.rx.mode).contains(Mode::RX_CQ_DATA)
     }
 
-    /// Returns `true` if both infos have one provider, fabric and domain, and equal requirements of
-    /// a queue.
     pub(crate) fn same_domain(&self, other: &Self) -> bool {
         self.same_fabric(other) && self.domain() == other.domain() && self.same_modes(other)
     }
 
-    /// Returns `true` if this info, from a request to the other's fabric, belongs to the other's
-    /// domain. Not every provider fills in its name and fabric there.
+    /// Not every provider fills in its name and fabric for a request.
     pub(crate) fn requests(&self, other: &Self) -> bool {
         self.domain() == other.domain() && self.same_modes(other)
     }
 
-    /// Returns `true` if one queue can serve both.
     fn same_modes(&self, other: &Self) -> bool {
         self.contexts() == other.contexts()
             && self.prefixes() == other.prefixes()
@@ -252,8 +245,8 @@ impl<T: Transport> Clone for Info<T> {
 /// Limits operations to one range where a provider reads the arrays of ranges after the post
 /// (`FI_ASYNC_IOV`), because arrays of one are exempt.
 ///
-/// Longer arrays would need several hundred bytes in each slot of a queue, or a table. No libfabric
-/// provider requires this mode, and all accept one range.
+/// Longer arrays would need several hundred bytes in each slot of a queue. No libfabric provider
+/// requires this mode.
 fn with_arrays_of_the_call(mut attributes: Attributes) -> Attributes {
     let Attributes { mode, tx, rx, .. } = &mut attributes;
     if mode.union(tx.mode).contains(Mode::ASYNC_IOV) {

@@ -31,11 +31,8 @@ use crate::vocabulary::{Access, MemoryKey};
 #[must_use = "a region is opened by `Mr::open`"]
 pub struct MrAttr<'b, 'm, T: Transport> {
     pub(super) access: Access,
-    /// Requested key, or `None` for a key unique in the domain.
     pub(super) key: Option<MemoryKey>,
-    /// Number of the memory's device among those of its kind.
     pub(super) device: i32,
-    /// Part of a device's exported buffer.
     pub(super) dmabuf: Option<DmaBuf>,
     pub(super) counter: Option<&'b Counter<'m, T>>,
 }
@@ -59,9 +56,9 @@ impl<'b, 'm, T: Transport> MrAttr<'b, 'm, T> {
     /// provider with region counters (the software transport, and `sockets` of libfabric's software
     /// providers).
     ///
-    /// Where closing a region is no fence, as over libfabric, the counter stays open, like the
-    /// memory, until no endpoint of the domain is open. If closing the region fails, counter and
-    /// domain stay open for good.
+    /// Where closing a region is no fence, as over libfabric, the counter stays open until no
+    /// endpoint of the domain is open. If closing the region fails, counter and domain stay open
+    /// for good.
     #[doc(alias = "fi_mr_bind")]
     pub const fn counter(mut self, counter: &'b Counter<'m, T>) -> Self {
         self.counter = Some(counter);
@@ -80,8 +77,8 @@ impl<'b, 'm, T: Transport> MrAttr<'b, 'm, T> {
     }
 
     /// Registers the memory as part of a device buffer, from byte `offset`, that the driver has
-    /// exported as a file descriptor. Requires provider support, and libfabric 1.20 or later at
-    /// build time. The descriptor may be closed once the region is open.
+    /// exported as a file descriptor. Requires libfabric 1.20 or later at build time. The
+    /// descriptor may be closed once the region is open.
     ///
     /// # Safety
     /// The region's buffer lends exactly this memory.

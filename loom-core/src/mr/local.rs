@@ -17,8 +17,7 @@ use crate::vocabulary::{Access, Errno, MrFlags, MrMode};
 /// A region for local use: posts carry its descriptor ([`Lent::with_descriptor`]), and peers cannot
 /// reach the memory.
 ///
-/// [`Registered`](crate::registered::Registered) is the safe form, which owns the buffer. This form
-/// is for code such as a cache, with registrations apart from buffers.
+/// [`Registered`](crate::registered::Registered) is the safe form, which owns the buffer.
 ///
 /// The provider uses the memory only for posts that name the region, so it may be unmapped and
 /// mapped again meanwhile. The region is then *stale*: it refers to the old pages.
@@ -80,8 +79,8 @@ pub struct LocalMr<'m, T: Transport> {
 
 impl<'m, T: Transport> LocalMr<'m, T> {
     /// Registers a range, with its headroom: readable memory for sends and writes, writable memory
-    /// for receives and reads. It may be uninitialised. `device` is the memory's device among those
-    /// of its kind, zero for host memory.
+    /// for receives and reads. `device` is the memory's device among those of its kind, zero for
+    /// host memory.
     ///
     /// # Errors
     /// [`OpenError::Access`] for memory neither readable nor writable, [`OpenError::DeviceMemory`],
@@ -144,7 +143,7 @@ impl<'m, T: Transport> LocalMr<'m, T> {
 
 impl<T: Transport> Drop for LocalMr<'_, T> {
     fn drop(&mut self) {
-        // On failure the registration stays, which is harmless: posts do not name it.
+        // On failure the registration stays: posts do not name it.
         let _ = self.deregister();
     }
 }

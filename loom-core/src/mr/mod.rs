@@ -37,13 +37,11 @@ use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
 /// peers' operations are refused, and the memory is dropped when peers cannot reach it any more: at
 /// once over the software transport. Over libfabric and strict networks, operations that have begun
 /// continue, so the domain keeps the memory until its endpoints are closed.
-/// [`close_finished`](Self::close_finished) returns it earlier, if the program's protocol shows
-/// that peers have finished.
+/// [`close_finished`](Self::close_finished) returns it earlier.
 ///
 /// Some providers continue to use a region that is closed during a peer's operation (libfabric 2's
 /// `shm`, `sockets`). There, a region dropped while endpoints of its domain are open is closed with
-/// the last of them, and peers reach its memory until then.
-/// [`close_finished`](Self::close_finished) closes it at once. A thread that opens an endpoint
+/// the last of them, and peers reach its memory until then. A thread that opens an endpoint
 /// meanwhile waits until the last of these regions is closed.
 ///
 /// ```
@@ -73,8 +71,7 @@ use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
 #[doc(alias = "fid_mr")]
 pub struct Mr<'m, T: Transport, M: Buffer + Send, H = ()> {
     pub(super) region: ManuallyDrop<Handle<'m, Region<T, M>>>,
-    /// Object that the region keeps open. Dropped when the region is closed, and leaked if that
-    /// fails.
+    /// Dropped when the region is closed, and leaked if that fails.
     pub(super) hold: ManuallyDrop<H>,
 }
 
@@ -91,9 +88,8 @@ unsafe impl<'m, T: Transport<Mr: Sync>, M: Buffer + Send, H: Sync> Sync for Mr<'
 impl<'m, T: Transport, M: Buffer + Send> Mr<'m, T, M> {
     /// Registers memory while the region is open. The region's own block comes from `alloc`.
     ///
-    /// The memory lives for `'m`, because the region may be forgotten. Borrowed memory needs a
-    /// [`scope`](crate::scope::scope). It is `Send`, because the thread that closes the domain's
-    /// last endpoint may drop it.
+    /// The memory lives for `'m`. Borrowed memory needs a [`scope`](crate::scope::scope). It is
+    /// `Send`, because the thread that closes the domain's last endpoint may drop it.
     ///
     /// # Errors
     /// - [`OpenError::Access`] for uninitialised memory, or access that requires writable memory
@@ -148,8 +144,8 @@ impl<'m, T: Transport, M: Buffer + Send> Mr<'m, T, M> {
 
 /// A region for one endpoint ([`Mr::open_for_in`]), which stays on the endpoint's thread.
 ///
-/// If the domain binds regions to endpoints, a dropped endpoint, or one of a dropped queue, stays
-/// open until the region is closed.
+/// If the domain binds regions to endpoints, a dropped endpoint stays open until the region is
+/// closed.
 pub type EndpointMr<'m, T, M> = Mr<'m, T, M, Kept>;
 
 impl<'m, T: Transport, M: Buffer + Send> EndpointMr<'m, T, M> {
@@ -229,7 +225,6 @@ impl<'m, T: Transport, M: Buffer + Send> EndpointMr<'m, T, M> {
 }
 
 impl<'m, T: Transport, M: Buffer + Send, H> Mr<'m, T, M, H> {
-    /// Opens the region, which keeps `hold` open: the endpoint that it is bound to, if any.
     fn open_held<A: Allocator + Send + 'm>(
         domain: &Domain<'m, T>,
         memory: M,
@@ -243,7 +238,6 @@ impl<'m, T: Transport, M: Buffer + Send, H> Mr<'m, T, M, H> {
     {
         let Domain { body: domain, scope, .. } = domain;
         let fenced = is_fenced::<T>(attr.access, domain.info().raw());
-        // A scope's end closes the endpoints of its own domains only.
         if scope.is_some() && !fenced && !(domain.is_of(*scope) && T::quirks(domain.info().raw()).ends_with_queue) {
             return Err(OpenError::NoFence);
         }
@@ -265,15 +259,13 @@ impl<'m, T: Transport, M: Buffer + Send, H> Mr<'m, T, M, H> {
     }
 }
 
-/// Returns `true` if closing a region with this access ends all use of its memory, by the transport
-/// or without remote access.
+/// Returns `true` if closing such a region ends all use of its memory.
 fn is_fenced<T: Transport>(access: Access, info: &T::Info) -> bool {
     T::MR_CLOSE_FENCES && T::quirks(info).mr_close || !is_remote(access)
 }
 
 impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
-    /// This side's view of the memory, empty for device memory, which the host accesses by the
-    /// device's means.
+    /// This side's view of the memory, empty for device memory.
     ///
     /// ```
     /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
@@ -353,8 +345,8 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
         Descriptor { raw: T::mr_descriptor(self.raw()), domain: self.region.domain.identity() }
     }
 
-    /// Notifies a provider that requires it (`FI_MR_MMU_NOTIFY`) of changed pages behind a range,
-    /// otherwise without effect. Meanwhile peers' operations on the region may fail.
+    /// Notifies a provider that requires it (`FI_MR_MMU_NOTIFY`) of changed pages behind a range.
+    /// Meanwhile peers' operations on the region may fail.
     ///
     /// ```
     /// use loom_core::{Access, Domain, Errno, Mr};

@@ -23,19 +23,15 @@ pub(crate) struct Region<T: Transport, M> {
     // First field: a pointer to the link is a pointer to the region.
     link: Link,
     pub(super) node: Node,
-    /// Initialised once the region is open.
     raw: UnsafeCell<MaybeUninit<T::Mr>>,
     state: Cell<State>,
     pub(super) domain: Handle<'static, DomainInner<T>>,
-    /// The memory while the region is open. [`Mr::window`] shortens the lifetime to a borrow of the
-    /// region.
+    /// [`Mr::window`] shortens the lifetime to a borrow of the region.
     pub(super) window: Window<'static>,
-    /// First byte and length, also of memory without a window.
     pub(super) range: (u64, u64),
     pub(super) access: Access,
     /// `true` if peers do not use the memory after closing returns.
     pub(super) fenced: bool,
-    /// Bond of the counter, kept while peers may reach the memory.
     counter: Cell<Option<Bond>>,
     /// Not referenced while the region is open: peers write to it, and it may lie in this block.
     memory: UnsafeCell<ManuallyDrop<M>>,
@@ -43,12 +39,10 @@ pub(crate) struct Region<T: Transport, M> {
 
 #[derive(Clone, Copy)]
 enum State {
-    /// Closed, or not open yet.
     Closed,
     Open,
     /// The provider failed to close it, so peers may still reach the memory.
     Failed(Errno),
-    /// The memory was taken.
     Over,
 }
 
@@ -87,8 +81,6 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         self.state.set(State::Open);
     }
 
-    /// Raw region, to bind and enable before peers reach the memory.
-    ///
     /// # Safety
     /// The region is open, and only the caller refers to the raw region.
     #[expect(clippy::mut_from_ref, reason = "others may look at the node meanwhile, and at nothing else")]
@@ -120,9 +112,6 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         drop(unsafe { Handle::<Self>::from_raw(place) });
     }
 
-    /// Closes the region at the end of its scope, because it was forgotten or an endpoint that
-    /// reaches it is left.
-    ///
     /// # Safety
     /// The node lies in a region that is not used any more.
     unsafe fn close_scoped(node: NonNull<Node>, scope: ScopeRef) {
@@ -135,8 +124,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         }
         // SAFETY: moved out once: the block is leaked, so the region does not drop its handle.
         let domain = unsafe { core::ptr::read(&raw const region.domain) };
-        // Without a fence, no endpoint may be open, and the standstill prevents new ones until the
-        // region is closed.
+        // Without a fence, the standstill prevents new endpoints until the region is closed.
         let standstill = (!region.fenced).then(|| domain.deferred_close().standstill());
         if standstill.as_ref().is_some_and(Standstill::has_endpoints) {
             crate::abort::abort(
@@ -178,20 +166,18 @@ impl<T: Transport, M> Region<T, M> {
         closed
     }
 
-    /// Returns `true` if the provider may use the region after a close during a peer's operation. A
-    /// region bound to an endpoint is closed before the endpoint in any case.
+    /// Returns `true` if the provider may use the region after a close during a peer's operation.
     fn is_used_when_closed(&self) -> bool {
         let info = self.domain.info();
         let bound = info.attributes().domain.mr_mode.contains(MrMode::ENDPOINT);
         !self.fenced && !bound && !T::quirks(info.raw()).mr_close
     }
 
-    /// Leaves the counter open, in place, with the region: peers' operations may still be counted.
+    /// Leaves the counter open with the region: peers' operations may still be counted.
     fn leave_counter(&self) {
         self.counter.set(self.counter.take().inspect(Bond::leave));
     }
 
-    /// Takes the memory of a closed region that peers cannot reach.
     fn take_memory(&self) -> Option<M> {
         if !matches!(self.state.replace(State::Over), State::Closed) {
             return None;
@@ -223,40 +209,35 @@ unsafe impl<T: Transport, M> Object for Region<T, M> {
         // SAFETY: `end` is called once, after the last handle has gone.
         let this = unsafe { this.as_ref() };
         if let State::Open | State::Failed(_) = this.state.get() {
-            // Peers may still reach the memory, which may lie in the block.
+            // Peers may still reach the memory.
             return Ended::Kept;
         }
-        // User code.
         drop(this.take_memory());
         Ended::Free
     }
 }
 
-/// State of a region after its handle is dropped.
 pub(super) enum Fate {
-    /// Closed: peers cannot reach the memory.
     Over,
     Failed(Errno),
-    /// Kept on a list of the domain.
     Kept,
 }
 
-/// Closes a dropped region, or puts it on a list of its domain (`reclaim`). Once it is
-/// closed or kept, `released` releases the objects that it keeps open.
+/// Once the region is closed or kept, `released` releases the objects that it keeps open.
 pub(super) fn close_dropped<T: Transport, M: Buffer + Send>(
     region: &Handle<'_, Region<T, M>>,
     released: impl FnOnce(),
 ) -> Fate {
     let domain = region.domain.clone();
-    // A provider that can close regions at any time closes this one before the lock: operations
-    // that have begun end with the endpoints open now, and later endpoints cannot reach it.
+    // Before the lock: operations that have begun end with the endpoints open now, and later
+    // endpoints cannot reach the region.
     let mut closed = (!region.is_used_when_closed()).then(|| region.close());
     let mut standstill = domain.deferred_close().standstill();
     let reached = standstill.has_endpoints() && !region.fenced;
     if closed.is_none() && !reached {
         closed = Some(region.close());
     }
-    // On failure the region stays open, and its memory is leaked, because peers may still reach it.
+    // On failure peers may still reach the memory, which is leaked.
     if let Some(Err(errno)) = closed {
         drop(standstill);
         region.leave_counter();
@@ -315,8 +296,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
         if !domain.is_here() {
             return Err(CloseError::Errno(Errno::OTHER_PROCESS));
         }
-        // Without a fence, no endpoint may be open, and the standstill prevents new ones until the
-        // region is closed.
+        // Without a fence, the standstill prevents new endpoints until the region is closed.
         let standstill = (!self.region.fenced).then(|| domain.deferred_close().standstill());
         if standstill.as_ref().is_some_and(Standstill::has_endpoints) {
             drop(standstill);
@@ -325,7 +305,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
         let closed = self.region.close();
         drop(standstill);
         closed.map_err(CloseError::Errno)?;
-        // Peers cannot reach the memory: no endpoint was open at the close, or closing is a fence.
+        // No endpoint was open at the close, or closing is a fence.
         self.into_memory().ok_or(CloseError::Errno(Errno::ENOENT))
     }
 
@@ -339,11 +319,9 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
     /// have ended.
     pub unsafe fn close_finished(self) -> Result<M, Errno> {
         self.region.close()?;
-        // The caller guarantees that peers have finished.
         self.into_memory().ok_or(Errno::ENOENT)
     }
 
-    /// Takes the memory of a closed region that peers cannot reach.
     fn into_memory(self) -> Option<M> {
         let memory = self.region.take_memory();
         note!(debug, "close", "region of {} bytes is closed", self.region.range.1);
@@ -383,7 +361,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
 pub enum CloseError<R> {
     /// An endpoint of the domain is open, and the transport cannot stop peers' access through it.
     /// Contains the open region. A region bound to an endpoint ([`EndpointMr`](super::EndpointMr))
-    /// keeps it open and always returns this error: drop it with the endpoint.
+    /// always returns this error: drop it with the endpoint.
     EndpointsOpen(R),
     /// The provider failed. The memory is leaked.
     Errno(Errno),

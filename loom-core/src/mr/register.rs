@@ -14,8 +14,6 @@ use crate::exposed::Window;
 use crate::transport::{self, Transport};
 use crate::vocabulary::{Access, Caps, Errno, HmemIface, MemoryKey, MrFlags, MrMode};
 
-/// Registers memory.
-///
 /// # Safety
 /// Lent memory stays valid for the access until the region is closed or, without remote access,
 /// whenever a post names the region.
@@ -93,8 +91,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         Ok(())
     }
 
-    /// Binds the region to a counter and an endpoint, and enables it, where the domain requires
-    /// that. After an error the region must be closed.
+    /// After an error the region must be closed.
     ///
     /// # Safety
     /// Called once, after [`register`](Self::register) with these attributes. The endpoint belongs
@@ -126,24 +123,20 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
             unsafe { T::mr_enable(raw) }?;
         }
         match attr.key {
-            // The provider has chosen the key regardless.
             Some(key) if T::mr_key(raw) != key => Err(OpenError::KeyNotAvailable),
             _ => Ok(()),
         }
     }
 }
 
-/// Returns `true` if counted regions need a flag and an enable call.
 fn asks_for_rma_events<T: Transport>(domain: &DomainInner<T>) -> bool {
     domain.attributes().domain.mr_mode.contains(MrMode::RMA_EVENT)
 }
 
-/// Returns `true` if the domain binds a region with this access to an endpoint.
 pub(super) fn is_bound_to_endpoint<T: Transport>(domain: &DomainInner<T>, access: Access) -> bool {
     is_remote(access) && domain.attributes().domain.mr_mode.contains(MrMode::ENDPOINT)
 }
 
-/// Checks that the application can choose this key.
 fn is_choosable<T: Transport>(domain: &DomainInner<T>, key: MemoryKey) -> Result<(), OpenError> {
     let attributes = &domain.attributes().domain;
     let bits = attributes.mr_key_size.saturating_mul(8);

@@ -1,7 +1,7 @@
 //! Numeric attributes of an `fi_info`.
 //!
-//! Fields have the names of the C structures, without pointers (names, addresses, keys). Zero in
-//! hints means "no demand". Sizes are in bytes, counts in objects or operations.
+//! Fields have the names of the C structures. Zero in hints means "no demand". Sizes are in bytes,
+//! counts in objects or operations.
 
 use super::{
     AddressFormat, AvType, Caps, CompOrder, EndpointType, Mode, MrMode, MsgOrder, OpFlags, Progress, Protocol,

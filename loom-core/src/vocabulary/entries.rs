@@ -150,21 +150,18 @@ pub struct CqErrEntry {
 }
 
 impl Default for CqEntry {
-    /// Placeholder.
     fn default() -> Self {
         CqEntry { op_context: ptr::null_mut() }
     }
 }
 
 impl Default for CqMsgEntry {
-    /// Placeholder.
     fn default() -> Self {
         CqMsgEntry { op_context: ptr::null_mut(), flags: CompletionFlags::empty(), len: 0 }
     }
 }
 
 impl Default for CqDataEntry {
-    /// Placeholder.
     fn default() -> Self {
         let CqMsgEntry { op_context, flags, len } = CqMsgEntry::default();
         CqDataEntry { op_context, flags, len, buf: ptr::null_mut(), data: ImmediateData(0) }
@@ -172,7 +169,6 @@ impl Default for CqDataEntry {
 }
 
 impl Default for CqTaggedEntry {
-    /// Placeholder.
     fn default() -> Self {
         let CqDataEntry { op_context, flags, len, buf, data } = CqDataEntry::default();
         CqTaggedEntry { op_context, flags, len, buf, data, tag: Tag(0) }
@@ -180,7 +176,6 @@ impl Default for CqTaggedEntry {
 }
 
 impl Default for CqErrEntry {
-    /// Placeholder.
     fn default() -> Self {
         let CqTaggedEntry { op_context, flags, len, buf, data, tag } = CqTaggedEntry::default();
         CqErrEntry {

@@ -5,8 +5,8 @@ use core::fmt;
 
 /// Positive error number of libfabric.
 ///
-/// Numbers up to 255 are those of POSIX (as in Linux), numbers from 256 on libfabric's own. Unknown
-/// numbers are kept. C functions return them negated, see [`from_ret`](Self::from_ret).
+/// Numbers up to 255 are those of Linux, numbers from 256 on libfabric's own. C functions return
+/// them negated, see [`from_ret`](Self::from_ret).
 ///
 /// ```
 /// use loom_core::Errno;
@@ -19,7 +19,6 @@ use core::fmt;
 /// ```
 ///
 /// # References
-///
 /// - `fi_errno(3)`
 #[doc(alias = "fi_errno")]
 #[repr(transparent)]
@@ -124,8 +123,7 @@ errnos! {
 }
 
 impl Errno {
-    /// This process is a forked child, and its parent opened the object. This number is loom's own,
-    /// and libfabric is not called.
+    /// This process is a forked child, and its parent opened the object. This number is loom's own.
     pub const OTHER_PROCESS: Self = Self(1 << 16);
 
     /// Equal to [`EAGAIN`](Self::EAGAIN).
@@ -140,8 +138,8 @@ impl Errno {
 
     /// The error in the return value of a C function, which is the negated number.
     ///
-    /// `None` for zero and positive values (success, or a count). A negative value outside the
-    /// range of `i32` becomes [`EOTHER`](Self::EOTHER).
+    /// `None` for zero and positive values. A negative value outside the range of `i32` becomes
+    /// [`EOTHER`](Self::EOTHER).
     #[must_use]
     pub fn from_ret(ret: isize) -> Option<Self> {
         if ret >= 0 {

@@ -1,20 +1,15 @@
 //! Types that loom and libfabric share: flags, error numbers, enumerations, addresses, tags, keys
 //! and attributes.
 //!
-//! All of them are plain data. This layer does not allocate, call a provider, or depend on
-//! endpoints and queues. Two rules hold:
-//!
-//! * **libfabric's own numbers.** A constant has the value of the C header, so numbers pass to and
-//!   from a provider unchanged. Constants of newer headers are included. An `Info` reports the
-//!   constants that an installed library grants.
+//! All of them are plain data. Two rules hold:
+//! * **libfabric's own numbers.** A constant has the value of the C header. Constants of newer
+//!   headers are included.
 //! * **Unknown numbers are kept.** Flags retain unknown bits, and a C `enum` is a newtype over the
-//!   number. Values of a provider newer than this crate are preserved and never cause a panic.
+//!   number.
 //!
-//! Names are the C names without `FI_` and without the common prefix of a type. Every constant has
-//! the C name as a search alias.
+//! Names are the C names without `FI_` and without the common prefix of a type.
 //!
 //! # The form of values with `serde`
-//!
 //! With the feature `serde`, formats for people (JSON, TOML) contain text, and others (postcard,
 //! bincode) numbers and bytes:
 //!
@@ -28,14 +23,12 @@
 //! | [`Version`] | `"1.17"` | the number |
 //! | attributes | fields by name, with defaults for missing fields; other names are refused | fields in order |
 //!
-//! Unknown bits and numbers are kept, unknown names refused. Input may come from a peer: an address
-//! that is too long, or a wrong number of bytes, is an error. Later versions of this crate read the
-//! text of this version, and the binary form of all but attributes, which may gain fields.
+//! Unknown bits and numbers are kept, unknown names refused. Input may come from a peer: a wrong
+//! length is an error. Later versions of this crate read the text of this version, and the binary
+//! form of all but attributes, which may gain fields.
 //!
-//! Types that borrow have no form: [`Hints`](crate::Hints), [`MrAttr`](crate::MrAttr),
-//! [`Binding`](crate::Binding), and options of single operations. A program stores their parts.
-//! Values with a meaning in one process only have no form either: [`FabricAddr`],
-//! [`Peer`](crate::Peer).
+//! Types that borrow, and values with a meaning in one process only ([`FabricAddr`],
+//! [`Peer`](crate::Peer)), have no form.
 
 #![cfg_attr(
     test,

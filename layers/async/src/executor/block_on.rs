@@ -10,9 +10,8 @@ use super::BUDGET;
 
 /// Runs a future to completion, and drives the queues that it waits for.
 ///
-/// The future is polled after every [turn](Drive::turn), woken or not. Its waker therefore needs no
-/// memory, and wake-ups from any thread are not lost. For many waiting futures, use a
-/// [`LocalExecutor`](super::LocalExecutor), which polls only woken tasks.
+/// The future is polled after every [turn](Drive::turn), woken or not. For many waiting futures,
+/// use a [`LocalExecutor`](super::LocalExecutor).
 ///
 /// ```
 /// use loom_async::block_on;

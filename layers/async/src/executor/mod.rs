@@ -30,16 +30,14 @@ pub const BUDGET: usize = 64;
 
 /// A fixed number of tasks, run by the calling thread.
 ///
-/// Tasks lie in one block of the caller's allocator, the only allocation. All have one type `F`:
-/// - the inferred type of an async block or function, with equal tasks that cannot spawn, because
-///   the type would contain itself
+/// Tasks lie in one block of the caller's allocator. All have one type `F`:
+/// - the inferred type of an async block or function, with equal tasks that cannot spawn
 /// - `Pin<&mut dyn Future<Output = ()>>`, pinned by the program
 /// - `Pin<Box<dyn Future<Output = ()>>>`, with a global allocator
 ///
 /// # Rounds
 /// A round polls each task woken before it once, in order of the wake-ups, then takes a
-/// [turn](Drive::turn). Tasks woken meanwhile wait for the next round. A task that always wakes
-/// itself delays others only by its own polls: tasks, timers and the fabric do not starve.
+/// [turn](Drive::turn). Tasks woken meanwhile wait for the next round.
 ///
 /// Rounds follow each other without sleep.
 ///
@@ -50,7 +48,7 @@ pub const BUDGET: usize = 64;
 ///
 /// # Panics in tasks
 /// A task that panics is dropped. The panic reaches the caller of the round. The executor stays
-/// usable, and other tasks miss no wake-up.
+/// usable.
 ///
 /// ```
 /// use core::cell::Cell;
@@ -291,8 +289,7 @@ impl<F: Future<Output = ()>> LocalExecutor<F> {
         Round { polled, events: drive.turn(self.budget.get()) }
     }
 
-    /// Runs rounds until all tasks have completed. Never returns if a task calls it, because that
-    /// task has not.
+    /// Runs rounds until all tasks have completed. Never returns if a task calls it.
     pub fn run<D: Drive + ?Sized>(&self, drive: &D) {
         while !self.is_empty() {
             self.round(drive);
@@ -301,10 +298,10 @@ impl<F: Future<Output = ()>> LocalExecutor<F> {
 
     /// Runs rounds until `future` completes, polled as another task. Other tasks stay.
     ///
-    /// A task or `future` may call this in turn, and is not polled until its call returns.
+    /// A task or `future` may call this, and is not polled until its call returns.
     pub fn run_until<D: Drive + ?Sized, M: Future>(&self, drive: &D, future: M) -> M::Output {
-        /// Ends a call, also on unwinding. Nested calls share a node, so an inner one may take the
-        /// outer one's wake-up, which is repeated here.
+        /// Nested calls share a node, so an inner one may take the outer one's wake-up, which is
+        /// repeated here.
         struct Ended<'a, F>(&'a Table<F>);
         impl<F> Drop for Ended<'_, F> {
             fn drop(&mut self) {
@@ -357,7 +354,6 @@ impl<F> fmt::Display for Full<F> {
 
 impl<F> core::error::Error for Full<F> {}
 
-/// Drops the future.
 impl<F> From<Full<F>> for Error {
     fn from(_: Full<F>) -> Self {
         Error::Full("the executor, which was opened for a number of tasks")

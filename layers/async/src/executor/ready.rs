@@ -1,11 +1,9 @@
 //! [`Ready`]: the woken tasks, as a lock-free list of nodes.
 //!
 //! Any thread pushes by compare-and-swap. The executor swaps out the whole list and reverses it,
-//! which excludes ABA and keeps the order of wake-ups. By its state, a node is in the list at most
-//! once.
+//! which excludes ABA. By its state, a node is in the list at most once.
 //!
-//! Threads do not wait for each other. A thread preempted between marking and pushing a node delays
-//! the next poll of this task, also for other wakers, but not other tasks.
+//! A thread preempted between marking and pushing a node delays the next poll of this task only.
 //!
 //! # Rules
 //! 1. The thread that changes a node's state from idle to woken pushes it, and owns its link until
@@ -21,11 +19,9 @@ pub(crate) const NIL: u32 = u32::MAX;
 const IDLE: u32 = 0;
 const WOKEN: u32 = 1;
 
-/// List of woken tasks, newest first.
 #[derive(Debug)]
 pub(crate) struct Ready(AtomicU32);
 
-/// Target of a waker: a task's link in the list.
 #[derive(Debug)]
 pub(crate) struct Node {
     index: u32,
@@ -43,7 +39,6 @@ impl Node {
         self.index
     }
 
-    /// Removes the node from the taken list. Returns the next one.
     #[inline]
     pub(crate) fn leave(&self) -> u32 {
         let after = self.after.load(Ordering::Relaxed);
@@ -59,7 +54,6 @@ impl Ready {
         Ready(AtomicU32::new(NIL))
     }
 
-    /// Wakes a task, from any thread.
     #[inline]
     pub(crate) fn wake(&self, node: &Node) {
         // Release: the task's next poll sees the waker's writes. Acquire: the link now belongs to
@@ -69,7 +63,7 @@ impl Ready {
         }
     }
 
-    /// Pushes a node (rule 1).
+    /// Rule 1.
     #[inline]
     fn push(&self, node: &Node) {
         let mut first = self.0.load(Ordering::Relaxed);
@@ -84,7 +78,6 @@ impl Ready {
         }
     }
 
-    /// Takes all nodes, oldest first. Returns the first. For the executor only.
     #[inline]
     pub(crate) fn take(&self, nodes: &[Node]) -> u32 {
         // May be stale. The next round loads again.
@@ -148,7 +141,6 @@ mod tests {
         let first = ready.take(&nodes);
         assert_eq!((first, nodes[0].leave()), (0, 1));
         ready.wake(&nodes[0]);
-        // This node has not left the list: its coming poll answers.
         ready.wake(&nodes[1]);
         assert_eq!(nodes[1].leave(), NIL);
         assert_eq!(taken(&ready, &nodes), [0]);

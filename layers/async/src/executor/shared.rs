@@ -1,7 +1,5 @@
 //! [`Shared`]: the head of an executor's block, and the wakers, which reach it on any thread.
 //!
-//! The block contains head, nodes of the tasks, other parts of the executor, and the allocator.
-//!
 //! # Rules
 //! 1. The block begins with a [`Shared`]. Its nodes lie at [`NODES_AT`], one for each index. They
 //!    are written before the first handle exists and then changed by atomics only, so any thread
@@ -27,7 +25,6 @@ pub(super) struct Shared {
     pub(super) ready: Ready,
     users: Users,
     nodes: u32,
-    /// Offset of the block's [`Owner`] in bytes.
     owner_at: usize,
     free: unsafe fn(NonNull<Shared>),
 }
@@ -66,10 +63,8 @@ impl Plan {
 }
 
 impl SharedRef {
-    /// Allocates a block, with head and nodes.
-    ///
-    /// `Send`, because any thread may drop the last waker and free the block. `'static`, because
-    /// wakers may be kept forever.
+    /// `Send`, because any thread may drop the last waker. `'static`, because wakers may be kept
+    /// forever.
     pub(super) fn new<A: Allocator + Send + 'static>(plan: Plan, alloc: A) -> Result<Self, OpenError> {
         let block = alloc.allocate(plan.layout).map_err(|_| OpenError::OutOfMemory)?.cast::<u8>();
         // SAFETY: within the block, by the plan.
@@ -97,8 +92,6 @@ impl SharedRef {
         Ok(SharedRef(head))
     }
 
-    /// Pointer to a part of the plan.
-    ///
     /// # Safety
     /// [`Plan::add`] returned `at` for this block.
     pub(super) const unsafe fn part(&self, at: usize) -> NonNull<u8> {
@@ -121,7 +114,7 @@ impl SharedRef {
         }
     }
 
-    /// Calls `with` with the waker of a node, which is a user only if cloned.
+    /// The waker is a user only if cloned.
     ///
     /// # Safety
     /// The block has a node with this index.
@@ -205,7 +198,7 @@ static WAKER: RawWakerVTable = RawWakerVTable::new(
     },
 );
 
-/// Block and node of a waker. The handle is the waker's use, dropped only with it.
+/// The handle is the waker's use, dropped only with it.
 ///
 /// # Safety
 /// `data` is the pointer of a waker (rule 3) that outlives the use of the node.

@@ -7,8 +7,8 @@ use super::{Full, TaskId};
 
 /// Adds tasks to a [`LocalExecutor`](super::LocalExecutor) and cancels them. Tasks may keep one.
 ///
-/// A task cannot borrow the executor that holds it. This counted handle keeps the executor's
-/// memory, but not its tasks. After the executor was dropped, spawning fails.
+/// This counted handle keeps the executor's memory, but not its tasks. After the executor was
+/// dropped, spawning fails.
 ///
 /// ```
 /// use core::cell::Cell;

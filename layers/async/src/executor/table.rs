@@ -54,15 +54,12 @@ struct SlotHead {
     after: Cell<u32>,
 }
 
-/// State shared by all handles.
 struct State {
     free: Cell<u32>,
     tasks: Cell<u32>,
     capacity: u32,
     closed: Cell<bool>,
-    /// First task left in this round.
     taken: Cell<u32>,
-    /// The main future was woken.
     main_woken: Cell<bool>,
 }
 
@@ -178,7 +175,7 @@ impl<F> Table<F> {
         Ok(TaskId { index, generation: slot.head.generation.get() })
     }
 
-    /// Drops the future and frees the slot, even on a panic.
+    /// Frees the slot even on a panic.
     fn end(&self, index: u32, slot: &Slot<F>) {
         struct Freed<'a, F>(&'a State, u32, &'a Slot<F>);
         impl<F> Drop for Freed<'_, F> {
@@ -198,7 +195,6 @@ impl<F> Table<F> {
         unsafe { future.assume_init_drop() };
     }
 
-    /// Drops a task, after its poll if it is running.
     pub(super) fn cancel(&self, id: TaskId) -> bool {
         let Some(slot) = self.task(id) else { return false };
         match slot.head.phase.get() {
@@ -209,7 +205,6 @@ impl<F> Table<F> {
         true
     }
 
-    /// Drops all tasks and accepts no more.
     pub(super) fn close(&self) {
         /// Continues after a destructor that panics.
         struct Rest<'a, F>(&'a Table<F>, u32);
@@ -235,7 +230,6 @@ impl<F> Table<F> {
 }
 
 impl<F: Future<Output = ()>> Table<F> {
-    /// Polls each woken task, oldest first. Returns their number.
     pub(super) fn poll_woken(&self) -> usize {
         let state = self.state();
         let nodes = self.shared.nodes();
@@ -256,10 +250,8 @@ impl<F: Future<Output = ()>> Table<F> {
         polled
     }
 
-    /// Returns `false` without a task to poll.
     #[inline]
     fn poll(&self, index: u32, slot: &Slot<F>) -> bool {
-        /// Drops a future that panicked.
         struct Unwound<'a, F>(&'a Table<F>, u32, &'a Slot<F>);
         impl<F> Drop for Unwound<'_, F> {
             fn drop(&mut self) {
@@ -272,7 +264,6 @@ impl<F: Future<Output = ()>> Table<F> {
                 slot.head.phase.set(Phase::Woken);
                 return false;
             }
-            // The waker's task has ended or is about to.
             Phase::Free | Phase::Woken | Phase::Cancelled | Phase::Ending => return false,
         }
         let unwound = Unwound(self, index, slot);

@@ -5,10 +5,7 @@ use crate::sync::{AtomicU32, Ordering};
 /// Count that no longer changes.
 const STAYS: u32 = 1 << 31;
 
-/// Number of handles and wakers. The last one frees the block.
-///
-/// A count of 2^31 stays and leaks the block. Only a program that forgets wakers reaches it, and a
-/// count that wraps to zero would free memory in use.
+/// A count of 2^31 stays and leaks the block: a count that wraps to zero would free memory in use.
 #[derive(Debug)]
 pub(super) struct Users(AtomicU32);
 
@@ -26,7 +23,6 @@ impl Users {
         }
     }
 
-    /// Removes a user. Returns `true` for the last one.
     #[inline]
     pub(super) fn remove(&self) -> bool {
         if self.0.load(Ordering::Relaxed) >= STAYS {

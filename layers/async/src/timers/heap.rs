@@ -19,10 +19,9 @@ use core::time::Duration;
 
 type Link = Option<NonNull<Place>>;
 
-/// Deadlines, the earliest on top.
 pub(super) struct Heap {
     first: Cell<Link>,
-    /// Number of the place added last. Equal deadlines come out in order of addition.
+    /// Equal deadlines come out in order of addition.
     number: Cell<u64>,
 }
 
@@ -32,7 +31,6 @@ pub(super) struct Place {
     state: Cell<State>,
     waker: Cell<Option<Waker>>,
     child: Cell<Link>,
-    /// Next sibling.
     after: Cell<Link>,
     /// Previous sibling, or the parent of the first child.
     before: Cell<Link>,
@@ -41,7 +39,6 @@ pub(super) struct Place {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Never added, or removed early.
     Out,
     Waiting,
     Due,
@@ -65,7 +62,6 @@ impl Place {
         self.state.get()
     }
 
-    /// Stores the waker, without cloning one that is stored already.
     pub(super) fn store(&self, waker: &Waker) {
         match self.waker.take() {
             Some(stored) if stored.will_wake(waker) => self.waker.set(Some(stored)),
@@ -82,14 +78,12 @@ impl Place {
     }
 }
 
-/// Target of a link.
 #[inline]
 fn at<'a>(link: NonNull<Place>) -> &'a Place {
     // SAFETY: rule 1. References leave this file for the time of a call only.
     unsafe { link.as_ref() }
 }
 
-/// Joins two trees without parents or siblings.
 fn link(a: NonNull<Place>, b: NonNull<Place>) -> NonNull<Place> {
     let (top, below) = if at(b).is_before(at(a)) { (b, a) } else { (a, b) };
     let first = at(top).child.replace(Some(below));
@@ -101,7 +95,7 @@ fn link(a: NonNull<Place>, b: NonNull<Place>) -> NonNull<Place> {
     top
 }
 
-/// Joins children of a removed parent: pairs siblings, then joins the pairs from last to first.
+/// Pairs siblings, then joins the pairs from last to first.
 fn join(row: Link) -> Link {
     let single = |place: NonNull<Place>| {
         at(place).before.set(None);
@@ -138,8 +132,6 @@ impl Heap {
         self.first.get().map(|first| at(first).deadline.get())
     }
 
-    /// Adds a place that is in no heap.
-    ///
     /// # Safety
     /// The place is used with this heap only (rule 2), and removed before it is dropped.
     pub(super) unsafe fn add(&self, place: Pin<&Place>, deadline: Duration) {
@@ -151,7 +143,6 @@ impl Heap {
         self.first.set(Some(self.first.get().map_or(added, |first| link(first, added))));
     }
 
-    /// Removes a place, wherever it is in the heap.
     pub(super) fn remove(&self, place: &Place) {
         if place.state.get() != State::Waiting {
             return;
@@ -176,7 +167,6 @@ impl Heap {
         }
     }
 
-    /// Removes the first place if it is due, and returns its waker.
     pub(super) fn take_due(&self, now: Duration) -> Option<Option<Waker>> {
         let first = at(self.first.get().filter(|first| at(*first).deadline.get() <= now)?);
         self.remove(first);

@@ -17,15 +17,13 @@ use crate::clock::Clock;
 
 /// Wakes futures at times of a clock.
 ///
-/// A [`Drive`]: a program drives `(&driver, &timers)` as one. If a future waits, a turn reads the
-/// clock and wakes the due ones, earliest deadline first, and equal deadlines in order of their
-/// first polls.
+/// A [`Drive`]: a program drives `(&driver, &timers)` as one. A turn wakes the due futures,
+/// earliest deadline first, and equal deadlines in order of their first polls.
 ///
-/// The number of timers is unlimited, without allocation, because each future contains its place in
-/// a pairing heap. A future's first poll takes constant time, its end or drop amortised logarithmic
-/// time.
+/// The number of timers is unlimited. A future's first poll takes constant time, its end or drop
+/// amortised logarithmic time.
 ///
-/// Futures are never woken early. Their delay depends on how often the program takes a turn.
+/// Futures are never woken early.
 ///
 /// ```
 /// use core::time::Duration;

@@ -33,7 +33,6 @@ use crate::clock::Clock;
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Timeout<'t, C, F> {
     sleep: Sleep<'t, C>,
-    /// `None` after completion or the deadline.
     future: Option<F>,
 }
 
@@ -70,7 +69,6 @@ impl<'t, C, F> Timeout<'t, C, F> {
 impl<C: Clock, F: Future> Future for Timeout<'_, C, F> {
     type Output = Result<F::Output, Elapsed>;
 
-    /// Returns `Elapsed` after its end.
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: both fields stay pinned and are not moved.
         let Timeout { sleep, future } = unsafe { self.get_unchecked_mut() };

@@ -1,8 +1,7 @@
 //! Drives a fabric in a tokio runtime, beside sockets and timers.
 //!
-//! [`run`] drives during a future, [`drive`] until dropped. Queues, endpoints and futures stay on
-//! one thread, so use a current-thread runtime, or a [`LocalSet`](::tokio::task::LocalSet). Other
-//! threads use a [`remote`].
+//! [`run`] drives during a future, [`drive`] until dropped. Use a current-thread runtime or a
+//! [`LocalSet`](::tokio::task::LocalSet). Other threads use a [`remote`].
 //!
 //! ```
 //! use std::time::Duration;
@@ -34,19 +33,15 @@
 //! ```
 //!
 //! # Modes
-//!
 //! | | without events | a message is noticed |
 //! |---|---|---|
 //! | [`Mode::Busy`] | the thread spins | at once |
 //! | [`Mode::Sleep`] | the thread sleeps, at no cost | after the system has woken it up |
 //! | [`Mode::Hybrid`] | it spins for a time, then sleeps | at once, if it comes soon |
 //!
-//! Sleep requires that queues have a descriptor ([`CqAttr::with_fd`](loom_core::CqAttr::with_fd)),
-//! which not every provider supports. Without one, sleeping modes fail
-//! ([`SleepError::NotOpenedFor`], or the provider's error on opening), and do not fall back to a
-//! timer. Use [`Mode::Busy`] or another provider.
-//!
-//! Other tasks of the runtime run in between in every mode.
+//! Sleep requires queues with a descriptor ([`CqAttr::with_fd`](loom_core::CqAttr::with_fd)), which
+//! not every provider supports. Without one, sleeping modes fail ([`SleepError::NotOpenedFor`], or
+//! the provider's error on opening).
 
 #![allow(unsafe_code, reason = "lends descriptors to the runtime")]
 
@@ -71,8 +66,7 @@ use loom_core::driver::{SleepError, Sleepable};
 pub use self::remote::{Gone, Remote, Request, Requests, remote};
 use crate::BUDGET;
 
-/// Time until a future and its fabric yield to the runtime: long beside a yield, short for tasks
-/// that wait for sockets.
+/// Time until a future and its fabric yield to the runtime.
 const STRETCH: Duration = Duration::from_micros(10);
 
 /// Times that a descriptor's readiness is cleared before it counts as permanent.
@@ -170,7 +164,6 @@ impl From<DriveError> for loom_core::Error {
     }
 }
 
-/// A descriptor that its queue closes.
 struct Borrowed(RawFd);
 
 impl AsRawFd for Borrowed {
@@ -213,7 +206,6 @@ pub struct Driving<D> {
     descriptors: Vec<AsyncFd<Borrowed>>,
     drive: D,
     mode: Mode,
-    /// Time of the last event.
     busy: Option<Instant>,
     /// Ends a sleep that descriptors may not end.
     nap: Option<Pin<Box<Sleep>>>,
@@ -225,8 +217,8 @@ pub struct Driving<D> {
 /// let driving = tokio::task::spawn_local(drive(driver.clone(), Mode::Sleep)?);
 /// ```
 ///
-/// The future fails when a queue can no longer be slept on. Operations make no progress after that,
-/// so await the handle beside other work, like [`run`].
+/// The future fails when a queue can no longer be slept on. Await the handle beside other work,
+/// like [`run`].
 ///
 /// # Errors
 /// [`DriveError::Sleep`] if the mode sleeps without a descriptor, [`DriveError::Runtime`] if the
@@ -299,7 +291,6 @@ pub async fn run<D: Sleepable, F: Future>(drive: D, mode: Mode, future: F) -> Re
                 }
             }
         }
-        // Yields to the runtime's other tasks, sockets and timers.
         cx.waker().wake_by_ref();
         Poll::Pending
     })
@@ -309,7 +300,7 @@ pub async fn run<D: Sleepable, F: Future>(drive: D, mode: Mode, future: F) -> Re
 impl<D> Unpin for Driving<D> {}
 
 impl<D: Sleepable> Driving<D> {
-    /// Takes a turn. Returns `false` if the mode now sleeps, and `cx` will be woken.
+    /// Returns `false` if the mode now sleeps, and `cx` will be woken.
     fn goes_on(&mut self, cx: &mut Context<'_>) -> Result<bool, DriveError> {
         let events = self.drive.turn(BUDGET);
         if self.spins(events > 0) || events > 0 {
@@ -331,13 +322,11 @@ impl<D: Sleepable> Driving<D> {
         if time == Duration::MAX {
             return Ok(false);
         }
-        // Lazy: only some queues need a timer in the runtime.
         let nap = self.nap.get_or_insert_with(|| Box::pin(sleep(time)));
         nap.as_mut().reset(::tokio::time::Instant::now() + time);
         Ok(nap.as_mut().poll(cx).is_ready())
     }
 
-    /// Returns `true` to keep spinning.
     fn spins(&mut self, had_events: bool) -> bool {
         match self.mode {
             Mode::Busy => true,
@@ -358,7 +347,6 @@ impl<D: Sleepable> Future for Driving<D> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         if self.goes_on(cx)? {
-            // Woken tasks run before this one.
             cx.waker().wake_by_ref();
         }
         Poll::Pending

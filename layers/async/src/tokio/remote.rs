@@ -7,8 +7,8 @@ use ::tokio::sync::{Semaphore, mpsc, oneshot};
 /// Creates a channel of requests to the thread of a fabric, with room for `capacity` of them, from
 /// 1 to the permits of a tokio semaphore.
 ///
-/// The thread takes [`Requests`] and answers each at any time. A task that calls a [`Remote`] waits
-/// for the answer in its own runtime. Without room, callers wait in order of arrival.
+/// The thread takes [`Requests`] and answers each at any time. Without room, callers wait in order
+/// of arrival.
 ///
 /// ```
 /// use loom_async::tokio::{Mode, remote, run};
@@ -57,7 +57,6 @@ use ::tokio::sync::{Semaphore, mpsc, oneshot};
 /// ```
 #[must_use]
 pub fn remote<Q, A>(capacity: usize) -> (Remote<Q, A>, Requests<Q, A>) {
-    // Capacities that the channel accepts.
     let (sender, receiver) = mpsc::channel(capacity.clamp(1, Semaphore::MAX_PERMITS));
     (Remote { requests: sender }, Requests { requests: receiver })
 }

@@ -14,7 +14,7 @@ use super::{Bootstrap, BootstrapError, JoinError, Mismatch, Pause, Round, check_
 
 const MAGIC: [u8; 4] = *b"lmbd";
 const VERSION: u32 = 1;
-/// Length of magic, version, round number, kind, rank, size, limit and length.
+/// Magic, version, round number, kind, rank, size, limit and length.
 const HEADER_LEN: usize = 32;
 
 /// Attributes of a [`Directory`], equal on all ranks.
@@ -31,18 +31,15 @@ pub struct DirectoryAttr<'p> {
 }
 
 /// Rank that exchanges bytes over files in a directory. In a round, each rank writes one file and
-/// reads those of the others.
+/// reads the others.
 ///
-/// A complete file is renamed into place. A rank removes its file of a round after the next round.
-/// Its introduction and last file remain: remove the job's directory after the program has ended. A
-/// job name can be used once, because files of an earlier run could be mistaken for those of this
-/// run.
+/// A rank removes its file of a round after the next round. Its introduction and last file remain:
+/// remove the job's directory after the program has ended. A job name can be used once.
 pub struct Directory {
     folder: PathBuf,
     rank: u32,
     size: u32,
     limit: u32,
-    /// Number of the last round. Round 0 is the introduction.
     number: u32,
     ended: bool,
     buffer: Vec<u8>,
@@ -51,10 +48,9 @@ pub struct Directory {
 impl Directory {
     /// Joins as `rank`, and waits for all ranks.
     ///
-    /// Checks `until` every few milliseconds between file system calls, which may take longer.
+    /// File system calls may take longer than the deadline.
     ///
     /// # Errors
-    ///
     /// [`JoinError::Size`], [`JoinError::UnknownRank`], [`JoinError::Limit`], [`JoinError::Name`],
     /// [`JoinError::Missing`], [`JoinError::Mismatch`], [`JoinError::Malformed`],
     /// [`JoinError::System`], and [`JoinError::Used`] if this rank of the job was joined before, in
@@ -75,8 +71,7 @@ impl Directory {
         }
         let mut this = Directory { folder, rank, size: attr.size, limit, number: 0, ended: false, buffer: Vec::new() };
         this.play(Round::Barrier, &[], &mut |_, _| (), until)?;
-        // If an earlier run failed without this rank, its introductions are still here. No rank of
-        // that run has reached this round, because this rank's introduction was missing.
+        // If an earlier run failed without this rank, its introductions are still here.
         this.number = 1;
         this.play(Round::Barrier, &[], &mut |_, _| (), until)?;
         Ok(this)
@@ -89,7 +84,6 @@ impl Directory {
         visit: &mut dyn FnMut(u32, &[u8]),
         until: &mut dyn Deadline,
     ) -> Result<(), Defect> {
-        // The caller has checked the length.
         let len = u32::try_from(mine.len()).unwrap_or(u32::MAX);
         self.buffer.clear();
         self.buffer.extend_from_slice(&self.header(round, self.rank, len));
@@ -117,7 +111,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Reads a rank's file of this round into the buffer. Returns `false` if it does not exist yet.
+    /// Returns `false` if the file does not exist yet.
     fn read(&mut self, rank: u32) -> Result<bool, Defect> {
         let file = match File::open(self.folder.join(self.name(self.number, rank))) {
             Ok(file) => file,
@@ -131,7 +125,6 @@ impl Directory {
         Ok(true)
     }
 
-    /// Bytes in the buffer, if they belong to this rank, round and job.
     fn check(&self, round: Round, rank: u32) -> Result<&[u8], Defect> {
         let malformed = Defect::Malformed { rank };
         let (header, bytes) = self.buffer.split_first_chunk::<HEADER_LEN>().ok_or(malformed)?;
@@ -177,7 +170,7 @@ impl Bootstrap for Directory {
         self.size
     }
 
-    /// Checks `until` every few milliseconds between file system calls, which may take longer.
+    /// File system calls may take longer than the deadline's checks.
     fn round(
         &mut self,
         round: Round,

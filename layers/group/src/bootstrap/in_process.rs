@@ -1,11 +1,10 @@
 //! [`InProcess`]: ranks that are threads of one process.
 //!
 //! # Locks are free
-//!
 //! A rank writes its bytes of a round after every rank has published the preceding round, and has
-//! thus read the bytes of two rounds before, which use the same memory. Readers share a lock, so
-//! visitors do not delay other ranks. Every lock is therefore free when tried. If the program's
-//! reference to the board leads to different boards, a lock may be taken, and the round fails.
+//! thus read the bytes of two rounds before, which use the same memory. Readers share a lock. Every
+//! lock is therefore free when tried. If the program's reference leads to different boards, the
+//! round fails.
 
 use core::fmt;
 use core::ops::{Deref, DerefMut};
@@ -23,7 +22,7 @@ use super::{Bootstrap, BootstrapError, JoinError, Round, check_rank, place};
 /// Memory over which threads of a process exchange bytes.
 ///
 /// The caller provides it ([`over`](Board::over)), or [`open_in`](AllocatedBoard::open_in)
-/// allocates it. Rounds do not allocate. `S` is a list of [`Seat`]s.
+/// allocates it. `S` is a list of [`Seat`]s.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -62,15 +61,13 @@ pub struct Seat<B> {
 }
 
 struct Gift<B> {
-    /// Number of the round. Stored with release after the bytes, loaded with acquire before they
-    /// are read.
+    /// Stored with release after the bytes, loaded with acquire before they are read.
     number: AtomicU32,
     given: spin::RwLock<Given<B>>,
 }
 
 struct Given<B> {
     round: Round,
-    /// Used bytes of the memory.
     len: usize,
     memory: B,
 }
@@ -118,7 +115,6 @@ impl<'m, 'b> Board<&'m [Seat<&'b mut [u8]>]> {
         check_rank(0, size)?;
         let limit = memory.len().checked_div(seats.len().saturating_mul(2)).unwrap_or(0);
         let mut rest = memory;
-        // The memory is long enough for all of them.
         let mut chunk = || rest.split_off_mut(..limit).unwrap_or_default();
         for seat in seats.iter_mut() {
             *seat = Seat { taken: AtomicBool::new(false), gifts: [Gift::of(chunk()), Gift::of(chunk())] };
@@ -189,7 +185,7 @@ pub struct InProcess<P> {
     board: P,
     rank: u32,
     size: u32,
-    /// Number of the last round. It may wrap, because ranks in step are at most one round apart.
+    /// May wrap, because ranks in step are at most one round apart.
     number: u32,
     ended: bool,
 }
@@ -200,11 +196,9 @@ where
     S: Deref<Target = [Seat<B>]>,
     P: Deref<Target = Board<S>>,
 {
-    /// Joins as `rank`. A rank can be joined once, because a second peer cannot determine the
-    /// current round.
+    /// Joins as `rank`. A rank can be joined once.
     ///
     /// # Errors
-    ///
     /// [`JoinError::UnknownRank`], [`JoinError::Taken`].
     pub fn join(board: P, rank: u32) -> Result<Self, JoinError> {
         let size = board.size;
@@ -230,7 +224,6 @@ where
                     return Err(BootstrapError::OutOfStep { rank: self.rank });
                 };
                 (given.round, given.len) = (round, mine.len());
-                // The caller has checked the length.
                 if let Some(place) = given.memory.get_mut(..mine.len()) {
                     place.copy_from_slice(mine);
                 }
@@ -270,8 +263,6 @@ where
         self.size
     }
 
-    /// Checks `until` between two polls of the board. With feature `std` the thread yields between
-    /// them.
     fn round(
         &mut self,
         round: Round,

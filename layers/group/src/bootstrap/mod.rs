@@ -1,9 +1,9 @@
 //! Exchange of the first bytes between peers that cannot reach each other over the fabric yet.
 //!
 //! A [`Bootstrap`] connects `size` ranks, counted from 0. All ranks make the same calls:
-//! [`all_gather`](Bootstrap::all_gather) distributes the bytes of all ranks,
-//! [`broadcast`](Bootstrap::broadcast) those of one rank, and [`barrier`](Bootstrap::barrier) no
-//! bytes. Every wait has a deadline, and errors name the lowest missing rank.
+//! [`all_gather`](Bootstrap::all_gather), [`broadcast`](Bootstrap::broadcast) and
+//! [`barrier`](Bootstrap::barrier). Every wait has a deadline, and errors name the lowest missing
+//! rank.
 //!
 //! | bootstrap | connects |
 //! |---|---|
@@ -15,7 +15,6 @@
 //! For another launcher, implement [`Bootstrap::round`].
 //!
 //! # Trust
-//!
 //! Received bytes are checked and cause no panic and no unbounded allocation. Ranks are not
 //! authenticated: a program that reaches the address of `Tcp` and has its job number can take the
 //! place of a rank.
@@ -108,14 +107,12 @@ impl Round {
 /// Ranks that exchange bytes in rounds.
 ///
 /// # Contract
-///
 /// 1. All ranks make the same calls in the same order.
 /// 2. A round returns after the bytes of every rank have arrived, so it is also a barrier.
 /// 3. After [`Missing`](BootstrapError::Missing), [`OutOfStep`](BootstrapError::OutOfStep),
 ///    [`Malformed`](BootstrapError::Malformed), [`Launcher`](BootstrapError::Launcher) or
-///    [`System`](BootstrapError::System) the ranks are out of step, and later rounds return
-///    [`Ended`](BootstrapError::Ended). Other errors leave the ranks in step, or precede any
-///    effect.
+///    [`System`](BootstrapError::System) later rounds return [`Ended`](BootstrapError::Ended).
+///    Other errors leave the ranks in step, or precede any effect.
 ///
 /// The trait is dyn-compatible.
 ///
@@ -146,12 +143,10 @@ pub trait Bootstrap {
     fn size(&self) -> u32;
 
     /// Runs a round: distributes `mine`, and calls `visit` with each rank, including this one, and
-    /// its bytes, in ascending order. `visit` should only copy them, because other ranks may wait
-    /// for this rank. It may run rounds of other ranks of the process. A failed round may have
-    /// called `visit` for some ranks.
+    /// its bytes, in ascending order. `visit` should only copy them. It may run rounds of other
+    /// ranks of the process. A failed round may have called `visit` for some ranks.
     ///
     /// # Errors
-    ///
     /// [`BootstrapError::Missing`], [`BootstrapError::OutOfStep`], [`BootstrapError::Launcher`],
     /// [`BootstrapError::Malformed`], [`BootstrapError::Ended`], [`BootstrapError::System`], and
     /// [`BootstrapError::TooLong`] if `mine` exceeds the limit, before any effect.
@@ -322,7 +317,6 @@ impl<B: Bootstrap + ?Sized> Bootstrap for &mut B {
     }
 }
 
-/// Checks the number of ranks and this rank.
 fn check_rank(rank: u32, size: u32) -> Result<(), JoinError> {
     match size {
         0 => Err(JoinError::Size { size }),
@@ -343,7 +337,6 @@ struct Pause(u32);
 
 #[cfg(feature = "std")]
 impl Pause {
-    /// Polls before the thread sleeps.
     const YIELDS: u32 = 16;
 
     fn wait(&mut self) {
@@ -357,7 +350,6 @@ impl Pause {
         self.0 = self.0.saturating_add(1);
     }
 
-    /// Shortens the next waits.
     fn reset(&mut self) {
         self.0 = 0;
     }

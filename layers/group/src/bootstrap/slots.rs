@@ -4,7 +4,6 @@ use core::fmt;
 
 use super::place;
 
-/// Bytes of the length before each slot's bytes.
 const PREFIX: usize = 4;
 
 /// One slot for each rank, in the caller's memory. Each holds up to [`limit`](Self::limit) bytes.
@@ -21,7 +20,6 @@ const PREFIX: usize = 4;
 pub struct Slots<'m> {
     memory: &'m mut [u8],
     count: u32,
-    /// Length of a slot with its prefix.
     stride: usize,
 }
 
@@ -52,7 +50,6 @@ impl<'m> Slots<'m> {
     #[must_use]
     pub const fn limit(&self) -> usize {
         let limit = self.stride.saturating_sub(PREFIX);
-        // Lengths have 32 bits.
         if limit > u32::MAX as usize { u32::MAX as usize } else { limit }
     }
 
@@ -81,7 +78,7 @@ impl<'m> Slots<'m> {
         }
     }
 
-    /// Stores the bytes of a rank. Returns `false` if they do not fit or the slot does not exist.
+    /// Returns `false` if the bytes do not fit or the slot does not exist.
     pub(super) fn put(&mut self, rank: u32, bytes: &[u8]) -> bool {
         let slot = place(rank).checked_mul(self.stride).filter(|_| rank < self.count);
         let slot = slot.and_then(|start| self.memory.get_mut(start..)?.get_mut(..self.stride));

@@ -27,7 +27,7 @@ impl<E: Element> Buffers<'_, E> {
         }
     }
 
-    /// Source and destination, which must not overlap.
+    /// Source and destination must not overlap.
     fn pair(&mut self, from: Part, into: Part) -> Option<(&[E], &mut [E])> {
         let buffer = match (from.buffer, into.buffer) {
             (_, Which::Input) => return None,
@@ -46,7 +46,6 @@ impl<E: Element> Buffers<'_, E> {
                 return Some((self.scratch.get(from.range())?, self.output.get_mut(into.range())?));
             }
         };
-        // The buffer is split where the later part begins, so the earlier part must end there.
         if from.start < into.start {
             let (first, second) = buffer.split_at_mut_checked(into.start)?;
             Some((first.get(from.range())?, second.get_mut(..into.len)?))

@@ -8,21 +8,17 @@ pub(super) enum Direction {
     Send,
 }
 
-/// Part of a message, moved by one operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) peer: u32,
     pub(super) part: Part,
-    /// Number in the message.
     pub(super) number: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor {
     direction: Direction,
-    /// Operation of the round after the message.
     index: u32,
-    /// Rest of the message.
     left: Option<Piece>,
 }
 
@@ -54,14 +50,12 @@ impl Cursor {
         }
     }
 
-    /// Next piece, at most `most` elements long, until [`pass`](Self::pass).
     pub(super) fn peek(&self, most: usize) -> Option<Piece> {
         let mut piece = self.left?;
         piece.part.len = piece.part.len.min(most);
         Some(piece)
     }
 
-    /// Moves to the next piece.
     pub(super) fn pass(&mut self, most: usize, schedule: &impl Schedule, round: u32) {
         match &mut self.left {
             Some(Piece { part, number, .. }) if part.len > most => {

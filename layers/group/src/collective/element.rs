@@ -68,7 +68,6 @@ impl Element for f64 {
     }
 }
 
-/// Writes elements into a message of their length.
 pub(super) fn put<E: Element>(elements: &[E], message: &mut [u8]) {
     if cfg!(target_endian = "little") {
         message.copy_from_slice(bytemuck::cast_slice(elements));
@@ -79,7 +78,6 @@ pub(super) fn put<E: Element>(elements: &[E], message: &mut [u8]) {
     }
 }
 
-/// Reads elements from a message of their length.
 pub(super) fn take<E: Element>(message: &[u8], elements: &mut [E]) {
     bytemuck::cast_slice_mut(elements).copy_from_slice(message);
     if cfg!(target_endian = "big") {

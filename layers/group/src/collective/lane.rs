@@ -19,7 +19,7 @@ pub(super) struct Flight {
     pub(super) part: Part,
 }
 
-/// Packet, or its message in flight. Both are `None` if a failed collective has lost the packet.
+/// Both are `None` if a failed collective has lost the packet.
 #[derive(Debug)]
 pub(super) struct Slot<B> {
     pub(super) packet: Option<B>,
@@ -29,22 +29,19 @@ pub(super) struct Slot<B> {
 #[derive(Debug)]
 pub(super) struct Room<B, A: Allocator> {
     pub(super) slots: Array<Slot<B>, A>,
-    /// Aligned for every element.
     pub(super) scratch: Array<u128, A>,
 }
 
-/// Resources of one collective at a time. Collectives do not wait for packets of another lane.
+/// Collectives do not wait for packets of another lane.
 pub(super) struct Lane<B, A: Allocator> {
-    /// Number of the collective in flight.
     pub(super) number: Cell<Option<u8>>,
     pub(super) room: RefCell<Room<B, A>>,
-    /// Task that awaits the collective. The end of the team wakes it.
+    /// The end of the team wakes the task.
     pub(super) task: Cell<Option<Waker>>,
     pub(super) call: RefCell<Option<Call<B>>>,
 }
 
 impl<B, A: Allocator> Lane<B, A> {
-    /// Stores the waker of the task that awaits the collective.
     pub(super) fn is_awaited_by(&self, waker: &Waker) {
         let before = self.task.take().filter(|before| before.will_wake(waker));
         self.task.set(Some(before.unwrap_or_else(|| waker.clone())));

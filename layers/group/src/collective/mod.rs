@@ -3,7 +3,7 @@
 //! A team is all or some members of a [`Group`](crate::Group). Its [table](crate::schedule::Table)
 //! chooses algorithms of [`schedule`](crate::schedule) by the numbers of bytes and members. Wait
 //! for a [`Running`] collective, turn it between other work, or await it under a
-//! [driver](loom_core::driver). Several may be in flight.
+//! [driver](loom_core::driver).
 //!
 //! ```
 //! use loom_core::soft::{Network, NetworkAttr};
@@ -27,25 +27,20 @@
 //! ```
 //!
 //! # Packets and scratch
-//!
 //! Elements are copied through packets, buffers of a fixed capacity that the team is opened with.
-//! Half of a collective's packets are for receives, half for sends. The messages of a round are in
-//! flight together while packets are free. An open team does not allocate.
+//! Half of a collective's packets are for receives, half for sends. An open team does not allocate.
 //!
 //! Collectives in flight share the endpoint's room for sends. If the transport limits it by sender
-//! and not by peer (`tx_depth` of the software transport), sends to slow peers may block another
-//! collective that these peers wait for. The room must then hold the packets of all collectives in
-//! flight.
+//! and not by peer (`tx_depth` of the software transport), the room must hold the packets of all
+//! collectives in flight: otherwise sends to slow peers may block another collective that these
+//! peers wait for.
 //!
 //! # Tags
-//!
-//! Tags identify messages, so receives need neither message order nor directed receives. From the
-//! highest bit: 8 bits team, 8 collective, 16 rank of the sender, 17 round, 15 piece. A team has at
-//! most 2^16 members, a message at most 2^15 pieces. A barrier precedes the 64th collective that
-//! runs a schedule and every 63rd after it, so members that run ahead do not reuse numbers in use.
-//! On the same group, the program must not receive with tags of the team, or masks that accept
-//! them. Over one endpoint for all members, a receive accepts its tag from any sender, including an
-//! endpoint outside the team.
+//! From the highest bit: 8 bits team, 8 collective, 16 rank of the sender, 17 round, 15 piece. A
+//! team has at most 2^16 members, a message at most 2^15 pieces. A barrier precedes the 64th
+//! collective that runs a schedule and every 63rd after it, so members that run ahead do not reuse
+//! numbers in use. The program must not receive with tags of the team, or masks that accept them.
+//! Over one endpoint for all members, a receive accepts its tag from any sender.
 //!
 //! Over connections without tagged messages (`tcp`, `net`) a receive takes the next message of its
 //! connection.
@@ -53,19 +48,17 @@
 //! - The provider must guarantee message order
 //!   ([`MsgOrder::SAS`](loom_core::vocabulary::MsgOrder::SAS)).
 //! - A group has one team with one collective at a time, and the program sends no messages on its
-//!   connections while the team is open.
+//!   connections meanwhile.
 //! - Different collectives on the members are detected only by message lengths.
 //! - After a failed or abandoned collective the group cannot open another team, because late
 //!   messages may arrive.
 //!
-//! Sends progress while their queue is driven. A member must therefore drive its queue, or call the
-//! next collective, until all others have left the collective, before it closes its group.
+//! Before a member closes its group, it must drive its queue, or call the next collective, until
+//! all others have left the collective.
 //!
 //! # Provider collectives
-//!
-//! If the provider has collectives, join its group of the same members and pass it to
-//! [`Team::with_provider`]. The provider then runs the collectives that it supports, and schedules
-//! all others.
+//! Join the provider's group of the same members and pass it to [`Team::with_provider`]. The
+//! provider then runs the collectives that it supports.
 //!
 //! ```
 //! # use loom_core::soft::{Network, NetworkAttr};
@@ -101,14 +94,11 @@
 //! successful.
 //!
 //! # Errors
-//!
-//! If a member dies, a collective on the others ends with the error of a message, which names the
-//! member if the provider reports it, or at the deadline of [`Running::wait`]. After an error or an
-//! early drop, the team [has ended](CollectiveError::Over), because the members' progress is
-//! unknown. Messages in flight are cancelled, or the group's queue returns them later with their
-//! packets. The team number stays taken, because late messages may arrive. If a newcomer replaces a
-//! member of the group, the collectives of its teams end: open a team of another number with the
-//! newcomer.
+//! If a member dies, a collective on the others ends with the error of a message, or at the
+//! deadline of [`Running::wait`]. After an error or an early drop, the team [has
+//! ended](CollectiveError::Over). Messages in flight are cancelled, or the group's queue returns
+//! them later with their packets. The team number stays taken, because late messages may arrive. If
+//! a newcomer replaces a member of the group, its teams' collectives end.
 
 mod buffers;
 mod combine;

@@ -25,7 +25,7 @@ const fn of(op: CollectiveOp, root: u32, count: usize) -> Option<Wanted> {
     Some(Wanted { op, root, count })
 }
 
-/// Like [`of`], for blocks. Providers support only blocks of equal length.
+/// Providers support only blocks of equal length.
 const fn of_blocks(op: CollectiveOp, root: u32, blocks: Blocks<'_>) -> Option<Wanted> {
     match blocks {
         Blocks::Equal(count) => of(op, root, count),

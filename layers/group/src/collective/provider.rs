@@ -1,12 +1,11 @@
 //! [`ProviderGroup`]: collectives that the provider runs.
 //!
 //! Such a collective is one operation on one packet: operands, then room for results. The choice of
-//! the provider depends only on the arguments and the provider, and precedes every post, so all
-//! members choose alike. Provider collectives have no tags and use no team number.
+//! the provider depends only on the arguments and the provider, so all members choose alike.
+//! Provider collectives have no tags and use no team number.
 //!
 //! The provider matches the operations of members by order. Operations refused with a transient
-//! error are therefore posted in call order, by the next collective of the team that is turned,
-//! which may be another one.
+//! error are therefore posted in call order, by the next collective that is turned.
 
 use core::cell::{Cell, RefMut};
 
@@ -66,18 +65,14 @@ pub(super) struct Provider<'g, 'm, T: Transport, B: Packet> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) op: CollectiveOp,
-    /// Rank of the root, or 0.
     pub(super) root: u32,
-    /// Elements that one member sends to or receives from one other.
     pub(super) count: usize,
 }
 
 impl Wanted {
-    /// Provider's name for the collective with this type and combination, if it exists.
     fn collective<E: Element, C: Combine<E>>(self) -> Option<Collective> {
         match self.op {
             CollectiveOp::BARRIER => return Some(Collective::BARRIER),
-            // Schedules handle empty collectives.
             _ if self.count == 0 => return None,
             _ => {}
         }
@@ -90,18 +85,15 @@ impl Wanted {
 
 #[derive(Debug)]
 pub(super) struct Call<B> {
-    /// Position in the order of the team's calls.
     number: u64,
     collective: Collective,
     root: usize,
-    /// Start of the results in the packet.
     results: usize,
     stage: Stage<B>,
 }
 
 #[derive(Debug)]
 enum Stage<B> {
-    /// Not posted yet.
     Waits(B),
     Flies(OpKey),
 }
@@ -117,14 +109,13 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     ///   ([`CollectiveGroup::admits`]), with [equal](crate::schedule::Blocks::Equal) blocks,
     /// - and operands and results of the root, at least one element, fit into one packet.
     ///
-    /// Schedules run all others. Collectives wait until all members have joined. Results are the
-    /// provider's: floating-point sums may have other bits than those of a schedule.
+    /// Schedules run all others. Collectives wait until all members have joined. Floating-point
+    /// sums may have other bits than those of a schedule.
     ///
     /// Providers do not cancel collectives. If one is dropped before completion, the group's queue
     /// returns its packet after the endpoint has left the provider's group.
     ///
-    /// The provider matches operations by order alone, so the team borrows the provider's group
-    /// exclusively.
+    /// The provider matches operations by order alone, so the team borrows the group exclusively.
     ///
     /// # Errors
     /// - [`CollectiveError::ProviderGroup`]: the size, this member's rank or the queue differ, or
@@ -151,18 +142,15 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         Ok(self)
     }
 
-    /// Collective and root, if the provider runs it.
     pub(super) fn provided<E: Element, C: Combine<E>>(&self, wanted: Option<Wanted>) -> Option<(Collective, u32)> {
         let (provider, wanted) = (self.provider.as_ref()?, wanted?);
         let collective = wanted.collective::<E, C>()?;
-        // The root has the longest packet, so all members get the same answer.
         let (operands, results) = collective.parts(usize::try_from(self.size()).ok()?, true);
         let parts = operands.checked_add(results)?;
         let bytes = wanted.count.checked_mul(size_of::<E>())?.checked_mul(parts)?;
         (bytes <= self.packet && provider.group.has(collective, wanted.count)).then_some((collective, wanted.root))
     }
 
-    /// Posts waiting calls in order. Returns `true` if one was posted.
     fn post_calls(&self) -> Result<bool, CollectiveError> {
         let Some(provider) = &self.provider else { return Ok(false) };
         let mut posted = false;
@@ -170,7 +158,6 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
             let number = provider.posted.get();
             let is_next = |call: &Option<Call<B>>| call.as_ref().is_some_and(|call| call.number == number);
             let next = self.lanes().iter().find(|lane| lane.call.try_borrow().is_ok_and(|call| is_next(&call)));
-            // The call was given up, and the team has ended.
             let lane = next.ok_or(CollectiveError::Over)?;
             let mut place = call_of(lane)?;
             let Some(call) = place.take() else { return Err(CollectiveError::Over) };
@@ -218,7 +205,7 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         Ok(())
     }
 
-    /// Advances the collective of a lane. Returns `true` on progress, and the state.
+    /// Returns `true` on progress, and the state.
     pub(super) fn step_call<E: Element>(
         &self,
         lane: &Lane<B, A>,
@@ -248,8 +235,7 @@ fn call_of<B, A: Allocator>(lane: &Lane<B, A>) -> Result<RefMut<'_, Option<Call<
     lane.call.try_borrow_mut().map_err(|_| CollectiveError::Busy)
 }
 
-/// Gives up the collective of a lane. Its slot gets the operation in flight, like a message, or the
-/// unposted packet.
+/// The slot gets the operation in flight or the unposted packet.
 pub(super) fn give_up<B, A: Allocator>(lane: &Lane<B, A>, slot: Option<&mut Slot<B>>, rank: u32) {
     let call = lane.call.try_borrow_mut().ok().and_then(|mut call| call.take());
     let (Some(call), Some(slot)) = (call, slot) else { return };

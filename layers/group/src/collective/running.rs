@@ -39,33 +39,28 @@ pub struct Running<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E, C> {
     combine: C,
     /// Preceding barrier, or the collective.
     plan: Plan<'b>,
-    /// Collective after the barrier.
     then: Option<Plan<'b>>,
-    /// Number of `plan`.
     number: u8,
     round: u32,
-    /// Cursors of receives and sends. `None` after completion, when the lane may belong to another
-    /// collective.
+    /// `None` after completion, when the lane may belong to another collective.
     cursors: Option<[Cursor; 2]>,
-    /// Driver after the first await. It takes over operations that are given up.
+    /// Takes over operations that are given up, after the first await.
     driver: Option<CqDriver<'m, T, B>>,
-    /// The provider runs the collective, with the call of the lane.
     provided: bool,
 }
 
-/// Futures of the operations in flight, by slot. Dropping them does not give up the operations.
+/// Dropping the futures does not give up the operations.
 struct Futures<'m, T: Transport, B: Packet>([Option<Finish<'m, T, B>>; MOST_PACKETS]);
 
 impl<T: Transport, B: Packet> Drop for Futures<'_, T, B> {
     fn drop(&mut self) {
         for future in self.0.iter_mut().filter_map(Option::take) {
-            // The collective stores the key.
             let _ = future.into_key();
         }
     }
 }
 
-/// Ends the team unless it is forgotten, also when user code panics.
+/// Ends the team unless forgotten, also when user code panics.
 struct EndsTeam<'t, 'm, T: Transport, B: Packet, A: Allocator>(&'t Team<'t, 'm, T, B, A>);
 
 impl<T: Transport, B: Packet, A: Allocator> Drop for EndsTeam<'_, '_, T, B, A> {
@@ -78,7 +73,6 @@ impl<T: Transport, B: Packet, A: Allocator> Drop for EndsTeam<'_, '_, T, B, A> {
 pub(super) enum State {
     Over,
     Waits,
-    /// A message was refused with a transient error.
     Refused,
 }
 
@@ -93,7 +87,6 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
     ) -> Result<Self, CollectiveError> {
         let (lane, number, barrier) = team.begin()?;
         let (plan, then, cursors) = match provided {
-            // No tags, so it uses no number.
             Some(collective) => {
                 let mut room = room(lane)?;
                 let slot = room.slots.first_mut().ok_or(CollectiveError::Packets)?;
@@ -127,8 +120,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         Ok(running)
     }
 
-    /// Posts the first messages, except under a driver: without an await, no operation needs the
-    /// driver to give it up.
+    /// Not under a driver: without an await, no operation needs the driver to give it up.
     fn post_first(&mut self) -> Result<(), CollectiveError> {
         if self.team.group.is_not_driven().is_ok() {
             self.step(|_, _| Ok(None))?;
@@ -173,7 +165,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         Ok(self.look()?.1 == State::Over)
     }
 
-    /// Advances the collective. Returns `true` on progress, and the state.
+    /// Returns `true` on progress, and the state.
     fn look(&mut self) -> Result<(bool, State), CollectiveError> {
         if self.cursors.is_none() {
             return Ok((false, State::Over));
@@ -208,8 +200,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
     ///
     /// For a deadline, drop the future and the collective when a timer fires first. If only the
     /// future is dropped, the collective can be awaited again. If the collective is dropped too,
-    /// its operations are cancelled, and [`Unclaimed`](loom_core::driver::Unclaimed) describes the
-    /// fate of its packets.
+    /// its operations are cancelled ([`Unclaimed`](loom_core::driver::Unclaimed)).
     ///
     /// # Errors
     /// See [`turn`](Self::turn) and [`CqDriver::finish`]. The collective can be awaited again after
@@ -270,7 +261,6 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         .await
     }
 
-    /// Member of an incomplete message.
     fn waits_for(&self) -> Option<u32> {
         let room = self.lane.room.try_borrow().ok()?;
         let flights = || room.slots.iter().filter_map(|slot| slot.flight);
@@ -279,8 +269,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         received.or_else(|| flights().next()).map(|flight| flight.member).or_else(|| next().map(|piece| piece.peer))
     }
 
-    /// Posts messages, and takes completions with `take`, from a slot and key. Returns `true` on
-    /// progress, and the state.
+    /// Returns `true` on progress, and the state.
     fn step(
         &mut self,
         mut take: impl FnMut(usize, OpKey) -> Result<Option<Done<B>>, CqError>,
@@ -294,14 +283,12 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         let ends = EndsTeam(self.team);
         let step = self.step_on(&mut *room(self.lane)?, &mut take);
         match step {
-            // The queue cannot go on now. The collective is unchanged.
             Ok(_) | Err(CollectiveError::Queue(CqError::PeerEvents | CqError::PiecesOut | CqError::Driven)) => {
                 core::mem::forget(ends);
             }
             Err(_) => {}
         }
         if matches!(step, Ok((_, State::Over))) {
-            // Release the driver and the task.
             (self.driver, _) = (None, self.lane.task.take());
         }
         step
@@ -338,7 +325,6 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         Ok((moved, State::Over))
     }
 
-    /// Runs the local operations of a round and starts the next.
     fn end_round(&mut self, room: &mut Room<B, A>) -> Result<(), CollectiveError> {
         let (plan, mut buffers) = (
             self.plan,
@@ -369,8 +355,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         Ok(())
     }
 
-    /// Posts pieces while packets are free. Returns `true` for a post, and `true` for a transient
-    /// refusal.
+    /// Returns `true` for a post, and `true` for a transient refusal.
     fn post_all(&mut self, room: &mut Room<B, A>, cursors: &mut [Cursor; 2]) -> Result<(bool, bool), CollectiveError> {
         let most = self.team.packet / size_of::<E>();
         let all = room.slots.len();
@@ -395,7 +380,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         Ok((posted, refused))
     }
 
-    /// Posts a piece. Returns `false` after a transient refusal.
+    /// Returns `false` after a transient refusal.
     fn post(
         &mut self,
         room: &mut Room<B, A>,
@@ -448,7 +433,7 @@ impl<'t, 'b, 'm, T: Transport, B: Packet, A: Allocator, E: Element, C: Combine<E
         }
     }
 
-    /// Takes completions. Returns `true` if it took one, and `true` if one is still in flight.
+    /// Returns `true` if it took a completion, and `true` if an operation is still in flight.
     fn take_all(
         &mut self,
         room: &mut Room<B, A>,
@@ -497,7 +482,6 @@ fn room<B, A: Allocator>(lane: &Lane<B, A>) -> Result<RefMut<'_, Room<B, A>>, Co
     lane.room.try_borrow_mut().map_err(|_| CollectiveError::Busy)
 }
 
-/// Refuses the first call, so that a future queues for room.
 fn refused_once() -> impl FnMut() -> Result<(), PostError> {
     let mut asked = false;
     move || if core::mem::replace(&mut asked, true) { Ok(()) } else { Err(PostError::Again) }
@@ -517,7 +501,6 @@ impl<T: Transport, B: Packet, A: Allocator, E, C> Drop for Running<'_, '_, '_, T
         if self.cursors.is_none() {
             return;
         }
-        // The other members' progress is unknown.
         self.team.end();
         let group = self.team.group;
         let Ok(mut room) = self.lane.room.try_borrow_mut() else { return };
@@ -525,9 +508,7 @@ impl<T: Transport, B: Packet, A: Allocator, E, C> Drop for Running<'_, '_, '_, T
             provider::give_up(self.lane, room.slots.first_mut(), self.team.rank());
         }
         for flight in room.slots.iter().filter_map(|slot| slot.flight) {
-            // Harmless after completion.
             let _ = self.team.peer(flight.member).map(|peer| group.cancel(peer, flight.key));
-            // Dropping a driver's future gives the operation up.
             drop(self.driver.as_ref().map(|driver| driver.finish(flight.key)));
         }
         for _ in 0..LOOKS {

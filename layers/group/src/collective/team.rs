@@ -21,7 +21,7 @@ use crate::{Group, PeerIndex};
 pub struct TeamAttr {
     /// Number, unique among teams that share a member. A later team can reuse the number of a
     /// closed one after all members have left its collectives, for example after a barrier of a
-    /// third team. Before that, messages of the two may be mixed up.
+    /// third team.
     pub number: u8,
     /// Maximum number of collectives in flight, at least 1.
     pub at_once: usize,
@@ -73,11 +73,9 @@ impl TeamAttr {
 #[doc(alias = "MPI_Comm")]
 pub struct Team<'g, 'm, T: Transport, B: Packet, A: Allocator> {
     pub(super) group: &'g Group<'m, T, B, A>,
-    /// Number and original member, by rank.
     peers: Array<(PeerIndex, Option<To>), A>,
     pub(super) member: Member,
     pub(super) attr: TeamAttr,
-    /// Bytes of a packet.
     pub(super) packet: usize,
     next: Cell<u8>,
     over: Cell<bool>,
@@ -104,20 +102,19 @@ impl<'g, 'm, T: Transport, B: Packet> Team<'g, 'm, T, B, allocator_api2::alloc::
     }
 }
 
-/// Number bits that mark a barrier of all members. A collective does not begin while one in flight
-/// is `PERIOD` numbers behind. Numbers in use differ by less than three periods, so the 256 numbers
-/// do not collide.
+/// A collective does not begin while one in flight is `PERIOD` numbers behind. Numbers in use
+/// differ by less than three periods, so the 256 numbers do not collide.
 const PERIOD: u8 = 63;
 
-/// Maximum pieces of a message, limited by the tag.
+/// Limited by the tag.
 const MOST_PIECES: u32 = 1 << 15;
 
 impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     /// Maximum number of members.
     pub const MOST: u32 = 1 << 16;
 
-    /// Opens a team of `members` in rank order. `rank` is this side, which need not be a member of
-    /// its own group: the number at this rank is ignored. All memory comes from `alloc`, now.
+    /// Opens a team of `members` in rank order. `rank` is this side, and the number at this rank is
+    /// ignored. All memory comes from `alloc`, now.
     ///
     /// # Errors
     /// - [`CollectiveError::Schedule`]: `rank` is out of range, or more than [`MOST`](Self::MOST)
@@ -227,7 +224,7 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         self.peers.get(usize::try_from(rank).ok()?).map(|(peer, _)| *peer)
     }
 
-    /// Member of a rank, unless a newcomer has replaced it.
+    /// `None` if a newcomer has replaced the member.
     pub(super) fn to(&self, rank: u32) -> Option<To> {
         let (peer, to) = *self.peers.get(usize::try_from(rank).ok()?)?;
         to.filter(|to| self.group.links.to(peer) == Some(*to))
@@ -239,7 +236,6 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         self.over.get()
     }
 
-    /// Ends the team and wakes tasks that await it.
     pub(super) fn end(&self) {
         /// Wakes the remaining lanes' tasks, also when a waker, which is user code, unwinds.
         struct Rest<'l, B, A: Allocator>(core::slice::Iter<'l, Lane<B, A>>);
@@ -270,7 +266,7 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         &self.lanes
     }
 
-    /// Lane and number of the next collective, and `true` if a barrier precedes it.
+    /// Lane, number, and `true` if a barrier precedes the collective.
     pub(super) fn begin(&self) -> Result<(&Lane<B, A>, u8, bool), CollectiveError> {
         if self.over.get() {
             return Err(CollectiveError::Over);
@@ -286,10 +282,6 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         self.next.set(number.wrapping_add(1));
     }
 
-    /// Checks that elements fit into packets and tags can number all pieces.
-    ///
-    /// # Errors
-    /// [`CollectiveError::Packets`], [`CollectiveError::TooLong`].
     pub(super) fn can_run(&self, plan: &Plan<'_>, element: usize) -> Result<(), CollectiveError> {
         if element == 0 || self.packet < element {
             return Err(CollectiveError::Packets);
@@ -298,7 +290,6 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         let most = (self.packet / element).saturating_mul(MOST_PIECES as usize);
         let is_long =
             |op: Op| matches!(op, Op::Recv { into: part, .. } | Op::Send { from: part, .. } if part.len > most);
-        // Messages are parts of buffers, so short buffers need no search.
         let may_be_long = [needs.input, needs.output, needs.scratch].into_iter().any(|len| len > most);
         if may_be_long && (0..plan.rounds()).any(|round| plan.ops(round).any(is_long)) {
             return Err(CollectiveError::TooLong);

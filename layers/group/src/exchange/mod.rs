@@ -2,11 +2,7 @@
 //!
 //! A [`Record`] holds the address of an endpoint and the memory regions that its peers may access.
 //! [`Record::encode`] writes it into the caller's buffer, and [`Record::decode`] reads it in place.
-//! Neither allocates. A [`bootstrap`](crate::bootstrap) distributes the bytes.
-//!
-//! Records have only this format, because their regions are read in place. For messages over
-//! `serde`, a program can serialize the address and the regions: with that feature,
-//! `loom-fabric-core` implements `serde` for both.
+//! A [`bootstrap`](crate::bootstrap) distributes the bytes.
 //!
 //! ```
 //! use loom_core::vocabulary::{Access, AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};

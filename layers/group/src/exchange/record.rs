@@ -7,7 +7,6 @@ use super::{DecodeError, EncodeError, Regions};
 
 const MAGIC: [u8; 4] = *b"lmxr";
 const VERSION: u16 = 2;
-/// Bytes before the address.
 const HEADER_LEN: usize = 27;
 
 /// Description of an endpoint for its peers: its address, and the memory regions that they may
@@ -59,8 +58,7 @@ impl<'r> Record<'r> {
     /// Record of these parts.
     ///
     /// `cq_data_size` is the width of immediate data in bytes in the endpoint's domain. `layout` is
-    /// an application number, such as a hash of its memory layout, that peers compare to detect a
-    /// mismatch. The library does not compare it.
+    /// an application number, such as a hash of its memory layout, for peers to compare.
     #[must_use]
     pub const fn new(address: EndpointAddr, cq_data_size: u8, layout: u64, regions: &'r [RemoteRegion]) -> Self {
         Record { address, cq_data_size, layout, regions: Regions::listed(regions) }
@@ -114,7 +112,6 @@ impl<'r> Record<'r> {
         let needed = self.encoded_len();
         let mut out = Writer(out.get_mut(..needed).ok_or(EncodeError::BufferTooShort { needed })?);
         let address = self.address.bytes();
-        // Both fit: addresses have at most 512 bytes, and 65535 regions take 2 MiB.
         let address_len = u16::try_from(address.len()).unwrap_or(u16::MAX);
         let total = u32::try_from(needed).map_err(|_| too_many)?;
         out.put(&MAGIC);

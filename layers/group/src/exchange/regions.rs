@@ -55,7 +55,6 @@ impl Iterator for Regions<'_> {
 impl ExactSizeIterator for Regions<'_> {}
 impl FusedIterator for Regions<'_> {}
 
-/// Compares the remaining regions.
 impl PartialEq for Regions<'_> {
     fn eq(&self, other: &Self) -> bool {
         Iterator::eq(*self, *other)

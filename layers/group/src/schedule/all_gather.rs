@@ -9,7 +9,7 @@ use super::{Needs, Schedule, ring};
 /// output.
 ///
 /// Each member collects the blocks of the members after it, in ring order, in rounds of 1, 2, 4,
-/// ... blocks, and finally copies them to their places.
+/// ... blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllGatherBruck<'a> {
     member: Member,
@@ -25,7 +25,7 @@ impl<'a> AllGatherBruck<'a> {
         Ok(AllGatherBruck { member, layout: Layout::new(blocks, member)? })
     }
 
-    /// Number of elements in the first blocks, in ring order from this member's block.
+    /// In ring order from this member's block.
     fn first(&self, blocks: u32) -> usize {
         let (rank, room) = (self.member.rank(), self.member.members() - self.member.rank());
         let ahead = self.layout.span(rank..rank.saturating_add(blocks.min(room))).len();

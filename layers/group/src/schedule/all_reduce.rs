@@ -10,8 +10,8 @@ use super::{Needs, Schedule, ring};
 /// If `n` is not a power of two, the first `2 (n - 2^floor(log2 n))` members form pairs. The first
 /// of a pair passes its elements to the second, waits, and gets the result at the end.
 ///
-/// Operands keep rank order, and the operation need not be commutative. Both partners of an
-/// exchange combine the same operands in the same order, so all members get the same bits.
+/// Operands keep rank order, and the operation need not be commutative. All members get the same
+/// bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllReduceDoubling {
     member: Member,
@@ -41,7 +41,6 @@ impl AllReduceDoubling {
         Some((rank ^ 1, rank & 1 == 0))
     }
 
-    /// Partner in a doubling, and the side of its operand.
     fn partner(&self, level: u32) -> Option<(u32, Side)> {
         if matches!(self.pair(), Some((_, true))) {
             return None;
@@ -105,8 +104,7 @@ impl Schedule for AllReduceDoubling {
 /// All-reduce for long messages: a reduce-scatter in a ring, then an all-gather in a ring.
 ///
 /// **The operation must be commutative.** Operands of block `b` are in ring order, from the member
-/// after `b` to `b`: `((x(b+1) ⊕ x(b+2)) ⊕ ...) ⊕ x(b)`. Each block is combined once and then
-/// copied, so all members get the same bits.
+/// after `b` to `b`: `((x(b+1) ⊕ x(b+2)) ⊕ ...) ⊕ x(b)`. All members get the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllReduceRing {
     member: Member,

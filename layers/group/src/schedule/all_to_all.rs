@@ -9,8 +9,7 @@ use super::{Needs, Schedule};
 /// each member, to the output, a block from each.
 ///
 /// Block `j` of the scratch travels to the member `j` after its sender. In round `k`, the blocks
-/// with bit `k` in `j` move `2^k` members, in one message. Messages are assembled and received in
-/// the output.
+/// with bit `k` in `j` move `2^k` members, in one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct AllToAllBruck {
     member: Member,
@@ -44,7 +43,7 @@ impl AllToAllBruck {
         Part::new(buffer, self.layout.start(block), self.count.saturating_mul(wide(blocks)))
     }
 
-    /// Block of the output where arriving messages begin. At most half of the blocks travel.
+    /// At most half of the blocks travel.
     const fn arrivals(&self) -> u32 {
         self.member.members() / 2
     }

@@ -28,7 +28,6 @@ pub enum Blocks<'a> {
     Bounds(&'a [usize]),
 }
 
-/// Blocks that fit a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Layout<'a> {
     blocks: Blocks<'a>,
@@ -52,7 +51,7 @@ impl<'a> Layout<'a> {
         Ok(Layout { blocks, members })
     }
 
-    /// Start of a member's block. For the number of members, the end of the last block.
+    /// For the number of members, the end of the last block.
     pub(super) fn start(&self, rank: u32) -> usize {
         let rank = wide(rank.min(self.members));
         match self.blocks {
@@ -65,7 +64,6 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Elements of the blocks in a range of ranks.
     pub(super) fn span(&self, ranks: Range<u32>) -> Range<usize> {
         self.start(ranks.start)..self.start(ranks.end)
     }
@@ -78,7 +76,6 @@ impl<'a> Layout<'a> {
         self.range(rank).len()
     }
 
-    /// End of the last block: the length of the buffer.
     pub(super) fn end(&self) -> usize {
         self.start(self.members)
     }

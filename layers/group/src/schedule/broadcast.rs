@@ -39,7 +39,6 @@ impl Schedule for BroadcastTree {
     }
 
     fn op(&self, round: u32, index: u32) -> Option<Op> {
-        // Widest runs first.
         let edge = self.tree.edge(self.rounds().checked_sub(round)?.checked_sub(1)?)?;
         let all = Part::new(Which::Output, 0, self.count);
         match (index, edge.child) {
@@ -92,7 +91,6 @@ impl Schedule for BroadcastRing {
         }
         if let Some(step) = round.checked_sub(self.member.levels()) {
             return match ring::all_gather(self.member, &self.layout, step, index) {
-                // The root has all blocks.
                 Some(Op::Recv { .. }) if self.tree.is_root() => None,
                 Some(Op::Send { peer, .. }) if peer == self.root => None,
                 op => op,

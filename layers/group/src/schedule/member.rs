@@ -89,13 +89,11 @@ impl Member {
         self.members
     }
 
-    /// Rank `distance` after this one, in a ring. `distance` is at most the number of members.
     pub(super) const fn after(self, distance: u32) -> u32 {
         let room = self.members - self.rank;
         if distance < room { self.rank + distance } else { distance - room }
     }
 
-    /// Rank `distance` before this one, in a ring. `distance` is at most the number of members.
     pub(super) const fn before(self, distance: u32) -> u32 {
         if distance <= self.rank { self.rank - distance } else { self.members.saturating_sub(distance - self.rank) }
     }
@@ -105,7 +103,6 @@ impl Member {
         u32::BITS - (self.members - 1).leading_zeros()
     }
 
-    /// Power of two of a level, if the group has the level.
     pub(super) fn distance(self, level: u32) -> Option<u32> {
         (level < self.levels()).then(|| 1 << level)
     }

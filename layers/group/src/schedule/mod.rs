@@ -1,11 +1,9 @@
 //! Schedules of collectives: sends, receives, combinations and copies of each member, by round.
 //!
-//! A [`Schedule`] is a small `Copy` value that a member computes from its rank, the number of
-//! members and the lengths. An executor runs it over any transport. Each [`Op`] is a function of a
-//! round and an index, so the executor can pause between operations.
+//! A [`Schedule`] is a small `Copy` value of rank, number of members and lengths. Each [`Op`] is a
+//! function of a round and an index, so the executor can pause between operations.
 //!
 //! # Rules
-//!
 //! 1. A round has receives, then sends, then local operations ([`Op::Combine`], [`Op::Copy`]).
 //! 2. The messages of a round may all be in flight together. After their completion the local
 //!    operations run in order, then the next round begins. Members do not wait for rounds of
@@ -14,8 +12,7 @@
 //!    sends at most one message to each peer in a round, so sender and round identify a message.
 //! 4. No member sends to itself.
 //! 5. A round with several receives has no send, and a round with several sends has no receive.
-//!    Only [`GatherLinear`] and [`ScatterLinear`] have such rounds. Room for one receive and one
-//!    send thus suffices.
+//!    Only [`GatherLinear`] and [`ScatterLinear`] have such rounds.
 //! 6. The target of a receive overlaps no other part of the messages of its round. The input is
 //!    never written. Output and scratch are written before they are read, except the message in the
 //!    output of a broadcast's root.
@@ -23,12 +20,10 @@
 //!    of no elements does not synchronize.
 //! 8. All members have the same algorithm, root and lengths. [`AllToAllPairwise`] has its own rule.
 //!
-//! Equal inputs give equal bits in every run, because operand order depends only on algorithm,
-//! rank, number of members and lengths. **[`AllReduceRing`] needs a commutative operation.** All
-//! others keep rank order.
+//! Equal inputs give equal bits in every run. **[`AllReduceRing`] needs a commutative operation.**
+//! All others keep rank order.
 //!
 //! # Algorithms
-//!
 //! Rounds of each member, and messages and elements of all members together. `n` is the number of
 //! members, `L` is `ceil(log2 n)`, `p` is `2^floor(log2 n)`, `c` is the count of each member, `E`
 //! is the elements of all blocks. Empty blocks need no message.

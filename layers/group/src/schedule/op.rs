@@ -47,7 +47,7 @@ impl Part {
         Part { buffer, start, len }
     }
 
-    /// Elements of a buffer in a range. A reversed range is empty.
+    /// A reversed range is empty.
     pub(super) const fn of(buffer: Which, range: Range<usize>) -> Self {
         Part { buffer, start: range.start, len: range.end.saturating_sub(range.start) }
     }

@@ -7,9 +7,8 @@ use super::{Needs, Schedule};
 
 /// Reduce along a binomial tree: from each member's input to the root's output.
 ///
-/// Operands keep rank order. At level `k`, the result of each run of `2^k` ranks is combined with
-/// that of the next run: `((x0 ⊕ x1) ⊕ (x2 ⊕ x3)) ⊕ (x4 ⊕ ...)`. The order does not depend on the
-/// root, and the operation need not be commutative.
+/// Operands keep rank order: `((x0 ⊕ x1) ⊕ (x2 ⊕ x3)) ⊕ (x4 ⊕ ...)`. The order does not depend on
+/// the root, and the operation need not be commutative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReduceTree {
     member: Member,
@@ -27,7 +26,6 @@ impl ReduceTree {
         Ok(ReduceTree { member, tree: Tree::new(member, member.root(root)?), count })
     }
 
-    /// Location of the result of this member's run after the first round.
     fn result(&self) -> Part {
         let (buffer, start) = match (self.tree.is_root(), self.tree.is_leaf()) {
             (true, _) => (Which::Output, 0),

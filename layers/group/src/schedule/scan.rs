@@ -6,9 +6,7 @@ use super::{Needs, Schedule};
 
 /// Inclusive scan by recursive doubling (Hillis and Steele): member `r` gets `x0 ⊕ x1 ⊕ ... ⊕ xr`.
 ///
-/// Operands keep rank order: after round `k`, member `r` has the combination of up to `2^k` ranks
-/// that end at `r`. In the next round it adds the value of the member `2^k` before it on the left.
-/// The operation need not be commutative.
+/// Operands keep rank order, and the operation need not be commutative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Scan {
     member: Member,

@@ -58,7 +58,6 @@ impl Schedule for ScatterTree<'_> {
         if index > 0 || round > levels {
             return None;
         }
-        // Widest runs first, own block last.
         let Some(level) = (levels - round).checked_sub(1) else {
             let rank = self.member.rank();
             let output = Part::new(Which::Output, 0, self.layout.len(rank));

@@ -37,8 +37,6 @@ impl Switch {
 }
 
 /// Commutativity of a combination.
-///
-/// Every operation must be associative, or nearly so, like a sum of floating-point numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Commutes {
     /// `a ⊕ b` is `b ⊕ a`.
@@ -82,8 +80,8 @@ pub struct Table {
 
 impl Table {
     /// Limits of the order of magnitude used by MPI libraries on fast networks. Only the all-reduce
-    /// of long messages between two members, in a ring, was measured (software transport, `shm` and
-    /// `tcp;ofi_rxm`). The example `tune_collectives` measures a table.
+    /// of long messages between two members was measured. The example `tune_collectives` measures a
+    /// table.
     pub const DEFAULT: Table = Table {
         broadcast: Switch { bytes: 128 << 10, members: 8 },
         all_reduce: Switch { bytes: 64 << 10, members: 2 },

@@ -2,11 +2,10 @@
 //!
 //! At level `k`, ranks are divided into runs of `2^k`. The holder of a run is the root if the run
 //! contains it, or else the first member. Two neighboring runs form a run of the next level, and
-//! their holders exchange a message. Each edge of the tree thus joins *neighboring* runs, left and
-//! right, for every root. Operands keep rank order, and the blocks of a run are one range.
+//! their holders exchange a message. Operands keep rank order, and the blocks of a run are one
+//! range.
 //!
-//! It is a binomial tree with `n - 1` edges and `ceil(log2 n)` levels. The root replaces the first
-//! member of each of its runs.
+//! The tree is binomial, with `n - 1` edges and `ceil(log2 n)` levels.
 
 use core::ops::Range;
 
@@ -39,7 +38,6 @@ impl Tree {
         self.member.rank() == self.root
     }
 
-    /// Edge of this member at a level, if any.
     pub(super) fn edge(&self, level: u32) -> Option<Edge> {
         let (rank, root) = (self.member.rank(), self.root);
         let size = self.member.distance(level)?;
@@ -61,17 +59,14 @@ impl Tree {
         })
     }
 
-    /// Edge to the peer nearer to the root, except at the root.
     pub(super) fn parent(&self) -> Option<Edge> {
         (0..self.member.levels()).filter_map(|level| self.edge(level)).find(|edge| edge.child)
     }
 
-    /// Returns `true` if this member has no children and is not the root.
     pub(super) fn is_leaf(&self) -> bool {
         !self.is_root() && (0..self.member.levels()).filter_map(|level| self.edge(level)).all(|edge| edge.child)
     }
 
-    /// Elements that an inner member keeps for its run.
     pub(super) fn kept(&self, layout: &Layout<'_>) -> usize {
         if self.is_leaf() { 0 } else { self.parent().map_or(0, |edge| layout.span(edge.own).len()) }
     }

@@ -18,13 +18,12 @@ pub use self::userfaultfd::Userfaultfd;
 
 /// Notifies caches of addresses that get other pages.
 ///
-/// That happens to memory that is unmapped, mapped over or moved, or loses pages: `munmap`, `mmap`
-/// with `MAP_FIXED`, `mremap`, `madvise` with `MADV_DONTNEED`, `MADV_FREE` or `MADV_REMOVE`, and
-/// for shared memory `fallocate` and `ftruncate`. A registration keeps the old pages. Through a
-/// *stale* one, a device would access memory of another mapping, or of no mapping.
+/// Memory gets other pages when it is unmapped, mapped over or moved, or loses pages: `munmap`,
+/// `mmap` with `MAP_FIXED`, `mremap`, `madvise` with `MADV_DONTNEED`, `MADV_FREE` or `MADV_REMOVE`,
+/// and for shared memory `fallocate` and `ftruncate`. Through a *stale* registration, a device
+/// would access memory of another mapping, or of no mapping.
 ///
 /// # Safety
-///
 /// If a part of a range for which [`watch`](Self::watch) returned `true` gets other pages, the
 /// [`notices`](Self::notices) contain it before any thread can give a cache a buffer on the new
 /// pages, or a notice that will contain it is in progress then ([`Notices::give_what`]). The

@@ -4,8 +4,8 @@
 //! RUSTFLAGS="--cfg loom_model" cargo test -p loom-fabric-alloc --lib model --release
 //! ```
 //!
-//! The ring has two slots. A flag with the memory orders of program or kernel stands for the news
-//! that memory is gone, or for the kernel's release of a thread.
+//! A flag with the memory orders of program or kernel stands for the news that memory is gone, or
+//! for the kernel's release of a thread.
 
 use std::vec::Vec;
 
@@ -15,7 +15,6 @@ use loom::thread;
 
 use super::{NOTICE, Notices, Read};
 
-/// Returns `true` if a look-up might find the range: no notice came, or all were read without it.
 fn might_find(notices: &Notices, range: (usize, usize)) -> bool {
     if notices.is_at(0) {
         return true;

@@ -2,13 +2,10 @@
 //!
 //! A ring of ranges and a version. The version counts the notices given ([`NOTICE`]) and the
 //! running calls of [`give_what`](Notices::give_what) ([`HAPPENING`]), and marks a range being
-//! written ([`WRITING`]). Each cache stores the version that it has read, so one load detects new
-//! notices.
+//! written ([`WRITING`]). Each cache stores the version that it has read.
 //!
 //! # Memory orders
-//!
 //! A sequence lock protects the ring:
-//!
 //! - A giver sets [`WRITING`], which excludes other givers for two stores, and writes the range
 //!   behind a release fence. A reader of a part of it therefore sees, behind an acquire fence, how
 //!   far the version has moved on, and so which ranges may be overwritten.
@@ -30,10 +27,9 @@ use loom::hint::spin_loop;
 #[cfg(loom_model)]
 use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-/// Notices that a cache may be behind. Beyond that it forgets all regions.
+/// A cache that is behind by more notices forgets all regions.
 const RING: usize = if cfg!(loom_model) { 2 } else { 64 };
 
-/// A range is being written.
 const WRITING: u64 = 1;
 /// One running `give_what`. The bits up to [`NOTICE`] count 32767 of them.
 const HAPPENING: u64 = 2;
@@ -51,7 +47,7 @@ struct Slot {
 
 /// Notices of memory that goes away, for all caches of a [`MemoryMonitor`](super::MemoryMonitor).
 ///
-/// Threads take turns to give notices. A cache that is more than 64 behind forgets all regions.
+/// A cache that is more than 64 behind forgets all regions.
 #[derive(Debug)]
 pub struct Notices {
     version: AtomicU64,
@@ -101,10 +97,8 @@ impl Notices {
 
     /// Gives notice of an event whose range is unknown before. `happen` triggers it and returns
     /// start and length, or `None` without an event. Look-ups meanwhile wait briefly, then find no
-    /// region. Look-ups after the event see its notice. Other notices may be given meanwhile, also
-    /// by `happen`.
+    /// region. Other notices may be given meanwhile, also by `happen`.
     pub fn give_what(&self, happen: impl FnOnce() -> Option<(usize, usize)>) {
-        /// Ends the call, also on unwinding.
         struct Happening<'n>(&'n AtomicU64);
         impl Drop for Happening<'_> {
             fn drop(&mut self) {
@@ -140,13 +134,11 @@ impl Notices {
         }
     }
 
-    /// Version from which a cache without regions reads.
     pub(crate) fn now(&self) -> u64 {
         // Relaxed: no earlier range is read.
         self.version.load(Ordering::Relaxed) / NOTICE * NOTICE
     }
 
-    /// Returns `true` if no notice came after `seen`.
     #[inline]
     pub(crate) fn is_at(&self, seen: u64) -> bool {
         // Relaxed: `read` loads the version again if it differs. A thread that learned of a notice
@@ -154,8 +146,7 @@ impl Notices {
         self.version.load(Ordering::Relaxed) == seen
     }
 
-    /// Passes the ranges of later notices to `each`. They may be garbage if it returns
-    /// `Read::Lost`.
+    /// The ranges may be garbage if this returns `Read::Lost`.
     pub(crate) fn read(&self, seen: u64, mut each: impl FnMut(usize, usize)) -> Read {
         let mut patience = PATIENCE;
         let now = loop {
@@ -273,8 +264,6 @@ mod tests {
         assert!(unwinds.is_err() && notices.is_at(4 * NOTICE));
     }
 
-    /// A reader gets each giver's numbered notices whole, in order, and complete unless some are
-    /// lost.
     #[test]
     fn notices_of_many_threads_arrive_whole() {
         const EACH: usize = 20_000;

@@ -7,7 +7,6 @@ use super::{MemoryMonitor, Notices};
 /// A monitor that the program notifies by [`Notices::give`], from any thread. Caches take no lock.
 ///
 /// Memory that stays mapped as long as the caches, like statics, arenas and pools, needs no notice.
-/// Begin with this monitor.
 ///
 /// ```
 /// use loom_alloc::mr_cache::Notified;

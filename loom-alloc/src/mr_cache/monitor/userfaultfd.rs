@@ -6,7 +6,6 @@
 //! its author runs after the read, and sees a notice in progress or given.
 //!
 //! Memory is registered for write protection, which is never enabled, so accesses do not fault.
-//! libfabric's monitor registers for missing pages and must supply them.
 
 #![allow(unsafe_code, reason = "system calls")]
 
@@ -60,13 +59,12 @@ mod sys {
 ///
 /// A thread of the program has to [`poll`](Self::poll) all the time. **A thread that unmaps watched
 /// memory waits for that**, forever if no thread polls. The polling thread must not unmap or free
-/// watched memory. Dropping the monitor releases waiting threads.
+/// watched memory.
 ///
 /// Only anonymous and shared memory can be watched, on `hugetlbfs` with its page size as
-/// [`MrCacheAttr::page_size`](crate::mr_cache::MrCacheAttr::page_size). File-backed parts of a
-/// program, like initialised statics, cannot. Each such buffer gets its own registration
-/// ([`uncached`](crate::mr_cache::MrCacheStats::uncached)). Memory that another descriptor watches,
-/// such as that of libfabric's cache, cannot be watched either.
+/// [`MrCacheAttr::page_size`](crate::mr_cache::MrCacheAttr::page_size). A buffer in other memory,
+/// or in memory that another descriptor watches (libfabric's cache), gets its own registration
+/// ([`uncached`](crate::mr_cache::MrCacheStats::uncached)).
 ///
 /// ```no_run
 /// use core::sync::atomic::{AtomicBool, Ordering};
@@ -106,12 +104,10 @@ impl Userfaultfd {
     /// # Safety
     /// **Addresses are free before Linux reports it.** Until the event of an `munmap`, or of an
     /// `mmap` with `MAP_FIXED` or `mremap` that unmaps, is read, another thread's `mmap` may get
-    /// the addresses and find the old region. No monitor in the program can prevent that.
-    /// libfabric's has the same gap. The caller guarantees that no buffer of a cache with this
-    /// monitor was mapped while another thread unmapped watched memory. This holds if one thread at
-    /// a time maps and unmaps, and for allocators that keep their addresses. It does not hold for
-    /// threads that share an allocator that unmaps, which has to notify a
-    /// [`Notified`](super::Notified).
+    /// the addresses and find the old region. The caller guarantees that no buffer of a cache with
+    /// this monitor was mapped while another thread unmapped watched memory. This holds if one
+    /// thread at a time maps and unmaps, and for allocators that keep their addresses. An allocator
+    /// that threads share and that unmaps has to notify a [`Notified`](super::Notified).
     ///
     /// **Linux does not report pages that go by their file**, by a hole (`fallocate`) or its end
     /// (`ftruncate`), here or in another process. The caller guarantees that this does not happen
@@ -159,7 +155,6 @@ impl Userfaultfd {
         Ok(events)
     }
 
-    /// Gives notice of an event. Returns `false` if it read none.
     fn read(&self) -> Result<bool, Errno> {
         let mut result = Ok(false);
         self.notices.give_what(|| {
@@ -214,7 +209,6 @@ impl fmt::Debug for Userfaultfd {
     }
 }
 
-/// Error of this thread's last system call.
 fn errno() -> Errno {
     // SAFETY: callable at any time.
     let number = unsafe { libc::__errno_location() };

@@ -14,11 +14,9 @@ mod wire;
 
 /// Address of an endpoint: a format, and up to [`MAX_LEN`](Self::MAX_LEN) bytes from the provider.
 ///
-/// loom passes the bytes between providers without interpreting them. Conversions:
-///
-/// * **Sockets.** `From<SocketAddr>` makes `FI_SOCKADDR_IN` and `FI_SOCKADDR_IN6` addresses (with
-///   Linux's layout). `SocketAddr::try_from(&addr)` reads them, and also `FI_SOCKADDR` and
-///   `FI_SOCKADDR_IP`.
+/// Conversions:
+/// * **Sockets.** `From<SocketAddr>` makes `FI_SOCKADDR_IN` and `FI_SOCKADDR_IN6` addresses.
+///   `SocketAddr::try_from(&addr)` reads them, and also `FI_SOCKADDR` and `FI_SOCKADDR_IP`.
 /// * **Text** in the style of `fi_av_straddr`. [`FromStr`](core::str::FromStr) reads the text of
 ///   [`Display`](fmt::Display) back to the same format and bytes:
 ///
@@ -29,10 +27,10 @@ mod wire;
 ///   | others | the format and hexadecimal bytes: `fi_addr_efa://fe80…` |
 ///   | formats without a name | `fi_format_4242://00ff…` |
 ///
-///   Hexadecimal is also used if the short text would lose bytes: for socket addresses with flow
-///   information, padding bytes or a wrong length, and for strings that are not visible ASCII with
-///   their own `scheme://` and exactly one terminating zero byte (`fi_sockaddr_in://0200…`,
-///   `fi_addr_str://61…`). Plain `127.0.0.1:4242` and `[::1]:4242` are read, not printed.
+/// Hexadecimal is also used if the short text would lose bytes: for socket addresses with flow
+/// information, padding bytes or a wrong length, and for strings that are not visible ASCII with
+/// their own `scheme://` and exactly one terminating zero byte. Plain `127.0.0.1:4242` and
+/// `[::1]:4242` are read, not printed.
 /// * **Bytes for a bootstrap**, self-delimiting: [`encode`](Self::encode) and
 ///   [`decode`](Self::decode).
 ///
@@ -51,7 +49,6 @@ mod wire;
 /// ```
 ///
 /// # References
-///
 /// - `fi_cm(3)`, `fi_getname`
 /// - `fi_av(3)`, `fi_av_straddr`
 #[doc(alias = "fi_getname")]
@@ -59,9 +56,7 @@ mod wire;
 #[derive(Clone)]
 pub struct EndpointAddr {
     format: AddressFormat,
-    /// At most `MAX_LEN`.
     len: usize,
-    /// Bytes from `len` on are zero.
     bytes: [u8; Self::MAX_LEN],
 }
 

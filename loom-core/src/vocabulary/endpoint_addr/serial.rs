@@ -10,7 +10,6 @@ use super::EndpointAddr;
 use super::wire::HEADER_LEN;
 use crate::serial;
 
-/// Maximum length of an encoded address, in bytes.
 const ENCODED: usize = HEADER_LEN + EndpointAddr::MAX_LEN;
 
 impl Serialize for EndpointAddr {

@@ -1,9 +1,8 @@
 //! Addresses as text, `scheme://body`, in the style of `fi_av_straddr`. Every address reads back
 //! unchanged.
 //!
-//! The scheme is the format. The body is a socket address, which always has a `:`, or hexadecimal
-//! digits, which never have one. A string address is printed unchanged if its own scheme cannot be
-//! taken for a format. Reading it appends the terminating zero byte.
+//! The body is a socket address, which always has a `:`, or hexadecimal digits, which never have
+//! one. A string address is printed unchanged if its own scheme cannot be taken for a format.
 
 use core::fmt::{self, Write};
 use core::net::SocketAddr;
@@ -14,11 +13,9 @@ use super::{AddressError, AddressFormat, EndpointAddr};
 
 const SEPARATOR: &str = "://";
 
-/// Scheme of formats without a name, followed by the number.
 const NUMBERED: &str = "fi_format_";
 
-/// Prefixes, in any case, of schemes for present or later formats, which a string address must not
-/// have.
+/// Prefixes that a string address must not have, in any case.
 const RESERVED: [&str; 3] = ["fi_sockaddr", "fi_addr_", NUMBERED];
 
 impl fmt::Display for EndpointAddr {
@@ -68,7 +65,6 @@ impl FromStr for EndpointAddr {
 }
 
 impl EndpointAddr {
-    /// The socket address in the bytes, if its text preserves all of them.
     fn plain_socket(&self) -> Option<SocketAddr> {
         let socket = SocketAddr::try_from(self).ok()?;
         let mut printed = socket;
@@ -78,7 +74,6 @@ impl EndpointAddr {
         (Self::from_socket(self.format(), printed) == *self).then_some(socket)
     }
 
-    /// The string of a string address, if it can represent the address.
     fn own_text(&self) -> Option<&str> {
         if self.format() != AddressFormat::ADDR_STR {
             return None;
@@ -90,7 +85,6 @@ impl EndpointAddr {
     }
 }
 
-/// Returns `true` if a string address with this text may be printed unchanged.
 fn is_own_text(string: &str) -> bool {
     string.bytes().all(|byte| byte.is_ascii_graphic())
         && string
@@ -98,12 +92,10 @@ fn is_own_text(string: &str) -> bool {
             .is_some_and(|(scheme, _)| !RESERVED.iter().any(|start| starts_with(scheme, start)))
 }
 
-/// Prefix test that ignores case.
 fn starts_with(text: &str, start: &str) -> bool {
     text.get(..start.len()).is_some_and(|text| text.eq_ignore_ascii_case(start))
 }
 
-/// Writes `fi_` and the format's name in lower case, or its number.
 fn write_scheme(f: &mut fmt::Formatter<'_>, format: AddressFormat) -> fmt::Result {
     let Some(name) = format.name() else {
         return write!(f, "{NUMBERED}{}", format.as_raw());
@@ -170,7 +162,6 @@ mod tests {
         text.parse::<SocketAddr>().unwrap().into()
     }
 
-    /// Prints, reads back and compares an address. Returns the text.
     #[track_caller]
     fn round_trip(addr: &EndpointAddr) -> String {
         let text = addr.to_string();
@@ -213,13 +204,11 @@ mod tests {
         let string = |bytes: &[u8]| round_trip(&addr(AddressFormat::ADDR_STR, bytes));
         assert_eq!(string(b"fi_shm://1234:0\0"), "fi_shm://1234:0");
         assert_eq!(string(b"://\0"), "://");
-        // No zero byte, two, one inside, only a zero byte, empty.
         assert_eq!(string(b"a://b"), "fi_addr_str://613a2f2f62");
         assert_eq!(string(b"a://\0\0"), "fi_addr_str://613a2f2f0000");
         assert_eq!(string(b"a\0://\0"), "fi_addr_str://61003a2f2f00");
         assert_eq!(string(b"\0"), "fi_addr_str://00");
         assert_eq!(string(b""), "fi_addr_str://");
-        // No scheme, a reserved scheme, invisible characters.
         assert_eq!(string(b"name\0"), "fi_addr_str://6e616d6500");
         assert!(string(b"127.0.0.1:1\0").starts_with("fi_addr_str://3132"));
         assert!(string(b"fi_addr_efa://00\0").starts_with("fi_addr_str://6669"));
@@ -229,7 +218,6 @@ mod tests {
         assert!(string(b"fi_sockaddR_in://\0").starts_with("fi_addr_str://"));
         assert_eq!(string(b"a://\xff\0"), "fi_addr_str://613a2f2fff00");
         assert_eq!(string(b"a:// \n\0"), "fi_addr_str://613a2f2f200a00");
-        // Longest address.
         let mut longest = b"a://".to_vec();
         longest.resize(511, b'x');
         longest.push(0);

@@ -1,7 +1,7 @@
 //! Flag words, with libfabric's bit values.
 //!
-//! libfabric reuses the 64 bits with several meanings (bit 59 is `FI_DIRECTED_RECV`, `FI_CLAIM` and
-//! `FI_CONTEXT`), so each meaning has its own type. All of them retain unknown bits.
+//! libfabric reuses the 64 bits with several meanings, so each meaning has its own type. All retain
+//! unknown bits.
 
 /// Defines the text of a flag type: names joined with ` | `, then unnamed bits in hexadecimal, or
 /// `0` if empty.

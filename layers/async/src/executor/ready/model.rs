@@ -13,7 +13,6 @@ use loom::thread;
 use super::{IDLE, NIL, Node, Ready, WOKEN};
 use crate::sync::{AtomicU32, Ordering};
 
-/// An executor with tasks, and flags for each.
 struct World {
     ready: Ready,
     nodes: [Node; 2],
@@ -29,14 +28,13 @@ impl World {
         })
     }
 
-    /// Sets a flag for a task, and wakes it.
     fn tell(&self, task: usize, bit: u32, wake: fn(&Ready, &Node)) {
         self.done[task].fetch_or(bit, Ordering::Relaxed);
         wake(&self.ready, &self.nodes[task]);
     }
 
-    /// Runs a round, with the flags seen by each poll. Omits the first load of [`Ready::take`],
-    /// after which the checker skips some orders of visibility.
+    /// Omits the first load of [`Ready::take`], after which the checker skips some orders of
+    /// visibility.
     fn round(&self, leave: fn(&Node) -> u32, mut poll: impl FnMut(usize, u32)) {
         let mut at = self.ready.take_all(&self.nodes);
         let mut polls = 0;
@@ -54,7 +52,6 @@ fn wake(ready: &Ready, node: &Node) {
     ready.wake(node);
 }
 
-/// Two threads wake a task while the executor runs two rounds.
 fn told_by_two(wake: fn(&Ready, &Node), leave: fn(&Node) -> u32) {
     loom::model(move || {
         let world = World::new();
@@ -138,21 +135,16 @@ fn model_stale_waker_takes_no_wake_up_from_the_next_task_of_the_place() {
             let world = world.clone();
             move || wake(&world.ready, &world.nodes[0])
         });
-        // Last poll of the first task. Spawning its successor wakes the node.
         world.round(Node::leave, |_, _| {});
         world.tell(0, 1, wake);
         let mut seen = 0;
         world.round(Node::leave, |_, done| seen = done);
-        // The stale waker may have marked the node without pushing it yet. Then its push leads to
-        // the poll.
         stale.join().unwrap();
         world.round(Node::leave, |_, done| seen = done);
         assert_eq!(seen, 1, "the new task was not polled");
         assert_eq!(world.ready.take(&world.nodes), NIL);
     });
 }
-
-// Controls.
 
 #[test]
 #[should_panic(expected = "a wake-up was lost")]

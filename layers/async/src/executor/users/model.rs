@@ -38,7 +38,6 @@ fn model(remove: fn(&Users) -> bool) {
         let other = thread::spawn({
             let block = block.clone();
             move || {
-                // Dropped clone of this thread's waker.
                 block.users.add();
                 assert!(!block.users.remove(), "there is another");
                 use_and_drop(&block, 1, remove);

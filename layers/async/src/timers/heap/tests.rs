@@ -5,7 +5,6 @@ use std::vec::Vec;
 
 use super::*;
 
-/// Number of descendants that are out of order or have a wrong link.
 fn faults(place: NonNull<Place>) -> usize {
     let (mut child, mut before, mut count) = (at(place).child.get(), place, 0);
     while let Some(link) = child {
@@ -26,7 +25,6 @@ fn places_come_out_by_deadline_and_then_as_they_were_added_whatever_leaves_betwe
     for _ in 0..200 {
         let heap = Heap::new();
         let places: Vec<Pin<Box<Place>>> = (0..64).map(|_| Box::pin(Place::new())).collect();
-        // Deadline, and number in order of addition.
         let mut model: Vec<(u64, u64, usize)> = Vec::new();
         let mut added = 0;
         for _ in 0..300 {

@@ -20,11 +20,10 @@ use super::error::errno;
 use super::{Bootstrap, BootstrapError, JoinError, LauncherError, Mismatch, Round, check_rank};
 
 const MAGIC: [u8; 4] = *b"lmb1";
-/// Length of magic, kind of the round, limit and length.
+/// Magic, kind of the round, limit and length.
 const HEADER_LEN: usize = 16;
 /// Bytes in a value, as twice as many digits. PMI-2 has values of up to 1023.
 const PART_LEN: usize = 500;
-/// Maximum wait of a drop for the launcher.
 const PARTING: Duration = Duration::from_secs(1);
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -36,21 +35,18 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// every 500 bytes of each rank. Use it for addresses and keys, not for data.
 ///
 /// The fence does not name missing ranks: after the deadline the error is
-/// [`LauncherError::Silent`]. Launchers usually end all ranks when one ends early. A process has
-/// one connection to its launcher, which an MPI library in the process would also use.
+/// [`LauncherError::Silent`]. An MPI library in the process would use the same connection to the
+/// launcher.
 ///
 /// Dropping it takes leave of the launcher and waits up to 1 s for the answer.
-/// [`close`](Self::close) has a deadline. A rank that panics or has failed a round takes no leave,
-/// and the launcher may then end the job.
+/// [`close`](Self::close) has a deadline. A rank that panics or has failed a round takes no leave.
 pub struct Pmi {
     wire: Wire,
     rank: u32,
     size: u32,
     limit: u32,
-    /// Number of the next round.
     number: u32,
     ended: bool,
-    /// Header and bytes of a rank.
     buffer: Vec<u8>,
 }
 
@@ -148,7 +144,6 @@ impl Pmi {
         visit: &mut dyn FnMut(u32, &[u8]),
         until: &mut dyn Deadline,
     ) -> Result<(), Defect> {
-        // The caller has checked the length.
         let len = u32::try_from(mine.len()).unwrap_or(u32::MAX);
         self.buffer.clear();
         self.buffer.extend_from_slice(&self.header(round, len));
@@ -193,7 +188,6 @@ impl Pmi {
         bytes.ok_or(Defect::Malformed { rank })
     }
 
-    /// Appends a part of a rank's bytes to the buffer.
     fn get_part(&mut self, rank: u32, part: usize, until: &mut dyn Deadline) -> Result<(), Defect> {
         let answer = self.wire.ask("kvs-get", &format!("key={};", key(self.number, rank, part)), until)?;
         // Launchers report a missing key in different ways.
@@ -214,7 +208,7 @@ impl Pmi {
     }
 }
 
-/// Key of a part. Keys are unique: some launchers keep the first value of a key, others the last.
+/// Keys are unique: some launchers keep the first value of a key, others the last.
 fn key(number: u32, rank: u32, part: usize) -> String {
     format!("loom.{number}.{rank}.{part}")
 }

@@ -11,18 +11,15 @@ use loom_core::deadline::Deadline;
 use super::super::Pause;
 use super::LauncherError;
 
-/// Digits of the length before each message.
 const PREFIX: usize = 6;
-/// Longest accepted message: the longest value of the protocol, and its names.
+/// The longest value of the protocol, and its names.
 const LONGEST: usize = 4096;
-/// Longest accepted line. A single line precedes the messages.
 const LONGEST_LINE: usize = 256;
 
-/// Connection to the launcher, which answers each request.
 #[derive(Debug)]
 pub(super) struct Wire {
     stream: UnixStream,
-    /// Bytes of the last answer. Grows by received bytes, not by the stated length.
+    /// Grows by received bytes, not by the stated length.
     inbox: Vec<u8>,
 }
 
@@ -32,7 +29,6 @@ impl Wire {
         Ok(Wire { stream, inbox: Vec::new() })
     }
 
-    /// Sends the line that chooses the protocol version, and returns the answer's fields.
     pub(super) fn line(&mut self, line: &str, until: &mut dyn Deadline) -> Result<Fields<'_>, LauncherError> {
         self.write(line.as_bytes(), until)?;
         self.inbox.clear();
@@ -46,7 +42,6 @@ impl Wire {
         Ok(Fields { text: text(&self.inbox)?, separator: ' ' })
     }
 
-    /// Sends a request, and returns the fields of its answer.
     pub(super) fn ask(
         &mut self,
         command: &str,
@@ -67,7 +62,6 @@ impl Wire {
         if named == Some(command) { Ok(answer) } else { Err(LauncherError::Malformed) }
     }
 
-    /// Reads until the inbox has `want` bytes and not more.
     fn fill(&mut self, want: usize, until: &mut dyn Deadline) -> Result<(), LauncherError> {
         let (mut chunk, mut pause) = ([0; 1024], Pause::default());
         while let missing @ 1.. = want.saturating_sub(self.inbox.len()) {
@@ -94,7 +88,6 @@ impl Wire {
     }
 }
 
-/// Waits a little if the error is transient.
 fn wait(error: &io::Error, pause: &mut Pause, until: &mut dyn Deadline) -> Result<(), LauncherError> {
     match error.kind() {
         ErrorKind::Interrupted => Ok(()),
@@ -111,7 +104,7 @@ fn text(bytes: &[u8]) -> Result<&str, LauncherError> {
     core::str::from_utf8(bytes).map_err(|_| LauncherError::Malformed)
 }
 
-/// Fields of an answer: names and values. Values of the requests used here contain no separator.
+/// Values of the requests used here contain no separator.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'w> {
     text: &'w str,
@@ -119,7 +112,6 @@ pub(super) struct Fields<'w> {
 }
 
 impl<'w> Fields<'w> {
-    /// First value of this name.
     pub(super) fn get(self, name: &str) -> Option<&'w str> {
         let fields = self.text.trim_end_matches('\n').split(self.separator);
         fields.filter_map(|field| field.split_once('=')).find(|(found, _)| *found == name).map(|(_, value)| value)
@@ -129,7 +121,6 @@ impl<'w> Fields<'w> {
         self.get(name).and_then(|value| value.parse().ok()).ok_or(LauncherError::Malformed)
     }
 
-    /// Checks the return code.
     pub(super) fn done(self) -> Result<Self, LauncherError> {
         match self.number("rc")? {
             0 => Ok(self),
@@ -138,13 +129,11 @@ impl<'w> Fields<'w> {
     }
 }
 
-/// Appends bytes as hexadecimal digits.
 pub(super) fn encode(bytes: &[u8], into: &mut String) {
     let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or_default();
     bytes.iter().for_each(|byte| into.extend([digit(byte >> 4), digit(byte & 15)]));
 }
 
-/// Appends the bytes of hexadecimal digits. Returns `false` for other characters.
 pub(super) fn decode(digits: &str, into: &mut Vec<u8>) -> bool {
     let (pairs, []) = digits.as_bytes().as_chunks::<2>() else { return false };
     pairs.iter().all(|pair| {

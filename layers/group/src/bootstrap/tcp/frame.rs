@@ -3,9 +3,7 @@
 
 use super::super::{BootstrapError, JoinError, Mismatch};
 
-/// Length of an introduction in bytes.
 pub(super) const HELLO_LEN: usize = 28;
-/// Length of a frame header in bytes.
 pub(super) const HEADER_LEN: usize = 16;
 
 const MAGIC: [u8; 4] = *b"lmbt";
@@ -48,18 +46,21 @@ impl Hello {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// All ranks have joined.
     Joined,
-    /// The rank is refused.
     Refused(Refusal),
-    /// Rank 0 waits for this rank.
     Waiting(u32),
-    /// A round or the meeting has failed.
     Failed(Failure),
     /// Bytes of a rank. `code` is the kind of the round, `len` the number of bytes that follow.
-    Gift { number: u32, code: u32, len: u32 },
+    Gift {
+        number: u32,
+        code: u32,
+        len: u32,
+    },
     /// Bytes of all ranks, each after its length. `len` is the number of bytes that follow.
-    All { number: u32, len: u64 },
+    All {
+        number: u32,
+        len: u64,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +128,6 @@ impl Frame {
         out
     }
 
-    /// Reads a header, or returns `None`.
     pub(super) fn read(bytes: &[u8]) -> Option<Self> {
         let (tag, rest) = bytes.split_first_chunk::<4>()?;
         let &[a, b, c] = rest.get(..HEADER_LEN - 4)?.as_chunks::<4>().0 else { return None };

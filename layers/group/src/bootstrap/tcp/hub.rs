@@ -12,24 +12,20 @@ use super::frame::{Failure, Frame, HEADER_LEN, HELLO_LEN, Hello, Refusal};
 use super::link::{Gone, Link};
 use super::{TcpAttr, check_limit};
 
-/// Maximum number of connections without introduction. One more closes the oldest: if it was a
-/// rank, it connects again.
+/// Maximum number of connections without introduction. One more closes the oldest: a rank connects
+/// again.
 const CALLERS: usize = 128;
 
 pub(super) struct Hub {
-    /// Ranks from 1 on.
     spokes: Vec<Link>,
     limit: u32,
     frame: Vec<u8>,
 }
 
 struct Meeting {
-    /// Ranks from 1 on.
     seats: Vec<Seat>,
-    /// Connections without introduction, oldest first.
     callers: VecDeque<Link>,
     me: Hello,
-    /// Rank of the last `Waiting` frame.
     awaited: u32,
 }
 
@@ -41,7 +37,6 @@ struct Seat {
 }
 
 impl Hub {
-    /// Waits until all ranks have connected.
     pub(super) fn meet(listener: &TcpListener, attr: &TcpAttr, until: &mut dyn Deadline) -> Result<Self, JoinError> {
         let limit = check_limit(attr)?;
         let me = Hello { job: attr.job, rank: 0, size: attr.size, limit };
@@ -57,7 +52,6 @@ impl Hub {
         loop {
             let moved = meeting.accept(listener) | meeting.hear();
             if meeting.missing().is_none() {
-                // A rank may have left while it waited.
                 meeting.look_after();
             }
             let Some(missing) = meeting.missing() else { break };
@@ -97,8 +91,7 @@ impl Hub {
     ) -> Result<(), BootstrapError> {
         if let Err(failure) = self.gather(number, code, until) {
             // The connections stay open until this rank is dropped: if they closed now, bytes on
-            // their way here would discard this frame. Bytes that cannot be written now are given
-            // up.
+            // their way here would discard this frame.
             for spoke in &mut self.spokes {
                 _ = spoke.tell(Frame::Failed(failure));
             }
@@ -109,7 +102,6 @@ impl Hub {
         frame.clear();
         frame.resize(HEADER_LEN, 0);
         for bytes in gifts() {
-            // A contribution has at most `limit` bytes.
             frame.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
             frame.extend_from_slice(bytes);
         }
@@ -129,7 +121,6 @@ impl Hub {
         Ok(())
     }
 
-    /// Reads each rank's bytes into its inbox.
     fn gather(&mut self, number: u32, code: u32, until: &mut dyn Deadline) -> Result<(), Failure> {
         let (mut told, mut pause) = (0, Pause::default());
         loop {
@@ -163,7 +154,6 @@ impl Hub {
         }
     }
 
-    /// Writes the queued bytes of each rank, then the frame.
     fn hand_out(&mut self, until: &mut dyn Deadline) -> Result<(), Failure> {
         let mut sent = std::vec![0; self.spokes.len()];
         let mut pause = Pause::default();
@@ -191,7 +181,6 @@ fn gift(spoke: &Link) -> &[u8] {
     spoke.inbox.get(HEADER_LEN..).unwrap_or_default()
 }
 
-/// Reads a rank's bytes of this round. Returns `false` if incomplete.
 fn read_gift(spoke: &mut Link, number: u32, code: u32, limit: u32) -> Result<bool, fn(u32) -> Failure> {
     if !spoke.fill(HEADER_LEN).map_err(|Gone| Failure::Missing as fn(u32) -> _)? {
         return Ok(false);
@@ -209,15 +198,14 @@ fn read_gift(spoke: &mut Link, number: u32, code: u32, limit: u32) -> Result<boo
 }
 
 impl Meeting {
-    /// Lowest rank that has not come, or else the lowest that has left. Ranks may leave because
-    /// they stopped waiting for the absent one.
+    /// Lowest rank that has not come, or else that has left: ranks may leave because they stopped
+    /// waiting for the absent one.
     fn missing(&self) -> Option<u32> {
         let lowest = |absent: fn(&Seat) -> bool| (1..).zip(&self.seats).find(|(_, seat)| absent(seat));
         lowest(|seat| !seat.came).or_else(|| lowest(|seat| seat.link.is_none())).map(|(rank, _)| rank)
     }
 
-    /// Accepts a limited number of connections. Returns `true` if it accepted one. Failures are
-    /// ignored: other connections may succeed, and the meeting has a deadline.
+    /// Failures are ignored: other connections may succeed, and the meeting has a deadline.
     fn accept(&mut self, listener: &TcpListener) -> bool {
         let mut any = false;
         for _ in 0..CALLERS / 2 {
@@ -233,7 +221,6 @@ impl Meeting {
         any
     }
 
-    /// Reads introductions. Returns `true` if it handled one.
     fn hear(&mut self) -> bool {
         let before = self.callers.len();
         for _ in 0..before {
@@ -247,7 +234,6 @@ impl Meeting {
         self.callers.len() != before
     }
 
-    /// Seats a caller, refuses it, or drops a stranger.
     fn seat(&mut self, mut caller: Link) {
         let me = self.me;
         let refusal = match Hello::read(&caller.inbox) {
@@ -257,7 +243,6 @@ impl Meeting {
             Some(Ok(hello)) if hello.size != me.size => Refusal::Mismatch(Mismatch::Size),
             Some(Ok(hello)) if hello.limit != me.limit => Refusal::Mismatch(Mismatch::Limit),
             Some(Ok(hello)) => {
-                // A valid rank is neither 0 nor beyond its stated size.
                 let seat = hello.rank.checked_sub(1).and_then(|seat| self.seats.get_mut(place(seat)));
                 let Some(seat) = seat else { return };
                 // The rank may have left and come again.
@@ -265,7 +250,6 @@ impl Meeting {
                     seat.came = true;
                     caller.inbox.clear();
                     let link = seat.link.insert(caller);
-                    // Earlier ranks were notified when it changed.
                     _ = link.tell(Frame::Waiting(self.awaited));
                     return;
                 }
@@ -275,7 +259,6 @@ impl Meeting {
         _ = caller.tell(Frame::Refused(refusal));
     }
 
-    /// Clears the seats of ranks that have left or send bytes too early.
     fn look_after(&mut self) {
         for seat in &mut self.seats {
             if seat.link.as_mut().is_some_and(|spoke| has_left(spoke) || spoke.flush().is_err()) {
@@ -293,7 +276,6 @@ impl Meeting {
     }
 }
 
-/// Returns `true` if a rank has left, or sends bytes when it must not.
 fn has_left(spoke: &mut Link) -> bool {
     spoke.fill(1) != Ok(false)
 }

@@ -6,16 +6,13 @@ use std::vec::Vec;
 
 use super::frame::Frame;
 
-/// The peer has left, or the connection is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gone;
 
 pub(super) struct Link {
     stream: TcpStream,
-    /// Bytes read and not yet used. Grows by received bytes, not by the length that a header
-    /// states.
+    /// Grows by received bytes, not by the length that a header states.
     pub(super) inbox: Vec<u8>,
-    /// Bytes to write, and the number of them already written.
     outbox: Vec<u8>,
     sent: usize,
     moved: bool,
@@ -28,8 +25,7 @@ impl Link {
         Ok(Link { stream, inbox: Vec::new(), outbox: Vec::new(), sent: 0, moved: false })
     }
 
-    /// Reads until the inbox has `want` bytes and not more. Returns `false` if they have not
-    /// arrived.
+    /// Returns `false` if `want` bytes have not arrived.
     pub(super) fn fill(&mut self, want: usize) -> Result<bool, Gone> {
         let mut chunk = [0; 4096];
         while let missing @ 1.. = want.saturating_sub(self.inbox.len()) {
@@ -52,7 +48,7 @@ impl Link {
         self.outbox.extend_from_slice(bytes);
     }
 
-    /// Writes queued bytes. Returns `false` if some remain.
+    /// Returns `false` if some bytes remain.
     pub(super) fn flush(&mut self) -> Result<bool, Gone> {
         let mut sent = self.sent;
         let outbox = core::mem::take(&mut self.outbox);
@@ -65,7 +61,7 @@ impl Link {
         all
     }
 
-    /// Writes queued bytes, then `bytes` from `sent` on. Returns `false` if some remain.
+    /// Returns `false` if some bytes remain.
     pub(super) fn send(&mut self, bytes: &[u8], sent: &mut usize) -> Result<bool, Gone> {
         Ok(self.flush()? && self.write(bytes, sent)?)
     }
@@ -86,13 +82,11 @@ impl Link {
         Ok(true)
     }
 
-    /// Queues a frame without bytes, and writes without blocking.
     pub(super) fn tell(&mut self, frame: Frame) -> Result<(), Gone> {
         self.queue(&frame.to_bytes());
         self.flush().map(|_| ())
     }
 
-    /// Returns `true` if bytes moved since the last call.
     pub(super) fn has_moved(&mut self) -> bool {
         core::mem::take(&mut self.moved)
     }

@@ -32,8 +32,8 @@ pub struct TcpAttr {
 /// Rank that exchanges bytes over TCP. Each rank connects to rank 0, which gathers and distributes
 /// the bytes.
 ///
-/// Rank 0 reports the awaited rank, so all errors name the missing rank. A rank is missing at once
-/// when it is dropped or its process ends.
+/// All errors name the missing rank. A rank is missing at once when it is dropped or its process
+/// ends.
 ///
 /// ```
 /// use std::net::TcpListener;
@@ -60,7 +60,6 @@ pub struct Tcp {
     rank: u32,
     size: u32,
     limit: usize,
-    /// Number of the last round.
     number: u32,
     ended: bool,
     side: Side,
@@ -79,7 +78,6 @@ impl Tcp {
     /// does not answer.
     ///
     /// # Errors
-    ///
     /// [`JoinError::Size`], [`JoinError::UnknownRank`], [`JoinError::Limit`],
     /// [`JoinError::Missing`], [`JoinError::Taken`], [`JoinError::OutOfMemory`] on rank 0,
     /// [`JoinError::Mismatch`] with rank 0, and [`JoinError::System`] if rank 0 cannot listen at
@@ -126,7 +124,6 @@ impl Bootstrap for Tcp {
         self.size
     }
 
-    /// Checks `until` every few milliseconds.
     fn round(
         &mut self,
         round: Round,

@@ -10,7 +10,6 @@ use super::frame::{Failure, Frame, HEADER_LEN, Hello};
 use super::link::{Gone, Link};
 use super::{TcpAttr, check_limit};
 
-/// Time for a connection attempt between two checks of the deadline.
 const CONNECT: Duration = Duration::from_millis(500);
 
 pub(super) struct Spoke {
@@ -21,7 +20,6 @@ pub(super) struct Spoke {
 }
 
 impl Spoke {
-    /// Connects to rank 0, and waits until all ranks have.
     pub(super) fn open(attr: &TcpAttr, rank: u32, until: &mut dyn Deadline) -> Result<Self, JoinError> {
         let (size, limit) = (attr.size, check_limit(attr)?);
         let hello = Hello { job: attr.job, rank, size, limit };
@@ -48,9 +46,7 @@ impl Spoke {
         visit: &mut dyn FnMut(u32, &[u8]),
         until: &mut dyn Deadline,
     ) -> Result<(), BootstrapError> {
-        // Put back after success, closed otherwise.
         let mut link = self.link.take().ok_or(BootstrapError::Ended)?;
-        // The caller has checked the length.
         let len = u32::try_from(mine.len()).unwrap_or(u32::MAX);
         link.queue(&Frame::Gift { number, code, len }.to_bytes());
         link.queue(mine);
@@ -68,7 +64,6 @@ impl Spoke {
         Ok(())
     }
 
-    /// Writes queued bytes, and reads the bytes of all ranks into the inbox.
     fn receive(&self, link: &mut Link, number: u32, until: &mut dyn Deadline) -> Result<(), BootstrapError> {
         let most = u64::from(self.size) * (4 + u64::from(self.limit));
         let mut awaited = 0;
@@ -118,8 +113,7 @@ fn connect(attr: &TcpAttr) -> Option<Link> {
     Link::new(stream).ok()
 }
 
-/// Waits for rank 0's answer to an introduction. Returns `false` if the peer is not rank 0, or has
-/// left.
+/// Returns `false` if the peer is not rank 0, or has left.
 fn introduce(link: &mut Link, rank: u32, until: &mut dyn Deadline) -> Result<bool, JoinError> {
     let mut awaited = 0;
     let mut pause = Pause::default();
@@ -145,7 +139,7 @@ fn introduce(link: &mut Link, rank: u32, until: &mut dyn Deadline) -> Result<boo
     }
 }
 
-/// Bytes of each rank, after their lengths. Ends early if a length exceeds the limit or the bytes.
+/// Ends early if a length exceeds the limit or the bytes.
 struct Parts<'b> {
     rest: &'b [u8],
     limit: u32,
