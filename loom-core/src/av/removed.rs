@@ -1,5 +1,3 @@
-//! [`Addresses`]: the addresses of a vector, including those of removed peers that the provider
-//!
 //! [`Addresses`]: the addresses of a vector, and of removed peers that the provider still holds.
 //! retired: it stays in the provider's vector, and late messages name a slot without a peer. When
 //! space runs out, an insertion removes the oldest.
