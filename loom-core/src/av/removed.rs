@@ -1,4 +1,6 @@
 //! [`Addresses`]: the addresses of a vector, and of removed peers that the provider still holds.
+//!
+//! If the provider can remove addresses while endpoints are open, a removed peer's address is
 //! retired: it stays in the provider's vector, and late messages name a slot without a peer. When
 //! space runs out, an insertion removes the oldest.
 
