@@ -32,7 +32,8 @@ step_layers() { # which modules of the core use which: no circles, with controls
     .ci/layers
     fails_with "a circle: buffer -> soft ->" .ci/layers --plant
     fails_with "buffer/mod.rs uses soft, which stands below it" .ci/layers --plant
-    fails_with "soft/send.rs uses receive, which stands below it" .ci/layers --plant
+    fails_with "soft/network/mod.rs uses transfer, which stands below it" .ci/layers --plant
+    fails_with "soft/transfer/send.rs uses receive, which stands below it" .ci/layers --plant
     fails_with "transport/fabric.rs uses endpoint, which stands below it" .ci/layers --plant
 }
 

@@ -9,7 +9,7 @@ use loom_core::completion::Completion;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::endpoint::Source;
 use loom_core::info::{Hints, Info};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, RxAttributes, Tag};

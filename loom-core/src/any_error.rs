@@ -15,10 +15,10 @@ use crate::engine::{address_table, tag_matcher};
 use crate::eq::{EqError, Failure};
 use crate::error::{OpenError, PostError, Rejected};
 use crate::exposed::{ElementError, OutOfWindow};
-use crate::immediate::LayoutError;
 use crate::mr::CloseError;
 use crate::soft::NotOffered;
 use crate::transport::{EndpointError, Transport};
+use crate::vocabulary::immediate::LayoutError;
 use crate::vocabulary::{AddressError, Errno, Excerpt};
 
 /// Any error of loom. Every other error converts into it with `?`.

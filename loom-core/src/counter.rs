@@ -15,7 +15,7 @@ use heapless::Vec;
 
 use crate::domain::{Brand, Domain, DomainInner};
 use crate::error::OpenError;
-use crate::handle::{Bond, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::storage::handle::{Bond, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 pub use crate::transport::CounterAttr;
 use crate::transport::{CounterWait, Transport};
 use crate::vocabulary::{Access, Caps, Counted, Errno, WaitObj};

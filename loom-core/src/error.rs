@@ -105,7 +105,7 @@ pub enum PostError {
         size: usize,
     },
     /// Atomic operation: too many elements
-    /// ([`Granted::max_count`](crate::granted::Granted::max_count)).
+    /// ([`Granted::max_count`](crate::endpoint::Granted::max_count)).
     TooManyElements {
         /// Maximum number of elements.
         limit: usize,

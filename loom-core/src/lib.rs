@@ -169,9 +169,9 @@ pub use cq::{Cq, CqAttr, CqError, Driving, Piece};
 #[cfg(feature = "std")]
 pub use deadline::Yielding;
 pub use deadline::{Deadline, Forever, Spins};
-pub use domain::Domain;
+pub use domain::{Domain, Scope, scope};
 pub use driver::{CqDriver, RunError, Unclaimed};
-pub use endpoint::{Binding, Endpoint, MsgEndpoint, Source, ThePeer};
+pub use endpoint::{Binding, CompletionLevel, Endpoint, MsgEndpoint, SendOptions, Source, ThePeer};
 pub use engine::arrivals::Arrivals;
 pub use engine::op_table::{OpError, OpKey};
 pub use engine::peer_table::Peer;
@@ -179,30 +179,19 @@ pub use eq::{Eq, EqAttr, EqEvent};
 pub use error::{OpenError, PostError, Rejected};
 pub use info::{Hints, Info};
 pub use mr::{Mr, MrAttr, RemoteRegion};
-pub use options::{CompletionLevel, SendOptions};
-pub use scope::{Scope, scope};
+pub use transport::Transport;
 #[cfg(feature = "serde")]
 #[doc(hidden)]
-pub use serial::hexadecimal;
-pub use transport::Transport;
+pub use util::serial::hexadecimal;
 pub use vocabulary::{
     Access, Caps, Counted, EndpointAddr, EndpointAttributes, EndpointType, Errno, ImmediateData, MsgOrder, Tag,
-    TagMatch, WaitObj,
+    TagMatch, WaitObj, immediate,
 };
 
 // A module uses modules of its group and of the groups above it, without cycles: `.ci/run layers`.
 
 // Tools, and plain data.
-mod abort;
-mod count;
-#[cfg(test)]
-mod handed_over;
-mod notes;
-mod random;
-#[cfg(feature = "serde")]
-mod serial;
-mod siphash;
-mod sync;
+mod util;
 pub mod vocabulary;
 
 // Arguments of operations.
@@ -211,18 +200,13 @@ pub mod buffer;
 pub mod collective;
 pub mod deadline;
 pub mod exposed;
-pub mod immediate;
-pub mod options;
-mod remote_region;
 
 // The boundary to transports.
 pub mod error;
 pub mod transport;
 
 // Data structures of objects.
-mod block_slice;
 pub mod engine;
-mod handle;
 pub mod storage;
 
 // Objects.
@@ -234,13 +218,9 @@ pub mod domain;
 pub mod driver;
 pub mod endpoint;
 pub mod eq;
-pub mod granted;
 pub mod info;
 pub mod mr;
-mod reclaim;
 pub mod registered;
-pub mod scope;
-mod scope_registry;
 
 // Modules built on objects, and a transport.
 mod any_error;

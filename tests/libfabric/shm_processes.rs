@@ -22,7 +22,7 @@ use loom_core::engine::peer_table::Peer;
 use loom_core::error::OpenError;
 use loom_core::info::Hints;
 use loom_core::mr::{Mr, RemoteRegion};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::vocabulary::{Access, Caps, EndpointAddr, Errno};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi};

@@ -9,7 +9,7 @@ use loom_core::endpoint::Binding;
 use loom_core::engine::op_table::Fetched;
 use loom_core::info::Info;
 use loom_core::mr::{Mr, MrAttr};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Counted};
 

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use loom_core::counter::Counter;
 use loom_core::cq::Cq;
+use loom_core::endpoint::RecvOptions;
 use loom_core::endpoint::{Binding, CmError, MsgEndpoint, ThePeer};
 use loom_core::engine::op_table::OpKey;
 use loom_core::eq::{Eq, EqAttr, EqEvent, PassiveEndpoint};
 use loom_core::error::PostError;
 use loom_core::info::{Hints, Info};
 use loom_core::mr::RemoteRegion;
-use loom_core::options::RecvOptions;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::transport::Connected;
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointOption, EndpointType, Errno, ImmediateData, Tag};
 use loom_fabric::ofi::{Level, Ofi};

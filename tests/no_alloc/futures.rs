@@ -12,7 +12,7 @@ use loom_core::cq::{Cq, CqAttr};
 use loom_core::driver::{CqDriver, Drive, RunError, Unclaimed};
 use loom_core::endpoint::Source;
 use loom_core::info::Info;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::transport::Transport;
 
 use crate::failure::Failure;

@@ -12,7 +12,7 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::error::Rejected;
 use loom_core::info::Info;
 use loom_core::mr::Mr;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, EndpointAddr};
 use loom_group::{ConnectError, Group, Outcome, PeerError, PeerIndex, PeerRegion, Place, Prepared, Summary};

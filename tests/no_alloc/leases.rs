@@ -11,7 +11,7 @@ use loom_core::endpoint::Source;
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::Rejected;
 use loom_core::info::Info;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::transport::Transport;
 
 use crate::failure::Failure;

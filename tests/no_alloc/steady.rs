@@ -13,7 +13,7 @@ use loom_core::domain::Domain;
 use loom_core::error::OpenError;
 use loom_core::info::Info;
 use loom_core::mr::Mr;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Errno};
 

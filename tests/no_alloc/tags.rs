@@ -3,7 +3,7 @@
 use loom_core::av::Av;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::error::{PostError, Rejected};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Tag, TagMatch};
 use loom_tagged::{AddLinkError, LinkId, Packet, TaggedAttr, TaggedEndpoint, TaggedKey, WithPeer};

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use loom_core::info::Info;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::Caps;
 use loom_group::collective::{CollectiveError, Combine, Element, Packet, Running, Sum, Team, TeamAttr};

@@ -9,7 +9,7 @@ use loom_core::av::Av;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::error::PostError;
 use loom_core::info::Info;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::transport::Transport;
 use loom_updates::{MESSAGE_LEN, UpdateError, UpdateServer, Updates};
 

@@ -2,12 +2,12 @@
 
 #![allow(unsafe_code, reason = "multi-receives over providers that do not keep to their buffer")]
 
+use loom_core::endpoint::{CompletionLevel, RecvOptions, SendOptions};
 use loom_core::endpoint::{Endpoint, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::{PostError, Rejected};
 use loom_core::mr::RemoteRegion;
-use loom_core::options::{CompletionLevel, RecvOptions, SendOptions};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Errno, ImmediateData, Tag};
 

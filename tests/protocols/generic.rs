@@ -2,7 +2,7 @@
 
 use loom_core::atomic::{CompareOp, FetchOp};
 use loom_core::deadline::{Deadline, Spins};
-use loom_core::granted::Granted;
+use loom_core::endpoint::Granted;
 use loom_core::mr::RemoteRegion;
 use loom_core::vocabulary::{ImmediateData, Tag};
 use loom_fabric::loom_core;

@@ -14,7 +14,7 @@ use loom_core::eq::{Eq, EqAttr, EqError, EqEvent, PassiveEndpoint};
 use loom_core::error::{OpenError, PostError};
 use loom_core::info::{Hints, Info};
 use loom_core::mr::CloseError;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::vocabulary::{Access, Caps, EndpointAttributes, EndpointType};
 use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Endpoint, Errno, Mr, Peer, Source};
 use loom_fabric::loom_core;

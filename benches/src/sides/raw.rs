@@ -11,7 +11,7 @@ use loom_core::cq::{Cq, CqAttr};
 use loom_core::endpoint::Endpoint;
 use loom_core::info::Info;
 use loom_core::mr::{Mr, RemoteRegion};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::transport::{Context, Refusal, RmaTarget, Transport};
 use loom_core::vocabulary::{Access, Caps, FabricAddr, ImmediateData, Mode, MrMode, Tag, TagMatch};
 

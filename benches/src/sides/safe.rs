@@ -14,10 +14,10 @@ use loom_core::endpoint::{Endpoint, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::Rejected;
-use loom_core::granted::Granted;
+use loom_core::endpoint::Granted;
 use loom_core::info::Info;
 use loom_core::mr::{Mr, RemoteRegion};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, ImmediateData, Tag};
 

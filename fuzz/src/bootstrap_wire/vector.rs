@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use loom_core::av::{Av, InsertError};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::vocabulary::{AddressFormat, Attributes, EndpointAddr, Errno};
 
 use crate::scripted::Script;

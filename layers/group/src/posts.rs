@@ -3,9 +3,9 @@
 use allocator_api2::alloc::Allocator;
 use loom_core::atomic::{BaseOp, CompareOp, Element, FetchOp};
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
+use loom_core::endpoint::Granted;
 use loom_core::endpoint::{Source, ThePeer};
 use loom_core::error::{PostError, Rejected};
-use loom_core::granted::Granted;
 use loom_core::vocabulary::{Errno, ImmediateData, Tag, TagMatch};
 use loom_core::{OpKey, Transport};
 

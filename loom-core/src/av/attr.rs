@@ -10,8 +10,8 @@ use super::AvInner;
 use crate::domain::Domain;
 use crate::engine::address_table::AddressTableAttr;
 use crate::error::OpenError;
-use crate::handle::Plan;
 use crate::storage::array;
+use crate::storage::handle::Plan;
 use crate::transport::{AvRoom, Transport};
 use crate::vocabulary::{AddressFormat, EndpointAddr};
 
@@ -139,7 +139,7 @@ struct Parts {
     singles: Option<usize>,
     #[serde(default = "Parts::default_ranges")]
     ranges: usize,
-    #[serde(default, with = "crate::serial::hexadecimal")]
+    #[serde(default, with = "crate::util::serial::hexadecimal")]
     seed: u64,
 }
 

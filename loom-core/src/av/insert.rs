@@ -10,8 +10,8 @@ use super::removed::Addresses;
 use crate::engine::address_table::{AddressTable, Full, Inserted, RangePeer, SymmetricRange};
 use crate::engine::peer_table::Peer;
 use crate::error::OTHER_PROCESS;
-use crate::notes::note;
 use crate::transport::Transport;
+use crate::util::log::note;
 use crate::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
 
 /// Reason why an address was not inserted.

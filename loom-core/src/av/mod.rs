@@ -19,10 +19,10 @@ use crate::engine::address_table::{AddressSet, AddressTable, fill};
 use crate::engine::peer_table::RxPeer;
 use crate::engine::peer_table::{Peer, Peers};
 use crate::error::{OpenError, PostError};
-use crate::handle::{Bond, CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
-use crate::notes::note;
 use crate::storage::array;
+use crate::storage::handle::{Bond, CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::transport::{Scalable, Transport};
+use crate::util::log::note;
 use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 
 /// Peers' addresses.

@@ -9,7 +9,7 @@ use super::{Buffer, Lent, SourceBuffer, TargetBuffer};
 /// Ranges of one operation, in order.
 ///
 /// ```
-/// use loom_core::options::{RecvOptions, SendOptions};
+/// use loom_core::endpoint::{RecvOptions, SendOptions};
 /// use loom_core::{Av, Cq, Domain, Forever, Source};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);

@@ -8,8 +8,8 @@ use super::EndpointSlot;
 use super::{CqInner, PEER_EVENTS};
 use crate::buffer::Buffer;
 use crate::error::OpenError;
-use crate::handle::Plan;
 use crate::storage::array;
+use crate::storage::handle::Plan;
 use crate::transport::Transport;
 use crate::vocabulary::WaitObj;
 

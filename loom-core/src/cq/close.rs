@@ -8,14 +8,14 @@ use core::ptr::NonNull;
 
 use super::CqInner;
 use super::{EndpointSlot, ReceiveMode};
-use crate::abort::OnFailedClose;
 use crate::buffer::Buffer;
 use crate::domain::DomainInner;
+use crate::domain::scope_registry::{Node, ScopeRef};
 use crate::engine::op_table::{Kind, OpKey, Posted};
-use crate::handle::{Ended, HandleBlock, Head, Object};
-use crate::notes::note;
-use crate::scope_registry::{Node, ScopeRef};
+use crate::storage::handle::{Ended, HandleBlock, Head, Object};
 use crate::transport::{Closing, InFlight, Transport};
+use crate::util::abort::OnFailedClose;
+use crate::util::log::note;
 use crate::vocabulary::Errno;
 
 /// Maximum number of polls for an endpoint's uninterruptible operations.
@@ -143,10 +143,10 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         match self.on_failed_close {
             OnFailedClose::Leak => {}
             OnFailedClose::Abort if self.has_bound_regions() => {
-                crate::abort::abort("a memory region was forgotten that is bound to an endpoint of a scope")
+                crate::util::abort::abort("a memory region was forgotten that is bound to an endpoint of a scope")
             }
             OnFailedClose::Abort => {
-                crate::abort::abort("a provider failed to close an endpoint or queue whose buffers are borrowed")
+                crate::util::abort::abort("a provider failed to close an endpoint or queue whose buffers are borrowed")
             }
         }
     }

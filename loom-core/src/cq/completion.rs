@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 use super::Cq;
 use crate::buffer::Buffer;
 use crate::engine::op_table::{self, Done, Fetched, OpError, OpKey, Peek};
-use crate::handle::{Erased, Head};
+use crate::storage::handle::{Erased, Head};
 use crate::transport::{Event, Transport};
 use crate::vocabulary::{CompletionFlags, FabricAddr, ImmediateData};
 

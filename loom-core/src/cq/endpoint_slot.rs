@@ -8,11 +8,11 @@ use core::mem::MaybeUninit;
 
 use heapless::Vec;
 
-use crate::count::Count;
 use crate::domain::DomainInner;
 use crate::engine::op_table::Posted;
-use crate::handle::Bond;
+use crate::storage::handle::Bond;
 use crate::transport::{Closing, InFlight, Transport};
+use crate::util::count::Count;
 use crate::vocabulary::{EndpointType, Errno, MsgOrder};
 
 #[derive(Default)]

@@ -33,14 +33,14 @@ pub use self::error::{CqError, ErrorText};
 use self::sleep::Signalled;
 pub use self::sleep::Signaller;
 use self::wait::UnmatchedEvent;
-use crate::abort::OnFailedClose;
 use crate::buffer::Buffer;
+use crate::domain::scope_registry::Node;
 use crate::domain::{Brand, DomainInner};
 use crate::engine::op_table::{OpTable, Slot};
-use crate::handle::Handle;
 use crate::info::Info;
-use crate::scope_registry::Node;
+use crate::storage::handle::Handle;
 use crate::transport::Transport;
+use crate::util::abort::OnFailedClose;
 use crate::vocabulary::WaitObj;
 
 /// Number of peer events for which a queue has room.
@@ -53,7 +53,7 @@ pub const PEER_EVENTS: usize = 64;
 ///
 /// A counted handle. Dropping the last of its clones, endpoints and multi-receive [pieces](Piece)
 /// closes the queue and drops the buffers in flight. A forgotten handle keeps the queue open until
-/// its [`scope`](crate::scope::scope) ends, or for good.
+/// its [`scope`](crate::domain::scope) ends, or for good.
 ///
 /// The queue and its endpoints stay on the thread that opened it, unless [parked](Self::park) and
 /// moved.

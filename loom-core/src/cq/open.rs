@@ -14,16 +14,16 @@ use heapless::Deque;
 use super::EndpointSlot;
 use super::sleep::Signalled;
 use super::{Cq, CqAttr, CqInner};
-use crate::abort::OnFailedClose;
 use crate::buffer::Buffer;
 use crate::domain::Domain;
+use crate::domain::scope_registry::{Closing, Node, Rank};
 use crate::engine::op_table::{ContextKind, OpTable, Slot};
 use crate::error::OpenError;
-use crate::handle::{HandleBlock, Head, Unfilled};
-use crate::notes::note;
-use crate::scope_registry::{Closing, Node, Rank};
+use crate::storage::handle::{HandleBlock, Head, Unfilled};
 use crate::storage::{array, extend};
 use crate::transport::{Claims, Transport};
+use crate::util::abort::OnFailedClose;
+use crate::util::log::note;
 use crate::vocabulary::{Caps, Errno, WaitObj};
 
 type Prefix<T, B> = CqInner<T, B, [Slot<B>; 0]>;
@@ -63,7 +63,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Opens a queue with memory from `alloc`. `attr` is at least the number of operations in
     /// flight.
     ///
-    /// Buffers live for `'m`. Borrowed buffers require a [`scope`](crate::scope::scope).
+    /// Buffers live for `'m`. Borrowed buffers require a [`scope`](crate::domain::scope).
     ///
     /// # Errors
     /// - [`OpenError::OutOfMemory`] if the allocator has no room

@@ -72,7 +72,6 @@ use allocator_api2::alloc::Allocator;
 
 use self::run::{Job, Task};
 pub use self::work::{AnyAtomic, Work};
-use crate::block_slice::{BlockSlice, Part};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::counter::Counter;
 use crate::cq::{Completion, Cq, CqError};
@@ -81,7 +80,8 @@ use crate::engine::op_table::{Done, OpKey};
 pub use crate::engine::work_table::WorkKey;
 use crate::engine::work_table::{Phase, Place, WorkTable};
 use crate::error::{OpenError, PostError, Rejected};
-use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::storage::block_slice::{BlockSlice, Part};
+use crate::storage::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
 

@@ -2,13 +2,13 @@
 
 use crate::atomic::{AnyOperation, Operation};
 use crate::buffer::{SourceBuffer, TargetBuffer};
+use crate::endpoint::Granted;
 use crate::endpoint::{Endpoint, Receives, Transmits};
+use crate::endpoint::{RecvOptions, SendOptions};
 use crate::engine::op_table::OpKey;
 use crate::error::Rejected;
-use crate::granted::Granted;
-use crate::options::{RecvOptions, SendOptions};
-use crate::remote_region::RemoteRegion;
 use crate::transport::Transport;
+use crate::vocabulary::remote_region::RemoteRegion;
 use crate::vocabulary::{ImmediateData, Tag, TagMatch};
 
 /// An operation that is posted later: the arguments of the endpoint's method of the same name,

@@ -16,7 +16,7 @@ use super::Drive;
 use super::wait_list::{WaitList, Waiter, store};
 use crate::counter::{Counter, CounterError};
 use crate::error::OpenError;
-use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::storage::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::transport::Transport;
 
 /// Reads a counter while futures wait for it, and wakes those with reached thresholds.

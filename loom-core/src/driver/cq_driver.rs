@@ -12,12 +12,12 @@ use allocator_api2::alloc::Allocator;
 use super::Drive;
 use super::entry::{Entry, Interest};
 use super::wait_list::{WaitList, for_each};
-use crate::block_slice::{BlockSlice, Part};
 use crate::buffer::Buffer;
 use crate::cq::{Cq, CqError, Kept, Next};
 use crate::engine::op_table::{Done, OpKey, OpTable, Taken};
 use crate::error::OpenError;
-use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::storage::block_slice::{BlockSlice, Part};
+use crate::storage::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
 

@@ -20,7 +20,7 @@ use crate::deferred::{Deferred, DeferredEvent, WorkAt, WorkKey};
 use crate::endpoint::{Connectionless, Receives, Transmits};
 use crate::engine::op_table::Done;
 use crate::error::{OpenError, Rejected};
-use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::storage::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::transport::Transport;
 use crate::vocabulary::Errno;
 

@@ -14,14 +14,14 @@ use allocator_api2::alloc::Allocator;
 
 use super::Drive;
 use super::wait_list::{WaitList, Waiter, for_each, store};
-use crate::block_slice::{BlockSlice, Part};
 use crate::buffer::Buffer;
 use crate::endpoint::{
     Connecting, Established, Idle, Joined, MsgEndpoint, MulticastEndpoint, MulticastGroup, Requested,
 };
 use crate::eq::{CmError, EndpointId, Eq, EqError, EqEvent, Failure, Moment};
 use crate::error::OpenError;
-use crate::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::storage::block_slice::{BlockSlice, Part};
+use crate::storage::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::transport::connected::Fid;
 use crate::transport::{Connected, Multicast};
 use crate::vocabulary::{CmData, EndpointAddr, Errno};

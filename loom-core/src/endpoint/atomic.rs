@@ -1,6 +1,6 @@
 //! Atomic operations on a peer's memory (`man fi_atomic`).
 //!
-//! The domain [grants](crate::granted::Granted) each operation. Forms for one value need no buffer.
+//! The domain [grants](super::granted::Granted) each operation. Forms for one value need no buffer.
 //! A fetching operation's buffer holds several lists of equal length.
 //!
 //! Results are the previous contents of the peer's memory, valid once the operation has completed
@@ -19,17 +19,17 @@
 use heapless::Vec;
 
 use super::Endpoint;
+use super::granted::Granted;
 use super::kind::Transmits;
 use super::opened::Opened;
+use super::options::AtomicOptions;
 use super::post::{OpKind, map_refusal, remote, required_caps};
 use crate::atomic::{Atomic, BaseOp, CompareOp, Element, FetchOp, Form, Operation, ReadOp};
 use crate::buffer::{Buffer, IoVecs, Lent, SourceBuffer, TargetBuffer};
 use crate::engine::op_table::{LentValues, OpKey};
 use crate::error::{PostError, Rejected};
-use crate::granted::Granted;
-use crate::options::AtomicOptions;
-use crate::remote_region::RemoteRegion;
 use crate::transport::{AtomicRanges, Context, Msg, RmaTarget, Transport};
+use crate::vocabulary::remote_region::RemoteRegion;
 use crate::vocabulary::{Access, AtomicOp, Caps, Errno, FabricAddr, OpFlags};
 
 const fn lists(Atomic { form, op, .. }: Atomic) -> usize {

@@ -92,7 +92,7 @@ impl<'b, 'm, T: Transport, W> Binding<'b, 'm, T, W> {
     }
 
     /// Bonds that the endpoint keeps, including `more`, without its address vector.
-    pub(super) fn bonds(&self, more: Option<crate::handle::Bond>) -> Bonds {
+    pub(super) fn bonds(&self, more: Option<crate::storage::handle::Bond>) -> Bonds {
         Bonds { av: None, others: more.into_iter().chain(self.counters.bonds()).collect() }
     }
 }

@@ -12,9 +12,9 @@ use crate::buffer::Buffer;
 use crate::cq::{Bonds, Cq};
 use crate::engine::peer_table::Peer;
 use crate::error::{OpenError, PostError};
-use crate::handle::Bond;
-use crate::notes::note;
+use crate::storage::handle::Bond;
 use crate::transport::{Bindings, EndpointError, Transport};
+use crate::util::log::note;
 use crate::vocabulary::{EndpointType, FabricAddr};
 
 /// Connectionless endpoint kind, with peers in an address vector.

@@ -12,10 +12,10 @@ use crate::buffer::Buffer;
 use crate::cq::{Bonds, Cq, CqInner, EndpointSlot, Offered, ReceiveMode};
 use crate::engine::op_table::OpKey;
 use crate::error::{OpenError, PostError};
-use crate::handle::Erased;
 use crate::info::Info;
-use crate::notes::note;
+use crate::storage::handle::Erased;
 use crate::transport::{EndpointError, Transport};
+use crate::util::log::note;
 use crate::vocabulary::{Attributes, EndpointAddr, EndpointOption, Errno, FabricAddr, Mode, OptionType};
 
 /// Handle of an open endpoint of any kind. Dropping the last closes the endpoint.

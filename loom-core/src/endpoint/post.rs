@@ -3,15 +3,15 @@
 use heapless::Vec;
 
 use super::opened::Opened;
+use super::options::CompletionLevel;
 use crate::buffer::{Buffer, IoVecs, Lent};
 use crate::cq::ReceiveMode;
 use crate::domain::DomainInner;
 use crate::engine::op_table::{Kind, OpKey, Slot};
 use crate::error::{PostError, Rejected};
 use crate::info::{Info, Prefixes};
-use crate::options::CompletionLevel;
-use crate::remote_region::RemoteRegion;
 use crate::transport::{Context, Msg, ProviderQuirks, Refusal, RemotePart, RmaTarget, Transport};
+use crate::vocabulary::remote_region::RemoteRegion;
 use crate::vocabulary::{Access, Caps, FabricAddr, HmemIface, ImmediateData, MrMode, OpFlags};
 
 /// Capabilities required by groups of operations.

@@ -4,11 +4,11 @@
 
 use super::Endpoint;
 use super::kind::{Peeks, Receives};
+use super::options::RecvOptions;
 use super::post::{OpKind, map_refusal, required_caps};
 use crate::buffer::{Buffer, TargetBuffer};
 use crate::engine::op_table::{Claim, ContextKind, OpKey};
 use crate::error::{PostError, Rejected};
-use crate::options::RecvOptions;
 use crate::transport::{Claims, Context, Msg, Refusal, Transport};
 use crate::vocabulary::{Caps, Errno, FabricAddr, HmemIface, OpFlags, TagMatch};
 

@@ -6,13 +6,13 @@
 
 use super::Endpoint;
 use super::kind::Transmits;
+use super::options::{ReadOptions, SendOptions};
 use super::post::{OpKind, map_refusal, remote, required_caps};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
-use crate::options::{ReadOptions, SendOptions};
-use crate::remote_region::RemoteRegion;
 use crate::transport::Transport;
+use crate::vocabulary::remote_region::RemoteRegion;
 use crate::vocabulary::{Access, Errno, ImmediateData, OpFlags};
 
 impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {

@@ -4,11 +4,11 @@
 
 use super::Endpoint;
 use super::kind::Transmits;
+use super::options::SendOptions;
 use super::post::{OpKind, map_refusal, required_caps};
 use crate::buffer::{Buffer, SourceBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
-use crate::options::SendOptions;
 use crate::transport::Transport;
 use crate::vocabulary::{ImmediateData, Tag};
 

@@ -5,12 +5,12 @@
 use super::Endpoint;
 use super::kind::Transmits;
 use super::opened::Opened;
+use super::options::{ReadOptions, SendOptions};
 use super::post::{OpKind, map_refusal, remote, required_caps};
 use crate::buffer::{Buffer, Lent};
 use crate::error::PostError;
-use crate::options::{ReadOptions, SendOptions};
-use crate::remote_region::RemoteRegion;
 use crate::transport::{Context, Msg, RemotePart, Transport};
+use crate::vocabulary::remote_region::RemoteRegion;
 use crate::vocabulary::{Access, Caps, Errno, FabricAddr, ImmediateData, OpFlags, Tag};
 
 impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {

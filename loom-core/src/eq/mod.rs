@@ -28,7 +28,7 @@ pub use self::passive::PassiveEndpoint;
 use crate::cq::ErrorText;
 use crate::domain::{Brand, Domain, DomainInner};
 use crate::error::OpenError;
-use crate::handle::{Bond, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::storage::handle::{Bond, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::transport::Connected;
 pub use crate::transport::connected::EqAttr;
 use crate::transport::connected::{EqEntry, Fault, Fid, Notice};

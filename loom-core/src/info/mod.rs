@@ -8,8 +8,8 @@ pub use self::hints::Hints;
 pub use crate::transport::nic::{Nic, NicBus, NicDevice, NicLink};
 
 use crate::error::OpenError;
-use crate::immediate::{Layout, LayoutError};
 use crate::transport::{Name, Transport};
+use crate::vocabulary::immediate::{Layout, LayoutError};
 use crate::vocabulary::{Attributes, Caps, EndpointAddr, Mode};
 
 /// A provider's offer of one fabric, domain and kind of endpoint.

@@ -10,7 +10,7 @@ use super::register::register;
 use crate::buffer::{Descriptor, Lent};
 use crate::domain::{Domain, DomainInner};
 use crate::error::OpenError;
-use crate::handle::Handle;
+use crate::storage::handle::Handle;
 use crate::transport::Transport;
 use crate::vocabulary::{Access, Errno, MrFlags, MrMode};
 

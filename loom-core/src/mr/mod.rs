@@ -20,15 +20,15 @@ pub use self::region::CloseError;
 use self::region::{Fate, Region, close_dropped};
 use self::register::is_bound_to_endpoint;
 use crate::buffer::{Buffer, Descriptor};
+use crate::domain::scope_registry::Node;
 use crate::domain::{Domain, DomainInner};
 use crate::endpoint::{Endpoint, HasAddress, Kept};
 use crate::error::OpenError;
 use crate::exposed::Window;
-use crate::handle::{Handle, Object as _, Plan, Unfilled};
-use crate::notes::note;
-pub use crate::remote_region::RemoteRegion;
-use crate::scope_registry::Node;
+use crate::storage::handle::{Handle, Object as _, Plan, Unfilled};
 use crate::transport::Transport;
+use crate::util::log::note;
+pub use crate::vocabulary::remote_region::RemoteRegion;
 use crate::vocabulary::{Access, Errno, MemoryKey, MrMode, RemoteAddr};
 
 /// A registered memory region with its memory. Dropping it closes the region.
@@ -88,7 +88,7 @@ unsafe impl<'m, T: Transport<Mr: Sync>, M: Buffer + Send, H: Sync> Sync for Mr<'
 impl<'m, T: Transport, M: Buffer + Send> Mr<'m, T, M> {
     /// Registers memory while the region is open. The region's own block comes from `alloc`.
     ///
-    /// The memory lives for `'m`. Borrowed memory needs a [`scope`](crate::scope::scope). It is
+    /// The memory lives for `'m`. Borrowed memory needs a [`scope`](crate::domain::scope). It is
     /// `Send`, because the thread that closes the domain's last endpoint may drop it.
     ///
     /// # Errors

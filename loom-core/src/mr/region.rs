@@ -10,12 +10,12 @@ use core::ptr::NonNull;
 use super::Mr;
 use crate::buffer::Buffer;
 use crate::domain::DomainInner;
+use crate::domain::reclaim::{Link, Standstill};
+use crate::domain::scope_registry::{Closing, Node, Rank, ScopeRef};
 use crate::exposed::Window;
-use crate::handle::{Bond, Ended, Handle, HandleBlock, Head, Object};
-use crate::notes::note;
-use crate::reclaim::{Link, Standstill};
-use crate::scope_registry::{Closing, Node, Rank, ScopeRef};
+use crate::storage::handle::{Bond, Ended, Handle, HandleBlock, Head, Object};
 use crate::transport::Transport;
+use crate::util::log::note;
 use crate::vocabulary::{Access, Errno, MrMode};
 
 #[repr(C)]
@@ -127,12 +127,12 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
         // Without a fence, the standstill prevents new endpoints until the region is closed.
         let standstill = (!region.fenced).then(|| domain.deferred_close().standstill());
         if standstill.as_ref().is_some_and(Standstill::has_endpoints) {
-            crate::abort::abort(
+            crate::util::abort::abort(
                 "endpoints are open at the end of a scope whose borrowed memory peers may reach through them",
             );
         }
         if region.close().is_err() {
-            crate::abort::abort("a provider failed to close a memory region whose memory is borrowed");
+            crate::util::abort::abort("a provider failed to close a memory region whose memory is borrowed");
         }
         drop(standstill);
         note!(warn, "left", "region of {} bytes was forgotten in a scope: its memory is leaked", region.range.1);

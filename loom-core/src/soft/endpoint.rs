@@ -5,25 +5,25 @@
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use super::address::{NO_PORT, fabric_addr, write_address};
-use super::cell::{LANE_NEWS, MessageCell, State};
-use super::counter::{SoftCounter, counted_by_peers};
-use super::delayed::forget_late;
-use super::endpoint_state::{EndpointState, MIN_LEFT};
+use super::collective::membership::leave_all;
 use super::faults::Plan;
+use super::faults::required_modes::RequiredModes;
 use super::handles::SoftEndpoint;
-use super::lane_asking::{end_lanes, refuse_lane};
-use super::list::NIL;
-use super::matching::{KINDS, RecvBuffer, RecvKind};
-use super::membership::leave_all;
 use super::network::Net;
-use super::queue::Queue;
-use super::receive::claimed_cell;
-use super::required_modes::RequiredModes;
-use super::send::{end_offer, harvest, return_cell, revoke};
+use super::network::counter::{SoftCounter, counted_by_peers};
+use super::network::endpoint_state::{EndpointState, MIN_LEFT};
+use super::network::matching::{KINDS, RecvBuffer, RecvKind};
+use super::rma::delayed::forget_late;
+use super::shared::address::{NO_PORT, fabric_addr, write_address};
+use super::shared::cell::{LANE_NEWS, MessageCell, State};
+use super::shared::list::NIL;
+use super::shared::queue::Queue;
+use super::transfer::lane_asking::{end_lanes, refuse_lane};
+use super::transfer::receive::claimed_cell;
+use super::transfer::send::{end_offer, harvest, return_cell, revoke};
 use super::transport::Soft;
-use crate::sync::Ordering;
 use crate::transport::{Bindings, Closing, Context, EndpointError, Endpoints, Event, InFlight};
+use crate::util::sync::Ordering;
 use crate::vocabulary::{CompletionFlags, Counted, EndpointAddr, EndpointOption, Errno, OptionValue};
 
 /// # Safety

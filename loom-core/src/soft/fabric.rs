@@ -2,14 +2,14 @@
 
 #![allow(unsafe_code, reason = "implements unsafe traits")]
 
-use super::address::{parse_address, parse_text, write_address};
-use super::attributes::{PROVIDER, attributes};
 use super::faults::Plan;
+use super::faults::required_modes::RequiredModes;
+use super::faults::strict::{QUIRKS, Strict};
 use super::handles::{SoftAv, SoftDomain, SoftFabric, SoftInfo};
 use super::network::Network;
+use super::network::attributes::{PROVIDER, attributes};
 use super::query::{NotOffered, satisfies};
-use super::required_modes::RequiredModes;
-use super::strict::{QUIRKS, Strict};
+use super::shared::address::{parse_address, parse_text, write_address};
 use super::transport::Soft;
 use crate::info::{Hints, Info, Nic};
 use crate::transport::{AddressVectors, AvRoom, Fabrics, Name, ProviderQuirks};

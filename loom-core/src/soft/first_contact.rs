@@ -4,12 +4,12 @@ use core::cell::Cell;
 
 use heapless::Vec;
 
-use super::address::addr_parts;
-use super::copy::LIMIT;
-use super::endpoint_state::EndpointState;
+use super::faults::strict::{Contact, Strict};
 use super::handles::SoftEndpoint;
 use super::network::Net;
-use super::strict::{Contact, Strict};
+use super::network::endpoint_state::EndpointState;
+use super::shared::address::addr_parts;
+use super::shared::copy::LIMIT;
 use crate::transport::{Refusal, RemotePart, RmaTarget};
 use crate::vocabulary::{FabricAddr, RemoteAddr};
 

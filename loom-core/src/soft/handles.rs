@@ -8,13 +8,13 @@ use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use super::endpoint_state::{EndpointState, Report};
 use super::faults::Plan;
+use super::faults::required_modes::RequiredModes;
 use super::network::Net;
-use super::queue::Queue;
-use super::required_modes::RequiredModes;
+use super::network::endpoint_state::{EndpointState, Report};
+use super::shared::queue::Queue;
 
-use crate::handle::Handle;
+use crate::storage::handle::Handle;
 use crate::transport::Msg;
 use crate::vocabulary::{MemoryKey, OpFlags};
 

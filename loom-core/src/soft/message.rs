@@ -2,13 +2,13 @@
 
 use heapless::Vec;
 
-use super::copy::at_most;
-use super::endpoint_state::Report;
 use super::handles::SoftEndpoint;
-use super::matching::RecvBuffer;
+use super::network::endpoint_state::Report;
+use super::network::matching::RecvBuffer;
 use super::progress::take_in;
-use super::receive::{discard_claimed, fetch_claimed, peek, post_receive, receive_msg};
-use super::send::{Outgoing, lose, send, send_msg};
+use super::shared::copy::at_most;
+use super::transfer::receive::{discard_claimed, fetch_claimed, peek, post_receive, receive_msg};
+use super::transfer::send::{Outgoing, lose, send, send_msg};
 use super::transport::Soft;
 use crate::buffer::Lent;
 use crate::engine::tag_matcher::Want;

@@ -5,7 +5,7 @@
 //!
 //! # How it works
 //!
-//! - A message travels in a *cell* of its sender (`soft/cell.rs`): a copy of a short message, or
+//! - A message travels in a *cell* of its sender (`soft/shared/cell.rs`): a copy of a short message, or
 //!   the address of a long one, which the receiver copies once from the sender's buffer.
 //! - Unexpected messages stay in their cells, so memory is linear in endpoints, and a sender
 //!   without a free cell is refused with "try again".
@@ -115,95 +115,39 @@
 
 mod transport;
 
-mod address;
-
-mod list;
-
-mod waker;
-
-mod cell;
+mod shared;
 
 mod lane;
 
-mod lane_routes;
-
-mod lane_arrivals;
-
-mod copy;
-
-mod ids;
-
-mod gate;
-
-mod sleeper;
-
-mod peer_counts;
-
-mod region;
-
-mod queue;
-
-mod counter;
-
-mod required_modes;
-
-mod strict;
-
 mod faults;
-
-mod matching;
-
-mod group;
-
-mod endpoint_state;
 
 mod network;
 
 mod handles;
 
-mod first_contact;
-
-mod membership;
-
-mod attributes;
-
 mod query;
+
+mod first_contact;
 
 mod fabric;
 
 mod mr;
 
-mod lane_asking;
+mod signals;
 
-mod send;
+mod transfer;
 
-mod receive;
+mod collective;
 
-mod delayed;
-
-mod deliver;
-
-mod lane_delivery;
-
-mod sleep;
+mod rma;
 
 mod progress;
-
-mod signals;
 
 mod endpoint;
 
 mod mode_checks;
 
 mod message;
-
-mod rma;
-
-mod atomic;
-
-mod collective_run;
-
-mod collective;
 
 #[cfg(all(test, loom_model))]
 #[path = "../../tests/models/soft/mod.rs"]
@@ -213,11 +157,11 @@ mod model;
 mod tests;
 
 pub use collective::SoftMembership;
-pub use counter::SoftCounter;
+pub use faults::required_modes::RequiredModes;
 pub use faults::{Every, Injected, Plan};
 pub use handles::{SoftAv, SoftCq, SoftDomain, SoftEndpoint, SoftFabric, SoftInfo, SoftMr};
+pub use network::counter::SoftCounter;
 pub use network::{Network, NetworkAttr};
 pub use query::NotOffered;
-pub use required_modes::RequiredModes;
 pub use signals::SoftSignal;
 pub use transport::Soft;

@@ -1,4 +1,4 @@
-//! Checks of endpoints in domains with [required modes](super::required_modes), which also use the
+//! Checks of endpoints in domains with [required modes](super::faults::required_modes), which also use the
 //! required memory. Endpoints with a [plan of faults](super::faults) pass here, too.
 
 #![allow(unsafe_code, reason = "writes to what was lent with an operation besides its bytes")]
@@ -6,9 +6,9 @@
 use heapless::Vec;
 
 use super::endpoint::end;
-use super::endpoint_state::begin_context;
 use super::faults::strikes;
 use super::handles::SoftEndpoint;
+use super::network::endpoint_state::begin_context;
 use crate::buffer::{IoVecs, Lent};
 use crate::transport::{Context, Msg, Refusal};
 use crate::vocabulary::{Access, Errno, MemoryKey, Mode, MrMode};

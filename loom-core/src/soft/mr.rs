@@ -4,15 +4,15 @@
 
 use core::ptr::NonNull;
 
-use super::address::addr_parts;
-use super::counter::SoftCounter;
 use super::handles::SoftMr;
 use super::network::Net;
-use super::region::{Exposed, Guard, Reached};
+use super::network::counter::SoftCounter;
+use super::network::region::{Exposed, Guard, Reached};
+use super::shared::address::addr_parts;
 use super::transport::Soft;
 use crate::buffer::Lent;
-use crate::sync::Ordering;
 use crate::transport::{MemoryRegions, MrAttr, RmaTarget};
+use crate::util::sync::Ordering;
 use crate::vocabulary::{Access, Counted, Errno, FabricAddr, HmemIface, MemoryKey, MrMode};
 
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use super::handles::SoftCq;
-use super::sleeper::Sleeper;
+use super::shared::sleeper::Sleeper;
 use super::transport::Soft;
 use crate::transport::Signals;
 use crate::vocabulary::Errno;

@@ -19,7 +19,7 @@ pub struct RmaTarget {
 /// Part of a peer's memory, one of several in an RMA operation.
 ///
 /// ```
-/// use loom_core::options::SendOptions;
+/// use loom_core::endpoint::SendOptions;
 /// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);

@@ -95,7 +95,7 @@ pub struct EndpointAttributes {
     /// Longest transfer with write-after-write order, in bytes.
     pub max_order_waw_size: usize,
     /// Format of tags. Runs of equal bits are the fields that the provider distinguishes.
-    #[cfg_attr(feature = "serde", serde(with = "crate::serial::hexadecimal"))]
+    #[cfg_attr(feature = "serde", serde(with = "crate::util::serial::hexadecimal"))]
     pub mem_tag_format: u64,
     /// Transmit contexts of a scalable endpoint. `usize::MAX` is a shared context.
     pub tx_ctx_cnt: usize,

@@ -46,6 +46,8 @@ mod enumerations;
 mod errno;
 mod excerpt;
 mod flags;
+pub mod immediate;
+pub(crate) mod remote_region;
 mod values;
 mod version;
 

@@ -32,14 +32,14 @@ macro_rules! hexadecimal {
         #[cfg(feature = "serde")]
         impl serde::Serialize for $Value {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                crate::serial::hexadecimal::serialize(&self.0, serializer)
+                crate::util::serial::hexadecimal::serialize(&self.0, serializer)
             }
         }
 
         #[cfg(feature = "serde")]
         impl<'de> serde::Deserialize<'de> for $Value {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                crate::serial::hexadecimal::deserialize(deserializer).map(Self)
+                crate::util::serial::hexadecimal::deserialize(deserializer).map(Self)
             }
         }
     )+};

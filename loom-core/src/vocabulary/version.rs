@@ -72,9 +72,9 @@ impl<'de> serde::Deserialize<'de> for Version {
         if !deserializer.is_human_readable() {
             return <u32 as serde::Deserialize>::deserialize(deserializer).map(Self::from_raw);
         }
-        crate::serial::text(deserializer, "a version such as 1.17", |text| {
+        crate::util::serial::text(deserializer, "a version such as 1.17", |text| {
             let (major, minor) = text.split_once('.')?;
-            Some(Self { major: crate::serial::decimal(major)?, minor: crate::serial::decimal(minor)? })
+            Some(Self { major: crate::util::serial::decimal(major)?, minor: crate::util::serial::decimal(minor)? })
         })
     }
 }

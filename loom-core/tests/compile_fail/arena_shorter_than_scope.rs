@@ -2,7 +2,7 @@
 
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::cq::Cq;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr};
 
 fn main() {

@@ -1,6 +1,6 @@
 //! A domain that is kept beyond its scope.
 
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr};
 
 fn main() {

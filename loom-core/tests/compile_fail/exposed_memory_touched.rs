@@ -1,7 +1,7 @@
 //! Memory that is touched while peers may reach it.
 
 use loom_core::mr::Mr;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::Access;
 

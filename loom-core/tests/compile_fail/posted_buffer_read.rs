@@ -3,7 +3,7 @@
 use loom_core::av::Av;
 use loom_core::cq::Cq;
 use loom_core::endpoint::Source;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr};
 
 fn main() {

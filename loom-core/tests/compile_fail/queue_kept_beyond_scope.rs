@@ -1,7 +1,7 @@
 //! A queue that is kept beyond its scope.
 
 use loom_core::cq::Cq;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 
 fn main() {

@@ -1,7 +1,7 @@
 //! A region of borrowed memory that is kept beyond its scope.
 
 use loom_core::mr::Mr;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::Access;
 

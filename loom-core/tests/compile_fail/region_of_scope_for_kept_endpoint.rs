@@ -4,7 +4,7 @@ use loom_core::av::Av;
 use loom_core::cq::Cq;
 use loom_core::domain::Domain;
 use loom_core::mr::Mr;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::Access;
 

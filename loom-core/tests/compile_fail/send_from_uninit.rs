@@ -4,7 +4,7 @@ use core::mem::MaybeUninit;
 
 use loom_core::av::Av;
 use loom_core::cq::Cq;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr};
 
 fn main() {

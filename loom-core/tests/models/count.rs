@@ -11,7 +11,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::SharedCount;
-use crate::sync::{AtomicU32, Ordering};
+use crate::util::sync::{AtomicU32, Ordering};
 
 struct Object {
     handles: SharedCount,

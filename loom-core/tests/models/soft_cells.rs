@@ -9,7 +9,7 @@ use std::boxed::Box;
 use std::vec;
 use std::vec::Vec;
 
-use super::region::{Exposed, Reached, Region};
+use super::network::region::{Exposed, Reached, Region};
 use super::rma::write_by;
 use super::{Network, NetworkAttr, Soft};
 use crate::av::Av;

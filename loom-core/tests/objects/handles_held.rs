@@ -17,7 +17,7 @@ use loom_core::domain::Domain;
 use loom_core::endpoint::{Binding, Endpoint, Source};
 use loom_core::error::OpenError;
 use loom_core::mr::Mr;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Counted};
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::{env, thread};
 
 use log::{LevelFilter, Log, Metadata, Record};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::{
     Access, Av, AvAttr, Caps, Completion, Cq, CqAttr, Domain, Endpoint, EndpointAddr, Hints, ImmediateData, Mr, Peer,

@@ -12,9 +12,9 @@ use loom_core::domain::Domain;
 use loom_core::endpoint::{Binding, Source};
 use loom_core::engine::peer_table::{PeerSlot, PeerTable};
 use loom_core::mr::Mr;
-use loom_core::scope::{Scope, scope};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Counted, EndpointAddr, FabricAddr};
+use loom_core::{Scope, scope};
 
 twins! {
     fn buffer_shorter_than_scope() {

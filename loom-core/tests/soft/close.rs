@@ -9,11 +9,11 @@ use loom_core::cq::{Cq, CqAttr, CqError, PEER_EVENTS};
 use loom_core::deadline::Spins;
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Binding, Endpoint, Source};
+use loom_core::endpoint::{ReadOptions, SendOptions};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::{PostError, Rejected};
 use loom_core::mr::Mr;
-use loom_core::options::{ReadOptions, SendOptions};
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Counted, Errno, ImmediateData, Tag, TagMatch};
 

@@ -11,13 +11,13 @@ use loom_core::completion::Completion;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::deadline::Spins;
 use loom_core::domain::Domain;
+use loom_core::endpoint::{CompletionLevel, ReadOptions, RecvOptions, SendOptions};
 use loom_core::endpoint::{Endpoint, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::PostError;
 use loom_core::mr::{Mr, RemoteRegion};
-use loom_core::options::{CompletionLevel, ReadOptions, RecvOptions, SendOptions};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Access, Errno, ImmediateData, Tag};
 

@@ -11,7 +11,7 @@ use loom_core::eq::{Eq, EqAttr};
 use loom_core::error::PostError;
 use loom_core::info::Info;
 use loom_core::mr::Mr;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::vocabulary::{Access, Errno};
 
 use super::Case;

@@ -6,11 +6,11 @@ use std::time::Instant;
 use loom_core::completion::Completion;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
+use loom_core::endpoint::RecvOptions;
 use loom_core::endpoint::{AnyConnection, SharedRx, ThePeer};
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, PostError};
 use loom_core::info::{Hints, Info};
-use loom_core::options::RecvOptions;
 use loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType, Errno};
 
 use super::Case;

@@ -10,7 +10,7 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::eq::{ConnectionRequest, Eq, EqAttr, EqEvent, Failure, PassiveEndpoint, ShutdownEvent};
 use loom_core::error::{OpenError, Rejected};
 use loom_core::info::{Hints, Info};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointType};
 use loom_fabric::ofi::Ofi;
 

@@ -8,12 +8,12 @@ use loom_core::counter::{Counter, CounterAttr};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Binding, ThePeer};
+use loom_core::endpoint::{ReadOptions, SendOptions};
 use loom_core::engine::op_table::OpKey;
 use loom_core::eq::{Eq, EqAttr};
 use loom_core::error::{OpenError, PostError};
 use loom_core::info::Info;
 use loom_core::mr::Mr;
-use loom_core::options::{ReadOptions, SendOptions};
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, ImmediateData, Tag};
 use loom_fabric::ofi::library_version;
 

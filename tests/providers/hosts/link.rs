@@ -3,11 +3,11 @@
 use loom_core::buffer::{Buffer, IoVecs, Lent, SourceBuffer, TargetBuffer};
 use loom_core::endpoint::{Endpoint, Source, ThePeer};
 use loom_core::endpoint::{Established, MsgEndpoint};
+use loom_core::endpoint::{ReadOptions, RecvOptions, SendOptions};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::{PostError, Rejected};
 use loom_core::mr::RemoteRegion;
-use loom_core::options::{ReadOptions, RecvOptions, SendOptions};
 use loom_core::vocabulary::{ImmediateData, Tag};
 use loom_fabric::ofi::{Local, Ofi};
 

@@ -23,7 +23,7 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::eq::{CmError, Eq, EqAttr, EqEvent};
 use loom_core::error::OpenError;
 use loom_core::info::{Hints, Info};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::vocabulary::{Caps, EndpointAddr, EndpointAttributes, EndpointType, Errno, OpFlags, TxAttributes};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi};

@@ -12,7 +12,7 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::info::Info;
 use loom_core::mr::RemoteRegion;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::vocabulary::{EndpointAddr, EndpointOption, Tag};
 use loom_fabric::ofi::{Local, Ofi, library_version};
 

@@ -9,7 +9,7 @@ use loom_core::endpoint::ScalableEndpoint;
 use loom_core::endpoint::Source;
 use loom_core::error::OpenError;
 use loom_core::info::Hints;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::vocabulary::{Errno, Tag};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Shared};

@@ -18,13 +18,13 @@ use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::Source;
 use loom_core::endpoint::{Contexts, RxContext, ScalableEndpoint, TxContext};
+use loom_core::endpoint::{RecvOptions, SendOptions};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::{OpenError, PostError};
 use loom_core::info::{Hints, Info};
 use loom_core::mr::Mr;
-use loom_core::options::{RecvOptions, SendOptions};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::vocabulary::{
     Access, Caps, DomainAttributes, EndpointAttributes, EndpointType, Errno, ImmediateData, Progress, Tag,
 };

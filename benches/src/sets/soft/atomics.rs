@@ -11,7 +11,7 @@ use loom_core::cq::{Cq, CqAttr};
 use loom_core::deadline::Forever;
 use loom_core::domain::Domain;
 use loom_core::endpoint::Endpoint;
-use loom_core::granted::Granted;
+use loom_core::endpoint::Granted;
 use loom_core::info::Info;
 use loom_core::mr::{Mr, RemoteRegion};
 use loom_core::soft::Soft;

@@ -3,8 +3,8 @@
 use loom_core::atomic::{BaseOp, CompareOp, Element, FetchOp, ReadOp};
 use loom_core::cq::CqError;
 use loom_core::deadline::Deadline;
+use loom_core::endpoint::Granted;
 use loom_core::engine::op_table::Fetched;
-use loom_core::granted::Granted;
 use loom_core::mr::RemoteRegion;
 use loom_core::vocabulary::ImmediateData;
 
@@ -83,7 +83,7 @@ pub trait RmaWrite: Transmitter {
 ///
 /// ```
 /// use loom_core::atomic::FetchOp;
-/// use loom_core::granted::Granted;
+/// use loom_core::endpoint::Granted;
 /// use loom_static::protocol::Atomics;
 /// use loom_core::{Forever, RemoteRegion};
 ///

@@ -4,12 +4,12 @@ use loom_core::atomic::{BaseOp, CompareOp, Element, FetchOp, ReadOp};
 use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use loom_core::cq::CqError;
 use loom_core::deadline::Deadline;
+use loom_core::endpoint::Granted;
+use loom_core::endpoint::SendOptions;
 use loom_core::endpoint::{Endpoint, Joined, MsgEndpoint, MulticastGroup, Receives, ThePeer, Transmits};
 use loom_core::engine::op_table::{Fetched, OpError, OpKey};
 use loom_core::error::PostError;
-use loom_core::granted::Granted;
 use loom_core::mr::RemoteRegion;
-use loom_core::options::SendOptions;
 use loom_core::transport::{Connected, Multicast, Transport};
 use loom_core::vocabulary::{EndpointAddr, Errno, ImmediateData, Tag, TagMatch};
 

@@ -1,7 +1,7 @@
 //! An atomic operation, and a query for messages.
 
 use loom_core::atomic::FetchOp;
-use loom_core::granted::Granted;
+use loom_core::endpoint::Granted;
 use loom_core::soft::Soft;
 use loom_core::{Peer, RemoteRegion};
 use loom_static::OnlyEndpoint;

@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 use loom_alloc::mr_cache::{CacheError, MrCache, MrCacheAttr, Notified};
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::error::OpenError;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::vocabulary::{Attributes, Errno};
 
 use crate::mr_cache::world::memory::{Memory, PAGE, Part, Use};

@@ -13,7 +13,7 @@ use loom_core::domain::Domain;
 use loom_core::endpoint::Source;
 use loom_core::error::{OpenError, PostError};
 use loom_core::registered::Registered;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::vocabulary::HmemIface;
 
 use crate::registered::network;

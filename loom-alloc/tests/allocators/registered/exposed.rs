@@ -12,7 +12,7 @@ use loom_core::domain::Domain;
 use loom_core::endpoint::Source;
 use loom_core::error::{OpenError, PostError};
 use loom_core::mr::{CloseError, Mr, RemoteRegion};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::soft::RequiredModes;
 use loom_core::vocabulary::Access;
 

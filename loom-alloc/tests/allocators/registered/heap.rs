@@ -13,7 +13,7 @@ use loom_core::buffer::{Buffer, RegisteredAllocator};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::endpoint::Source;
 use loom_core::error::{OpenError, PostError};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::vocabulary::Tag;
 
 use crate::registered::{domains, network};

@@ -10,11 +10,11 @@ use loom_core::completion::Transfer;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::Source;
+use loom_core::endpoint::{RecvOptions, SendOptions};
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::PostError;
 use loom_core::mr::Mr;
-use loom_core::options::{RecvOptions, SendOptions};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::soft::{RequiredModes, Soft};
 use loom_core::vocabulary::{Access, Tag};
 

@@ -9,7 +9,7 @@
 use core::cell::Cell;
 
 use super::table::Table;
-use crate::random::Random;
+use crate::util::random::Random;
 
 pub(crate) const NONE: u32 = u32::MAX >> 1;
 

@@ -1,17 +1,19 @@
 //! Faults of endpoints with a [`Plan`].
 
 mod plan;
+pub(crate) mod required_modes;
+pub(crate) mod strict;
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) use self::plan::MOST_LOOKS;
 pub use self::plan::{Every, Plan};
-use super::list::NIL;
-use super::queue::Queue;
-use super::strict::{self, Strict};
-use crate::random::Random;
+use self::strict::Strict;
+use super::shared::list::NIL;
+use super::shared::queue::Queue;
 use crate::transport::Event;
+use crate::util::random::Random;
 use crate::vocabulary::{Errno, FabricAddr};
 
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! [`Plan`]: faults of the endpoints that are opened with it.
 
-use super::super::required_modes::RequiredModes;
-use super::super::strict::Strict;
-use crate::random::Random;
+use super::required_modes::RequiredModes;
+use super::strict::Strict;
+use crate::util::random::Random;
 use crate::vocabulary::{Attributes, Caps, MsgOrder};
 
 /// Frequency of a fault.

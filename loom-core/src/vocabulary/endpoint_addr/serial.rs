@@ -8,7 +8,7 @@ use serde::ser::{Error as _, Serialize, Serializer};
 
 use super::EndpointAddr;
 use super::wire::HEADER_LEN;
-use crate::serial;
+use crate::util::serial;
 
 const ENCODED: usize = HEADER_LEN + EndpointAddr::MAX_LEN;
 

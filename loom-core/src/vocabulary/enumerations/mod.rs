@@ -80,7 +80,7 @@ macro_rules! enumeration {
         impl<'de> serde::Deserialize<'de> for $Type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let named = |text: &str| Self::NAMED.iter().find(|value| value.name() == Some(text)).map(|value| value.0);
-                $crate::serial::named(deserializer, named).map(Self)
+                $crate::util::serial::named(deserializer, named).map(Self)
             }
         }
     };

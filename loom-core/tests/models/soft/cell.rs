@@ -4,8 +4,8 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{Cells, Plain, open_inbox};
-use crate::soft::cell::{MessageCell, State};
-use crate::soft::list::Returns;
+use crate::soft::shared::cell::{MessageCell, State};
+use crate::soft::shared::list::Returns;
 
 #[test]
 fn an_eager_cell_comes_home() {

@@ -4,10 +4,10 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::Plain;
-use crate::soft::copy::NOTHING;
-use crate::soft::group::{Args, Group, Member};
-use crate::sync::spin_loop;
+use crate::soft::network::group::{Args, Group, Member};
+use crate::soft::shared::copy::NOTHING;
 use crate::transport::CollectiveCall;
+use crate::util::sync::spin_loop;
 use crate::vocabulary::Errno;
 
 struct Two {

@@ -8,9 +8,9 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{Cells, Plain, open_inbox};
-use crate::soft::cell::MessageCell;
 use crate::soft::lane::{Facts, LANE_CELL, Lane, Room, SLOT_BYTES, Slot, cells_of_lane};
-use crate::soft::list::Inbox;
+use crate::soft::shared::cell::MessageCell;
+use crate::soft::shared::list::Inbox;
 
 const SLOTS: u32 = 2;
 

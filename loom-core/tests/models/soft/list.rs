@@ -7,8 +7,8 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{Cells, Plain, open_inbox};
-use crate::soft::list::{NIL, Reach, Returns};
-use crate::sync::{AtomicU32, Ordering};
+use crate::soft::shared::list::{NIL, Reach, Returns};
+use crate::util::sync::{AtomicU32, Ordering};
 
 #[test]
 fn two_senders_and_an_owner_that_takes() {

@@ -25,8 +25,8 @@ use std::vec::Vec;
 
 use loom::cell::UnsafeCell;
 
-use super::list::{Inbox, NIL};
-use crate::sync::{AtomicU32, Ordering};
+use super::shared::list::{Inbox, NIL};
+use crate::util::sync::{AtomicU32, Ordering};
 
 struct Plain(UnsafeCell<u32>);
 

@@ -4,9 +4,9 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::Plain;
-use crate::soft::gate::Gate;
-use crate::soft::peer_counts::{PeerCount, PeerCounters};
-use crate::sync::{AtomicU64, Ordering};
+use crate::soft::shared::gate::Gate;
+use crate::soft::shared::peer_counts::{PeerCount, PeerCounters};
+use crate::util::sync::{AtomicU64, Ordering};
 use crate::vocabulary::Counted;
 
 fn count_at(users: &Gate, generation: u64, counter: &Plain) -> bool {

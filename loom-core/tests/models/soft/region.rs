@@ -6,8 +6,8 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::Plain;
-use crate::soft::region::{Exposed, Reached, Region};
-use crate::sync::{AtomicU64, Ordering, spin_loop};
+use crate::soft::network::region::{Exposed, Reached, Region};
+use crate::util::sync::{AtomicU64, Ordering, spin_loop};
 use crate::vocabulary::Access;
 
 fn exposed() -> Exposed {

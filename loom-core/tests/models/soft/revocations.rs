@@ -7,9 +7,9 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{Cells, open_inbox};
-use crate::soft::cell::{MessageCell, Revocations, State};
-use crate::soft::list::Inbox;
-use crate::sync::{AtomicBool, Ordering};
+use crate::soft::shared::cell::{MessageCell, Revocations, State};
+use crate::soft::shared::list::Inbox;
+use crate::util::sync::{AtomicBool, Ordering};
 
 struct Receiver {
     inbox: Inbox,

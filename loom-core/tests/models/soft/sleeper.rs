@@ -8,10 +8,10 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{Cells, open_inbox};
-use crate::soft::cell::{MessageCell, Revocations};
 use crate::soft::lane::{Facts, LANE_CELL, Lane, SLOT_BYTES, Slot, cells_of_lane};
-use crate::soft::list::{Inbox, Returns};
-use crate::soft::sleeper::{Sleeper, Sleeps, Watch};
+use crate::soft::shared::cell::{MessageCell, Revocations};
+use crate::soft::shared::list::{Inbox, Returns};
+use crate::soft::shared::sleeper::{Sleeper, Sleeps, Watch};
 use crate::vocabulary::WaitObj;
 
 #[repr(C, align(64))]

@@ -5,10 +5,10 @@ use loom_core::completion::Completion;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::deadline::Spins;
 use loom_core::endpoint::{Binding, Source};
+use loom_core::endpoint::{ReadOptions, RecvOptions, SendOptions};
 use loom_core::error::{OpenError, PostError};
 use loom_core::mr::RemoteRegion;
-use loom_core::options::{ReadOptions, RecvOptions, SendOptions};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::transport::{Claims, Closing, Event, InFlight, ProviderQuirks};
 use loom_core::vocabulary::{
     Access, AddressFormat, Caps, CompletionFlags, EndpointAddr, EndpointOption, Errno, FabricAddr, MemoryKey, Mode,

@@ -8,9 +8,9 @@ use loom_core::completion::Completion;
 use loom_core::cq::CqError;
 use loom_core::deadline::Spins;
 use loom_core::endpoint::Endpoint;
+use loom_core::endpoint::Granted;
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
-use loom_core::granted::Granted;
 use loom_core::mr::RemoteRegion;
 use loom_core::transport::Event;
 use loom_core::vocabulary::{

@@ -5,7 +5,7 @@ use loom_core::cq::CqAttr;
 use loom_core::domain::Domain;
 use loom_core::endpoint::Binding;
 use loom_core::error::OpenError;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::transport::EndpointError;
 use loom_core::vocabulary::{Counted, Errno};
 

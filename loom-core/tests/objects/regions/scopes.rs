@@ -6,7 +6,7 @@ use std::process::Command;
 use loom_core::domain::Domain;
 use loom_core::error::OpenError;
 use loom_core::mr::Mr;
-use loom_core::scope::scope;
+use loom_core::scope;
 
 use super::world::World;
 use super::{PEER_ACCESS, no_endpoint_is_opened_while_this_closes, queue, vector};

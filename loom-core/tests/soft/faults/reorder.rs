@@ -3,9 +3,9 @@
 use loom_core::buffer::Lent;
 use loom_core::completion::Completion;
 use loom_core::endpoint::Binding;
+use loom_core::endpoint::SendOptions;
 use loom_core::error::PostError;
 use loom_core::mr::{Mr, RemoteRegion};
-use loom_core::options::SendOptions;
 use loom_core::soft::{Plan, Soft};
 use loom_core::vocabulary::{Access, Errno, ImmediateData, MsgOrder};
 

@@ -5,9 +5,9 @@ use loom_core::cq::{Cq, CqAttr};
 use loom_core::deadline::Spins;
 use loom_core::domain::Domain;
 use loom_core::endpoint::Source;
+use loom_core::endpoint::{ReadOptions, RecvOptions, SendOptions};
 use loom_core::error::PostError;
 use loom_core::mr::Mr;
-use loom_core::options::{ReadOptions, RecvOptions, SendOptions};
 use loom_core::soft::{Network, NetworkAttr, RequiredModes};
 use loom_core::vocabulary::{Access, Mode, Tag};
 

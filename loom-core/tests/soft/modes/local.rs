@@ -10,7 +10,7 @@ use loom_core::endpoint::{Binding, Source};
 use loom_core::error::{OpenError, PostError};
 use loom_core::mr::Mr;
 use loom_core::registered::Registered;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::vocabulary::{Access, Errno, HmemIface, MrMode, Tag};
 

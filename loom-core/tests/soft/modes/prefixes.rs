@@ -9,15 +9,15 @@ use loom_core::cq::{Cq, CqAttr};
 use loom_core::deadline::Spins;
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Binding, Endpoint, Source};
+use loom_core::endpoint::{CompletionLevel, RecvOptions, SendOptions};
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::info::Info;
 use loom_core::mr::Mr;
-use loom_core::options::{CompletionLevel, RecvOptions, SendOptions};
 use loom_core::registered::Registered;
-use loom_core::scope::{Scope, scope};
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::vocabulary::{Access, Caps, Errno, ImmediateData, Mode, Tag};
+use loom_core::{Scope, scope};
 
 type Bytes = Box<[u8]>;
 type Room = Prefixed<Bytes>;

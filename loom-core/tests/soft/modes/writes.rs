@@ -5,12 +5,12 @@ use loom_core::buffer::{Buffer, Prefixed};
 use loom_core::completion::{Completion, RemoteEvent};
 use loom_core::cq::{Cq, CqAttr, CqError};
 use loom_core::deadline::Spins;
+use loom_core::endpoint::RecvOptions;
 use loom_core::endpoint::{Binding, Endpoint, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::mr::{Mr, RemoteRegion};
-use loom_core::options::RecvOptions;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::vocabulary::{Access, Caps, Errno, ImmediateData, Tag};
 

@@ -2,11 +2,11 @@
 
 use loom_core::atomic::{BaseOp, CompareOp, Complex, Element, FetchOp, Integer, Operation, Ordered, ReadOp};
 use loom_core::domain::Domain;
+use loom_core::endpoint::AtomicOptions;
+use loom_core::endpoint::Granted;
 use loom_core::error::PostError;
-use loom_core::granted::Granted;
 use loom_core::info::Info;
 use loom_core::mr::{Mr, RemoteRegion};
-use loom_core::options::AtomicOptions;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, AtomicOp, Errno};
 

@@ -7,10 +7,10 @@ use loom_core::cq::{Cq, CqAttr};
 use loom_core::deadline::{Deadline, Spins};
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Binding, Endpoint, Source};
+use loom_core::endpoint::{CompletionLevel, SendOptions};
 use loom_core::error::OpenError;
 use loom_core::info::Info;
 use loom_core::mr::{Mr, MrAttr};
-use loom_core::options::{CompletionLevel, SendOptions};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Counted, Errno, ImmediateData};
 

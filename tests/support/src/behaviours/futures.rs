@@ -13,9 +13,9 @@ use loom_core::cq::CqAttr;
 use loom_core::deadline::Deadline;
 use loom_core::driver::{CqDriver, Drive, Unclaimed};
 use loom_core::endpoint::Source;
+use loom_core::endpoint::{CompletionLevel, SendOptions};
 use loom_core::info::Info;
 use loom_core::mr::Mr;
-use loom_core::options::{CompletionLevel, SendOptions};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, ImmediateData};
 

@@ -15,7 +15,7 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::error::PostError;
 use loom_core::info::Info;
 use loom_core::mr::RemoteRegion;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Tag};
 

@@ -16,7 +16,7 @@ use loom_core::endpoint::{Binding, Source};
 use loom_core::error::{OpenError, PostError};
 use loom_core::info::Info;
 use loom_core::mr::{Mr, RemoteRegion};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, EndpointAddr, Errno, ImmediateData, MemoryKey, RemoteAddr, Tag};
 

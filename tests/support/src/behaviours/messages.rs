@@ -1,9 +1,9 @@
 //! Messages and tagged messages.
 
+use loom_core::endpoint::RecvOptions;
 use loom_core::endpoint::{Endpoint, Source};
 use loom_core::error::PostError;
 use loom_core::info::Info;
-use loom_core::options::RecvOptions;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, CompletionFlags, ImmediateData, Tag, TagMatch};
 

@@ -17,7 +17,7 @@ use loom_core::engine::peer_table::Peer;
 use loom_core::error::OpenError;
 use loom_core::info::Info;
 use loom_core::mr::Mr;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, Counted};
 

@@ -8,13 +8,13 @@ use loom_core::completion::{Completion, Transfer};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::deadline::Deadline;
 use loom_core::domain::Domain;
+use loom_core::endpoint::{CompletionLevel, ReadOptions, RecvOptions, SendOptions};
 use loom_core::endpoint::{Endpoint, Source};
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::{PostError, Rejected};
 use loom_core::info::Info;
 use loom_core::mr::Mr;
-use loom_core::options::{CompletionLevel, ReadOptions, RecvOptions, SendOptions};
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, ImmediateData, Tag};
 

@@ -6,13 +6,13 @@ use loom_core::cq::{Cq, CqAttr};
 use loom_core::deadline::Deadline;
 use loom_core::domain::Domain;
 use loom_core::endpoint::Source;
+use loom_core::endpoint::{RecvOptions, SendOptions};
 use loom_core::engine::op_table::OpKey;
 use loom_core::error::PostError;
 use loom_core::info::Info;
 use loom_core::mr::Mr;
-use loom_core::options::{RecvOptions, SendOptions};
 use loom_core::registered::Registered;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Tag};
 

@@ -11,11 +11,11 @@ use loom_core::cq::{Cq, CqAttr};
 use loom_core::deadline::Deadline;
 use loom_core::domain::Domain;
 use loom_core::endpoint::Source;
+use loom_core::endpoint::{ReadOptions, SendOptions};
 use loom_core::error::{OpenError, PostError};
 use loom_core::info::Info;
 use loom_core::mr::{self, Mr, RemoteRegion};
-use loom_core::options::{ReadOptions, SendOptions};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Errno, ImmediateData, MemoryKey, RemoteAddr};
 

@@ -9,11 +9,11 @@ use loom_core::buffer::Lent;
 use loom_core::counter::{Counter, CounterAttr};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::endpoint::{Binding, Source};
+use loom_core::endpoint::{CompletionLevel, ReadOptions, SendOptions};
 use loom_core::error::{OpenError, PostError};
 use loom_core::info::Info;
 use loom_core::mr::Mr;
-use loom_core::options::{CompletionLevel, ReadOptions, SendOptions};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Counted, Errno, ImmediateData, Mode, Tag};
 

@@ -17,7 +17,7 @@ use loom_core::domain::Domain;
 use loom_core::endpoint::Endpoint;
 use loom_core::engine::peer_table::Peer;
 use loom_core::mr::{Mr, RemoteRegion};
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::vocabulary::Access;
 

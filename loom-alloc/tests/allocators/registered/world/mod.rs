@@ -24,7 +24,7 @@ use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::PostError;
 use loom_core::registered::Registered;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 
 use account::{Account, Model};

@@ -15,7 +15,7 @@ use loom_core::cq::{Cq, CqAttr, CqError, PEER_EVENTS};
 use loom_core::endpoint::Endpoint;
 use loom_core::engine::op_table::OpKey;
 use loom_core::engine::peer_table::Peer;
-use loom_core::scope::scope;
+use loom_core::scope;
 use loom_core::transport::{Event, Refusal};
 use loom_core::vocabulary::{
     AddressFormat, Attributes, Caps, CompletionFlags, EndpointAddr, EndpointAttributes, EndpointType, Errno,

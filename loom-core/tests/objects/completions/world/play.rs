@@ -3,9 +3,9 @@
 use loom_core::completion::Claim;
 use loom_core::deadline::Spins;
 use loom_core::endpoint::Source;
+use loom_core::endpoint::{ReadOptions, RecvOptions, SendOptions};
 use loom_core::error::{PostError, Rejected};
 use loom_core::mr::RemoteRegion;
-use loom_core::options::{ReadOptions, RecvOptions, SendOptions};
 use loom_core::vocabulary::{Access, FabricAddr, MemoryKey, RemoteAddr, TagMatch};
 
 use super::story::{Failed, Flags, Len, Number, Of, Place, Says, Side};

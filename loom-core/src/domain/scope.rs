@@ -1,0 +1,153 @@
+//! [`scope`]: objects and memory for the duration of a call.
+
+use core::cell::Cell;
+use core::fmt;
+use core::marker::PhantomData;
+
+use allocator_api2::alloc::Allocator;
+
+use super::scope_registry::{ScopeRef, ScopeRegistry};
+use crate::domain::Domain;
+use crate::error::OpenError;
+use crate::info::Info;
+use crate::transport::Transport;
+
+/// Opens objects that may use borrowed memory: buffers, exposed memory, and arenas for their own
+/// memory.
+///
+/// Objects opened through the [`Scope`] cannot leave the closure. Queues and regions of forgotten
+/// handles are closed when the closure returns or unwinds: first queues with their endpoints, then
+/// regions. Forgotten handles and the memory that they keep are leaked: buffers in flight, exposed
+/// memory, blocks of allocators.
+///
+/// If the provider fails to close, or goes on using lent memory, the process is aborted, because
+/// the borrows are about to end.
+///
+/// ```
+/// use loom_core::{av::Av, cq::Cq, deadline::Forever, endpoint::Source, scope::scope};
+/// use loom_core::soft::{Network, NetworkAttr};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let mut inbox = [0; 5];
+/// scope(|s| {
+///     let domain = s.open(&network.info())?;
+///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+///     let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
+///     let received = bob.recv(Source::Any, &mut inbox[..])?;
+///     let to_bob = av.insert(&bob.address()?)?;
+///     cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+///     cq.finish(received, Forever)?.result()?;
+///     Ok::<_, loom_core::Error>(())
+/// })?;
+/// assert_eq!(&inbox, b"hello");
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+pub fn scope<'env, R>(f: impl for<'m> FnOnce(&'m Scope<'m, 'env>) -> R) -> R {
+    let scope = Scope { left_open: ScopeRegistry::new(), lives: PhantomData, env: PhantomData };
+    let _end = scope.left_open.closed_at_end();
+    f(&scope)
+}
+
+/// Opens the domains of a [`scope`].
+///
+/// ```
+/// use loom_core::Scope;
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Error, Forever, Info, Source, Transport, scope};
+///
+/// /// Sends itself a message that the caller owns, into room that the caller owns.
+/// fn copy<'m, T: Transport + 'm>(
+///     scope: &'m Scope<'m, '_>,
+///     info: &Info<T>,
+///     (message, room): (&'m mut [u8], &'m mut [u8]),
+/// ) -> Result<(), Error> {
+///     let domain = scope.open(info)?;
+///     let (av, cq) = (Av::open(&domain, 1)?, Cq::open(&domain, 16)?);
+///     let endpoint = cq.endpoint(&av)?;
+///     let me = av.insert(&endpoint.address()?)?;
+///     let received = endpoint.recv(Source::Any, room)?;
+///     let sent = cq.post(message, Forever, |message| endpoint.send(me, message))?;
+///     cq.finish(received, Forever)?.result()?;
+///     cq.finish(sent, Forever)?.result()?;
+///     Ok(())
+/// }
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let (mut message, mut room) = (*b"hello", [0; 5]);
+/// scope(|s| copy(s, &network.info(), (&mut message, &mut room)))?;
+/// assert_eq!(room, message);
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+pub struct Scope<'m, 'env: 'm> {
+    left_open: ScopeRegistry,
+    /// Makes `'m` invariant, so that scopes cannot be exchanged.
+    lives: PhantomData<Cell<&'m ()>>,
+    env: PhantomData<Cell<&'env ()>>,
+}
+
+impl<'m, 'env> Scope<'m, 'env> {
+    /// Opens the fabric and the domain that an info names, in memory from `alloc`.
+    ///
+    /// # Errors
+    /// Those of [`Domain::open_in`].
+    #[doc(alias = "fi_domain")]
+    pub fn open_in<T: Transport + 'm, A: Allocator + Send + 'm>(
+        &'m self,
+        info: &Info<T>,
+        alloc: A,
+    ) -> Result<Domain<'m, T>, OpenError> {
+        Domain::open_for(info, alloc, Some(self.place()))
+    }
+
+    /// [`open_in`](Self::open_in) with the global allocator.
+    ///
+    /// # Errors
+    /// Those of [`Domain::open_in`].
+    #[cfg(feature = "std")]
+    pub fn open<T: Transport + 'm>(&'m self, info: &Info<T>) -> Result<Domain<'m, T>, OpenError> {
+        self.open_in(info, allocator_api2::alloc::Global)
+    }
+
+    /// Returns a handle of an outer domain, for objects that close with this scope.
+    ///
+    /// The domain's other endpoints stay open. Exposing memory through this handle fails with
+    /// [`OpenError::NoFence`], except where closing a region is a fence (over the software
+    /// transport).
+    ///
+    /// ```
+    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::{Av, Cq, Domain, Forever, Source, scope};
+    ///
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// // The domain and its address vector stay open.
+    /// let domain = Domain::open(&network.info())?;
+    /// let av = Av::open(&domain, 2)?;
+    /// let mut inbox = [0; 5];
+    /// scope(|s| {
+    ///     // This queue takes borrowed memory. It is closed with the scope.
+    ///     let cq = Cq::open(&s.domain(&domain), 16)?;
+    ///     let endpoint = cq.endpoint(&av)?;
+    ///     let me = av.insert(&endpoint.address()?)?;
+    ///     let received = endpoint.recv(Source::Any, &mut inbox[..])?;
+    ///     cq.retry(Forever, || endpoint.inject(me, b"hello"))?;
+    ///     cq.finish(received, Forever)?.result()?;
+    ///     Ok::<_, loom_core::Error>(())
+    /// })?;
+    /// assert_eq!(&inbox, b"hello");
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn domain<'a: 'm, T: Transport>(&'m self, domain: &Domain<'a, T>) -> Domain<'m, T> {
+        domain.within(self.place())
+    }
+
+    fn place(&'m self) -> ScopeRef {
+        self.left_open.place()
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,260 @@
+//! Options of single operations: the flags of libfabric's calls that end in `msg`.
+
+use crate::vocabulary::{ImmediateData, OpFlags};
+
+/// Event that completes a send or write.
+///
+/// ```
+/// use loom_core::endpoint::{CompletionLevel, SendOptions};
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// // The send is over when the message is in the peer's buffer, and not before.
+/// let delivered = SendOptions::new().level(CompletionLevel::Delivery);
+/// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, delivered, message))?;
+/// cq.finish(sent, Forever)?.result()?;
+/// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompletionLevel {
+    /// The buffer could be reused.
+    #[doc(alias = "FI_INJECT_COMPLETE")]
+    Inject,
+    /// The operation no longer depends on this side.
+    #[doc(alias = "FI_TRANSMIT_COMPLETE")]
+    Transmit,
+    /// The data has arrived at the peer: in its memory, or in a buffer of its application.
+    #[doc(alias = "FI_DELIVERY_COMPLETE")]
+    Delivery,
+}
+
+impl CompletionLevel {
+    /// Includes levels that exist only as defaults of endpoints.
+    pub(crate) const ALL: OpFlags = OpFlags::INJECT_COMPLETE
+        .union(OpFlags::TRANSMIT_COMPLETE)
+        .union(OpFlags::DELIVERY_COMPLETE)
+        .union(OpFlags::COMMIT_COMPLETE)
+        .union(OpFlags::MATCH_COMPLETE);
+
+    const fn flag(self) -> OpFlags {
+        match self {
+            CompletionLevel::Inject => OpFlags::INJECT_COMPLETE,
+            CompletionLevel::Transmit => OpFlags::TRANSMIT_COMPLETE,
+            CompletionLevel::Delivery => OpFlags::DELIVERY_COMPLETE,
+        }
+    }
+}
+
+/// Options of a send or an RMA write.
+///
+/// ```
+/// use loom_core::endpoint::{CompletionLevel, SendOptions};
+/// use loom_core::{Av, Cq, Domain, Forever, ImmediateData, Source};
+///
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// // The message carries immediate data. The send completes when the message has arrived.
+/// let options = SendOptions::new().data(ImmediateData(7)).level(CompletionLevel::Delivery);
+/// let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, options, message))?;
+/// cq.finish(sent, Forever)?.result()?;
+/// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct SendOptions {
+    pub(crate) data: Option<ImmediateData>,
+    pub(crate) flags: OpFlags,
+}
+
+impl SendOptions {
+    /// Default options of the endpoint.
+    pub const fn new() -> Self {
+        SendOptions { data: None, flags: OpFlags::empty() }
+    }
+
+    /// Adds immediate data.
+    ///
+    /// ```
+    /// use loom_core::endpoint::SendOptions;
+    /// use loom_core::{Av, Cq, Domain, Forever, ImmediateData, Source};
+    ///
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// let numbered = SendOptions::new().data(ImmediateData(7));
+    /// cq.post(b"hello".to_vec(), Forever, |message| alice.send_with(to_bob, numbered, message))?;
+    /// assert_eq!(cq.finish(received, Forever)?.result()?.data(), Some(ImmediateData(7)));
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    #[doc(alias = "FI_REMOTE_CQ_DATA")]
+    pub const fn data(mut self, data: ImmediateData) -> Self {
+        self.data = Some(data);
+        self
+    }
+
+    /// Announces that more operations follow immediately. The provider may delay this one until the
+    /// next is posted.
+    #[doc(alias = "FI_MORE")]
+    pub const fn more(mut self) -> Self {
+        self.flags = self.flags.union(OpFlags::MORE);
+        self
+    }
+
+    /// Begins after all operations to the same peer that were posted before, where the provider
+    /// grants [`Caps::FENCE`](crate::vocabulary::Caps::FENCE).
+    #[doc(alias = "FI_FENCE")]
+    pub const fn fence(mut self) -> Self {
+        self.flags = self.flags.union(OpFlags::FENCE);
+        self
+    }
+
+    /// Sets the completion level.
+    pub const fn level(mut self, level: CompletionLevel) -> Self {
+        self.flags = self.flags.difference(CompletionLevel::ALL).union(level.flag());
+        self
+    }
+}
+
+/// Options of an RMA read.
+///
+/// ```
+/// use loom_core::endpoint::ReadOptions;
+/// use loom_core::{Access, Av, Cq, Domain, Forever, Mr};
+///
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+/// let memory = Mr::open(&domain, (0..64).collect::<Vec<u8>>(), Access::REMOTE_READ)?;
+/// // The first read takes two parts of the peer's memory. A second read follows at once.
+/// let part = |offset| memory.remote().part(offset, 2).expect("it has 64 bytes");
+/// let parts = [part(0), part(32)];
+/// let more = ReadOptions::new().more();
+/// let first = cq.post(vec![0; 4], Forever, |room| alice.read_with(to_bob, &parts, more, room))?;
+/// let second = cq.post(vec![0; 4], Forever, |room| alice.read(to_bob, &memory.remote(), 60, room))?;
+/// assert_eq!(cq.finish(first, Forever)?.into_buf(), [0, 1, 32, 33]);
+/// assert_eq!(cq.finish(second, Forever)?.into_buf(), [60, 61, 62, 63]);
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct ReadOptions {
+    pub(crate) flags: OpFlags,
+}
+
+impl ReadOptions {
+    /// Default options of the endpoint.
+    pub const fn new() -> Self {
+        ReadOptions { flags: OpFlags::empty() }
+    }
+
+    /// [`SendOptions::more`] for a read.
+    #[doc(alias = "FI_MORE")]
+    pub const fn more(mut self) -> Self {
+        self.flags = self.flags.union(OpFlags::MORE);
+        self
+    }
+
+    /// [`SendOptions::fence`] for a read.
+    #[doc(alias = "FI_FENCE")]
+    pub const fn fence(mut self) -> Self {
+        self.flags = self.flags.union(OpFlags::FENCE);
+        self
+    }
+}
+
+/// Options of an atomic operation.
+///
+/// ```
+/// use loom_core::atomic::BaseOp;
+/// use loom_core::endpoint::{AtomicOptions, CompletionLevel};
+/// use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+/// # let domain = Domain::open(&network.query(&hints)?)?;
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// # let to_bob = av.insert(&bob.address()?)?;
+/// let memory = Mr::open(&domain, vec![3; 4], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+/// let add = domain.query_atomic(BaseOp::<u8>::SUM)?;
+/// // The operation completes when the peer's memory has changed.
+/// let options = AtomicOptions::new().level(CompletionLevel::Delivery);
+/// let part = memory.remote().part(0, 4).expect("it has 4 bytes");
+/// let post = |operands| alice.atomic_with(to_bob, &[part], add, options, operands);
+/// let added = cq.post(vec![1, 2, 3, 4], Forever, post)?;
+/// cq.finish(added, Forever)?.result()?;
+/// let mut bytes = [0; 4];
+/// memory.window().copy_to(0, &mut bytes)?;
+/// assert_eq!(bytes, [4, 5, 6, 7]);
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct AtomicOptions {
+    pub(crate) flags: OpFlags,
+}
+
+impl AtomicOptions {
+    /// Default options of the endpoint.
+    pub const fn new() -> Self {
+        AtomicOptions { flags: OpFlags::empty() }
+    }
+
+    /// [`SendOptions::more`] for an atomic operation.
+    #[doc(alias = "FI_MORE")]
+    pub const fn more(mut self) -> Self {
+        self.flags = self.flags.union(OpFlags::MORE);
+        self
+    }
+
+    /// [`SendOptions::fence`] for an atomic operation.
+    #[doc(alias = "FI_FENCE")]
+    pub const fn fence(mut self) -> Self {
+        self.flags = self.flags.union(OpFlags::FENCE);
+        self
+    }
+
+    /// Sets the completion level of a non-fetching operation. A fetching operation completes with
+    /// its results.
+    pub const fn level(mut self, level: CompletionLevel) -> Self {
+        self.flags = self.flags.difference(CompletionLevel::ALL).union(level.flag());
+        self
+    }
+}
+
+/// Options of a receive.
+///
+/// ```
+/// use loom_core::endpoint::RecvOptions;
+/// use loom_core::{Av, Cq, Domain, Forever, Source};
+///
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+/// // The provider may wait until the last of three receives is posted.
+/// let more = RecvOptions::new().more();
+/// let first = bob.recv_with(Source::Any, more, vec![0; 5])?;
+/// bob.recv_with(Source::Any, more, vec![0; 5])?;
+/// bob.recv(Source::Any, vec![0; 5])?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// assert_eq!(cq.finish(first, Forever)?.into_buf(), b"hello");
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct RecvOptions {
+    pub(crate) flags: OpFlags,
+}
+
+impl RecvOptions {
+    /// Default options of the endpoint.
+    pub const fn new() -> Self {
+        RecvOptions { flags: OpFlags::empty() }
+    }
+
+    /// Announces that more receives follow immediately, for which the provider may wait.
+    #[doc(alias = "FI_MORE")]
+    pub const fn more(mut self) -> Self {
+        self.flags = self.flags.union(OpFlags::MORE);
+        self
+    }
+}

@@ -1,0 +1,101 @@
+//! Attributes and behaviour of a [strict network](crate::soft::NetworkAttr::strict).
+
+use crate::info::Hints;
+use crate::transport::{Claims, Event, ProviderQuirks};
+use crate::vocabulary::{Attributes, Caps, CompletionFlags, MrMode, MsgOrder};
+
+/// Capabilities for hints without capabilities: `tcp;ofi_rxm` then omits sources and directed
+/// receives.
+const UNASKED: Caps = Caps::MSG.union(Caps::TAGGED).union(Caps::RMA).union(Caps::MULTI_RECV);
+
+/// Orders that every tested provider grants if the hints request them.
+const ORDERS: MsgOrder = MsgOrder::RAR
+    .union(MsgOrder::RAW)
+    .union(MsgOrder::WAW)
+    .union(MsgOrder::SAW)
+    .union(MsgOrder::RMA_RAR)
+    .union(MsgOrder::RMA_RAW)
+    .union(MsgOrder::RMA_WAW);
+
+const INJECT_SIZE: usize = 64;
+
+pub(crate) const QUIRKS: ProviderQuirks = ProviderQuirks {
+    // Only `tcp` of libfabric 2 stays within the buffer.
+    multi_recv: false,
+    // No tested provider supports them.
+    tagged_multi_recv: false,
+    // `net`, `tcp`, and `shm` and `tcp;ofi_rxm` of libfabric 2.
+    directed_recv: false,
+    // Only `shm` of libfabric 1 has this fault.
+    masked_recv: true,
+    // `shm` of libfabric 1 peeks by receiving. `udp;ofi_rxd` supports only peeks.
+    peek: false,
+    claims: Claims::Not,
+    discard: false,
+    // `sockets`, and `shm` of libfabric 2.
+    mr_close: false,
+    close_with_sends: true,
+    ends_with_queue: true,
+};
+
+#[cfg(feature = "std")]
+pub(crate) fn is_asked_for() -> bool {
+    std::env::var_os("LOOM_STRICT").is_some_and(|value| !value.is_empty() && value != "0")
+}
+
+#[cfg(not(feature = "std"))]
+pub(crate) const fn is_asked_for() -> bool {
+    false
+}
+
+/// Removes the length and the flag `RMA` from the event of a peer's write, as over `tcp;ofi_rxm`
+/// and `net` of libfabric 1.
+pub(crate) fn hide_length(event: &mut Event) {
+    event.len = 0;
+    event.flags.remove(CompletionFlags::RMA);
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Strict {
+    caps: Caps,
+    orders: MsgOrder,
+}
+
+impl Strict {
+    pub(crate) fn of(hints: &Hints<'_>) -> Self {
+        let asked = hints.caps | hints.tx_attr.caps | hints.rx_attr.caps;
+        let caps = if asked.is_empty() { UNASKED } else { asked };
+        let orders = (hints.tx_attr.msg_order | hints.rx_attr.msg_order) & ORDERS;
+        Strict { caps: caps.with_modifiers() | Caps::LOCAL_COMM, orders: orders | MsgOrder::SAS }
+    }
+
+    pub(crate) const fn tells_sources(self) -> bool {
+        self.caps.contains(Caps::SOURCE)
+    }
+
+    pub(crate) fn holds_rma(self) -> bool {
+        self.orders == MsgOrder::SAS
+    }
+
+    pub(crate) fn take_from(self, granted: &mut Attributes) {
+        let Attributes { caps, endpoint, tx, rx, domain, .. } = granted;
+        for caps in [caps, &mut tx.caps, &mut rx.caps] {
+            *caps &= self.caps;
+        }
+        tx.msg_order &= self.orders;
+        rx.msg_order &= self.orders;
+        let size = |order, size| if self.orders.contains(order) { size } else { 0 };
+        endpoint.max_order_raw_size = size(MsgOrder::RAW, endpoint.max_order_raw_size);
+        endpoint.max_order_waw_size = size(MsgOrder::WAW, endpoint.max_order_waw_size);
+        endpoint.max_order_war_size = 0;
+        tx.inject_size = tx.inject_size.min(INJECT_SIZE);
+        // Like `shm` without a requested order.
+        domain.mr_mode |= MrMode::VIRT_ADDR;
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Contact {
+    pub(crate) generations: (u32, u32),
+    pub(crate) looks: Option<(u32, u32)>,
+}

@@ -1,0 +1,431 @@
+//! Lanes: rings of [slots](Slot) for short messages from one sender to one receiver.
+//!
+//! Each endpoint owns a few lanes for sending (`soft/transfer/lane_asking.rs`) and reads those that it has
+//! accepted (`soft/transfer/lane_delivery.rs`). Messages to a receiver with a lane are *numbered* on both
+//! ways and delivered by number, which keeps their order.
+//!
+//! A message without a receive moves from its slot to the slot's cell. The sender does not reuse
+//! the slot meanwhile.
+//!
+//! # Ownership of a lane
+//!
+//! ```text
+//! IDLE ──ask (sender)──► ASKED ──accept (receiver)──► OPEN, WATCHED ──leave (receiver)──► IDLE
+//!                          │ └──refuse (receiver)──► IDLE
+//!                          └──withdraw (sender)──► WITHDRAWN ──refuse (receiver)──► IDLE
+//! ```
+//!
+//! The receiver of a watched lane may [sleep](super::shared::sleeper). The sender then fills slots with a
+//! read-modify-write and checks for a sleeper.
+//!
+//! An idle lane is its sender's. The sender requests and ends a lane by a cell in the inbox. The
+//! receiver leaves when it reads the end, or when it closes.
+
+#![allow(unsafe_code, reason = "slots change hands between threads")]
+
+pub(crate) mod arrivals;
+pub(crate) mod routes;
+
+use core::cell::{Cell, UnsafeCell};
+use core::mem::MaybeUninit;
+use core::ptr::NonNull;
+
+use super::shared::cell::{MessageCell, State};
+use crate::util::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::vocabulary::CompletionFlags;
+
+pub(super) const SLOT_BYTES: usize = 104;
+
+pub(super) const MOST_SLOTS: u32 = 256;
+
+const TAGGED: u64 = 1 << 8;
+const WITH_DATA: u64 = 1 << 7;
+const LEN: u64 = WITH_DATA - 1;
+const NUMBER_SHIFT: u32 = 9;
+
+const _: () = assert!((SLOT_BYTES as u64) < LEN, "the word has room for the length");
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Facts(u64);
+
+impl Facts {
+    pub(super) const WRITTEN: Facts = Facts(LEN | WITH_DATA);
+
+    #[inline(always)]
+    pub(super) const fn is_written(self) -> bool {
+        self.0 & LEN == LEN
+    }
+
+    #[inline(always)]
+    pub(super) const fn new(len: usize, tagged: bool, with_data: bool) -> Self {
+        debug_assert!(len <= SLOT_BYTES, "others go by the inbox");
+        let tagged = if tagged { TAGGED } else { 0 };
+        let with_data = if with_data { WITH_DATA } else { 0 };
+        Facts(len as u64 | tagged | with_data)
+    }
+
+    #[inline(always)]
+    pub(super) const fn len(self) -> usize {
+        (self.0 & LEN) as usize
+    }
+
+    #[inline(always)]
+    pub(super) const fn is_tagged(self) -> bool {
+        self.0 & TAGGED != 0
+    }
+
+    #[inline(always)]
+    pub(super) const fn received(self) -> CompletionFlags {
+        let kind = if self.is_tagged() { CompletionFlags::TAGGED } else { CompletionFlags::MSG };
+        let with_data = self.0 & WITH_DATA != 0;
+        let data = if with_data { CompletionFlags::REMOTE_CQ_DATA } else { CompletionFlags::empty() };
+        kind.union(CompletionFlags::RECV).union(data)
+    }
+}
+
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(super) struct Slot {
+    word: AtomicU64,
+    pub(super) tag: Cell<u64>,
+    pub(super) data: Cell<u64>,
+    bytes: UnsafeCell<MaybeUninit<[u8; SLOT_BYTES]>>,
+}
+
+#[cfg(not(loom_model))]
+const _: () = assert!(size_of::<Slot>() == 128, "a slot is two cache lines");
+
+// SAFETY: `word` is atomic. The sender uses the other fields until it sets the word, then the
+// receiver until it reports the slot as done.
+unsafe impl Sync for Slot {}
+
+impl Slot {
+    pub(super) fn new() -> Self {
+        let bytes = UnsafeCell::new(MaybeUninit::uninit());
+        Slot { word: AtomicU64::new(0), tag: Cell::new(0), data: Cell::new(0), bytes }
+    }
+
+    pub(super) const fn room(&self) -> *mut u8 {
+        self.bytes.get().cast()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum LaneState {
+    Idle,
+    Asked,
+    Withdrawn,
+    Open,
+    OpenWatched,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LaneUse {
+    None,
+    Asked,
+    Numbered,
+    Done,
+}
+
+#[derive(Debug)]
+#[repr(align(128))]
+struct Sent {
+    to: Cell<u64>,
+    /// Never decreases, so that no slot holds a number twice.
+    next: Cell<u64>,
+    done: Cell<u64>,
+    next_then: Cell<u64>,
+    used: Cell<LaneUse>,
+}
+
+#[derive(Debug)]
+#[repr(C, align(128))]
+pub(super) struct Lane {
+    state: AtomicU32,
+    mask: u32,
+    index: u32,
+    slots: NonNull<Slot>,
+    cells: NonNull<u8>,
+    sent: Sent,
+    done: DoneWord,
+}
+
+#[derive(Debug)]
+#[repr(align(128))]
+struct DoneWord(AtomicU64);
+
+// SAFETY: `state` and `done` are atomic. Slots and cells are `Sync` and stay in place. One thread
+// at a time uses `sent`, like `EndpointState::own` (C5).
+unsafe impl Sync for Lane {}
+
+pub(super) const fn cells_of_lane(slots: u32) -> u32 {
+    slots + 2
+}
+
+pub(super) const LANE_CELL: usize = (size_of::<MessageCell>() + SLOT_BYTES).next_multiple_of(align_of::<MessageCell>());
+
+impl Lane {
+    /// # Safety
+    /// `slots` and `cells` point to `count` empty slots and their [cells](cells_of_lane),
+    /// `LANE_CELL` bytes apart. The lane owns both, and they stay while it is used.
+    pub(super) unsafe fn new(index: u32, slots: NonNull<Slot>, count: u32, cells: NonNull<u8>) -> Self {
+        debug_assert!(count.is_power_of_two(), "a mask finds the slot");
+        Lane {
+            state: AtomicU32::new(LaneState::Idle as u32),
+            mask: count - 1,
+            index,
+            slots,
+            cells,
+            sent: Sent {
+                to: Cell::new(0),
+                next: Cell::new(1),
+                done: Cell::new(1),
+                next_then: Cell::new(0),
+                used: Cell::new(LaneUse::None),
+            },
+            done: DoneWord(AtomicU64::new(1)),
+        }
+    }
+
+    pub(super) const fn index(&self) -> u32 {
+        self.index
+    }
+
+    pub(super) const fn slot_count(&self) -> u64 {
+        self.mask as u64 + 1
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "below the count of slots")]
+    #[inline(always)]
+    const fn place(&self, number: u64) -> usize {
+        (number & self.mask as u64) as usize
+    }
+
+    #[inline(always)]
+    fn slot(&self, number: u64) -> &Slot {
+        // SAFETY: the mask keeps the index below the count, which the caller of `new` guarantees.
+        let slot = unsafe { self.slots.add(self.place(number)) };
+        // SAFETY: the caller of `new` guarantees that the slots stay.
+        unsafe { slot.as_ref() }
+    }
+
+    #[inline(always)]
+    fn cell_at(&self, at: usize) -> &MessageCell {
+        // SAFETY: `at` is below `cells_of_lane`, the count that the caller of `new` guarantees.
+        let cell = unsafe { self.cells.add(at * LANE_CELL) };
+        // SAFETY: the caller of `new` guarantees that the cells stay.
+        unsafe { cell.cast().as_ref() }
+    }
+
+    #[inline(always)]
+    pub(super) fn cell(&self, number: u64) -> &MessageCell {
+        self.cell_at(self.place(number))
+    }
+
+    pub(super) fn asking_cell(&self) -> &MessageCell {
+        self.cell_at(self.mask as usize + 1)
+    }
+
+    pub(super) fn ending_cell(&self) -> &MessageCell {
+        self.cell_at(self.mask as usize + 2)
+    }
+
+    /// Relaxed: before reuse, the sender [acquires](Self::is_idle) the receiver's last write. A
+    /// slot filled after `leave` is lost with the receiver.
+    #[inline(always)]
+    pub(super) fn is_open(&self) -> bool {
+        self.state.load(Ordering::Relaxed) >= LaneState::Open as u32
+    }
+
+    #[inline(always)]
+    pub(super) fn is_unwatched(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == LaneState::Open as u32
+    }
+}
+
+impl Lane {
+    /// Acquire: pairs with `leave`, so that the receiver is done with slots and cells.
+    pub(super) fn is_idle(&self) -> bool {
+        self.state.load(Ordering::Acquire) == LaneState::Idle as u32
+    }
+
+    pub(super) fn ask(&self, to: u64) -> u64 {
+        let next = self.sent.next.get();
+        self.sent.to.set(to);
+        self.sent.done.set(next);
+        self.sent.used.set(LaneUse::Asked);
+        // Relaxed, both: the receiver acquires them with the asking cell.
+        self.done.0.store(next, Ordering::Relaxed);
+        self.state.store(LaneState::Asked as u32, Ordering::Relaxed);
+        next
+    }
+
+    /// Returns `false` if a receiver has accepted the lane.
+    pub(super) fn withdraw(&self) -> bool {
+        let (asked, withdrawn) = (LaneState::Asked as u32, LaneState::Withdrawn as u32);
+        // Relaxed: decides which side ends the lane. An accepted one is ended by a cell in the
+        // inbox, which orders the rest.
+        let withdraws = self.state.compare_exchange(asked, withdrawn, Ordering::Relaxed, Ordering::Relaxed);
+        !matches!(withdraws, Err(state) if state >= LaneState::Open as u32)
+    }
+
+    pub(super) fn take_back(&self) {
+        self.sent.used.set(LaneUse::None);
+        self.state.store(LaneState::Idle as u32, Ordering::Relaxed);
+    }
+
+    pub(super) fn to(&self) -> u64 {
+        self.sent.to.get()
+    }
+
+    pub(super) fn used(&self) -> LaneUse {
+        self.sent.used.get()
+    }
+
+    pub(super) fn set_used(&self, used: LaneUse) {
+        self.sent.used.set(used);
+    }
+
+    pub(super) fn was_quiet(&self) -> bool {
+        let next = self.sent.next.get();
+        self.sent.next_then.replace(next) == next
+    }
+
+    #[inline]
+    pub(super) fn number(&self) -> u64 {
+        let number = self.sent.next.get();
+        self.sent.next.set(number + 1);
+        number
+    }
+
+    #[inline(always)]
+    pub(super) fn room(&self) -> Room {
+        let next = self.sent.next.get();
+        if next - self.sent.done.get() >= self.slot_count() {
+            // Acquire: pairs with `say_done`, so that the receiver has read the slots.
+            self.sent.done.set(self.done.0.load(Ordering::Acquire));
+            if next - self.sent.done.get() >= self.slot_count() {
+                return Room::Full;
+            }
+        }
+        if self.cell(next).is(State::Home) { Room::Free } else { Room::Kept }
+    }
+
+    #[inline(always)]
+    pub(super) fn send(&self, facts: Facts, said: (u64, u64), fill: impl FnOnce(*mut u8)) {
+        // Release: publishes the slot's contents.
+        self.send_by(facts, said, fill, |slot, word| slot.store(word, Ordering::Release));
+    }
+
+    #[inline]
+    pub(super) fn send_watched(&self, facts: Facts, said: (u64, u64), fill: impl FnOnce(*mut u8)) {
+        self.send_by(facts, said, fill, |slot, word| {
+            // Release: publishes the slot's contents. Acquire: pairs with an earlier
+            // `has_for_sleeper`, so that the sender sees that the receiver sleeps.
+            slot.swap(word, Ordering::AcqRel);
+        });
+    }
+
+    #[inline(always)]
+    fn send_by(
+        &self,
+        facts: Facts,
+        (tag, data): (u64, u64),
+        fill: impl FnOnce(*mut u8),
+        tell: impl FnOnce(&AtomicU64, u64),
+    ) {
+        let next = self.sent.next.get();
+        let slot = self.slot(next);
+        slot.tag.set(tag);
+        slot.data.set(data);
+        fill(slot.room());
+        tell(&slot.word, next << NUMBER_SHIFT | facts.0);
+        self.sent.next.set(next + 1);
+        prefetch_for_writing(self.slot(next + 1));
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    Free,
+    Full,
+    Kept,
+}
+
+impl Lane {
+    pub(super) fn accept(&self, watched: bool) -> bool {
+        let open = if watched { LaneState::OpenWatched } else { LaneState::Open } as u32;
+        let asked = LaneState::Asked as u32;
+        // Relaxed: the sender learns only that it may number messages.
+        let accepted = self.state.compare_exchange(asked, open, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if !accepted {
+            self.leave();
+        }
+        accepted
+    }
+
+    /// Release: the receiver's reads come before.
+    pub(super) fn leave(&self) {
+        self.state.store(LaneState::Idle as u32, Ordering::Release);
+    }
+
+    #[cfg(all(test, loom_model))]
+    pub(super) fn leave_without_release(&self) {
+        self.state.store(LaneState::Idle as u32, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(super) fn arrived(&self, number: u64) -> Option<(&Slot, Facts)> {
+        let slot = self.slot(number);
+        // Acquire: pairs with `send`.
+        let word = slot.word.load(Ordering::Acquire);
+        (word >> NUMBER_SHIFT == number).then_some((slot, Facts(word)))
+    }
+
+    #[inline(always)]
+    pub(super) fn may_have(&self, number: u64) -> bool {
+        self.slot(number).word.load(Ordering::Relaxed) >> NUMBER_SHIFT == number
+    }
+
+    /// The sender of a later message sees the receiver's earlier writes.
+    pub(super) fn has_for_sleeper(&self, number: u64) -> bool {
+        // Changes no bits. Release: pairs with `send_watched`.
+        self.slot(number).word.fetch_add(0, Ordering::Release) >> NUMBER_SHIFT == number
+    }
+
+    #[inline(always)]
+    pub(super) fn prefetch(&self, number: u64) {
+        const AHEAD: u64 = 4;
+        prefetch(self.slot(number + AHEAD));
+    }
+
+    #[inline(always)]
+    pub(super) fn say_done(&self, number: u64) {
+        if number & u64::from(self.mask >> 2) == 0 {
+            // Release: reads of slots and changes of their cells come before.
+            self.done.0.store(number, Ordering::Release);
+        }
+    }
+}
+
+#[inline(always)]
+fn prefetch(slot: &Slot) {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom_model)))]
+    // SAFETY: a prefetch has no visible effect, `slot` is valid, and every x86_64 supports it.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(core::ptr::from_ref(slot).cast());
+    }
+    let _ = slot;
+}
+
+#[inline(always)]
+fn prefetch_for_writing(slot: &Slot) {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom_model)))]
+    // SAFETY: a prefetch has no visible effect, `slot` is valid, and unsupporting processors ignore
+    // it.
+    unsafe {
+        core::arch::asm!("prefetchw [{}]", in(reg) core::ptr::from_ref(slot), options(nostack, preserves_flags, readonly));
+    }
+    let _ = slot;
+}

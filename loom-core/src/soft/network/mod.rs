@@ -1,0 +1,634 @@
+//! [`Network`]: one block of memory and its layout.
+
+#![allow(unsafe_code, reason = "lays a network out in memory of the allocator")]
+
+pub(crate) mod group;
+
+pub(crate) mod matching;
+
+pub(crate) mod region;
+
+pub(crate) mod counter;
+
+pub(crate) mod endpoint_state;
+
+pub(crate) mod attributes;
+
+use core::alloc::Layout;
+use core::cell::Cell;
+use core::fmt;
+use core::ptr::NonNull;
+
+use allocator_api2::alloc::Allocator;
+
+use super::faults::strict::{self, Contact};
+use super::faults::{Faults, Injected};
+use super::lane::{LANE_CELL, Lane, MOST_SLOTS, Slot, cells_of_lane};
+use super::network::endpoint_state::{EndpointState, LocalState, Sending};
+use super::network::group::{Group, Member};
+use super::network::matching::{MatchingLayout, WaitsLayout};
+use super::network::region::Region;
+use super::shared::address::{NO_PORT, addr_parts};
+use super::shared::cell::MessageCell;
+use super::shared::ids::Ids;
+use super::shared::list::NIL;
+use super::shared::waker;
+use crate::engine::tag_matcher::Table;
+use crate::error::OpenError;
+use crate::storage::handle::{CrossesThreads, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
+use crate::storage::{array, extend};
+use crate::util::sync::{AtomicBool, Ordering};
+use crate::vocabulary::{Errno, MemoryKey, WaitObj};
+
+/// Size of a network, which allocates all of its memory when it is created.
+///
+/// ```
+/// use loom_core::allocator_api2::alloc::Global;
+/// use loom_core::error::OpenError;
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Domain};
+///
+/// // Two endpoints, eight messages of each under way, and no regions.
+/// let attr = NetworkAttr { endpoints: 2, tx_depth: 8, rx_depth: 8, regions: 0, ..NetworkAttr::DEFAULT };
+/// assert!(attr.layout::<Global>()?.size() < NetworkAttr::DEFAULT.layout::<Global>()?.size());
+/// let network = Network::new(attr)?;
+/// let domain = Domain::open(&network.info())?;
+/// let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+/// let [_alice, _bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// assert_eq!(cq.endpoint(&av).err(), Some(OpenError::Limit("NetworkAttr::endpoints")));
+/// assert_eq!(Network::new(NetworkAttr { endpoints: 0, ..attr }).err(), Some(OpenError::OutOfRange("NetworkAttr::endpoints")));
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default, deny_unknown_fields))]
+pub struct NetworkAttr {
+    /// Maximum number of open endpoints.
+    pub endpoints: u16,
+    /// Maximum number of messages of an endpoint in flight (sent and not yet received), rounded up
+    /// to a power of two.
+    pub tx_depth: u32,
+    /// Maximum number of receives posted on an endpoint. A receive into several buffers counts for
+    /// each buffer, and once more.
+    pub rx_depth: u32,
+    /// Maximum length, in bytes, of a message that is copied into its cell, which completes the
+    /// send at once, and of an injected message. Longer messages are copied once, from the sender's
+    /// buffer, when they are received.
+    pub eager_size: u32,
+    /// Maximum number of open memory regions.
+    pub regions: u16,
+    /// Maximum number of groups for collective operations, each about half a KiB for each of the
+    /// `endpoints`.
+    pub groups: u16,
+    /// Seed for hashing tags and for the keys of memory regions. The default is public: set a
+    /// random seed if peers are not trusted.
+    ///
+    /// - Without the seed, a peer cannot choose tags that slow a receiver down.
+    /// - Without the seed, a peer cannot compute a key that it did not receive, even from other
+    ///   keys. A key has 46 bits to guess, without a limit of attempts, and is valid until the
+    ///   region is closed. With any seed, the key of a closed region does not open any of the next
+    ///   2^46 regions.
+    /// - The seed does not protect against code in this process.
+    #[cfg_attr(feature = "serde", serde(with = "crate::util::serial::hexadecimal"))]
+    pub seed: u64,
+    /// Number of peers for which an endpoint has a *lane*, a ring for short messages with several
+    /// times the message rate between threads. Lanes carry messages of at most 104 bytes to peers
+    /// that get many of them. A lane takes about 550 bytes for each of its `tx_depth` messages (256
+    /// at most).
+    pub lanes: u16,
+    /// Limits the network to the [least of the tested providers](super#strict-networks), for
+    /// programs that must run over libfabric unchanged.
+    pub strict: bool,
+}
+
+impl NetworkAttr {
+    /// Size for two to eight endpoints.
+    pub const DEFAULT: NetworkAttr = NetworkAttr {
+        endpoints: 8,
+        tx_depth: 128,
+        rx_depth: 1024,
+        eager_size: 1024,
+        regions: 64,
+        groups: 4,
+        seed: 0,
+        lanes: 2,
+        strict: false,
+    };
+
+    /// Layout of the block that a network takes from an allocator of type `A`.
+    ///
+    /// # Errors
+    /// [`OpenError::OutOfRange`] if a number is zero (regions, groups and the eager size may be) or
+    /// too large. [`OpenError::Size`] if the block exceeds an address space.
+    pub fn layout<A: Allocator>(&self) -> Result<Layout, OpenError> {
+        Ok(self.in_environment().places::<A>()?.plan.layout())
+    }
+
+    fn in_environment(self) -> Self {
+        NetworkAttr { strict: self.strict || strict::is_asked_for(), ..self }
+    }
+
+    fn places<A: Allocator>(&self) -> Result<Places, OpenError> {
+        let in_range = [
+            ("NetworkAttr::endpoints", self.endpoints != 0 && self.endpoints != NO_PORT),
+            ("NetworkAttr::tx_depth", self.tx_depth != 0),
+            ("NetworkAttr::rx_depth", self.rx_depth != 0),
+            ("NetworkAttr::regions", self.regions != u16::MAX),
+        ];
+        if let Some((attribute, _)) = in_range.iter().find(|(_, good)| !good) {
+            return Err(OpenError::OutOfRange(attribute));
+        }
+        let tx_depth = self.tx_depth.checked_next_power_of_two();
+        let tx_depth = tx_depth.ok_or(OpenError::OutOfRange("NetworkAttr::tx_depth"))?;
+        let cells = u32::from(self.endpoints).checked_mul(tx_depth).filter(|cells| *cells < NIL - 1);
+        let cells = cells.ok_or(OpenError::Size)?;
+        let lanes_each = if self.strict { 0 } else { self.lanes.min(self.endpoints) };
+        let lane_slots = tx_depth.min(MOST_SLOTS);
+        let lane_count = u32::from(self.endpoints) * u32::from(lanes_each);
+        let lane_cells = lane_count.checked_mul(cells_of_lane(lane_slots)).ok_or(OpenError::Size)?;
+        let all_cells = cells.checked_add(lane_cells).filter(|cells| *cells < NIL - 1).ok_or(OpenError::Size)?;
+        let waits = WaitsLayout::new(all_cells)?;
+        let all_slots = array::<Slot>(lane_count as usize * lane_slots as usize)?;
+        let lane_cells = Layout::from_size_align(LANE_CELL, align_of::<MessageCell>()).map_err(|_| OpenError::Size)?;
+        let lane_cells = repeated(lane_cells, (all_cells - cells) as usize)?;
+        let matching = MatchingLayout::new(self.rx_depth, tx_depth, all_cells)?;
+        let cells = cells as usize;
+        let cell = Layout::new::<MessageCell>();
+        let (cell, _) = extend(cell, array::<u8>(self.eager_size as usize)?)?;
+        let cell = cell.pad_to_align();
+        let own_cells = repeated(cell, cells)?;
+
+        let mut plan = Plan::of::<Net, A>()?;
+        let ports = plan.add(array::<EndpointState>(self.endpoints.into())?)?;
+        let faults = plan.add(array::<Faults>(self.endpoints.into())?)?;
+        let regions = plan.add(array::<Region>(self.regions.into())?)?;
+        let matchings_at = plan.add(repeated(matching.layout, self.endpoints.into())?)?;
+        let waits_at = plan.add(waits.layout)?;
+        let sendings = plan.add(array::<Cell<Option<Sending>>>(cells)?)?;
+        let cells_at = plan.add(own_cells)?;
+        let lanes = plan.add(array::<Lane>(lane_count as usize)?)?;
+        let slots = plan.add(all_slots)?;
+        let lane_cells = plan.add(lane_cells)?;
+        let endpoints = if self.strict { usize::from(self.endpoints) } else { 0 };
+        let contact_count = endpoints * endpoints;
+        let contacts = plan.add(array::<Cell<Option<Contact>>>(contact_count)?)?;
+        let member_count = u32::from(self.groups).checked_mul(self.endpoints.into()).ok_or(OpenError::Size)?;
+        let groups = plan.add(array::<Group>(self.groups.into())?)?;
+        let members = plan.add(array::<Member>(member_count as usize)?)?;
+        Ok(Places {
+            plan,
+            ports,
+            faults,
+            regions,
+            matching,
+            matchings_at,
+            waits,
+            waits_at,
+            sendings,
+            cells: cells_at,
+            lanes,
+            slots,
+            lane_cells,
+            lanes_each: lanes_each.into(),
+            lane_slots,
+            contacts,
+            contact_count,
+            groups,
+            members,
+            cell_count: cells,
+            cell_stride: cell.size(),
+            tx_shift: tx_depth.trailing_zeros(),
+        })
+    }
+}
+
+impl Default for NetworkAttr {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+fn repeated(one: Layout, count: usize) -> Result<Layout, OpenError> {
+    let size = one.size().checked_mul(count).ok_or(OpenError::Size)?;
+    Layout::from_size_align(size, one.align()).map_err(|_| OpenError::Size)
+}
+
+struct Places {
+    plan: Plan,
+    ports: usize,
+    faults: usize,
+    regions: usize,
+    matching: MatchingLayout,
+    matchings_at: usize,
+    waits: WaitsLayout,
+    waits_at: usize,
+    sendings: usize,
+    cells: usize,
+    lanes: usize,
+    slots: usize,
+    lane_cells: usize,
+    lanes_each: u32,
+    lane_slots: u32,
+    contacts: usize,
+    contact_count: usize,
+    groups: usize,
+    members: usize,
+    cell_count: usize,
+    cell_stride: usize,
+    tx_shift: u32,
+}
+
+impl Places {
+    /// # Safety
+    /// The network's block has the lanes and their cells, and has their slots from `slots` on.
+    unsafe fn build_lanes(&self, net: &Net, slots: NonNull<Slot>, port: u16) -> Table<Lane> {
+        let first = u32::from(port) * self.lanes_each;
+        for lane in first..first + self.lanes_each {
+            let lane_cells = cells_of_lane(self.lane_slots);
+            // SAFETY: the caller guarantees the slots.
+            let slots = unsafe { slots.add(lane as usize * self.lane_slots as usize) };
+            for slot in 0..self.lane_slots as usize {
+                // SAFETY: the caller guarantees the slots.
+                let slot = unsafe { slots.add(slot) };
+                // SAFETY: the caller guarantees the slots.
+                unsafe { slot.write(Slot::new()) };
+            }
+            // SAFETY: the caller guarantees the lanes' cells.
+            let cells = unsafe { net.lane_cells.add((lane * lane_cells) as usize * LANE_CELL) };
+            for at in 0..lane_cells {
+                // SAFETY: the caller guarantees the lanes' cells.
+                let cell = unsafe { cells.add(at as usize * LANE_CELL) };
+                // SAFETY: the caller guarantees the lanes' cells.
+                unsafe { cell.cast().write(MessageCell::new(net.cell_count + lane * lane_cells + at)) };
+            }
+            // SAFETY: the caller guarantees the lanes.
+            let place = unsafe { net.lanes.add(lane as usize) };
+            // SAFETY: the slots and cells are written above, and belong to no other lane.
+            let built = unsafe { Lane::new(lane, slots, self.lane_slots, cells) };
+            // SAFETY: the caller guarantees the lanes.
+            unsafe { place.write(built) };
+        }
+        // SAFETY: the caller guarantees the lanes.
+        let of_port = unsafe { net.lanes.add(first as usize) };
+        // SAFETY: the lanes are written above, and looked up by numbers below the count.
+        unsafe { Table::new(of_port, self.lanes_each) }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Net {
+    pub(super) attr: NetworkAttr,
+    pub(super) identity: u32,
+    pub(super) eager_size: usize,
+    pub(super) opening: spin::Mutex<Ids>,
+    /// Set before the endpoint can be reached, or before peers get the region's key.
+    pub(super) peers_are_counted: AtomicBool,
+    ports: NonNull<EndpointState>,
+    regions: NonNull<Region>,
+    sendings: NonNull<Cell<Option<Sending>>>,
+    cells: NonNull<u8>,
+    lane_cells: NonNull<u8>,
+    cell_count: u32,
+    lanes: NonNull<Lane>,
+    contacts: NonNull<Cell<Option<Contact>>>,
+    groups: NonNull<Group>,
+    members: NonNull<Member>,
+    cell_stride: usize,
+    tx_shift: u32,
+    cell_mask: u32,
+}
+
+// SAFETY: ports, regions, groups, cells and lanes are `Sync`. Receives, sendings and contacts
+// belong to one port, and are used by one thread at a time, like `EndpointState::own`.
+unsafe impl Sync for Net {}
+// SAFETY: no part depends on the thread.
+unsafe impl Send for Net {}
+
+impl Net {
+    #[inline]
+    pub(super) fn ports(&self) -> &[EndpointState] {
+        // SAFETY: `new_in` writes the ports, in the block of `self`.
+        unsafe { core::slice::from_raw_parts(self.ports.as_ptr(), self.attr.endpoints.into()) }
+    }
+
+    #[inline]
+    pub(super) fn port(&self, index: u16) -> &EndpointState {
+        debug_assert!(index < self.attr.endpoints, "indices are those of ports");
+        // SAFETY: `new_in` writes a port for each index below `attr.endpoints`. Indices come from
+        // ports (their own, their neighbours' on a queue, a cell's owner), from `reach`, or from an
+        // endpoint's address.
+        let port = unsafe { self.ports.add(index.into()) };
+        // SAFETY: `new_in` has written this port.
+        unsafe { port.as_ref() }
+    }
+
+    #[inline]
+    pub(super) fn cell(&self, cell: u32) -> &MessageCell {
+        let (cells, at) = if cell < self.cell_count {
+            (self.cells, cell as usize * self.cell_stride)
+        } else {
+            (self.lane_cells, (cell - self.cell_count) as usize * LANE_CELL)
+        };
+        // SAFETY: `new_in` writes the cells, and lists hold only their numbers.
+        let cell = unsafe { cells.add(at) };
+        // SAFETY: `new_in` has written this cell.
+        unsafe { cell.cast().as_ref() }
+    }
+
+    #[inline]
+    pub(super) fn eager_room(&self, head: &MessageCell) -> *mut u8 {
+        let head = core::ptr::from_ref(head).addr();
+        self.cells.as_ptr().with_addr(head + size_of::<MessageCell>())
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the number of a lane, as it was told")]
+    pub(super) fn lane(&self, number: u64) -> &Lane {
+        // SAFETY: `new_in` writes the lanes, and a sender passes the number of one of its lanes.
+        let lane = unsafe { self.lanes.add(number as usize) };
+        // SAFETY: `new_in` has written this lane.
+        unsafe { lane.as_ref() }
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "there are no more ports than u16 counts")]
+    pub(super) fn owner_of(&self, head: &MessageCell) -> &EndpointState {
+        self.port((head.number >> self.tx_shift) as u16)
+    }
+
+    #[inline]
+    pub(super) fn cells_each(&self) -> u32 {
+        self.cell_mask + 1
+    }
+
+    #[inline]
+    pub(super) fn cell_in_turn(&self, own: &LocalState, turn: u32) -> &MessageCell {
+        self.cell(own.first_cell + (turn & self.cell_mask))
+    }
+
+    pub(super) fn cells_of(&self, own: &LocalState) -> impl Iterator<Item = &MessageCell> {
+        (0..self.cells_each()).map(|turn| self.cell_in_turn(own, turn))
+    }
+
+    #[inline]
+    pub(super) fn sending(&self, head: &MessageCell) -> &Cell<Option<Sending>> {
+        // SAFETY: `new_in` writes a sending for each cell of a port.
+        let sending = unsafe { self.sendings.add(head.number as usize) };
+        // SAFETY: `new_in` has written this sending.
+        unsafe { sending.as_ref() }
+    }
+
+    pub(super) fn contact(&self, own: u16, peer: u16) -> &Cell<Option<Contact>> {
+        assert!(self.attr.strict && own.max(peer) < self.attr.endpoints, "others have no such table");
+        // SAFETY: `new_in` writes a contact for each pair of ports, checked above.
+        let contact =
+            unsafe { self.contacts.add(usize::from(own) * usize::from(self.attr.endpoints) + usize::from(peer)) };
+        // SAFETY: `new_in` has written this contact.
+        unsafe { contact.as_ref() }
+    }
+
+    pub(super) fn regions(&self) -> &[Region] {
+        // SAFETY: `new_in` writes the regions.
+        unsafe { core::slice::from_raw_parts(self.regions.as_ptr(), self.attr.regions.into()) }
+    }
+
+    #[inline]
+    pub(super) fn region(&self, key: MemoryKey) -> Option<&Region> {
+        self.regions().get(Region::index(key))
+    }
+
+    pub(super) fn group(&self, at: u32) -> &Group {
+        assert!(at < self.attr.groups.into(), "places are those of groups");
+        // SAFETY: `new_in` writes the groups, and `at` is below their number, checked above.
+        let group = unsafe { self.groups.add(at as usize) };
+        // SAFETY: `new_in` has written this group.
+        unsafe { group.as_ref() }
+    }
+
+    pub(super) fn members_of(&self, at: u32) -> &[Member] {
+        let first = at as usize * usize::from(self.attr.endpoints);
+        let size = self.group(at).size.get() as usize;
+        // SAFETY: `new_in` writes a member for each endpoint in each group, and a group has no more
+        // members.
+        let members = unsafe { self.members.add(first) };
+        // SAFETY: `new_in` has written these members.
+        unsafe { core::slice::from_raw_parts(members.as_ptr(), size) }
+    }
+
+    pub(super) fn membership(&self, at: u32, rank: u32) -> u32 {
+        at * u32::from(self.attr.endpoints) + rank
+    }
+
+    pub(super) fn group_of(&self, number: u32) -> u32 {
+        number / u32::from(self.attr.endpoints)
+    }
+
+    pub(super) fn member(&self, number: u32) -> &Member {
+        let count = u32::from(self.attr.groups) * u32::from(self.attr.endpoints);
+        assert!(number < count, "numbers are those of memberships");
+        // SAFETY: `new_in` writes the members, and `number` is below their number, checked above.
+        let member = unsafe { self.members.add(number as usize) };
+        // SAFETY: `new_in` has written this member.
+        unsafe { member.as_ref() }
+    }
+
+    pub(super) fn can_sleep(&self, wait: WaitObj) -> bool {
+        !self.attr.strict && waker::exists_for(wait)
+    }
+
+    #[inline]
+    pub(super) fn reach(&self, to: u64) -> Result<u32, Errno> {
+        let (index, generation) = addr_parts(to);
+        let port = self.ports().get(usize::from(index)).ok_or(Errno::EHOSTUNREACH)?;
+        port.reach.domain(generation).ok_or(Errno::EHOSTUNREACH)
+    }
+
+    #[inline]
+    pub(super) fn oldest_first(&self, newest: u32) -> u32 {
+        let (mut oldest, mut at) = (newest, self.cell(newest).link.load(Ordering::Relaxed));
+        if at != NIL {
+            self.cell(newest).link.store(NIL, Ordering::Relaxed);
+        }
+        while at != NIL {
+            let link = &self.cell(at).link;
+            let next = link.load(Ordering::Relaxed);
+            link.store(oldest, Ordering::Relaxed);
+            (oldest, at) = (at, next);
+        }
+        oldest
+    }
+}
+
+impl CrossesThreads for Net {}
+
+// SAFETY: a place begins with its head.
+unsafe impl Object for Net {
+    const ONE_THREAD: bool = false;
+
+    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
+        head.cast()
+    }
+
+    unsafe fn end(_: NonNull<Self>, _: bool) -> Ended {
+        Ended::Free
+    }
+}
+
+/// Software network of endpoints that reach each other through memory.
+///
+/// A counted handle, shareable between threads. `'n` is the lifetime of its memory, which is
+/// allocated once, with the size of [`NetworkAttr::layout`].
+///
+/// ```
+/// use loom_core::soft::{Network, NetworkAttr};
+/// use loom_core::{Av, Cq, Domain, Forever, Source, Yielding};
+///
+/// let network = Network::new(NetworkAttr::default())?;
+/// let (tell, told) = std::sync::mpsc::channel();
+/// std::thread::scope(|threads| {
+///     let bob = threads.spawn(|| {
+///         let domain = Domain::open(&network.info())?;
+///         let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+///         let bob = cq.endpoint(&av)?;
+///         let received = bob.recv(Source::Any, vec![0; 5])?;
+///         tell.send(bob.address()?).expect("alice listens");
+///         Ok::<_, loom_core::Error>(cq.finish(received, Yielding::new(Forever))?.into_buf())
+///     });
+///     let domain = Domain::open(&network.info())?;
+///     let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+///     let alice = cq.endpoint(&av)?;
+///     let to_bob = av.insert(&told.recv().expect("bob tells his address"))?;
+///     cq.retry(Yielding::new(Forever), || alice.inject(to_bob, b"hello"))?;
+///     assert_eq!(bob.join().expect("it does not panic")?, b"hello");
+///     Ok::<_, loom_core::Error>(())
+/// })?;
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Network<'n> {
+    pub(super) net: Handle<'n, Net>,
+}
+
+impl<'n> Network<'n> {
+    /// Creates a network in memory of `alloc`.
+    ///
+    /// `Domain::open` and other openers of kept objects require a network that lives as long as the
+    /// program: `&'static`, or an allocator shared by value.
+    ///
+    /// # Errors
+    /// - [`OpenError::OutOfRange`] if a number is zero (regions, groups and the eager size may be)
+    ///   or too large
+    /// - [`OpenError::Size`] if the block exceeds an address space
+    /// - [`OpenError::OutOfMemory`] if the allocator has no room
+    pub fn new_in<A: Allocator + Send + 'n>(attr: NetworkAttr, alloc: A) -> Result<Self, OpenError> {
+        static IDENTITIES: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(1);
+
+        let attr = attr.in_environment();
+        let places = attr.places::<A>()?;
+        let block = Unfilled::new(places.plan, alloc)?;
+        let at = |offset: usize| {
+            // SAFETY: callers pass offsets of the plan.
+            unsafe { block.at(offset) }
+        };
+        let net = Net {
+            attr,
+            identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
+            eager_size: attr.eager_size as usize,
+            opening: spin::Mutex::new(Ids::new(attr.seed)),
+            peers_are_counted: AtomicBool::new(false),
+            ports: at(places.ports).cast(),
+            regions: at(places.regions).cast(),
+            sendings: at(places.sendings).cast(),
+            cells: at(places.cells),
+            lane_cells: at(places.lane_cells),
+            cell_count: u32::from(attr.endpoints) << places.tx_shift,
+            lanes: at(places.lanes).cast(),
+            contacts: at(places.contacts).cast(),
+            groups: at(places.groups).cast(),
+            members: at(places.members).cast(),
+            cell_stride: places.cell_stride,
+            tx_shift: places.tx_shift,
+            cell_mask: (1 << places.tx_shift) - 1,
+        };
+        // SAFETY: the block has room, and lives as long as the network. The holder of a cell uses
+        // the cell's place, and lists hold only numbers of cells.
+        let waits = unsafe { places.waits.build(at(places.waits_at)) };
+        for index in 0..attr.endpoints {
+            let memory = at(places.matchings_at + usize::from(index) * places.matching.layout.size());
+            // SAFETY: the block has room for each. One thread at a time uses it, like
+            // `EndpointState::own`, and numbers of receives come from its lists.
+            let matching = unsafe { places.matching.build(memory, waits, attr.seed) };
+            // SAFETY: the block has room for the ports.
+            let port = unsafe { net.ports.add(index.into()) };
+            // SAFETY: the block has room for the faults.
+            let faults = unsafe { at(places.faults).cast::<Faults>().add(index.into()) };
+            // SAFETY: the block has room for the faults.
+            unsafe { faults.write(Faults::none()) };
+            // SAFETY: the block has room for the lanes, their slots and cells.
+            let lanes = unsafe { places.build_lanes(&net, at(places.slots).cast(), index) };
+            // SAFETY: the block has room for the ports.
+            unsafe { port.write(EndpointState::new(index, u32::from(index) << net.tx_shift, matching, lanes, faults)) };
+        }
+        for index in 0..attr.regions {
+            // SAFETY: the block has room for the regions.
+            let region = unsafe { net.regions.add(index.into()) };
+            // SAFETY: the block has room for the regions.
+            unsafe { region.write(Region::new()) };
+        }
+        for (number, index) in (0..).zip(0..places.cell_count) {
+            // SAFETY: the block has room for the sendings.
+            let sending = unsafe { net.sendings.add(index) };
+            // SAFETY: the block has room for the sendings.
+            unsafe { sending.write(Cell::new(None)) };
+            // SAFETY: the block has room for the cells.
+            let cell = unsafe { net.cells.add(index * places.cell_stride) }.cast::<MessageCell>();
+            // SAFETY: the block has room for the cells.
+            unsafe { cell.write(MessageCell::new(number)) };
+        }
+        for index in 0..places.contact_count {
+            // SAFETY: the block has room for the contacts.
+            let contact = unsafe { net.contacts.add(index) };
+            // SAFETY: the block has room for the contacts.
+            unsafe { contact.write(Cell::new(None)) };
+        }
+        for index in 0..attr.groups {
+            // SAFETY: the block has room for the groups.
+            let group = unsafe { net.groups.add(index.into()) };
+            // SAFETY: the block has room for the groups.
+            unsafe { group.write(Group::new()) };
+        }
+        for index in 0..usize::from(attr.groups) * usize::from(attr.endpoints) {
+            // SAFETY: the block has room for the members.
+            let member = unsafe { net.members.add(index) };
+            // SAFETY: the block has room for the members.
+            unsafe { member.write(Member::new()) };
+        }
+        Ok(Network { net: block.fill(net) })
+    }
+
+    /// Number of faults injected since the network was created.
+    #[must_use]
+    pub fn injected(&self) -> Injected {
+        Injected::sum(self.net.ports().iter().map(|port| port.own().faults()))
+    }
+
+    /// Attributes of the network.
+    #[must_use]
+    pub fn attr(&self) -> &NetworkAttr {
+        &self.net.attr
+    }
+
+    /// Creates a network with the global allocator.
+    ///
+    /// # Errors
+    /// See [`Network::new_in`].
+    #[cfg(feature = "std")]
+    pub fn new(attr: NetworkAttr) -> Result<Self, OpenError> {
+        Self::new_in(attr, allocator_api2::alloc::Global)
+    }
+}
+
+impl fmt::Debug for Network<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network").field("attr", self.attr()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,11 @@
+//! Messages on their way: from a post to a cell or a lane, and to a receive.
+
+pub(crate) mod lane_asking;
+
+pub(crate) mod send;
+
+pub(crate) mod receive;
+
+pub(crate) mod deliver;
+
+pub(crate) mod lane_delivery;

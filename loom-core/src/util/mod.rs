@@ -1,0 +1,12 @@
+//! Tools of the core that know no fabric.
+
+pub(crate) mod abort;
+pub(crate) mod count;
+#[cfg(test)]
+pub(crate) mod handed_over;
+pub(crate) mod log;
+pub(crate) mod random;
+#[cfg(feature = "serde")]
+pub(crate) mod serial;
+pub(crate) mod siphash;
+pub(crate) mod sync;

@@ -1,0 +1,383 @@
+//! Layouts of immediate data: named bit fields in the few bytes that travel with a message.
+//!
+//! [`data_layout!`](crate::data_layout) defines a struct with checked [encoding](Layout::encode)
+//! and [decoding](Layout::decode). Too wide values, invalid bits and bits beyond all fields are
+//! errors. Providers carry 0, 4 or 8 bytes (`cq_data_size`), which
+//! [`Info::carries`](crate::Info::carries) checks before opening.
+//!
+//! ```
+//! use loom_core::immediate::{Field, Layout, LayoutError};
+//! use loom_core::soft::{Network, NetworkAttr};
+//! use loom_core::{ImmediateData, data_layout};
+//!
+//! #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+//! enum Kind {
+//!     Part,
+//!     Last,
+//! }
+//!
+//! impl Field for Kind {
+//!     fn to_bits(self) -> u64 {
+//!         self as u64
+//!     }
+//!     fn from_bits(bits: u64) -> Option<Self> {
+//!         [Kind::Part, Kind::Last].get(usize::try_from(bits).ok()?).copied()
+//!     }
+//! }
+//!
+//! data_layout! {
+//!     /// What each part of a transfer says. The first field has the lowest bits.
+//!     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+//!     pub struct Part {
+//!         /// The transfer.
+//!         pub transfer: u32 = 20,
+//!         pub index: u16 = 10,
+//!         pub kind: Kind = 2,
+//!     }
+//! }
+//!
+//! // The software transport carries 8 bytes; this takes 4, as many as the hardware has that has least.
+//! Network::new(NetworkAttr::default())?.info().carries::<Part>()?;
+//! assert_eq!((Part::WIDTH, Part::BYTES), (32, 4));
+//!
+//! let part = Part { transfer: 7, index: 1, kind: Kind::Last };
+//! let data = part.encode()?;
+//! assert_eq!(data, ImmediateData(7 | 1 << 20 | 1 << 30));
+//! assert_eq!(Part::decode(data), Ok(part));
+//!
+//! let too_large = Part { index: 1024, ..part };
+//! assert_eq!(too_large.encode(), Err(LayoutError::ValueTooLarge { field: "index", width: 10 }));
+//! assert_eq!(Part::decode(ImmediateData(3 << 30)), Err(LayoutError::NoSuchValue { field: "kind", bits: 3 }));
+//! # Ok::<_, loom_core::Error>(())
+//! ```
+//!
+//! More than 64 bits do not compile:
+//!
+//! ```compile_fail,E0080
+//! loom_core::data_layout! {
+//!     struct TooWide {
+//!         all: u64 = 64,
+//!         more: bool = 1,
+//!     }
+//! }
+//! ```
+
+use core::fmt;
+
+use crate::vocabulary::ImmediateData;
+
+/// Value of a bit field: `u8` to `u64`, `bool`, and types of the program.
+///
+/// ```
+/// use loom_core::data_layout;
+/// use loom_core::immediate::{Field, Layout, LayoutError};
+///
+/// /// A percentage: 7 bits of which not all values are one.
+/// #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// struct Percent(u8);
+///
+/// impl Field for Percent {
+///     fn to_bits(self) -> u64 {
+///         self.0.into()
+///     }
+///     fn from_bits(bits: u64) -> Option<Self> {
+///         u8::try_from(bits).ok().filter(|percent| *percent <= 100).map(Percent)
+///     }
+/// }
+///
+/// data_layout! {
+///     struct Progress {
+///         job: u16 = 16,
+///         done: Percent = 7,
+///     }
+/// }
+///
+/// let data = Progress { job: 3, done: Percent(40) }.encode()?;
+/// assert_eq!(Progress::decode(data)?.done, Percent(40));
+/// let wrong = loom_core::ImmediateData(101 << 16);
+/// assert_eq!(Progress::decode(wrong).err(), Some(LayoutError::NoSuchValue { field: "done", bits: 101 }));
+/// # Ok::<_, LayoutError>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no bit field of immediate data",
+    note = "`u8`, `u16`, `u32`, `u64` and `bool` are; implement `Field` for an enum or a number of your own"
+)]
+pub trait Field: Copy {
+    /// Returns the bits of the value, lowest first.
+    fn to_bits(self) -> u64;
+    /// Returns the value with these bits, if it exists.
+    fn from_bits(bits: u64) -> Option<Self>;
+}
+
+macro_rules! unsigned {
+    ($($Type:ty),+) => {$(
+        impl Field for $Type {
+            #[inline]
+            fn to_bits(self) -> u64 {
+                self.into()
+            }
+
+            #[inline]
+            fn from_bits(bits: u64) -> Option<Self> {
+                bits.try_into().ok()
+            }
+        }
+    )+};
+}
+
+unsigned!(u8, u16, u32, u64);
+
+impl Field for bool {
+    #[inline]
+    fn to_bits(self) -> u64 {
+        self.into()
+    }
+
+    #[inline]
+    fn from_bits(bits: u64) -> Option<Self> {
+        match bits {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        }
+    }
+}
+
+/// Immediate data as named bit fields, defined by [`data_layout!`](crate::data_layout).
+///
+/// ```
+/// use loom_core::immediate::Layout;
+/// use loom_core::{Av, Cq, Domain, Forever, Source, data_layout};
+///
+/// data_layout! {
+///     struct Chunk {
+///         file: u16 = 16,
+///         number: u32 = 24,
+///     }
+/// }
+///
+/// assert_eq!((Chunk::WIDTH, Chunk::BYTES), (40, 5));
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+/// let data = Chunk { file: 7, number: 1000 }.encode()?;
+/// let received = bob.recv(Source::Any, vec![0; 5])?;
+/// cq.post(b"hello".to_vec(), Forever, |message| alice.send_data(to_bob, data, message))?;
+/// let data = cq.finish(received, Forever)?.result()?.data().expect("the message has immediate data");
+/// let Chunk { file, number } = Chunk::decode(data)?;
+/// assert_eq!((file, number), (7, 1000));
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+pub trait Layout: Sized {
+    /// Number of bits of all fields.
+    const WIDTH: u32;
+    /// Number of bytes that a provider must carry.
+    const BYTES: usize = self::bytes(Self::WIDTH);
+
+    /// Returns the immediate data with these values.
+    ///
+    /// # Errors
+    /// [`LayoutError::ValueTooLarge`]
+    fn encode(self) -> Result<ImmediateData, LayoutError>;
+
+    /// Returns the values of immediate data.
+    ///
+    /// # Errors
+    /// [`LayoutError::NoSuchValue`], [`LayoutError::BitsOutside`]
+    fn decode(data: ImmediateData) -> Result<Self, LayoutError>;
+}
+
+const fn bytes(width: u32) -> usize {
+    width.div_ceil(8) as usize
+}
+
+/// Error of encoding, decoding or checking a layout.
+///
+/// ```
+/// use loom_core::immediate::{Layout, LayoutError};
+/// use loom_core::{ImmediateData, data_layout};
+///
+/// data_layout! {
+///     #[derive(Debug, PartialEq, Eq)]
+///     struct Ack {
+///         sequence: u16 = 12,
+///         last: bool = 1,
+///     }
+/// }
+///
+/// let too_large = Ack { sequence: 4096, last: true }.encode();
+/// assert_eq!(too_large, Err(LayoutError::ValueTooLarge { field: "sequence", width: 12 }));
+/// // A peer that has another layout.
+/// assert_eq!(Ack::decode(ImmediateData(1 << 13)), Err(LayoutError::BitsOutside { width: 13 }));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// A value has more bits than its field.
+    ValueTooLarge {
+        /// Name of the field.
+        field: &'static str,
+        /// Width of the field in bits.
+        width: u32,
+    },
+    /// The bits of a field do not match any value.
+    NoSuchValue {
+        /// Name of the field.
+        field: &'static str,
+        /// Bits of the field.
+        bits: u64,
+    },
+    /// The data has bits beyond those of the layout.
+    BitsOutside {
+        /// Width of the layout in bits.
+        width: u32,
+    },
+    /// The layout is wider than the provider's immediate data.
+    TooWide {
+        /// Width of the layout in bits.
+        width: u32,
+        /// Bytes that the provider carries (`cq_data_size`).
+        limit: usize,
+    },
+}
+
+impl fmt::Display for LayoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LayoutError::ValueTooLarge { field, width } => {
+                write!(f, "the value of `{field}` has more bits than the {width} of that field of the immediate data")
+            }
+            LayoutError::NoSuchValue { field, bits } => {
+                write!(f, "`{field}` of the immediate data has no value with the bits {bits:#x}")
+            }
+            LayoutError::BitsOutside { width } => {
+                write!(f, "the immediate data has bits beyond the {width} of its layout")
+            }
+            LayoutError::TooWide { width, limit } => {
+                write!(f, "the layout has {width} bits, and the provider carries {limit} bytes of immediate data")
+            }
+        }
+    }
+}
+
+impl core::error::Error for LayoutError {}
+
+const fn mask(width: u32) -> u64 {
+    if width >= u64::BITS { u64::MAX } else { (1 << width) - 1 }
+}
+
+/// Total width of valid fields, for [`data_layout!`](crate::data_layout).
+#[doc(hidden)]
+#[must_use]
+pub const fn total_width(widths: &[u32]) -> u32 {
+    let (mut total, mut at) = (0_u32, 0);
+    while at < widths.len() {
+        assert!(0 < widths[at] && widths[at] <= u64::BITS, "a field of immediate data has 1 to 64 bits");
+        total += widths[at];
+        at += 1;
+    }
+    assert!(total <= u64::BITS, "immediate data has 64 bits");
+    total
+}
+
+/// Combines fields, the first in the lowest bits. Used by [`data_layout!`](crate::data_layout).
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Encoder {
+    bits: u64,
+    at: u32,
+}
+
+impl Encoder {
+    /// Appends a field.
+    ///
+    /// # Errors
+    /// [`LayoutError::ValueTooLarge`]
+    #[inline]
+    pub fn field(self, field: &'static str, width: u32, value: impl Field) -> Result<Self, LayoutError> {
+        let bits = value.to_bits();
+        if bits > mask(width) {
+            return Err(LayoutError::ValueTooLarge { field, width });
+        }
+        Ok(Encoder { bits: self.bits | bits << self.at, at: self.at + width })
+    }
+
+    /// Returns the immediate data of all fields.
+    #[inline]
+    #[must_use]
+    pub const fn data(self) -> ImmediateData {
+        ImmediateData(self.bits)
+    }
+}
+
+/// Separates fields. Used by [`data_layout!`](crate::data_layout).
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Decoder {
+    bits: u64,
+    at: u32,
+}
+
+impl Decoder {
+    /// Begins to decode a layout of that width.
+    ///
+    /// # Errors
+    /// [`LayoutError::BitsOutside`]
+    #[inline]
+    pub const fn new(ImmediateData(bits): ImmediateData, width: u32) -> Result<Self, LayoutError> {
+        if bits > mask(width) { Err(LayoutError::BitsOutside { width }) } else { Ok(Decoder { bits, at: 0 }) }
+    }
+
+    /// Takes the next field.
+    ///
+    /// # Errors
+    /// [`LayoutError::NoSuchValue`]
+    #[inline]
+    pub fn field<V: Field>(&mut self, field: &'static str, width: u32) -> Result<V, LayoutError> {
+        let bits = self.bits >> self.at & mask(width);
+        self.at += width;
+        V::from_bits(bits).ok_or(LayoutError::NoSuchValue { field, bits })
+    }
+}
+
+/// Defines a struct with bit fields of immediate data: a [`Layout`](super::immediate::Layout).
+///
+/// Each field has a type ([`Field`](super::immediate::Field)) and a constant width in bits, the
+/// first at the lowest bits. The [module](super::immediate) has an example.
+#[macro_export]
+macro_rules! data_layout {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $Name:ident {
+            $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $Type:ty = $width:expr),+ $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        $vis struct $Name {
+            $($(#[$field_meta])* $field_vis $field: $Type,)+
+        }
+
+        impl $crate::vocabulary::immediate::Layout for $Name {
+            const WIDTH: u32 = $crate::vocabulary::immediate::total_width(&[$($width),+]);
+
+            #[inline]
+            fn encode(self) -> ::core::result::Result<$crate::ImmediateData, $crate::vocabulary::immediate::LayoutError> {
+                let encoder = <$crate::vocabulary::immediate::Encoder as ::core::default::Default>::default();
+                $(let encoder = encoder.field(::core::stringify!($field), $width, self.$field)?;)+
+                ::core::result::Result::Ok(encoder.data())
+            }
+
+            #[inline]
+            fn decode(
+                data: $crate::ImmediateData,
+            ) -> ::core::result::Result<Self, $crate::vocabulary::immediate::LayoutError> {
+                let width = <Self as $crate::vocabulary::immediate::Layout>::WIDTH;
+                let mut decoder = $crate::vocabulary::immediate::Decoder::new(data, width)?;
+                ::core::result::Result::Ok($Name {
+                    $($field: decoder.field(::core::stringify!($field), $width)?,)+
+                })
+            }
+        }
+
+        // An invalid layout does not compile, even if it is unused.
+        const _: u32 = <$Name as $crate::vocabulary::immediate::Layout>::WIDTH;
+    };
+}

@@ -1,0 +1,161 @@
+//! [`RemoteRegion`]: address, length, key and access of a peer's region.
+
+use crate::vocabulary::{Access, MemoryKey, RemoteAddr};
+
+/// Address, length, key and access of a memory region: plain data that its owner sends to peers.
+///
+/// The base is an offset or a virtual address (`FI_MR_VIRT_ADDR`), as the owner's domain requires.
+///
+/// A post that needs more than the owner's access is refused before the provider sees it
+/// ([`PostError::RemoteAccess`](crate::error::PostError::RemoteAccess)), because some providers do
+/// not report such an operation as failed:
+///
+/// | operation | needs |
+/// |---|---|
+/// | RMA read, atomic read | `REMOTE_READ` |
+/// | RMA write, atomic without a result | `REMOTE_WRITE` |
+/// | other fetching and comparing atomics | both |
+///
+/// ```
+/// use loom_core::RemoteRegion;
+/// use loom_core::vocabulary::{Access, MemoryKey, RemoteAddr};
+///
+/// let region = RemoteRegion::new(RemoteAddr(0), 4096, MemoryKey(7), Access::REMOTE_READ);
+/// // To the peer, by any way: 32 bytes.
+/// let told = region.to_bytes();
+/// assert_eq!(RemoteRegion::from_bytes(&told), region);
+/// assert!(region.part(4000, 96).is_some_and(|part| part.base() == RemoteAddr(4000)));
+/// assert!(region.part(4000, 97).is_none(), "that is behind its end");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(alias = "fi_rma_iov")]
+pub struct RemoteRegion {
+    base: RemoteAddr,
+    len: u64,
+    key: MemoryKey,
+    access: Access,
+}
+
+impl RemoteRegion {
+    /// Length of the array that [`to_bytes`](Self::to_bytes) returns.
+    pub const WIRE_LEN: usize = 32;
+
+    /// Creates a region from its owner's data.
+    #[must_use]
+    pub const fn new(base: RemoteAddr, len: u64, key: MemoryKey, access: Access) -> Self {
+        RemoteRegion { base, len, key, access }
+    }
+
+    /// Address of the region's first byte in the peer's domain.
+    #[must_use]
+    pub const fn base(&self) -> RemoteAddr {
+        self.base
+    }
+
+    /// Length in bytes.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a length of memory, not a collection")]
+    pub const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Key of the region.
+    #[must_use]
+    pub const fn key(&self) -> MemoryKey {
+        self.key
+    }
+
+    /// Access that the region grants to peers.
+    ///
+    /// ```
+    /// use loom_core::vocabulary::{MemoryKey, RemoteAddr};
+    /// use loom_core::{Access, RemoteRegion};
+    ///
+    /// let region = RemoteRegion::new(RemoteAddr(0), 64, MemoryKey(7), Access::REMOTE_READ);
+    /// assert_eq!(region.access(), Access::REMOTE_READ);
+    /// ```
+    #[must_use]
+    pub const fn access(&self) -> Access {
+        self.access
+    }
+
+    #[inline]
+    pub(crate) fn range(&self, offset: u64, len: u64) -> Option<RemoteAddr> {
+        if offset.checked_add(len)? > self.len {
+            return None;
+        }
+        self.base.checked_add(offset)
+    }
+
+    /// Part of the region from byte `offset`, with the region's key and access. Returns `None` if
+    /// it is not within the region.
+    #[must_use]
+    pub fn part(&self, offset: u64, len: usize) -> Option<Self> {
+        let len = u64::try_from(len).ok()?;
+        Some(RemoteRegion { base: self.range(offset, len)?, len, ..*self })
+    }
+
+    /// Base, length, key and access, each as eight little-endian bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; Self::WIRE_LEN] {
+        let mut out = [0; Self::WIRE_LEN];
+        let words = [self.base.0, self.len, self.key.0, self.access.bits()];
+        for (chunk, word) in out.chunks_exact_mut(8).zip(words) {
+            chunk.copy_from_slice(&word.to_le_bytes());
+        }
+        out
+    }
+
+    /// Decodes the form of [`to_bytes`](Self::to_bytes). Any bytes are valid, because the owner's
+    /// provider validates the key.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8; Self::WIRE_LEN]) -> Self {
+        let mut words = [0; 4];
+        for (word, chunk) in words.iter_mut().zip(bytes.chunks_exact(8)) {
+            let mut le = [0; 8];
+            le.copy_from_slice(chunk);
+            *word = u64::from_le_bytes(le);
+        }
+        let [base, len, key, access] = words;
+        RemoteRegion::new(RemoteAddr(base), len, MemoryKey(key), Access::from_bits_retain(access))
+    }
+}
+
+#[cfg(feature = "serde")]
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(rename = "RemoteRegion", deny_unknown_fields)]
+struct Parts {
+    base: RemoteAddr,
+    len: u64,
+    key: MemoryKey,
+    access: Access,
+}
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for RemoteRegion {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            let RemoteRegion { base, len, key, access } = *self;
+            Parts { base, len, key, access }.serialize(serializer)
+        } else {
+            serializer.serialize_bytes(&self.to_bytes())
+        }
+    }
+}
+
+#[cfg(feature = "serde")]
+impl<'de> serde::Deserialize<'de> for RemoteRegion {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        if deserializer.is_human_readable() {
+            let Parts { base, len, key, access } = Parts::deserialize(deserializer)?;
+            return Ok(RemoteRegion { base, len, key, access });
+        }
+        let expected = "the 32 bytes of a region";
+        let (bytes, len) = crate::util::serial::bytes::<{ Self::WIRE_LEN }, D>(deserializer, expected)?;
+        if len == Self::WIRE_LEN {
+            Ok(Self::from_bytes(&bytes))
+        } else {
+            Err(serde::de::Error::invalid_length(len, &expected))
+        }
+    }
+}
