@@ -26,7 +26,8 @@
 //! ```
 //!
 //! # Layers
-//! A module uses modules of its own layer and of the layers above it in this list (`.ci/run layers`).
+//! A module uses modules of its own layer and of the layers above it in this list (`.ci/run
+//! layers`).
 //! - [`vocabulary`]: flags, error numbers, addresses, tags, keys and attributes, with libfabric's
 //!   own names and values.
 //! - [`buffer`]: memory arguments of operations. [`exposed`]: the rule for memory that peers reach.

@@ -11,17 +11,17 @@ use core::ptr::{self, NonNull};
 
 use loom_core::vocabulary::{AddressFormat, Caps, EndpointAddr, Errno, FabricAddr};
 
-use super::av_lock::AvLock;
-use super::call::{done, entry, errno};
+use super::ffi::call::{done, entry, errno};
+use super::ffi::text::CText;
 use super::info::RawInfo;
-use super::known_behaviour::Facts;
-use super::nap;
 use super::process::{self, Raw};
 use super::quirks;
-use super::removal::{self, Removal};
-use super::shm_registry::{self, Group};
+use super::quirks::av_lock::AvLock;
+use super::quirks::known_behaviour::Facts;
+use super::quirks::nap;
+use super::quirks::removal::{self, Removal};
+use super::quirks::shm_registry::{self, Group};
 use super::sys;
-use super::text::CText;
 use super::threading::{Handle, Level};
 
 const AF_IB: u16 = 27;
@@ -63,17 +63,17 @@ pub struct Av<L> {
 }
 
 impl<L> Fabric<L> {
-    pub(super) fn of(raw: Raw<sys::fid_fabric>) -> Self {
+    pub(crate) fn of(raw: Raw<sys::fid_fabric>) -> Self {
         Fabric(Handle::new(raw))
     }
 
-    pub(super) const fn fid(&self) -> Raw<sys::fid> {
+    pub(crate) const fn fid(&self) -> Raw<sys::fid> {
         self.0.fid()
     }
 }
 
 impl<L> Domain<L> {
-    pub(super) fn of(raw: Raw<sys::fid_domain>, fabric: &Fabric<L>, info: &RawInfo) -> Self
+    pub(crate) fn of(raw: Raw<sys::fid_domain>, fabric: &Fabric<L>, info: &RawInfo) -> Self
     where
         L: Level,
     {
@@ -97,37 +97,37 @@ impl<L> Domain<L> {
     }
 
     #[inline]
-    pub(super) const fn raw(&self) -> Raw<sys::fid_domain> {
+    pub(crate) const fn raw(&self) -> Raw<sys::fid_domain> {
         self.fid.raw()
     }
 
     #[inline]
-    pub(super) const fn fabric(&self) -> Raw<sys::fid_fabric> {
+    pub(crate) const fn fabric(&self) -> Raw<sys::fid_fabric> {
         self.fabric.raw()
     }
 
     #[inline]
-    pub(super) const fn addr_format(&self) -> AddressFormat {
+    pub(crate) const fn addr_format(&self) -> AddressFormat {
         self.addr_format
     }
 
-    pub(super) const fn overruns(&self) -> bool {
+    pub(crate) const fn overruns(&self) -> bool {
         self.overruns
     }
 
-    pub(super) const fn group(&self) -> Option<Group> {
+    pub(crate) const fn group(&self) -> Option<Group> {
         self.group
     }
 
-    pub(super) const fn removal(&self) -> Removal {
+    pub(crate) const fn removal(&self) -> Removal {
         self.removal
     }
 
-    pub(super) const fn facts(&self) -> Facts {
+    pub(crate) const fn facts(&self) -> Facts {
         self.facts
     }
 
-    pub(super) const fn sleeps(&self) -> bool {
+    pub(crate) const fn sleeps(&self) -> bool {
         self.sleeps
     }
 
@@ -135,52 +135,52 @@ impl<L> Domain<L> {
     ///
     /// # Safety
     /// The contract of callers: the object is open.
-    pub(super) unsafe fn is_left_readable(&self, fid: Raw<sys::fid>) -> bool {
+    pub(crate) unsafe fn is_left_readable(&self, fid: Raw<sys::fid>) -> bool {
         // SAFETY: the caller guarantees that the object is open (C1).
         self.leaves_readable && unsafe { wait_fd(fid) }.is_ok_and(nap::is_readable)
     }
 
-    pub(super) const fn has_devices(&self) -> bool {
+    pub(crate) const fn has_devices(&self) -> bool {
         self.has_devices
     }
 
-    pub(super) const fn fid(&self) -> Raw<sys::fid> {
+    pub(crate) const fn fid(&self) -> Raw<sys::fid> {
         self.fid.fid()
     }
 
-    pub(super) const fn has_contexts(&self) -> bool {
+    pub(crate) const fn has_contexts(&self) -> bool {
         self.has_contexts
     }
 
-    pub(super) const fn reads_atomically(&self) -> bool {
+    pub(crate) const fn reads_atomically(&self) -> bool {
         self.reads_atomically
     }
 }
 
 impl<L> Av<L> {
-    pub(super) fn of(domain: &Domain<L>, raw: Raw<sys::fid_av>) -> Self {
+    pub(crate) fn of(domain: &Domain<L>, raw: Raw<sys::fid_av>) -> Self {
         let Domain { addr_format, group, takes_strings_in_place, removal, .. } = *domain;
         Av { fid: Handle::new(raw), addr_format, group, takes_strings_in_place, removal }
     }
 
     #[inline]
-    pub(super) const fn fid(&self) -> Raw<sys::fid> {
+    pub(crate) const fn fid(&self) -> Raw<sys::fid> {
         self.fid.fid()
     }
 
-    pub(super) const fn raw(&self) -> Raw<sys::fid_av> {
+    pub(crate) const fn raw(&self) -> Raw<sys::fid_av> {
         self.fid.raw()
     }
 
-    pub(super) const fn addr_format(&self) -> AddressFormat {
+    pub(crate) const fn addr_format(&self) -> AddressFormat {
         self.addr_format
     }
 
-    pub(super) const fn removal(&self) -> Removal {
+    pub(crate) const fn removal(&self) -> Removal {
         self.removal
     }
 
-    pub(super) fn turn(&self) -> AvLock {
+    pub(crate) fn turn(&self) -> AvLock {
         AvLock::of(self.fid.raw())
     }
 }
@@ -189,7 +189,7 @@ impl<L> Av<L> {
 ///
 /// # Safety
 /// The contract of callers. The object is not used again, whatever this returns.
-pub(super) unsafe fn close(fid: Raw<sys::fid>) -> Result<(), Errno> {
+pub(crate) unsafe fn close(fid: Raw<sys::fid>) -> Result<(), Errno> {
     let close = entry!(fid, ops => close)?;
     // SAFETY: the object is open, without open children (C2), and closed once (C3).
     done(unsafe { close(fid.as_ptr()) })
@@ -199,7 +199,7 @@ pub(super) unsafe fn close(fid: Raw<sys::fid>) -> Result<(), Errno> {
 ///
 /// # Safety
 /// The contract of callers: both objects are open.
-pub(super) unsafe fn bind(fid: Raw<sys::fid>, object: Raw<sys::fid>, flags: u64) -> Result<(), Errno> {
+pub(crate) unsafe fn bind(fid: Raw<sys::fid>, object: Raw<sys::fid>, flags: u64) -> Result<(), Errno> {
     let bind = entry!(fid, ops => bind)?;
     // SAFETY: both objects are open (C1).
     done(unsafe { bind(fid.as_ptr(), object.as_ptr(), flags) })
@@ -209,7 +209,7 @@ pub(super) unsafe fn bind(fid: Raw<sys::fid>, object: Raw<sys::fid>, flags: u64)
 ///
 /// # Safety
 /// The contract of callers: the object is open.
-pub(super) unsafe fn wait_fd(fid: Raw<sys::fid>) -> Result<c_int, Errno> {
+pub(crate) unsafe fn wait_fd(fid: Raw<sys::fid>) -> Result<c_int, Errno> {
     let control = entry!(fid, ops => control)?;
     /// Has room for wait objects of other kinds.
     #[repr(C)]
@@ -227,7 +227,7 @@ pub(super) unsafe fn wait_fd(fid: Raw<sys::fid>) -> Result<c_int, Errno> {
 ///
 /// # Safety
 /// The contract of callers. The object belongs to this domain or its fabric.
-pub(super) unsafe fn try_wait<L>(domain: &Domain<L>, fid: Raw<sys::fid>) -> Result<bool, Errno> {
+pub(crate) unsafe fn try_wait<L>(domain: &Domain<L>, fid: Raw<sys::fid>) -> Result<bool, Errno> {
     let fabric = domain.fabric();
     let try_wait = entry!(fabric, ops => trywait)?;
     let mut fid = fid.as_ptr();
@@ -239,12 +239,12 @@ pub(super) unsafe fn try_wait<L>(domain: &Domain<L>, fid: Raw<sys::fid>) -> Resu
     }
 }
 
-pub(super) fn opened<F>(code: i32, raw: *mut F) -> Result<Raw<F>, Errno> {
+pub(crate) fn opened<F>(code: i32, raw: *mut F) -> Result<Raw<F>, Errno> {
     done(code)?;
     NonNull::new(raw).map(Raw::opened).ok_or(Errno::EOTHER)
 }
 
-pub(super) unsafe fn fabric_open<L>(info: &RawInfo) -> Result<Fabric<L>, Errno> {
+pub(crate) unsafe fn fabric_open<L>(info: &RawInfo) -> Result<Fabric<L>, Errno> {
     let attributes = info.fields().fabric_attr;
     if attributes.is_null() {
         return Err(Errno::EINVAL);
@@ -256,12 +256,12 @@ pub(super) unsafe fn fabric_open<L>(info: &RawInfo) -> Result<Fabric<L>, Errno> 
     opened(code, raw).map(Fabric::of)
 }
 
-pub(super) unsafe fn fabric_close<L>(fabric: &Fabric<L>) -> Result<(), Errno> {
+pub(crate) unsafe fn fabric_close<L>(fabric: &Fabric<L>) -> Result<(), Errno> {
     // SAFETY: the fabric is open, and closed once (C1 to C3).
     unsafe { close(fabric.0.fid()) }
 }
 
-pub(super) unsafe fn domain_open<L: Level>(fabric: &Fabric<L>, info: &RawInfo) -> Result<Domain<L>, Errno> {
+pub(crate) unsafe fn domain_open<L: Level>(fabric: &Fabric<L>, info: &RawInfo) -> Result<Domain<L>, Errno> {
     let raw_fabric = fabric.0.raw();
     let open = entry!(raw_fabric, ops => domain)?;
     let mut raw = ptr::null_mut();
@@ -270,12 +270,12 @@ pub(super) unsafe fn domain_open<L: Level>(fabric: &Fabric<L>, info: &RawInfo) -
     Ok(Domain::of(opened(code, raw)?, fabric, info))
 }
 
-pub(super) unsafe fn domain_close<L>(domain: &Domain<L>) -> Result<(), Errno> {
+pub(crate) unsafe fn domain_close<L>(domain: &Domain<L>) -> Result<(), Errno> {
     // SAFETY: the domain is open, and closed once (C1 to C3).
     unsafe { close(domain.fid.fid()) }
 }
 
-pub(super) unsafe fn av_open<L>(domain: &Domain<L>, capacity: usize, rx_ctx_bits: u8) -> Result<Av<L>, Errno> {
+pub(crate) unsafe fn av_open<L>(domain: &Domain<L>, capacity: usize, rx_ctx_bits: u8) -> Result<Av<L>, Errno> {
     let raw_domain = domain.raw();
     let open = entry!(raw_domain, ops => av_open)?;
     let rx_ctx_bits = rx_ctx_bits.into();
@@ -294,7 +294,7 @@ pub(super) unsafe fn av_open<L>(domain: &Domain<L>, capacity: usize, rx_ctx_bits
     Ok(av)
 }
 
-pub(super) unsafe fn av_close<L>(av: &Av<L>) -> Result<(), Errno> {
+pub(crate) unsafe fn av_close<L>(av: &Av<L>) -> Result<(), Errno> {
     // SAFETY: the vector is open, and closed once (C1 to C3).
     unsafe { close(av.fid()) }
 }
@@ -302,10 +302,10 @@ pub(super) unsafe fn av_close<L>(av: &Av<L>) -> Result<(), Errno> {
 /// `fi_av_insert` and `fi_connect` take no length. Zeros follow, so that reads of a too short
 /// address, or of a string without zero byte, stay within this array.
 #[repr(C, align(16))]
-pub(super) struct Padded([u8; EndpointAddr::MAX_LEN + 64]);
+pub(crate) struct Padded([u8; EndpointAddr::MAX_LEN + 64]);
 
 impl Padded {
-    pub(super) fn new(address: &EndpointAddr) -> Self {
+    pub(crate) fn new(address: &EndpointAddr) -> Self {
         let mut padded = Padded([0; _]);
         for (to, from) in padded.0.iter_mut().zip(address.bytes()) {
             *to = *from;
@@ -322,7 +322,7 @@ struct Pointed {
     zeros: Padded,
 }
 
-pub(super) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<FabricAddr, Errno> {
+pub(crate) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<FabricAddr, Errno> {
     if !takes(av.addr_format, address) {
         return Err(Errno::EINVAL);
     }
@@ -360,7 +360,7 @@ fn found(inserted: c_int, peer: u64) -> Result<FabricAddr, Errno> {
     }
 }
 
-pub(super) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Option<&str>) -> Result<FabricAddr, Errno> {
+pub(crate) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Option<&str>) -> Result<FabricAddr, Errno> {
     // Providers follow null for a missing name, and take empty names for this host's.
     let text = |text: &str| CText::new(text).ok().filter(|_| !text.is_empty()).ok_or(Errno::EINVAL);
     let node = text(node)?;
@@ -393,7 +393,7 @@ pub(super) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Optio
 /// The family must belong to both formats: vectors sort addresses, and unknown families have no
 /// order. After one, `ofi_rxm` finds no other address, and `ofi_rxd` takes every other for its
 /// first.
-pub(super) fn takes(format: AddressFormat, address: &EndpointAddr) -> bool {
+pub(crate) fn takes(format: AddressFormat, address: &EndpointAddr) -> bool {
     const ANY_SOCKET: [AddressFormat; 2] = [AddressFormat::SOCKADDR, AddressFormat::SOCKADDR_IP];
     const SOCKET: [AddressFormat; 2] = [AddressFormat::SOCKADDR_IN, AddressFormat::SOCKADDR_IN6];
     let given = address.format();
@@ -413,7 +413,7 @@ fn is_whole(format: AddressFormat, bytes: &[u8]) -> bool {
     }
 }
 
-pub(super) unsafe fn av_remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
+pub(crate) unsafe fn av_remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
     let remove = || {
         // SAFETY: the vector is open and has the address (C1, C13), and other threads wait for the
         // lock.
@@ -425,7 +425,7 @@ pub(super) unsafe fn av_remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Er
     }
 }
 
-pub(super) fn read_address(
+pub(crate) fn read_address(
     format: AddressFormat,
     read: impl FnOnce(*mut c_void, *mut usize) -> i32,
 ) -> Result<EndpointAddr, Errno> {

@@ -11,11 +11,12 @@ use core::ptr;
 use loom_core::transport::{CounterAttr, CounterWait};
 use loom_core::vocabulary::Errno;
 
-use super::call::{done, entry, later_entry};
 use super::control::{Domain, close, opened, wait_fd};
+use super::ffi::call::{done, entry, later_entry};
 use super::process::Raw;
+use super::quirks::nap;
 use super::threading::Handle;
-use super::{control, nap, quirks, sys};
+use super::{control, quirks, sys};
 
 /// A counter, raw.
 #[doc(alias = "fid_cntr")]
@@ -23,16 +24,16 @@ use super::{control, nap, quirks, sys};
 pub struct Counter<L>(Handle<sys::fid_cntr, L>);
 
 impl<L> Counter<L> {
-    pub(super) fn of(raw: Raw<sys::fid_cntr>) -> Self {
+    pub(crate) fn of(raw: Raw<sys::fid_cntr>) -> Self {
         Counter(Handle::new(raw))
     }
 
-    pub(super) const fn fid(&self) -> Raw<sys::fid> {
+    pub(crate) const fn fid(&self) -> Raw<sys::fid> {
         self.0.fid()
     }
 }
 
-pub(super) unsafe fn open<L>(domain: &Domain<L>, attr: CounterAttr) -> Result<Counter<L>, Errno> {
+pub(crate) unsafe fn open<L>(domain: &Domain<L>, attr: CounterAttr) -> Result<Counter<L>, Errno> {
     if !quirks::can_sleep(attr.wait, domain.sleeps()) {
         return Err(Errno::ENOSYS);
     }
@@ -48,19 +49,19 @@ pub(super) unsafe fn open<L>(domain: &Domain<L>, attr: CounterAttr) -> Result<Co
     opened(code, raw).map(Counter::of)
 }
 
-pub(super) unsafe fn counter_close<L>(counter: &Counter<L>) -> Result<(), Errno> {
+pub(crate) unsafe fn counter_close<L>(counter: &Counter<L>) -> Result<(), Errno> {
     // SAFETY: the counter is open, and closed once (C1 to C3).
     unsafe { close(counter.fid()) }
 }
 
-pub(super) unsafe fn read<L>(counter: &Counter<L>) -> Result<u64, Errno> {
+pub(crate) unsafe fn read<L>(counter: &Counter<L>) -> Result<u64, Errno> {
     let raw = counter.0.raw();
     let read = entry!(raw, ops => read)?;
     // SAFETY: the counter is open (C1).
     Ok(unsafe { read(raw.as_ptr()) })
 }
 
-pub(super) unsafe fn read_error<L>(counter: &Counter<L>) -> Result<u64, Errno> {
+pub(crate) unsafe fn read_error<L>(counter: &Counter<L>) -> Result<u64, Errno> {
     let raw = counter.0.raw();
     let read = entry!(raw, ops => readerr)?;
     // SAFETY: the counter is open (C1).
@@ -70,7 +71,7 @@ pub(super) unsafe fn read_error<L>(counter: &Counter<L>) -> Result<u64, Errno> {
 macro_rules! change {
     ($name:ident, $man:literal) => {
         #[doc = concat!("`fi_cntr_", $man, "`")]
-        pub(super) unsafe fn $name<L>(counter: &Counter<L>, value: u64) -> Result<(), Errno> {
+        pub(crate) unsafe fn $name<L>(counter: &Counter<L>, value: u64) -> Result<(), Errno> {
             let raw = counter.0.raw();
             let change = later_entry!(raw, ops: sys::fi_ops_cntr => $name)?;
             // SAFETY: the counter is open (C1).
@@ -83,7 +84,7 @@ change!(adderr, "adderr");
 change!(set, "set");
 change!(seterr, "seterr");
 
-pub(super) unsafe fn wait<L>(counter: &Counter<L>, threshold: u64, milliseconds: c_int) -> Result<CounterWait, Errno> {
+pub(crate) unsafe fn wait<L>(counter: &Counter<L>, threshold: u64, milliseconds: c_int) -> Result<CounterWait, Errno> {
     let raw = counter.0.raw();
     // SAFETY: the counter is open (C1).
     if unsafe { nap::is_deserted(counter.fid()) } {
@@ -119,7 +120,7 @@ unsafe fn poll_for<L>(counter: &Counter<L>, threshold: u64, milliseconds: c_int)
     nap::look_for(milliseconds, || look().transpose()).unwrap_or(Ok(CounterWait::TimeIsOver))
 }
 
-pub(super) unsafe fn may_sleep<L>(domain: &Domain<L>, counter: &Counter<L>) -> Result<bool, Errno> {
+pub(crate) unsafe fn may_sleep<L>(domain: &Domain<L>, counter: &Counter<L>) -> Result<bool, Errno> {
     // SAFETY: the counter is open (C1).
     if unsafe { nap::is_deserted(counter.fid()) } {
         nap::look_for(1, || None::<()>);
@@ -135,7 +136,7 @@ pub(super) unsafe fn may_sleep<L>(domain: &Domain<L>, counter: &Counter<L>) -> R
     unsafe { control::try_wait(domain, counter.fid()) }
 }
 
-pub(super) unsafe fn counter_wait_fd<L>(counter: &Counter<L>) -> Result<c_int, Errno> {
+pub(crate) unsafe fn counter_wait_fd<L>(counter: &Counter<L>) -> Result<c_int, Errno> {
     // SAFETY: the counter is open (C1), with a file descriptor.
     unsafe { wait_fd(counter.fid()) }
 }

@@ -326,68 +326,36 @@
 //! | `closing`, `shm_registry` | conditions for closing, endpoints that reach into each other's memory |
 //! | `transport`, `connected`, `signals` | implementations of the traits |
 
-mod atomic;
-mod av_lock;
-mod call;
-mod closing;
-mod collective;
-mod connected;
-mod connection;
 mod control;
 mod counter;
-mod decode;
-mod encode;
 mod endpoint;
-mod entry_queue;
-mod event_queue;
+mod ffi;
 mod info;
-mod info_list;
-mod known_behaviour;
-mod multicast;
-mod names;
-mod nap;
-mod nic;
-mod option;
-mod overrun;
-mod params;
-mod pointers;
-mod post;
-mod post_msg;
 mod process;
-mod providers;
-mod query;
 mod queue;
 mod quirks;
 mod region;
-mod removal;
-mod request;
-mod scalable;
-#[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
-mod sets;
-mod shm_registry;
-mod signals;
 pub mod sys;
-mod text;
 mod threading;
 mod transport;
 
-pub use collective::CollectiveGroup;
-pub use connection::PassiveEndpoint;
 pub use control::{Av, Domain, Fabric};
 pub use counter::Counter;
 pub use endpoint::Endpoint;
-pub use entry_queue::{EntryCq, QueueEntry};
-pub use event_queue::{Eq, Request};
+pub use endpoint::collective::CollectiveGroup;
+pub use endpoint::connection::PassiveEndpoint;
+pub use endpoint::multicast::Group;
+pub use endpoint::scalable::ScalableEndpoint;
 pub use info::RawInfo;
-pub use info_list::InfoList;
-pub use multicast::Group;
-pub use params::{Param, Params, params};
-pub use providers::{Provider, Providers, providers};
-pub use query::{QueryError, TextField, headers_version, library_version};
+pub use info::list::InfoList;
+pub use info::params::{Param, Params, params};
+pub use info::providers::{Provider, Providers, providers};
+pub use info::query::{QueryError, TextField, headers_version, library_version};
+pub use queue::entry_queue::{EntryCq, QueueEntry};
+pub use queue::event_queue::{Eq, Request};
+#[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
+pub use queue::sets::{PollSet, PollSetMember, WaitSet};
 pub use queue::{Cq, Signal};
 pub use region::Mr;
-pub use scalable::ScalableEndpoint;
-#[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
-pub use sets::{PollSet, PollSetMember, WaitSet};
 pub use threading::{Level, Local, Shared};
 pub use transport::Ofi;

@@ -3,8 +3,8 @@
 //! A forked child shares the sockets and memory behind its copies of objects. Closing a copy shuts
 //! down the parent's sockets (`tcp-close-in-a-forked-child-ends-the-parents-connection` and
 //! others), and `sockets` waits for threads that the child lacks. So each [`Raw`] pointer records
-//! its process, and [`entry!`](super::call::entry) returns no function in another process, where
-//! objects are leaked.
+//! its process, and [`entry!`](super::ffi::call::entry) returns no function in another process,
+//! where objects are leaked.
 //!
 //! A handler of `pthread_atfork` numbers processes. Only opening a fabric and ending an object
 //! compare the process id, which detects a child that was made without handlers (`clone`, `_Fork`).
@@ -18,10 +18,10 @@ use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-use super::{av_lock, shm_registry};
+use super::quirks::{av_lock, shm_registry};
 
 unsafe extern "C" {
-    pub(super) safe fn getpid() -> c_int;
+    pub(crate) safe fn getpid() -> c_int;
     fn pthread_atfork(
         prepare: Option<unsafe extern "C" fn()>,
         parent: Option<unsafe extern "C" fn()>,
@@ -63,40 +63,40 @@ impl Process {
 }
 
 /// Numbers a child that was made without handlers. Locks stay unchanged.
-pub(super) fn notice_fork() {
+pub(crate) fn notice_fork() {
     let (noted, id) = (ID.load(Ordering::Relaxed), getpid());
     if noted != 0 && noted != id && ID.compare_exchange(noted, id, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
         NUMBER.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-pub(super) struct Raw<F> {
+pub(crate) struct Raw<F> {
     object: NonNull<F>,
     opened_by: Process,
 }
 
 impl<F> Raw<F> {
-    pub(super) fn opened(object: NonNull<F>) -> Self {
+    pub(crate) fn opened(object: NonNull<F>) -> Self {
         Raw { object, opened_by: Process::current() }
     }
 
     #[inline(always)]
-    pub(super) fn is_here(self) -> bool {
+    pub(crate) fn is_here(self) -> bool {
         self.opened_by.0 == NUMBER.load(Ordering::Relaxed)
     }
 
     #[inline]
-    pub(super) const fn pointer(self) -> NonNull<F> {
+    pub(crate) const fn pointer(self) -> NonNull<F> {
         self.object
     }
 
     #[inline]
-    pub(super) const fn as_ptr(self) -> *mut F {
+    pub(crate) const fn as_ptr(self) -> *mut F {
         self.object.as_ptr()
     }
 
     #[inline]
-    pub(super) const fn cast<G>(self) -> Raw<G> {
+    pub(crate) const fn cast<G>(self) -> Raw<G> {
         Raw { object: self.object.cast(), opened_by: self.opened_by }
     }
 }
@@ -127,8 +127,8 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::thread;
 
-    use super::super::av_lock::AvLock;
     use super::*;
+    use crate::ofi::quirks::av_lock::AvLock;
 
     unsafe extern "C" {
         safe fn fork() -> c_int;

@@ -16,10 +16,10 @@ use loom_core::transport::MrAttr;
 use loom_core::vocabulary::MrFlags;
 use loom_core::vocabulary::{Access, Errno, HmemIface, MemoryKey};
 
-use super::call::{done, entry};
 use super::control::{Domain, bind, close, opened};
 use super::counter::Counter;
 use super::endpoint::Endpoint;
+use super::ffi::call::{done, entry};
 use super::process::Raw;
 use super::sys;
 use super::threading::Handle;
@@ -36,23 +36,23 @@ pub struct Mr<L> {
 }
 
 impl<L> Mr<L> {
-    pub(super) const fn fid(&self) -> Raw<sys::fid> {
+    pub(crate) const fn fid(&self) -> Raw<sys::fid> {
         self.fid.fid()
     }
 
     #[inline]
-    pub(super) const fn key(&self) -> MemoryKey {
+    pub(crate) const fn key(&self) -> MemoryKey {
         self.key
     }
 
     #[inline]
-    pub(super) const fn descriptor(&self) -> usize {
+    pub(crate) const fn descriptor(&self) -> usize {
         self.descriptor
     }
 
     /// # Safety
     /// The region is open.
-    pub(super) unsafe fn of(region: Raw<sys::fid_mr>) -> Self {
+    pub(crate) unsafe fn of(region: Raw<sys::fid_mr>) -> Self {
         // SAFETY: the caller guarantees that the region is open.
         let fields = unsafe { region.pointer().as_ref() };
         let (key, descriptor) = (MemoryKey(fields.key), fields.mem_desc.expose_provenance());
@@ -104,7 +104,7 @@ impl Attributes {
     }
 }
 
-pub(super) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr) -> Result<Mr<L>, Errno> {
+pub(crate) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr) -> Result<Mr<L>, Errno> {
     if memory.kind().name().is_none() {
         // libfabric looks the kind up in a table without a check.
         return Err(Errno::EOPNOTSUPP);
@@ -156,17 +156,17 @@ pub(super) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr)
     Ok(unsafe { Mr::of(region) })
 }
 
-pub(super) unsafe fn mr_bind_endpoint<L>(mr: &Mr<L>, endpoint: &Endpoint<L>) -> Result<(), Errno> {
+pub(crate) unsafe fn mr_bind_endpoint<L>(mr: &Mr<L>, endpoint: &Endpoint<L>) -> Result<(), Errno> {
     // SAFETY: the region and the endpoint are open, on their thread (C1, C6).
     unsafe { bind(mr.fid.fid(), endpoint.fid(), 0) }
 }
 
-pub(super) unsafe fn mr_bind_counter<L>(mr: &Mr<L>, counter: &Counter<L>) -> Result<(), Errno> {
+pub(crate) unsafe fn mr_bind_counter<L>(mr: &Mr<L>, counter: &Counter<L>) -> Result<(), Errno> {
     // SAFETY: the region and the counter are open (C1).
     unsafe { bind(mr.fid.fid(), counter.fid(), u64::from(sys::FI_REMOTE_WRITE)) }
 }
 
-pub(super) unsafe fn mr_enable<L>(mr: &mut Mr<L>) -> Result<(), Errno> {
+pub(crate) unsafe fn mr_enable<L>(mr: &mut Mr<L>) -> Result<(), Errno> {
     // SAFETY: the region is open (C1), and the command takes no argument.
     unsafe { control(mr, sys::FI_ENABLE, ptr::null_mut()) }?;
     // Some providers choose the key only now.
@@ -175,7 +175,7 @@ pub(super) unsafe fn mr_enable<L>(mr: &mut Mr<L>) -> Result<(), Errno> {
     Ok(())
 }
 
-pub(super) unsafe fn mr_refresh<L>(mr: &Mr<L>, first: NonNull<u8>, len: usize) -> Result<(), Errno> {
+pub(crate) unsafe fn mr_refresh<L>(mr: &Mr<L>, first: NonNull<u8>, len: usize) -> Result<(), Errno> {
     let range = sys::iovec { iov_base: first.as_ptr().cast(), iov_len: len };
     let modify = Attributes::new(&raw const range, HmemIface::SYSTEM, MrAttr::new(Access::empty(), MemoryKey(0)));
     let mut modify = Modify { flags: 0, attributes: modify };
@@ -203,7 +203,7 @@ unsafe fn control<L>(mr: &Mr<L>, command: u32, argument: *mut c_void) -> Result<
     done(unsafe { control(fid.as_ptr(), command, argument) })
 }
 
-pub(super) unsafe fn mr_close<L>(mr: &Mr<L>) -> Result<(), Errno> {
+pub(crate) unsafe fn mr_close<L>(mr: &Mr<L>) -> Result<(), Errno> {
     // SAFETY: the region is open and closed once (C1 to C3).
     unsafe { close(mr.fid.fid()) }
 }

@@ -6,9 +6,9 @@ use core::fmt;
 use core::marker::PhantomData;
 use loom_core::vocabulary::Threading;
 
+use super::endpoint::scalable::FidSep;
 use super::process::Raw;
 use super::queue::Signalled;
-use super::scalable::FidSep;
 use super::sys;
 
 mod sealed {
@@ -110,7 +110,7 @@ impl SharedAt<Shared> for FidSep {}
 /// Every raw object consists of handles, so that this type alone decides which objects cross
 /// threads. Queues and endpoints have neither `Moves` nor `SharedAt`: they are neither `Send` nor
 /// `Sync`.
-pub(super) struct Handle<F, L> {
+pub(crate) struct Handle<F, L> {
     raw: Raw<F>,
     level: PhantomData<L>,
 }
@@ -125,17 +125,17 @@ unsafe impl<F: Moves, L: Level> Send for Handle<F, L> {}
 unsafe impl<F: SharedAt<L>, L: Level> Sync for Handle<F, L> {}
 
 impl<F, L> Handle<F, L> {
-    pub(super) const fn new(raw: Raw<F>) -> Self {
+    pub(crate) const fn new(raw: Raw<F>) -> Self {
         Handle { raw, level: PhantomData }
     }
 
     #[inline]
-    pub(super) const fn raw(&self) -> Raw<F> {
+    pub(crate) const fn raw(&self) -> Raw<F> {
         self.raw
     }
 
     #[inline]
-    pub(super) const fn fid(&self) -> Raw<sys::fid> {
+    pub(crate) const fn fid(&self) -> Raw<sys::fid> {
         self.raw.cast()
     }
 }

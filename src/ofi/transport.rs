@@ -20,18 +20,18 @@ use loom_core::vocabulary::{
 
 use super::control::{self, Av, Domain, Fabric};
 use super::counter::{self, Counter};
+use super::endpoint::option;
+use super::endpoint::post;
+use super::endpoint::post_msg;
 use super::endpoint::{self, Endpoint};
 use super::info::RawInfo;
-use super::nap;
-use super::nic;
-use super::option;
-use super::post;
-use super::post_msg;
+use super::info::nic;
 use super::process;
 use super::queue::{self, Cq};
 use super::quirks;
+use super::quirks::nap;
+use super::quirks::removal;
 use super::region::{self, Mr};
-use super::removal;
 use super::threading::Level;
 
 /// The libfabric transport at a threading level: `Ofi<Local>` or `Ofi<Shared>`.

@@ -4,8 +4,8 @@
 //! link: a connected [`MsgEndpoint`](loom_core::endpoint::MsgEndpoint) (`tcp`, `net`, hardware with
 //! reliable connections), or one peer of a connectionless endpoint with directed receives
 //! ([`WithPeer`]). Messages have 64-bit tags and 8 bytes of immediate data over every carrier. The
-//! [tag matcher](loom_core::engine::tag_matcher) follows `man fi_tagged`, at a cost independent of the
-//! number of messages.
+//! [tag matcher](loom_core::engine::tag_matcher) follows `man fi_tagged`, at a cost independent of
+//! the number of messages.
 //!
 //! ```
 //! use loom_core::deadline::Spins;
@@ -52,8 +52,8 @@
 //! # How it works
 //!
 //! All data is copied into and out of *packets*: buffers of one size that the endpoint receives
-//! with a link and keeps. Packets can be [`Registered`](loom_core::registered::Registered) or have room
-//! for a [prefix](loom_core::buffer::Prefixed) if the provider requires it.
+//! with a link and keeps. Packets can be [`Registered`](loom_core::registered::Registered) or have
+//! room for a [prefix](loom_core::buffer::Prefixed) if the provider requires it.
 //!
 //! - A message that fits into a packet is sent at once ([eager](TaggedEndpoint::eager_size)), and
 //!   waits in the packet until a receive matches.
@@ -65,8 +65,8 @@
 //!   bounded. Packets that never wait for a receive (segments, answers) have separate credit that
 //!   returns by itself, so waiting messages do not block transfers in flight.
 //! - Packets are handled in the order of their sequence numbers, so the carrier need not grant
-//!   [`SAS`](loom_core::vocabulary::MsgOrder::SAS). Early packets are kept, never more than the credit
-//!   allows.
+//!   [`SAS`](loom_core::vocabulary::MsgOrder::SAS). Early packets are kept, never more than the
+//!   credit allows.
 //! - A failed carrier, a peer that violates the protocol, or bytes that are no [packet](wire) end
 //!   the link, and no other: its operations complete with an error, and [an
 //!   event](TaggedEvent::LinkFailed) reports the cause.

@@ -11,8 +11,8 @@
 //! | [`TxContext`] | [`Cq::tx_context`](crate::cq::Cq::tx_context) | a peer, or its receive context ([`RxPeer`](crate::engine::peer_table::RxPeer)) | |
 //! | [`RxContext`] | [`Cq::rx_context`](crate::cq::Cq::rx_context) | | a [`Source`] |
 //!
-//! Code for several kinds is generic in the kind. The package `loom-fabric-static` narrows most kinds
-//! to the operations of a query, checked by the compiler.
+//! Code for several kinds is generic in the kind. The package `loom-fabric-static` narrows most
+//! kinds to the operations of a query, checked by the compiler.
 //!
 //! ```
 //! use loom_core::buffer::SourceBuffer;

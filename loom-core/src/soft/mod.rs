@@ -5,8 +5,9 @@
 //!
 //! # How it works
 //!
-//! - A message travels in a *cell* of its sender (`soft/shared/cell.rs`): a copy of a short message, or
-//!   the address of a long one, which the receiver copies once from the sender's buffer.
+//! - A message travels in a *cell* of its sender (`soft/shared/cell.rs`): a copy of a short
+//!   message, or the address of a long one, which the receiver copies once from the sender's
+//!   buffer.
 //! - Unexpected messages stay in their cells, so memory is linear in endpoints, and a sender
 //!   without a free cell is refused with "try again".
 //! - A poll advances messages only if its queue is empty, like libfabric's software providers. A

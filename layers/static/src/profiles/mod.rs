@@ -40,8 +40,8 @@
 //!
 //! # Checks at run time
 //!
-//! The `Info` of an endpoint decides. [`Profile::check`] and [`Profile::endpoint`] compare it with the
-//! profile, and return a [`ProfileError`] that names the difference.
+//! The `Info` of an endpoint decides. [`Profile::check`] and [`Profile::endpoint`] compare it with
+//! the profile, and return a [`ProfileError`] that names the difference.
 //!
 //! The values come from the sources and manual pages of libfabric 2.1.0, the manual pages of 1.17,
 //! and `fi_getinfo` of 1.17.0 and 2.5.1. If they differ, the weaker value is used. A test compares

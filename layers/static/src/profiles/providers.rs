@@ -61,7 +61,8 @@ const ATOMICS_IN_ORDER: MsgOrder =
 const AFTER_MESSAGES: MsgOrder = MsgOrder::RAS.union(MsgOrder::WAS).union(MsgOrder::SAW).union(MsgOrder::SAS);
 
 /// Software transport ([`soft`](loom_core::soft)), strict or not, with an
-/// [`eager_size`](loom_core::soft::NetworkAttr::eager_size) of at least 64 bytes, as in the default.
+/// [`eager_size`](loom_core::soft::NetworkAttr::eager_size) of at least 64 bytes, as in the
+/// default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Software;
 

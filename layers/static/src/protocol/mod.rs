@@ -275,8 +275,8 @@ pub trait Completes {
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Transmitter: Completes {
-    /// Destination of an operation: a peer of an address vector, or [`ThePeer`](loom_core::ThePeer) of
-    /// a connection.
+    /// Destination of an operation: a peer of an address vector, or [`ThePeer`](loom_core::ThePeer)
+    /// of a connection.
     type To: Copy;
 }
 

@@ -56,14 +56,14 @@
 //! const HINTS: Hints<'static> = <(Rdm, Messages, Msg) as Query>::HINTS;
 //! ```
 //!
-//! Operations are those of the [protocol traits](crate::protocol), which an endpoint has according to
-//! its groups. Other kinds of endpoints (connections, contexts of scalable endpoints) are opened
+//! Operations are those of the [protocol traits](crate::protocol), which an endpoint has according
+//! to its groups. Other kinds of endpoints (connections, contexts of scalable endpoints) are opened
 //! without a query and narrowed by [`Query::only`].
 //!
 //! Requirements that depend on values are checked at run time: directed receives
 //! (`FI_DIRECTED_RECV`), fences (`FI_FENCE`), the width of immediate data, receives of a
-//! [`SharedRx`](loom_core::endpoint::SharedRx). So are granted but defective features: multi-receives
-//! that are [not safe](loom_core::error::PostError::NotSafe), missing peeks.
+//! [`SharedRx`](loom_core::endpoint::SharedRx). So are granted but defective features:
+//! multi-receives that are [not safe](loom_core::error::PostError::NotSafe), missing peeks.
 //!
 //! # References
 //! - `man fi_getinfo`

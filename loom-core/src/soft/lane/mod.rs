@@ -1,8 +1,8 @@
 //! Lanes: rings of [slots](Slot) for short messages from one sender to one receiver.
 //!
-//! Each endpoint owns a few lanes for sending (`soft/transfer/lane_asking.rs`) and reads those that it has
-//! accepted (`soft/transfer/lane_delivery.rs`). Messages to a receiver with a lane are *numbered* on both
-//! ways and delivered by number, which keeps their order.
+//! Each endpoint owns a few lanes for sending (`soft/transfer/lane_asking.rs`) and reads those that
+//! it has accepted (`soft/transfer/lane_delivery.rs`). Messages to a receiver with a lane are
+//! *numbered* on both ways and delivered by number, which keeps their order.
 //!
 //! A message without a receive moves from its slot to the slot's cell. The sender does not reuse
 //! the slot meanwhile.
@@ -15,8 +15,8 @@
 //!                          └──withdraw (sender)──► WITHDRAWN ──refuse (receiver)──► IDLE
 //! ```
 //!
-//! The receiver of a watched lane may [sleep](super::shared::sleeper). The sender then fills slots with a
-//! read-modify-write and checks for a sleeper.
+//! The receiver of a watched lane may [sleep](super::shared::sleeper). The sender then fills slots
+//! with a read-modify-write and checks for a sleeper.
 //!
 //! An idle lane is its sender's. The sender requests and ends a lane by a cell in the inbox. The
 //! receiver leaves when it reads the end, or when it closes.

@@ -1,0 +1,272 @@
+//! Conversion between raw handles and C objects.
+//!
+//! The contract of all `from_ptr` stands in the documentation of [`ofi`](super#adopting).
+
+#![allow(unsafe_code, reason = "handles for objects that the program has opened")]
+
+use core::ptr::NonNull;
+
+use loom_core::transport::EndpointError;
+use loom_core::vocabulary::{Errno, WaitObj};
+
+use crate::ofi::control::{Av, Domain, Fabric};
+use crate::ofi::counter::Counter;
+use crate::ofi::endpoint::closing::Closable;
+use crate::ofi::endpoint::connection::PassiveEndpoint;
+use crate::ofi::endpoint::multicast::Group;
+use crate::ofi::endpoint::scalable::ScalableEndpoint;
+use crate::ofi::endpoint::{self, Endpoint};
+use crate::ofi::info::RawInfo;
+use crate::ofi::process::Raw;
+use crate::ofi::queue::entry_queue::{EntryCq, QueueEntry};
+use crate::ofi::queue::event_queue::{Eq, Request};
+#[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
+use crate::ofi::queue::sets::{PollSet, WaitSet};
+use crate::ofi::queue::{self, Cq};
+use crate::ofi::quirks;
+use crate::ofi::region::Mr;
+use crate::ofi::sys;
+use crate::ofi::threading::Level;
+
+macro_rules! pointers {
+    ($($Raw:ident<$($T:ident),+>: $fid:ident;)*) => {$(
+        impl<$($T),+> $Raw<$($T),+> {
+            #[doc = concat!("The `struct ", stringify!($fid), "`, for calls that loom does not wrap: through its operation tables, with")]
+            /// the types of [`sys`].
+            ///
+            /// Valid as long as this handle is open. Calls must not close an object or free memory
+            /// that was lent to the provider.
+            #[must_use]
+            pub const fn as_ptr(&self) -> *mut sys::$fid {
+                self.fid().cast().as_ptr()
+            }
+        }
+    )*};
+}
+
+pointers! {
+    Fabric<L>: fid_fabric;
+    Domain<L>: fid_domain;
+    Av<L>: fid_av;
+    Cq<L>: fid_cq;
+    EntryCq<E, L>: fid_cq;
+    Eq<L>: fid_eq;
+    Mr<L>: fid_mr;
+    Counter<L>: fid_cntr;
+    Endpoint<L>: fid_ep;
+    PassiveEndpoint<L>: fid_pep;
+    ScalableEndpoint<L>: fid_ep;
+    Group<L>: fid_mc;
+}
+
+#[cfg(all(libfabric_has_poll_open, libfabric_has_wait_open))]
+pointers! {
+    PollSet<L>: fid_poll;
+    WaitSet<L>: fid_wait;
+}
+
+impl RawInfo {
+    /// Adopts an info from `fi_getinfo` or `fi_dupinfo`, found with hints that
+    /// [`Hints`](loom_core::info::Hints) lacks, or changed where `man fi_getinfo` permits it.
+    ///
+    /// The info is corrected like those of [`Ofi::query`](crate::ofi::Ofi::query).
+    ///
+    /// # Safety
+    /// libfabric has allocated the info, its fields hold for the opened objects, and no other code
+    /// uses or frees it.
+    #[must_use]
+    pub unsafe fn from_ptr(raw: NonNull<sys::fi_info>) -> Self {
+        // SAFETY: the caller guarantees that the info is from libfabric, and not used elsewhere.
+        let mut info = unsafe { Self::adopt(raw) };
+        quirks::correct(&mut info);
+        info
+    }
+}
+
+impl Request {
+    /// Value of `fi_info.handle`, for opening the endpoint through the tables. That uses up the
+    /// request, which can then be neither accepted nor rejected.
+    #[must_use]
+    pub const fn as_ptr(&self) -> *mut sys::fid {
+        self.0.as_ptr()
+    }
+}
+
+impl<L: Level> Fabric<L> {
+    /// Adopts a fabric.
+    ///
+    /// # Safety
+    /// The rules of [`ofi`](super#adopting).
+    #[must_use]
+    pub unsafe fn from_ptr(raw: NonNull<sys::fid_fabric>) -> Self {
+        Self::of(Raw::opened(raw))
+    }
+}
+
+impl<L: Level> Domain<L> {
+    /// Adopts a domain: one that was opened with flags (`fi_domain2`), or by a library in C.
+    ///
+    /// # Safety
+    /// The rules of [`ofi`](super#adopting). The domain was opened in this fabric with this info,
+    /// and its threading model serves the level
+    /// ([`Fabrics::serves_threading`](loom_core::transport::Fabrics::serves_threading)).
+    #[must_use]
+    pub unsafe fn from_ptr(fabric: &Fabric<L>, info: &RawInfo, raw: NonNull<sys::fid_domain>) -> Self {
+        Self::of(Raw::opened(raw), fabric, info)
+    }
+}
+
+impl<L: Level> Av<L> {
+    /// Adopts an address vector: a map, one that is shared by name, or one with an event queue.
+    ///
+    /// # Safety
+    /// The rules of [`ofi`](super#adopting).
+    ///
+    /// Addresses enter a vector with `FI_EVENT` through its own table only: the provider writes the
+    /// result at a later time, and loom's insertions lend memory on the stack. If an address was
+    /// inserted with `FI_AV_USER_ID`, events report its id, which must not be posted to.
+    ///
+    /// Over `shm`, and over an untested provider, addresses of this process are inserted by
+    /// [`AddressVectors::av_insert`](loom_core::transport::AddressVectors::av_insert) only, which
+    /// keeps their endpoints open.
+    #[must_use]
+    pub unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_av>) -> Self {
+        Self::of(domain, Raw::opened(raw))
+    }
+}
+
+impl<L: Level> Cq<L> {
+    /// Adopts a completion queue like those of
+    /// [`CompletionQueues::cq_open`](loom_core::transport::CompletionQueues::cq_open). `wait` is
+    /// its wait object, or [`WaitObj::NONE`] without one or with a wait set.
+    ///
+    /// # Errors
+    /// `ENOSYS` if queues of the domain cannot be slept on. The queue is then the program's to
+    /// close.
+    ///
+    /// # Safety
+    /// The rules of [`ofi`](super#adopting), and those of `cq_open` for the memory. The queue has
+    /// the format `FI_CQ_FORMAT_TAGGED`, and a wait object unless `wait` is `NONE`.
+    pub unsafe fn from_ptr(
+        domain: &Domain<L>,
+        raw: NonNull<sys::fid_cq>,
+        with_source: bool,
+        wait: WaitObj,
+        memory: NonNull<u8>,
+    ) -> Result<Self, Errno> {
+        let cq = queue::adopt(domain, Raw::opened(raw), wait)?;
+        // SAFETY: the caller guarantees that the memory has the queue's layout and outlives it
+        // (C16).
+        Ok(unsafe { queue::with_batch(cq, usize::MAX, with_source, memory) })
+    }
+}
+
+impl<E: QueueEntry, L: Level> EntryCq<E, L> {
+    /// Adopts a completion queue with entries that the user reads. `wait` is its wait object, or
+    /// [`WaitObj::NONE`] without one or with a wait set.
+    ///
+    /// # Errors
+    /// `ENOSYS` if queues of the domain cannot be slept on. The queue is then the program's to
+    /// close.
+    ///
+    /// # Safety
+    /// The rules of [`ofi`](super#adopting). The queue has the format of the entries, and a wait
+    /// object unless `wait` is `NONE`.
+    pub unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_cq>, wait: WaitObj) -> Result<Self, Errno> {
+        queue::adopt(domain, Raw::opened(raw), wait).map(Self::of)
+    }
+}
+
+impl<L: Level> Eq<L> {
+    /// Adopts an event queue.
+    ///
+    /// # Safety
+    /// The rules of [`ofi`](super#adopting).
+    #[must_use]
+    pub unsafe fn from_ptr(raw: NonNull<sys::fid_eq>) -> Self {
+        Self::of(Raw::opened(raw))
+    }
+}
+
+impl<L: Level> Mr<L> {
+    /// Adopts a memory region: one of several ranges, or with an authorization key.
+    ///
+    /// Reads key and descriptor.
+    /// [`MemoryRegions::mr_enable`](loom_core::transport::MemoryRegions::mr_enable) reads them
+    /// again, for providers that choose the key then.
+    ///
+    /// # Safety
+    /// The rules of [`ofi`](super#adopting), and those of
+    /// [`MemoryRegions::mr_open`](loom_core::transport::MemoryRegions::mr_open) for the memory.
+    #[must_use]
+    pub unsafe fn from_ptr(raw: NonNull<sys::fid_mr>) -> Self {
+        // SAFETY: the caller guarantees that the region is open (C1).
+        unsafe { Self::of(Raw::opened(raw)) }
+    }
+}
+
+impl<L: Level> Counter<L> {
+    /// Adopts a counter: one that counts bytes, or one of a wait set.
+    ///
+    /// # Safety
+    /// The rules of [`ofi`](super#adopting). The counter is slept on only if it has a wait object.
+    #[must_use]
+    pub unsafe fn from_ptr(raw: NonNull<sys::fid_cntr>) -> Self {
+        Self::of(Raw::opened(raw))
+    }
+}
+
+impl<L: Level> Endpoint<L> {
+    /// Adopts an alias, a shared receive context, or a context of a scalable endpoint. A close
+    /// takes effect at once. For `selective` see [`from_fn`](Self::from_fn).
+    ///
+    /// # Safety
+    /// The rules of [`ofi`](super#adopting). The endpoint of an alias or a context is open, and is
+    /// closed after it.
+    ///
+    /// A transmit context over `sockets` is closed only when its operations have completed, and its
+    /// domain has no manual progress: otherwise `sockets` uses it after the close. Over an untested
+    /// provider, the object is closed with no operation in flight.
+    /// ([`ScalableEndpoint`](loom_core::endpoint::ScalableEndpoint) keeps these rules.)
+    #[must_use]
+    pub unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_ep>, selective: bool) -> Self {
+        Self::of(domain, domain.overruns(), Raw::opened(raw), Closable::ALWAYS, selective)
+    }
+
+    /// Adopts the endpoint that `open` opens, binds and enables, or returns if it is already open.
+    ///
+    /// `selective` is `true` if the transmit queue is bound with `FI_SELECTIVE_COMPLETION`. Then
+    /// the flags of a post through [`Transport`](loom_core::transport::Transport) decide whether it
+    /// reports its completion, or the default flags for a post without flags. Otherwise posts with
+    /// flags always report it.
+    ///
+    /// # Errors
+    /// Those of `open`, except that over `shm` of libfabric 1 `EBUSY` repeats the call up to 255
+    /// times, to pass over names that a killed process has left. Over `shm`, `EMFILE` without a
+    /// call of `open` if the process has its maximum number of endpoints, or the provider's error
+    /// for the endpoint's address, which closes the endpoint.
+    ///
+    /// # Safety
+    /// The rules of [`ofi`](super#adopting). The endpoint was opened with this info, and is bound
+    /// to objects of this domain and its fabric, which count as those of
+    /// [`Bindings`](loom_core::transport::Bindings).
+    ///
+    /// Over `tcp;ofi_rxm` and `udp;ofi_rxd`, its queues and counters are not slept on after it was
+    /// closed, because libfabric would follow a pointer to it.
+    ///
+    /// Over `shm`, and over an untested provider, `open` runs under a lock, and would wait for ever
+    /// if it opened or closed an endpoint or a domain through loom, or inserted an address. If the
+    /// endpoint is already open, no other thread opens or closes an endpoint meanwhile.
+    ///
+    /// No thread inserts into its address vector while `open` runs or the endpoint is closed.
+    pub unsafe fn from_fn(
+        domain: &Domain<L>,
+        info: &RawInfo,
+        selective: bool,
+        mut open: impl FnMut() -> Result<NonNull<sys::fid_ep>, Errno>,
+    ) -> Result<Self, EndpointError> {
+        // SAFETY: the caller guarantees that the endpoint is open and bound to objects of this
+        // domain (C1, C4).
+        unsafe { endpoint::adopt(domain, info, selective, || open().map(Raw::opened)) }
+    }
+}

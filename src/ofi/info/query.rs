@@ -1,0 +1,370 @@
+//! Queries of libfabric: `fi_getinfo`.
+
+#![allow(unsafe_code, reason = "calls `fi_getinfo` and owns the list that it returns")]
+
+use core::cell::LazyCell;
+use core::fmt;
+use core::ptr;
+
+use loom_core::Error;
+use loom_core::info::Hints;
+use loom_core::vocabulary::{DomainAttributes, Errno, Excerpt, Version};
+
+use super::RawInfo;
+use super::list::{InfoList, RawList};
+use super::request::{Names, Request, addresses_are_sound, pointer};
+use super::{encode, names};
+use crate::ofi::ffi::call::errno;
+use crate::ofi::ffi::text::{CText, TextError};
+use crate::ofi::quirks::overrun;
+use crate::ofi::threading::Level;
+use crate::ofi::transport::Ofi;
+use crate::ofi::{quirks, sys};
+
+pub(crate) const HEADERS: Version = {
+    const fn narrow(number: u32) -> u16 {
+        assert!(number <= u16::MAX as u32);
+        #[expect(clippy::cast_possible_truncation, reason = "compared above")]
+        let number = number as u16;
+        number
+    }
+    Version::new(narrow(sys::FI_MAJOR_VERSION), narrow(sys::FI_MINOR_VERSION))
+};
+
+/// Before it, registration modes have other meanings.
+const OLDEST: Version = Version::new(1, 5);
+
+/// Version of the running libfabric, which may be newer than the headers at build time.
+///
+/// # References
+/// - `man fi_version`
+#[doc(alias = "fi_version")]
+#[must_use]
+pub fn library_version() -> Version {
+    // SAFETY: no arguments, no state.
+    Version::from_raw(unsafe { sys::fi_version() })
+}
+
+/// Version of the headers that this program was built with.
+#[must_use]
+pub const fn headers_version() -> Version {
+    HEADERS
+}
+
+/// The text of [`Hints`] that an error concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TextField {
+    /// [`Hints::provider`]
+    Provider,
+    /// [`Hints::fabric`]
+    Fabric,
+    /// [`Hints::domain`]
+    Domain,
+    /// [`Hints::node`]
+    Node,
+    /// [`Hints::service`]
+    Service,
+}
+
+impl fmt::Display for TextField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            TextField::Provider => "provider",
+            TextField::Fabric => "fabric",
+            TextField::Domain => "domain",
+            TextField::Node => "node",
+            TextField::Service => "service",
+        })
+    }
+}
+
+/// Reason why a query returns no infos.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// No provider matches the hints.
+    NoMatch,
+    /// This libfabric has no provider of the name in [`Hints::provider`].
+    UnknownProvider(Excerpt),
+    /// No provider has an address for [`Hints::node`] and [`Hints::service`]: the name is unknown,
+    /// or, with [`Hints::listen`], another host's.
+    UnknownNode {
+        /// The node.
+        node: Excerpt,
+        /// [`Hints::listen`]
+        listen: bool,
+    },
+    /// The running libfabric is older than the headers at build time, so that structures may
+    /// differ.
+    LibraryTooOld {
+        /// Version of the headers.
+        headers: Version,
+        /// Version of the library.
+        library: Version,
+    },
+    /// [`Hints::api_version`] is older than loom supports, or newer than the headers at build time.
+    ApiVersion {
+        /// Requested version.
+        asked: Version,
+        /// Oldest version that can be requested.
+        oldest: Version,
+        /// Newest version that can be requested.
+        newest: Version,
+    },
+    /// [`Hints::source`] or [`Hints::destination`] does not match its format, differs in format
+    /// from the other or [`Hints::addr_format`], or has neither the format of socket addresses nor
+    /// of strings.
+    Address,
+    /// A text contains a zero byte.
+    InteriorNul(TextField),
+    /// A text is too long.
+    TooLong {
+        /// The text.
+        field: TextField,
+        /// Maximum length in bytes.
+        max: usize,
+    },
+    /// [`Hints::listen`] is set without a node or service.
+    NothingToListenOn,
+    /// [`Hints::listen`] or [`Hints::source`] would name endpoints of shared memory (`shm`, `sm2`),
+    /// and no other provider matches. Two processes with one name crash, or do not reach each
+    /// other.
+    ChosenName,
+    /// `FI_OFI_RXM_SAR_LIMIT` exceeds 1 MiB, or is no decimal number, and only `ofi_rxm` matches.
+    /// Segments of a longer truncated message would use up the receives of later messages.
+    SegmentLimit,
+    /// Another error of libfabric.
+    Errno(Errno),
+}
+
+const CHOSEN_NAME: &str = "endpoints of shared memory choose their names themselves: leave out `listen` and `source`";
+
+const SEGMENT_LIMIT: &str =
+    "messages are divided that a receiver may not have room for: set FI_OFI_RXM_SAR_LIMIT to 1048576 at most";
+
+impl QueryError {
+    /// Returns `true` if libfabric was queried, and no provider matches.
+    ///
+    /// ```
+    /// use loom_fabric::Hints;
+    /// use loom_fabric::ofi::{Local, Ofi};
+    ///
+    /// let shm = Hints { provider: Some("shm"), ..Hints::default() };
+    /// let info = match Ofi::<Local>::query(&shm) {
+    ///     Ok(mut infos) => infos.next(),
+    ///     // The program goes on without.
+    ///     Err(error) if error.is_no_match() => None,
+    ///     Err(error) => return Err(error.into()),
+    /// };
+    /// # let _ = info;
+    /// # Ok::<_, loom_fabric::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn is_no_match(self) -> bool {
+        matches!(self, QueryError::NoMatch | QueryError::UnknownProvider(_) | QueryError::UnknownNode { .. })
+    }
+}
+
+impl fmt::Display for QueryError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            QueryError::NoMatch => f.write_str("no provider offers what is asked for: `loom info` lists the offers, `FI_LOG_LEVEL=warn` gives the reason"),
+            QueryError::UnknownProvider(name) => {
+                write!(f, "libfabric has no provider `{name}`: it has ")?;
+                names::write_providers(f)?;
+                f.write_str(" (a layered one has both names, as in `tcp;ofi_rxm`)")
+            }
+            QueryError::UnknownNode { node, listen: false } => {
+                write!(f, "the host `{node}` is unknown, or not reached")
+            }
+            QueryError::UnknownNode { node, listen: true } => {
+                write!(f, "the host `{node}` is unknown, or not this host, which has the addresses ")?;
+                names::write_addresses(f)
+            }
+            QueryError::LibraryTooOld { headers, library } => {
+                write!(f, "libfabric {library} is running, older than {headers}, which this program was built with")
+            }
+            QueryError::ApiVersion { asked, oldest, newest } => {
+                write!(f, "version {asked} of the interface cannot be asked for, but {oldest} to {newest} can")
+            }
+            QueryError::Address => {
+                f.write_str("an address is not what its format says, or of another format than the rest")
+            }
+            QueryError::InteriorNul(field) => write!(f, "the {field} has a zero byte in it"),
+            QueryError::TooLong { field, max } => write!(f, "the {field} is longer than {max} bytes"),
+            QueryError::NothingToListenOn => f.write_str("listening needs a node or a service"),
+            QueryError::ChosenName => f.write_str(CHOSEN_NAME),
+            QueryError::SegmentLimit => f.write_str(SEGMENT_LIMIT),
+            QueryError::Errno(errno) => write!(f, "fi_getinfo: {errno}"),
+        }
+    }
+}
+
+impl core::error::Error for QueryError {}
+
+/// Drops the versions and lengths of a `QueryError`.
+impl From<QueryError> for Error {
+    fn from(error: QueryError) -> Self {
+        Self::Invalid(match error {
+            QueryError::NoMatch => "no provider offers what is asked for",
+            QueryError::LibraryTooOld { .. } => "the libfabric that runs is older than the headers of the program",
+            QueryError::ApiVersion { .. } => "this version of the interface cannot be asked for",
+            QueryError::Address => {
+                "an address of the hints is not what its format says, or of another format than the rest"
+            }
+            QueryError::InteriorNul(_) => "a text of the hints has a zero byte in it",
+            QueryError::TooLong { .. } => "a text of the hints is too long",
+            QueryError::NothingToListenOn => "listening needs a node or a service",
+            QueryError::ChosenName => CHOSEN_NAME,
+            QueryError::UnknownProvider(name) => return Self::Unknown { what: "provider", name },
+            QueryError::UnknownNode { node, .. } => return Self::Unknown { what: "host", name: node },
+            QueryError::SegmentLimit => SEGMENT_LIMIT,
+            QueryError::Errno(errno) => return Self::Provider(errno),
+        })
+    }
+}
+
+impl<L: Level> Ofi<L> {
+    /// Queries the infos of libfabric, in its order of preference.
+    ///
+    /// ```
+    /// use loom_fabric::ofi::{Local, Ofi, QueryError};
+    /// use loom_fabric::{Caps, Hints};
+    ///
+    /// let hints = Hints { caps: Caps::MSG | Caps::TAGGED, provider: Some("tcp;ofi_rxm"), ..Hints::default() };
+    /// let info = Ofi::<Local>::query(&hints)?.next().expect("a list is not empty");
+    /// assert!(info.caps().contains(Caps::TAGGED));
+    ///
+    /// let hints = Hints { provider: Some("no such provider"), ..Hints::default() };
+    /// let error = Ofi::<Local>::query(&hints).map(drop).unwrap_err();
+    /// assert!(matches!(error, QueryError::UnknownProvider(_)));
+    /// assert!(error.to_string().starts_with("libfabric has no provider `no such provider`: it has "));
+    /// # Ok::<_, loom_fabric::Error>(())
+    /// ```
+    ///
+    /// The query adds the modes that loom supports: contexts (`FI_CONTEXT`, `FI_CONTEXT2`),
+    /// receives that peers' writes use up (`FI_RX_CQ_DATA`), lasting arrays (`FI_ASYNC_IOV`), the
+    /// registration modes `FI_MR_VIRT_ADDR`, `FI_MR_ALLOCATED`, `FI_MR_PROV_KEY`, `FI_MR_RMA_EVENT`
+    /// and `FI_MR_COLLECTIVE`, and the threading of the level `L`. The program adds modes that it
+    /// supports itself to [`Hints::domain_attr`](loom_core::info::Hints::domain_attr): registered
+    /// buffers (`FI_MR_LOCAL`, `FI_MR_HMEM`), regions of an endpoint (`FI_MR_ENDPOINT`), and
+    /// refreshing them (`FI_MR_MMU_NOTIFY`).
+    ///
+    /// An info matches only with exactly the requested provider, fabric and domain, without regard
+    /// to case. `tcp` does not match `tcp;ofi_rxm`, and `^provider` does not match at all.
+    ///
+    /// # Errors
+    /// - [`QueryError::NoMatch`] without a match, or [`QueryError::UnknownProvider`] or
+    ///   [`QueryError::UnknownNode`] if a name is the reason.
+    /// - [`QueryError::LibraryTooOld`] if the loaded library is older than the headers.
+    /// - [`QueryError::ChosenName`] if the hints would name the endpoints of every matching
+    ///   provider.
+    /// - Others if libfabric cannot take the hints, or reports another error.
+    ///
+    /// # References
+    /// - `man fi_getinfo`
+    #[doc(alias = "fi_getinfo")]
+    pub fn query(hints: &Hints<'_>) -> Result<InfoList<L>, QueryError> {
+        match Self::ask(hints) {
+            Err(QueryError::NoMatch) => Err(names::unknown::<L>(hints).unwrap_or(QueryError::NoMatch)),
+            answer => answer,
+        }
+    }
+
+    pub(crate) fn ask(hints: &Hints<'_>) -> Result<InfoList<L>, QueryError> {
+        check_library()?;
+        if hints.listen && hints.node.is_none() && hints.service.is_none() {
+            return Err(QueryError::NothingToListenOn);
+        }
+        if !addresses_are_sound(hints) {
+            return Err(QueryError::Address);
+        }
+        if !encode::can_be_asked(hints) {
+            return Err(QueryError::NoMatch);
+        }
+        let provider = c_text(hints.provider, TextField::Provider)?;
+        let fabric = c_text(hints.fabric, TextField::Fabric)?;
+        let domain = c_text(hints.domain, TextField::Domain)?;
+        let node = c_text(hints.node, TextField::Node)?;
+        let service = c_text(hints.service, TextField::Service)?;
+
+        let names = Names { provider: provider.as_ref(), fabric: fabric.as_ref(), domain: domain.as_ref() };
+        let request = Request::new(hints, names, L::THREADING).ok_or(QueryError::Errno(Errno::ENOMEM))?;
+        let version = asked_version(hints)?;
+        let flags =
+            if hints.listen { sys::FI_SOURCE } else { 0 } | if hints.numeric_host { sys::FI_NUMERICHOST } else { 0 };
+        let mut raw = ptr::null_mut();
+        // SAFETY: the strings and the hints outlive the call, which does not keep them. `raw`
+        // receives a list that we own.
+        let code = unsafe {
+            sys::fi_getinfo(
+                version.as_raw(),
+                pointer(node.as_ref()),
+                pointer(service.as_ref()),
+                flags,
+                request.as_ptr(),
+                &raw mut raw,
+            )
+        };
+        drop(request);
+        let mut list = found(code, raw)?;
+        if hints.listen || hints.source.is_some() {
+            list.retain(|info| !quirks::are_named_by_processes(info));
+            if list.is_empty() {
+                return Err(QueryError::ChosenName);
+            }
+        }
+        let asked = hints.caps.union(hints.rx_attr.caps);
+        list.retain(|info| {
+            info.is_named(hints.provider, hints.fabric, hints.domain)
+                && !quirks::untrue_caps(info).intersects(asked)
+                && info.attributes().rx.iov_limit >= hints.rx_attr.iov_limit
+                && has_keys_and_groups(info, &hints.domain_attr)
+        });
+        if list.is_empty() {
+            return Err(QueryError::NoMatch);
+        }
+        let divides_longer = LazyCell::new(overrun::divides_longer);
+        list.retain(|info| !(quirks::divides(info) && *divides_longer));
+        if list.is_empty() { Err(QueryError::SegmentLimit) } else { Ok(InfoList::new(list)) }
+    }
+}
+
+/// Providers ignore these hints.
+fn has_keys_and_groups(info: &RawInfo, asked: &DomainAttributes) -> bool {
+    let granted = info.attributes().domain;
+    granted.max_ep_auth_key >= asked.max_ep_auth_key && granted.max_group_id >= asked.max_group_id
+}
+
+pub(crate) fn found(code: i32, raw: *mut sys::fi_info) -> Result<RawList, QueryError> {
+    match code {
+        // SAFETY: the call has succeeded, so that we own the list.
+        0 => Ok(unsafe { RawList::adopt(raw) }),
+        code => Err(match errno(code as isize) {
+            Errno::ENODATA => QueryError::NoMatch,
+            other => QueryError::Errno(other),
+        }),
+    }
+}
+
+pub(crate) fn check_library() -> Result<(), QueryError> {
+    let library = library_version();
+    if library < HEADERS { Err(QueryError::LibraryTooOld { headers: HEADERS, library }) } else { Ok(()) }
+}
+
+fn asked_version(hints: &Hints<'_>) -> Result<Version, QueryError> {
+    let asked = hints.api_version.unwrap_or(HEADERS);
+    if (OLDEST..=HEADERS).contains(&asked) {
+        Ok(asked)
+    } else {
+        Err(QueryError::ApiVersion { asked, oldest: OLDEST, newest: HEADERS })
+    }
+}
+
+fn c_text(text: Option<&str>, field: TextField) -> Result<Option<CText>, QueryError> {
+    text.map(CText::new).transpose().map_err(|error| match error {
+        TextError::InteriorNul => QueryError::InteriorNul(field),
+        TextError::TooLong => QueryError::TooLong { field, max: CText::MAX_LEN },
+    })
+}

@@ -1,0 +1,41 @@
+//! Serialises changes of an address vector with opening and closing its connectionless endpoints.
+//!
+//! Providers walk the endpoints of a vector during an insertion, some without a lock, and follow
+//! state that an endpoint has only while it is enabled and open
+//! (`sm2-insertion-beside-what-was-not-enabled-crashes`, and `ofi_rxm` of libfabric 2.5 crashes
+//! beside an endpoint that closes).
+//!
+//! Vectors that share a lock wait for each other's look-ups and closes. Neighbours and their
+//! vectors use the lock of [`shm_registry`](super::shm_registry).
+
+#![allow(unsafe_code, reason = "releases locks in a forked child")]
+
+use crate::ofi::process::Raw;
+use crate::ofi::sys;
+
+static TURNS: [spin::Mutex<()>; 64] = [const { spin::Mutex::new(()) }; 64];
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AvLock(&'static spin::Mutex<()>);
+
+/// # Safety
+/// This process has one thread, which holds no lock.
+pub(crate) unsafe fn release() {
+    for turn in &TURNS {
+        // SAFETY: the caller guarantees that the only thread holds no lock.
+        unsafe { turn.force_unlock() };
+    }
+}
+
+impl AvLock {
+    pub(crate) fn of(av: Raw<sys::fid_av>) -> Self {
+        // Vectors are at least 64 bytes apart, so that these numbers differ.
+        let [first, ..] = &TURNS;
+        AvLock(TURNS.get(av.pointer().addr().get() / 64 % TURNS.len()).unwrap_or(first))
+    }
+
+    pub(crate) fn take<R>(self, call: impl FnOnce() -> R) -> R {
+        let _turn = self.0.lock();
+        call()
+    }
+}
