@@ -2,10 +2,10 @@
 
 use loom_core::completion::RemoteEvent;
 use loom_core::domain::Domain;
+use loom_core::endpoint::{ReadOptions, SendOptions};
 use loom_core::engine::op_table::Direction;
 use loom_core::error::PostError;
 use loom_core::mr::{Mr, RemoteRegion};
-use loom_core::endpoint::{ReadOptions, SendOptions};
 use loom_core::soft::Soft;
 use loom_core::vocabulary::{self, Errno, ImmediateData};
 

@@ -9,10 +9,10 @@ use loom_core::cq::CqError;
 use loom_core::deadline::Spins;
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Binding, Endpoint, Source};
+use loom_core::endpoint::{RecvOptions, SendOptions};
 use loom_core::engine::op_table::{Direction, OpKey};
 use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::info::Info;
-use loom_core::endpoint::{RecvOptions, SendOptions};
 use loom_core::soft::Soft;
 use loom_core::vocabulary::{Counted, Errno, ImmediateData, Tag, TagMatch};
 

@@ -190,7 +190,7 @@ mod tests {
         }
         let run = |count: &str| {
             let mut this = Command::new(std::env::current_exe().unwrap());
-            let name = "count::tests::a_count_beyond_the_limit_ends_the_process";
+            let name = "util::count::tests::a_count_beyond_the_limit_ends_the_process";
             let output = this.args(["--exact", name, "--nocapture"]).env(COUNT, count).output().unwrap();
             let said = String::from_utf8_lossy(&output.stderr).contains("more than 2147483647 objects");
             (output.status.success(), said)
