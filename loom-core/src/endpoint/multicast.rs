@@ -348,7 +348,7 @@ impl<T: Multicast, B: Buffer> MulticastGroup<'_, T, B, Joined> {
     {
         let Membership { endpoint, raw, .. } = &self.member;
         let limits = endpoint.limits();
-        let how = (Caps::MULTICAST.union(required_caps::SEND), OpKind::Send, limits.tx_iov_limit);
+        let how = (Caps::MULTICAST.union(required_caps::send(None)), OpKind::Send, limits.tx_iov_limit);
         let asked = (options.data, limits.with_default(options.flags | OpFlags::MULTICAST));
         // SAFETY: the event has reported that the group was joined on this endpoint, and it was not
         // left (C23). The address is used for `sendmsg` on this endpoint with `MULTICAST` (C24).
@@ -356,7 +356,7 @@ impl<T: Multicast, B: Buffer> MulticastGroup<'_, T, B, Joined> {
         endpoint.opened.post_msg(how, to, asked, buf, |raw, msg, _| {
             // SAFETY: `post_msg` guarantees C1, C5 and C9 to C13, and the flag is `MULTICAST`
             // (C24).
-            map_refusal(unsafe { T::sendmsg(raw, msg) })
+            map_refusal(unsafe { T::sendmsg(raw, msg, None) })
         })
     }
 }

@@ -133,7 +133,7 @@ impl<'m, T: Transport, B: Buffer> Opened<'m, T, B> {
         let posted = self.cq.ops().post_spare(self.index, |context| {
             // SAFETY: the endpoint is open (C1), on this thread (C5). Only the context's space is
             // lent, until the event or the endpoint's close (C10).
-            post::map_refusal(unsafe { T::recv(self.raw(), FabricAddr::UNSPEC, &().lend(), context) })
+            post::map_refusal(unsafe { T::recv(self.raw(), FabricAddr::UNSPEC, &().lend(), None, context) })
         });
         posted.map_err(|error| match error {
             PostError::Errno(errno) => errno.into(),

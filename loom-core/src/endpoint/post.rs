@@ -12,18 +12,26 @@ use crate::error::{PostError, Rejected};
 use crate::info::{Info, Prefixes};
 use crate::transport::{Context, Msg, ProviderQuirks, Refusal, RemotePart, RmaTarget, Transport};
 use crate::vocabulary::remote_region::RemoteRegion;
-use crate::vocabulary::{Access, Caps, FabricAddr, HmemIface, ImmediateData, MrMode, OpFlags};
+use crate::vocabulary::{Access, Caps, FabricAddr, HmemIface, ImmediateData, MrMode, OpFlags, TagMatch};
 
 /// Capabilities required by groups of operations.
 pub(super) mod required_caps {
-    use crate::vocabulary::Caps;
+    use crate::vocabulary::{Caps, Tag, TagMatch};
 
-    pub(in crate::endpoint) const SEND: Caps = Caps::MSG.union(Caps::SEND);
-    pub(in crate::endpoint) const RECV: Caps = Caps::MSG.union(Caps::RECV);
-    pub(in crate::endpoint) const MULTI_RECV: Caps = RECV.union(Caps::MULTI_RECV);
-    pub(in crate::endpoint) const TAGGED_SEND: Caps = Caps::TAGGED.union(Caps::SEND);
-    pub(in crate::endpoint) const TAGGED_RECV: Caps = Caps::TAGGED.union(Caps::RECV);
-    pub(in crate::endpoint) const TAGGED_MULTI_RECV: Caps = TAGGED_RECV.union(Caps::TAGGED_MULTI_RECV);
+    #[inline(always)]
+    pub(in crate::endpoint) const fn send(tag: Option<Tag>) -> Caps {
+        if tag.is_some() { Caps::TAGGED.union(Caps::SEND) } else { Caps::MSG.union(Caps::SEND) }
+    }
+
+    #[inline(always)]
+    pub(in crate::endpoint) const fn recv(tag: Option<TagMatch>) -> Caps {
+        if tag.is_some() { Caps::TAGGED.union(Caps::RECV) } else { Caps::MSG.union(Caps::RECV) }
+    }
+
+    pub(in crate::endpoint) const fn multi_recv(tag: Option<TagMatch>) -> Caps {
+        recv(tag).union(if tag.is_some() { Caps::TAGGED_MULTI_RECV } else { Caps::MULTI_RECV })
+    }
+
     pub(in crate::endpoint) const READ: Caps = Caps::RMA.union(Caps::READ);
     pub(in crate::endpoint) const WRITE: Caps = Caps::RMA.union(Caps::WRITE);
     pub(in crate::endpoint) const ATOMIC: Caps = Caps::ATOMIC.union(Caps::WRITE);
@@ -42,6 +50,11 @@ pub(super) enum OpKind {
 }
 
 impl OpKind {
+    #[inline(always)]
+    pub(super) const fn receive(tag: Option<TagMatch>) -> Self {
+        if tag.is_some() { OpKind::TaggedReceive } else { OpKind::Receive }
+    }
+
     pub(super) const fn kind(self) -> Kind {
         match self {
             OpKind::Send | OpKind::Write => Kind::Send,

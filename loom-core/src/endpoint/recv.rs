@@ -9,24 +9,11 @@ use super::post::{OpKind, map_refusal, required_caps};
 use crate::buffer::{Buffer, TargetBuffer};
 use crate::engine::op_table::{Claim, ContextKind, OpKey};
 use crate::error::{PostError, Rejected};
-use crate::transport::{Claims, Context, Msg, Refusal, Transport};
-use crate::vocabulary::{Caps, Errno, FabricAddr, HmemIface, OpFlags, TagMatch};
+use crate::transport::{Claims, Context, Msg, Transport};
+use crate::vocabulary::{Errno, FabricAddr, HmemIface, OpFlags, TagMatch};
 
 impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
-    #[inline]
-    fn plain_source(&self, from: K::From) -> Result<FabricAddr, PostError> {
-        self.limits().directs(self.source(from)?)
-    }
-
     /// Source of tagged messages, if the provider matches masked tags correctly.
-    #[inline]
-    fn tagged_source(&self, from: K::From, tag: TagMatch) -> Result<FabricAddr, PostError> {
-        if tag.ignore != 0 && !self.limits().quirks.masked_recv {
-            return Err(PostError::MaskedTag.cold());
-        }
-        self.source(from)
-    }
-
     /// Receives a message.
     ///
     /// A message longer than the buffer completes with `ETRUNC`: the buffer holds the part that
@@ -43,11 +30,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let (from, how) = (from.into(), (required_caps::RECV, OpKind::Receive));
-        let posting = self.opened.lend(how, || self.plain_source(from), None, buf)?;
-        // SAFETY: `posting` guarantees C1, C5 and C9 to C13.
-        let submitted = unsafe { T::recv(posting.raw, posting.address, &posting.lent, posting.context) };
-        self.opened.settle(posting, map_refusal(submitted))
+        self.post_recv(from.into(), None, buf)
     }
 
     /// [`recv`](Self::recv) into one or several buffers, each filled before the next
@@ -61,17 +44,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let (from, how) = (from.into(), (required_caps::RECV, OpKind::Receive, self.limits().rx_iov_limit));
-        self.opened.post_msg(
-            how,
-            || self.plain_source(from),
-            (None, options.flags),
-            buf,
-            |raw, msg, _| {
-                // SAFETY: `post_msg` guarantees C1, C5 and C9 to C13.
-                map_refusal(unsafe { T::recvmsg(raw, msg) })
-            },
-        )
+        self.post_recv_msg(from.into(), None, options, buf)
     }
 
     /// Receives the oldest tagged message that `tag` accepts.
@@ -85,11 +58,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let (from, tag, how) = (from.into(), tag.into(), (required_caps::TAGGED_RECV, OpKind::TaggedReceive));
-        let posting = self.opened.lend(how, || self.tagged_source(from, tag), None, buf)?;
-        // SAFETY: `posting` guarantees C1, C5 and C9 to C13.
-        let submitted = unsafe { T::tagged_recv(posting.raw, posting.address, &posting.lent, tag, posting.context) };
-        self.opened.settle(posting, map_refusal(submitted))
+        self.post_recv(from.into(), Some(tag.into()), buf)
     }
 
     /// [`tagged_recv`](Self::tagged_recv) into one or several buffers.
@@ -108,18 +77,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let (from, tag) = (from.into(), tag.into());
-        let how = (required_caps::TAGGED_RECV, OpKind::TaggedReceive, self.limits().rx_iov_limit);
-        self.opened.post_msg(
-            how,
-            || self.tagged_source(from, tag),
-            (None, options.flags),
-            buf,
-            |raw, msg, _| {
-                // SAFETY: `post_msg` guarantees C1, C5 and C9 to C13.
-                map_refusal(unsafe { T::tagged_recvmsg(raw, msg, tag) })
-            },
-        )
+        self.post_recv_msg(from.into(), Some(tag.into()), options, buf)
     }
 
     /// Receives messages into one buffer, one after the other, until its rest is smaller than the
@@ -175,7 +133,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         B: TargetBuffer,
     {
         let limits = self.limits();
-        if !limits.quirks.multi_recv && limits.granted(required_caps::MULTI_RECV).is_ok() {
+        if !limits.quirks.multi_recv && limits.granted(required_caps::multi_recv(None)).is_ok() {
             return Err(Rejected { buf, error: PostError::NotSafe });
         }
         // SAFETY: the transport's quirks state that it keeps to the buffer.
@@ -203,16 +161,8 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let from = from.into();
-        self.multi(
-            required_caps::MULTI_RECV,
-            || self.plain_source(from),
-            buf,
-            |raw, msg| {
-                // SAFETY: `multi` guarantees C1, C9, C10 and C13, this function's caller C15 (P6).
-                unsafe { T::recvmsg(raw, msg) }
-            },
-        )
+        // SAFETY: the caller keeps the requirements of this function.
+        unsafe { self.post_multi_recv(from.into(), None, buf) }
     }
 
     /// [`multi_recv`](Self::multi_recv) of tagged messages that `tag` accepts. Each
@@ -254,8 +204,8 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let limits = self.limits();
-        if !limits.quirks.tagged_multi_recv && limits.granted(required_caps::TAGGED_MULTI_RECV).is_ok() {
+        let (tag, limits) = (tag.into(), self.limits());
+        if !limits.quirks.tagged_multi_recv && limits.granted(required_caps::multi_recv(Some(tag))).is_ok() {
             return Err(Rejected { buf, error: PostError::NotSafe });
         }
         // SAFETY: the transport's quirks state that it keeps to the buffer.
@@ -280,35 +230,63 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     where
         B: TargetBuffer,
     {
-        let (from, tag) = (from.into(), tag.into());
-        self.multi(
-            required_caps::TAGGED_MULTI_RECV,
-            || self.tagged_source(from, tag),
-            buf,
-            |raw, msg| {
-                // SAFETY: `multi` guarantees C1, C9, C10 and C13, this function's caller C15 (P6).
-                unsafe { T::tagged_recvmsg(raw, msg, tag) }
-            },
-        )
+        // SAFETY: the caller keeps the requirements of this function.
+        unsafe { self.post_multi_recv(from.into(), Some(tag.into()), buf) }
     }
 
     /// Posts a multi-receive. `post` may rely on an open endpoint (C1), an address of its vector or
     /// `UNSPEC` (C13), and writable memory that stays in the op table until the releasing event or
     /// the endpoint's close (C9, C10).
-    fn multi(
+    /// Address of a permitted source.
+    #[inline]
+    fn permitted(&self, from: K::From, tag: Option<TagMatch>) -> Result<FabricAddr, PostError> {
+        let limits = self.limits();
+        if tag.is_some_and(|tag| tag.ignore != 0) && !limits.quirks.masked_recv {
+            return Err(PostError::MaskedTag.cold());
+        }
+        let address = self.source(from)?;
+        if tag.is_some() { Ok(address) } else { limits.directs(address) }
+    }
+
+    #[inline(always)]
+    fn post_recv(&self, from: K::From, tag: Option<TagMatch>, buf: B) -> Result<OpKey, Rejected<B>> {
+        let how = (required_caps::recv(tag), OpKind::receive(tag));
+        let posting = self.opened.lend(how, || self.permitted(from, tag), None, buf)?;
+        // SAFETY: `posting` guarantees C1, C5 and C9 to C13.
+        let submitted = unsafe { T::recv(posting.raw, posting.address, &posting.lent, tag, posting.context) };
+        self.opened.settle(posting, map_refusal(submitted))
+    }
+
+    fn post_recv_msg(
         &self,
-        caps: Caps,
-        address: impl FnOnce() -> Result<FabricAddr, PostError>,
+        from: K::From,
+        tag: Option<TagMatch>,
+        options: RecvOptions,
         buf: B,
-        post: impl FnOnce(&T::Endpoint, &Msg<'_>) -> Result<(), Refusal>,
     ) -> Result<OpKey, Rejected<B>> {
+        let how = (required_caps::recv(tag), OpKind::receive(tag), self.limits().rx_iov_limit);
+        self.opened.post_msg(
+            how,
+            || self.permitted(from, tag),
+            (None, options.flags),
+            buf,
+            |raw, msg, _| {
+                // SAFETY: `post_msg` guarantees C1, C5 and C9 to C13.
+                map_refusal(unsafe { T::recvmsg(raw, msg, tag) })
+            },
+        )
+    }
+
+    /// # Safety
+    /// The transport keeps P6.
+    unsafe fn post_multi_recv(&self, from: K::From, tag: Option<TagMatch>, buf: B) -> Result<OpKey, Rejected<B>> {
         let opened = &self.opened;
-        if let Err(error) = opened.granted(caps, None) {
+        if let Err(error) = opened.granted(required_caps::multi_recv(tag), None) {
             return Err(Rejected { buf, error });
         }
         opened.cq().ops().post_multi(opened.index(), buf, |lent, context| {
             // After the buffer's own code (rule 6 of the op table), which may remove the peer.
-            let address = address()?;
+            let address = self.permitted(from, tag)?;
             // Pieces show messages in place.
             if lent.kind() != HmemIface::SYSTEM {
                 return Err(PostError::DeviceMemory);
@@ -318,7 +296,10 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
             let pieces = core::slice::from_ref(&lent);
             let flags = OpFlags::MULTI_RECV | OpFlags::COMPLETION;
             let msg = Msg { address, pieces, data: None, context, flags };
-            map_refusal(post(opened.raw(), &msg))
+            // SAFETY: the endpoint is open (C1) on this thread (C5), the address is permitted
+            // (C13), and the checked memory stays in the op table until the event or the endpoint's
+            // close (C9 to C12). The caller guarantees P6 (C15).
+            map_refusal(unsafe { T::recvmsg(opened.raw(), &msg, tag) })
         })
     }
 }
@@ -401,7 +382,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
             // SAFETY: the endpoint is open (C1), a message is claimed under the context (C15, rule
             // 9 of the op table), and the memory is writable and stays in the op table until the
             // event or the endpoint's close (C9).
-            map_refusal(unsafe { T::tagged_recvmsg(opened.raw(), &msg, claim.tag().into()) })
+            map_refusal(unsafe { T::recvmsg(opened.raw(), &msg, Some(claim.tag().into())) })
         })
     }
 
@@ -420,9 +401,9 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     }
 
     fn peek(&self, from: K::From, tag: TagMatch, flags: OpFlags) -> Result<OpKey, PostError> {
-        self.limits().granted(required_caps::TAGGED_RECV)?;
+        self.limits().granted(required_caps::recv(Some(tag)))?;
         self.peeks(flags)?;
-        let (cq, index, address) = (self.cq(), self.opened.index(), self.tagged_source(from, tag)?);
+        let (cq, index, address) = (self.cq(), self.opened.index(), self.permitted(from, Some(tag))?);
         cq.ops().post_peek(index, flags.contains(OpFlags::CLAIM), |context| {
             self.ask(address, tag, flags | OpFlags::PEEK, context)
         })
@@ -446,6 +427,6 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         let msg = Msg { address, pieces: &[], data: None, context, flags: flags | OpFlags::COMPLETION };
         // SAFETY: the endpoint is open (C1), the address is one of its vector or `UNSPEC` (C13),
         // and only the context's space is lent, until the event or the endpoint's close (C10).
-        map_refusal(unsafe { T::tagged_recvmsg(self.raw(), &msg, tag) })
+        map_refusal(unsafe { T::recvmsg(self.raw(), &msg, Some(tag)) })
     }
 }

@@ -70,19 +70,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         options: SendOptions,
         lent: &Lent,
     ) -> Result<(), PostError> {
-        let to = to.into();
-        let how = (options.data, self.limits().with_default(options.flags));
-        self.opened.post_unsignaled(
-            (required_caps::SEND, OpKind::Send),
-            || self.destination(to),
-            how,
-            lent,
-            |raw, msg| {
-                // SAFETY: `post_unsignaled` guarantees C1, C5 and C13, and this function's caller
-                // C9.
-                map_refusal(unsafe { T::sendmsg(raw, msg) })
-            },
-        )
+        // SAFETY: the caller keeps the requirements of this function.
+        unsafe { self.post_send_unsignaled(to.into(), None, options, lent) }
     }
 
     /// [`send_unsignaled`](Self::send_unsignaled) for a tagged message.
@@ -100,19 +89,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         options: SendOptions,
         lent: &Lent,
     ) -> Result<(), PostError> {
-        let to = to.into();
-        let how = (options.data, self.limits().with_default(options.flags));
-        self.opened.post_unsignaled(
-            (required_caps::TAGGED_SEND, OpKind::Send),
-            || self.destination(to),
-            how,
-            lent,
-            |raw, msg| {
-                // SAFETY: `post_unsignaled` guarantees C1, C5 and C13, and this function's caller
-                // C9.
-                map_refusal(unsafe { T::tagged_sendmsg(raw, msg, tag) })
-            },
-        )
+        // SAFETY: the caller keeps the requirements of this function.
+        unsafe { self.post_send_unsignaled(to.into(), Some(tag), options, lent) }
     }
 
     /// [`send_unsignaled`](Self::send_unsignaled) for a write to a peer's region from byte
@@ -179,6 +157,29 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
                 // SAFETY: `post_unsignaled` guarantees C1, C5 and C13, and this function's caller
                 // C9.
                 map_refusal(unsafe { T::readmsg(raw, msg, &[part]) })
+            },
+        )
+    }
+
+    /// # Safety
+    /// The requirements of [`send_unsignaled`](Self::send_unsignaled).
+    unsafe fn post_send_unsignaled(
+        &self,
+        to: K::To,
+        tag: Option<Tag>,
+        options: SendOptions,
+        lent: &Lent,
+    ) -> Result<(), PostError> {
+        let how = (options.data, self.limits().with_default(options.flags));
+        self.opened.post_unsignaled(
+            (required_caps::send(tag), OpKind::Send),
+            || self.destination(to),
+            how,
+            lent,
+            |raw, msg| {
+                // SAFETY: `post_unsignaled` guarantees C1, C5 and C13, and this function's caller
+                // C9.
+                map_refusal(unsafe { T::sendmsg(raw, msg, tag) })
             },
         )
     }
