@@ -5,12 +5,12 @@
 use super::Endpoint;
 use super::kind::{Peeks, Receives};
 use super::options::RecvOptions;
-use super::post::{OpKind, map_refusal, required_caps};
+use super::post::Op;
 use crate::buffer::{Buffer, TargetBuffer};
 use crate::engine::op_table::{Claim, ContextKind, OpKey};
 use crate::error::{PostError, Rejected};
 use crate::transport::{Claims, Context, Msg, Transport};
-use crate::vocabulary::{Errno, FabricAddr, HmemIface, OpFlags, TagMatch};
+use crate::vocabulary::{Errno, FabricAddr, OpFlags, TagMatch};
 
 impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     /// Source of tagged messages, if the provider matches masked tags correctly.
@@ -133,7 +133,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         B: TargetBuffer,
     {
         let limits = self.limits();
-        if !limits.quirks.multi_recv && limits.granted(required_caps::multi_recv(None)).is_ok() {
+        if !limits.quirks.multi_recv && limits.granted(Op::MultiRecv { tag: None }.caps()).is_ok() {
             return Err(Rejected { buf, error: PostError::NotSafe });
         }
         // SAFETY: the transport's quirks state that it keeps to the buffer.
@@ -205,7 +205,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         B: TargetBuffer,
     {
         let (tag, limits) = (tag.into(), self.limits());
-        if !limits.quirks.tagged_multi_recv && limits.granted(required_caps::multi_recv(Some(tag))).is_ok() {
+        if !limits.quirks.tagged_multi_recv && limits.granted(Op::MultiRecv { tag: Some(tag) }.caps()).is_ok() {
             return Err(Rejected { buf, error: PostError::NotSafe });
         }
         // SAFETY: the transport's quirks state that it keeps to the buffer.
@@ -250,11 +250,11 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
 
     #[inline(always)]
     fn post_recv(&self, from: K::From, tag: Option<TagMatch>, buf: B) -> Result<OpKey, Rejected<B>> {
-        let how = (required_caps::recv(tag), OpKind::receive(tag));
-        let posting = self.opened.lend(how, || self.permitted(from, tag), None, buf)?;
-        // SAFETY: `posting` guarantees C1, C5 and C9 to C13.
-        let submitted = unsafe { T::recv(posting.raw, posting.address, &posting.lent, tag, posting.context) };
-        self.opened.settle(posting, map_refusal(submitted))
+        let op = self.opened.reserve(Op::Recv { tag }, buf)?;
+        let op = op.validate(self.permitted(from, tag))?;
+        // SAFETY: `op` guarantees C1, C5 and C9 to C13.
+        let submitted = unsafe { T::recv(op.raw, op.address, &op.lent, tag, op.context) };
+        self.opened.submitted(op, submitted)
     }
 
     fn post_recv_msg(
@@ -264,43 +264,25 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         options: RecvOptions,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let how = (required_caps::recv(tag), OpKind::receive(tag), self.limits().rx_iov_limit);
-        self.opened.post_msg(
-            how,
-            || self.permitted(from, tag),
-            (None, options.flags),
-            buf,
-            |raw, msg, _| {
-                // SAFETY: `post_msg` guarantees C1, C5 and C9 to C13.
-                map_refusal(unsafe { T::recvmsg(raw, msg, tag) })
-            },
-        )
+        let op = self.opened.reserve_pieces(Op::Recv { tag }, options.flags, buf)?;
+        let op = op.validate_pieces(self.permitted(from, tag), self.limits().rx_iov_limit)?;
+        // SAFETY: `op` guarantees C1, C5 and C9 to C13.
+        let submitted = unsafe { T::recvmsg(op.raw, &op.msg(None, options.flags), tag) };
+        self.opened.submitted(op, submitted)
     }
 
     /// # Safety
     /// The transport keeps P6.
     unsafe fn post_multi_recv(&self, from: K::From, tag: Option<TagMatch>, buf: B) -> Result<OpKey, Rejected<B>> {
-        let opened = &self.opened;
-        if let Err(error) = opened.granted(required_caps::multi_recv(tag), None) {
-            return Err(Rejected { buf, error });
-        }
-        opened.cq().ops().post_multi(opened.index(), buf, |lent, context| {
-            // After the buffer's own code (rule 6 of the op table), which may remove the peer.
-            let address = self.permitted(from, tag)?;
-            // Pieces show messages in place.
-            if lent.kind() != HmemIface::SYSTEM {
-                return Err(PostError::DeviceMemory);
-            }
-            // No prefix: multi-receives are not granted with prefixes.
-            let lent = opened.checked(lent, OpKind::Receive, (context, address))?;
-            let pieces = core::slice::from_ref(&lent);
-            let flags = OpFlags::MULTI_RECV | OpFlags::COMPLETION;
-            let msg = Msg { address, pieces, data: None, context, flags };
-            // SAFETY: the endpoint is open (C1) on this thread (C5), the address is permitted
-            // (C13), and the checked memory stays in the op table until the event or the endpoint's
-            // close (C9 to C12). The caller guarantees P6 (C15).
-            map_refusal(unsafe { T::recvmsg(opened.raw(), &msg, tag) })
-        })
+        // No prefix: multi-receives are not granted with prefixes.
+        let op = self.opened.reserve(Op::MultiRecv { tag }, buf)?;
+        let op = op.validate(self.permitted(from, tag))?;
+        let (address, pieces, context) = (op.address, core::slice::from_ref(&op.lent), op.context);
+        let flags = OpFlags::MULTI_RECV | OpFlags::COMPLETION;
+        let msg = Msg { address, pieces, data: None, context, flags };
+        // SAFETY: `op` guarantees C1, C5 and C9 to C13, and the caller P6 (C15).
+        let submitted = unsafe { T::recvmsg(op.raw, &msg, tag) };
+        self.opened.submitted(op, submitted)
     }
 }
 
@@ -375,14 +357,15 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     {
         let opened = &self.opened;
         opened.cq().ops().post_claim(opened.index(), claim, buf, |lent, context| {
-            let lent = opened.checked(lent, OpKind::TaggedReceive, (context, FabricAddr::UNSPEC))?;
-            let (address, pieces) = (FabricAddr::UNSPEC, core::slice::from_ref(&lent));
+            let (tag, address) = (Some(claim.tag().into()), FabricAddr::UNSPEC);
+            let lent = opened.checked(lent, Op::Recv { tag }, context, address)?;
+            let pieces = core::slice::from_ref(&lent);
             let flags = OpFlags::CLAIM | OpFlags::COMPLETION;
             let msg = Msg { address, pieces, data: None, context, flags };
             // SAFETY: the endpoint is open (C1), a message is claimed under the context (C15, rule
             // 9 of the op table), and the memory is writable and stays in the op table until the
             // event or the endpoint's close (C9).
-            map_refusal(unsafe { T::recvmsg(opened.raw(), &msg, Some(claim.tag().into())) })
+            Ok(unsafe { T::recvmsg(opened.raw(), &msg, tag) }?)
         })
     }
 
@@ -401,7 +384,7 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
     }
 
     fn peek(&self, from: K::From, tag: TagMatch, flags: OpFlags) -> Result<OpKey, PostError> {
-        self.limits().granted(required_caps::recv(Some(tag)))?;
+        self.limits().granted(Op::Recv { tag: Some(tag) }.caps())?;
         self.peeks(flags)?;
         let (cq, index, address) = (self.cq(), self.opened.index(), self.permitted(from, Some(tag))?);
         cq.ops().post_peek(index, flags.contains(OpFlags::CLAIM), |context| {
@@ -427,6 +410,6 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
         let msg = Msg { address, pieces: &[], data: None, context, flags: flags | OpFlags::COMPLETION };
         // SAFETY: the endpoint is open (C1), the address is one of its vector or `UNSPEC` (C13),
         // and only the context's space is lent, until the event or the endpoint's close (C10).
-        map_refusal(unsafe { T::recvmsg(self.raw(), &msg, Some(tag)) })
+        Ok(unsafe { T::recvmsg(self.raw(), &msg, Some(tag)) }?)
     }
 }

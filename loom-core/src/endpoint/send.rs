@@ -5,7 +5,7 @@
 use super::Endpoint;
 use super::kind::Transmits;
 use super::options::SendOptions;
-use super::post::{OpKind, map_refusal, required_caps};
+use super::post::Op;
 use crate::buffer::{Buffer, SourceBuffer};
 use crate::engine::op_table::OpKey;
 use crate::error::{PostError, Rejected};
@@ -212,27 +212,21 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         data: Option<ImmediateData>,
         buf: B,
     ) -> Result<OpKey, Rejected<B>> {
-        let how = (required_caps::send(tag), OpKind::Send);
-        let posting = self.opened.lend(how, || self.destination(to), data, buf)?;
-        // SAFETY: `posting` guarantees C1, C5 and C9 to C13.
-        let submitted = unsafe { T::send(posting.raw, posting.address, &posting.lent, tag, data, posting.context) };
-        self.opened.settle(posting, map_refusal(submitted))
+        let op = self.opened.reserve(Op::Send { tag, data }, buf)?;
+        let op = op.validate(self.destination(to))?;
+        // SAFETY: `op` guarantees C1, C5 and C9 to C13.
+        let submitted = unsafe { T::send(op.raw, op.address, &op.lent, tag, data, op.context) };
+        self.opened.submitted(op, submitted)
     }
 
     fn post_send_msg(&self, to: K::To, tag: Option<Tag>, options: SendOptions, buf: B) -> Result<OpKey, Rejected<B>> {
-        let limits = self.limits();
-        let how = (required_caps::send(tag), OpKind::Send, limits.tx_iov_limit);
-        let asked = (options.data, limits.with_default(options.flags));
-        self.opened.post_msg(
-            how,
-            || self.destination(to),
-            asked,
-            buf,
-            |raw, msg, _| {
-                // SAFETY: `post_msg` guarantees C1, C5 and C9 to C13.
-                map_refusal(unsafe { T::sendmsg(raw, msg, tag) })
-            },
-        )
+        let (limits, data) = (self.limits(), options.data);
+        let flags = limits.with_default(options.flags);
+        let op = self.opened.reserve_pieces(Op::Send { tag, data }, flags, buf)?;
+        let op = op.validate_pieces(self.destination(to), limits.tx_iov_limit)?;
+        // SAFETY: `op` guarantees C1, C5 and C9 to C13.
+        let submitted = unsafe { T::sendmsg(op.raw, &op.msg(data, flags), tag) };
+        self.opened.submitted(op, submitted)
     }
 
     #[inline(always)]
@@ -243,15 +237,18 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         data: Option<ImmediateData>,
         bytes: &[u8],
     ) -> Result<(), PostError> {
-        self.opened.inject(
-            required_caps::send(tag),
-            || self.destination(to),
-            data,
-            bytes,
-            |raw, to, bytes| {
-                // SAFETY: `Opened::inject` guarantees C1, C5, C12, C13 and the length.
-                unsafe { T::inject(raw, to, bytes, tag, data) }
-            },
-        )
+        let room;
+        let (limits, mut bytes) = (self.limits(), bytes);
+        if bytes.len() >= limits.inject_end {
+            room = limits.prefixed(bytes)?;
+            bytes = room.get(..limits.prefixes.tx + bytes.len()).unwrap_or(&[]);
+        }
+        let op = Op::Send { tag, data };
+        limits.admit(op.caps(), data)?;
+        let to = self.destination(to)?;
+        // SAFETY: the endpoint is open (C1), on this thread (C5), and the address is of its vector
+        // (C13). `bytes` has at most a prefix and `inject_size` bytes, with the prefix required by
+        // C12.
+        Ok(unsafe { T::inject(self.raw(), to, bytes, tag, data) }?)
     }
 }

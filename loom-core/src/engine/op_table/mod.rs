@@ -63,6 +63,7 @@ pub(crate) use self::multi::Message;
 pub use self::multi::Piece;
 pub use self::operation::{ContextKind, Direction, Kind, OpKey, Posted};
 pub use self::peek::{Claim, Found, Peek};
+pub(crate) use self::post::Lending;
 use self::slot::Phase;
 pub use self::slot::Slot;
 use crate::transport::{Context, Event};
