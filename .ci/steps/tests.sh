@@ -106,7 +106,7 @@ step_quick() { # for between edits, not run with the others: format, lints, feat
     step_features
     cargo clippy --locked --workspace --all-targets --features "$FEATURES" -- -D warnings
     local tests=(cargo test --locked --workspace --features "$FEATURES")
-    programs "${tests[@]}" --lib --test engine --test objects --test allocators
+    programs "${tests[@]}" --lib --test it --test allocators -- --skip refusals::
     programs "${tests[@]}" --test providers -- transports::soft::
     programs "${tests[@]}" --test providers -- transports::shm::
 }
