@@ -40,8 +40,9 @@ fn a_scope_under_an_open_endpoint_ends_the_process_with_its_region_open() {
         });
         return;
     }
-    let (success, said) =
-        in_another_process("objects::regions::scopes::a_scope_under_an_open_endpoint_ends_the_process_with_its_region_open");
+    let (success, said) = in_another_process(
+        "objects::regions::scopes::a_scope_under_an_open_endpoint_ends_the_process_with_its_region_open",
+    );
     assert!(!success && said.contains("endpoints are open at the end of a scope"), "{said}");
     assert!(!said.contains("wrong:"), "{said}");
 }

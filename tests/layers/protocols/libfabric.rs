@@ -11,11 +11,11 @@ use loom_fabric::loom_core;
 use loom_fabric::{Local, Ofi};
 use loom_static::query::{AtomicOps, Dgram, Injects, Messages, Msg, Query, Rdm, Reads, Tagged, Writes};
 
-use crate::example::{self, Program as _};
-use crate::framed::Framed;
-use crate::generic::{self, Bytes};
-use crate::posting::LIMIT;
-use crate::soft;
+use crate::protocols::example::{self, Program as _};
+use crate::protocols::framed::Framed;
+use crate::protocols::generic::{self, Bytes};
+use crate::protocols::soft;
+use support::posting::LIMIT;
 
 pub(crate) type T = Ofi<Local>;
 

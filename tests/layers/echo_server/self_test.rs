@@ -13,10 +13,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{LocalSet, spawn_local};
 use tokio::time::{sleep, timeout};
 
-use crate::Failure;
-use crate::admin;
-use crate::client::{self, Plan, Report};
-use crate::server::{Drain, Stats};
+use crate::echo_server::Failure;
+use crate::echo_server::admin;
+use crate::echo_server::client::{self, Plan, Report};
+use crate::echo_server::server::{Drain, Stats};
 
 /// How long the whole may take.
 const LIMIT: Duration = Duration::from_secs(120);

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use crate::connection::{Bytes, Connection, Driver, Kind};
+use crate::echo_server::connection::{Bytes, Connection, Driver, Kind};
 
 /// Whether the server is to end. It turns to `true` once.
 pub(crate) type Drain = watch::Receiver<bool>;

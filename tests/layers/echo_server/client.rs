@@ -7,8 +7,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::Failure;
-use crate::connection::{Bytes, Connection, Driver, Kind, Link, MAX_MESSAGE, PATIENCE};
+use crate::echo_server::Failure;
+use crate::echo_server::connection::{Bytes, Connection, Driver, Kind, Link, MAX_MESSAGE, PATIENCE};
 
 /// How many messages a client of the self-test has echoed.
 pub(crate) const MESSAGES: u64 = ONE_BY_ONE + AT_ONCE;

@@ -8,10 +8,10 @@ use loom_core::{Av, Cq, CqAttr, Domain, Endpoint, Peer};
 use loom_fabric::loom_core;
 use loom_static::protocol::{Completes, Inject, MsgRecv, MsgSend, Receiver};
 
-use crate::example::{FrameError, TRAILER, open, seal};
-use crate::framed::Framed;
-use crate::generic::{outcome, post};
-use crate::posting::pattern;
+use crate::protocols::example::{FrameError, TRAILER, open, seal};
+use crate::protocols::framed::Framed;
+use crate::protocols::generic::{outcome, post};
+use support::posting::pattern;
 
 type Below = Endpoint<'static, Soft<'static>, Vec<u8>>;
 

@@ -14,11 +14,11 @@ use tokio::select;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use crate::Failure;
-use crate::client::{self, Plan};
-use crate::connection::{self, Bytes, Driver, Link, PATIENCE};
-use crate::self_test::{self, Fabric};
-use crate::server::{Drain, Stats, serve};
+use crate::echo_server::Failure;
+use crate::echo_server::client::{self, Plan};
+use crate::echo_server::connection::{self, Bytes, Driver, Link, PATIENCE};
+use crate::echo_server::self_test::{self, Fabric};
+use crate::echo_server::server::{Drain, Stats, serve};
 
 type Soft = soft::Soft<'static>;
 type Connection = connection::Connection<Soft, Connectionless<'static, Soft>>;

@@ -8,10 +8,10 @@ use loom_core::{Access, Av, Cq, CqAttr, Domain, Endpoint, Hints, Info, Mr, Peer}
 use loom_fabric::loom_core;
 use loom_tagged::{Packet, TaggedAttr, TaggedEndpoint, WithPeer};
 
-use crate::example::{self, Program as _};
-use crate::framed::Framed;
-use crate::generic::{self, Bytes};
-use crate::posting::Limit;
+use crate::protocols::example::{self, Program as _};
+use crate::protocols::framed::Framed;
+use crate::protocols::generic::{self, Bytes};
+use support::posting::Limit;
 
 type End = Endpoint<'static, Soft<'static>, Bytes>;
 

@@ -4,9 +4,9 @@ use loom_core::vocabulary::{ImmediateData, Tag, TagMatch};
 use loom_fabric::loom_core;
 use loom_static::protocol::{Inject, Posted, TaggedRecv, TaggedSend};
 
-use crate::example::{FrameError, TRAILER, seal};
+use crate::protocols::example::{FrameError, TRAILER, seal};
 
-pub(crate) use crate::example::Framed;
+pub(crate) use crate::protocols::example::Framed;
 
 impl<P> Framed<P> {
     pub(crate) fn new(below: P, longest: usize) -> Self {

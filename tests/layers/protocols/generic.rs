@@ -11,7 +11,7 @@ use loom_static::protocol::{
     TaggedSend,
 };
 
-use crate::posting::{Limit, pattern};
+use support::posting::{Limit, pattern};
 
 pub(crate) type Bytes = Vec<u8>;
 

@@ -21,11 +21,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::client::{self, Plan};
-use crate::connection::{self, Driver, Link, PATIENCE};
-use crate::self_test::{self, Fabric, on_this_thread};
-use crate::server::{Drain, Stats, serve};
-use crate::{Failure, SERVER};
+use crate::echo_server::client::{self, Plan};
+use crate::echo_server::connection::{self, Driver, Link, PATIENCE};
+use crate::echo_server::self_test::{self, Fabric, on_this_thread};
+use crate::echo_server::server::{Drain, Stats, serve};
+use crate::echo_server::{Failure, SERVER};
 
 type Tcp = Ofi<Local>;
 type Connection = connection::Connection<Tcp, Msg<Established>>;
@@ -87,7 +87,7 @@ impl Fabric for Sockets {
 
     fn process(&self, port: &SocketAddr) -> Option<Command> {
         let mut command = Command::new(std::env::current_exe().ok()?);
-        command.env(SERVER, port.to_string());
+        command.args(["--ignored", "--exact", "echo_server::role_client"]).env(SERVER, port.to_string());
         Some(command)
     }
 }

@@ -10,7 +10,7 @@ use tokio::select;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::server::Stats;
+use crate::echo_server::server::Stats;
 
 /// Conversations at a time.
 const MOST: usize = 16;

@@ -13,8 +13,8 @@ use loom_fabric::loom_core;
 use loom_static::protocol::{MsgRecv, MsgSend};
 use loom_updates::{MESSAGE_LEN, UpdateError, UpdateKey, UpdateServer, Updates};
 
-use crate::generic::Bytes;
-use crate::posting::LIMIT;
+use crate::protocols::generic::Bytes;
+use support::posting::LIMIT;
 
 fn buffers() -> impl Iterator<Item = Bytes> {
     std::iter::repeat_with(|| vec![0; MESSAGE_LEN])
@@ -143,7 +143,7 @@ fn updates_compute_what_a_plain_computation_does_over_the_software_transport() {
 fn updates_compute_what_a_plain_computation_does_over_providers_with_atomic_operations_and_without() {
     use loom_core::vocabulary::{Caps, EndpointType};
 
-    use crate::libfabric::{connected, info};
+    use crate::protocols::libfabric::{connected, info};
 
     for provider in ["shm", "tcp;ofi_rxm", "udp;ofi_rxd", "sockets"] {
         let (_, client, server) = endpoints!(&info(provider, EndpointType::RDM, Caps::MSG));
