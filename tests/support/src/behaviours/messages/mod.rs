@@ -1,5 +1,13 @@
 //! Messages and tagged messages.
 
+pub mod multi;
+pub mod peek;
+pub mod pieces;
+pub mod tagged_multi;
+pub mod tags;
+pub mod truncated;
+pub mod unsignaled;
+
 use loom_core::endpoint::RecvOptions;
 use loom_core::endpoint::{Endpoint, Source};
 use loom_core::error::PostError;

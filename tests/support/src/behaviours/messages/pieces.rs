@@ -18,8 +18,10 @@ use loom_core::mr::Mr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, Caps, ImmediateData, Tag};
 
-use super::pair::{Bytes, LIMIT, OrCut, carries_data, is_old, is_tested, limit, most, pattern, post_on, room};
 use crate::behaviours::needs::{Behaviour, MSG, RMA, tags};
+use crate::behaviours::pair::{
+    Bytes, LIMIT, OrCut, carries_data, is_old, is_tested, limit, most, pattern, post_on, room,
+};
 use crate::memory::allocator;
 
 pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {

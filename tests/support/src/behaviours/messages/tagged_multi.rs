@@ -12,7 +12,7 @@ use loom_core::info::Info;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Caps, CompletionFlags, EndpointOption, Errno, ImmediateData, Tag, TagMatch};
 
-use crate::behaviours::multi::{ONLY_BY_UNSAFE_FORM, end, has, nothing, piece, told};
+use super::multi::{ONLY_BY_UNSAFE_FORM, end, has, nothing, piece, told};
 use crate::behaviours::needs::{Behaviour, TAGGED_MULTI};
 use crate::behaviours::pair::{Bytes, OrCut, Pair, is_strict, is_tested, pattern, room};
 use crate::memory::allocator;
