@@ -276,9 +276,10 @@ impl Range {
         let this = ManuallyDrop::new(self);
         let at = this.at.wrapping_byte_add(before);
         // SAFETY: the caller guarantees unused whole pages.
-        unsafe { sys::unmap(this.at, before) };
-        // SAFETY: the caller guarantees unused whole pages.
-        unsafe { sys::unmap(at.wrapping_byte_add(len), this.len - before - len) };
+        unsafe {
+            sys::unmap(this.at, before);
+            sys::unmap(at.wrapping_byte_add(len), this.len - before - len);
+        }
         Range { at, len }
     }
 
