@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use loom_alloc::Ledger;
 use loom_alloc::mr_cache::CacheError;
-use loom_alloc::registered::{NotJoined, OutOfLease};
-use loom_alloc::{Ledger, LedgerFull};
+use loom_alloc::registered::{LeaseError, NotJoined};
 use loom_core::Error;
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::error::{OpenError, Rejected};
@@ -62,11 +62,11 @@ fn errors_of_allocators_and_registered_memory_keep_what_they_say() {
     let full = CacheError::TooLong { limit: 4096 };
     assert_eq!(Error::from(full).to_string(), "the buffer has more pages than the cache may register");
     assert!(Error::from(CacheError::InUse).to_string().contains("buffers have to be dropped first"));
-    assert_eq!(Error::from(OutOfLease).to_string(), OutOfLease.to_string());
-    let apart = || NotJoined { lease: 1, other: 2 };
-    assert_eq!(Error::from(apart()).to_string(), apart().to_string());
+    assert_eq!(Error::from(LeaseError::TooShort).to_string(), LeaseError::TooShort.to_string());
+    let apart = Error::from(NotJoined { lease: 1, other: 2 });
+    assert_eq!(apart.to_string(), "the two leases are not neighbours in one buffer");
     let ledger = Ledger::<1>::new();
     ledger.account("one", Global).unwrap();
-    let refused: Result<_, LedgerFull> = ledger.account("another", Global);
-    assert_eq!(Error::from(refused.map(drop).unwrap_err()).to_string(), "full: the accounts of the ledger");
+    let full = ledger.account("another", Global).unwrap_err();
+    assert_eq!(full.to_string(), "full: the accounts of the ledger: raise `N` of `Ledger`");
 }
