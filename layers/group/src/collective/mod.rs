@@ -104,7 +104,6 @@ mod buffers;
 mod combine;
 mod cursor;
 mod element;
-mod error;
 mod lane;
 mod operations;
 mod provider;
@@ -115,7 +114,6 @@ pub use bytemuck;
 
 pub use self::combine::{Associative, BitAnd, BitOr, BitXor, Combine, Commutative, Max, Min, Product, Sum};
 pub use self::element::{Element, Packet};
-pub use self::error::CollectiveError;
 pub use self::operations::Moves;
 pub use self::provider::ProviderGroup;
 pub use self::running::Running;
