@@ -6,9 +6,13 @@ use std::path::Path;
 use loom_alloc::Ledger;
 use loom_alloc::mr_cache::CacheError;
 use loom_alloc::registered::{LeaseError, NotJoined};
-use loom_core::Error;
 use loom_core::allocator_api2::alloc::Global;
-use loom_core::error::{OpenError, Rejected};
+use loom_core::error::{OpenError, PostError, Rejected};
+use loom_core::{Errno, Error};
+use loom_group::bootstrap::BootstrapError;
+use loom_group::{CollectiveError, PeerError};
+use loom_tagged::LinkError;
+use loom_updates::UpdateError;
 
 /// The types in these sources that are errors, and those that turn into `Error`.
 fn errors(folder: &Path, errors: &mut BTreeSet<String>, converted: &mut String) {
@@ -34,9 +38,16 @@ fn errors(folder: &Path, errors: &mut BTreeSet<String>, converted: &mut String) 
 fn every_error_turns_into_one_type() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (mut found, mut text) = (BTreeSet::new(), String::new());
-    for sources in
-        ["src", "loom-core/src", "loom-alloc/src", "layers/static/src", "layers/tagged/src", "layers/updates/src"]
-    {
+    for sources in [
+        "src",
+        "loom-core/src",
+        "loom-alloc/src",
+        "layers/async/src",
+        "layers/group/src",
+        "layers/static/src",
+        "layers/tagged/src",
+        "layers/updates/src",
+    ] {
         errors(&root.join(sources), &mut found, &mut text);
     }
     found.remove("Error");
@@ -51,6 +62,21 @@ fn every_error_turns_into_one_type() {
     let missing: Vec<_> = found.iter().filter(|name| !turns(name)).collect();
     assert!(missing.is_empty(), "without a way into `loom_core::Error`: {missing:?}");
     assert!(!turns("NoSuchError"), "the control");
+}
+
+#[test]
+fn a_wrapped_error_is_the_source() {
+    let source = |error: &dyn core::error::Error| error.source().map(ToString::to_string);
+    assert_eq!(source(&CacheError::Open(OpenError::Access)), Some(OpenError::Access.to_string()));
+    assert_eq!(source(&CacheError::InUse), None);
+    assert_eq!(source(&PeerError::Failed(Errno::ECONNRESET)), Some(Errno::ECONNRESET.to_string()));
+    let post = CollectiveError::Post { member: 1, error: PostError::Full };
+    assert_eq!(source(&post), Some(PostError::Full.to_string()));
+    let system = BootstrapError::System { call: "bind", errno: Errno::EADDRINUSE };
+    assert_eq!(source(&system), Some(Errno::EADDRINUSE.to_string()));
+    assert_eq!(source(&LinkError::Post(PostError::Full)), Some(PostError::Full.to_string()));
+    let refused = UpdateError::<PostError>::Refused(Errno::EFAULT);
+    assert_eq!(source(&refused), Some(Errno::EFAULT.to_string()));
 }
 
 #[test]
