@@ -36,7 +36,7 @@ pub enum PeerError {
     /// The address vector rejected the address.
     Insert(InsertError),
     /// Wrong method: [`Connections::set`](crate::Connections::set) sets members that have
-    /// connections, [`Group::set`] all others.
+    /// connections, [`Group::set`](crate::Group::set) all others.
     HasConnections,
     /// The peer did not connect in time.
     Missing,

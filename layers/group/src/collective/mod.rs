@@ -96,9 +96,9 @@
 //! # Errors
 //! If a member dies, a collective on the others ends with the error of a message, or at the
 //! deadline of [`Running::wait`]. After an error or an early drop, the team [has
-//! ended](CollectiveError::Over). Messages in flight are cancelled, or the group's queue returns
-//! them later with their packets. The team number stays taken, because late messages may arrive. If
-//! a newcomer replaces a member of the group, its teams' collectives end.
+//! ended](crate::CollectiveError::Over). Messages in flight are cancelled, or the group's queue
+//! returns them later with their packets. The team number stays taken, because late messages may
+//! arrive. If a newcomer replaces a member of the group, its teams' collectives end.
 
 mod buffers;
 mod combine;
