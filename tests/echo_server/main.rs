@@ -29,7 +29,7 @@ pub(crate) struct Failure(String);
 
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
-        Failure(error.to_string())
+        Failure(format!("{error:#}"))
     }
 }
 

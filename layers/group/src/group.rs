@@ -5,14 +5,12 @@ use core::cell::{Cell, RefCell};
 use core::fmt;
 
 use allocator_api2::alloc::Allocator;
-use loom_core::av::InsertError;
 use loom_core::buffer::Buffer;
 use loom_core::cq::{CqAttr, CqError};
-use loom_core::eq::{CmError, EqError};
 use loom_core::error::OpenError;
 use loom_core::storage::Array;
 use loom_core::vocabulary::{EndpointAddr, Errno};
-use loom_core::{Av, Cq, Domain, Endpoint, MsgEndpoint, Peer, Transport};
+use loom_core::{AddressError, Av, Cq, Domain, Endpoint, MsgEndpoint, Peer, Transport};
 
 use crate::PeerIndex;
 use crate::links::{Links, Shared, To};
@@ -130,7 +128,7 @@ pub enum PeerError {
     /// The group was opened for fewer members.
     NoSuchPlace,
     /// The address vector rejected the address.
-    Insert(InsertError),
+    Insert(AddressError),
     /// Wrong method: [`Connections::set`](crate::Connections::set) sets members that have
     /// connections, [`Group::set`] all others.
     HasConnections,
@@ -139,13 +137,13 @@ pub enum PeerError {
     /// The connection's endpoint was not opened.
     Open(OpenError),
     /// Connecting or accepting was refused on this side.
-    Connect(CmError),
+    Connect(OpenError),
     /// The connection was rejected or ended, and was not replaced in time.
     Failed(Errno),
     /// Another program answered at the peer's address.
     Stranger,
     /// The event queue has failed.
-    Events(EqError),
+    Events(CqError),
     /// The completion queue has failed.
     Queue(CqError),
 }
@@ -202,7 +200,7 @@ impl<P> From<ConnectError<P>> for loom_core::Error {
 impl From<PeerError> for loom_core::Error {
     fn from(error: PeerError) -> Self {
         match error {
-            PeerError::NoSuchPlace => InsertError::Full.into(),
+            PeerError::NoSuchPlace => AddressError::Full.into(),
             PeerError::Insert(error) => error.into(),
             PeerError::HasConnections => Self::Invalid("the members of a group are set in another way"),
             PeerError::Missing => Errno::ETIMEDOUT.into(),
@@ -338,7 +336,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// [`replacements`](GroupAttr::replacements).
     ///
     /// # Errors
-    /// [`PeerError`]. With [`InsertError::Full`] no replacements are left and the former member
+    /// [`PeerError`]. With [`AddressError::Full`] no replacements are left and the former member
     /// stays. For members with connections, call [`Connections::set`](crate::Connections::set).
     ///
     /// ```

@@ -116,8 +116,8 @@ fn the_first_size_of_pages_that_is_granted_is_taken() {
                     }
                 }
                 Err(error) => {
-                    assert!(!matches!(asked, PageSize::Base), "{error}");
-                    println!("not here: {asked:?}, shared: {shared}: {error}");
+                    assert!(!matches!(asked, PageSize::Base), "{error:#}");
+                    println!("not here: {asked:?}, shared: {shared}: {error:#}");
                 }
             }
             let pages = &[asked, PageSize::Base];
@@ -137,14 +137,14 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
     for len in [usize::MAX, usize::MAX - 4096, isize::MAX as usize] {
         for shared in [false, true] {
             let error = refused(len, MappingAttr { shared, guarded: true, ..DEFAULT });
-            assert!(matches!(error.errno(), libc::ENOMEM | libc::EFBIG | libc::EINVAL), "{error}");
+            assert!(matches!(error.errno(), libc::ENOMEM | libc::EFBIG | libc::EINVAL), "{error:#}");
         }
     }
     // There is no such node, and no place for it in a mask.
     for node in [1023, 1024, u32::MAX] {
         let error = refused(4096, MappingAttr { node: Some(node), shared: true, ..DEFAULT });
         assert_eq!(error.call(), "mbind");
-        assert!(error.to_string().starts_with("mbind failed"), "{error}");
+        assert!(error.to_string().starts_with("mbind failed"), "{error:#}");
     }
     assert_eq!(files(), 0, "no file stays open");
     let mapping = Mapping::new(1, MappingAttr { shared: true, ..DEFAULT }).unwrap();
@@ -206,7 +206,7 @@ fn locked_memory_is_locked_or_refused() {
         }
         Err(error) => {
             assert_eq!(error.call(), "mlock");
-            println!("not here: locked memory: {error}");
+            println!("not here: locked memory: {error:#}");
         }
     }
 }
@@ -226,7 +226,7 @@ fn memory_lies_on_the_node_that_was_named() {
         }
         Err(error) => {
             assert_eq!(error.call(), "mbind");
-            println!("not here: NUMA: {error}");
+            println!("not here: NUMA: {error:#}");
         }
     }
 }
@@ -251,8 +251,8 @@ fn nobody_resizes_what_is_shared() {
         let mut mapping = match Mapping::new(8192, MappingAttr { pages: &[asked], shared: true, ..DEFAULT }) {
             Ok(mapping) => mapping,
             Err(error) => {
-                assert!(!matches!(asked, PageSize::Base), "{error}");
-                println!("not here: {asked:?}, shared: {error}");
+                assert!(!matches!(asked, PageSize::Base), "{error:#}");
+                println!("not here: {asked:?}, shared: {error:#}");
                 continue;
             }
         };
@@ -311,6 +311,6 @@ fn who_writes_beyond_a_guarded_mapping_ends() {
 fn failed_system_calls_keep_their_name_and_number() {
     let refused = Mapping::new(usize::MAX / 2, DEFAULT).map(drop).unwrap_err();
     let error = loom_core::Error::from(refused);
-    assert!(matches!(error, loom_core::Error::System { call: "mmap", errno: Errno::ENOMEM }), "{error}");
-    assert!(error.to_string().starts_with("mmap failed: "), "{error}");
+    assert!(matches!(error, loom_core::Error::System { call: "mmap", errno: Errno::ENOMEM }), "{error:#}");
+    assert!(format!("{error:#}").starts_with("mmap failed: "), "{error:#}");
 }
