@@ -102,7 +102,7 @@ impl Queues {
                 event = self.eq.next_event() => event?,
                 Some(ended) = tasks.join_next() => {
                     if let Ok(Err(error)) = ended {
-                        eprintln!("a connection failed: {error}");
+                        eprintln!("a connection failed: {error:#}");
                     }
                     peers.retain(|(_, task)| !task.is_finished());
                     continue;
@@ -119,7 +119,8 @@ impl Queues {
                     let Ok(endpoint) = request.endpoint(self.cq.cq(), self.eq.eq()) else { continue };
                     let (here, drain, id) = (Rc::clone(&self), drain.clone(), endpoint.id());
                     let task = tasks.spawn_local(async move {
-                        let connection = timeout(PATIENCE, here.eq.accept(endpoint, &[])).await??;
+                        let connection =
+                            timeout(PATIENCE, here.eq.accept(endpoint, &[])).await?.map_err(|refused| refused.error)?;
                         here.echo(connection, drain).await
                     });
                     peers.push((id, task));
@@ -160,7 +161,8 @@ async fn connect(to: EndpointAddr) -> Result<String, Failure> {
     let queues = Queues::open(&info)?;
     let play = async {
         let endpoint = queues.cq.cq().msg_endpoint(queues.eq.eq(), &info)?;
-        let (connection, _) = timeout(PATIENCE, queues.eq.connect(endpoint, &to, &[])).await??;
+        let (connection, _) =
+            timeout(PATIENCE, queues.eq.connect(endpoint, &to, &[])).await?.map_err(|refused| refused.error)?;
         for number in 0..MESSAGES {
             let len = [1, 100, 10_000, MAX_MESSAGE][usize::try_from(number % 4)?];
             let message: Vec<u8> = number.to_le_bytes().into_iter().cycle().take(len).collect();

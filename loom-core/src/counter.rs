@@ -14,7 +14,7 @@ use allocator_api2::alloc::Allocator;
 use heapless::Vec;
 
 use crate::domain::{Brand, Domain, DomainInner};
-use crate::error::OpenError;
+use crate::error::{CqError, OpenError};
 use crate::storage::handle::{Bond, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 pub use crate::transport::CounterAttr;
 use crate::transport::{CounterWait, Transport};
@@ -81,43 +81,6 @@ impl Default for CounterAttr {
         CounterAttr { wait: WaitObj::NONE }
     }
 }
-
-/// Reason for which a wait ends early, or cannot begin.
-///
-/// ```
-/// use core::time::Duration;
-///
-/// use loom_core::counter::CounterError;
-/// use loom_core::{Counter, CounterAttr, Domain};
-///
-/// # fixture::domain!(network, domain);
-/// // This counter has nothing to sleep on. `Cq::wait_counter` can wait for it.
-/// let counter = Counter::open(&domain, CounterAttr::default())?;
-/// assert_eq!(counter.wait_for(1, Duration::from_millis(1)), Err(CounterError::NotOpenedFor));
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CounterError {
-    /// An operation failed: [`Counter::read_error`] counts it, and its queue has the reason.
-    OperationFailed,
-    /// The counter has no wait object, or no file descriptor.
-    NotOpenedFor,
-    /// The provider refused.
-    Errno(Errno),
-}
-
-impl fmt::Display for CounterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CounterError::OperationFailed => f.write_str("an operation that the counter counts has failed"),
-            CounterError::NotOpenedFor => f.write_str("the counter was not opened for this"),
-            CounterError::Errno(errno) => write!(f, "the transport refused: {errno}"),
-        }
-    }
-}
-
-impl core::error::Error for CounterError {}
 
 impl<'m, T: Transport> Counter<'m, T> {
     /// Opens a counter at zero, in memory from `alloc`.
@@ -314,23 +277,23 @@ impl<T: Transport> Counter<'_, T> {
     /// milliseconds. `false` means that the time has passed, or a spurious wake-up.
     ///
     /// # Errors
-    /// - [`CounterError::OperationFailed`] if an operation fails meanwhile (over `sockets`, if one
+    /// - [`CqError::CountedFailure`] if an operation fails meanwhile (over `sockets`, if one
     ///   has ever failed)
-    /// - [`CounterError::NotOpenedFor`] without a wait object
-    /// - [`CounterError::Errno`]
+    /// - [`CqError::NotOpenedFor`] without a wait object
+    /// - [`CqError::Counter`]
     #[doc(alias = "fi_cntr_wait")]
-    pub fn wait_for(&self, threshold: u64, time: Duration) -> Result<bool, CounterError> {
+    pub fn wait_for(&self, threshold: u64, time: Duration) -> Result<bool, CqError> {
         if self.body.wait == WaitObj::NONE {
-            return Err(CounterError::NotOpenedFor);
+            return Err(CqError::NotOpenedFor);
         }
-        self.is_usable().map_err(CounterError::Errno)?;
+        self.is_usable().map_err(CqError::Counter)?;
         let milliseconds = i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
         // SAFETY: the counter is open (C1), has a wait object, and its handles stay on this thread
         // (C5).
-        match unsafe { T::counter_wait(&self.body.raw, threshold, milliseconds) }.map_err(CounterError::Errno)? {
+        match unsafe { T::counter_wait(&self.body.raw, threshold, milliseconds) }.map_err(CqError::Counter)? {
             CounterWait::Reached => Ok(true),
             CounterWait::TimeIsOver => Ok(false),
-            CounterWait::OperationFailed => Err(CounterError::OperationFailed),
+            CounterWait::OperationFailed => Err(CqError::CountedFailure),
         }
     }
 
@@ -338,16 +301,16 @@ impl<T: Transport> Counter<'_, T> {
     /// [`may_sleep`](Self::may_sleep) before each sleep.
     ///
     /// # Errors
-    /// [`CounterError::NotOpenedFor`] if the counter was not opened with [`WaitObj::FD`], or
-    /// [`CounterError::Errno`].
+    /// [`CqError::NotOpenedFor`] if the counter was not opened with [`WaitObj::FD`], or
+    /// [`CqError::Counter`].
     #[doc(alias = "FI_GETWAIT")]
-    pub fn wait_fd(&self) -> Result<c_int, CounterError> {
+    pub fn wait_fd(&self) -> Result<c_int, CqError> {
         if self.body.wait != WaitObj::FD {
-            return Err(CounterError::NotOpenedFor);
+            return Err(CqError::NotOpenedFor);
         }
         // SAFETY: the counter is open (C1), has a descriptor, and its handles stay on this thread
         // (C5).
-        unsafe { T::counter_wait_fd(&self.body.raw) }.map_err(CounterError::Errno)
+        unsafe { T::counter_wait_fd(&self.body.raw) }.map_err(CqError::Counter)
     }
 
     /// Returns `true` if the program may sleep on the file descriptor. If `false`, read the
@@ -356,14 +319,14 @@ impl<T: Transport> Counter<'_, T> {
     /// # Errors
     /// Those of [`wait_fd`](Self::wait_fd).
     #[doc(alias = "fi_trywait")]
-    pub fn may_sleep(&self) -> Result<bool, CounterError> {
+    pub fn may_sleep(&self) -> Result<bool, CqError> {
         if self.body.wait != WaitObj::FD {
-            return Err(CounterError::NotOpenedFor);
+            return Err(CqError::NotOpenedFor);
         }
-        self.is_usable().map_err(CounterError::Errno)?;
+        self.is_usable().map_err(CqError::Counter)?;
         // SAFETY: handles keep the counter open (C1) on its thread (C5), and it belongs to this
         // domain (C4).
-        unsafe { T::counter_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CounterError::Errno)
+        unsafe { T::counter_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CqError::Counter)
     }
 
     pub(crate) fn naps(&self) -> bool {

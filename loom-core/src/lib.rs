@@ -161,11 +161,11 @@ extern crate std;
 pub use allocator_api2;
 
 pub use any_error::Error;
-pub use av::{Av, AvAttr, InsertError};
+pub use av::{Av, AvAttr};
 pub use buffer::{Buffer, SourceBuffer, TargetBuffer};
 pub use completion::{Completion, Done, RemoteEvent, Transfer};
 pub use counter::{Counter, CounterAttr};
-pub use cq::{Cq, CqAttr, CqError, Driving, Piece};
+pub use cq::{Cq, CqAttr, Driving, Piece};
 #[cfg(feature = "std")]
 pub use deadline::Yielding;
 pub use deadline::{Deadline, Forever, Spins};
@@ -176,7 +176,7 @@ pub use engine::arrivals::Arrivals;
 pub use engine::op_table::{OpError, OpKey};
 pub use engine::peer_table::Peer;
 pub use eq::{Eq, EqAttr, EqEvent};
-pub use error::{OpenError, PostError, Rejected};
+pub use error::{CqError, OpenError, PostError, Rejected};
 pub use info::{Hints, Info};
 pub use mr::{Mr, MrAttr, RemoteRegion};
 pub use transport::Transport;
@@ -184,8 +184,8 @@ pub use transport::Transport;
 #[doc(hidden)]
 pub use util::serial::hexadecimal;
 pub use vocabulary::{
-    Access, Caps, Counted, EndpointAddr, EndpointAttributes, EndpointType, Errno, ImmediateData, MsgOrder, Tag,
-    TagMatch, WaitObj, immediate,
+    Access, AddressError, Caps, Counted, EndpointAddr, EndpointAttributes, EndpointType, Errno, ImmediateData,
+    MsgOrder, RangeError, Tag, TagMatch, WaitObj, immediate,
 };
 
 // A module uses modules of its group and of the groups above it, without cycles: `.ci/run layers`.

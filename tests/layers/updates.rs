@@ -196,7 +196,7 @@ fn updates_of_threads_and_of_the_owner_lose_none() {
                         match updates.fetch(to, 0, FetchOp::<u64>::SUM, 1) {
                             Ok(key) => break key,
                             Err(UpdateError::Full | UpdateError::Post(PostError::Again)) => updates.progress().unwrap(),
-                            Err(error) => panic!("{error}"),
+                            Err(error) => panic!("{error:#}"),
                         }
                     };
                     let before = updates.wait(key, Patient(until)).unwrap();

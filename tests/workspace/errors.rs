@@ -27,9 +27,7 @@ fn errors(folder: &Path, errors: &mut BTreeSet<String>, converted: &mut String) 
                 assert!(before.ends_with(' ') && !name.is_empty());
                 errors.insert(name);
             }
-            converted.push_str(
-                &text.split("#[cfg(test)]").next().unwrap().replace("address_table::", "").replace("tag_matcher::", ""),
-            );
+            converted.push_str(text.split("#[cfg(test)]").next().unwrap());
         }
     }
 }
@@ -51,7 +49,7 @@ fn every_error_turns_into_one_type() {
         errors(&root.join(sources), &mut found, &mut text);
     }
     found.remove("Error");
-    assert!(found.len() > 20, "the sources have errors: {found:?}");
+    assert!(found.len() > 9, "the sources have errors: {found:?}");
     let turns = |name: &str| {
         let shapes = [format!("From<{name}> for Error"), format!("{name} => ")];
         // Of one that is generic: up to the body of the implementation.

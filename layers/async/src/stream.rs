@@ -13,7 +13,7 @@ use futures_core::stream::FusedStream;
 use loom_core::buffer::Buffer;
 use loom_core::cq::CqError;
 use loom_core::driver::{CqDriver, EqDriver, NextEqEvent, NextEvent, NextUnclaimed};
-use loom_core::eq::{EqError, EqEvent};
+use loom_core::eq::EqEvent;
 use loom_core::transport::Connected;
 use loom_core::{Completion, Done, Transport};
 
@@ -242,7 +242,7 @@ pub fn connections<'m, T: Connected>(driver: &EqDriver<'m, T>) -> Connections<'m
 }
 
 impl<'m, T: Connected> Stream for Connections<'m, T> {
-    type Item = Result<EqEvent<'m, T>, EqError>;
+    type Item = Result<EqEvent<'m, T>, CqError>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         // SAFETY: a field of a pinned value.

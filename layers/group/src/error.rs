@@ -3,10 +3,10 @@
 use core::fmt;
 
 use loom_core::Error;
-use loom_core::av::InsertError;
 use loom_core::completion::OpError;
 use loom_core::cq::CqError;
-use loom_core::eq::{CmError, EqError};
+use loom_core::vocabulary::AddressError;
+
 use loom_core::error::{OpenError, PostError};
 use loom_core::vocabulary::{EndpointAddr, Errno};
 
@@ -34,7 +34,7 @@ pub enum PeerError {
     /// The group was opened for fewer members.
     NoSuchPlace,
     /// The address vector rejected the address.
-    Insert(InsertError),
+    Insert(AddressError),
     /// Wrong method: [`Connections::set`](crate::Connections::set) sets members that have
     /// connections, [`Group::set`](crate::Group::set) all others.
     HasConnections,
@@ -43,13 +43,13 @@ pub enum PeerError {
     /// The connection's endpoint was not opened.
     Open(OpenError),
     /// Connecting or accepting was refused on this side.
-    Connect(CmError),
+    Connect(OpenError),
     /// The connection was rejected or ended, and was not replaced in time.
     Failed(Errno),
     /// Another program answered at the peer's address.
     Stranger,
     /// The event queue has failed.
-    Events(EqError),
+    Events(CqError),
     /// The completion queue has failed.
     Queue(CqError),
     /// The buffer is too short for the record. No bytes were written.
@@ -140,7 +140,7 @@ impl core::error::Error for PeerError {
 impl From<PeerError> for Error {
     fn from(error: PeerError) -> Self {
         match error {
-            PeerError::NoSuchPlace => InsertError::Full.into(),
+            PeerError::NoSuchPlace => AddressError::Full.into(),
             PeerError::Insert(error) => error.into(),
             PeerError::HasConnections => Error::Invalid("the members of a group are set in another way"),
             PeerError::Missing => Errno::ETIMEDOUT.into(),

@@ -206,7 +206,7 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     ///
     /// # Errors
     /// - [`PeerError::NoSuchPlace`].
-    /// - [`PeerError::Insert`]. With [`InsertError::Full`](loom_core::av::InsertError::Full) no
+    /// - [`PeerError::Insert`]. With [`AddressError::Full`](loom_core::AddressError::Full) no
     ///   replacements are left and the former member stays.
     /// - [`PeerError::HasConnections`]: call [`Connections::set`](crate::Connections::set).
     ///

@@ -5,13 +5,13 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Deref;
 
-use loom_core::Error;
 use loom_core::buffer::Buffer;
 use loom_core::endpoint::{Connectionless, Endpoint, Transmits};
 use loom_core::error::PostError;
-use loom_core::immediate::{Layout, LayoutError};
+use loom_core::immediate::Layout;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{ImmediateData, Tag};
+use loom_core::{Error, RangeError};
 
 use crate::profiles::{Profile, ProfileError, Promise};
 
@@ -92,9 +92,9 @@ impl<'m, T: Transport, B: Buffer, P: Profile, K> Profiled<'m, T, B, P, K> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::ValueTooLarge`]
+    /// [`RangeError::ValueTooLarge`]
     #[inline]
-    pub fn encode<L: Layout>(&self, values: L) -> Result<ImmediateData, LayoutError> {
+    pub fn encode<L: Layout>(&self, values: L) -> Result<ImmediateData, RangeError> {
         const {
             assert!(
                 L::BYTES <= P::CQ_DATA_SIZE,

@@ -96,7 +96,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
             return Ok(());
         }
         // Both have room for as many messages as all peers have credit for, so neither call fails.
-        let id = self.matcher.keep(envelope).map_err(|_| Violation::Unasked)?;
+        let id = self.matcher.keep(envelope).ok_or(Violation::Unasked)?;
         let (of, is_request) = (message.found.link, message.request.is_some());
         let kept = self.messages.insert(Message { id: Some(id), ..message }).map_err(|_| Violation::Unasked)?;
         if let Some(link) = self.links.get_mut(of.index()).filter(|_| is_request) {

@@ -126,7 +126,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
             Some(message) => self.deliver(key, message),
             None => {
                 // The matcher has as many slots for receives as the endpoint has for operations.
-                if let (Ok(receive), Some(op)) = (self.matcher.post(want), self.ops.get_mut(key)) {
+                if let (Some(receive), Some(op)) = (self.matcher.post(want), self.ops.get_mut(key)) {
                     op.state = State::Posted(receive);
                     if let Some(of_receive) = self.receives.get_mut(receive.index()) {
                         *of_receive = key;

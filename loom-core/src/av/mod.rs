@@ -12,7 +12,6 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::Allocator;
 
 pub use self::attr::AvAttr;
-pub use self::insert::InsertError;
 use self::removed::{Addresses, Removed, Room};
 use crate::domain::{Domain, DomainInner};
 use crate::engine::address_table::{AddressSet, AddressTable, fill};

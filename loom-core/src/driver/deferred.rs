@@ -13,7 +13,7 @@ use allocator_api2::alloc::Allocator;
 
 use super::wait::Wait;
 use super::wait_list::{WaitList, Waiter};
-use super::{CqDriver, Drive, SleepError, Sleepable, Unclaimed};
+use super::{CqDriver, Drive, Sleepable, Unclaimed};
 use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
 use crate::cq::CqError;
 use crate::deferred::{Deferred, DeferredEvent, WorkAt, WorkKey};
@@ -248,11 +248,11 @@ where
     B: SourceBuffer + TargetBuffer,
     K: Transmits<T> + Receives<T> + Clone,
 {
-    fn wait_fds(&self, _: &mut dyn FnMut(core::ffi::c_int)) -> Result<(), SleepError> {
+    fn wait_fds(&self, _: &mut dyn FnMut(core::ffi::c_int)) -> Result<(), CqError> {
         Ok(())
     }
 
-    fn may_sleep(&self, _: &Waker) -> Result<bool, SleepError> {
+    fn may_sleep(&self, _: &Waker) -> Result<bool, CqError> {
         // A turn checks only some of the work. Waiters of a counter that this raises run before the
         // executor sleeps.
         let counted = self.body.look_at_ended(usize::MAX);

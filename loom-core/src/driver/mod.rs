@@ -100,11 +100,11 @@ pub use self::arrivals::{AwaitedArrivals, ReachedArrivals};
 pub use self::counter::{CounterDriver, Reached};
 pub use self::cq_driver::{CqDriver, Unclaimed};
 pub use self::deferred::{DeferredDriver, FinishWork, WorkError};
-pub use self::eq_driver::{ConnectError, EqDriver, NextEqEvent};
+pub use self::eq_driver::{EqDriver, NextEqEvent};
 pub use self::events::{NextEvent, NextUnclaimed};
 pub use self::finish::{Finish, FinishPeek, FinishValue};
 pub use self::post::{Post, Retry, Run, RunError};
-pub use self::sleepable::{SleepError, Sleepable};
+pub use self::sleepable::Sleepable;
 
 /// One or several drivers. Tuples, arrays, slices and references of drivers are driven as one.
 ///

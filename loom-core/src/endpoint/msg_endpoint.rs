@@ -13,7 +13,7 @@ use super::shared_rx::SharedRx;
 use crate::buffer::Buffer;
 use crate::cq::Cq;
 use crate::cq::ReceiveMode;
-use crate::eq::{CmError, ConnectedEvent, ConnectionRequest, EndpointId, Eq, Refused};
+use crate::eq::{ConnectedEvent, ConnectionRequest, EndpointId, Eq, Refused, check_data};
 use crate::error::{OpenError, PostError};
 use crate::info::Info;
 use crate::transport::connected::{Fid, MsgBindings};
@@ -328,12 +328,12 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
     /// [`ConnectionRequest::data`](crate::eq::ConnectionRequest::data).
     ///
     /// # Errors
-    /// [`CmError`] with the endpoint, which not every provider can connect again. A rejection or an
-    /// unreachable peer is reported as an event.
+    /// [`OpenError::DataTooLong`] or [`OpenError::Errno`], with the endpoint, which not every provider
+    /// can connect again. A rejection or an unreachable peer is reported as an event.
     #[doc(alias = "fi_connect")]
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn connect(self, to: &EndpointAddr, data: &[u8]) -> Result<MsgEndpoint<'m, T, B, Connecting>, Refused<Self>> {
-        let connected = CmError::check(data, self.kind.cm_data_size).and_then(|()| {
+        let connected = check_data(data, self.kind.cm_data_size).and_then(|()| {
             // SAFETY: the endpoint is open (C1), on its event queue's thread (C20). The data's
             // length is checked above.
             Ok(unsafe { T::connect(self.raw(), to, data) }?)
@@ -363,11 +363,11 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Requested> {
     /// Accepts the request. The peer receives `data` as its [`answer`](MsgEndpoint::answer).
     ///
     /// # Errors
-    /// [`CmError`] with the endpoint.
+    /// [`OpenError::DataTooLong`] or [`OpenError::Errno`], with the endpoint.
     #[doc(alias = "fi_accept")]
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn accept(self, data: &[u8]) -> Result<MsgEndpoint<'m, T, B, Connecting>, Refused<Self>> {
-        let accepted = CmError::check(data, self.kind.cm_data_size).and_then(|()| {
+        let accepted = check_data(data, self.kind.cm_data_size).and_then(|()| {
             // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and opened for
             // a request. The data's length is checked above.
             Ok(unsafe { T::accept(self.raw(), data) }?)

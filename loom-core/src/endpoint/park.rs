@@ -31,7 +31,7 @@ use crate::transport::Transport;
 ///     Ok::<_, loom_core::cq::CqError>(cq.wait(received, Forever)?.map(|done| done.into_buf()))
 /// });
 /// assert_eq!(thread.join().expect("it does not panic")?.as_deref(), Some(&b"hello"[..]));
-/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Parked<'m, T: Transport, B: Buffer, const N: usize = 0> {
     // First field: endpoints close before their queue.
@@ -111,11 +111,3 @@ impl<T: Transport, B: Buffer, const N: usize> fmt::Debug for ParkError<'_, T, B,
         f.write_str("ParkError")
     }
 }
-
-impl<T: Transport, B: Buffer, const N: usize> fmt::Display for ParkError<'_, T, B, N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the queue has other handles, or endpoints that stay on this thread")
-    }
-}
-
-impl<T: Transport, B: Buffer, const N: usize> core::error::Error for ParkError<'_, T, B, N> {}

@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use super::{CmError, Eq, Fid, Refused};
+use super::{Eq, Fid, Refused, check_data};
 use crate::error::OpenError;
 use crate::info::Info;
 use crate::transport::Connected;
@@ -182,8 +182,8 @@ impl<'m, T: Connected> ConnectionRequest<'m, T> {
     /// transfers it.
     ///
     /// # Errors
-    /// [`CmError`], with the request. After a provider's error the request has ended and can only
-    /// be dropped (`ENOENT`).
+    /// [`OpenError::DataTooLong`] or [`OpenError::Errno`], with the request. After a provider's error
+    /// the request has ended and can only be dropped (`ENOENT`).
     #[doc(alias = "fi_reject")]
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the request with")]
     pub fn reject(mut self, data: &[u8]) -> Result<(), Refused<Self>> {
@@ -193,13 +193,13 @@ impl<'m, T: Connected> ConnectionRequest<'m, T> {
         }
     }
 
-    fn try_reject(&mut self, data: &[u8]) -> Result<(), CmError> {
+    fn try_reject(&mut self, data: &[u8]) -> Result<(), OpenError> {
         if !data.is_empty() {
             let limit = self.eq.body.with_listener(self.listener.0, |passive| {
                 // SAFETY: the passive endpoint is open as long as the queue (C1).
                 unsafe { T::passive_cm_data_size(passive) }
             });
-            CmError::check(data, limit)?;
+            check_data(data, limit)?;
         }
         let request = self.request.take().ok_or(Errno::ENOENT)?;
         Ok(self.eq.body.reject(self.listener.0, request, data)?)

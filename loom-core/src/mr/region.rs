@@ -376,16 +376,3 @@ impl<R> fmt::Debug for CloseError<R> {
         }
     }
 }
-
-impl<R> fmt::Display for CloseError<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CloseError::EndpointsOpen(_) => {
-                f.write_str("peers may reach the memory while endpoints of the domain are open")
-            }
-            CloseError::Errno(errno) => write!(f, "the provider failed to close the region: {errno}"),
-        }
-    }
-}
-
-impl<R> core::error::Error for CloseError<R> {}

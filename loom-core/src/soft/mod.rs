@@ -163,6 +163,5 @@ pub use faults::{Every, Injected, Plan};
 pub use handles::{SoftAv, SoftCq, SoftDomain, SoftEndpoint, SoftFabric, SoftInfo, SoftMr};
 pub use network::counter::SoftCounter;
 pub use network::{Network, NetworkAttr};
-pub use query::NotOffered;
 pub use signals::SoftSignal;
 pub use transport::Soft;

@@ -157,7 +157,8 @@ impl Side {
     async fn connect(&self, info: &Info<Tcp>, to: &EndpointAddr) -> Result<Connection, Failure> {
         let endpoint = self.cq.cq().msg_endpoint(self.eq.eq(), info)?;
         let (gone, held) = self.ends.of(endpoint.id());
-        let (endpoint, _) = timeout(PATIENCE, self.eq.connect(endpoint, to, &[])).await??;
+        let (endpoint, _) =
+            timeout(PATIENCE, self.eq.connect(endpoint, to, &[])).await?.map_err(|refused| refused.error)?;
         Ok(Connection { link: Link { endpoint, to: ThePeer }, gone, _held: Box::new(held) })
     }
 
@@ -188,7 +189,7 @@ impl Side {
     ) {
         let endpoint = match request.endpoint(self.cq.cq(), self.eq.eq()) {
             Ok(endpoint) => endpoint,
-            Err(error) => return eprintln!("a peer was rejected: {error}"),
+            Err(error) => return eprintln!("a peer was rejected: {error:#}"),
         };
         let (gone, held) = self.ends.of(endpoint.id());
         let (eq, arrivals) = (self.eq.clone(), arrivals.clone());
@@ -199,7 +200,7 @@ impl Side {
                     // If it is not taken, the server has drained.
                     let _ = arrivals.send(connection).await;
                 }
-                Ok(Err(error)) => eprintln!("a peer was not accepted: {error}"),
+                Ok(Err(refused)) => eprintln!("a peer was not accepted: {:#}", refused.error),
                 Err(_) => eprintln!("a peer asked for a connection, and went silent"),
             }
         });

@@ -14,6 +14,7 @@ mod server;
 mod soft;
 
 /// Environment variable of a process that is a client: the address of its server.
+#[cfg(feature = "libfabric")]
 const SERVER: &str = "LOOM_ECHO_SERVER";
 const CLIENTS: u16 = 200;
 
@@ -23,7 +24,7 @@ pub(crate) struct Failure(String);
 
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
-        Failure(error.to_string())
+        Failure(format!("{error:#}"))
     }
 }
 

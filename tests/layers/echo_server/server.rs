@@ -99,8 +99,8 @@ fn account_for(ended: Result<Result<End, Error>, JoinError>, stats: &Stats) {
     stats.peers.set(stats.peers.get() - 1);
     match ended {
         Ok(Ok(End::Left | End::Drained)) => return,
-        Ok(Err(error)) => eprintln!("a peer's connection failed: {error}"),
-        Err(error) => eprintln!("a peer's task failed: {error}"),
+        Ok(Err(error)) => eprintln!("a peer's connection failed: {error:#}"),
+        Err(error) => eprintln!("a peer's task failed: {error:#}"),
     }
     add(&stats.failed, 1);
 }

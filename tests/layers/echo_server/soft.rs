@@ -108,7 +108,7 @@ async fn answer_knocks(
         match side.answer(knock) {
             // If it is not taken, the server has ended.
             Ok(connection) => drop(arrivals.send(connection).await),
-            Err(error) => eprintln!("a client was not connected: {error}"),
+            Err(error) => eprintln!("a client was not connected: {error:#}"),
         }
     }
     // All clients have gone; the server goes on until it is to drain.

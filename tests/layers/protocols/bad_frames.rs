@@ -74,7 +74,7 @@ fn a_length_of_more_than_there_is_is_refused_also_with_the_right_checksum() {
 #[test]
 fn a_frame_for_a_buffer_that_is_too_short_fails_below() {
     let error = received(seal(pattern(65, 1)), 64).unwrap_err();
-    let FrameError::Below(error) = error else { panic!("{error}") };
+    let FrameError::Below(error) = error else { panic!("{error:#}") };
     assert_eq!((error.errno, error.overflow), (Errno::ETRUNC, Some(1)));
 }
 

@@ -135,7 +135,7 @@ pub(crate) fn injected<S: Inject<Buf = Bytes>, R: MsgRecv<Buf = Bytes>>((from, t
         received(receiver, from, key, &bytes, None);
     }
     let refused = from.inject(to, &pattern(limit + 1, 1)).unwrap_err();
-    assert!(!loom_static::protocol::PostFailure::is_transient(&refused), "{refused}");
+    assert!(!loom_static::protocol::PostFailure::is_transient(&refused), "{refused:#}");
 }
 
 /// The same with tags.
@@ -161,7 +161,7 @@ fn inject<S: Completes, O: Completes>(
 ) {
     let mut limit = Limit::new();
     while let Err(error) = inject(side) {
-        assert!(loom_static::protocol::PostFailure::is_transient(&error) && !limit.passed(), "{error}");
+        assert!(loom_static::protocol::PostFailure::is_transient(&error) && !limit.passed(), "{error:#}");
         side.progress().unwrap();
         other.progress().unwrap();
     }
@@ -215,7 +215,7 @@ fn value<P: Atomics, O: Completes>(
     let key = loop {
         match post(side) {
             Ok(key) => break key,
-            Err(error) => assert!(!limit.passed(), "{error}"),
+            Err(error) => assert!(!limit.passed(), "{error:#}"),
         }
         side.progress().unwrap();
         other.progress().unwrap();

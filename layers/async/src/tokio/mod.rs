@@ -40,7 +40,7 @@
 //! | [`Mode::Hybrid`] | it spins for a time, then sleeps | at once, if it comes soon |
 //!
 //! Sleep requires queues with a descriptor ([`CqAttr::with_fd`](loom_core::CqAttr::with_fd)), which
-//! not every provider supports. Without one, sleeping modes fail ([`SleepError::NotOpenedFor`], or
+//! not every provider supports. Without one, sleeping modes fail ([`CqError::NotOpenedFor`], or
 //! the provider's error on opening).
 
 #![allow(unsafe_code, reason = "lends descriptors to the runtime")]
@@ -61,8 +61,8 @@ use std::vec::Vec;
 use ::tokio::io::Interest;
 use ::tokio::io::unix::AsyncFd;
 use ::tokio::time::{Sleep, sleep};
-use loom_core::driver::{SleepError, Sleepable};
-use loom_core::{Errno, Error};
+use loom_core::driver::Sleepable;
+use loom_core::{CqError, Errno, Error};
 
 pub use self::remote::{Remote, Request, Requests, remote};
 use crate::BUDGET;
@@ -79,8 +79,8 @@ const LOOKS: u32 = 8;
 /// use std::time::Duration;
 ///
 /// use loom_async::tokio::{DriveError, Mode, run};
-/// use loom_core::driver::{CqDriver, SleepError, Unclaimed};
-/// use loom_core::{Cq, Domain};
+/// use loom_core::driver::{CqDriver, Unclaimed};
+/// use loom_core::{Cq, CqError, Domain};
 /// # fixture::domain!(network, domain);
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -88,7 +88,7 @@ const LOOKS: u32 = 8;
 /// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// let slept = runtime.block_on(run(&driver, Mode::Hybrid { spin: Duration::from_micros(50) }, async { 7 }));
-/// assert!(matches!(slept, Err(DriveError::Sleep(SleepError::NotOpenedFor))));
+/// assert!(matches!(slept, Err(DriveError::Sleep(CqError::NotOpenedFor))));
 /// let busy = runtime.block_on(run(&driver, Mode::Busy, async { 7 }))?;
 /// assert_eq!(busy, 7);
 /// # Ok::<_, loom_core::Error>(())
@@ -110,15 +110,15 @@ pub enum Mode {
 ///
 /// ```
 /// use loom_async::tokio::{DriveError, Mode, drive};
-/// use loom_core::driver::{CqDriver, SleepError, Sleepable, Unclaimed};
-/// use loom_core::{Cq, Domain};
+/// use loom_core::driver::{CqDriver, Sleepable, Unclaimed};
+/// use loom_core::{Cq, CqError, Domain};
 /// # fixture::domain!(network, domain);
 ///
 /// /// The mode that costs least, of those that the queues were opened for.
 /// fn mode(driver: &impl Sleepable) -> Result<Mode, DriveError> {
 ///     match drive(driver, Mode::Sleep) {
 ///         Ok(_) => Ok(Mode::Sleep),
-///         Err(DriveError::Sleep(SleepError::NotOpenedFor)) => Ok(Mode::Busy),
+///         Err(DriveError::Sleep(CqError::NotOpenedFor)) => Ok(Mode::Busy),
 ///         Err(error) => Err(error),
 ///     }
 /// }
@@ -131,7 +131,7 @@ pub enum Mode {
 #[non_exhaustive]
 pub enum DriveError {
     /// A queue or counter cannot be slept on, or has failed.
-    Sleep(SleepError),
+    Sleep(CqError),
     /// The runtime cannot wait for a descriptor.
     Runtime(std::io::Error),
 }
@@ -154,8 +154,8 @@ impl core::error::Error for DriveError {
     }
 }
 
-impl From<SleepError> for DriveError {
-    fn from(error: SleepError) -> Self {
+impl From<CqError> for DriveError {
+    fn from(error: CqError) -> Self {
         DriveError::Sleep(error)
     }
 }

@@ -196,7 +196,7 @@ impl World {
                 match Mr::open_in(domain, vec![0; 8], Access::REMOTE_WRITE, alloc) {
                     Ok(region) => self.opened(Thing::Region(region), vec![parent]),
                     // There are four places.
-                    Err(error) => assert!(matches!(error, OpenError::Limit(_)), "{error}"),
+                    Err(error) => assert!(matches!(error, OpenError::Limit(_)), "{error:#}"),
                 }
             }
             Step::Endpoint { queue, vector, counter } => self.open_endpoint(queue, vector, counter),
@@ -243,7 +243,10 @@ impl World {
             }
             // Of another domain, or there are four endpoints.
             Err(error) => {
-                assert!(matches!(error, OpenError::OtherDomain | OpenError::Errno(_) | OpenError::Limit(_)), "{error}")
+                assert!(
+                    matches!(error, OpenError::OtherDomain | OpenError::Errno(_) | OpenError::Limit(_)),
+                    "{error:#}"
+                )
             }
         }
     }

@@ -68,7 +68,7 @@ fn chain(plan: Plan) -> Chain {
                 }
                 Ok(Some(other)) => panic!("{other:?}"),
                 Err(CqError::Queue(_)) => break,
-                Err(error) => panic!("{error}"),
+                Err(error) => panic!("{error:#}"),
             }
         }
         let flushed = deferred.flush(None);

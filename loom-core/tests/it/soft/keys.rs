@@ -44,7 +44,7 @@ fn is_good(test: impl FnOnce(&dyn Fn(MemoryKey) -> bool, &Domain<'static, Soft<'
         match endpoint.inject_write(me, &region, 0, &[1; 8]) {
             Ok(()) => true,
             Err(PostError::Errno(Errno::ENOKEY)) => false,
-            Err(error) => panic!("{error}"),
+            Err(error) => panic!("{error:#}"),
         }
     };
     test(&write, &domain);

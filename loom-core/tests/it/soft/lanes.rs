@@ -58,7 +58,7 @@ impl Node {
             match self.endpoint.tagged_inject(to, Tag(tag), bytes) {
                 Ok(()) => return,
                 Err(PostError::Again) => drop(receiver.cq.progress().unwrap()),
-                Err(error) => panic!("{error}"),
+                Err(error) => panic!("{error:#}"),
             }
         }
         panic!("taken at last");
@@ -424,7 +424,7 @@ fn exchange(node: &Node, to: Peer, messages: u64) {
                     received += 1;
                 }
                 Ok(_) => done += 1,
-                Err(error) => panic!("{error}"),
+                Err(error) => panic!("{error:#}"),
             }
         }
     }

@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
+use loom_core::AddressError;
 use loom_core::engine::address_table::{
-    AddressSet, AddressTable, AddressTableAttr, AddressTableMemory, Full, Inserted, SetFull, SymmetricRange,
+    AddressSet, AddressTable, AddressTableAttr, AddressTableMemory, Inserted, SymmetricRange,
 };
 use loom_core::engine::peer_table::Peer;
 use loom_core::error::OpenError;
@@ -17,7 +18,7 @@ fn on_table(attr: AddressTableAttr, test: impl FnOnce(&mut AddressTable<'_>)) {
     test(&mut AddressTableMemory::new(attr).unwrap().table());
 }
 
-fn new(result: Result<Inserted, Full>) -> Peer {
+fn new(result: Result<Inserted, AddressError>) -> Peer {
     match result.unwrap() {
         Inserted::New(peer) => peer,
         Inserted::Known(peer) => panic!("{peer} was there"),
@@ -31,7 +32,7 @@ fn places_are_taken_from_the_lowest_on() {
         assert_eq!((table.len(), table.is_empty()), (4, false));
         let addrs = |table: &AddressTable<'_>| peers.iter().map(|peer| table.peers().addr(*peer)).collect::<Vec<_>>();
         assert_eq!(addrs(table), [0, 1, 2, 3].map(|addr| Some(FabricAddr(addr))));
-        assert_eq!(table.insert(socket("10.0.0.1:5")), Err(Full::Places));
+        assert_eq!(table.insert(socket("10.0.0.1:5")), Err(AddressError::Full));
         assert_eq!(table.insert(socket("10.0.0.1:4")), Ok(Inserted::Known(peers[3])), "though it is full");
         assert_eq!((table.remove(peers[2]), table.remove(peers[1])), (Some(FabricAddr(2)), Some(FabricAddr(1))));
         let fifth = new(table.insert(socket("10.0.0.1:5")));
@@ -115,17 +116,17 @@ fn full_table_and_full_store_lose_nothing() {
     on_table(attr, |table| {
         let first = new(table.insert(&raw(1)));
         for _ in 0..3 {
-            assert_eq!(table.insert(&raw(2)), Err(Full::Bytes));
+            assert_eq!(table.insert(&raw(2)), Err(AddressError::OutOfBytes));
         }
         assert_eq!((table.find(&raw(1)), table.find(&raw(2)), table.free_bytes()), (Some(first), None, 0));
         // What is in the way is not removed for what then does not fit.
         let addr = FabricAddr(1 << 32);
-        assert_eq!(table.insert_at(addr, &raw(2)), Err(Full::Bytes));
+        assert_eq!(table.insert_at(addr, &raw(2)), Err(AddressError::OutOfBytes));
         assert_eq!(table.address(first), Some(raw(1)));
         for port in [7, 8] {
             new(table.insert(SocketAddr::from(([10, 0, 0, 1], port))));
         }
-        assert_eq!(table.insert(socket("10.0.0.1:9")), Err(Full::Places));
+        assert_eq!(table.insert(socket("10.0.0.1:9")), Err(AddressError::Full));
         table.remove(first);
         new(table.insert(&raw(2)));
         assert_eq!(table.len(), 3);
@@ -238,7 +239,7 @@ fn what_does_not_fit_of_a_range_is_told() {
         let mut told = Vec::new();
         assert_eq!(table.insert_symmetric(range, |result| told.push(result)), Ok(5));
         assert_eq!(told.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, true, true, true, true, false]);
-        assert_eq!(told[5], Err(Full::Places));
+        assert_eq!(told[5], Err(AddressError::Full));
         table.remove(other);
         assert_eq!(table.insert_symmetric(range, |_| {}), Ok(6));
     });
@@ -249,7 +250,7 @@ fn range_of_more_addresses_than_places_is_refused_whole() {
     on_table(AddressTableAttr::new(5), |table| {
         for (first, nodes, services) in [("10.0.0.1:1", 2, 3), ("[fe80::1]:1", u32::MAX, u16::MAX)] {
             let range = SymmetricRange::new(socket(first), nodes, services).unwrap();
-            assert_eq!(table.insert_symmetric(range, |told| panic!("{told:?}")), Err(Full::Places));
+            assert_eq!(table.insert_symmetric(range, |told| panic!("{told:?}")), Err(AddressError::Full));
             assert!(table.is_empty());
         }
     });
@@ -291,7 +292,7 @@ fn removed_member_gets_its_place_again_and_is_in_nobodys_way() {
         let sixth = socket("10.0.0.1:6");
         remove_place(table, 5);
         assert_eq!((table.find(sixth), new(table.insert(sixth)).index()), (None, 5));
-        assert_eq!(table.insert(socket("10.0.0.9:1")), Err(Full::Places));
+        assert_eq!(table.insert(socket("10.0.0.9:1")), Err(AddressError::Full));
     });
 }
 
@@ -307,7 +308,7 @@ fn places_left_by_members_are_taken_when_all_others_are() {
         let [before, behind] = [&[10, 11, 0, 5].map(Some)[..], &[None; 6]];
         assert_eq!((places(table, ten(2)), table.ranges()), ([before, behind].concat(), 5));
         // Of the members that were there before, that one has its place still.
-        assert_eq!(table.insert(socket("10.0.0.1:6")), Err(Full::Places));
+        assert_eq!(table.insert(socket("10.0.0.1:6")), Err(AddressError::Full));
         assert_eq!(new(table.insert(socket("10.0.0.1:10"))).index(), 9);
     });
 }
@@ -322,7 +323,7 @@ fn provider_gives_the_place_of_a_member_to_another() {
         remove_place(table, 5);
         assert_eq!(new(table.insert_member_at(FabricAddr(5), &first)).index(), 5);
         remove_place(table, 0);
-        assert_eq!(table.insert_member_at(FabricAddr(0), &second), Err(Full::Places), "all records are used");
+        assert_eq!(table.insert_member_at(FabricAddr(0), &second), Err(AddressError::Full), "all records are used");
         assert_eq!((table.ranges(), table.len()), (3, 9));
         // Who was there before takes none.
         let own = ten(1).members().next().unwrap();
@@ -352,7 +353,7 @@ fn provider_may_choose_the_places() {
         // Somebody else in its place.
         let second = new(table.insert_at(FabricAddr(8 << 32 | 3), b));
         assert_eq!((table.find(a), table.find(b), table.socket(first)), (None, Some(second), None));
-        assert_eq!(table.insert_at(FabricAddr(8), a), Err(Full::Places));
+        assert_eq!(table.insert_at(FabricAddr(8), a), Err(AddressError::Full));
         // And one whose address is not known, who gets one later.
         let unnamed = new(table.insert_unnamed_at(FabricAddr(4)));
         assert_eq!((table.address(unnamed), table.peers().addr(unnamed)), (None, Some(FabricAddr(4))));
@@ -392,9 +393,9 @@ fn sets_are_in_the_order_of_the_manual_page() {
         // What does not fit changes nothing.
         let mut small = AddressSet::new(10, 4).unwrap();
         small.insert(p[2]).unwrap();
-        assert_eq!((small.union(&all), numbers(&small)), (Err(SetFull), vec![2]));
+        assert_eq!((small.union(&all), numbers(&small)), (Err(AddressError::Full), vec![2]));
         small.union(&set(&[2, 6, 1])).unwrap();
-        assert_eq!((small.insert(p[0]), small.insert(p[7])), (Ok(true), Err(SetFull)));
+        assert_eq!((small.insert(p[0]), small.insert(p[7])), (Ok(true), Err(AddressError::Full)));
         assert_eq!(numbers(&small), [2, 6, 1, 0]);
     });
 }
@@ -432,7 +433,7 @@ fn sizes_that_cannot_be_are_errors() {
     }
     assert_eq!(AddressSet::new(usize::MAX, usize::MAX).unwrap_err(), OpenError::Size);
     on_table(AddressTableAttr { singles: 0, bytes: 0, ranges: 0, ..attr }, |table| {
-        assert_eq!(table.insert(socket("10.0.0.1:1")), Err(Full::Places));
+        assert_eq!(table.insert(socket("10.0.0.1:1")), Err(AddressError::Full));
         assert_eq!(table.find(socket("10.0.0.1:1")), None);
     });
 }

@@ -2,8 +2,9 @@
 
 mod world;
 
+use loom_core::CqError;
 use loom_core::allocator_api2::alloc::Global;
-use loom_core::engine::arrivals::{Arrivals, ArrivalsError};
+use loom_core::engine::arrivals::Arrivals;
 use loom_core::error::OpenError;
 use proptest::prelude::*;
 
@@ -48,6 +49,6 @@ fn a_table_that_is_too_large_for_its_numbers_is_refused() {
         assert_eq!(Arrivals::open_in(values, waiters, Global).err(), Some(OpenError::Size));
     }
     let none = Arrivals::open(0, 0).unwrap();
-    assert_eq!(none.count(0), Err(ArrivalsError::NoSuchValue { values: 0 }));
-    assert_eq!(Arrivals::open(1, 0).unwrap().wait_for(0, 0), Err(ArrivalsError::Full));
+    assert_eq!(none.count(0), Err(CqError::NoSuchValue { values: 0 }));
+    assert_eq!(Arrivals::open(1, 0).unwrap().wait_for(0, 0), Err(CqError::TooManyWaits));
 }

@@ -1,6 +1,7 @@
 //! Stories of arrivals, and their oracle: totals, and a list of those who wait.
 
-use loom_core::engine::arrivals::{ArrivalKey, Arrivals, ArrivalsError};
+use loom_core::CqError;
+use loom_core::engine::arrivals::{ArrivalKey, Arrivals};
 
 pub const VALUES: usize = 3;
 /// The same, as values are.
@@ -67,7 +68,7 @@ impl Model {
 pub fn play(steps: &[Step]) {
     let arrivals = Arrivals::open(VALUES, WAITERS).unwrap();
     let mut model = Model::default();
-    let no_such_value = ArrivalsError::NoSuchValue { values: END };
+    let no_such_value = CqError::NoSuchValue { values: END };
     for step in steps {
         match *step {
             Step::Count(value) => {
@@ -83,7 +84,7 @@ pub fn play(steps: &[Step]) {
             Step::Wait { value, more } => match model.total(value) {
                 None => assert_eq!(arrivals.wait_for(value, more), Err(no_such_value)),
                 Some(_) if model.waiting.len() == WAITERS => {
-                    assert_eq!(arrivals.wait_for(value, more), Err(ArrivalsError::Full));
+                    assert_eq!(arrivals.wait_for(value, more), Err(CqError::TooManyWaits));
                 }
                 Some(total) => {
                     let threshold = total + more;
@@ -104,7 +105,7 @@ pub fn play(steps: &[Step]) {
                 if let Some(key) = model.nth(nth) {
                     let known = model.waiting.iter().find(|waits| waits.key == key).copied();
                     let expected = known.map(|waits| waits.threshold <= model.totals[index(waits.value)]);
-                    assert_eq!(arrivals.take(key), expected.ok_or(ArrivalsError::UnknownKey));
+                    assert_eq!(arrivals.take(key), expected.ok_or(CqError::UnknownKey));
                     if expected == Some(true) {
                         model.end(key);
                     }
@@ -113,7 +114,7 @@ pub fn play(steps: &[Step]) {
             Step::GiveUp(nth) => {
                 if let Some(key) = model.nth(nth) {
                     let known = model.waiting.iter().any(|waits| waits.key == key);
-                    assert_eq!(arrivals.give_up(key), if known { Ok(()) } else { Err(ArrivalsError::UnknownKey) });
+                    assert_eq!(arrivals.give_up(key), if known { Ok(()) } else { Err(CqError::UnknownKey) });
                     if known {
                         model.end(key);
                     }

@@ -2,7 +2,8 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use loom_core::av::{Av, AvAttr, InsertError};
+use loom_core::AddressError;
+use loom_core::av::{Av, AvAttr};
 use loom_core::vocabulary::{AddressFormat, EndpointAddr, FabricAddr};
 
 use super::{Scene, T, attributes};
@@ -17,7 +18,7 @@ fn named(name: &str) -> EndpointAddr {
     EndpointAddr::new(AddressFormat::ADDR_STR, name.as_bytes()).unwrap()
 }
 
-fn insert_all(av: &Av<'static, T>, names: &[&str]) -> Vec<Result<loom_core::engine::peer_table::Peer, InsertError>> {
+fn insert_all(av: &Av<'static, T>, names: &[&str]) -> Vec<Result<loom_core::engine::peer_table::Peer, AddressError>> {
     let addresses: Vec<_> = names.iter().map(|name| named(name)).collect();
     let mut peers = Vec::new();
     let inserted = av.insert_all(&addresses, |peer| peers.push(peer));
@@ -45,7 +46,7 @@ fn each_address_without_a_place_is_taken_back_from_the_provider() {
     let scene = scene(AddressFormat::ADDR_STR);
     let av = Av::open(&scene.domain, 2).unwrap();
     let peers = insert_all(&av, &["a", "b", "c", "d", "c"]);
-    let full = Err(InsertError::Full);
+    let full = Err(AddressError::Full);
     assert_eq!(peers[2..], [full, full, full]);
     assert_eq!(*scene.script.removed.borrow(), [FabricAddr(2), FabricAddr(3), FabricAddr(2)]);
 }
@@ -63,7 +64,7 @@ fn a_range_is_inserted_if_there_are_places_for_all_of_it() {
         inserted
     };
     assert_eq!([insert(1, 1), insert(4, 5), insert(2, 8)], [Ok(1), Ok(20), Ok(16)]);
-    assert_eq!([insert(3, 7), insert(21, 1)], [Err(InsertError::Full); 2]);
+    assert_eq!([insert(3, 7), insert(21, 1)], [Err(AddressError::Full); 2]);
 }
 
 #[test]

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use loom_core::CqError;
+use loom_core::OpenError;
 use loom_core::endpoint::{AnyConnection, Connecting, MsgEndpoint};
-use loom_core::eq::{CmError, ConnectedEvent, ConnectionRequest, Eq, EqAttr, EqError, EqEvent};
+use loom_core::eq::{ConnectedEvent, ConnectionRequest, Eq, EqAttr, EqEvent};
 use loom_core::info::Info;
 use loom_core::transport::connected::{Fault, Fid, Notice};
 use loom_core::vocabulary::{
@@ -84,7 +86,7 @@ fn data_longer_than_the_provider_carries_is_refused() {
     let open = || queue.msg_endpoint(&eq, &info).unwrap();
     assert_eq!(open().cm_data_size(), Ok(OPTION));
     let refused = open().connect(&address(), &[1; OPTION + 1]).unwrap_err();
-    assert_eq!((refused.error, asked()), (CmError::DataTooLong { limit: OPTION }, vec![]));
+    assert_eq!((refused.error, asked()), (OpenError::DataTooLong { limit: OPTION }, vec![]));
     for len in [0, 1, OPTION] {
         open().connect(&address(), &vec![1; len]).unwrap();
         assert_eq!(asked(), [Asked::Connect(vec![1; len])]);
@@ -101,13 +103,13 @@ fn a_request_is_rejected_once_with_its_data() {
     assert_eq!(asked(), [Asked::Reject(2, vec![])]);
     // One with too much data comes back, and stands.
     let refused = request(&scene, &eq, 3).reject(&[1; OPTION + 1]).unwrap_err();
-    assert_eq!((refused.error, asked()), (CmError::DataTooLong { limit: OPTION }, vec![]));
+    assert_eq!((refused.error, asked()), (OpenError::DataTooLong { limit: OPTION }, vec![]));
     drop(refused);
     assert_eq!(asked(), [Asked::Reject(3, vec![])]);
     // One that the provider fails to reject has ended.
     line(|line| line.failure = Some(Errno::EIO));
     let refused = request(&scene, &eq, 4).reject(b"no").unwrap_err();
-    assert_eq!((refused.error, asked().len()), (CmError::Errno(Errno::EIO), 1));
+    assert_eq!((refused.error, asked().len()), (OpenError::Errno(Errno::EIO), 1));
     drop(refused);
     assert_eq!(asked(), []);
 }
@@ -141,10 +143,10 @@ fn an_event_queue_is_slept_on_as_it_was_opened() {
     let (none, fd, any) = (open(WaitObj::NONE), open(WaitObj::FD), open(WaitObj::UNSPEC));
     assert_eq!((fd.wait_fd(), fd.may_sleep()), (Ok(FD), Ok(false)));
     for other in [&none, &any] {
-        assert_eq!(other.wait_fd(), Err(EqError::NotOpenedFor));
-        assert_eq!(other.may_sleep(), Err(EqError::NotOpenedFor));
+        assert_eq!(other.wait_fd(), Err(CqError::NotOpenedFor));
+        assert_eq!(other.may_sleep(), Err(CqError::NotOpenedFor));
     }
-    assert_eq!(none.poll_for(Duration::ZERO).map(drop), Err(EqError::NotOpenedFor));
+    assert_eq!(none.poll_for(Duration::ZERO).map(drop), Err(CqError::NotOpenedFor));
     for slept_on in [&fd, &any] {
         say(Notice::Shutdown(Fid::from_addr(5)));
         let event = slept_on.poll_for(Duration::ZERO).unwrap();

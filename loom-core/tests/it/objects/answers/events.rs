@@ -4,8 +4,10 @@ use core::future::Future;
 use core::pin::pin;
 use std::cell::{Cell, RefCell};
 
-use loom_core::driver::{ConnectError, Drive, EqDriver};
-use loom_core::eq::{Eq, EqAttr, EqError, EqEvent};
+use loom_core::CqError;
+use loom_core::OpenError;
+use loom_core::driver::{Drive, EqDriver};
+use loom_core::eq::{Eq, EqAttr, EqEvent};
 use loom_core::transport::connected::{Fault, Fid, Notice};
 use loom_core::vocabulary::{AddressFormat, Attributes, EndpointAddr, EndpointType, Errno};
 
@@ -31,23 +33,23 @@ impl Events {
     }
 
     /// Connects an endpoint whose events name it `fid`, and tells how that ends.
-    fn connect(&self, fid: u64) -> impl Future<Output = Result<(), ConnectError>> + use<> {
+    fn connect(&self, fid: u64) -> impl Future<Output = Result<(), OpenError>> + use<> {
         name_endpoints(fid);
         let endpoint = self.queue.msg_endpoint(self.driver.eq(), &self.scene.script.info()).unwrap();
         let address = EndpointAddr::new(AddressFormat::ADDR_STR, b"peer").unwrap();
         let connected = self.driver.connect(endpoint, &address, b"");
-        async move { connected.await.map(drop) }
+        async move { Ok(connected.await.map(drop)?) }
     }
 
     /// Accepts a request with an endpoint whose events name it `fid`.
-    fn accept(&self, fid: u64) -> impl Future<Output = Result<(), ConnectError>> + use<> {
+    fn accept(&self, fid: u64) -> impl Future<Output = Result<(), OpenError>> + use<> {
         say(Notice::Request { listener: LISTENER, info: self.scene.script, request: 1 });
         let EqEvent::Request(request) = block_on(&self.driver, self.driver.next_event()).unwrap() else {
             panic!("a request")
         };
         name_endpoints(fid);
         let accepted = self.driver.accept(request.endpoint(&self.queue, self.driver.eq()).unwrap(), b"");
-        async move { accepted.await.map(drop) }
+        async move { Ok(accepted.await.map(drop)?) }
     }
 
     /// A task that takes the next event, as soon as it is woken, and puts down what that was.
@@ -146,7 +148,7 @@ fn shutdown_of_a_connecting_endpoint_ends_its_future() {
         shutdown(fid);
         events.driver.turn(8);
         assert!(task.run(), "it was woken");
-        assert!(matches!(end.take(), Some(Err(ConnectError::Shutdown))));
+        assert_eq!(end.take(), Some(Err(OpenError::Shutdown)));
     }
     assert!(!next.run(), "they were awaited");
     // Of a connection.
@@ -228,10 +230,10 @@ fn driver_that_keeps_no_more_events_tells_connects_so_and_goes_on_when_they_are_
     connected(1);
     assert_eq!(events.driver.turn(8), 1, "there is room for one");
     assert!(connect.run(), "it was woken");
-    assert!(matches!(end.take(), Some(Err(ConnectError::Queue(EqError::Unread)))));
+    assert_eq!(end.take(), Some(Err(OpenError::Events(CqError::Unread))));
     // So is every later one, until the event is taken.
     let later = pin!(events.connect(2));
-    assert!(matches!(block_on(&events.driver, later), Err(ConnectError::Queue(EqError::Unread))));
+    assert_eq!(block_on(&events.driver, later), Err(OpenError::Events(CqError::Unread)));
     for fid in [7, 8] {
         let event = block_on(&events.driver, events.driver.next_event()).unwrap();
         assert!(matches!(event, EqEvent::Shutdown(event) if event.endpoint() == Fid::from_addr(fid)));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use loom_core::counter::{Counter, CounterAttr, CounterError};
+use loom_core::counter::{Counter, CounterAttr};
 use loom_core::cq::{Cq, CqAttr, CqError};
 use loom_core::deadline::{Deadline, Spins};
 use loom_core::error::OpenError;
@@ -41,14 +41,14 @@ fn a_counter_is_slept_on_as_it_was_opened() {
     let scene = Scene::new(attributes());
     let open = |wait| Counter::open(&scene.domain, CounterAttr { wait }).unwrap();
     let (none, fd, any) = (open(WaitObj::NONE), open(WaitObj::FD), open(WaitObj::UNSPEC));
-    assert_eq!(none.wait_for(1, Duration::ZERO), Err(CounterError::NotOpenedFor));
+    assert_eq!(none.wait_for(1, Duration::ZERO), Err(CqError::NotOpenedFor));
     for slept_on in [&fd, &any] {
         assert_eq!(slept_on.wait_for(1, Duration::ZERO), Ok(true));
     }
     assert_eq!((fd.wait_fd(), fd.may_sleep()), (Ok(FD), Ok(true)));
     for other in [&none, &any] {
-        assert_eq!(other.wait_fd(), Err(CounterError::NotOpenedFor));
-        assert_eq!(other.may_sleep(), Err(CounterError::NotOpenedFor));
+        assert_eq!(other.wait_fd(), Err(CqError::NotOpenedFor));
+        assert_eq!(other.may_sleep(), Err(CqError::NotOpenedFor));
     }
 }
 

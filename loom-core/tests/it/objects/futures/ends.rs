@@ -33,7 +33,7 @@ fn operations_of_an_endpoint_that_closes_end_their_futures() {
     match sent {
         Ok(done) => assert!(done.result().is_err()),
         Err(RunError::Rejected(rejected)) => assert_eq!(rejected.buf.len(), 4),
-        Err(other) => panic!("{other}"),
+        Err(other) => panic!("{other:?}"),
     }
 }
 

@@ -6,9 +6,10 @@ mod pieces;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::num::NonZeroU32;
 
+use loom_core::AddressError;
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::engine::address_table::{
-    AddressRef, AddressSet, AddressTable, AddressTableAttr, Full, Inserted, SetFull, SymmetricRange,
+    AddressRef, AddressSet, AddressTable, AddressTableAttr, Inserted, SymmetricRange,
 };
 use loom_core::engine::peer_table::Peer;
 use loom_core::vocabulary::{AvType, FabricAddr};
@@ -98,7 +99,7 @@ pub(crate) struct World<'t> {
     /// Opened when they are first asked for.
     sets: Option<[(AddressSet<Global>, Vec<Peer>); 2]>,
     /// What was told of a range, empty in between.
-    told: Vec<Result<Inserted, Full>>,
+    told: Vec<Result<Inserted, AddressError>>,
 }
 
 impl<'t> World<'t> {
@@ -119,7 +120,7 @@ impl<'t> World<'t> {
             }
             Action::InsertAll(addresses) => {
                 let written = addresses.map(Address::written);
-                let mut told = [Err(Full::Places); 3];
+                let mut told = [Err(AddressError::Full); 3];
                 let mut places = told.iter_mut();
                 let refs = written.iter().map(AddressRef::from);
                 let count = self.table.insert_all(refs, |result| *places.next().expect("one for each") = result);
@@ -148,7 +149,7 @@ impl<'t> World<'t> {
                 let count = self.table.insert_symmetric(range, |result| told.push(result));
                 let wanted = usize::from(*nodes) * usize::from(*services);
                 if wanted > self.attr.places {
-                    assert_eq!((count, told.len()), (Err(Full::Places), 0));
+                    assert_eq!((count, told.len()), (Err(AddressError::Full), 0));
                 } else {
                     assert_eq!((told.len(), Ok(told.iter().flatten().count())), (wanted, count));
                 }
@@ -235,7 +236,7 @@ impl<'t> World<'t> {
             if fits {
                 *members = together;
             }
-            if fits { Ok(()) } else { Err(SetFull) }
+            if fits { Ok(()) } else { Err(AddressError::Full) }
         };
         match *action {
             Action::SetInsert { .. } => {
@@ -243,7 +244,7 @@ impl<'t> World<'t> {
                 let mut together = members.clone();
                 let added = add(&mut together, peer);
                 if together.len() > SET.min(self.attr.places) {
-                    assert_eq!(own.insert(peer), Err(SetFull));
+                    assert_eq!(own.insert(peer), Err(AddressError::Full));
                 } else {
                     assert_eq!(own.insert(peer), Ok(added));
                     *members = together;
@@ -344,7 +345,7 @@ impl<'t> World<'t> {
         self.there.iter().find(|there| there.meaning.as_ref() == Some(meaning))
     }
 
-    fn inserted(&mut self, address: Address, result: Result<Inserted, Full>) {
+    fn inserted(&mut self, address: Address, result: Result<Inserted, AddressError>) {
         let meaning = address.meaning(self.attr.format);
         let addr = self.next(&meaning);
         self.inserted_there(Some(meaning), addr, None, result);
@@ -356,7 +357,7 @@ impl<'t> World<'t> {
         meaning: Option<Meaning>,
         addr: FabricAddr,
         member: Option<(SymmetricRange, u32)>,
-        result: Result<Inserted, Full>,
+        result: Result<Inserted, AddressError>,
     ) {
         let named = meaning.as_ref().and_then(|meaning| self.known(meaning));
         let there = named.or_else(|| self.there.iter().find(|there| there.addr == addr));
@@ -373,7 +374,7 @@ impl<'t> World<'t> {
         meaning: Option<Meaning>,
         addr: FabricAddr,
         member: Option<(SymmetricRange, u32)>,
-        result: Result<Inserted, Full>,
+        result: Result<Inserted, AddressError>,
     ) {
         if let Some(there) = meaning.as_ref().and_then(|meaning| self.known(meaning)) {
             assert_eq!(result, Ok(Inserted::Known(there.peer)), "the same address is the same peer");
@@ -385,8 +386,8 @@ impl<'t> World<'t> {
         let bytes = meaning.as_ref().map_or(0, Meaning::stored);
         let wanted = match pieces {
             Some(_) => Ok(()),
-            None if place >= self.attr.singles.min(self.attr.places) => Err(Full::Places),
-            None if self.bytes() + bytes > self.attr.bytes / 32 * 32 => Err(Full::Bytes),
+            None if place >= self.attr.singles.min(self.attr.places) => Err(AddressError::Full),
+            None if self.bytes() + bytes > self.attr.bytes / 32 * 32 => Err(AddressError::OutOfBytes),
             None => Ok(()),
         };
         assert_eq!(result.map(|_| ()), wanted, "{meaning:?} in place {place}");

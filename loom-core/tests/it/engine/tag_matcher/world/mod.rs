@@ -5,7 +5,7 @@
 mod colliding;
 
 use loom_core::allocator_api2::alloc::Global;
-use loom_core::engine::tag_matcher::{Envelope, Full, MessageId, ReceiveId, TagMatcher, TagMatcherAttr, Want};
+use loom_core::engine::tag_matcher::{Envelope, MessageId, ReceiveId, TagMatcher, TagMatcherAttr, Want};
 use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
 
 pub use colliding::Colliding;
@@ -91,8 +91,8 @@ impl World {
             Some(at) if !multi => self.take_receive(at),
             Some(_) => {}
             None => match self.matcher.keep(envelope) {
-                Ok(id) => self.waiting.push((id, envelope)),
-                Err(Full) => assert_eq!(self.waiting.len(), self.matcher.attr().messages as usize),
+                Some(id) => self.waiting.push((id, envelope)),
+                None => assert_eq!(self.waiting.len(), self.matcher.attr().messages as usize),
             },
         }
     }
@@ -104,8 +104,8 @@ impl World {
         match expected {
             Some(at) => self.take_message(at),
             None => match self.matcher.post(want) {
-                Ok(id) => self.posted.push((id, want)),
-                Err(Full) => assert_eq!(self.posted.len(), self.matcher.attr().receives as usize),
+                Some(id) => self.posted.push((id, want)),
+                None => assert_eq!(self.posted.len(), self.matcher.attr().receives as usize),
             },
         }
     }

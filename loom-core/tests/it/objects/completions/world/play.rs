@@ -364,7 +364,7 @@ impl World<'_, '_, '_> {
                 let peers = self.due.iter().filter(|(_, due)| self.line(due) == Line::Peers).count();
                 assert!(peers >= PEER_EVENTS, "there is room for more than {peers}");
             }
-            error => panic!("{error}"),
+            error => panic!("{error:#}"),
         }
     }
 
