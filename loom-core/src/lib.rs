@@ -32,7 +32,7 @@
 //!   own names and values. [`immediate`]: layouts of immediate data, as structs of bit fields.
 //! - [`buffer`]: memory arguments of operations. [`exposed`]: the rule for memory that peers reach.
 //! - [`transport`]: the boundary, an unsafe trait of raw verbs with its contract. [`error`]: the
-//!   errors of posting and opening.
+//!   errors of opening, posting, polling and waiting.
 //! - [`engine`]: the [op table](engine::op_table), which holds buffers while a provider uses them,
 //!   the [tag matcher](engine::tag_matcher), the [work table](engine::work_table),
 //!   [arrivals](engine::arrivals) of immediate data, and the [address table](engine::address_table)

@@ -170,7 +170,7 @@ fn a_refused_address_is_told() {
     let foreign: EndpointAddr = "127.0.0.1:4242".parse().unwrap();
     let errno = world.av.insert(&foreign).unwrap_err();
     let told = format!(
-        "DEBUG loom::quirk address fi_sockaddr_in://127.0.0.1:4242 is not inserted on domain (\"memory\" of soft): {errno}"
+        "DEBUG loom::quirk address fi_sockaddr_in://127.0.0.1:4242 is not inserted on domain (\"memory\" of soft): {errno:#}"
     );
     assert_lines(&[&told]);
     let there = world.b.address().unwrap();
