@@ -6,7 +6,7 @@ use crate::av::InsertError;
 use crate::buffer::Buffer;
 use crate::counter::CounterError;
 use crate::cq::CqError;
-use crate::driver::{ConnectError, RunError, SleepError, WorkError};
+use crate::driver::{ConnectError, RunError, SleepError};
 use crate::endpoint::{CmError, ParkError, Refused};
 use crate::engine::arrivals::ArrivalsError;
 use crate::engine::op_table::OpError;
@@ -188,17 +188,6 @@ impl<B> From<RunError<B>> for Error {
         match error {
             RunError::Rejected(rejected) => rejected.into(),
             RunError::Queue { error, .. } => error.into(),
-        }
-    }
-}
-
-/// Drops the buffer, if the error contains it.
-impl<B> From<WorkError<B>> for Error {
-    fn from(error: WorkError<B>) -> Self {
-        match error {
-            WorkError::Returned(rejected) => rejected.into(),
-            WorkError::NotCounted(errno) => Error::Provider(errno),
-            WorkError::Queue(error) => error.into(),
         }
     }
 }

@@ -34,9 +34,15 @@ fn errors(folder: &Path, errors: &mut BTreeSet<String>, converted: &mut String) 
 fn every_error_turns_into_one_type() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (mut found, mut text) = (BTreeSet::new(), String::new());
-    for sources in
-        ["src", "loom-core/src", "loom-alloc/src", "layers/static/src", "layers/tagged/src", "layers/updates/src"]
-    {
+    for sources in [
+        "src",
+        "loom-core/src",
+        "loom-alloc/src",
+        "layers/deferred/src",
+        "layers/static/src",
+        "layers/tagged/src",
+        "layers/updates/src",
+    ] {
         errors(&root.join(sources), &mut found, &mut text);
     }
     found.remove("Error");

@@ -14,4 +14,3 @@ mod arrivals;
 mod op_table;
 mod peer_table;
 mod tag_matcher;
-mod work_table;

@@ -11,7 +11,6 @@
 
 mod atomics;
 mod close;
-mod deferred;
 mod faults;
 mod iovecs;
 mod keys;
