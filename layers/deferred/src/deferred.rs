@@ -56,7 +56,7 @@ where
 {
     /// Not borrowed while user code runs.
     pub(crate) table: RefCell<WorkTable<Places<'m, T, B, A, K>>>,
-    /// Index of the work whose operation last had each slot of the queue.
+    /// For each slot of the queue, the index of the work that last had it.
     pub(crate) by_op: Array<Cell<u32>, A>,
     /// Index of the work to examine next.
     pub(crate) next: Cell<u32>,

@@ -265,7 +265,7 @@ where
     work: WorkKey,
     /// It is the future that waits for the work.
     claims: bool,
-    /// Of started work.
+    /// Future of the operation of started work.
     finish: Option<Finish<'m, T, B>>,
     over: bool,
 }

@@ -303,7 +303,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
     }
 
     /// Stores or takes the waker of a future, also of ended work until other work has its slot.
-    /// Returns the former waker, or `waker` if there is no such work.
+    /// Returns the former waker, or `waker` if the key is unknown.
     pub fn replace_waker(&mut self, key: WorkKey, waker: Option<Waker>) -> Option<Waker> {
         match self.places.get_mut(key.index as usize) {
             Some(place) if place.generation == key.generation => core::mem::replace(&mut place.waker, waker),
@@ -311,7 +311,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         }
     }
 
-    /// Returns the oldest returned work whose future was dropped.
+    /// Returns the oldest abandoned work that was returned.
     pub fn abandoned_returned(&mut self) -> Option<WorkKey> {
         let (mut at, _) = self.returned;
         while at != NONE {

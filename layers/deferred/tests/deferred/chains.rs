@@ -1,4 +1,4 @@
-//! Deferred work over the software transport: chains of 1,000 steps, under every fault plan; each buffer comes back once.
+//! Chains of 1,000 steps under every fault plan. Each buffer comes back once.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
