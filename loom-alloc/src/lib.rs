@@ -33,7 +33,7 @@
 //!
 //! use loom_alloc::{Arena, Locked};
 //! use loom_core::error::PostError;
-//! use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, endpoint::Source, scope::scope};
+//! use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, endpoint::Source, scope};
 //! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::vocabulary::Tag;
 //!
@@ -109,7 +109,7 @@ mod v02;
 pub use arena::{Arena, BumpArena, OwnedArena};
 pub use budget::Budget;
 pub use fallback::Fallback;
-pub use ledger::{Account, Ledger, LedgerEntry, LedgerFull};
+pub use ledger::{Account, Ledger, LedgerEntry};
 pub use locked::Locked;
 pub use owns::Owns;
 #[cfg(not(loom_model))]

@@ -29,9 +29,8 @@
 //! A module uses modules of its own layer and of the layers above it in this list (`.ci/run
 //! layers`).
 //! - [`vocabulary`]: flags, error numbers, addresses, tags, keys and attributes, with libfabric's
-//!   own names and values.
+//!   own names and values. [`immediate`]: layouts of immediate data, as structs of bit fields.
 //! - [`buffer`]: memory arguments of operations. [`exposed`]: the rule for memory that peers reach.
-//!   [`immediate`]: layouts of immediate data, as structs of bit fields.
 //! - [`transport`]: the boundary, an unsafe trait of raw verbs with its contract. [`error`]: the
 //!   errors of posting and opening.
 //! - [`engine`]: the [op table](engine::op_table), which holds buffers while a provider uses them,

@@ -23,7 +23,6 @@
     unsafe_code,
     reason = "a test; allocators are unsafe to implement"
 )]
-#![allow(clippy::multiple_unsafe_ops_per_block, reason = "a test")]
 
 #[cfg(feature = "libfabric")]
 #[cfg(target_env = "gnu")]

@@ -3,12 +3,17 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use loom_alloc::Ledger;
 use loom_alloc::mr_cache::CacheError;
-use loom_alloc::registered::{NotJoined, OutOfLease};
-use loom_alloc::{Ledger, LedgerFull};
-use loom_core::Error;
+use loom_alloc::registered::{LeaseError, NotJoined};
 use loom_core::allocator_api2::alloc::Global;
-use loom_core::error::{OpenError, Rejected};
+use loom_core::error::{OpenError, PostError, Rejected};
+use loom_core::{Errno, Error};
+use loom_deferred::WorkError;
+use loom_group::bootstrap::BootstrapError;
+use loom_group::{CollectiveError, PeerError};
+use loom_tagged::LinkError;
+use loom_updates::UpdateError;
 
 /// The types in these sources that are errors, and those that turn into `Error`.
 fn errors(folder: &Path, errors: &mut BTreeSet<String>, converted: &mut String) {
@@ -38,7 +43,9 @@ fn every_error_turns_into_one_type() {
         "src",
         "loom-core/src",
         "loom-alloc/src",
+        "layers/async/src",
         "layers/deferred/src",
+        "layers/group/src",
         "layers/static/src",
         "layers/tagged/src",
         "layers/updates/src",
@@ -60,6 +67,23 @@ fn every_error_turns_into_one_type() {
 }
 
 #[test]
+fn a_wrapped_error_is_the_source() {
+    let source = |error: &dyn core::error::Error| error.source().map(ToString::to_string);
+    assert_eq!(source(&CacheError::Open(OpenError::Access)), Some(OpenError::Access.to_string()));
+    assert_eq!(source(&CacheError::InUse), None);
+    assert_eq!(source(&PeerError::Failed(Errno::ECONNRESET)), Some(Errno::ECONNRESET.to_string()));
+    let post = CollectiveError::Post { member: 1, error: PostError::Full };
+    assert_eq!(source(&post), Some(PostError::Full.to_string()));
+    let system = BootstrapError::System { call: "bind", errno: Errno::EADDRINUSE };
+    assert_eq!(source(&system), Some(Errno::EADDRINUSE.to_string()));
+    assert_eq!(source(&LinkError::Post(PostError::Full)), Some(PostError::Full.to_string()));
+    let work = WorkError::Returned(Rejected { buf: (), error: PostError::Full });
+    assert_eq!(source(&work), Some(PostError::Full.to_string()));
+    let refused = UpdateError::<PostError>::Refused(Errno::EFAULT);
+    assert_eq!(source(&refused), Some(Errno::EFAULT.to_string()));
+}
+
+#[test]
 fn errors_of_allocators_and_registered_memory_keep_what_they_say() {
     fn cached() -> Result<(), Error> {
         Err(Rejected { buf: vec![0_u8; 4], error: CacheError::Open(OpenError::Access) })?
@@ -68,11 +92,11 @@ fn errors_of_allocators_and_registered_memory_keep_what_they_say() {
     let full = CacheError::TooLong { limit: 4096 };
     assert_eq!(Error::from(full).to_string(), "the buffer has more pages than the cache may register");
     assert!(Error::from(CacheError::InUse).to_string().contains("buffers have to be dropped first"));
-    assert_eq!(Error::from(OutOfLease).to_string(), OutOfLease.to_string());
-    let apart = || NotJoined { lease: 1, other: 2 };
-    assert_eq!(Error::from(apart()).to_string(), apart().to_string());
+    assert_eq!(Error::from(LeaseError::TooShort).to_string(), LeaseError::TooShort.to_string());
+    let apart = Error::from(NotJoined { lease: 1, other: 2 });
+    assert_eq!(apart.to_string(), "the two leases are not neighbours in one buffer");
     let ledger = Ledger::<1>::new();
     ledger.account("one", Global).unwrap();
-    let refused: Result<_, LedgerFull> = ledger.account("another", Global);
-    assert_eq!(Error::from(refused.map(drop).unwrap_err()).to_string(), "full: the accounts of the ledger");
+    let full = ledger.account("another", Global).unwrap_err();
+    assert_eq!(full.to_string(), "full: the accounts of the ledger: raise `N` of `Ledger`");
 }

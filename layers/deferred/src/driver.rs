@@ -129,7 +129,15 @@ impl<B> fmt::Display for WorkError<B> {
     }
 }
 
-impl<B: fmt::Debug> core::error::Error for WorkError<B> {}
+impl<B: fmt::Debug> core::error::Error for WorkError<B> {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        Some(match self {
+            WorkError::Returned(rejected) => &rejected.error,
+            WorkError::NotCounted(errno) => errno,
+            WorkError::Queue(error) => error,
+        })
+    }
+}
 
 /// Drops the buffer, if the error contains it.
 impl<B> From<WorkError<B>> for Error {

@@ -89,6 +89,7 @@ extern crate std;
 pub mod bootstrap;
 pub mod collective;
 mod connections;
+mod error;
 pub mod exchange;
 mod group;
 mod links;
@@ -102,7 +103,8 @@ mod scope;
 mod verb;
 
 pub use self::connections::Connections;
-pub use self::group::{ConnectError, Group, GroupAttr, PeerError, Prepared};
+pub use self::error::{CollectiveError, PeerError};
+pub use self::group::{ConnectError, Group, GroupAttr, Prepared};
 pub use self::peer_index::PeerIndex;
 pub use self::place::{Outcome, Place};
 pub use self::region::PeerRegion;

@@ -154,14 +154,6 @@ impl<T: Transport, B: Buffer, P: Profile, K> fmt::Debug for Profiled<'_, T, B, P
     }
 }
 
-fn check<T: Transport, B: Buffer, K>(endpoint: &Endpoint<'_, T, B, K>, promise: &Promise) -> Result<(), ProfileError> {
-    promise.check_attributes(endpoint.cq().info().provider(), &endpoint.attributes())?;
-    match promise.atomics.iter().find(|atomic| endpoint.atomic_count(*atomic).is_err()) {
-        None => Ok(()),
-        Some(missing) => Err(ProfileError::Atomic { missing }),
-    }
-}
-
 /// An unchanged endpoint that does not meet a profile, with the reason.
 ///
 /// ```
@@ -194,18 +186,6 @@ impl<E> fmt::Debug for Unmet<E> {
     }
 }
 
-impl<E> fmt::Display for Unmet<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl<E> core::error::Error for Unmet<E> {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        Some(&self.error)
-    }
-}
-
 /// Drops the endpoint.
 impl<E> From<Unmet<E>> for Error {
     fn from(unmet: Unmet<E>) -> Self {
@@ -217,5 +197,13 @@ impl<E> From<Unmet<E>> for Error {
 impl<E> From<Unmet<E>> for ProfileError {
     fn from(unmet: Unmet<E>) -> Self {
         unmet.error
+    }
+}
+
+fn check<T: Transport, B: Buffer, K>(endpoint: &Endpoint<'_, T, B, K>, promise: &Promise) -> Result<(), ProfileError> {
+    promise.check_attributes(endpoint.cq().info().provider(), &endpoint.attributes())?;
+    match promise.atomics.iter().find(|atomic| endpoint.atomic_count(*atomic).is_err()) {
+        None => Ok(()),
+        Some(missing) => Err(ProfileError::Atomic { missing }),
     }
 }

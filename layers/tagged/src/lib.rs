@@ -121,12 +121,11 @@ pub mod wire;
 
 pub use self::attr::TaggedAttr;
 pub use self::carrier::{Carrier, Ended, WithPeer};
-pub use self::credit::CreditError;
-pub use self::endpoint::{AddLinkError, TaggedEndpoint};
-pub use self::link::{LinkError, LinkId};
+pub use self::endpoint::TaggedEndpoint;
+pub use self::error::{LinkError, Violation};
+pub use self::link::LinkId;
 pub use self::operation::{Source, TaggedClaim, TaggedDone, TaggedEvent, TaggedFound, TaggedKey};
 pub use self::packet::Packet;
-pub use self::sequence::SequenceError;
 
 /// Compiles and runs the code of the README.
 #[cfg(all(doctest, feature = "std"))]

@@ -146,6 +146,7 @@ impl<E: core::error::Error + 'static> core::error::Error for UpdateError<E> {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             UpdateError::Post(error) => Some(error),
+            UpdateError::Refused(errno) => Some(errno),
             UpdateError::Queue(error) => Some(error),
             _ => None,
         }

@@ -47,7 +47,7 @@
 //! use loom_alloc::mr_cache::{MrCache, MrCacheAttr, Notified};
 //! use loom_core::error::PostError;
 //! use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain};
-//! use loom_core::{endpoint::Source, scope::scope};
+//! use loom_core::{endpoint::Source, scope};
 //! use loom_core::soft::{RequiredModes, Network, NetworkAttr};
 //!
 //! static GREETING: [u8; 5] = *b"hello";

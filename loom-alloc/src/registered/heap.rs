@@ -57,7 +57,7 @@ impl<T: Transport, A: Allocator> fmt::Debug for HeapMemory<'_, T, A> {
 /// use loom_alloc::registered::{HeapMemory, RegisteredHeap};
 /// use loom_core::error::PostError;
 /// use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain};
-/// use loom_core::{endpoint::Source, scope::scope};
+/// use loom_core::{endpoint::Source, scope};
 /// use loom_core::soft::{RequiredModes, Network, NetworkAttr};
 ///
 /// let network = Network::new(NetworkAttr::default())?;

@@ -327,9 +327,10 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
         note!(debug, "close", "region of {} bytes is closed", self.region.range.1);
         let mut this = ManuallyDrop::new(self);
         // SAFETY: dropped once, here.
-        unsafe { ManuallyDrop::drop(&mut this.hold) };
-        // SAFETY: dropped once, here.
-        unsafe { ManuallyDrop::drop(&mut this.region) };
+        unsafe {
+            ManuallyDrop::drop(&mut this.hold);
+            ManuallyDrop::drop(&mut this.region);
+        }
         memory
     }
 }

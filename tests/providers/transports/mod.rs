@@ -24,6 +24,7 @@ use loom_core::vocabulary::{EndpointAttributes, EndpointType};
 #[cfg(feature = "libfabric")]
 use loom_fabric::ofi::{Level, Local, Ofi, Shared, library_version};
 
+use support::behaviours::messages::{multi, peek, pieces, tagged_multi, tags, truncated, unsignaled};
 use support::behaviours::needs::{self, Behaviour};
 use support::behaviours::*;
 

@@ -346,16 +346,8 @@ impl<F> fmt::Debug for Full<F> {
     }
 }
 
-impl<F> fmt::Display for Full<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the executor has no place for another task")
-    }
-}
-
-impl<F> core::error::Error for Full<F> {}
-
 impl<F> From<Full<F>> for Error {
     fn from(_: Full<F>) -> Self {
-        Error::Full("the executor, which was opened for a number of tasks")
+        Error::Full("the executor: open it for more tasks")
     }
 }

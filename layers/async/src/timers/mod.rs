@@ -12,7 +12,7 @@ use loom_core::driver::Drive;
 
 use self::heap::Heap;
 pub use self::sleep::Sleep;
-pub use self::timeout::{Elapsed, Timeout};
+pub use self::timeout::Timeout;
 use crate::clock::Clock;
 
 /// Wakes futures at times of a clock.
@@ -168,7 +168,8 @@ impl<C: Clock> Timers<C> {
     /// Runs a future until the clock reaches a time, then drops it.
     ///
     /// # Errors
-    /// [`Elapsed`] if the time came first. A future that completes when polled is never late.
+    /// [`Errno::ETIMEDOUT`](loom_core::Errno::ETIMEDOUT) if the time came first. A future that
+    /// completes when polled is never late.
     ///
     /// ```
     /// use core::future::{pending, ready};
@@ -176,13 +177,14 @@ impl<C: Clock> Timers<C> {
     ///
     /// use loom_async::block_on;
     /// use loom_async::clock::{Clock, StdClock};
-    /// use loom_async::timers::{Elapsed, Timers};
+    /// use loom_async::timers::Timers;
+    /// use loom_core::Errno;
     ///
     /// let timers = Timers::new(StdClock::new());
     /// // One deadline for several futures.
     /// let deadline = timers.clock().now() + Duration::from_millis(2);
     /// assert_eq!(block_on(&timers, timers.timeout_at(deadline, ready(7))), Ok(7));
-    /// assert_eq!(block_on(&timers, timers.timeout_at(deadline, pending::<()>())), Err(Elapsed));
+    /// assert_eq!(block_on(&timers, timers.timeout_at(deadline, pending::<()>())), Err(Errno::ETIMEDOUT));
     /// ```
     pub fn timeout_at<F: IntoFuture>(&self, deadline: Duration, future: F) -> Timeout<'_, C, F::IntoFuture> {
         Timeout::new(self.sleep_until(deadline), future.into_future())
@@ -195,9 +197,9 @@ impl<C: Clock> Timers<C> {
     ///
     /// use loom_async::block_on;
     /// use loom_async::clock::StdClock;
-    /// use loom_async::timers::{Elapsed, Timers};
+    /// use loom_async::timers::Timers;
     /// use loom_core::driver::{CqDriver, Unclaimed};
-    /// use loom_core::{Av, Cq, Domain, Source};
+    /// use loom_core::{Av, Cq, Domain, Errno, Source};
     ///
     /// # fixture::domain!(network, domain);
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
@@ -207,12 +209,12 @@ impl<C: Clock> Timers<C> {
     /// // No message comes. The receive goes on when its future is dropped.
     /// let received = driver.run(vec![0; 5], |room| bob.recv(Source::Any, room));
     /// let ended = block_on(&(&driver, &timers), timers.timeout(Duration::from_millis(2), received));
-    /// assert!(matches!(ended, Err(Elapsed)));
+    /// assert!(matches!(ended, Err(Errno::ETIMEDOUT)));
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
     /// # Errors
-    /// [`Elapsed`] like [`timeout_at`](Self::timeout_at).
+    /// [`Errno::ETIMEDOUT`](loom_core::Errno::ETIMEDOUT) like [`timeout_at`](Self::timeout_at).
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<'_, C, F::IntoFuture> {
         Timeout::new(self.sleep(duration), future.into_future())
     }

@@ -62,8 +62,9 @@ use ::tokio::io::Interest;
 use ::tokio::io::unix::AsyncFd;
 use ::tokio::time::{Sleep, sleep};
 use loom_core::driver::{SleepError, Sleepable};
+use loom_core::{Errno, Error};
 
-pub use self::remote::{Gone, Remote, Request, Requests, remote};
+pub use self::remote::{Remote, Request, Requests, remote};
 use crate::BUDGET;
 
 /// Time until a future and its fabric yield to the runtime.
@@ -144,7 +145,14 @@ impl fmt::Display for DriveError {
     }
 }
 
-impl core::error::Error for DriveError {}
+impl core::error::Error for DriveError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            DriveError::Sleep(error) => Some(error),
+            DriveError::Runtime(error) => Some(error),
+        }
+    }
+}
 
 impl From<SleepError> for DriveError {
     fn from(error: SleepError) -> Self {
@@ -152,23 +160,14 @@ impl From<SleepError> for DriveError {
     }
 }
 
-impl From<DriveError> for loom_core::Error {
+impl From<DriveError> for Error {
     fn from(error: DriveError) -> Self {
         match error {
             DriveError::Sleep(error) => error.into(),
-            DriveError::Runtime(error) => loom_core::Error::System {
-                call: "epoll_ctl",
-                errno: loom_core::Errno::from_raw(error.raw_os_error().unwrap_or_default()),
-            },
+            DriveError::Runtime(error) => {
+                Error::System { call: "epoll_ctl", errno: Errno::from_raw(error.raw_os_error().unwrap_or_default()) }
+            }
         }
-    }
-}
-
-struct Borrowed(RawFd);
-
-impl AsRawFd for Borrowed {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0
     }
 }
 
@@ -356,5 +355,13 @@ impl<D: Sleepable> Future for Driving<D> {
 impl<D: fmt::Debug> fmt::Debug for Driving<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Driving").field("drive", &self.drive).field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
+
+struct Borrowed(RawFd);
+
+impl AsRawFd for Borrowed {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0
     }
 }

@@ -49,7 +49,7 @@ use ::tokio::sync::{Semaphore, mpsc, oneshot};
 ///     })
 ///     .collect();
 /// for (number, answer) in (0..).zip(asked) {
-///     assert_eq!(runtime.block_on(answer).expect("no panic"), Ok(vec![number; 5]));
+///     assert_eq!(runtime.block_on(answer).expect("no panic"), Some(vec![number; 5]));
 /// }
 /// drop(ask);
 /// fabric.join().expect("no panic").expect("no error");
@@ -84,67 +84,55 @@ pub fn remote<Q, A>(capacity: usize) -> (Remote<Q, A>, Requests<Q, A>) {
 ///     };
 ///     tokio::join!(asks, serves).0
 /// });
-/// assert_eq!(answers, (Ok(9), Ok(16)));
+/// assert_eq!(answers, (Some(9), Some(16)));
 /// # Ok::<_, std::io::Error>(())
 /// ```
 pub struct Remote<Q, A> {
     requests: mpsc::Sender<Request<Q, A>>,
 }
 
-/// The thread of the fabric takes no more requests, or dropped this one without an answer.
-///
-/// ```
-/// use loom_async::tokio::{Gone, remote};
-///
-/// let (ask, requests) = remote::<Vec<u8>, usize>(4);
-/// // The thread of the fabric has ended.
-/// drop(requests);
-/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-/// assert_eq!(runtime.block_on(ask.call(b"hello".to_vec())), Err(Gone));
-/// # Ok::<_, std::io::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gone;
-
-impl fmt::Display for Gone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the thread of the fabric does not answer")
-    }
-}
-
-impl core::error::Error for Gone {}
-
 impl<Q, A> Remote<Q, A> {
     /// Sends a request and waits for the answer. If the future is dropped, the request may still be
     /// served.
     ///
-    /// # Errors
-    /// [`Gone`]
-    pub async fn call(&self, body: Q) -> Result<A, Gone> {
+    /// Returns `None` if the thread of the fabric takes no more requests, or has dropped this one
+    /// without an answer.
+    ///
+    /// ```
+    /// use loom_async::tokio::remote;
+    ///
+    /// let (ask, requests) = remote::<Vec<u8>, usize>(4);
+    /// // The thread of the fabric has ended.
+    /// drop(requests);
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// assert_eq!(runtime.block_on(ask.call(b"hello".to_vec())), None);
+    /// # Ok::<_, std::io::Error>(())
+    /// ```
+    pub async fn call(&self, body: Q) -> Option<A> {
         let (reply, answer) = oneshot::channel();
-        self.requests.send(Request { body, reply }).await.map_err(|_| Gone)?;
-        answer.await.map_err(|_| Gone)
+        self.requests.send(Request { body, reply }).await.ok()?;
+        answer.await.ok()
     }
 }
 
 /// Requests to the thread of a fabric.
 ///
 /// ```
-/// use loom_async::tokio::{Gone, remote};
+/// use loom_async::tokio::remote;
 ///
 /// let (ask, mut requests) = remote::<u32, u32>(4);
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
 /// let (answer, served) = runtime.block_on(async {
 ///     let serves_one = async {
 ///         let served = requests.next().await.map(|request| request.answer(7));
-///         // Those that come later end with an error, and do not wait.
+///         // Those that come later get no answer, and do not wait.
 ///         drop(requests);
 ///         served
 ///     };
 ///     tokio::join!(ask.call(1), serves_one)
 /// });
-/// assert_eq!((answer, served), (Ok(7), Some(())));
-/// assert_eq!(runtime.block_on(ask.call(2)), Err(Gone));
+/// assert_eq!((answer, served), (Some(7), Some(())));
+/// assert_eq!(runtime.block_on(ask.call(2)), None);
 /// # Ok::<_, std::io::Error>(())
 /// ```
 pub struct Requests<Q, A> {

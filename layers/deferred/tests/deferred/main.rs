@@ -10,10 +10,10 @@
 )]
 
 mod chains;
-#[path = "../../../../loom-core/tests/common/executor.rs"]
+#[path = "../../../../loom-core/tests/it/executor.rs"]
 mod executor;
 mod futures;
-#[path = "../../../../loom-core/tests/common/memory.rs"]
+#[path = "../../../../loom-core/tests/it/memory.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod memory;
 mod pair;

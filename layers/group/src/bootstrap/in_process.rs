@@ -17,7 +17,7 @@ use loom_core::deadline::Deadline;
 use loom_core::error::OpenError;
 use loom_core::storage::Array;
 
-use super::{Bootstrap, BootstrapError, JoinError, Round, check_rank, place};
+use super::{Bootstrap, BootstrapError, Round, check_rank, place};
 
 /// Memory over which threads of a process exchange bytes.
 ///
@@ -60,25 +60,6 @@ pub struct Seat<B> {
     gifts: [Gift<B>; 2],
 }
 
-struct Gift<B> {
-    /// Stored with release after the bytes, loaded with acquire before they are read.
-    number: AtomicU32,
-    given: spin::RwLock<Given<B>>,
-}
-
-struct Given<B> {
-    round: Round,
-    len: usize,
-    memory: B,
-}
-
-impl<B> Gift<B> {
-    const fn of(memory: B) -> Self {
-        let given = Given { round: Round::Barrier, len: 0, memory };
-        Gift { number: AtomicU32::new(0), given: spin::RwLock::new(given) }
-    }
-}
-
 impl Seat<&mut [u8]> {
     /// Seat for [`Board::over`]. For a list: `[const { Seat::new() }; 8]`.
     #[must_use]
@@ -109,8 +90,8 @@ impl<'m, 'b> Board<&'m [Seat<&'b mut [u8]>]> {
     ///
     /// # Errors
     ///
-    /// [`JoinError::Size`]: no seats, or more than [`MAX_SIZE`](super::MAX_SIZE).
-    pub fn over(seats: &'m mut [Seat<&'b mut [u8]>], memory: &'b mut [u8]) -> Result<Self, JoinError> {
+    /// [`BootstrapError::Size`]: no seats, or more than [`MAX_SIZE`](super::MAX_SIZE).
+    pub fn over(seats: &'m mut [Seat<&'b mut [u8]>], memory: &'b mut [u8]) -> Result<Self, BootstrapError> {
         let size = u32::try_from(seats.len()).unwrap_or(u32::MAX);
         check_rank(0, size)?;
         let limit = memory.len().checked_div(seats.len().saturating_mul(2)).unwrap_or(0);
@@ -129,8 +110,8 @@ impl AllocatedBoard<Global> {
     ///
     /// # Errors
     ///
-    /// [`JoinError::Size`], [`JoinError::OutOfMemory`].
-    pub fn open(size: u32, limit: usize) -> Result<Self, JoinError> {
+    /// [`BootstrapError::Size`], [`BootstrapError::OutOfMemory`].
+    pub fn open(size: u32, limit: usize) -> Result<Self, BootstrapError> {
         Self::open_in(size, limit, Global)
     }
 }
@@ -140,12 +121,12 @@ impl<A: Allocator + Clone> AllocatedBoard<A> {
     ///
     /// # Errors
     ///
-    /// [`JoinError::Size`], [`JoinError::OutOfMemory`].
-    pub fn open_in(size: u32, limit: usize, alloc: A) -> Result<Self, JoinError> {
+    /// [`BootstrapError::Size`], [`BootstrapError::OutOfMemory`].
+    pub fn open_in(size: u32, limit: usize, alloc: A) -> Result<Self, BootstrapError> {
         check_rank(0, size)?;
         let gift = || Array::new_in(limit, alloc.clone(), |_| 0).map(Gift::of);
         let seat = |_| Ok(Seat { taken: AtomicBool::new(false), gifts: [gift()?, gift()?] });
-        let no_memory = |_: OpenError| JoinError::OutOfMemory;
+        let no_memory = |_: OpenError| BootstrapError::OutOfMemory;
         let seats = Array::try_new_in(place(size), alloc.clone(), seat).map_err(no_memory)?;
         Ok(Board { seats, size, limit })
     }
@@ -199,12 +180,12 @@ where
     /// Joins as `rank`. A rank can be joined once.
     ///
     /// # Errors
-    /// [`JoinError::UnknownRank`], [`JoinError::Taken`].
-    pub fn join(board: P, rank: u32) -> Result<Self, JoinError> {
+    /// [`BootstrapError::UnknownRank`], [`BootstrapError::Taken`].
+    pub fn join(board: P, rank: u32) -> Result<Self, BootstrapError> {
         let size = board.size;
-        let seat = board.seats.get(place(rank)).ok_or(JoinError::UnknownRank { rank, size })?;
+        let seat = board.seats.get(place(rank)).ok_or(BootstrapError::UnknownRank { rank, size })?;
         if seat.taken.swap(true, Ordering::Relaxed) {
-            return Err(JoinError::Taken { rank });
+            return Err(BootstrapError::Taken { rank });
         }
         Ok(InProcess { board, rank, size, number: 0, ended: false })
     }
@@ -301,5 +282,24 @@ impl<P> fmt::Debug for InProcess<P> {
 impl<B> fmt::Debug for Seat<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Seat").field("taken", &self.taken).finish_non_exhaustive()
+    }
+}
+
+struct Gift<B> {
+    /// Stored with release after the bytes, loaded with acquire before they are read.
+    number: AtomicU32,
+    given: spin::RwLock<Given<B>>,
+}
+
+struct Given<B> {
+    round: Round,
+    len: usize,
+    memory: B,
+}
+
+impl<B> Gift<B> {
+    const fn of(memory: B) -> Self {
+        let given = Given { round: Round::Barrier, len: 0, memory };
+        Gift { number: AtomicU32::new(0), given: spin::RwLock::new(given) }
     }
 }

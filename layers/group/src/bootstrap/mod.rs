@@ -33,7 +33,7 @@ use loom_core::deadline::Deadline;
 
 #[cfg(feature = "std")]
 pub use self::directory::{Directory, DirectoryAttr};
-pub use self::error::{BootstrapError, JoinError, LauncherError, Mismatch};
+pub use self::error::{BootstrapError, LauncherFault, Mismatch};
 pub use self::in_process::AllocatedBoard;
 pub use self::in_process::{Board, InProcess, Seat};
 #[cfg(all(feature = "pmi", unix))]
@@ -317,11 +317,11 @@ impl<B: Bootstrap + ?Sized> Bootstrap for &mut B {
     }
 }
 
-fn check_rank(rank: u32, size: u32) -> Result<(), JoinError> {
+fn check_rank(rank: u32, size: u32) -> Result<(), BootstrapError> {
     match size {
-        0 => Err(JoinError::Size { size }),
-        _ if size > MAX_SIZE => Err(JoinError::Size { size }),
-        _ if rank >= size => Err(JoinError::UnknownRank { rank, size }),
+        0 => Err(BootstrapError::Size { size }),
+        _ if size > MAX_SIZE => Err(BootstrapError::Size { size }),
+        _ if rank >= size => Err(BootstrapError::UnknownRank { rank, size }),
         _ => Ok(()),
     }
 }

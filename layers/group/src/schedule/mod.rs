@@ -58,7 +58,7 @@
 //! assert!(matches!(ops.next(), Some((1, Op::Recv { peer: 0, into })) if into.range() == (0..10)));
 //! assert!(matches!(ops.next(), Some((2, Op::Send { peer: 3, .. }))));
 //! assert_eq!(ops.next(), None);
-//! # Ok::<_, loom_group::schedule::ScheduleError>(())
+//! # Ok::<_, loom_group::CollectiveError>(())
 //! ```
 
 mod all_gather;
@@ -85,7 +85,7 @@ pub use self::barrier::Barrier;
 pub use self::blocks::Blocks;
 pub use self::broadcast::{BroadcastRing, BroadcastTree};
 pub use self::gather::{GatherLinear, GatherTree};
-pub use self::member::{Member, ScheduleError};
+pub use self::member::Member;
 pub use self::op::{Op, Part, Side, Which};
 pub use self::reduce::ReduceTree;
 pub use self::reduce_scatter::ReduceScatter;

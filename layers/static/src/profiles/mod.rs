@@ -45,7 +45,7 @@
 //!
 //! The values come from the sources and manual pages of libfabric 2.1.0, the manual pages of 1.17,
 //! and `fi_getinfo` of 1.17.0 and 2.5.1. If they differ, the weaker value is used. A test compares
-//! every profile with every provider of the machine, for both libraries (`tests/profiles.rs` of
+//! every profile with every provider of the machine, for both libraries (`tests/libfabric/profiles.rs` of
 //! `loom-fabric`). Providers that need hardware are not tested.
 //!
 //! Environment variables of a provider (`FI_OFI_RXM_BUFFER_SIZE`) can lower its limits. Profiles do

@@ -13,7 +13,7 @@ use loom_core::error::PostError;
 use loom_core::registered::Registered;
 use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::vocabulary::Tag;
-use loom_tagged::{AddLinkError, LinkError, Packet, Source, TaggedEndpoint, TaggedEvent, WithPeer};
+use loom_tagged::{LinkError, Packet, Source, TaggedEndpoint, TaggedEvent, WithPeer};
 
 use crate::nodes::{Buf, SMALL, packets, pattern, room};
 
@@ -37,15 +37,15 @@ macro_rules! over {
         let mut a = TaggedEndpoint::<_, Vec<u8>, _>::open(alice, SMALL).unwrap();
         let mut b = TaggedEndpoint::<_, Vec<u8>, _>::open(bob, SMALL).unwrap();
         let refused = a.add_link(WithPeer::new(&ends[0], peers[1]), packets(size - 1));
-        assert_eq!(refused, Err(AddLinkError::Packet));
+        assert_eq!(refused, Err(LinkError::Packet));
         let refused = a.add_link(WithPeer::new(&ends[0], peers[1]), packets(size).skip(1));
-        assert_eq!(refused, Err(AddLinkError::TooFewPackets { needed: SMALL.packets_per_link() }));
+        assert_eq!(refused, Err(LinkError::TooFewPackets { needed: SMALL.packets_per_link() }));
         let refused = a.add_link(WithPeer::new(&ends[1], peers[0]), packets(size));
-        assert_eq!(refused, Err(AddLinkError::OtherQueue));
+        assert_eq!(refused, Err(LinkError::OtherQueue));
         let link = a.add_link(WithPeer::new(&ends[0], peers[1]), packets(size)).unwrap();
         b.add_link(WithPeer::new(&ends[1], peers[0]), packets(size)).unwrap();
         let refused = a.add_link(WithPeer::new(&ends[0], peers[1]), packets(size));
-        assert_eq!(refused, Err(AddLinkError::TooMany));
+        assert_eq!(refused, Err(LinkError::TooMany));
         for _ in 0..4 {
             a.progress().unwrap();
             b.progress().unwrap();

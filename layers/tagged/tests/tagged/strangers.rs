@@ -13,10 +13,8 @@ use loom_core::mr::Mr;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::{Access, Errno, ImmediateData, Tag, TagMatch};
 use loom_tagged::Source as Anybody;
-use loom_tagged::wire::{Body, HEADER_LEN, Header, WireError};
-use loom_tagged::{
-    Carrier, CreditError, LinkError, Packet, SequenceError, TaggedAttr, TaggedEndpoint, TaggedEvent, WithPeer,
-};
+use loom_tagged::wire::{Body, HEADER_LEN, Header};
+use loom_tagged::{Carrier, LinkError, Packet, TaggedAttr, TaggedEndpoint, TaggedEvent, Violation, WithPeer};
 use proptest::prelude::*;
 
 use crate::nodes::{Buf, FITS, SMALL, packets, pattern, room};
@@ -202,16 +200,16 @@ fn a_peer_that_writes_all_the_time_does_not_keep_whoever_polls() {
 #[test]
 fn what_is_no_packet_ends_the_link() {
     for (junk, error) in [
-        (vec![], WireError::Short { len: 0 }),
-        (vec![0; HEADER_LEN - 1], WireError::Short { len: HEADER_LEN - 1 }),
-        (vec![0xff; HEADER_LEN], WireError::Magic),
-        (b"GET / HTTP/1.1\r\nHost: example.org\r\nUser-Agent: someone who is lost\r\n\r\n".to_vec(), WireError::Magic),
-        ([&hello()[..2], &[9], &hello()[3..]].concat(), WireError::Version(9)),
-        ([&hello()[..3], &[77], &hello()[4..]].concat(), WireError::Kind(77)),
-        ([&eager(2, 1)[..], b"!"].concat(), WireError::Length),
-        ([&eager(2, 1)[..21], &[1], &eager(2, 1)[22..]].concat(), WireError::Unused),
+        (vec![], Violation::Short { len: 0 }),
+        (vec![0; HEADER_LEN - 1], Violation::Short { len: HEADER_LEN - 1 }),
+        (vec![0xff; HEADER_LEN], Violation::Magic),
+        (b"GET / HTTP/1.1\r\nHost: example.org\r\nUser-Agent: someone who is lost\r\n\r\n".to_vec(), Violation::Magic),
+        ([&hello()[..2], &[9], &hello()[3..]].concat(), Violation::Version(9)),
+        ([&hello()[..3], &[77], &hello()[4..]].concat(), Violation::Kind(77)),
+        ([&eager(2, 1)[..], b"!"].concat(), Violation::Length),
+        ([&eager(2, 1)[..21], &[1], &eager(2, 1)[22..]].concat(), Violation::Unused),
     ] {
-        assert_eq!(meet(|_, _| vec![junk]), Some(LinkError::Wire(error)));
+        assert_eq!(meet(|_, _| vec![junk]), Some(LinkError::Protocol(error)));
     }
     // The carrier reports a message longer than a packet.
     let long = meet(|_, _| vec![good(2, Body::Eager { tag: Tag(1), data: None }, &pattern(FITS + 1, 0))]);
@@ -220,20 +218,23 @@ fn what_is_no_packet_ends_the_link() {
 
 #[test]
 fn what_comes_twice_or_too_soon_ends_the_link() {
-    let repeated = Some(LinkError::Sequence(SequenceError::Repeated));
-    let beyond = Some(LinkError::Sequence(SequenceError::Beyond));
+    let repeated = Some(LinkError::Protocol(Violation::Repeated));
+    let beyond = Some(LinkError::Protocol(Violation::Beyond));
     assert_eq!(meet(|_, _| vec![eager(2, 1), eager(2, 1)]), repeated);
     assert_eq!(meet(|_, _| vec![eager(3, 1), eager(3, 1)]), repeated);
     assert_eq!(meet(|_, _| vec![eager(1, 1)]), repeated);
     assert_eq!(meet(|_, _| vec![eager(2 + 8, 1)]), beyond);
     assert_eq!(meet(|_, _| vec![eager(1 << 30, 1)]), beyond);
-    assert_eq!(meet(|_, _| vec![good(2, Body::Hello { packet_size: PACKET }, b"")]), Some(LinkError::Hello));
+    assert_eq!(
+        meet(|_, _| vec![good(2, Body::Hello { packet_size: PACKET }, b"")]),
+        Some(LinkError::Protocol(Violation::Hello))
+    );
 }
 
 #[test]
 fn who_overdraws_a_credit_or_gives_one_that_cannot_be_ends_the_link() {
-    let overdrawn = Some(LinkError::Credit(CreditError::Overdrawn));
-    let not_granted = Some(LinkError::Credit(CreditError::NotGranted));
+    let overdrawn = Some(LinkError::Protocol(Violation::Overdrawn));
+    let not_granted = Some(LinkError::Protocol(Violation::NotGranted));
     // Four messages, one of them sent before.
     assert_eq!(meet(|_, _| (2..5).map(|seq| eager(seq, 1)).collect()), None);
     assert_eq!(meet(|_, _| (2..6).map(|seq| eager(seq, 1)).collect()), None, "the credit of the first is free");
@@ -245,7 +246,7 @@ fn who_overdraws_a_credit_or_gives_one_that_cannot_be_ends_the_link() {
 
 #[test]
 fn answers_that_nobody_has_asked_for_end_the_link() {
-    let unasked = Some(LinkError::Unasked);
+    let unasked = Some(LinkError::Protocol(Violation::Unasked));
     let stories: [fn(u64, u64) -> Body; 8] = [
         |asked, _| Body::Clear { len: 901, sender: asked, receiver: 5 },
         |asked, _| Body::Clear { len: u64::MAX, sender: asked, receiver: 5 },
