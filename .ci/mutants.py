@@ -16,7 +16,7 @@ FOLDERS = {
     "objects": tuple(
         f"loom-core/src/{name}"
         for name in (
-            "av/ count.rs counter.rs cq/ deadline.rs deferred/ domain.rs driver/ endpoint/ eq/ granted.rs handle.rs info/ "
+            "av/ count.rs counter.rs cq/ deadline.rs domain.rs driver/ endpoint/ eq/ granted.rs handle.rs info/ "
             "mr/ options.rs registered.rs reclaim.rs remote_region.rs scope.rs scope_registry.rs"
         ).split()
     ),
@@ -27,6 +27,7 @@ FOLDERS = {
     "updates": ("layers/updates/src/",),
     "alloc": ("loom-alloc/src/",),
     "async": ("layers/async/src/",),
+    "deferred": ("layers/deferred/src/",),
     "group": ("layers/group/src/",),
 }
 REASONS = pathlib.Path(".ci/mutants.reasons")

@@ -52,6 +52,8 @@
 //! - [`loom_core`], package `loom-fabric-core`: the objects and the software transport.
 //! - `loom_alloc`, package `loom-fabric-alloc`: arenas, pools and registered memory.
 //! - `loom_async`, package `loom-fabric-async`: futures, an executor, tokio.
+//! - `loom_deferred`, package `loom-fabric-deferred`: operations posted when a counter reaches a
+//!   threshold.
 //! - `loom_group`, package `loom-fabric-group`: groups of peers and collectives.
 //! - `loom_static`, package `loom-fabric-static`: endpoints by query, profiles of providers, and
 //!   protocol traits, checked by the compiler.

@@ -48,8 +48,8 @@ mod tagged;
 mod tagged_world;
 mod updates;
 mod work_table;
-/// The story of deferred work and its oracle are those of loom-core's own tests.
-#[path = "../../loom-core/tests/it/engine/work_table/world.rs"]
+/// The story of deferred work and its oracle are those of loom-deferred's own tests.
+#[path = "../../layers/deferred/tests/deferred/work_table/world.rs"]
 mod works;
 /// The oracle of the op table is the one of loom-core's own tests.
 #[allow(dead_code, reason = "some of it is for those tests alone")]

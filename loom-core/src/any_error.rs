@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::buffer::Buffer;
 use crate::cq::CqError;
-use crate::driver::{RunError, WorkError};
+use crate::driver::RunError;
 use crate::endpoint::ParkError;
 use crate::engine::op_table::OpError;
 use crate::eq::{Failure, Refused};
@@ -174,17 +174,6 @@ impl<B> From<RunError<B>> for Error {
         match error {
             RunError::Rejected(rejected) => rejected.into(),
             RunError::Queue { error, .. } => error.into(),
-        }
-    }
-}
-
-/// Drops the buffer, if the error contains it.
-impl<B> From<WorkError<B>> for Error {
-    fn from(error: WorkError<B>) -> Self {
-        match error {
-            WorkError::Returned(rejected) => rejected.into(),
-            WorkError::NotCounted(errno) => Error::Provider(errno),
-            WorkError::Queue(error) => error.into(),
         }
     }
 }

@@ -34,13 +34,12 @@
 //! - [`transport`]: the boundary, an unsafe trait of raw verbs with its contract. [`error`]: the
 //!   errors of opening, posting, polling and waiting.
 //! - [`engine`]: the [op table](engine::op_table), which holds buffers while a provider uses them,
-//!   the [tag matcher](engine::tag_matcher), the [work table](engine::work_table),
-//!   [arrivals](engine::arrivals) of immediate data, and the [address table](engine::address_table)
-//!   over the [peer table](engine::peer_table). They call no transport and use no objects.
+//!   the [tag matcher](engine::tag_matcher), [arrivals](engine::arrivals) of immediate data, and the
+//!   [address table](engine::address_table) over the [peer table](engine::peer_table). They call no
+//!   transport and use no objects.
 //! - Objects, the safe API: [`Info`], [`Domain`], [`Av`], [`Mr`], [`Cq`], [`Endpoint`],
-//!   [`Counter`], [`Deferred`](deferred::Deferred), [`CollectiveGroup`](endpoint::CollectiveGroup),
-//!   [`Eq`](struct@Eq) and [`MsgEndpoint`] for connections, and
-//!   [`ScalableEndpoint`](endpoint::ScalableEndpoint).
+//!   [`Counter`], [`CollectiveGroup`](endpoint::CollectiveGroup), [`Eq`](struct@Eq) and
+//!   [`MsgEndpoint`] for connections, and [`ScalableEndpoint`](endpoint::ScalableEndpoint).
 //! - [`soft`]: the software transport.
 //!
 //! [`completion`] collects the types that a queue returns.
@@ -213,7 +212,6 @@ pub mod storage;
 pub mod av;
 pub mod counter;
 pub mod cq;
-pub mod deferred;
 pub mod domain;
 pub mod driver;
 pub mod endpoint;

@@ -18,8 +18,7 @@ use loom_async::stream::{connections, events};
 use loom_async::tokio::Mode;
 use loom_async::window::{Window, ranges, transfer, transfer_each};
 use loom_core::CqError;
-use loom_core::deferred::{Deferred, Work};
-use loom_core::driver::{CounterDriver, CqDriver, DeferredDriver, Drive, EqDriver, Sleepable, Unclaimed, WorkError};
+use loom_core::driver::{CounterDriver, CqDriver, Drive, EqDriver, Sleepable, Unclaimed};
 use loom_core::eq::{Eq, EqAttr, EqEvent};
 use loom_core::error::{OpenError, PostError};
 use loom_core::soft::{Network, NetworkAttr};
@@ -28,6 +27,7 @@ use loom_core::{
     Access, Av, Binding, Caps, Completion, Counted, Counter, CounterAttr, Cq, CqAttr, Domain, Endpoint, Errno, Hints,
     ImmediateData, Info, Mr, Peer, Source, ThePeer, Transport,
 };
+use loom_deferred::{Deferred, DeferredDriver, Work, WorkError};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi, library_version};
 
@@ -211,7 +211,7 @@ fn deferred_work_is_awaited<T: Transport + 'static>(info: &Info<T>) {
     let pair = Pair::open(&domain, Some(&counter));
     let Pair { driver, a, b, to_a, to_b } = &pair;
     let deferred = Deferred::open(driver.cq(), 4).unwrap();
-    let works = &DeferredDriver::open(&deferred, driver).unwrap();
+    let works = &DeferredDriver::new(&deferred, driver).unwrap();
     // When b has received two messages, it sends one, and the counter is raised. Further work waits for more.
     let answer = deferred.post((&counter, 2), b, Work::send(*to_a), pattern(80, 7)).unwrap();
     let raised = deferred.add((&counter, 2), &counter, 10).unwrap();

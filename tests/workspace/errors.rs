@@ -9,6 +9,7 @@ use loom_alloc::registered::{LeaseError, NotJoined};
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::error::{OpenError, PostError, Rejected};
 use loom_core::{Errno, Error};
+use loom_deferred::WorkError;
 use loom_group::bootstrap::BootstrapError;
 use loom_group::{CollectiveError, PeerError};
 use loom_tagged::LinkError;
@@ -41,6 +42,7 @@ fn every_error_turns_into_one_type() {
         "loom-core/src",
         "loom-alloc/src",
         "layers/async/src",
+        "layers/deferred/src",
         "layers/group/src",
         "layers/static/src",
         "layers/tagged/src",
@@ -73,6 +75,8 @@ fn a_wrapped_error_is_the_source() {
     let system = BootstrapError::System { call: "bind", errno: Errno::EADDRINUSE };
     assert_eq!(source(&system), Some(Errno::EADDRINUSE.to_string()));
     assert_eq!(source(&LinkError::Post(PostError::Full)), Some(PostError::Full.to_string()));
+    let work = WorkError::Returned(Rejected { buf: (), error: PostError::Full });
+    assert_eq!(source(&work), Some(PostError::Full.to_string()));
     let refused = UpdateError::<PostError>::Refused(Errno::EFAULT);
     assert_eq!(source(&refused), Some(Errno::EFAULT.to_string()));
 }

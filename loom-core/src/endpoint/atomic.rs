@@ -19,7 +19,7 @@
 use heapless::Vec;
 
 use super::Endpoint;
-use super::granted::Granted;
+use super::granted::{AnyAtomic, Granted};
 use super::kind::Transmits;
 use super::opened::Opened;
 use super::options::AtomicOptions;
@@ -460,8 +460,49 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         })
     }
 
+    /// [`atomic`](Self::atomic), [`fetch_atomic`](Self::fetch_atomic),
+    /// [`atomic_read`](Self::atomic_read) or [`compare_atomic`](Self::compare_atomic) for an
+    /// operation that the program determines at run time.
+    ///
+    /// ```
+    /// use loom_core::atomic::FetchOp;
+    /// use loom_core::endpoint::AnyAtomic;
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+    /// # let domain = Domain::open(&network.query(&hints)?)?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let region = Mr::open(&domain, vec![40], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+    /// let add: AnyAtomic = domain.query_atomic(FetchOp::<u8>::SUM)?.into();
+    /// // The operand 2, and space for the previous element.
+    /// let post = |buf| alice.any_atomic(to_bob, &region.remote(), 0, add, buf);
+    /// let added = cq.post(vec![2, 0], Forever, post)?;
+    /// assert_eq!(cq.finish(added, Forever)?.into_buf(), [2, 40]);
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`atomic`](Self::atomic).
+    pub fn any_atomic(
+        &self,
+        peer: impl Into<K::To>,
+        region: &RemoteRegion,
+        offset: u64,
+        op: AnyAtomic,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>>
+    where
+        B: SourceBuffer + TargetBuffer,
+    {
+        self.post_atomic(peer.into(), (region, offset), op.0, buf)
+    }
+
     /// Posts an operation on elements in one range on both sides.
-    pub(crate) fn post_atomic<O: Operation>(
+    fn post_atomic<O: Operation>(
         &self,
         peer: K::To,
         place: (&RemoteRegion, u64),

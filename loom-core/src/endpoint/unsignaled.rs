@@ -30,7 +30,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ///
     /// use loom_core::buffer::Lent;
     /// use loom_core::counter::{Counter, CounterAttr};
-    /// use loom_core::{av::Av, cq::Cq, domain::Domain, endpoint::{Binding, Source}, options::SendOptions};
+    /// use loom_core::{av::Av, cq::Cq, domain::Domain, endpoint::{Binding, SendOptions, Source}};
     /// use loom_core::soft::{Network, NetworkAttr};
     /// use loom_core::vocabulary::Counted;
     ///

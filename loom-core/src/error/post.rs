@@ -117,7 +117,8 @@ pub enum PostError {
     UnknownClaim,
     /// Collective operation: no member of the group has the root's rank.
     NotMember,
-    /// Deferred work: the endpoint belongs to another queue, or a counter to another domain.
+    /// Deferred work (package `loom-fabric-deferred`): the endpoint belongs to another queue, or a
+    /// counter to another domain.
     ForeignObject,
     /// This process is a forked child of the process that opened the endpoint.
     OtherProcess,

@@ -5,4 +5,3 @@ mod arrivals;
 mod op_table;
 mod peer_table;
 mod tag_matcher;
-mod work_table;

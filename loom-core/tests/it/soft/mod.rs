@@ -2,7 +2,6 @@
 
 mod atomics;
 mod close;
-mod deferred;
 mod faults;
 mod iovecs;
 mod keys;

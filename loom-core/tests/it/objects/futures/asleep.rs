@@ -5,10 +5,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use loom_core::deferred::{Deferred, Work};
-use loom_core::driver::{DeferredDriver, Sleepable, Unclaimed};
+use loom_core::driver::{Sleepable, Unclaimed};
 use loom_core::error::PostError;
-use loom_core::{Binding, Completion, Counted, Counter, CounterAttr, CqAttr, Source};
+use loom_core::{Completion, Counter, CounterAttr, CqAttr, Source};
 
 use crate::executor::{Flag, Task, poll_once, turns, woken};
 use crate::objects::futures::{ATTR, Pair};
@@ -83,25 +82,6 @@ fn last_piece_of_a_multi_receive_wakes_who_drives() {
     turns(driver);
     t.run();
     assert!(ok, "executor sleeps on");
-}
-
-#[test]
-fn deferred_work_wakes_who_drives() {
-    let pair = fd_pair();
-    let Pair { driver, bob, to_bob, cq, av, domain, .. } = &pair;
-    let counter = Counter::open(domain, CounterAttr::default()).unwrap();
-    let carol = cq.endpoint(Binding::to(av).counter(Counted::RECV, &counter)).unwrap();
-    let deferred = Deferred::open(cq, 4).unwrap();
-    let works = DeferredDriver::open(&deferred, driver).unwrap();
-    let _ = bob;
-    let both = (driver, &works);
-    let flag = asleep(&both);
-    let mut t = Task::new(async {
-        let key = deferred.post((&counter, 0), &carol, Work::send(*to_bob), vec![1]).unwrap();
-        works.finish(key).await.unwrap();
-    });
-    t.run();
-    assert!(t.future.is_none() || woken(&flag) > 0, "executor sleeps on; work is due");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Futures over the software transport: data moves, those are woken whom an event is for, and whatever is dropped loses nothing.
 
 mod asleep;
-mod deferred;
 mod dropping;
 mod ends;
 mod operations;

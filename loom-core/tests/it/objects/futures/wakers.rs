@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Wake, Waker};
 
 use loom_core::buffer::{Buffer, Lent, TargetBuffer};
-use loom_core::deferred::{Deferred, Work};
-use loom_core::driver::{CounterDriver, DeferredDriver, Drive, Sleepable, Unclaimed};
+use loom_core::driver::{CounterDriver, Drive, Unclaimed};
 use loom_core::soft::{Every, Plan};
 use loom_core::{Counter, CounterAttr, CqAttr, Source};
 
@@ -115,34 +114,6 @@ fn wakers_that_poll_at_once_do_not_keep_a_turn_from_ending() {
     }
     driver.turn(64);
     FUTS.with(|f| f.borrow_mut().clear());
-}
-
-/// Calls what there is to call.
-struct Calls;
-impl Wake for Calls {
-    fn wake(self: Arc<Self>) {
-        if let Some(mut hook) = HOOK.with(|hook| hook.borrow_mut().take()) {
-            hook();
-        }
-    }
-}
-
-#[test]
-fn waker_that_uses_deferred_work_may_be_woken_by_its_cancelling() {
-    let pair = Pair::<Vec<u8>>::with(ATTR, CqAttr::new(4).with_fd(), Unclaimed::Drop, None);
-    let Pair { driver, bob, cq, domain, .. } = &pair;
-    let counter = Counter::open(domain, CounterAttr::default()).unwrap();
-    let deferred = Deferred::open(cq, 4).unwrap();
-    let works = DeferredDriver::open(&deferred, driver).unwrap();
-    let work = deferred.post((&counter, 0), bob, Work::recv(Source::Any), vec![0; 1]).unwrap();
-    let both = (driver.clone(), works);
-    turns(&both);
-    assert!(both.may_sleep(&Waker::from(Arc::new(Calls))).unwrap(), "the receive is posted");
-    let (seen, of) = (Rc::new(Cell::new(None)), deferred.clone());
-    let told = seen.clone();
-    HOOK.set(Some(Box::new(move || told.set(Some(of.len())))));
-    deferred.cancel(work).unwrap();
-    assert_eq!(seen.take(), Some(1), "its completion is still to come");
 }
 
 /// Panics when it is dropped, if it is to.

@@ -2,10 +2,13 @@
 
 use loom_core::completion::Completion;
 use loom_core::counter::{Counter, CounterAttr};
+use loom_core::cq::CqError;
+use loom_core::deadline::Spins;
 use loom_core::endpoint::{Binding, Source};
 use loom_core::mr::Mr;
-use loom_core::soft::{Every, Plan};
+use loom_core::soft::{Every, Network, NetworkAttr, Plan};
 use loom_core::vocabulary::{Access, Counted, Errno, Tag, TagMatch};
+use loom_core::{Av, Cq, CqAttr, Domain};
 
 use crate::soft::faults::{LONG, bytes, end, next, under};
 
@@ -136,4 +139,24 @@ fn what_is_lost_is_not_done() {
         assert!(next(world.b.cq(), 10).is_some() && next(world.b.cq(), 10).is_some());
         assert_eq!(world.injected().lost, 6);
     });
+}
+
+#[test]
+fn waiting_for_a_counter_tells_of_failures() {
+    let network = Network::new(NetworkAttr::DEFAULT).unwrap();
+    let domain = Domain::open(&network.info_with_faults(Plan::new(1).fail(Every::Nth(3)))).unwrap();
+    let av = Av::open(&domain, 2).unwrap();
+    let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(8)).unwrap();
+    let received = Counter::open(&domain, CounterAttr::default()).unwrap();
+    let b = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received)).unwrap();
+    let sound = network.info();
+    let a = cq.endpoint(Binding::to(&av).info(&sound)).unwrap();
+    let to_b = av.insert(&b.address().unwrap()).unwrap();
+    for number in 1..=3 {
+        b.recv(Source::Any, vec![0; 8]).unwrap();
+        assert_eq!(cq.wait_counter(&received, number, Spins(10)), Ok(false));
+        a.send(to_b, vec![1; 8]).unwrap();
+        let expected = if number < 3 { Ok(true) } else { Err(CqError::CountedFailure) };
+        assert_eq!(cq.wait_counter(&received, number, Spins(100)), expected);
+    }
 }

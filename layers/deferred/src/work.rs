@@ -1,21 +1,18 @@
 //! [`Work`]: operations that can be deferred.
 
-use crate::atomic::{AnyOperation, Operation};
-use crate::buffer::{SourceBuffer, TargetBuffer};
-use crate::endpoint::Granted;
-use crate::endpoint::{Endpoint, Receives, Transmits};
-use crate::endpoint::{RecvOptions, SendOptions};
-use crate::engine::op_table::OpKey;
-use crate::error::Rejected;
-use crate::transport::Transport;
-use crate::vocabulary::remote_region::RemoteRegion;
-use crate::vocabulary::{ImmediateData, Tag, TagMatch};
+use loom_core::buffer::{SourceBuffer, TargetBuffer};
+use loom_core::endpoint::{AnyAtomic, Endpoint, Receives, RecvOptions, SendOptions, Transmits};
+use loom_core::engine::op_table::OpKey;
+use loom_core::error::Rejected;
+use loom_core::mr::RemoteRegion;
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{ImmediateData, Tag, TagMatch};
 
 /// An operation that is posted later: the arguments of the endpoint's method of the same name,
 /// except the buffer.
 ///
 /// ```
-/// use loom_core::deferred::{Deferred, DeferredEvent, Work};
+/// use loom_deferred::{Deferred, DeferredEvent, Work};
 /// use loom_core::{Access, Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Mr, Source};
 ///
 /// # fixture::queue!(network, domain, av, cq);
@@ -97,8 +94,7 @@ pub enum Work<To, From> {
         /// Immediate data.
         data: Option<ImmediateData>,
     },
-    /// [`Endpoint::atomic`], [`Endpoint::fetch_atomic`], [`Endpoint::atomic_read`] or
-    /// [`Endpoint::compare_atomic`].
+    /// [`Endpoint::any_atomic`].
     #[doc(alias = "FI_OP_ATOMIC")]
     #[doc(alias = "FI_OP_FETCH_ATOMIC")]
     #[doc(alias = "FI_OP_COMPARE_ATOMIC")]
@@ -112,34 +108,6 @@ pub enum Work<To, From> {
         /// Operation that the domain has granted.
         op: AnyAtomic,
     },
-}
-
-/// Atomic operation of any kind that a domain has granted. Converts from `Granted`.
-///
-/// ```
-/// use loom_core::atomic::{CompareOp, FetchOp};
-/// use loom_core::deferred::AnyAtomic;
-/// use loom_core::{Caps, Domain, Hints};
-///
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
-/// # let domain = Domain::open(&network.query(&hints)?)?;
-/// // `Work::Atomic` takes operations of any kind, on any type.
-/// let ops: [AnyAtomic; 2] = [
-///     domain.query_atomic(FetchOp::<u64>::SUM)?.into(),
-///     domain.query_atomic(CompareOp::<u32>::CSWAP)?.into(),
-/// ];
-/// assert_ne!(ops[0], ops[1]);
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AnyAtomic(Granted<AnyOperation>);
-
-impl<O: Operation> From<Granted<O>> for AnyAtomic {
-    fn from(granted: Granted<O>) -> Self {
-        AnyAtomic(granted.erased())
-    }
 }
 
 impl<To, From> Work<To, From> {
@@ -163,7 +131,7 @@ impl<To, From> Work<To, From> {
         Work::TaggedRecv { from: from.into(), tag: tag.into() }
     }
 
-    pub(super) fn post<T, B, K>(&self, endpoint: &Endpoint<'_, T, B, K>, buf: B) -> Result<OpKey, Rejected<B>>
+    pub(crate) fn post<T, B, K>(&self, endpoint: &Endpoint<'_, T, B, K>, buf: B) -> Result<OpKey, Rejected<B>>
     where
         T: Transport,
         B: SourceBuffer + TargetBuffer,
@@ -181,7 +149,7 @@ impl<To, From> Work<To, From> {
             Work::Write { peer, region, offset, data: Some(data) } => {
                 endpoint.write_data(peer, &region, offset, data, buf)
             }
-            Work::Atomic { peer, region, offset, op } => endpoint.post_atomic(peer, (&region, offset), op.0, buf),
+            Work::Atomic { peer, region, offset, op } => endpoint.any_atomic(peer, &region, offset, op, buf),
         }
     }
 }

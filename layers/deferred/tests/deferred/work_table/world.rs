@@ -1,6 +1,6 @@
 //! Stories of deferred work, and their oracle: a list in the order in which work was added.
 
-use loom_core::engine::work_table::{Phase, Place, WorkKey, WorkTable};
+use loom_deferred::work_table::{Phase, Place, WorkKey, WorkTable};
 
 const PLACES: usize = 6;
 /// The values of three counters, by name.

@@ -1,97 +1,33 @@
-//! [`Deferred`]: operations posted when a counter reaches a threshold, as in `man fi_trigger`.
-//!
-//! A [`Deferred`] holds work with its buffer until a counter reaches a threshold.
-//! [`poll`](Deferred::poll) then posts it like any operation, over every transport.
-//!
-//! A receive completes, and the answer is sent automatically:
-//!
-//! ```
-//! use loom_core::deferred::{Deferred, DeferredEvent, Work};
-//! use loom_core::{av::Av, counter::Counter, cq::Cq, deadline::Forever, domain::Domain};
-//! use loom_core::soft::{Network, NetworkAttr};
-//! use loom_core::{Binding, Counted, CounterAttr, Source};
-//!
-//! let network = Network::new(NetworkAttr::default())?;
-//! let domain = Domain::open(&network.info())?;
-//! let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-//! // It counts what bob has received.
-//! let received = Counter::open(&domain, CounterAttr::default())?;
-//! let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
-//! let alice = cq.endpoint(&av)?;
-//! let (to_alice, to_bob) = (av.insert(&alice.address()?)?, av.insert(&bob.address()?)?);
-//!
-//! // When bob has received one message, he sends one.
-//! let deferred = Deferred::open(&cq, 8)?;
-//! let answer = deferred.post((&received, 1), &bob, Work::send(to_alice), b"it is here".to_vec())?;
-//!
-//! let answered = cq.post(vec![0; 10], Forever, |room| alice.recv(Source::Any, room))?;
-//! cq.post(vec![0; 5], Forever, |room| bob.recv(Source::Any, room))?;
-//! cq.post(b"hello".to_vec(), Forever, |message| alice.send(to_bob, message))?;
-//! loop {
-//!     match deferred.poll()? {
-//!         Some(DeferredEvent::Done(key, done)) => assert!(key == answer && done.result().is_ok()),
-//!         Some(DeferredEvent::Other(loom_core::Completion::Op(done))) if done.key() == answered => {
-//!             assert_eq!(done.into_buf(), b"it is here");
-//!             break;
-//!         }
-//!         _ => {}
-//!     }
-//! }
-//! # Ok::<_, loom_core::Error>(())
-//! ```
-//!
-//! # What it promises
-//! - **Order.** Work of one counter starts in the order of thresholds, then of posting. After a
-//!   transient error ([`PostError::is_transient`]) the next poll retries it before other work of
-//!   the counter.
-//! - **Thresholds include failures.** Work starts when the sum of successful and failed operations
-//!   reaches the threshold, as in `fi_trigger`, so that a chain does not hang. To end a chain,
-//!   [flush](Deferred::flush).
-//! - **Each buffer is returned once.** The [`Deferred`] drops buffers of waiting work with itself.
-//!   Cancelled, flushed or refused work is [returned](DeferredEvent::Returned). Started work is a
-//!   normal operation of the queue ([`engine::op_table`](crate::engine::op_table)), which returns
-//!   its buffer.
-//! - **Chains.** Counters of endpoints ([`Binding::counter`](crate::endpoint::Binding::counter))
-//!   count deferred work too. [`Deferred::post_then`] adds a counter for one piece of work.
-//! - **Bounded.** A poll starts at most the work that exists when it begins, and does not allocate.
-//!
-//! # References
-//! - `man fi_trigger`, section *Deferred Work Queues*; `man fi_cntr`
-
-#![allow(unsafe_code, reason = "lays the table out in the block of the object")]
-
-mod run;
-mod work;
+//! [`Deferred`]: opening, adding work, cancelling and polling.
 
 use core::alloc::Layout;
 use core::cell::{Cell, RefCell};
 use core::fmt;
-use core::ptr::NonNull;
+use core::task::Waker;
 
 use allocator_api2::alloc::Allocator;
+use loom_core::buffer::{Buffer, SourceBuffer, TargetBuffer};
+use loom_core::completion::Completion;
+use loom_core::counter::Counter;
+use loom_core::cq::{Cq, CqError};
+use loom_core::endpoint::{Connectionless, Endpoint, Receives, Transmits};
+use loom_core::engine::op_table::{Done, OpKey};
+use loom_core::error::{OpenError, PostError, Rejected};
+use loom_core::storage::Array;
+use loom_core::transport::Transport;
+use loom_core::vocabulary::Errno;
 
-use self::run::{Job, Task};
-pub use self::work::{AnyAtomic, Work};
-use crate::buffer::{Buffer, SourceBuffer, TargetBuffer};
-use crate::counter::Counter;
-use crate::cq::{Completion, Cq, CqError};
-use crate::endpoint::{Connectionless, Endpoint, Receives, Transmits};
-use crate::engine::op_table::{Done, OpKey};
-pub use crate::engine::work_table::WorkKey;
-use crate::engine::work_table::{Phase, Place, WorkTable};
-use crate::error::{OpenError, PostError, Rejected};
-use crate::storage::block_slice::{BlockSlice, Part};
-use crate::storage::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
-use crate::transport::Transport;
-use crate::vocabulary::Errno;
+use crate::run::{Job, Task};
+use crate::work::Work;
+use crate::work_table::{Interest, Phase, Place, WorkKey, WorkTable};
 
-/// Work that waits for counters, for endpoints of one queue. See the [module](self).
+/// Work that waits for counters, for endpoints of one queue. See the [crate documentation](crate).
 ///
-/// A counted handle, also of its queue and of the work's endpoints and counters. Dropping the last
-/// clone drops waiting work.
+/// Keeps handles of its queue and of the work's endpoints and counters. Dropping it drops waiting
+/// work, and leaves started work to the queue.
 ///
 /// ```
-/// use loom_core::deferred::{Deferred, DeferredEvent, Work};
+/// use loom_deferred::{Deferred, DeferredEvent, Work};
 /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Source};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
@@ -114,35 +50,36 @@ use crate::vocabulary::Errno;
 /// ```
 #[doc(alias = "FI_QUEUE_WORK")]
 #[doc(alias = "fi_deferred_work")]
-pub struct Deferred<'m, T: Transport, B: Buffer, K = Connectionless<'m, T>>
+pub struct Deferred<'m, T: Transport, B: Buffer, A: Allocator, K = Connectionless<'m, T>>
 where
     K: Transmits<T> + Receives<T>,
 {
-    body: Handle<'m, DeferredInner<'m, T, B, K>>,
-}
-
-type Places<'m, T, B, K> = BlockSlice<Place<Counter<'m, T>, Task<'m, T, B, K>>>;
-
-struct DeferredInner<'m, T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> {
     /// Not borrowed while user code runs.
-    table: RefCell<WorkTable<Places<'m, T, B, K>>>,
-    by_op: BlockSlice<Cell<u32>>,
-    look: Cell<u32>,
+    pub(crate) table: RefCell<WorkTable<Places<'m, T, B, A, K>>>,
+    /// For each slot of the queue, the index of the work that last had it.
+    pub(crate) by_op: Array<Cell<u32>, A>,
+    /// Index of the work to examine next.
+    pub(crate) next: Cell<u32>,
+    /// Waker of the executor that drives the work.
+    executor: Cell<Option<Waker>>,
     cq: Cq<'m, T, B>,
 }
 
-pub(crate) enum WorkAt {
-    Waits,
+type Places<'m, T, B, A, K> = Array<Place<Counter<'m, T>, Task<'m, T, B, K>>, A>;
+
+#[derive(Clone, Copy)]
+pub(crate) enum State {
+    Waiting,
     Started(OpKey),
     Returned,
-    Over,
+    Ended,
 }
 
 /// Event that [`Deferred::poll`] reports.
 ///
 /// ```
 /// use loom_core::error::{PostError, Rejected};
-/// use loom_core::deferred::{Deferred, DeferredEvent, Work};
+/// use loom_deferred::{Deferred, DeferredEvent, Work};
 /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Errno};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
@@ -173,62 +110,52 @@ pub enum DeferredEvent<'m, B> {
     Other(Completion<'m, B>),
 }
 
-impl<'m, T, B, K> Deferred<'m, T, B, K>
+impl<'m, T, B, A, K> Deferred<'m, T, B, A, K>
 where
     T: Transport,
     B: Buffer,
+    A: Allocator,
     K: Transmits<T> + Receives<T>,
 {
     /// Opens a `Deferred` for endpoints of a queue, with room for `capacity` pieces of work,
-    /// waiting or in flight.
+    /// waiting or in flight. Allocates two blocks ([`layouts`](Self::layouts)).
     ///
     /// # Errors
     /// - [`OpenError::OutOfMemory`] if the allocator has no room
     /// - [`OpenError::Size`] if the capacity is zero, or does not fit into memory
-    pub fn open_in<A: Allocator + Send + 'm>(cq: &Cq<'m, T, B>, capacity: usize, alloc: A) -> Result<Self, OpenError> {
-        let (plan, places, by_op) = Self::plan::<A>(capacity, cq.capacity())?;
-        let block = Unfilled::new(plan, alloc)?;
-        // SAFETY: the part was planned for these places. The slice is dropped before its block.
-        let places = unsafe { BlockSlice::new(&block, places, |number| Place::free(number, capacity)) };
-        // SAFETY: the part was planned for these cells. The slice is dropped before its block.
-        let by_op = unsafe { BlockSlice::new(&block, by_op, |_| Cell::new(u32::MAX)) };
-        let table = RefCell::new(WorkTable::new(places));
-        let inner = DeferredInner { table, by_op, look: Cell::new(0), cq: cq.clone() };
-        Ok(Deferred { body: block.fill(inner) })
+    pub fn open_in(cq: &Cq<'m, T, B>, capacity: usize, alloc: A) -> Result<Self, OpenError>
+    where
+        A: Clone,
+    {
+        Self::layouts(capacity, cq.capacity())?;
+        let places = Array::new_in(capacity, alloc.clone(), |number| Place::free(number, capacity))?;
+        Ok(Deferred {
+            table: RefCell::new(WorkTable::new(places)),
+            by_op: Array::new_in(cq.capacity(), alloc, |_| Cell::new(u32::MAX))?,
+            next: Cell::new(0),
+            executor: Cell::new(None),
+            cq: cq.clone(),
+        })
     }
 
-    /// [`Deferred::open_in`] with the global allocator.
-    ///
-    /// # Errors
-    /// Those of [`Deferred::open_in`].
-    #[cfg(feature = "std")]
-    pub fn open(cq: &Cq<'m, T, B>, capacity: usize) -> Result<Self, OpenError> {
-        Self::open_in(cq, capacity, allocator_api2::alloc::Global)
-    }
-
-    fn plan<A: Allocator>(capacity: usize, depth: usize) -> Result<(Plan, Part, Part), OpenError> {
-        if capacity == 0 || !u32::try_from(capacity).is_ok_and(|capacity| capacity < u32::MAX) {
-            return Err(OpenError::Size);
-        }
-        let mut plan = Plan::of::<DeferredInner<'m, T, B, K>, A>()?;
-        let places = Part::of::<Place<Counter<'m, T>, Task<'m, T, B, K>>>(&mut plan, capacity)?;
-        let by_op = Part::of::<Cell<u32>>(&mut plan, depth)?;
-        Ok((plan, places, by_op))
-    }
-
-    /// Layout of the block that a `Deferred` takes from an `A`, for a queue of this depth
+    /// Layouts of the blocks that a `Deferred` allocates, for a queue of this depth
     /// ([`Cq::capacity`]).
     ///
     /// # Errors
     /// [`OpenError::Size`] if the capacity is zero, or does not fit into memory.
-    pub fn layout<A: Allocator>(capacity: usize, depth: usize) -> Result<Layout, OpenError> {
-        Ok(Self::plan::<A>(capacity, depth)?.0.layout())
+    pub fn layouts(capacity: usize, depth: usize) -> Result<[Layout; 2], OpenError> {
+        if capacity == 0 || !u32::try_from(capacity).is_ok_and(|capacity| capacity < u32::MAX) {
+            return Err(OpenError::Size);
+        }
+        let places = Layout::array::<Place<Counter<'m, T>, Task<'m, T, B, K>>>(capacity);
+        let by_op = Layout::array::<Cell<u32>>(depth);
+        Ok([places.map_err(|_| OpenError::Size)?, by_op.map_err(|_| OpenError::Size)?])
     }
 
     /// Number of pieces of work that wait, are in flight, or are not yet reported as returned.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.body.table.borrow().len()
+        self.table.borrow().len()
     }
 
     /// Returns `true` if it holds no work.
@@ -240,27 +167,44 @@ where
     /// Maximum number of pieces of work.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.body.table.borrow().capacity()
+        self.table.borrow().capacity()
     }
 
     /// Returns the queue that the work completes into.
     #[must_use]
     pub fn cq(&self) -> &Cq<'m, T, B> {
-        &self.body.cq
+        &self.cq
     }
 }
 
-impl<'m, T, B, K> Deferred<'m, T, B, K>
+#[cfg(feature = "std")]
+impl<'m, T, B, K> Deferred<'m, T, B, allocator_api2::alloc::Global, K>
+where
+    T: Transport,
+    B: Buffer,
+    K: Transmits<T> + Receives<T>,
+{
+    /// [`Deferred::open_in`] with the global allocator.
+    ///
+    /// # Errors
+    /// Those of [`Deferred::open_in`].
+    pub fn open(cq: &Cq<'m, T, B>, capacity: usize) -> Result<Self, OpenError> {
+        Self::open_in(cq, capacity, allocator_api2::alloc::Global)
+    }
+}
+
+impl<'m, T, B, A, K> Deferred<'m, T, B, A, K>
 where
     T: Transport,
     B: SourceBuffer + TargetBuffer,
+    A: Allocator,
     K: Transmits<T> + Receives<T> + Clone,
 {
     /// Posts an operation when a counter reaches a threshold: `(&counter, threshold)`. If it
     /// already has, the next poll posts.
     ///
     /// ```
-    /// use loom_core::deferred::{Deferred, DeferredEvent, Work};
+    /// use loom_deferred::{Deferred, DeferredEvent, Work};
     /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Source};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
@@ -297,7 +241,7 @@ where
     /// or as a failure if it failed or was refused. Cancelled work is not counted while it waits.
     ///
     /// ```
-    /// use loom_core::deferred::{Deferred, Work};
+    /// use loom_deferred::{Deferred, Work};
     /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Source};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
@@ -337,32 +281,27 @@ where
         (endpoint, work, then): (&Endpoint<'m, T, B, K>, Work<K::To, K::From>, Option<&Counter<'m, T>>),
         buf: B,
     ) -> Result<WorkKey, Rejected<B>> {
-        let counters = core::iter::once(when.0).chain(then);
-        if endpoint.cq() != self.cq() || !self.are_of_domain(counters) {
+        if endpoint.cq() != &self.cq || !self.are_of_domain(when.0, then) {
             return Err(Rejected { buf, error: PostError::ForeignObject });
         }
-        let mut table = self.body.table.borrow_mut();
+        let mut table = self.table.borrow_mut();
         let Some(vacant) = table.vacant() else { return Err(Rejected { buf, error: PostError::Full }) };
         let job = Job::Post { endpoint: endpoint.clone(), work, then: then.cloned(), op: None };
         let task = Task { job, buf: Some(buf), refused: None };
         let key = vacant.add((when.0.clone(), when.1), |a, b| a == b, task);
         drop(table);
-        self.wants_driver();
+        self.wake_executor();
         Ok(key)
     }
 
-    fn are_of_domain<'c>(&self, counters: impl IntoIterator<Item = &'c Counter<'m, T>>) -> bool
-    where
-        'm: 'c,
-        T: 'c,
-    {
-        counters.into_iter().all(|counter| counter.is_of(self.cq().domain()))
+    fn are_of_domain(&self, when: &Counter<'m, T>, other: Option<&Counter<'m, T>>) -> bool {
+        self.cq.shares_domain(when) && other.is_none_or(|other| self.cq.shares_domain(other))
     }
 
     /// Adds `value` to a counter when another counter reaches a threshold.
     ///
     /// ```
-    /// use loom_core::deferred::Deferred;
+    /// use loom_deferred::Deferred;
     /// use loom_core::soft::Soft;
     /// use loom_core::{Counter, CounterAttr, Cq, Domain};
     ///
@@ -370,7 +309,7 @@ where
     /// # let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
     /// let counter = || Counter::open(&domain, CounterAttr::default());
     /// let (parts, wholes) = (counter()?, counter()?);
-    /// let deferred = Deferred::<Soft<'_>, Vec<u8>>::open(&cq, 8)?;
+    /// let deferred = Deferred::<Soft<'_>, Vec<u8>, _>::open(&cq, 8)?;
     /// // When `parts` has reached 8, one is added to `wholes`.
     /// deferred.add((&parts, 8), &wholes, 1)?;
     /// parts.add(7)?;
@@ -392,7 +331,7 @@ where
     /// Sets a counter to `value` when another counter reaches a threshold.
     ///
     /// ```
-    /// use loom_core::deferred::Deferred;
+    /// use loom_deferred::Deferred;
     /// use loom_core::soft::Soft;
     /// use loom_core::{Counter, CounterAttr, Cq, Domain};
     ///
@@ -400,7 +339,7 @@ where
     /// # let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
     /// let counter = || Counter::open(&domain, CounterAttr::default());
     /// let (rounds, parts) = (counter()?, counter()?);
-    /// let deferred = Deferred::<Soft<'_>, Vec<u8>>::open(&cq, 8)?;
+    /// let deferred = Deferred::<Soft<'_>, Vec<u8>, _>::open(&cq, 8)?;
     /// // When a round is over, its parts are counted from zero again.
     /// deferred.set((&rounds, 1), &parts, 0)?;
     /// parts.add(8)?;
@@ -423,15 +362,15 @@ where
         of: &Counter<'m, T>,
         job: impl FnOnce(Counter<'m, T>) -> Job<'m, T, B, K>,
     ) -> Result<WorkKey, PostError> {
-        if !self.are_of_domain([when.0, of]) {
+        if !self.are_of_domain(when.0, Some(of)) {
             return Err(PostError::ForeignObject);
         }
-        let mut table = self.body.table.borrow_mut();
+        let mut table = self.table.borrow_mut();
         let vacant = table.vacant().ok_or(PostError::Full)?;
         let task = Task { job: job(of.clone()), buf: None, refused: None };
         let key = vacant.add((when.0.clone(), when.1), |a, b| a == b, task);
         drop(table);
-        self.wants_driver();
+        self.wake_executor();
         Ok(key)
     }
 
@@ -440,7 +379,7 @@ where
     ///
     /// ```
     /// use loom_core::error::PostError;
-    /// use loom_core::deferred::{Deferred, DeferredEvent, Work};
+    /// use loom_deferred::{Deferred, DeferredEvent, Work};
     /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Errno};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
@@ -458,13 +397,13 @@ where
     /// the provider's error.
     #[doc(alias = "FI_CANCEL_WORK")]
     pub fn cancel(&self, key: WorkKey) -> Result<(), Errno> {
-        let mut table = self.body.table.borrow_mut();
+        let mut table = self.table.borrow_mut();
         match table.cancel(key, Task::cancelled) {
             Ok(counter) => {
-                // Runs user code, if it drops the counter's last handle.
                 drop(table);
+                self.wake_future(key);
+                // Runs user code, if it drops the counter's last handle.
                 drop(counter);
-                self.wants_driver();
                 Ok(())
             }
             Err(Some(Phase::Started)) => {
@@ -485,7 +424,7 @@ where
     ///
     /// ```
     /// use loom_core::error::PostError;
-    /// use loom_core::deferred::{Deferred, DeferredEvent, Work};
+    /// use loom_deferred::{Deferred, DeferredEvent, Work};
     /// use loom_core::{Av, Counter, CounterAttr, Cq, Domain, Errno};
     ///
     /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
@@ -507,12 +446,10 @@ where
         let is_meant = |known: &Counter<'m, T>| counter.is_none_or(|counter| counter == known);
         let mut count = 0;
         loop {
-            let flushed = self.body.table.borrow_mut().flush(is_meant, Task::cancelled);
-            let Some((_, last)) = flushed else {
-                self.wants_driver();
-                return count;
-            };
+            let flushed = self.table.borrow_mut().flush(is_meant, Task::cancelled);
+            let Some((key, last)) = flushed else { return count };
             count += 1;
+            self.wake_future(key);
             drop(last);
         }
     }
@@ -540,62 +477,6 @@ where
         }))
     }
 
-    fn wants_driver(&self) {
-        self.cq().body.wants_driver();
-    }
-
-    pub(crate) fn cancel_waiting(&self, work: WorkKey) -> bool {
-        self.waits(work) && self.cancel(work).is_ok()
-    }
-
-    pub(crate) fn has_waiting(&self) -> bool {
-        self.body.table.borrow().lists() > 0
-    }
-
-    /// On completion the operation goes to the driver ([`look_at_ended`](Self::look_at_ended)).
-    pub(crate) fn abandon(&self, work: WorkKey) {
-        self.body.table.borrow_mut().set_abandoned(work, true);
-    }
-
-    pub(crate) fn is_waited_for(&self, work: WorkKey) {
-        self.body.table.borrow_mut().set_abandoned(work, false);
-    }
-
-    pub(crate) fn take_returned_abandoned(&self) -> Option<DeferredEvent<'m, B>> {
-        let work = self.body.table.borrow_mut().abandoned_returned()?;
-        self.take_returned_of(work)
-    }
-
-    pub(crate) fn start_due(&self) -> bool {
-        self.run()
-    }
-
-    pub(crate) fn note_end(&self, op: OpKey, succeeded: bool) -> Option<WorkKey> {
-        self.ended(op, succeeded)
-    }
-
-    pub(crate) fn at(&self, work: WorkKey) -> WorkAt {
-        let table = self.body.table.borrow();
-        match table.phase(work) {
-            Some(Phase::Waiting | Phase::TakenOut) => WorkAt::Waits,
-            Some(Phase::Returned) => WorkAt::Returned,
-            Some(Phase::Started) => match table.value(work).map(|task| &task.job) {
-                Some(Job::Post { op: Some(op), .. }) => WorkAt::Started(*op),
-                _ => WorkAt::Over,
-            },
-            None => WorkAt::Over,
-        }
-    }
-
-    pub(crate) fn waits(&self, work: WorkKey) -> bool {
-        matches!(self.at(work), WorkAt::Waits)
-    }
-
-    pub(crate) fn take_returned_of(&self, work: WorkKey) -> Option<DeferredEvent<'m, B>> {
-        let task = self.body.table.borrow_mut().take_returned_of(work)?;
-        Some(Self::returned(work, task))
-    }
-
     /// Starts due work, drives progress, and keeps completions for [`poll`](Self::poll), like
     /// [`Cq::progress`]. Returns `true` if work started or an event was processed.
     ///
@@ -606,26 +487,79 @@ where
     }
 }
 
-// SAFETY: a place begins with its head.
-unsafe impl<T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> Object for DeferredInner<'_, T, B, K> {
-    const ONE_THREAD: bool = true;
-
-    unsafe fn place(head: NonNull<Head>) -> NonNull<HandleBlock<Self>> {
-        head.cast()
+/// Interface to the driver and its futures.
+impl<T, B, A, K> Deferred<'_, T, B, A, K>
+where
+    T: Transport,
+    B: Buffer,
+    A: Allocator,
+    K: Transmits<T> + Receives<T>,
+{
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.table.borrow().lists() > 0
     }
 
-    unsafe fn end(_: NonNull<Self>, _: bool) -> Ended {
-        Ended::Free
+    pub(crate) fn interest(&self, work: WorkKey) -> Interest {
+        self.table.borrow().interest(work)
+    }
+
+    pub(crate) fn set_interest(&self, work: WorkKey, interest: Interest) {
+        self.table.borrow_mut().set_interest(work, interest);
+    }
+
+    pub(crate) fn state(&self, work: WorkKey) -> State {
+        let table = self.table.borrow();
+        match table.phase(work) {
+            Some(Phase::Waiting | Phase::TakenOut) => State::Waiting,
+            Some(Phase::Started) => match table.value(work).map(|task| &task.job) {
+                Some(Job::Post { op: Some(op), .. }) => State::Started(*op),
+                _ => State::Ended,
+            },
+            Some(Phase::Returned) => State::Returned,
+            None => State::Ended,
+        }
+    }
+
+    /// Stores the waker of the future of waiting work. Runs user code, which may start or end the
+    /// work, and then wakes this waker: check the state before this.
+    pub(crate) fn store_waker(&self, work: WorkKey, waker: &Waker) {
+        let waker = waker.clone();
+        let former = self.table.borrow_mut().replace_waker(work, Some(waker));
+        drop(former);
+    }
+
+    pub(crate) fn take_waker(&self, work: WorkKey) -> Option<Waker> {
+        self.table.borrow_mut().replace_waker(work, None)
+    }
+
+    /// Wakes the future of work that no longer waits. Runs user code.
+    pub(crate) fn wake_future(&self, work: WorkKey) {
+        if let Some(waker) = self.take_waker(work) {
+            waker.wake();
+        }
+    }
+
+    /// Stores the waker of an executor that is about to sleep. Runs user code, which may add work:
+    /// check for work after this.
+    pub(crate) fn store_executor(&self, waker: &Waker) {
+        let waker = waker.clone();
+        drop(self.executor.replace(Some(waker)));
+    }
+
+    fn wake_executor(&self) {
+        if let Some(waker) = self.executor.take() {
+            waker.wake();
+        }
     }
 }
 
-impl<T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> Clone for Deferred<'_, T, B, K> {
-    fn clone(&self) -> Self {
-        Deferred { body: self.body.clone() }
-    }
-}
-
-impl<T: Transport, B: Buffer, K: Transmits<T> + Receives<T>> fmt::Debug for Deferred<'_, T, B, K> {
+impl<T, B, A, K> fmt::Debug for Deferred<'_, T, B, A, K>
+where
+    T: Transport,
+    B: Buffer,
+    A: Allocator,
+    K: Transmits<T> + Receives<T>,
+{
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Deferred").field("len", &self.len()).finish_non_exhaustive()
     }

@@ -1,19 +1,25 @@
-//! Deferred work, awaited.
+//! Futures of deferred work.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
 
 use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
-use loom_core::deferred::{Deferred, Work};
-use loom_core::driver::{CqDriver, DeferredDriver, Drive, Unclaimed, WorkError};
+use loom_core::cq::CqError;
+use loom_core::driver::{Drive, Unclaimed};
+use loom_core::endpoint::Connectionless;
 use loom_core::error::PostError;
 use loom_core::soft::{Every, Plan};
 use loom_core::{Binding, Counted, Counter, CounterAttr, CqAttr, Errno, Source};
+use loom_deferred::{Deferred, DeferredDriver, Work, WorkError};
 
 use crate::executor::{Task, block_on, poll_once, run, turns};
 use crate::memory::{Memory, begin, drops};
-use crate::objects::futures::{ATTR, Pair};
+use crate::pair::{ATTR, Pair};
 
 #[test]
 fn work_is_awaited_until_its_operation_is_over() {
@@ -23,7 +29,7 @@ fn work_is_awaited_until_its_operation_is_over() {
     let carol = cq.endpoint(Binding::to(av).counter(Counted::RECV, &counter)).unwrap();
     let to_carol = av.insert(&carol.address().unwrap()).unwrap();
     let deferred = Deferred::open(cq, 4).unwrap();
-    let works = DeferredDriver::open(&deferred, driver).unwrap();
+    let works = DeferredDriver::new(&deferred, driver).unwrap();
     // When carol has received two messages, she sends one to bob, and the counter is raised.
     let answer = deferred.post((&counter, 2), &carol, Work::send(*to_bob), b"both are here".to_vec()).unwrap();
     let raised = deferred.add((&counter, 2), &counter, 10).unwrap();
@@ -50,7 +56,7 @@ fn work_is_awaited_until_its_operation_is_over() {
         }
         assert_eq!(driver.finish(answered).await.unwrap().into_buf(), b"both are here");
     });
-    run(&(driver, &works), waits.into_iter().chain([talks]));
+    run(&(driver, works), waits.into_iter().chain([talks]));
     assert_eq!(counter.read(), 12);
     assert!(deferred.is_empty());
 }
@@ -63,7 +69,7 @@ fn work_whose_future_is_dropped_is_cancelled_or_goes_on() {
     let counter = Counter::open(domain, CounterAttr::default()).unwrap();
     let carol = cq.endpoint(Binding::to(av).counter(Counted::RECV, &counter)).unwrap();
     let deferred = Deferred::open(cq, 4).unwrap();
-    let works = DeferredDriver::open(&deferred, driver).unwrap();
+    let works = DeferredDriver::new(&deferred, driver).unwrap();
     let work = |id: &mut usize| {
         let buf = Memory::new(&[7; 4]);
         *id = buf.id;
@@ -80,10 +86,10 @@ fn work_whose_future_is_dropped_is_cancelled_or_goes_on() {
     works.turn(1);
     drop(second);
     let received = bob.recv(Source::Any, Memory::new(&[0; 4])).unwrap();
-    let done = block_on(&(driver, &works), driver.finish(received)).unwrap();
+    let done = block_on(&(driver, works), driver.finish(received)).unwrap();
     assert_eq!(done.buf().bytes(), [7; 4]);
     for _ in 0..20 {
-        (driver, &works).turn(8);
+        (driver, works).turn(8);
     }
     assert_eq!(drops(late), 1);
 }
@@ -95,8 +101,8 @@ fn work_that_is_cancelled_or_of_another_queue_is_told_so() {
     let Pair { driver, bob, to_alice, cq, domain, .. } = &pair;
     let counter = Counter::open(domain, CounterAttr::default()).unwrap();
     let deferred = Deferred::open(cq, 4).unwrap();
-    assert_eq!(DeferredDriver::open(&deferred, &other.driver).unwrap_err(), Errno::EINVAL.into());
-    let works = DeferredDriver::open(&deferred, driver).unwrap();
+    assert_eq!(DeferredDriver::new(&deferred, &other.driver).unwrap_err(), Errno::EINVAL.into());
+    let works = DeferredDriver::new(&deferred, driver).unwrap();
     let keys: Vec<_> = (0..3_u8)
         .map(|number| deferred.post((&counter, 1), bob, Work::send(*to_alice), vec![number]).unwrap())
         .collect();
@@ -108,9 +114,8 @@ fn work_that_is_cancelled_or_of_another_queue_is_told_so() {
         })
     });
     let flushes = Task::new(async { assert_eq!(deferred.flush(None), 3) });
-    run(&(driver, &works), waits.chain([flushes]));
-    assert!(block_on(&(driver, &works), works.finish(keys[0])).unwrap().is_none(), "it is over");
-    let _: &CqDriver<'_, _, _> = driver;
+    run(&(driver, works), waits.chain([flushes]));
+    assert!(block_on(&(driver, works), works.finish(keys[0])).unwrap().is_none(), "it is over");
 }
 
 #[test]
@@ -120,7 +125,7 @@ fn work_that_was_returned_leaves_nothing_if_its_future_is_dropped_then() {
         let Pair { driver, bob, to_alice, cq, domain, .. } = &pair;
         let counter = Counter::open(domain, CounterAttr::default()).unwrap();
         let deferred = Deferred::open(cq, 4).unwrap();
-        let works = DeferredDriver::open(&deferred, driver).unwrap();
+        let works = DeferredDriver::new(&deferred, driver).unwrap();
         let key = deferred.post((&counter, 1), bob, Work::send(*to_alice), vec![1]).unwrap();
         deferred.cancel(key).unwrap();
         drop(works.finish(key));
@@ -135,7 +140,7 @@ fn second_future_of_work_that_is_dropped_unpolled_cancels_nothing() {
     let counter = Counter::open(domain, CounterAttr::default()).unwrap();
     let carol = cq.endpoint(Binding::to(av).counter(Counted::RECV, &counter)).unwrap();
     let deferred = Deferred::open(cq, 4).unwrap();
-    let works = DeferredDriver::open(&deferred, driver).unwrap();
+    let works = DeferredDriver::new(&deferred, driver).unwrap();
     let key = deferred.post((&counter, 1), &carol, Work::send(*to_bob), vec![1]).unwrap();
     let mut first = Box::pin(works.finish(key));
     assert!(poll_once(&mut first).is_pending());
@@ -150,7 +155,7 @@ fn chain_of_work_goes_on_of_which_only_the_end_is_awaited() {
     let [c1, c2] = [(); 2].map(|()| Counter::open(domain, CounterAttr::default()).unwrap());
     let carol = cq.endpoint(Binding::to(av)).unwrap();
     let deferred = Deferred::open(cq, 4).unwrap();
-    let works = DeferredDriver::open(&deferred, driver).unwrap();
+    let works = DeferredDriver::new(&deferred, driver).unwrap();
     for _ in 0..2 {
         let _ = bob.recv(Source::Any, vec![0; 4]).unwrap();
     }
@@ -174,7 +179,7 @@ fn work_that_fails_when_nobody_waits_any_more_counts_as_a_failure() {
     let [c1, c2] = [(); 2].map(|()| Counter::open(domain, CounterAttr::default()).unwrap());
     let carol = cq.endpoint(Binding::to(av)).unwrap();
     let deferred = Deferred::open(cq, 4).unwrap();
-    let works = DeferredDriver::open(&deferred, driver).unwrap();
+    let works = DeferredDriver::new(&deferred, driver).unwrap();
     let first = deferred.post_then((&c1, 0), &carol, Work::recv(Source::Any), &c2, vec![7; 4]).unwrap();
     let mut f = Box::pin(works.finish(first));
     assert!(poll_once(&mut f).is_pending());
@@ -217,8 +222,8 @@ fn work_whose_future_is_dropped_while_it_is_posted_goes_on_and_leaves_nothing() 
             let pair = Pair::<Dropping>::with(ATTR, CqAttr::new(8), Unclaimed::Drop, Some(plan));
             let Pair { driver, alice, bob, to_alice, cq, av, domain, .. } = &pair;
             let counter = Counter::open(domain, CounterAttr::default()).unwrap();
-            let deferred = Deferred::open(cq, 4).unwrap();
-            let works = DeferredDriver::open(&deferred, driver).unwrap();
+            let deferred = Rc::new(Deferred::open(cq, 4).unwrap());
+            let works = DeferredDriver::new(&deferred, driver).unwrap();
             let gone = cq.endpoint(av).unwrap();
             let to_gone = av.insert(&gone.address().unwrap()).unwrap();
             drop(gone);
@@ -226,11 +231,15 @@ fn work_whose_future_is_dropped_while_it_is_posted_goes_on_and_leaves_nothing() 
             let (slot, lent) = (Rc::default(), Rc::new(Cell::new(0)));
             let buf = Dropping { at_post: Rc::clone(&slot), lent: lent.clone() };
             let work = deferred.post((&counter, 1), bob, Work::send(to), buf).unwrap();
-            let mut future = Box::pin(works.finish(work));
+            let (owned, driver_of) = (Rc::clone(&deferred), driver.clone());
+            let mut future = Box::pin(async move {
+                let works = DeferredDriver::new(&owned, &driver_of).unwrap();
+                works.finish(work).await
+            });
             assert!(poll_once(&mut future).is_pending());
             *slot.borrow_mut() = Some(Box::new(future));
             counter.add(1).unwrap();
-            turns(&(driver, &works));
+            turns(&(driver, works));
             assert!(slot.borrow().is_none(), "it was posted");
             assert!(deferred.is_empty(), "seed {seed}");
             assert_eq!(Rc::strong_count(&lent), 1, "seed {seed}: its buffer was dropped");
@@ -258,25 +267,87 @@ fn dropped_future_of_work_leaves_it_to_those_who_wait_for_it_too() {
         let carol = cq.endpoint(av).unwrap();
         let to_carol = av.insert(&carol.address().unwrap()).unwrap();
         let deferred = Deferred::open(cq, 4).unwrap();
-        let works = DeferredDriver::open(&deferred, driver).unwrap();
+        let works = DeferredDriver::new(&deferred, driver).unwrap();
         let work = deferred.post((&counter, 1), &carol, Work::recv(Source::Any), vec![0; 5]).unwrap();
         let mut first = Box::pin(works.finish(work));
         let mut second = Box::pin(works.finish(work));
         if starts_before {
             counter.add(1).unwrap();
-            turns(&(driver, &works));
+            turns(&(driver, works));
             assert!(poll_once(&mut first).is_pending(), "the receive is posted");
         } else {
-            assert!(poll_once(&mut first).is_pending() && poll_once(&mut second).is_pending());
+            assert!(poll_once(&mut first).is_pending());
+            let awaited = poll_once(&mut second);
+            assert!(matches!(awaited, Poll::Ready(Err(WorkError::Queue(CqError::Awaited)))), "{awaited:?}");
         }
         drop(second);
         counter.add(1).unwrap();
-        turns(&(driver, &works));
+        turns(&(driver, works));
         alice.inject(to_carol, b"hello").unwrap();
-        let done = block_on(&(driver, &works), first).unwrap().expect("it was not cancelled");
+        let done = block_on(&(driver, works), first).unwrap().expect("it was not cancelled");
         assert_eq!(done.into_buf(), b"hello");
         assert!(deferred.is_empty());
     }
+}
+
+#[test]
+fn futures_are_woken_as_soon_as_their_work_no_longer_waits() {
+    let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
+    let Pair { driver, bob, to_alice, cq, domain, .. } = &pair;
+    let [start, far, sum] = [(); 3].map(|()| Counter::open(domain, CounterAttr::default()).unwrap());
+    let deferred = Deferred::open(cq, 4).unwrap();
+    let works = DeferredDriver::new(&deferred, driver).unwrap();
+    let send = |counter| deferred.post((counter, 1), bob, Work::send(*to_alice), vec![1]).unwrap();
+    let [sent, cancelled, flushed] = [&start, &start, &far].map(send);
+    let added = deferred.add((&start, 1), &sum, 5).unwrap();
+    let mut tasks = [sent, cancelled, flushed, added].map(|work| {
+        let mut task = Task::new(async move {
+            let _ended = works.finish(work).await;
+        });
+        assert!(task.run());
+        task
+    });
+    let mut expect = |number: usize| {
+        for (other, task) in tasks.iter_mut().enumerate() {
+            assert_eq!(task.run(), other == number, "{other} of {number}");
+        }
+    };
+    deferred.cancel(cancelled).unwrap();
+    expect(1);
+    assert_eq!(deferred.flush(Some(&far)), 1);
+    expect(2);
+    start.add(1).unwrap();
+    works.turn(8);
+    assert_eq!(sum.read(), 5);
+    let [sent, .., added] = &mut tasks;
+    assert!(sent.run() && added.run() && added.future.is_none());
+}
+
+/// A waker that panics.
+struct Panics;
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("in a waker")
+    }
+}
+
+#[test]
+fn waker_that_panics_costs_no_work() {
+    let pair = Pair::<Vec<u8>>::open(8, Unclaimed::Drop);
+    let Pair { driver, cq, domain, .. } = &pair;
+    let [start, sum] = [(); 2].map(|()| Counter::open(domain, CounterAttr::default()).unwrap());
+    let deferred = Deferred::<_, _, _, Connectionless<'_, _>>::open(cq, 4).unwrap();
+    let works = DeferredDriver::new(&deferred, driver).unwrap();
+    let [first, second] = [1, 10].map(|value| deferred.add((&start, 1), &sum, value).unwrap());
+    let mut waits = works.finish(first);
+    let waker = Waker::from(Arc::new(Panics));
+    assert!(Pin::new(&mut waits).poll(&mut Context::from_waker(&waker)).is_pending());
+    start.add(1).unwrap();
+    catch_unwind(AssertUnwindSafe(|| works.turn(8))).unwrap_err();
+    assert_eq!((sum.read(), deferred.len()), (1, 1));
+    assert!(block_on(&(driver, works), works.finish(second)).unwrap().is_none());
+    assert!(matches!(poll_once(&mut waits), Poll::Ready(Ok(None))));
+    assert_eq!((sum.read(), deferred.len()), (11, 0));
 }
 
 #[test]
@@ -287,15 +358,15 @@ fn work_whose_future_was_dropped_can_be_waited_for_again() {
     let carol = cq.endpoint(av).unwrap();
     let to_carol = av.insert(&carol.address().unwrap()).unwrap();
     let deferred = Deferred::open(cq, 4).unwrap();
-    let works = DeferredDriver::open(&deferred, driver).unwrap();
+    let works = DeferredDriver::new(&deferred, driver).unwrap();
     let work = deferred.post((&counter, 0), &carol, Work::recv(Source::Any), vec![0; 5]).unwrap();
-    turns(&(driver, &works));
+    turns(&(driver, works));
     let mut first = Box::pin(works.finish(work));
     assert!(poll_once(&mut first).is_pending());
     drop(first);
     let mut again = Box::pin(works.finish(work));
     assert!(poll_once(&mut again).is_pending());
     alice.inject(to_carol, b"hello").unwrap();
-    let done = block_on(&(driver, &works), again).unwrap().expect("a future waits for it");
+    let done = block_on(&(driver, works), again).unwrap().expect("a future waits for it");
     assert_eq!(done.into_buf(), b"hello");
 }

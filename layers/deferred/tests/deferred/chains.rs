@@ -1,6 +1,5 @@
-//! Deferred work over the software transport: chains of 1,000 steps, under every fault plan; each buffer comes back once.
+//! Chains of 1,000 steps under every fault plan. Each buffer comes back once.
 
-#[allow(dead_code, reason = "shared by several tests")]
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::memory::Memory;
@@ -9,12 +8,11 @@ use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 use loom_core::completion::Completion;
 use loom_core::counter::{Counter, CounterAttr};
 use loom_core::cq::{Cq, CqAttr, CqError};
-use loom_core::deadline::Spins;
-use loom_core::deferred::{Deferred, DeferredEvent, Work};
 use loom_core::domain::Domain;
-use loom_core::endpoint::{Binding, Source};
+use loom_core::endpoint::Source;
 use loom_core::soft::{Every, Network, NetworkAttr, Plan};
-use loom_core::vocabulary::{Counted, Errno};
+use loom_core::vocabulary::Errno;
+use loom_deferred::{Deferred, DeferredEvent, Work};
 
 const STEPS: usize = 1000;
 
@@ -123,26 +121,6 @@ fn buffers_come_back_once_under_every_other_plan() {
             assert!(told.arrived.is_sorted());
             assert!(told.ended + told.returned <= 2 * STEPS);
         }
-    }
-}
-
-#[test]
-fn waiting_for_a_counter_tells_of_failures() {
-    let network = Network::new(NetworkAttr::DEFAULT).unwrap();
-    let domain = Domain::open(&network.info_with_faults(Plan::new(1).fail(Every::Nth(3)))).unwrap();
-    let av = Av::open(&domain, 2).unwrap();
-    let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(8)).unwrap();
-    let received = Counter::open(&domain, CounterAttr::default()).unwrap();
-    let b = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received)).unwrap();
-    let sound = network.info();
-    let a = cq.endpoint(Binding::to(&av).info(&sound)).unwrap();
-    let to_b = av.insert(&b.address().unwrap()).unwrap();
-    for number in 1..=3 {
-        b.recv(Source::Any, vec![0; 8]).unwrap();
-        assert_eq!(cq.wait_counter(&received, number, Spins(10)), Ok(false));
-        a.send(to_b, vec![1; 8]).unwrap();
-        let expected = if number < 3 { Ok(true) } else { Err(CqError::CountedFailure) };
-        assert_eq!(cq.wait_counter(&received, number, Spins(100)), expected);
     }
 }
 

@@ -5,13 +5,14 @@
 
 use core::fmt;
 use core::ops::DerefMut;
+use core::task::Waker;
 
 const NONE: u32 = u32::MAX;
 
 /// Name of a piece of deferred work. Plain data, recognised as unknown after the work has ended.
 ///
 /// ```
-/// use loom_core::engine::work_table::{Phase, Place, WorkTable};
+/// use loom_deferred::work_table::{Phase, Place, WorkTable};
 ///
 /// let mut places = [Place::free(0, 1)];
 /// let mut table = WorkTable::new(&mut places[..]);
@@ -36,15 +37,6 @@ impl WorkKey {
     pub const fn index(self) -> u32 {
         self.index
     }
-
-    pub(crate) const fn word(self) -> u64 {
-        (self.generation as u64) << 32 | self.index as u64
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "the halves of the word")]
-    pub(crate) const fn from_word(word: u64) -> Self {
-        WorkKey { index: word as u32, generation: (word >> 32) as u32 }
-    }
 }
 
 impl fmt::Debug for WorkKey {
@@ -56,7 +48,7 @@ impl fmt::Debug for WorkKey {
 /// State of a piece of work.
 ///
 /// ```
-/// use loom_core::engine::work_table::{Phase, Place, WorkTable};
+/// use loom_deferred::work_table::{Phase, Place, WorkTable};
 ///
 /// let mut places = [Place::free(0, 1)];
 /// let mut table = WorkTable::new(&mut places[..]);
@@ -81,10 +73,33 @@ pub enum Phase {
     Returned,
 }
 
+/// State of the futures of a piece of work.
+///
+/// ```
+/// use loom_deferred::work_table::{Interest, Place, WorkTable};
+///
+/// let mut places = [Place::free(0, 1)];
+/// let mut table = WorkTable::new(&mut places[..]);
+/// let key = table.vacant().ok_or("no place is free")?.add((5, 10), i32::eq, "work");
+/// table.set_interest(key, Interest::Abandoned);
+/// assert_eq!(table.interest(key), Interest::Abandoned);
+/// # Ok::<_, &str>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Interest {
+    /// No future has been polled.
+    #[default]
+    None,
+    /// A future waits.
+    Awaited,
+    /// The future was dropped.
+    Abandoned,
+}
+
 /// Slot of a [`WorkTable`], for a piece of work and for a counter.
 ///
 /// ```
-/// use loom_core::engine::work_table::{Place, WorkTable};
+/// use loom_deferred::work_table::{Place, WorkTable};
 ///
 /// // Places for 16 pieces of work, which wait for counters that are numbers.
 /// let places: Vec<Place<usize, String>> = (0..16).map(|number| Place::free(number, 16)).collect();
@@ -97,7 +112,8 @@ pub struct Place<C, V> {
     phase: Option<Phase>,
     threshold: u64,
     list: u32,
-    abandoned: bool,
+    interest: Interest,
+    waker: Option<Waker>,
     next: u32,
     value: Option<V>,
     waiting: Waiting<C>,
@@ -116,7 +132,17 @@ impl<C, V> Place<C, V> {
     pub fn free(number: usize, count: usize) -> Self {
         let next = if number + 1 < count { u32::try_from(number + 1).unwrap_or(NONE) } else { NONE };
         let waiting = Waiting { counter: None, first: NONE, last: NONE };
-        Place { generation: 0, phase: None, threshold: 0, list: NONE, abandoned: false, next, value: None, waiting }
+        Place {
+            generation: 0,
+            phase: None,
+            threshold: 0,
+            list: NONE,
+            interest: Interest::None,
+            waker: None,
+            next,
+            value: None,
+            waiting,
+        }
     }
 }
 
@@ -124,7 +150,7 @@ impl<C, V> Place<C, V> {
 /// given.
 ///
 /// ```
-/// use loom_core::engine::work_table::{Place, WorkTable};
+/// use loom_deferred::work_table::{Place, WorkTable};
 ///
 /// let mut counters = [0, 0];
 /// let mut places = [0, 1, 2, 3].map(|number| Place::free(number, 4));
@@ -156,7 +182,7 @@ pub struct WorkTable<S> {
 /// Free slot of a [`WorkTable`].
 ///
 /// ```
-/// use loom_core::engine::work_table::{Place, WorkTable};
+/// use loom_deferred::work_table::{Place, WorkTable};
 ///
 /// let mut places = [Place::free(0, 1)];
 /// let mut table = WorkTable::new(&mut places[..]);
@@ -190,7 +216,7 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> Vacant<'_, S> {
         let next_free = place.next;
         place.generation = place.generation.wrapping_add(1);
         (place.phase, place.threshold, place.list) = (Some(Phase::Waiting), threshold, list);
-        (place.value, place.abandoned) = (Some(value), false);
+        (place.value, place.interest) = (Some(value), Interest::None);
         let key = WorkKey { index, generation: place.generation };
         table.free = next_free;
         table.len += 1;
@@ -264,24 +290,33 @@ impl<C, V, S: DerefMut<Target = [Place<C, V>]>> WorkTable<S> {
         self.named(key)?.value.as_mut()
     }
 
-    /// Marks work in any state as abandoned, because its future was dropped, or clears the mark.
-    pub fn set_abandoned(&mut self, key: WorkKey, abandoned: bool) {
+    /// Sets the state of the futures of work in any phase.
+    pub fn set_interest(&mut self, key: WorkKey, interest: Interest) {
         if let Some(place) = self.named(key) {
-            place.abandoned = abandoned;
+            place.interest = interest;
         }
     }
 
-    /// Returns `true` if the work is marked as abandoned.
-    pub fn is_abandoned(&self, key: WorkKey) -> bool {
-        self.place(key).is_some_and(|place| place.abandoned)
+    /// Returns the state of the futures of work in any phase.
+    pub fn interest(&self, key: WorkKey) -> Interest {
+        self.place(key).map_or(Interest::None, |place| place.interest)
     }
 
-    /// Returns the oldest returned work marked as abandoned.
+    /// Stores or takes the waker of a future, also of ended work until other work has its slot.
+    /// Returns the former waker, or `waker` if the key is unknown.
+    pub fn replace_waker(&mut self, key: WorkKey, waker: Option<Waker>) -> Option<Waker> {
+        match self.places.get_mut(key.index as usize) {
+            Some(place) if place.generation == key.generation => core::mem::replace(&mut place.waker, waker),
+            _ => waker,
+        }
+    }
+
+    /// Returns the oldest abandoned work that was returned.
     pub fn abandoned_returned(&mut self) -> Option<WorkKey> {
         let (mut at, _) = self.returned;
         while at != NONE {
             let place = self.own(at);
-            if place.abandoned {
+            if place.interest == Interest::Abandoned {
                 return Some(WorkKey { index: at, generation: place.generation });
             }
             at = place.next;
