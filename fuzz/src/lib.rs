@@ -42,14 +42,14 @@ mod scripted;
 mod soft_network;
 mod tag_matching;
 mod tagged;
-/// The story of tagged messages and its oracle are those of loom-tagged's own tests.
+/// The story of tagged messages and its oracle are those of the tests of loom-tagged.
 #[allow(dead_code, reason = "some of it is for those tests alone")]
-#[path = "../../layers/tagged/tests/tagged/world/mod.rs"]
+#[path = "../../tests/layers/tagged/world/mod.rs"]
 mod tagged_world;
 mod updates;
 mod work_table;
-/// The story of deferred work and its oracle are those of loom-deferred's own tests.
-#[path = "../../layers/deferred/tests/deferred/work_table/world.rs"]
+/// The story of deferred work and its oracle are those of the tests of loom-deferred.
+#[path = "../../tests/layers/deferred/work_table/world.rs"]
 mod works;
 /// The oracle of the op table is the one of loom-core's own tests.
 #[allow(dead_code, reason = "some of it is for those tests alone")]

@@ -9,8 +9,8 @@ use loom_core::driver::{Sleepable, Unclaimed};
 use loom_core::{Binding, Counted, Counter, CounterAttr, CqAttr, Source};
 use loom_deferred::{Deferred, DeferredDriver, Work};
 
-use crate::executor::{Flag, Task, turns, woken};
-use crate::pair::{ATTR, Pair};
+use super::executor::{Flag, Task, turns, woken};
+use super::pair::{ATTR, Pair};
 
 fn fd_pair() -> Pair<Vec<u8>> {
     Pair::with(ATTR, CqAttr::new(16).with_fd(), Unclaimed::Drop, None)

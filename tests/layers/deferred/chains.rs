@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::memory::Memory;
+use super::memory::Memory;
 use loom_core::av::Av;
 use loom_core::buffer::{Buffer, Lent, SourceBuffer, TargetBuffer};
 use loom_core::completion::Completion;
@@ -29,7 +29,7 @@ struct Chain {
 /// A chain of steps: each receives at `b` and sends there, and counts for the next. Ends when nothing happens any more; then everything
 /// is flushed, and what is under way is dropped with its queue.
 fn chain(plan: Plan) -> Chain {
-    crate::memory::begin();
+    super::memory::begin();
     let network = Network::new(NetworkAttr { endpoints: 2, regions: 0, ..NetworkAttr::DEFAULT }).unwrap();
     let mut told = Chain { arrived: Vec::new(), ended: 0, returned: 0, injected: 0 };
     {
@@ -77,7 +77,7 @@ fn chain(plan: Plan) -> Chain {
         }
         told.injected = network.injected().total();
     }
-    crate::memory::assert_dropped_once();
+    super::memory::assert_dropped_once();
     told
 }
 

@@ -8,7 +8,7 @@ use loom_core::error::PostError;
 use loom_core::vocabulary::{Errno, ImmediateData, Tag, TagMatch};
 use loom_tagged::{LinkError, Source, TaggedAttr, TaggedEvent};
 
-use crate::nodes::{FITS, Nodes, SMALL, link, pattern, room, with_nodes};
+use super::world::nodes::{FITS, Nodes, SMALL, link, pattern, room, with_nodes};
 
 /// Lengths in bytes around the limits of a packet, of a few segments, and of the credit for
 /// segments.

@@ -3,8 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::nodes::FITS;
-use crate::world::{Action, NODES, Then, play};
+use super::world::nodes::FITS;
+use super::world::{Action, NODES, Then, play};
 
 fn action() -> impl Strategy<Value = Action> {
     let node = || 0..NODES;

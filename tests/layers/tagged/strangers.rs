@@ -17,7 +17,7 @@ use loom_tagged::wire::{Body, HEADER_LEN, Header};
 use loom_tagged::{Carrier, LinkError, Packet, TaggedAttr, TaggedEndpoint, TaggedEvent, Violation, WithPeer};
 use proptest::prelude::*;
 
-use crate::nodes::{Buf, FITS, SMALL, packets, pattern, room};
+use super::world::nodes::{Buf, FITS, SMALL, packets, pattern, room};
 
 const PACKET: u64 = SMALL.packet_size as u64;
 

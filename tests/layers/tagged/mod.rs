@@ -1,8 +1,6 @@
 //! Tagged messages over the software transport: in order and shuffled, compared with a model, and
 //! with peers that break the protocol.
 
-#![allow(missing_docs, clippy::unwrap_used, reason = "tests: they fail by panicking")]
-
 mod asking;
 mod faulty;
 mod footprint;
@@ -12,5 +10,3 @@ mod rules;
 mod serde;
 mod strangers;
 mod world;
-
-use world::nodes;

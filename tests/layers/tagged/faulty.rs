@@ -13,7 +13,7 @@ use loom_tagged::{
     Carrier, Ended, LinkError, LinkId, Packet, Source, TaggedAttr, TaggedEndpoint, TaggedEvent, TaggedKey, WithPeer,
 };
 
-use crate::nodes::{Buf, FITS, SMALL, packets, pattern, room};
+use super::world::nodes::{Buf, FITS, SMALL, packets, pattern, room};
 
 type Queue = Cq<'static, Soft<'static>, Packet<Buf>>;
 

@@ -10,7 +10,7 @@ use loom_core::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_tagged::{Packet, TaggedAttr, TaggedEndpoint, WithPeer};
 
-use crate::nodes::{Buf, SMALL};
+use super::world::nodes::{Buf, SMALL};
 
 /// Number of allocated bytes.
 #[derive(Default)]

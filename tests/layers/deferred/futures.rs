@@ -17,9 +17,9 @@ use loom_core::soft::{Every, Plan};
 use loom_core::{Binding, Counted, Counter, CounterAttr, CqAttr, Errno, Source};
 use loom_deferred::{Deferred, DeferredDriver, Work, WorkError};
 
-use crate::executor::{Task, block_on, poll_once, run, turns};
-use crate::memory::{Memory, begin, drops};
-use crate::pair::{ATTR, Pair};
+use super::executor::{Task, block_on, poll_once, run, turns};
+use super::memory::{Memory, begin, drops};
+use super::pair::{ATTR, Pair};
 
 #[test]
 fn work_is_awaited_until_its_operation_is_over() {

@@ -15,7 +15,7 @@ use loom_core::soft::{Network, NetworkAttr, RequiredModes, Soft};
 use loom_core::vocabulary::Tag;
 use loom_tagged::{LinkError, Packet, Source, TaggedEndpoint, TaggedEvent, WithPeer};
 
-use crate::nodes::{Buf, SMALL, packets, pattern, room};
+use super::world::nodes::{Buf, SMALL, packets, pattern, room};
 
 /// Sends a long message over a network with this requirement. Packets that are too short are
 /// refused.
