@@ -95,7 +95,7 @@ impl<'m, T: Transport> Counter<'m, T> {
         alloc: A,
     ) -> Result<Self, OpenError> {
         let block = Unfilled::new(Plan::of::<CounterInner<T>, A>()?, alloc)?;
-        // SAFETY: the domain is open, and the counter keeps it open (C1, C2).
+        // SAFETY: the domain is open, and the counter keeps it open (H1, H2).
         let raw = unsafe { T::counter_open(domain.raw(), attr) }?;
         // SAFETY: the counter's handles live for 'm.
         let domain = unsafe { domain.body.for_child() };
@@ -152,7 +152,7 @@ impl<T: Transport> Counter<'_, T> {
     pub fn read(&self) -> u64 {
         let [last, _] = &self.body.last;
         if !self.body.is_left()
-            // SAFETY: handles keep the counter open (C1) on its thread (C5).
+            // SAFETY: handles keep the counter open (H1) on its thread (T1).
             && let Ok(count) = unsafe { T::counter_read(&self.body.raw) }
         {
             last.set(count);
@@ -180,7 +180,7 @@ impl<T: Transport> Counter<'_, T> {
     pub fn read_error(&self) -> u64 {
         let [_, last] = &self.body.last;
         if !self.body.is_left()
-            // SAFETY: handles keep the counter open (C1) on its thread (C5).
+            // SAFETY: handles keep the counter open (H1) on its thread (T1).
             && let Ok(count) = unsafe { T::counter_read_error(&self.body.raw) }
         {
             last.set(count);
@@ -208,7 +208,7 @@ impl<T: Transport> Counter<'_, T> {
     #[doc(alias = "fi_cntr_add")]
     pub fn add(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: handles keep the counter open (C1) on its thread (C5).
+        // SAFETY: handles keep the counter open (H1) on its thread (T1).
         unsafe { T::counter_add(&self.body.raw, value) }
     }
 
@@ -219,7 +219,7 @@ impl<T: Transport> Counter<'_, T> {
     #[doc(alias = "fi_cntr_adderr")]
     pub fn add_error(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: handles keep the counter open (C1) on its thread (C5).
+        // SAFETY: handles keep the counter open (H1) on its thread (T1).
         unsafe { T::counter_add_error(&self.body.raw, value) }
     }
 
@@ -244,7 +244,7 @@ impl<T: Transport> Counter<'_, T> {
     #[doc(alias = "fi_cntr_set")]
     pub fn set(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: handles keep the counter open (C1) on its thread (C5).
+        // SAFETY: handles keep the counter open (H1) on its thread (T1).
         unsafe { T::counter_set(&self.body.raw, value) }
     }
 
@@ -269,7 +269,7 @@ impl<T: Transport> Counter<'_, T> {
     #[doc(alias = "fi_cntr_seterr")]
     pub fn set_error(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: handles keep the counter open (C1) on its thread (C5).
+        // SAFETY: handles keep the counter open (H1) on its thread (T1).
         unsafe { T::counter_set_error(&self.body.raw, value) }
     }
 
@@ -288,8 +288,8 @@ impl<T: Transport> Counter<'_, T> {
         }
         self.is_usable().map_err(CqError::Counter)?;
         let milliseconds = i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
-        // SAFETY: the counter is open (C1), has a wait object, and its handles stay on this thread
-        // (C5).
+        // SAFETY: the counter is open (H1), has a wait object, and its handles stay on this thread
+        // (T1).
         match unsafe { T::counter_wait(&self.body.raw, threshold, milliseconds) }.map_err(CqError::Counter)? {
             CounterWait::Reached => Ok(true),
             CounterWait::TimeIsOver => Ok(false),
@@ -308,8 +308,8 @@ impl<T: Transport> Counter<'_, T> {
         if self.body.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
         }
-        // SAFETY: the counter is open (C1), has a descriptor, and its handles stay on this thread
-        // (C5).
+        // SAFETY: the counter is open (H1), has a descriptor, and its handles stay on this thread
+        // (T1).
         unsafe { T::counter_wait_fd(&self.body.raw) }.map_err(CqError::Counter)
     }
 
@@ -324,13 +324,13 @@ impl<T: Transport> Counter<'_, T> {
             return Err(CqError::NotOpenedFor);
         }
         self.is_usable().map_err(CqError::Counter)?;
-        // SAFETY: handles keep the counter open (C1) on its thread (C5), and it belongs to this
-        // domain (C4).
+        // SAFETY: handles keep the counter open (H1) on its thread (T1), and it belongs to this
+        // domain (H4).
         unsafe { T::counter_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CqError::Counter)
     }
 
     pub(crate) fn naps(&self) -> bool {
-        // SAFETY: the counter is open until its last handle is dropped (C1).
+        // SAFETY: the counter is open until its last handle is dropped (H1).
         unsafe { T::counter_naps(&self.body.raw) }
     }
 
@@ -385,8 +385,8 @@ unsafe impl<T: Transport> Object for CounterInner<T> {
     unsafe fn end(this: NonNull<Self>, left: bool) -> Ended {
         // SAFETY: the caller guarantees a valid object.
         let this = unsafe { this.as_ref() };
-        // SAFETY: bound objects held handles, which are dropped (C2, C8). A failed close is not
-        // retried (C3).
+        // SAFETY: bound objects held handles, which are dropped (H2, N2). A failed close is not
+        // retried (H3).
         if left || unsafe { T::counter_close(&this.raw) }.is_err() {
             this.domain.leave();
         }

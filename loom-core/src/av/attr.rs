@@ -93,7 +93,7 @@ impl AvAttr {
         if self.capacity == 0 || u32::try_from(self.capacity).is_err() {
             return Err(OpenError::Size);
         }
-        // SAFETY: the domain is open (C1).
+        // SAFETY: the domain is open (H1).
         Ok(unsafe { T::av_room(domain.raw(), self.capacity) })
     }
 

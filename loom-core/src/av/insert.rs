@@ -38,9 +38,9 @@ impl<T: Transport> Av<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// [`AddressError::Full`], [`AddressError::OutOfBytes`], [`AddressError::TooManyPeers`] over a provider with a maximum for a
-    /// vector's lifetime (`shm`), or [`AddressError::Errno`] for a foreign format or an address that
-    /// the provider rejects.
+    /// [`AddressError::Full`], [`AddressError::OutOfBytes`], [`AddressError::TooManyPeers`] over a
+    /// provider with a maximum for a vector's lifetime (`shm`), or [`AddressError::Errno`] for a
+    /// foreign format or an address that the provider rejects.
     ///
     /// # References
     /// - `man fi_av`
@@ -73,7 +73,7 @@ impl<T: Transport> Av<'_, T> {
         if !self.make_room(&mut addresses) {
             return Err(AddressError::Full);
         }
-        // SAFETY: the vector is open (C1).
+        // SAFETY: the vector is open (H1).
         let addr = unsafe { T::av_insert(&self.body.raw, address) }.map_err(|errno| self.refused(errno))?;
         self.keep(&mut addresses, addr, |table| insert(table, addr))
     }
@@ -94,8 +94,8 @@ impl<T: Transport> Av<'_, T> {
     /// Returns `false` if no address is retired.
     fn reclaim(&self, addresses: &mut Addresses) -> bool {
         let Some(addr) = addresses.oldest() else { return false };
-        // SAFETY: the vector is open (C1), and the address was inserted and not removed since. Only
-        // a transport that allows removal at any time retires addresses (C13).
+        // SAFETY: the vector is open (H1), and the address was inserted and not removed since. Only
+        // a transport that allows removal at any time retires addresses (O1).
         let _ = unsafe { T::av_remove(&self.body.raw, addr) };
         true
     }
@@ -155,8 +155,9 @@ impl<T: Transport> Av<'_, T> {
     /// # Errors
     /// No peer is inserted:
     /// - [`AddressError::Full`] for more addresses than the vector has slots
-    /// - [`AddressError::Errno`] with `ENOSYS` if the provider's addresses are not sockets, `EINVAL`
-    ///   if `first` has another family or port 0, or the range exceeds the last port or address
+    /// - [`AddressError::Errno`] with `ENOSYS` if the provider's addresses are not sockets,
+    ///   `EINVAL` if `first` has another family or port 0, or the range exceeds the last port or
+    ///   address
     ///
     /// # References
     /// - `man fi_av`
@@ -214,10 +215,10 @@ impl<T: Transport> Av<'_, T> {
         let mut addresses = self.body.addresses()?;
         // The provider has space for one address more than the vector counts.
         let has_room = self.make_room(&mut addresses);
-        // SAFETY: the vector is open (C1).
+        // SAFETY: the vector is open (H1).
         let addr =
             unsafe { T::av_insert_service(&self.body.raw, node, service) }.map_err(|errno| self.refused(errno))?;
-        // SAFETY: the vector is open (C1), and the address was just inserted.
+        // SAFETY: the vector is open (H1), and the address was just inserted.
         let address = unsafe { T::av_lookup(&self.body.raw, addr) };
         let peer = match &address {
             Ok(address) => addresses.find(address),
@@ -265,8 +266,8 @@ impl<T: Transport> Av<'_, T> {
     /// time, it stays until the vector closes.
     fn take_back(&self, addresses: &Addresses, addr: FabricAddr) {
         if addresses.are_removed() || !self.body.is_bound() || !self.body.table.was_used(addr) {
-            // SAFETY: the vector is open (C1). The transport allows removal, no endpoint is bound,
-            // or no peer ever had the address, so no post refers to it (C13).
+            // SAFETY: the vector is open (H1). The transport allows removal, no endpoint is bound,
+            // or no peer ever had the address, so no post refers to it (O1).
             let _ = unsafe { T::av_remove(&self.body.raw, addr) };
         }
     }

@@ -72,7 +72,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
     pub fn error_data(&self, error: &OpError, out: &mut [u8]) -> usize {
         let queue =
             self.body.rx.as_ref().filter(|_| error.flags.contains(CompletionFlags::RECV)).unwrap_or(&self.body.tx);
-        // SAFETY: handles keep the queue open (C1) on its thread (C5).
+        // SAFETY: handles keep the queue open (H1) on its thread (T1).
         unsafe { T::cq_error_data(queue, out) }
     }
 
@@ -96,7 +96,7 @@ impl<T: Transport, B: Buffer> Cq<'_, T, B> {
         let queue =
             self.body.rx.as_ref().filter(|_| error.flags.contains(CompletionFlags::RECV)).unwrap_or(&self.body.tx);
         ErrorText::written_by(|out| {
-            // SAFETY: handles keep the queue open (C1) on its thread (C5).
+            // SAFETY: handles keep the queue open (H1) on its thread (T1).
             unsafe { T::cq_error_text(queue, error.provider_errno, out) }
         })
     }

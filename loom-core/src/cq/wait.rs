@@ -338,7 +338,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         let detour = if self.ops.is_kept() && self.still_keeps() {
             Detour::Kept
         } else {
-            // SAFETY: handles keep the queue open (C1) on its thread (C5).
+            // SAFETY: handles keep the queue open (H1) on its thread (T1).
             match unsafe { T::cq_poll(&self.tx) } {
                 Ok(Some(event)) => {
                     let event = event.borrow();
@@ -387,7 +387,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         if self.unmatched.borrow().is_full() {
             return Err(CqError::PeerEvents);
         }
-        // SAFETY: handles keep the queue open (C1) on its thread (C5).
+        // SAFETY: handles keep the queue open (H1) on its thread (T1).
         let event = match unsafe { T::cq_poll(queue) } {
             Ok(event) => event.map(|event| *event.borrow()),
             Err(errno) => self.failed(queue, errno)?,

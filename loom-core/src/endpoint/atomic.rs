@@ -322,8 +322,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let peer = peer.into();
         let peer = self.opened.injectable(required_caps::ATOMIC, || self.destination(peer), None, bytes)?;
         let (target, atomic) = self.opened.target(peer, (region, offset), &op, bytes.len())?;
-        // SAFETY: the endpoint is open (C1), on this thread (C5). `injectable` and `target` have
-        // checked the address (C13), the length and C28.
+        // SAFETY: the endpoint is open (H1), on this thread (T1). `injectable` and `target` have
+        // checked the address (O1), the length and O4.
         map_refusal(unsafe { T::inject_atomic(self.raw(), target, bytes, atomic) })
     }
 
@@ -345,7 +345,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         operand: E,
     ) -> Result<OpKey, PostError> {
         self.post_value(peer.into(), (region, offset), op, (operand, operand), |raw, target, lent, atomic, context| {
-            // SAFETY: `post_value` guarantees C1, C5, C9, C10, C13 and C28.
+            // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
             map_refusal(unsafe { T::atomic(raw, target, &lent.operand, atomic, context) })
         })
     }
@@ -387,7 +387,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         operand: E,
     ) -> Result<OpKey, PostError> {
         self.post_value(peer.into(), (region, offset), op, (operand, operand), |raw, target, lent, atomic, context| {
-            // SAFETY: `post_value` guarantees C1, C5, C9, C10, C13 and C28.
+            // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
             map_refusal(unsafe { T::fetch_atomic(raw, target, &lent.operand, &lent.result, atomic, context) })
         })
     }
@@ -407,7 +407,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         op: Granted<ReadOp<E>>,
     ) -> Result<OpKey, PostError> {
         self.post_value(peer.into(), (region, offset), op, (E::ZERO, E::ZERO), |raw, target, lent, atomic, context| {
-            // SAFETY: `post_value` guarantees C1, C5, C9, C10, C13 and C28.
+            // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
             map_refusal(unsafe { T::fetch_atomic(raw, target, &lent.operand.first(0), &lent.result, atomic, context) })
         })
     }
@@ -431,14 +431,14 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<OpKey, PostError> {
         self.post_value(peer.into(), (region, offset), op, (operand, compare), |raw, target, lent, atomic, context| {
             let ranges = [&lent.operand, &lent.compare, &lent.result];
-            // SAFETY: `post_value` guarantees C1, C5, C9, C10, C13 and C28.
+            // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
             map_refusal(unsafe { T::compare_atomic(raw, target, ranges, atomic, context) })
         })
     }
 
-    /// Posts an operation on a value. `submit` may rely on an open endpoint (C1) on this thread
-    /// (C5), a valid destination (C13), C28, and values that stay in the op table until the event
-    /// or the endpoint's close (C9, C10).
+    /// Posts an operation on a value. `submit` may rely on an open endpoint (H1) on this thread
+    /// (T1), a valid destination (O1), O4, and values that stay in the op table until the event
+    /// or the endpoint's close (L1, L2).
     #[inline(always)]
     fn post_value<O: Operation<Element = E>, E: Element>(
         &self,
@@ -535,16 +535,16 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         }
         let part = |at: usize| lent.behind(at * bytes).first(bytes);
         let raw = self.raw();
-        // SAFETY: the parts lie in the posting's memory (C9 to C12). `Posting` guarantees C1, C5
-        // and C13, `target` C28.
+        // SAFETY: the parts lie in the posting's memory (L1 to L4). `Posting` guarantees H1, T1
+        // and O1, `target` O4.
         map_refusal(match atomic.form {
-            // SAFETY: C1, C5, C9 to C13 and C28 hold, see above.
+            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
             Form::Base => unsafe { T::atomic(raw, target, lent, atomic, context) },
-            // SAFETY: C1, C5, C9 to C13 and C28 hold, see above.
+            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
             Form::Fetch if lists == 1 => unsafe { T::fetch_atomic(raw, target, &lent.first(0), lent, atomic, context) },
-            // SAFETY: C1, C5, C9 to C13 and C28 hold, see above.
+            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
             Form::Fetch => unsafe { T::fetch_atomic(raw, target, &part(0), &part(1), atomic, context) },
-            // SAFETY: C1, C5, C9 to C13 and C28 hold, see above.
+            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
             Form::Compare => unsafe { T::compare_atomic(raw, target, [&part(0), &part(1), &part(2)], atomic, context) },
         })
     }
@@ -593,10 +593,10 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             let pieces: &[Lent] = if operands.is_empty() { &nothing } else { &operands };
             let msg = Msg { address, pieces, data: None, context, flags };
             let ranges = AtomicRanges { compare: &compare, results: &results };
-            // SAFETY: the endpoint is open (C1), on this thread (C5), and may transmit to the
-            // address (C13). The ranges allow their access, are registered where required (C11),
-            // and stay in the op table until the event or the endpoint's close (C9, C10). C14 and
-            // C28 are checked above.
+            // SAFETY: the endpoint is open (H1), on this thread (T1), and may transmit to the
+            // address (O1). The ranges allow their access, are registered where required (L3),
+            // and stay in the op table until the event or the endpoint's close (L1, L2). O2 and
+            // O4 are checked above.
             map_refusal(unsafe { T::atomicmsg(self.raw(), &msg, ranges, &parts, atomic) })
         })
     }

@@ -41,7 +41,7 @@ pub struct Parked<'m, T: Transport, B: Buffer, const N: usize = 0> {
 
 // SAFETY: this value holds all handles of the queue (`park`), so another thread uses its block and
 // counts only after this one. Domain and address vectors may be shared. Threads may use the
-// transport's queues and endpoints in turn (P17: a domain handle is `Send` only if the raw domain
+// transport's queues and endpoints in turn (P9: a domain handle is `Send` only if the raw domain
 // is `Sync`).
 unsafe impl<'m, T: Transport, B: Buffer + Send, const N: usize> Send for Parked<'m, T, B, N>
 where

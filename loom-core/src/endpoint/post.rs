@@ -71,9 +71,9 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
         self.check(caps, to, data)
     }
 
-    /// Injects a message. `submit` may rely on an open endpoint (C1) on this thread (C5), an
-    /// address from `to` (C13), and bytes of at most a prefix and `inject_size`, with the prefix
-    /// required by C12.
+    /// Injects a message. `submit` may rely on an open endpoint (H1) on this thread (T1), an
+    /// address from `to` (O1), and bytes of at most a prefix and `inject_size`, with the prefix
+    /// required by L4.
     #[inline(always)]
     pub(super) fn inject(
         &self,
@@ -251,10 +251,10 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     }
 }
 
-/// An operation to submit, which guarantees an open endpoint (C1) on this thread (C5), the address
-/// of [`lend`](Opened::lend) (C13), and memory that allows the purpose, has the required prefix and
-/// registration (C11, C12), and stays in the op table until the event or the endpoint's close (C9,
-/// C10).
+/// An operation to submit, which guarantees an open endpoint (H1) on this thread (T1), the address
+/// of [`lend`](Opened::lend) (O1), and memory that allows the purpose, has the required prefix and
+/// registration (L3, L4), and stays in the op table until the event or the endpoint's close (L1,
+/// L2).
 #[must_use]
 pub(super) struct Posting<'t, T: Transport, B> {
     pub(super) raw: &'t T::Endpoint,

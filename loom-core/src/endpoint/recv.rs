@@ -45,7 +45,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     {
         let (from, how) = (from.into(), (required_caps::RECV, OpKind::Receive));
         let posting = self.opened.lend(how, || self.plain_source(from), None, buf)?;
-        // SAFETY: `posting` guarantees C1, C5 and C9 to C13.
+        // SAFETY: `posting` guarantees H1, T1 and L1 to L4, O1.
         let submitted = unsafe { T::recv(posting.raw, posting.address, &posting.lent, posting.context) };
         self.opened.settle(posting, map_refusal(submitted))
     }
@@ -68,7 +68,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
             (None, options.flags),
             buf,
             |raw, msg, _| {
-                // SAFETY: `post_msg` guarantees C1, C5 and C9 to C13.
+                // SAFETY: `post_msg` guarantees H1, T1 and L1 to L4, O1.
                 map_refusal(unsafe { T::recvmsg(raw, msg) })
             },
         )
@@ -87,7 +87,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     {
         let (from, tag, how) = (from.into(), tag.into(), (required_caps::TAGGED_RECV, OpKind::TaggedReceive));
         let posting = self.opened.lend(how, || self.tagged_source(from, tag), None, buf)?;
-        // SAFETY: `posting` guarantees C1, C5 and C9 to C13.
+        // SAFETY: `posting` guarantees H1, T1 and L1 to L4, O1.
         let submitted = unsafe { T::tagged_recv(posting.raw, posting.address, &posting.lent, tag, posting.context) };
         self.opened.settle(posting, map_refusal(submitted))
     }
@@ -116,7 +116,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
             (None, options.flags),
             buf,
             |raw, msg, _| {
-                // SAFETY: `post_msg` guarantees C1, C5 and C9 to C13.
+                // SAFETY: `post_msg` guarantees H1, T1 and L1 to L4, O1.
                 map_refusal(unsafe { T::tagged_recvmsg(raw, msg, tag) })
             },
         )
@@ -209,7 +209,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
             || self.plain_source(from),
             buf,
             |raw, msg| {
-                // SAFETY: `multi` guarantees C1, C9, C10 and C13, this function's caller C15 (P6).
+                // SAFETY: `multi` guarantees H1, L1, L2 and O1, this function's caller O3 (P6).
                 unsafe { T::recvmsg(raw, msg) }
             },
         )
@@ -286,15 +286,15 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
             || self.tagged_source(from, tag),
             buf,
             |raw, msg| {
-                // SAFETY: `multi` guarantees C1, C9, C10 and C13, this function's caller C15 (P6).
+                // SAFETY: `multi` guarantees H1, L1, L2 and O1, this function's caller O3 (P6).
                 unsafe { T::tagged_recvmsg(raw, msg, tag) }
             },
         )
     }
 
-    /// Posts a multi-receive. `post` may rely on an open endpoint (C1), an address of its vector or
-    /// `UNSPEC` (C13), and writable memory that stays in the op table until the releasing event or
-    /// the endpoint's close (C9, C10).
+    /// Posts a multi-receive. `post` may rely on an open endpoint (H1), an address of its vector or
+    /// `UNSPEC` (O1), and writable memory that stays in the op table until the releasing event or
+    /// the endpoint's close (L1, L2).
     fn multi(
         &self,
         caps: Caps,
@@ -398,9 +398,9 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
             let (address, pieces) = (FabricAddr::UNSPEC, core::slice::from_ref(&lent));
             let flags = OpFlags::CLAIM | OpFlags::COMPLETION;
             let msg = Msg { address, pieces, data: None, context, flags };
-            // SAFETY: the endpoint is open (C1), a message is claimed under the context (C15, rule
+            // SAFETY: the endpoint is open (H1), a message is claimed under the context (O3, rule
             // 9 of the op table), and the memory is writable and stays in the op table until the
-            // event or the endpoint's close (C9).
+            // event or the endpoint's close (L1).
             map_refusal(unsafe { T::tagged_recvmsg(opened.raw(), &msg, claim.tag().into()) })
         })
     }
@@ -444,8 +444,8 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
 
     fn ask(&self, address: FabricAddr, tag: TagMatch, flags: OpFlags, context: Context) -> Result<(), PostError> {
         let msg = Msg { address, pieces: &[], data: None, context, flags: flags | OpFlags::COMPLETION };
-        // SAFETY: the endpoint is open (C1), the address is one of its vector or `UNSPEC` (C13),
-        // and only the context's space is lent, until the event or the endpoint's close (C10).
+        // SAFETY: the endpoint is open (H1), the address is one of its vector or `UNSPEC` (O1),
+        // and only the context's space is lent, until the event or the endpoint's close (L2).
         map_refusal(unsafe { T::tagged_recvmsg(self.raw(), &msg, tag) })
     }
 }

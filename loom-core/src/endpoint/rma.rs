@@ -46,7 +46,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let (peer, how) = (peer.into(), (required_caps::READ, OpKind::Read));
         let posting = self.opened.lend(how, || self.destination(peer), None, buf)?;
         let submitted = match remote(posting.address, (region, offset), posting.lent.len(), Access::REMOTE_READ) {
-            // SAFETY: `posting` guarantees C1, C5 and C9 to C13.
+            // SAFETY: `posting` guarantees H1, T1 and L1 to L4, O1.
             Ok(target) => map_refusal(unsafe { T::read(posting.raw, target, &posting.lent, posting.context) }),
             Err(error) => Err(error),
         };
@@ -80,7 +80,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             buf,
             |raw, msg, total| {
                 let parts = self.opened.parts(remote, total, Access::REMOTE_READ)?;
-                // SAFETY: `post_msg` guarantees C1, C5 and C9 to C13.
+                // SAFETY: `post_msg` guarantees H1, T1 and L1 to L4, O1.
                 map_refusal(unsafe { T::readmsg(raw, msg, &parts) })
             },
         )
@@ -157,7 +157,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let how = (required_caps::WRITE, OpKind::Write);
         let posting = self.opened.lend(how, || self.destination(peer), data, buf)?;
         let submitted = match remote(posting.address, (region, offset), posting.lent.len(), Access::REMOTE_WRITE) {
-            // SAFETY: `posting` guarantees C1, C5 and C9 to C13.
+            // SAFETY: `posting` guarantees H1, T1 and L1 to L4, O1.
             Ok(target) => map_refusal(unsafe { T::write(posting.raw, target, &posting.lent, data, posting.context) }),
             Err(error) => Err(error),
         };
@@ -191,7 +191,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             buf,
             |raw, msg, total| {
                 let parts = self.opened.parts(remote, total, Access::REMOTE_WRITE)?;
-                // SAFETY: `post_msg` guarantees C1, C5 and C9 to C13.
+                // SAFETY: `post_msg` guarantees H1, T1 and L1 to L4, O1.
                 map_refusal(unsafe { T::writemsg(raw, msg, &parts) })
             },
         )
@@ -246,8 +246,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         }
         let peer = self.opened.injectable(required_caps::WRITE, || self.destination(peer), data, bytes)?;
         let target = remote(peer, (region, offset), bytes.len(), Access::REMOTE_WRITE)?;
-        // SAFETY: the endpoint is open (C1), on this thread (C5). `injectable` has checked the
-        // address (C13) and the length.
+        // SAFETY: the endpoint is open (H1), on this thread (T1). `injectable` has checked the
+        // address (O1) and the length.
         map_refusal(unsafe { T::inject_write(self.raw(), target, bytes, data) })
     }
 }

@@ -60,7 +60,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     fn post_send(&self, to: K::To, data: Option<ImmediateData>, buf: B) -> Result<OpKey, Rejected<B>> {
         let how = (required_caps::SEND, OpKind::Send);
         let posting = self.opened.lend(how, || self.destination(to), data, buf)?;
-        // SAFETY: `posting` guarantees C1, C5 and C9 to C13.
+        // SAFETY: `posting` guarantees H1, T1 and L1 to L4, O1.
         let submitted = unsafe { T::send(posting.raw, posting.address, &posting.lent, data, posting.context) };
         self.opened.settle(posting, map_refusal(submitted))
     }
@@ -87,7 +87,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             asked,
             buf,
             |raw, msg, _| {
-                // SAFETY: `post_msg` guarantees C1, C5 and C9 to C13.
+                // SAFETY: `post_msg` guarantees H1, T1 and L1 to L4, O1.
                 map_refusal(unsafe { T::sendmsg(raw, msg) })
             },
         )
@@ -139,7 +139,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             data,
             bytes,
             |raw, to, bytes| {
-                // SAFETY: `Opened::inject` guarantees C1, C5, C12, C13 and the length.
+                // SAFETY: `Opened::inject` guarantees H1, T1, L4, O1 and the length.
                 unsafe { T::inject(raw, to, bytes, data) }
             },
         )
@@ -198,7 +198,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     fn post_tagged_send(&self, to: K::To, tag: Tag, data: Option<ImmediateData>, buf: B) -> Result<OpKey, Rejected<B>> {
         let how = (required_caps::TAGGED_SEND, OpKind::Send);
         let posting = self.opened.lend(how, || self.destination(to), data, buf)?;
-        // SAFETY: `posting` guarantees C1, C5 and C9 to C13.
+        // SAFETY: `posting` guarantees H1, T1 and L1 to L4, O1.
         let submitted =
             unsafe { T::tagged_send(posting.raw, posting.address, &posting.lent, data, tag, posting.context) };
         self.opened.settle(posting, map_refusal(submitted))
@@ -229,7 +229,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             asked,
             buf,
             |raw, msg, _| {
-                // SAFETY: `post_msg` guarantees C1, C5 and C9 to C13.
+                // SAFETY: `post_msg` guarantees H1, T1 and L1 to L4, O1.
                 map_refusal(unsafe { T::tagged_sendmsg(raw, msg, tag) })
             },
         )
@@ -275,7 +275,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             data,
             bytes,
             |raw, to, bytes| {
-                // SAFETY: `Opened::inject` guarantees C1, C5, C12, C13 and the length.
+                // SAFETY: `Opened::inject` guarantees H1, T1, L4, O1 and the length.
                 unsafe { T::tagged_inject(raw, to, bytes, data, tag) }
             },
         )

@@ -78,8 +78,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             how,
             lent,
             |raw, msg| {
-                // SAFETY: `post_unsignaled` guarantees C1, C5 and C13, and this function's caller
-                // C9.
+                // SAFETY: `post_unsignaled` guarantees H1, T1 and O1, and this function's caller
+                // L1.
                 map_refusal(unsafe { T::sendmsg(raw, msg) })
             },
         )
@@ -108,8 +108,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             how,
             lent,
             |raw, msg| {
-                // SAFETY: `post_unsignaled` guarantees C1, C5 and C13, and this function's caller
-                // C9.
+                // SAFETY: `post_unsignaled` guarantees H1, T1 and O1, and this function's caller
+                // L1.
                 map_refusal(unsafe { T::tagged_sendmsg(raw, msg, tag) })
             },
         )
@@ -142,8 +142,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             lent,
             |raw, msg| {
                 let part = part(msg.address, (region, offset), lent.len(), Access::REMOTE_WRITE)?;
-                // SAFETY: `post_unsignaled` guarantees C1, C5 and C13, and this function's caller
-                // C9.
+                // SAFETY: `post_unsignaled` guarantees H1, T1 and O1, and this function's caller
+                // L1.
                 map_refusal(unsafe { T::writemsg(raw, msg, &[part]) })
             },
         )
@@ -176,8 +176,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
             lent,
             |raw, msg| {
                 let part = part(msg.address, (region, offset), lent.len(), Access::REMOTE_READ)?;
-                // SAFETY: `post_unsignaled` guarantees C1, C5 and C13, and this function's caller
-                // C9.
+                // SAFETY: `post_unsignaled` guarantees H1, T1 and O1, and this function's caller
+                // L1.
                 map_refusal(unsafe { T::readmsg(raw, msg, &[part]) })
             },
         )
@@ -185,9 +185,9 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
 }
 
 impl<T: Transport, B: Buffer> Opened<'_, T, B> {
-    /// Posts an operation. `submit` may rely on an open endpoint (C1) on this thread (C5), an
-    /// address from `address` (C13), and memory that allows the access. The caller guarantees that
-    /// it stays (C9).
+    /// Posts an operation. `submit` may rely on an open endpoint (H1) on this thread (T1), an
+    /// address from `address` (O1), and memory that allows the access. The caller guarantees that
+    /// it stays (L1).
     fn post_unsignaled(
         &self,
         (caps, purpose): (Caps, OpKind),

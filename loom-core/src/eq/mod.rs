@@ -117,7 +117,7 @@ impl<'m, T: Connected> Eq<'m, T> {
         static IDENTITIES: AtomicU64 = AtomicU64::new(1);
 
         let block = Unfilled::new(Plan::of::<EqInner<T>, A>()?, alloc)?;
-        // SAFETY: the domain is open (C1), and the queue keeps it open (C19).
+        // SAFETY: the domain is open (H1), and the queue keeps it open (E1).
         let raw = unsafe { T::eq_open(domain.raw(), attr) }?;
         // SAFETY: the queue's handles live for `'m`.
         let domain = unsafe { domain.body.for_child() };
@@ -236,13 +236,14 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// ```
     ///
     /// # Errors
-    /// [`CqError::NotOpenedFor`] unless the queue was opened for writing, or [`CqError::EventQueue`].
+    /// [`CqError::NotOpenedFor`] unless the queue was opened for writing, or
+    /// [`CqError::EventQueue`].
     #[doc(alias = "fi_eq_write")]
     pub fn notify(&self, context: u64, data: u64) -> Result<(), CqError> {
         if !self.body.attr.write {
             return Err(CqError::NotOpenedFor);
         }
-        // SAFETY: the queue is open (C1), and its handles stay on this thread (C20).
+        // SAFETY: the queue is open (H1), and its handles stay on this thread (T3).
         unsafe { T::eq_notify(&self.body.raw, context, data) }.map_err(CqError::EventQueue)
     }
 
@@ -251,7 +252,7 @@ impl<'m, T: Connected> Eq<'m, T> {
     #[must_use]
     pub fn error_text(&self, failure: &Failure) -> ErrorText {
         ErrorText::written_by(|out| {
-            // SAFETY: the queue is open (C1), and its handles stay on this thread (C20).
+            // SAFETY: the queue is open (H1), and its handles stay on this thread (T3).
             unsafe { T::eq_error_text(&self.body.raw, failure.fault.provider_errno, &failure.data, out) }
         })
     }
@@ -266,8 +267,8 @@ impl<'m, T: Connected> Eq<'m, T> {
         if self.body.attr.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
         }
-        // SAFETY: the queue is open (C1), has a descriptor, and its handles stay on this thread
-        // (C20).
+        // SAFETY: the queue is open (H1), has a descriptor, and its handles stay on this thread
+        // (T3).
         unsafe { T::eq_wait_fd(&self.body.raw) }.map_err(CqError::EventQueue)
     }
 
@@ -303,8 +304,8 @@ impl<'m, T: Connected> Eq<'m, T> {
         if self.body.attr.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
         }
-        // SAFETY: the queue is open (C1), was opened on this domain (C4), and its handles stay on
-        // this thread (C20).
+        // SAFETY: the queue is open (H1), was opened on this domain (H4), and its handles stay on
+        // this thread (T3).
         unsafe { T::eq_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CqError::EventQueue)
     }
 
@@ -335,11 +336,11 @@ enum Read<T: Connected> {
 
 impl<T: Connected> EqInner<T> {
     fn read(&self, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Read<T>>, CqError> {
-        // SAFETY: the queue is open (C1), and its handles stay on this thread (C20).
+        // SAFETY: the queue is open (H1), and its handles stay on this thread (T3).
         match unsafe { T::eq_read(&self.raw, sleep, data) } {
             Ok(notice) => Ok(notice.map(Read::Notice)),
             Err(Errno::EAVAIL) => {
-                // SAFETY: the queue is open (C1), and its handles stay on this thread (C20).
+                // SAFETY: the queue is open (H1), and its handles stay on this thread (T3).
                 let fault = unsafe { T::eq_read_error(&self.raw, data) }.map_err(CqError::EventQueue)?;
                 Ok(fault.map(Read::Failed))
             }
@@ -362,7 +363,7 @@ impl<T: Connected> EqInner<T> {
     fn reject(&self, listener: usize, request: T::Request, data: &[u8]) -> Result<(), Errno> {
         self.with_listener(listener, |passive| {
             // SAFETY: the passive endpoint is open as long as the queue. The request was made to it
-            // and is consumed here (C21). The caller has checked the data's length.
+            // and is consumed here (E2). The caller has checked the data's length.
             unsafe { T::reject(passive, request, data) }
         })
     }
@@ -395,13 +396,13 @@ unsafe impl<T: Connected> Object for EqInner<T> {
         let mut closed = !left;
         if closed {
             for passive in this.listeners.get_mut() {
-                // SAFETY: closed once, here (C3), before the queue (C19). Requests hold a handle of
-                // the queue, so none exists (C21).
+                // SAFETY: closed once, here (H3), before the queue (E1). Requests hold a handle of
+                // the queue, so none exists (E2).
                 closed &= unsafe { T::passive_close(passive) }.is_ok();
             }
         }
-        // SAFETY: the last handle has gone, so no object is bound to the queue (C19). A failed
-        // close is not retried (C3).
+        // SAFETY: the last handle has gone, so no object is bound to the queue (E1). A failed
+        // close is not retried (H3).
         if !closed || unsafe { T::eq_close(&this.raw) }.is_err() {
             this.domain.leave();
         }

@@ -159,7 +159,7 @@ impl<T: Transport, M> Region<T, M> {
             State::Failed(errno) => return Err(errno),
             State::Open => {}
         }
-        // SAFETY: the region is open (C1) and closed once (C3): the state changes below, whatever
+        // SAFETY: the region is open (H1) and closed once (H3): the state changes below, whatever
         // the result.
         let closed = unsafe { T::mr_close(self.raw()) };
         self.state.set(closed.map_or_else(State::Failed, |()| State::Closed));
@@ -249,7 +249,7 @@ pub(super) fn close_dropped<T: Transport, M: Buffer + Send>(
         return Fate::Over;
     }
     // From the handle, so that the link's pointer covers the whole region. The counter stays with
-    // the memory (C8).
+    // the memory (N2).
     let link = region.value_ptr().cast::<Link>();
     if closed.is_some() {
         // SAFETY: an endpoint is open, and the caller gives up the handle.

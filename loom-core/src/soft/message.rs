@@ -17,7 +17,7 @@ use crate::vocabulary::{Access, CompletionFlags, Errno, FabricAddr, ImmediateDat
 
 impl SoftEndpoint<'_> {
     /// # Safety
-    /// See [`post_receive`] for `lent`. C10 and C12.
+    /// See [`post_receive`] for `lent`. L2 and L4.
     #[cold]
     #[inline(never)]
     unsafe fn recv_checked(
@@ -27,7 +27,7 @@ impl SoftEndpoint<'_> {
         lent: Lent,
         context: Context,
     ) -> Result<(), Refusal> {
-        // SAFETY: the caller guarantees `lent`, C10 and C12.
+        // SAFETY: the caller guarantees `lent`, L2 and L4.
         let (ptr, len) = unsafe { self.apply_modes(&lent, Access::RECV, context) }?;
         let room = RecvBuffer { ptr, len, context: context.addr(), min_left: 0 };
         // SAFETY: the caller guarantees the buffer.
@@ -35,7 +35,7 @@ impl SoftEndpoint<'_> {
     }
 
     /// # Safety
-    /// See [`send`] for `lent`. C10 and C12.
+    /// See [`send`] for `lent`. L2 and L4.
     #[cold]
     #[inline(never)]
     unsafe fn send_checked(
@@ -46,7 +46,7 @@ impl SoftEndpoint<'_> {
         context: Context,
     ) -> Result<(), Refusal> {
         self.meets(to)?;
-        // SAFETY: the caller guarantees `lent`, C10 and C12.
+        // SAFETY: the caller guarantees `lent`, L2 and L4.
         let (bytes, len) = unsafe { self.apply_modes(&lent, Access::SEND, context) }?;
         // SAFETY: the caller guarantees the buffer.
         unsafe { self.send_amid_faults(Outgoing { bytes, len, ..Outgoing::of(to, with, &lent, context) }) }
@@ -105,11 +105,11 @@ unsafe impl<'n> Messages for Soft<'n> {
         context: Context,
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
-            // SAFETY: C9 for the buffer, C10 and C12 for the post.
+            // SAFETY: L1 for the buffer, L2 and L4 for the post.
             return unsafe { endpoint.send_checked(to, (None, data), *lent, context) };
         }
         let outgoing = Outgoing::of(to, (None, data), lent, context);
-        // SAFETY: the buffer is valid (C9).
+        // SAFETY: the buffer is valid (L1).
         unsafe { send(&endpoint.net, endpoint.port(), outgoing, Report::All) }
     }
 
@@ -137,28 +137,28 @@ unsafe impl<'n> Messages for Soft<'n> {
         context: Context,
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
-            // SAFETY: C9 for the buffer, C10 and C12 for the post.
+            // SAFETY: L1 for the buffer, L2 and L4 for the post.
             return unsafe { endpoint.recv_checked(CompletionFlags::MSG, (from, TagMatch::any()), *lent, context) };
         }
         let (want, room) = (Want { tag: TagMatch::any(), source: from }, RecvBuffer::of(lent, context));
-        // SAFETY: the buffer is valid (C9).
+        // SAFETY: the buffer is valid (L1).
         unsafe { post_receive(&endpoint.net, endpoint.port(), CompletionFlags::MSG, want, room) }
     }
 
     unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
         let mut room = Vec::new();
-        // SAFETY: C10 and C12.
+        // SAFETY: L2 and L4.
         let msg = &unsafe { endpoint.pieces(msg, Access::SEND, &mut room) }?;
-        // SAFETY: the buffers are valid (C9).
+        // SAFETY: the buffers are valid (L1).
         unsafe { send_msg(&endpoint.net, endpoint.port(), msg, None, endpoint.report(msg)) }
     }
 
     unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>) -> Result<(), Refusal> {
         let mut room = Vec::new();
-        // SAFETY: C10 and C12.
+        // SAFETY: L2 and L4.
         let msg = &unsafe { endpoint.pieces(msg, Access::RECV, &mut room) }?;
         let min_left = min_left(endpoint, msg.flags)?;
-        // SAFETY: the buffers are valid (C9).
+        // SAFETY: the buffers are valid (L1).
         unsafe { receive_msg(&endpoint.net, endpoint.port(), CompletionFlags::MSG, msg, TagMatch::any(), min_left) }
     }
 }
@@ -175,11 +175,11 @@ unsafe impl<'n> TaggedMessages for Soft<'n> {
         context: Context,
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
-            // SAFETY: C9 for the buffer, C10 and C12 for the post.
+            // SAFETY: L1 for the buffer, L2 and L4 for the post.
             return unsafe { endpoint.send_checked(to, (Some(tag), data), *lent, context) };
         }
         let outgoing = Outgoing::of(to, (Some(tag), data), lent, context);
-        // SAFETY: the buffer is valid (C9).
+        // SAFETY: the buffer is valid (L1).
         unsafe { send(&endpoint.net, endpoint.port(), outgoing, Report::All) }
     }
 
@@ -209,25 +209,25 @@ unsafe impl<'n> TaggedMessages for Soft<'n> {
         context: Context,
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
-            // SAFETY: C9 for the buffer, C10 and C12 for the post.
+            // SAFETY: L1 for the buffer, L2 and L4 for the post.
             return unsafe { endpoint.recv_checked(CompletionFlags::TAGGED, (from, tag), *lent, context) };
         }
         let (want, room) = (Want { tag, source: from }, RecvBuffer::of(lent, context));
-        // SAFETY: the buffer is valid (C9).
+        // SAFETY: the buffer is valid (L1).
         unsafe { post_receive(&endpoint.net, endpoint.port(), CompletionFlags::TAGGED, want, room) }
     }
 
     unsafe fn tagged_sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Tag) -> Result<(), Refusal> {
         let mut room = Vec::new();
-        // SAFETY: C10 and C12.
+        // SAFETY: L2 and L4.
         let msg = &unsafe { endpoint.pieces(msg, Access::SEND, &mut room) }?;
-        // SAFETY: the buffers are valid (C9).
+        // SAFETY: the buffers are valid (L1).
         unsafe { send_msg(&endpoint.net, endpoint.port(), msg, Some(tag), endpoint.report(msg)) }
     }
 
     unsafe fn tagged_recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: TagMatch) -> Result<(), Refusal> {
         let mut room = Vec::new();
-        // SAFETY: C10 and C12.
+        // SAFETY: L2 and L4.
         let msg = &unsafe { endpoint.pieces(msg, Access::RECV, &mut room) }?;
         let (net, port, flags) = (endpoint.net, endpoint.port(), msg.flags);
         if flags.contains(OpFlags::PEEK) {
@@ -237,10 +237,10 @@ unsafe impl<'n> TaggedMessages for Soft<'n> {
             discard_claimed(&net, port, msg.context.addr())
         } else if flags.contains(OpFlags::CLAIM) {
             at_most(1, msg.pieces)?;
-            // SAFETY: the buffer is valid (C9).
+            // SAFETY: the buffer is valid (L1).
             unsafe { fetch_claimed(&net, port, &RecvBuffer::first_of(msg, 0)) }
         } else {
-            // SAFETY: the buffers are valid (C9).
+            // SAFETY: the buffers are valid (L1).
             unsafe { receive_msg(&net, port, CompletionFlags::TAGGED, msg, tag, min_left(endpoint, flags)?) }
         }
     }

@@ -1,9 +1,9 @@
 //! Posting operations: one indirect call each, through the endpoint's operation tables.
 //!
 //! Every `unsafe fn` here relies on the
-//! [contract of callers](loom_core::transport#contract-of-callers): the endpoint is open (C1), one
-//! thread uses it (C5), lent memory and the context's space stay valid until the event or the close
-//! (C9, C10), and addresses come from the endpoint's vector (C13). `inject` copies its bytes before
+//! [contract of callers](loom_core::transport#contract-of-callers): the endpoint is open (H1), one
+//! thread uses it (T1), lent memory and the context's space stay valid until the event or the close
+//! (L1, L2), and addresses come from the endpoint's vector (O1). `inject` copies its bytes before
 //! it returns.
 
 #![allow(unsafe_code, reason = "calls libfabric")]
@@ -52,12 +52,12 @@ pub(crate) unsafe fn send<L>(
     match data {
         None => {
             let send = entry!(raw, msg => send)?;
-            // SAFETY: C1, C5 and C9 to C15.
+            // SAFETY: H1, T1 and L1 to L4, O1 to O3.
             posted(unsafe { send(raw.as_ptr(), memory.start, memory.len, memory.descriptor, to.0, context) })
         }
         Some(data) => {
             let send = entry!(raw, msg => senddata)?;
-            // SAFETY: C1, C5 and C9 to C15.
+            // SAFETY: H1, T1 and L1 to L4, O1 to O3.
             posted(unsafe { send(raw.as_ptr(), memory.start, memory.len, memory.descriptor, data.0, to.0, context) })
         }
     }
@@ -74,12 +74,12 @@ pub(crate) unsafe fn inject<L>(
     match data {
         None => {
             let inject = entry!(raw, msg => inject)?;
-            // SAFETY: C1, C5 and C9 to C15.
+            // SAFETY: H1, T1 and L1 to L4, O1 to O3.
             posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), to.0) })
         }
         Some(data) => {
             let inject = entry!(raw, msg => injectdata)?;
-            // SAFETY: C1, C5 and C9 to C15.
+            // SAFETY: H1, T1 and L1 to L4, O1 to O3.
             posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), data.0, to.0) })
         }
     }
@@ -93,11 +93,11 @@ pub(crate) unsafe fn recv<L>(endpoint: &Endpoint<L>, from: FabricAddr, lent: &Le
         let longer = Longer::new(lent);
         let recvv = entry!(raw, msg => recvv)?;
         let (pieces, mut descriptors) = (longer.pieces.as_ptr(), longer.descriptors);
-        // SAFETY: C1, C5 and C9 to C15. The arrays are read in the call.
+        // SAFETY: H1, T1 and L1 to L4, O1 to O3. The arrays are read in the call.
         return posted(unsafe { recvv(raw.as_ptr(), pieces, descriptors.as_mut_ptr(), longer.count, from.0, context) });
     }
     let recv = entry!(raw, msg => recv)?;
-    // SAFETY: C1, C5 and C9 to C15.
+    // SAFETY: H1, T1 and L1 to L4, O1 to O3.
     posted(unsafe { recv(raw.as_ptr(), memory.start, memory.len, memory.descriptor, from.0, context) })
 }
 
@@ -115,12 +115,12 @@ pub(crate) unsafe fn tagged_send<L>(
     match data {
         None => {
             let send = entry!(raw, tagged => send)?;
-            // SAFETY: C1, C5 and C9 to C15.
+            // SAFETY: H1, T1 and L1 to L4, O1 to O3.
             posted(unsafe { send(raw.as_ptr(), start, len, descriptor, to.0, tag.0, context) })
         }
         Some(data) => {
             let send = entry!(raw, tagged => senddata)?;
-            // SAFETY: C1, C5 and C9 to C15.
+            // SAFETY: H1, T1 and L1 to L4, O1 to O3.
             posted(unsafe { send(raw.as_ptr(), start, len, descriptor, data.0, to.0, tag.0, context) })
         }
     }
@@ -138,12 +138,12 @@ pub(crate) unsafe fn tagged_inject<L>(
     match data {
         None => {
             let inject = entry!(raw, tagged => inject)?;
-            // SAFETY: C1, C5 and C9 to C15.
+            // SAFETY: H1, T1 and L1 to L4, O1 to O3.
             posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), to.0, tag.0) })
         }
         Some(data) => {
             let inject = entry!(raw, tagged => injectdata)?;
-            // SAFETY: C1, C5 and C9 to C15.
+            // SAFETY: H1, T1 and L1 to L4, O1 to O3.
             posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), data.0, to.0, tag.0) })
         }
     }
@@ -164,13 +164,13 @@ pub(crate) unsafe fn tagged_recv<L>(
         let recvv = entry!(raw, tagged => recvv)?;
         let (pieces, mut descriptors) = (longer.pieces.as_ptr(), longer.descriptors);
         let descriptors = descriptors.as_mut_ptr();
-        // SAFETY: C1, C5 and C9 to C15. The arrays are read in the call.
+        // SAFETY: H1, T1 and L1 to L4, O1 to O3. The arrays are read in the call.
         return posted(unsafe {
             recvv(raw.as_ptr(), pieces, descriptors, longer.count, from.0, tag.tag.0, tag.ignore, context)
         });
     }
     let recv = entry!(raw, tagged => recv)?;
-    // SAFETY: C1, C5 and C9 to C15.
+    // SAFETY: H1, T1 and L1 to L4, O1 to O3.
     posted(unsafe { recv(raw.as_ptr(), start, len, descriptor, from.0, tag.tag.0, tag.ignore, context) })
 }
 
@@ -179,7 +179,7 @@ pub(crate) unsafe fn read<L>(endpoint: &Endpoint<L>, from: RmaTarget, lent: &Len
     let (raw, Memory { start, len, descriptor }) = (endpoint.raw(), Memory::new(lent));
     let read = entry!(raw, rma => read)?;
     let context = context.as_ptr().cast();
-    // SAFETY: C1, C5 and C9 to C15.
+    // SAFETY: H1, T1 and L1 to L4, O1 to O3.
     posted(unsafe { read(raw.as_ptr(), start, len, descriptor, from.to.0, from.addr.0, from.key.0, context) })
 }
 
@@ -196,12 +196,12 @@ pub(crate) unsafe fn write<L>(
     match data {
         None => {
             let write = entry!(raw, rma => write)?;
-            // SAFETY: C1, C5 and C9 to C15.
+            // SAFETY: H1, T1 and L1 to L4, O1 to O3.
             posted(unsafe { write(raw.as_ptr(), start, len, descriptor, to.to.0, to.addr.0, to.key.0, context) })
         }
         Some(data) => {
             let write = entry!(raw, rma => writedata)?;
-            // SAFETY: C1, C5 and C9 to C15.
+            // SAFETY: H1, T1 and L1 to L4, O1 to O3.
             posted(unsafe {
                 write(raw.as_ptr(), start, len, descriptor, data.0, to.to.0, to.addr.0, to.key.0, context)
             })
@@ -220,12 +220,12 @@ pub(crate) unsafe fn inject_write<L>(
     match data {
         None => {
             let inject = entry!(raw, rma => inject)?;
-            // SAFETY: C1, C5 and C9 to C15.
+            // SAFETY: H1, T1 and L1 to L4, O1 to O3.
             posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), to.to.0, to.addr.0, to.key.0) })
         }
         Some(data) => {
             let inject = entry!(raw, rma => injectdata)?;
-            // SAFETY: C1, C5 and C9 to C15.
+            // SAFETY: H1, T1 and L1 to L4, O1 to O3.
             posted(unsafe { inject(raw.as_ptr(), start, bytes.len(), data.0, to.to.0, to.addr.0, to.key.0) })
         }
     }

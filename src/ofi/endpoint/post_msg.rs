@@ -103,7 +103,7 @@ pub(crate) unsafe fn sendmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Posted
     let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(endpoint, msg));
     let send = entry!(raw, msg => sendmsg)?;
     let message = message(msg, &mut iov, data);
-    // SAFETY: C1, C5 and C9 to C15. The message is read in the call.
+    // SAFETY: H1, T1 and L1 to L4, O1 to O3. The message is read in the call.
     posted(unsafe { send(raw.as_ptr(), &raw const message, flags) })
 }
 
@@ -111,7 +111,7 @@ pub(crate) unsafe fn recvmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>) -> Posted
     let (raw, mut iov, flags) = (endpoint.raw(), Iov::of_receive(endpoint, msg)?, reported(msg).bits());
     let recv = entry!(raw, msg => recvmsg)?;
     let message = message(msg, &mut iov, 0);
-    // SAFETY: C1, C5 and C9 to C15. The message is read in the call.
+    // SAFETY: H1, T1 and L1 to L4, O1 to O3. The message is read in the call.
     posted(unsafe { recv(raw.as_ptr(), &raw const message, flags) })
 }
 
@@ -119,7 +119,7 @@ pub(crate) unsafe fn tagged_sendmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, ta
     let (raw, mut iov, (flags, data)) = (endpoint.raw(), Iov::of(msg)?, flags_and_data(endpoint, msg));
     let send = entry!(raw, tagged => sendmsg)?;
     let message = tagged(msg, &mut iov, data, tag.into());
-    // SAFETY: C1, C5 and C9 to C15. The message is read in the call.
+    // SAFETY: H1, T1 and L1 to L4, O1 to O3. The message is read in the call.
     posted(unsafe { send(raw.as_ptr(), &raw const message, flags) })
 }
 
@@ -127,7 +127,7 @@ pub(crate) unsafe fn tagged_recvmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, ta
     let (raw, mut iov, flags) = (endpoint.raw(), Iov::of_receive(endpoint, msg)?, reported(msg).bits());
     let recv = entry!(raw, tagged => recvmsg)?;
     let message = tagged(msg, &mut iov, 0, tag);
-    // SAFETY: C1, C5 and C9 to C15. The message is read in the call.
+    // SAFETY: H1, T1 and L1 to L4, O1 to O3. The message is read in the call.
     posted(unsafe { recv(raw.as_ptr(), &raw const message, flags) })
 }
 
@@ -160,7 +160,7 @@ pub(crate) unsafe fn readmsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, remote: &
     let read = entry!(raw, rma => readmsg)?;
     let parts = remote_iov(remote)?;
     let message = rma(msg, &mut iov, data, &parts, remote.len());
-    // SAFETY: C1, C5 and C9 to C15. The message is read in the call.
+    // SAFETY: H1, T1 and L1 to L4, O1 to O3. The message is read in the call.
     posted(unsafe { read(raw.as_ptr(), &raw const message, flags) })
 }
 
@@ -169,6 +169,6 @@ pub(crate) unsafe fn writemsg<L>(endpoint: &Endpoint<L>, msg: &Msg<'_>, remote: 
     let write = entry!(raw, rma => writemsg)?;
     let parts = remote_iov(remote)?;
     let message = rma(msg, &mut iov, data, &parts, remote.len());
-    // SAFETY: C1, C5 and C9 to C15. The message is read in the call.
+    // SAFETY: H1, T1 and L1 to L4, O1 to O3. The message is read in the call.
     posted(unsafe { write(raw.as_ptr(), &raw const message, flags) })
 }

@@ -156,7 +156,7 @@ impl<L: Level> Cq<L> {
     ) -> Result<Self, Errno> {
         let cq = queue::adopt(domain, Raw::opened(raw), wait)?;
         // SAFETY: the caller guarantees that the memory has the queue's layout and outlives it
-        // (C16).
+        // (M1).
         Ok(unsafe { queue::with_batch(cq, usize::MAX, with_source, memory) })
     }
 }
@@ -200,7 +200,7 @@ impl<L: Level> Mr<L> {
     /// [`MemoryRegions::mr_open`](loom_core::transport::MemoryRegions::mr_open) for the memory.
     #[must_use]
     pub unsafe fn from_ptr(raw: NonNull<sys::fid_mr>) -> Self {
-        // SAFETY: the caller guarantees that the region is open (C1).
+        // SAFETY: the caller guarantees that the region is open (H1).
         unsafe { Self::of(Raw::opened(raw)) }
     }
 }
@@ -266,7 +266,7 @@ impl<L: Level> Endpoint<L> {
         mut open: impl FnMut() -> Result<NonNull<sys::fid_ep>, Errno>,
     ) -> Result<Self, EndpointError> {
         // SAFETY: the caller guarantees that the endpoint is open and bound to objects of this
-        // domain (C1, C4).
+        // domain (H1, H4).
         unsafe { endpoint::adopt(domain, info, selective, || open().map(Raw::opened)) }
     }
 }
