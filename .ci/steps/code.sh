@@ -65,7 +65,8 @@ step_packages() { # every package is complete, and is documented without a libfa
     libfabric
     command -v python3 >/dev/null || packages python3
     local folder=$PWD/target/packages wanted made verified=()
-    rm -rf "$folder/package"
+    # Packages of the same version that were compiled before would be taken for these.
+    rm -rf "$folder/package" "$folder/publish"
     # Among all steps, features has seen that each builds by itself.
     [ -z "$EVERYTHING" ] || verified=(--no-verify)
     cargo package --workspace --exclude loom-fabric-test-support --exclude pingpong --no-verify --locked --allow-dirty --target-dir "$folder"
