@@ -14,22 +14,15 @@
 //! use loom_async::block_on;
 //! use loom_async::window::{Window, transfer};
 //! use loom_core::driver::{CqDriver, Unclaimed};
-//! use loom_core::soft::{Network, NetworkAttr};
-//! use loom_core::{Access, Av, Cq, Domain, Mr};
+//! use loom_core::{Access, Mr};
+//! # use loom_core::{Av, Cq, Domain};
+//! # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 //!
-//! let network = Network::new(NetworkAttr::default())?;
-//! let domain = Domain::open(&network.info())?;
-//! let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-//! let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-//! let to_bob = av.insert(&bob.address()?)?;
 //! let region = Mr::open(&domain, vec![0; 1 << 20], Access::REMOTE_WRITE)?;
 //! let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-//!
-//! // A page each, four at a time.
 //! let pages = (0..256).map(|page| vec![page as u8; 4096]);
-//! let at = region.remote();
 //! let written = block_on(&driver, transfer(&driver, Window::<4>, pages, |page, buf| {
-//!     alice.write(to_bob, &at, page as u64 * 4096, buf)
+//!     alice.write(to_bob, &region.remote(), page as u64 * 4096, buf)
 //! }));
 //! assert_eq!(written.result()?, 1 << 20);
 //! # Ok::<_, loom_core::Error>(())
@@ -52,28 +45,18 @@ use loom_core::{Done, Error, Info, OpKey, Transport};
 /// ```
 /// use loom_async::block_on;
 /// use loom_async::window::{Window, ranges, transfer};
-/// use loom_core::driver::{CqDriver, Unclaimed};
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::{Access, Av, Cq, Domain, Mr, scope};
+/// # use loom_core::driver::{CqDriver, Unclaimed};
+/// # use loom_core::{Access, Av, Cq, Domain, Mr};
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+/// # let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// # let region = Mr::open(&domain, vec![0; 100_000], Access::REMOTE_WRITE)?;
 ///
-/// let network = Network::new(NetworkAttr::default())?;
-/// let (info, bytes) = (network.info(), vec![7; 100_000]);
-/// scope(|s| {
-///     let domain = s.open(&info)?;
-///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-///     let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-///     let to_bob = av.insert(&bob.address()?)?;
-///     let region = Mr::open(&domain, vec![0; bytes.len()], Access::REMOTE_WRITE)?;
-///     let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-///
-///     let parts = ranges(&info, bytes.len(), 4096).map(|range| &bytes[range]);
-///     let at = region.remote();
-///     let written = block_on(&driver, transfer(&driver, Window::<8>, parts, |part, buf| {
-///         alice.write(to_bob, &at, part as u64 * 4096, buf)
-///     }));
-///     assert_eq!((written.parts, written.result()?), (25, 100_000));
-///     Ok::<_, loom_core::Error>(())
-/// })?;
+/// let bytes = vec![7; 100_000];
+/// let parts = ranges(&network.info(), bytes.len(), 4096).map(|range| bytes[range].to_vec());
+/// let written = block_on(&driver, transfer(&driver, Window::<8>, parts, |part, buf| {
+///     alice.write(to_bob, &region.remote(), part as u64 * 4096, buf)
+/// }));
+/// assert_eq!((written.parts, written.result()?), (25, 100_000));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub fn ranges<T: Transport>(

@@ -13,20 +13,15 @@ use loom_core::vocabulary::Errno;
 /// use loom_core::Errno;
 /// use loom_tagged::{LinkError, Violation};
 ///
-/// /// Whether a new link to the same peer may work.
-/// fn may_try_again(error: LinkError) -> bool {
-///     match error {
-///         LinkError::Closed => false,
-///         // The carrier has failed, as when the peer was restarted.
-///         LinkError::Carrier(_) | LinkError::Post(_) => true,
-///         // The peer does not follow the protocol.
-///         _ => false,
-///     }
+/// /// Returns `true` if a new link to the same peer may work, for example after a restart of the peer.
+/// fn is_worth_a_retry(error: LinkError) -> bool {
+///     matches!(error, LinkError::Carrier(_) | LinkError::Post(_))
 /// }
 ///
 /// let error = LinkError::Protocol(Violation::Overdrawn);
-/// // What the operations of the link end with.
-/// assert_eq!((may_try_again(error), error.errno()), (false, Errno::EPROTO));
+/// assert!(!is_worth_a_retry(error));
+/// // Error of the operations of the link.
+/// assert_eq!(error.errno(), Errno::EPROTO);
 /// ```
 ///
 /// A link that was not added:

@@ -38,35 +38,31 @@ use crate::sharing::{Owner, Shared, Sharing};
 /// Dropping the lease returns the buffer. Forgetting it leaks the buffer until the slab is dropped.
 ///
 /// ```
-/// use loom_alloc::{Arena, Locked};
+/// use loom_alloc::allocator_api2::alloc::Global;
 /// use loom_alloc::registered::{Slab, SlabAttr};
 /// use loom_core::error::PostError;
-/// use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, endpoint::Source, scope};
-/// use loom_core::soft::{RequiredModes, Network, NetworkAttr};
+/// use loom_core::{Cq, CqAttr, Forever, Source, scope};
+/// # use loom_core::soft::{RequiredModes, Network, NetworkAttr};
+/// # use loom_core::{Av, Domain};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # // Like hardware, the network refuses unregistered buffers.
+/// # let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
+/// # let av = Av::open(&domain, 1)?;
 ///
-/// let mut memory = [core::mem::MaybeUninit::uninit(); 128 * 1024];
-/// let arena = Locked::new(Arena::new(&mut memory));
-/// let attr = NetworkAttr { endpoints: 1, tx_depth: 8, rx_depth: 8, eager_size: 256, regions: 1, ..NetworkAttr::DEFAULT };
-/// let network = Network::new_in(attr, &arena)?;
+/// let slab = Slab::open_in(&domain, SlabAttr::new(4, 256), Global)?;
+/// // The slab outlives the queue, whose operations use its buffers.
 /// scope(|s| {
-///     // As over hardware: only registered buffers are taken.
-///     let domain = s.open_in(&network.info_requiring(RequiredModes::none().local_registration()), &arena)?;
-///     let slab = Slab::open_in(&domain, SlabAttr::new(4, 256), &arena)?;
-///     // The queue has a scope of its own: the slab, whose buffers are lent to it, lives longer.
-///     scope(|s| {
-///         let domain = s.domain(&domain);
-///         let (av, cq) = (Av::open_in(&domain, 1, &arena)?, Cq::open_in(&domain, CqAttr::new(8), &arena)?);
-///         let endpoint = cq.endpoint(&av)?;
-///         let me = av.insert(&endpoint.address()?)?;
-///         let (inbox, mut outbox) = (slab.lease().ok_or("none left")?, slab.lease().ok_or("none left")?);
-///         let received = endpoint.recv(Source::Any, inbox).map_err(PostError::from)?;
-///         outbox.append(b"hello")?;
-///         cq.post(outbox, Forever, |outbox| endpoint.send(me, outbox)).map_err(PostError::from)?;
-///         let (mut inbox, result) = cq.finish(received, Forever)?.into_parts();
-///         inbox.set_len(result?.len())?;
-///         assert_eq!(&inbox[..], b"hello");
-///         Ok::<_, Box<dyn core::error::Error>>(())
-///     })
+///     let cq = Cq::open(&s.domain(&domain), CqAttr::new(8))?;
+/// #   let endpoint = cq.endpoint(&av)?;
+/// #   let me = av.insert(&endpoint.address()?)?;
+/// #   let received = endpoint.recv(Source::Any, slab.lease().ok_or("no free buffer")?).map_err(PostError::from)?;
+///     let mut outbox = slab.lease().ok_or("no free buffer")?;
+///     outbox.append(b"hello")?;
+///     cq.post(outbox, Forever, |outbox| endpoint.send(me, outbox)).map_err(PostError::from)?;
+///     let (mut inbox, result) = cq.finish(received, Forever)?.into_parts();
+///     inbox.set_len(result?.len())?;
+///     assert_eq!(&inbox[..], b"hello");
+///     Ok::<_, Box<dyn core::error::Error>>(())
 /// })?;
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```

@@ -143,22 +143,16 @@ impl<C: Clock> Timers<C> {
     /// use loom_async::clock::StdClock;
     /// use loom_async::timers::Timers;
     ///
-    /// /// Tries again after longer and longer pauses, five times at most.
-    /// async fn with_pauses(timers: &Timers<StdClock>, mut works: impl FnMut() -> bool) -> bool {
-    ///     for tries in 0..5 {
-    ///         if works() {
-    ///             return true;
-    ///         }
-    ///         timers.sleep(Duration::from_micros(10 << tries)).await;
+    /// let timers = Timers::new(StdClock::new());
+    /// let mut refusals = [true, true, false].into_iter();
+    /// block_on(&timers, async {
+    ///     let mut pause = Duration::from_micros(10);
+    ///     while refusals.next() == Some(true) {
+    ///         timers.sleep(pause).await;
+    ///         pause *= 2;
     ///     }
-    ///     false
-    /// }
-    ///
-    /// let (timers, mut tries) = (Timers::new(StdClock::new()), 0);
-    /// assert!(block_on(&timers, with_pauses(&timers, || {
-    ///     tries += 1;
-    ///     tries == 3
-    /// })));
+    /// });
+    /// assert_eq!(refusals.len(), 0);
     /// ```
     #[must_use = "futures do nothing unless they are polled"]
     pub fn sleep(&self, duration: Duration) -> Sleep<'_, C> {

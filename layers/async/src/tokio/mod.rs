@@ -8,28 +8,21 @@
 //!
 //! use loom_async::tokio::{Mode, run};
 //! use loom_core::driver::{CqDriver, Unclaimed};
-//! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::{Av, Cq, CqAttr, Domain, Error, Source};
+//! # fixture::domain!(network, domain);
 //!
-//! let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-//! let echo: Result<_, Error> = runtime.block_on(async {
-//!     let network = Network::new(NetworkAttr::default())?;
-//!     let domain = Domain::open(&network.info())?;
-//!     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
-//!     let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-//!     let to_bob = av.insert(&bob.address()?)?;
-//!     let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-//!
-//!     run(&driver, Mode::Sleep, async {
-//!         driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
-//!         let received = driver.run(vec![0; 5], |room| bob.recv(Source::Any, room));
-//!         let received = tokio::time::timeout(Duration::from_secs(10), received).await.expect("it is there");
-//!         Ok(received?.into_buf())
-//!     })
-//!     .await?
-//! });
-//! assert_eq!(echo.expect("it arrives"), b"hello");
-//! # Ok::<_, std::io::Error>(())
+//! let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+//! let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
+//! # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+//! # let to_bob = av.insert(&bob.address()?)?;
+//! let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+//! let received = runtime.block_on(run(&driver, Mode::Sleep, async {
+//!     driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
+//!     let received = driver.run(vec![0; 5], |room| bob.recv(Source::Any, room));
+//!     Ok::<_, Error>(tokio::time::timeout(Duration::from_secs(10), received).await.expect("a message")?.into_buf())
+//! }))??;
+//! assert_eq!(received, b"hello");
+//! # Ok::<_, Error>(())
 //! ```
 //!
 //! # Modes
@@ -176,28 +169,28 @@ impl From<DriveError> for Error {
 /// ```
 /// use loom_async::tokio::{Mode, drive};
 /// use loom_core::driver::{CqDriver, Unclaimed};
-/// use loom_core::{Av, Cq, CqAttr, Domain, Source};
+/// use loom_core::{Error, Source};
+/// # use loom_core::{Av, Cq, CqAttr, Domain};
 /// # fixture::domain!(network, domain);
-///
-/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
-/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-/// let task = async {
-///     // One of two branches: it ends when the fabric cannot be driven any more, and else is dropped with the work.
+/// # let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+///
+/// let work = async {
+///     driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
+///     Ok::<_, Error>(driver.run(vec![0; 5], |room| bob.recv(Source::Any, room)).await?.into_buf())
+/// };
+/// let received = runtime.block_on(async {
 ///     let driving = drive(&driver, Mode::Sleep)?;
-///     let work = async {
-///         driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
-///         Ok::<_, loom_core::Error>(driver.run(vec![0; 5], |room| bob.recv(Source::Any, room)).await?.into_buf())
-///     };
 ///     tokio::select! {
 ///         failed = driving => match failed? {},
 ///         received = work => received,
 ///     }
-/// };
-/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-/// assert_eq!(runtime.block_on(task)?, b"hello");
-/// # Ok::<_, loom_core::Error>(())
+/// })?;
+/// assert_eq!(received, b"hello");
+/// # Ok::<_, Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Driving<D> {

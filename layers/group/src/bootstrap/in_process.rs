@@ -26,22 +26,20 @@ use super::{Bootstrap, BootstrapError, Round, check_rank, place};
 ///
 /// ```
 /// use std::time::{Duration, Instant};
-/// use loom_group::bootstrap::{Board, Bootstrap, InProcess, Slots};
 ///
-/// let board = Board::open(2, 16).unwrap();
+/// use loom_group::bootstrap::{Board, Bootstrap, InProcess};
+///
+/// let board = Board::open(2, 16)?;
 /// std::thread::scope(|scope| {
 ///     for rank in 0..2 {
-///         let board = &board;
+///         let mut ranks = InProcess::join(&board, rank).unwrap();
 ///         scope.spawn(move || {
 ///             let mut until = Instant::now() + Duration::from_secs(5);
-///             let mut ranks = InProcess::join(board, rank).unwrap();
-///             let mut memory = [0; Slots::memory_len(2, 16)];
-///             let mut all = Slots::new(&mut memory, 2);
-///             ranks.all_gather(&[rank as u8 + 1], &mut all, &mut until).unwrap();
-///             assert_eq!(all.iter().collect::<Vec<_>>(), [[1], [2]]);
+///             ranks.barrier(&mut until).unwrap();
 ///         });
 ///     }
 /// });
+/// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Board<S> {
     seats: S,

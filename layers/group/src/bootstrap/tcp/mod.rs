@@ -38,23 +38,21 @@ pub struct TcpAttr {
 /// ```
 /// use std::net::TcpListener;
 /// use std::time::{Duration, Instant};
+///
 /// use loom_group::bootstrap::{Bootstrap, Tcp, TcpAttr};
 ///
 /// let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
 /// let attr = TcpAttr { rendezvous: listener.local_addr().unwrap(), size: 2, limit: 64, job: 7 };
 /// let until = Instant::now() + Duration::from_secs(5);
-/// std::thread::scope(|scope| {
-///     scope.spawn(move || {
-///         let mut rank = Tcp::host(listener, &attr, &mut { until }).unwrap();
-///         assert_eq!(rank.broadcast(0, &mut *b"hello".to_vec(), &mut { until }), Ok(5));
-///     });
-///     scope.spawn(move || {
-///         let mut rank = Tcp::open(&attr, 1, &mut { until }).unwrap();
-///         let mut bytes = [0; 64];
-///         assert_eq!(rank.broadcast(0, &mut bytes, &mut { until }), Ok(5));
-///         assert_eq!(&bytes[..5], b"hello");
-///     });
+/// let host = std::thread::spawn(move || {
+///     let mut rank = Tcp::host(listener, &attr, &mut { until }).unwrap();
+///     assert_eq!(rank.broadcast(0, &mut *b"hello".to_vec(), &mut { until }), Ok(5));
 /// });
+/// let mut bytes = [0; 64];
+/// let mut rank = Tcp::open(&attr, 1, &mut { until }).unwrap();
+/// assert_eq!(rank.broadcast(0, &mut bytes, &mut { until }), Ok(5));
+/// assert_eq!(&bytes[..5], b"hello");
+/// # host.join().unwrap();
 /// ```
 pub struct Tcp {
     rank: u32,
