@@ -19,7 +19,7 @@
 //!     let received = cq.post(vec![0; 5], Forever, |room| bob.tagged_recv(Source::Any, Tag(7), room))?;
 //!     let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.tagged_send(to_bob, Tag(7), message))?;
 //!     cq.finish(sent, Forever)?.result()?;
-//!     Ok(cq.finish(received, Forever)?.into_buf())
+//!     Ok(cq.finish(received, Forever)?.into_result()?.0)
 //! }
 //!
 //! let network = Network::new(NetworkAttr::default())?;

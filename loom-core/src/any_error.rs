@@ -5,11 +5,11 @@ use core::fmt;
 use crate::buffer::Buffer;
 use crate::cq::CqError;
 use crate::driver::RunError;
-use crate::endpoint::ParkError;
+use crate::endpoint::{NOT_PARKED, ParkError};
 use crate::engine::op_table::OpError;
 use crate::eq::{Failure, Refused};
 use crate::error::{OpenError, PostError, Rejected};
-use crate::mr::CloseError;
+use crate::mr::{CloseError, STILL_REACHED};
 use crate::transport::Transport;
 use crate::vocabulary::{AddressError, Errno, Excerpt, RangeError, with_cause};
 
@@ -120,7 +120,7 @@ impl fmt::Display for Error {
             Error::Queue(error) => error.fmt(f),
             Error::Address(error) => error.fmt(f),
             Error::Range(error) => error.fmt(f),
-            Error::StillReached => f.write_str("peers may reach the memory while endpoints of the domain are open"),
+            Error::StillReached => f.write_str(STILL_REACHED),
             Error::Provider(_) => f.write_str("the transport refused").and_then(|()| with_cause(f, self)),
             Error::Full(what) => write!(f, "full: {what}"),
             Error::Invalid(why) => f.write_str(why),
@@ -181,7 +181,10 @@ impl<B> From<RunError<B>> for Error {
 /// Loses the endpoint, which is closed, or the request, which is rejected.
 impl<E> From<Refused<E>> for Error {
     fn from(refused: Refused<E>) -> Self {
-        Error::Open(refused.error)
+        Error::Open(match refused.error {
+            OpenError::Errno(errno) => OpenError::Unconnected(errno),
+            error => error,
+        })
     }
 }
 
@@ -205,7 +208,7 @@ impl From<Failure> for Error {
 /// Drops the queue and its endpoints.
 impl<T: Transport, B: Buffer, const N: usize> From<ParkError<'_, T, B, N>> for Error {
     fn from(_: ParkError<'_, T, B, N>) -> Self {
-        Error::Invalid("the queue has other handles, or endpoints that stay on this thread")
+        Error::Invalid(NOT_PARKED)
     }
 }
 

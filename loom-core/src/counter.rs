@@ -286,11 +286,11 @@ impl<T: Transport> Counter<'_, T> {
         if self.body.wait == WaitObj::NONE {
             return Err(CqError::NotOpenedFor);
         }
-        self.is_usable().map_err(CqError::Counter)?;
+        self.is_usable().map_err(CqError::counter)?;
         let milliseconds = i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
         // SAFETY: the counter is open (H1), has a wait object, and its handles stay on this thread
         // (T1).
-        match unsafe { T::counter_wait(&self.body.raw, threshold, milliseconds) }.map_err(CqError::Counter)? {
+        match unsafe { T::counter_wait(&self.body.raw, threshold, milliseconds) }.map_err(CqError::counter)? {
             CounterWait::Reached => Ok(true),
             CounterWait::TimeIsOver => Ok(false),
             CounterWait::OperationFailed => Err(CqError::CountedFailure),
@@ -310,7 +310,7 @@ impl<T: Transport> Counter<'_, T> {
         }
         // SAFETY: the counter is open (H1), has a descriptor, and its handles stay on this thread
         // (T1).
-        unsafe { T::counter_wait_fd(&self.body.raw) }.map_err(CqError::Counter)
+        unsafe { T::counter_wait_fd(&self.body.raw) }.map_err(CqError::counter)
     }
 
     /// Returns `true` if the program may sleep on the file descriptor. If `false`, read the
@@ -323,10 +323,10 @@ impl<T: Transport> Counter<'_, T> {
         if self.body.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
         }
-        self.is_usable().map_err(CqError::Counter)?;
+        self.is_usable().map_err(CqError::counter)?;
         // SAFETY: handles keep the counter open (H1) on its thread (T1), and it belongs to this
         // domain (H4).
-        unsafe { T::counter_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CqError::Counter)
+        unsafe { T::counter_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CqError::counter)
     }
 
     pub(crate) fn naps(&self) -> bool {

@@ -250,7 +250,7 @@
 //! # let _closed = unsafe { T::endpoint_close(&endpoint, InFlight::NOTHING)? };
 //! # // SAFETY: the endpoint is closed.
 //! # unsafe { cq.close()? };
-//! // SAFETY: the endpoint is closed.
+//! // SAFETY: no endpoint is bound to the vector.
 //! unsafe { T::av_close(&av)? };
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```

@@ -8,7 +8,7 @@ use loom_alloc::mr_cache::CacheError;
 use loom_alloc::registered::{LeaseError, NotJoined};
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::error::{OpenError, PostError, Rejected};
-use loom_core::{Errno, Error};
+use loom_core::{CqError, Errno, Error};
 use loom_deferred::WorkError;
 use loom_group::bootstrap::BootstrapError;
 use loom_group::{CollectiveError, PeerError};
@@ -65,20 +65,37 @@ fn every_error_turns_into_one_type() {
 }
 
 #[test]
-fn a_wrapped_error_is_the_source() {
-    let source = |error: &dyn core::error::Error| error.source().map(ToString::to_string);
-    assert_eq!(source(&CacheError::Open(OpenError::Access)), Some(OpenError::Access.to_string()));
-    assert_eq!(source(&CacheError::InUse), None);
-    assert_eq!(source(&PeerError::Failed(Errno::ECONNRESET)), Some(Errno::ECONNRESET.to_string()));
-    let post = CollectiveError::Post { member: 1, error: PostError::Full };
-    assert_eq!(source(&post), Some(PostError::Full.to_string()));
-    let system = BootstrapError::System { call: "bind", errno: Errno::EADDRINUSE };
-    assert_eq!(source(&system), Some(Errno::EADDRINUSE.to_string()));
-    assert_eq!(source(&LinkError::Post(PostError::Full)), Some(PostError::Full.to_string()));
-    let work = WorkError::Returned(Rejected { buf: (), error: PostError::Full });
-    assert_eq!(source(&work), Some(PostError::Full.to_string()));
-    let refused = UpdateError::<PostError>::Refused(Errno::EFAULT);
-    assert_eq!(source(&refused), Some(Errno::EFAULT.to_string()));
+fn texts_with_causes_name_each_once() {
+    fn names_once(error: &dyn core::error::Error) {
+        let (text, errno) = (format!("{error:#}"), Errno::EIO.to_string());
+        assert_eq!(text.matches(&errno).count(), 1, "{text}");
+        let mut chain = vec![error.to_string()];
+        let mut source = error.source();
+        while let Some(cause) = source {
+            chain.push(cause.to_string());
+            source = cause.source();
+        }
+        assert_eq!(chain.join(": ").matches(&errno).count(), 1, "{chain:?}");
+        let distinct: BTreeSet<_> = chain.iter().collect();
+        assert_eq!(distinct.len(), chain.len(), "{chain:?}");
+    }
+    let (open, post, queue) = (OpenError::Errno(Errno::EIO), PostError::Errno(Errno::EIO), CqError::Queue(Errno::EIO));
+    names_once(&open);
+    names_once(&post);
+    names_once(&queue);
+    names_once(&Rejected { buf: (), error: post });
+    names_once(&Error::from(open));
+    names_once(&CacheError::Open(open));
+    names_once(&PeerError::Failed(Errno::EIO));
+    names_once(&PeerError::Connect(open));
+    names_once(&CollectiveError::Post { member: 1, error: post });
+    names_once(&CollectiveError::Provider(post));
+    names_once(&BootstrapError::System { call: "bind", errno: Errno::EIO });
+    names_once(&LinkError::Post(post));
+    names_once(&WorkError::Returned(Rejected { buf: (), error: post }));
+    names_once(&WorkError::<()>::NotCounted(Errno::EIO));
+    names_once(&UpdateError::<PostError>::Refused(Errno::EIO));
+    names_once(&UpdateError::Post(post));
 }
 
 #[test]

@@ -309,7 +309,8 @@ where
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "part {}: {}", self.part, self.error)
+        write!(f, "part {}: ", self.part)?;
+        self.error.fmt(f)
     }
 }
 

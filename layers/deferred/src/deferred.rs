@@ -507,6 +507,12 @@ where
         self.table.borrow_mut().set_interest(work, interest);
     }
 
+    /// Gives up work that goes on. The executor hands it over, which may sleep.
+    pub(crate) fn abandon(&self, work: WorkKey) {
+        self.set_interest(work, Interest::Abandoned);
+        self.wake_executor();
+    }
+
     pub(crate) fn state(&self, work: WorkKey) -> State {
         let table = self.table.borrow();
         match table.phase(work) {

@@ -131,11 +131,11 @@ impl<B> fmt::Display for WorkError<B> {
 
 impl<B: fmt::Debug> core::error::Error for WorkError<B> {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        Some(match self {
-            WorkError::Returned(rejected) => &rejected.error,
-            WorkError::NotCounted(errno) => errno,
-            WorkError::Queue(error) => error,
-        })
+        match self {
+            WorkError::Returned(rejected) => rejected.error.source(),
+            WorkError::Queue(error) => error.source(),
+            WorkError::NotCounted(_) => None,
+        }
     }
 }
 
@@ -243,7 +243,8 @@ where
 /// Waits for deferred work: [`DeferredDriver::finish`].
 ///
 /// Dropping it cancels work that has not started, and otherwise gives the operation up
-/// ([`Unclaimed`]). A kept buffer of cancelled work is returned by [`Deferred::poll`].
+/// ([`Unclaimed`]). A kept buffer of cancelled work is returned by [`Deferred::poll`]. A forgotten
+/// future keeps its claim to the work, whose buffer returns when the drivers are dropped.
 ///
 /// ```
 /// use loom_core::driver::{CqDriver, Unclaimed};
@@ -363,8 +364,8 @@ where
         }
         match deferred.state(work) {
             State::Ended => {}
-            State::Started(_) => deferred.set_interest(work, Interest::Abandoned),
-            State::Waiting if deferred.cancel(work).is_err() => deferred.set_interest(work, Interest::Abandoned),
+            State::Started(_) => deferred.abandon(work),
+            State::Waiting if deferred.cancel(work).is_err() => deferred.abandon(work),
             State::Waiting | State::Returned => {
                 if self.driver.drops_unclaimed() {
                     // Runs user code, so it comes last.

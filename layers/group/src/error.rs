@@ -123,15 +123,19 @@ impl fmt::Display for PeerError {
     }
 }
 
+/// Writes an error behind what it concerns, in the formatter's form.
+pub(crate) fn with(f: &mut fmt::Formatter<'_>, what: fmt::Arguments<'_>, error: &dyn fmt::Display) -> fmt::Result {
+    f.write_fmt(what)?;
+    f.write_str(": ")?;
+    error.fmt(f)
+}
+
 impl core::error::Error for PeerError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            PeerError::Insert(error) => Some(error),
-            PeerError::Open(error) => Some(error),
-            PeerError::Connect(error) => Some(error),
-            PeerError::Failed(errno) => Some(errno),
-            PeerError::Events(error) => Some(error),
-            PeerError::Queue(error) => Some(error),
+            PeerError::Insert(error) => error.source(),
+            PeerError::Open(error) | PeerError::Connect(error) => error.source(),
+            PeerError::Events(error) | PeerError::Queue(error) => error.source(),
             _ => None,
         }
     }
@@ -291,13 +295,13 @@ impl fmt::Display for CollectiveError {
             CollectiveError::Mismatch { member } => {
                 write!(f, "a message of member {member} has another length than this member expects")
             }
-            CollectiveError::Post { member, error } => write!(f, "member {member}: {error}"),
-            CollectiveError::Operation { member, error } => write!(f, "member {member}: {error}"),
+            CollectiveError::Post { member, error } => with(f, format_args!("member {member}"), error),
+            CollectiveError::Operation { member, error } => with(f, format_args!("member {member}"), error),
             CollectiveError::ProviderGroup => {
                 f.write_str("the provider's group has other members than the team, or another queue")
             }
-            CollectiveError::Provider(error) => write!(f, "the provider's collective: {error}"),
-            CollectiveError::ProviderOperation(error) => write!(f, "the provider's collective: {error}"),
+            CollectiveError::Provider(error) => with(f, format_args!("the provider's collective"), error),
+            CollectiveError::ProviderOperation(error) => with(f, format_args!("the provider's collective"), error),
             CollectiveError::Queue(error) => error.fmt(f),
             CollectiveError::TimedOut { member: Some(member) } => {
                 write!(f, "the deadline has passed before a message of or to member {member} has moved")
@@ -310,10 +314,9 @@ impl fmt::Display for CollectiveError {
 impl core::error::Error for CollectiveError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            CollectiveError::Open(error) => Some(error),
-            CollectiveError::Post { error, .. } | CollectiveError::Provider(error) => Some(error),
-            CollectiveError::Operation { error, .. } | CollectiveError::ProviderOperation(error) => Some(error),
-            CollectiveError::Queue(error) => Some(error),
+            CollectiveError::Open(error) => error.source(),
+            CollectiveError::Post { error, .. } | CollectiveError::Provider(error) => error.source(),
+            CollectiveError::Queue(error) => error.source(),
             _ => None,
         }
     }

@@ -59,7 +59,7 @@ impl From<usize> for GroupAttr {
 /// let addresses = [first.address()?, second.address()?];
 /// let (first, second) = (first.connect(&addresses)?, second.connect(&addresses)?);
 ///
-/// # // A strict network refuses the first message until both sides have made progress.
+/// // A fabric may refuse the first message until both sides have made progress.
 /// # second.recv_any(Vec::new())?;
 /// # while let Err(refused) = first.send(PeerIndex(1), Vec::new()) {
 /// #     assert!(refused.error.is_transient());
@@ -389,7 +389,13 @@ impl<P> fmt::Debug for ConnectError<P> {
 
 impl<P> fmt::Display for ConnectError<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.peer, self.error)
+        crate::error::with(f, format_args!("{}", self.peer), &self.error)
+    }
+}
+
+impl<P> core::error::Error for ConnectError<P> {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.error.source()
     }
 }
 

@@ -142,8 +142,8 @@ impl fmt::Display for LinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LinkError::Closed => f.write_str("the link was closed"),
-            LinkError::Carrier(error) => write!(f, "a packet has failed: {error}"),
-            LinkError::Post(error) => write!(f, "a packet was refused: {error}"),
+            LinkError::Carrier(error) => f.write_str("a packet has failed: ").and_then(|()| error.fmt(f)),
+            LinkError::Post(error) => f.write_str("a packet was refused: ").and_then(|()| error.fmt(f)),
             LinkError::Protocol(violation) => write!(f, "the peer does not follow the protocol: {violation}"),
             LinkError::TooMany => {
                 f.write_str("the endpoint has as many links as it was opened for: raise `TaggedAttr::links`")
@@ -179,8 +179,7 @@ impl fmt::Display for Violation {
 impl core::error::Error for LinkError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            LinkError::Carrier(error) => Some(error),
-            LinkError::Post(error) => Some(error),
+            LinkError::Post(error) => error.source(),
             _ => None,
         }
     }

@@ -127,7 +127,9 @@ impl<E: fmt::Display> fmt::Display for UpdateError<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             UpdateError::Full => f.write_str("as many updates are under way as there is room for"),
-            UpdateError::Post(error) => write!(f, "a message of an update was not posted: {error}"),
+            UpdateError::Post(error) => {
+                f.write_str("a message of an update was not posted: ").and_then(|()| error.fmt(f))
+            }
             UpdateError::Refused(errno) => write!(f, "the server has refused the update: {errno}"),
             UpdateError::Lost => f.write_str("the request was not delivered"),
             UpdateError::UnknownKey => f.write_str("no update has this key any more"),
@@ -139,9 +141,8 @@ impl<E: fmt::Display> fmt::Display for UpdateError<E> {
 impl<E: core::error::Error + 'static> core::error::Error for UpdateError<E> {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            UpdateError::Post(error) => Some(error),
-            UpdateError::Refused(errno) => Some(errno),
-            UpdateError::Queue(error) => Some(error),
+            UpdateError::Post(error) => error.source(),
+            UpdateError::Queue(error) => error.source(),
             _ => None,
         }
     }

@@ -110,7 +110,7 @@ impl fmt::Display for CacheError {
 impl core::error::Error for CacheError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            CacheError::Open(error) => Some(error),
+            CacheError::Open(error) => error.source(),
             _ => None,
         }
     }

@@ -55,10 +55,12 @@ use crate::sharing::{Owner, Shared, Sharing};
 ///     let cq = Cq::open(&s.domain(&domain), CqAttr::new(8))?;
 /// #   let endpoint = cq.endpoint(&av)?;
 /// #   let me = av.insert(&endpoint.address()?)?;
-/// #   let received = endpoint.recv(Source::Any, slab.lease().ok_or("no free buffer")?).map_err(PostError::from)?;
-///     let mut outbox = slab.lease().ok_or("no free buffer")?;
-///     outbox.append(b"hello")?;
-///     cq.post(outbox, Forever, |outbox| endpoint.send(me, outbox)).map_err(PostError::from)?;
+///     let room = slab.lease().ok_or("no free buffer")?;
+///     let received = endpoint.recv(Source::Any, room).map_err(PostError::from)?;
+/// #   let mut outbox = slab.lease().ok_or("no free buffer")?;
+/// #   outbox.append(b"hello")?;
+/// #   cq.post(outbox, Forever, |outbox| endpoint.send(me, outbox)).map_err(PostError::from)?;
+///     // A peer has sent "hello".
 ///     let (mut inbox, result) = cq.finish(received, Forever)?.into_parts();
 ///     inbox.set_len(result?.len())?;
 ///     assert_eq!(&inbox[..], b"hello");

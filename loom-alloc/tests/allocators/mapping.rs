@@ -314,5 +314,5 @@ fn who_writes_beyond_a_guarded_mapping_ends() {
 fn failed_system_calls_keep_their_name_and_number() {
     let error = Mapping::new(usize::MAX / 2, DEFAULT).map(drop).unwrap_err();
     assert!(matches!(error, Error::System { call: "mmap", errno: Errno::ENOMEM }), "{error:#}");
-    assert!(error.to_string().starts_with("mmap failed: "), "{error:#}");
+    assert!(format!("{error:#}").starts_with("mmap failed: "), "{error:#}");
 }

@@ -386,7 +386,7 @@ impl<T: Connected> Drive for EqDriver<'_, T> {
     fn turn(&self, budget: usize) -> usize {
         let inner = &*self.body;
         let mut count = 0;
-        while count < budget && !matches!(inner.failed.get(), Some(CqError::EventQueue(_))) {
+        while count < budget && !matches!(inner.failed.get(), Some(CqError::EventQueue(_) | CqError::OtherProcess)) {
             let Some(place) = inner.events.get(inner.len.get()) else {
                 if inner.others.is_empty() && inner.count(|kept| !inner.is_awaited(kept)) > 0 {
                     inner.cannot_go_on(CqError::Unread);
@@ -505,7 +505,7 @@ impl<'m, T: Connected> Future for NextEqEvent<'m, T> {
                 waiter.leave();
                 return Poll::Ready(Ok(event));
             }
-            if let Some(error @ CqError::EventQueue(_)) = inner.failed.get() {
+            if let Some(error @ (CqError::EventQueue(_) | CqError::OtherProcess)) = inner.failed.get() {
                 waiter.leave();
                 return Poll::Ready(Err(error));
             }

@@ -71,6 +71,8 @@ pub struct ParkError<'m, T: Transport, B: Buffer, const N: usize> {
     pub endpoints: [Endpoint<'m, T, B>; N],
 }
 
+pub(crate) const NOT_PARKED: &str = "the queue has other handles, or endpoints that stay on this thread";
+
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Parks the queue with all of its endpoints.
     ///
@@ -105,6 +107,14 @@ impl<T: Transport, B: Buffer, const N: usize> fmt::Debug for Parked<'_, T, B, N>
         f.debug_struct("Parked").field("cq", &self.cq).finish_non_exhaustive()
     }
 }
+
+impl<T: Transport, B: Buffer, const N: usize> fmt::Display for ParkError<'_, T, B, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(NOT_PARKED)
+    }
+}
+
+impl<T: Transport, B: Buffer, const N: usize> core::error::Error for ParkError<'_, T, B, N> {}
 
 impl<T: Transport, B: Buffer, const N: usize> fmt::Debug for ParkError<'_, T, B, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

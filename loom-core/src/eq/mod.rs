@@ -244,7 +244,7 @@ impl<'m, T: Connected> Eq<'m, T> {
             return Err(CqError::NotOpenedFor);
         }
         // SAFETY: the queue is open (H1), and its handles stay on this thread (T3).
-        unsafe { T::eq_notify(&self.body.raw, context, data) }.map_err(CqError::EventQueue)
+        unsafe { T::eq_notify(&self.body.raw, context, data) }.map_err(CqError::event_queue)
     }
 
     /// The provider's text for a failure.
@@ -269,7 +269,7 @@ impl<'m, T: Connected> Eq<'m, T> {
         }
         // SAFETY: the queue is open (H1), has a descriptor, and its handles stay on this thread
         // (T3).
-        unsafe { T::eq_wait_fd(&self.body.raw) }.map_err(CqError::EventQueue)
+        unsafe { T::eq_wait_fd(&self.body.raw) }.map_err(CqError::event_queue)
     }
 
     /// Returns `true` if the program may sleep on the file descriptor. After `false`, poll until
@@ -306,7 +306,7 @@ impl<'m, T: Connected> Eq<'m, T> {
         }
         // SAFETY: the queue is open (H1), was opened on this domain (H4), and its handles stay on
         // this thread (T3).
-        unsafe { T::eq_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CqError::EventQueue)
+        unsafe { T::eq_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CqError::event_queue)
     }
 
     pub(crate) fn domain(&self) -> &Handle<'static, DomainInner<T>> {
@@ -341,10 +341,10 @@ impl<T: Connected> EqInner<T> {
             Ok(notice) => Ok(notice.map(Read::Notice)),
             Err(Errno::EAVAIL) => {
                 // SAFETY: the queue is open (H1), and its handles stay on this thread (T3).
-                let fault = unsafe { T::eq_read_error(&self.raw, data) }.map_err(CqError::EventQueue)?;
+                let fault = unsafe { T::eq_read_error(&self.raw, data) }.map_err(CqError::event_queue)?;
                 Ok(fault.map(Read::Failed))
             }
-            Err(errno) => Err(CqError::EventQueue(errno)),
+            Err(errno) => Err(CqError::event_queue(errno)),
         }
     }
 

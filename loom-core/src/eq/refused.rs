@@ -1,5 +1,6 @@
 //! [`Refused`], which returns the endpoint, the request or the event.
 
+use core::error::Error;
 use core::fmt;
 
 use super::Failure;
@@ -46,6 +47,18 @@ pub struct Refused<E = Option<Failure>> {
 impl<E> fmt::Debug for Refused<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refused").field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<E> fmt::Display for Refused<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl<E> Error for Refused<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.source()
     }
 }
 

@@ -70,6 +70,16 @@ pub enum CqError {
     TooManyWaits,
 }
 
+impl CqError {
+    pub(crate) fn event_queue(errno: Errno) -> Self {
+        if errno == Errno::OTHER_PROCESS { CqError::OtherProcess } else { CqError::EventQueue(errno) }
+    }
+
+    pub(crate) fn counter(errno: Errno) -> Self {
+        if errno == Errno::OTHER_PROCESS { CqError::OtherProcess } else { CqError::Counter(errno) }
+    }
+}
+
 impl fmt::Display for CqError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -77,7 +87,7 @@ impl fmt::Display for CqError {
             CqError::EventQueue(_) => "the event queue failed",
             CqError::Counter(_) => "the counter failed",
             CqError::UnknownKey => {
-                "the completion of this key was taken already, by `poll` or an earlier wait, or the key is of another queue"
+                "the key is not awaited: its completion was taken by `poll` or an earlier wait, or it is of another queue or table"
             }
             CqError::PeerEvents => "peers' events have to be taken with poll before waiting on",
             CqError::Unread => "the driver of the event queue keeps as many events as it can: take them",

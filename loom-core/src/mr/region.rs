@@ -368,6 +368,19 @@ pub enum CloseError<R> {
     Errno(Errno),
 }
 
+pub(crate) const STILL_REACHED: &str = "peers may reach the memory while endpoints of the domain are open";
+
+impl<R> fmt::Display for CloseError<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CloseError::EndpointsOpen(_) => f.write_str(STILL_REACHED),
+            CloseError::Errno(errno) => write!(f, "the region was not closed: {errno}"),
+        }
+    }
+}
+
+impl<R> core::error::Error for CloseError<R> {}
+
 impl<R> fmt::Debug for CloseError<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

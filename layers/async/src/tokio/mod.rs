@@ -141,8 +141,8 @@ impl fmt::Display for DriveError {
 impl core::error::Error for DriveError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
-            DriveError::Sleep(error) => Some(error),
-            DriveError::Runtime(error) => Some(error),
+            DriveError::Sleep(error) => error.source(),
+            DriveError::Runtime(error) => core::error::Error::source(error),
         }
     }
 }

@@ -18,6 +18,7 @@ use ::tokio::sync::{Semaphore, mpsc, oneshot};
 ///
 /// let (remote, mut requests) = remote::<Vec<u8>, usize>(8);
 /// let fabric = std::thread::spawn(move || {
+///     // The objects of the fabric are opened here, and stay on this thread.
 /// #     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
 /// #     fixture::domain!(network, domain);
 /// #     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);

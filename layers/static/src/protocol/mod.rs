@@ -39,8 +39,9 @@
 //!     R: MsgRecv<Buf = Vec<u8>>,
 //! {
 //!     let received = to.post(vec![0; message.len()], Forever, |to, room| to.recv(R::ANY, room)).ok()?;
-//!     from.post(message, Forever, |from, message| from.send(peer, message)).ok()?;
+//!     let sent = from.post(message, Forever, |from, message| from.send(peer, message)).ok()?;
 //!     let received = to.wait(received, Forever).ok()??;
+//!     from.wait(sent, Forever).ok()??;
 //!     received.result.ok().map(|_| received.buf)
 //! }
 //!
@@ -249,21 +250,20 @@ pub trait Completes {
 /// use loom_static::protocol::{MsgSend, Posted};
 /// # use loom_core::{Av, Cq, Domain, Source};
 ///
-/// /// Sends a copy of a message to each peer.
-/// fn send_all<P>(protocol: &mut P, peers: &[P::To], message: &[u8]) -> Result<(), P::PostError>
+/// /// Sends a copy of a message to each peer. Returns the keys to wait for.
+/// fn send_all<P>(protocol: &mut P, peers: &[P::To], message: &[u8]) -> Result<Vec<P::Key>, P::PostError>
 /// where
 ///     P: MsgSend<Buf = Vec<u8>>,
 /// {
-///     for peer in peers {
-///         let posted = protocol.post(message.to_vec(), Forever, |protocol, copy| protocol.send(*peer, copy));
-///         posted.map_err(|refused| refused.error)?;
-///     }
-///     Ok(())
+///     let mut send = |peer: &P::To| protocol.post(message.to_vec(), Forever, |protocol, copy| protocol.send(*peer, copy));
+///     peers.iter().map(|peer| send(peer).map_err(|refused| refused.error)).collect()
 /// }
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// # let receives = [bob.recv(Source::Any, vec![0; 5])?, bob.recv(Source::Any, vec![0; 5])?];
-/// send_all(&mut alice.clone(), &[to_bob, to_bob], b"hello")?;
+/// for key in send_all(&mut alice.clone(), &[to_bob, to_bob], b"hello")? {
+///     cq.finish(key, Forever)?.result()?;
+/// }
 /// # for key in receives {
 /// #     assert_eq!(cq.finish(key, Forever)?.into_buf(), b"hello");
 /// # }
