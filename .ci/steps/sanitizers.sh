@@ -26,7 +26,7 @@ step_asan() { # AddressSanitizer over the tests, with a planted fault as control
     # The walks over every sequence are left to the step `test`, random ones to the step `fuzz`: it plays the same worlds. So is
     # what only counts: bytes, credits, places of addresses. The sanitizer has an `mlock` of its own, which locks nothing.
     programs "${tests[@]}" --lib --test it --test layers --test allocators --test runtime \
-        --test groups -- --skip refusals:: --skip every_sequence --skip teams_run --skip group_of_1000 --skip random:: --skip locked_memory_is_locked_or_refused \
+        --test groups -- --skip refusals:: --skip echo_server:: --skip every_sequence --skip teams_run --skip group_of_1000 --skip random:: --skip locked_memory_is_locked_or_refused \
         --skip memory:: --skip credit_always_comes_back --skip ordinary_addresses_are_found --skip handles_of_another_table \
         --skip every_operation_brings --skip schedules:: --skip iovecs::threads --skip atomics:: --skip peer_counters:: --skip sleeping:: --skip work_table::
     programs "${tests[@]}" --test libfabric -- groups:: group_connections::
