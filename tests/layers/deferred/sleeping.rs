@@ -37,6 +37,29 @@ fn deferred_work_wakes_who_drives() {
     assert!(t.future.is_none() || woken(&flag) > 0, "executor sleeps on; work is due");
 }
 
+#[test]
+fn dropped_future_of_completed_work_wakes_the_executor() {
+    let pair = Pair::with(ATTR, CqAttr::new(16).with_fd(), Unclaimed::Keep, None);
+    let Pair { driver, alice, bob, to_bob, cq, domain, .. } = &pair;
+    let counter = Counter::open(domain, CounterAttr::default()).unwrap();
+    let deferred = Deferred::open(cq, 4).unwrap();
+    let works = DeferredDriver::new(&deferred, driver).unwrap();
+    let both = (driver, works);
+    let work = deferred.post((&counter, 0), bob, Work::recv(Source::Any), vec![0; 1]).unwrap();
+    turns(&both);
+    let mut received = Task::new(async { drop(works.finish(work).await) });
+    received.run();
+    alice.inject(*to_bob, &[1]).unwrap();
+    turns(&both);
+    let flag = Arc::<Flag>::default();
+    assert!(both.may_sleep(&Waker::from(flag.clone())).unwrap());
+    assert_eq!(woken(&flag), 0);
+    received.future = None;
+    assert_eq!(woken(&flag), 1, "the executor sleeps on");
+    turns(&both);
+    assert_eq!(driver.take_unclaimed().unwrap().into_buf(), [1]);
+}
+
 thread_local! { static HOOK: RefCell<Option<Box<dyn FnMut()>>> = const { RefCell::new(None) }; }
 
 /// Calls the hook once.
