@@ -92,7 +92,7 @@ mod libfabric {
                 println!("cargo::rustc-cfg=libfabric_has_{field}");
             }
         }
-        // For `tests/vocabulary_matches_headers.rs`, which compares our constants with the generated ones.
+        // For `tests/libfabric/headers.rs`, which compares our constants with the generated ones.
         println!("cargo::rustc-env=LOOM_LIBFABRIC_BINDINGS={}", out.display());
         Ok(())
     }

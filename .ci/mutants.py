@@ -16,17 +16,18 @@ FOLDERS = {
     "objects": tuple(
         f"loom-core/src/{name}"
         for name in (
-            "av/ count.rs counter.rs cq/ deadline.rs deferred/ domain.rs driver/ endpoint/ eq/ granted.rs handle.rs info/ "
-            "mr/ options.rs registered.rs reclaim.rs remote_region.rs scope.rs scope_registry.rs"
+            "av/ counter.rs cq/ deadline.rs domain/ driver/ endpoint/ eq/ info/ mr/ registered.rs storage/handle.rs util/count.rs "
+            "vocabulary/remote_region.rs"
         ).split()
     ),
     "static": ("layers/static/src/",),
     "tagged": ("layers/tagged/src/",),
-    "lanes": ("loom-core/src/soft/lane",),
+    "lanes": ("loom-core/src/soft/lane/", "loom-core/src/soft/transfer/lane_"),
     "soft": ("loom-core/src/soft/",),
     "updates": ("layers/updates/src/",),
     "alloc": ("loom-alloc/src/",),
     "async": ("layers/async/src/",),
+    "deferred": ("layers/deferred/src/",),
     "group": ("layers/group/src/",),
 }
 REASONS = pathlib.Path(".ci/mutants.reasons")

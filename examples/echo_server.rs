@@ -1,5 +1,4 @@
-//! An echo server of connections (`FI_EP_MSG`) over libfabric's `tcp`, with a plain TCP socket in
-//! the same thread of tokio.
+//! An echo server of connections (`FI_EP_MSG`), with a plain TCP socket in the same tokio thread.
 //!
 //! ```text
 //! echo_server [--listen ADDRESS:PORT] [--admin ADDRESS:PORT]      until Ctrl-C
@@ -7,9 +6,8 @@
 //! nc 127.0.0.1 47611                                              number of messages
 //! ```
 //!
-//! `echo_server` is `cargo run --release --features libfabric --example echo_server --`. Each peer has a task. The thread sleeps while it has no work. Ctrl-C drains the server: it rejects
-//! new peers, and closes the connections that are silent for half a second. The
-//! second Ctrl-C ends the process.
+//! `echo_server` is `cargo run --release --features libfabric --example echo_server --`. Each peer
+//! has a task. Ctrl-C drains the server: it rejects new peers, and closes silent connections.
 
 mod common;
 
@@ -42,9 +40,9 @@ const PEERS: u16 = 600;
 const MAX_MESSAGE: usize = 64 << 10;
 /// Number of messages of a client.
 const MESSAGES: u32 = 100;
-/// Maximum duration of a connection attempt, or of an echo.
+/// For a connection attempt, or an echo.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A peer of a draining server that sends no message for this duration has no message in flight.
+/// A peer that is silent for so long has no message in flight.
 const QUIET: Duration = Duration::from_millis(500);
 
 /// Queues of one thread, and the number of messages echoed.
@@ -102,7 +100,7 @@ impl Queues {
                 event = self.eq.next_event() => event?,
                 Some(ended) = tasks.join_next() => {
                     if let Ok(Err(error)) = ended {
-                        eprintln!("a connection failed: {error}");
+                        eprintln!("a connection failed: {error:#}");
                     }
                     peers.retain(|(_, task)| !task.is_finished());
                     continue;
@@ -119,7 +117,8 @@ impl Queues {
                     let Ok(endpoint) = request.endpoint(self.cq.cq(), self.eq.eq()) else { continue };
                     let (here, drain, id) = (Rc::clone(&self), drain.clone(), endpoint.id());
                     let task = tasks.spawn_local(async move {
-                        let connection = timeout(PATIENCE, here.eq.accept(endpoint, &[])).await??;
+                        let connection =
+                            timeout(PATIENCE, here.eq.accept(endpoint, &[])).await?.map_err(|refused| refused.error)?;
                         here.echo(connection, drain).await
                     });
                     peers.push((id, task));
@@ -160,7 +159,8 @@ async fn connect(to: EndpointAddr) -> Result<String, Failure> {
     let queues = Queues::open(&info)?;
     let play = async {
         let endpoint = queues.cq.cq().msg_endpoint(queues.eq.eq(), &info)?;
-        let (connection, _) = timeout(PATIENCE, queues.eq.connect(endpoint, &to, &[])).await??;
+        let (connection, _) =
+            timeout(PATIENCE, queues.eq.connect(endpoint, &to, &[])).await?.map_err(|refused| refused.error)?;
         for number in 0..MESSAGES {
             let len = [1, 100, 10_000, MAX_MESSAGE][usize::try_from(number % 4)?];
             let message: Vec<u8> = number.to_le_bytes().into_iter().cycle().take(len).collect();

@@ -42,7 +42,7 @@ fn over(provider: &str) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
 
     let hints = Hints { caps: Caps::MSG, ..Hints::local(provider) };
     let info = Ofi::<Local>::query(&hints)
-        .map_err(|error| error.to_string())?
+        .map_err(|error| format!("{error:#}"))?
         .next()
         .ok_or("there is no such provider here")?;
     Ok(hello(&info)?)

@@ -137,8 +137,8 @@ fn sizes<T: Transport>(group: &Group<'static, T, Vec<u8>, Global>) -> impl Itera
 /// Fails with the error of the first request that is not complete.
 fn complete<T: Transport>(what: &str, summary: Summary, places: &[Place<'static, T, Vec<u8>>]) -> Result<(), Failure> {
     let error = places.iter().find_map(|place| match place.outcome() {
-        Outcome::Failed { error, .. } => Some(format!("{what}, {}: {error}", place.peer())),
-        Outcome::NotPosted { error, .. } => Some(format!("{what}, {}: not posted: {error}", place.peer())),
+        Outcome::Failed { error, .. } => Some(format!("{what}, {}: {error:#}", place.peer())),
+        Outcome::NotPosted { error, .. } => Some(format!("{what}, {}: not posted: {error:#}", place.peer())),
         Outcome::InFlight(_) => Some(format!("{what}, {}: not complete in time", place.peer())),
         _ => None,
     });

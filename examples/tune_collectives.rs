@@ -18,8 +18,9 @@ use std::time::{Duration, Instant};
 
 use loom_fabric::loom_core::allocator_api2::alloc::Global;
 use loom_fabric::{Caps, Domain, Error, Hints, Transport};
+use loom_group::CollectiveError;
 use loom_group::bootstrap::Bootstrap;
-use loom_group::collective::{CollectiveError, Combine, Element, Running, Sum, Team, TeamAttr};
+use loom_group::collective::{Combine, Element, Running, Sum, Team, TeamAttr};
 use loom_group::schedule::{Switch, Table};
 use loom_group::{PeerIndex, Prepared};
 

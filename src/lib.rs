@@ -5,46 +5,36 @@
 //! over the transport. This package adds the libfabric transport: module `ofi`, feature
 //! `libfabric`.
 //!
-//! Two endpoints in one thread, over the software transport and a libfabric provider. Only the info
-//! differs:
+//! Two endpoints in one thread. Buffers move into posts and come back out of completions. A fabric
+//! may refuse a first message until it has a connection, so `post` retries:
 //!
 //! ```
-//! use std::time::{Duration, Instant};
-//!
-//! use loom_fabric::{Av, Cq, Domain, Error, Info, Network, NetworkAttr, Source, Tag, Transport};
+//! use loom_fabric::{Av, Cq, Domain, Error, Forever, Info, Network, NetworkAttr, Source, Tag, Transport};
 //!
 //! fn hello<T: Transport + 'static>(info: &Info<T>) -> Result<Vec<u8>, Error> {
 //!     let domain = Domain::open(info)?;
-//!     let (av, cq) = (Av::open(&domain, 16)?, Cq::open(&domain, 64)?);
-//!     let alice = cq.endpoint(&av)?;
-//!     let bob = cq.endpoint(&av)?;
+//!     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
+//!     let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
 //!     let to_bob = av.insert(&bob.address()?)?;
-//!
-//!     // Buffers move into posts and come back out of completions.
-//!     let deadline = Instant::now() + Duration::from_secs(5);
-//!     // Over a fabric a first message may be refused until a connection is there: `post` tries again.
-//!     let received = cq.post(vec![0; 64], deadline, |room| bob.tagged_recv(Source::Any, Tag(7), room))?;
-//!     let sent = cq.post(b"hello".to_vec(), deadline, |message| alice.tagged_send(to_bob, Tag(7), message))?;
-//!
-//!     let (mut bytes, result) = cq.finish(received, deadline)?.into_parts();
-//!     bytes.truncate(result?.len());
-//!     cq.finish(sent, deadline)?.result()?;
-//!     Ok(bytes)
+//!     let received = cq.post(vec![0; 5], Forever, |room| bob.tagged_recv(Source::Any, Tag(7), room))?;
+//!     let sent = cq.post(b"hello".to_vec(), Forever, |message| alice.tagged_send(to_bob, Tag(7), message))?;
+//!     cq.finish(sent, Forever)?.result()?;
+//!     Ok(cq.finish(received, Forever)?.into_result()?.0)
 //! }
 //!
 //! let network = Network::new(NetworkAttr::default())?;
 //! assert_eq!(hello(&network.info())?, b"hello");
-//!
 //! # #[cfg(feature = "libfabric")] {
-//! // With the feature `libfabric`:
-//! use loom_fabric::{Caps, Hints, Local, Ofi};
-//!
-//! let hints = Hints { caps: Caps::TAGGED, ..Hints::local("shm") };
-//! let info = Ofi::<Local>::query(&hints)?.next().expect("a list of infos is not empty");
-//! assert_eq!(hello(&info)?, b"hello");
+//! # use loom_fabric::{Caps, Hints, Local, Ofi};
+//! # let hints = Hints { caps: Caps::TAGGED, ..Hints::local("shm") };
+//! # let info = Ofi::<Local>::query(&hints)?.next().expect("a list of infos is not empty");
+//! # assert_eq!(hello(&info)?, b"hello");
 //! # }
 //! # Ok::<_, Error>(())
 //! ```
+//!
+//! Over a libfabric provider, only the info differs:
+//! `Ofi::<Local>::query(&Hints { caps: Caps::TAGGED, ..Hints::local("shm") })?`
 //!
 //! # Where to go on
 //! - The guide, `docs/guide.md` in loom's repository, or `docs/from-c.md` for readers who know
@@ -52,6 +42,8 @@
 //! - [`loom_core`], package `loom-fabric-core`: the objects and the software transport.
 //! - `loom_alloc`, package `loom-fabric-alloc`: arenas, pools and registered memory.
 //! - `loom_async`, package `loom-fabric-async`: futures, an executor, tokio.
+//! - `loom_deferred`, package `loom-fabric-deferred`: operations posted when a counter reaches a
+//!   threshold.
 //! - `loom_group`, package `loom-fabric-group`: groups of peers and collectives.
 //! - `loom_static`, package `loom-fabric-static`: endpoints by query, profiles of providers, and
 //!   protocol traits, checked by the compiler.
@@ -83,12 +75,12 @@ pub use loom_core::Yielding;
 // Items for programs over any transport.
 pub use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 pub use loom_core::{
-    Access, Arrivals, Av, AvAttr, Binding, Buffer, Caps, Completion, CompletionLevel, Counted, Counter, CounterAttr,
-    Cq, CqAttr, CqDriver, CqError, Deadline, Domain, Done, Driving, Endpoint, EndpointAddr, EndpointAttributes,
-    EndpointType, Eq, EqAttr, EqEvent, Errno, Error, Forever, Hints, ImmediateData, Info, InsertError, Mr, MrAttr,
-    MsgEndpoint, MsgOrder, OpError, OpKey, OpenError, Peer, Piece, PostError, Rejected, RemoteEvent, RemoteRegion,
-    RunError, Scope, SendOptions, Source, SourceBuffer, Spins, Tag, TagMatch, TargetBuffer, ThePeer, Transfer,
-    Transport, Unclaimed, WaitObj, scope,
+    Access, AddressError, Arrivals, Av, AvAttr, Binding, Buffer, Caps, Completion, CompletionLevel, Counted, Counter,
+    CounterAttr, Cq, CqAttr, CqDriver, CqError, Deadline, Domain, Done, Driving, Endpoint, EndpointAddr,
+    EndpointAttributes, EndpointType, Eq, EqAttr, EqEvent, Errno, Error, Forever, Hints, ImmediateData, Info, Mr,
+    MrAttr, MsgEndpoint, MsgOrder, OpError, OpKey, OpenError, Peer, Piece, PostError, Rejected, RemoteEvent,
+    RemoteRegion, RunError, Scope, SendOptions, Source, SourceBuffer, Spins, Tag, TagMatch, TargetBuffer, ThePeer,
+    Transfer, Transport, Unclaimed, WaitObj, scope,
 };
 
 #[cfg(feature = "libfabric")]

@@ -52,7 +52,7 @@ step_docs() { # rustdoc, warnings denied; no more items without an example than 
     libfabric
     RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --features "$FEATURES"
     local package
-    for package in loom-fabric loom-fabric-core loom-fabric-alloc loom-fabric-async loom-fabric-group loom-fabric-static loom-fabric-tagged loom-fabric-updates; do
+    for package in loom-fabric loom-fabric-core loom-fabric-alloc loom-fabric-async loom-fabric-deferred loom-fabric-group loom-fabric-static loom-fabric-tagged loom-fabric-updates; do
         RUSTDOCFLAGS="-D warnings" cargo doc --locked --quiet -p "$package" --no-deps --no-default-features
     done
     nightly || { skip "items without an example: no nightly toolchain"; return 0; }
@@ -65,7 +65,8 @@ step_packages() { # every package is complete, and is documented without a libfa
     libfabric
     command -v python3 >/dev/null || packages python3
     local folder=$PWD/target/packages wanted made verified=()
-    rm -rf "$folder/package"
+    # Packages of the same version that were compiled before would be taken for these.
+    rm -rf "$folder/package" "$folder/publish"
     # Among all steps, features has seen that each builds by itself.
     [ -z "$EVERYTHING" ] || verified=(--no-verify)
     cargo package --workspace --exclude loom-fabric-test-support --exclude pingpong --no-verify --locked --allow-dirty --target-dir "$folder"
@@ -146,6 +147,7 @@ loom-fabric-core std log serde log,serde std,log,serde
 loom-fabric-alloc allocator-api2-02 os bytes bytemuck
 loom-fabric-async std tokio
 loom-fabric-cli libfabric
+loom-fabric-deferred std
 loom-fabric-group std pmi
 loom-fabric-static std
 loom-fabric-tagged std serde

@@ -160,7 +160,7 @@ step_examples() { # the examples, over the software transport and libfabric
         timeout 120 "$EXAMPLES/tune_collectives" --longest 4096 --provider "$provider" | grep 'Table {'
     done
     fails_with "two members or more" timeout 60 "$EXAMPLES/tune_collectives" --members 1
-    # Clients that die, processes that are killed, and draining under load are in the test program `echo_server`.
+    # Clients that die, processes that are killed, and draining under load are in the test program `layers`.
     "$EXAMPLES/echo_server" --listen 127.0.0.1:47640 --admin 127.0.0.1:47641 &
     server=$!
     wait_for_port 47641

@@ -25,8 +25,8 @@ step_asan() { # AddressSanitizer over the tests, with a planted fault as control
     local tests=(cargo +nightly test --locked --target "$TARGET" --workspace --features "$FEATURES")
     # The walks over every sequence are left to the step `test`, random ones to the step `fuzz`: it plays the same worlds. So is
     # what only counts: bytes, credits, places of addresses. The sanitizer has an `mlock` of its own, which locks nothing.
-    programs "${tests[@]}" --lib --test engine --test objects --test soft --test tagged --test protocols --test allocators --test runtime \
-        --test groups -- --skip every_sequence --skip teams_run --skip group_of_1000 --skip random:: --skip locked_memory_is_locked_or_refused \
+    programs "${tests[@]}" --lib --test it --test layers --test allocators --test runtime \
+        --test groups -- --skip refusals:: --skip echo_server:: --skip every_sequence --skip teams_run --skip group_of_1000 --skip random:: --skip locked_memory_is_locked_or_refused \
         --skip memory:: --skip credit_always_comes_back --skip ordinary_addresses_are_found --skip handles_of_another_table \
         --skip every_operation_brings --skip schedules:: --skip iovecs::threads --skip atomics:: --skip peer_counters:: --skip sleeping:: --skip work_table::
     programs "${tests[@]}" --test libfabric -- groups:: group_connections::
@@ -123,10 +123,10 @@ step_tsan() { # ThreadSanitizer over the threaded tests of the software transpor
     export TSAN_OPTIONS="suppressions=$PWD/.ci/tsan.supp halt_on_error=1"
     local tests=(cargo +nightly test --locked --target "$TARGET" --workspace --features loom-fabric-core/std,loom-fabric-async/std,loom-fabric-group/std,loom-fabric-tagged/std)
     # Not over tokio: its queues are synchronised by std's locks, which are not instrumented.
-    programs "${tests[@]}" --lib --test providers --test objects --test soft --test allocators --test protocols --test runtime --test groups \
-        -- thread --skip tokio::
+    programs "${tests[@]}" --lib --test providers --test it --test allocators --test layers --test runtime --test groups \
+        -- thread --skip tokio:: --skip refusals::
     # One at a time: threads that the test program itself has waited for look like a race with whatever uses their memory next.
-    tested "${tests[@]}" --test engine --test objects -- peer_table:: regions:: --skip every_sequence --skip handles_of_another_table \
+    tested "${tests[@]}" --test it -- peer_table:: regions:: --skip every_sequence --skip handles_of_another_table \
         --test-threads 1
     # Faults between threads, and a check that there are some.
     local fault

@@ -83,7 +83,7 @@ fn at(peers: u32, rounds: usize) -> Result<(), String> {
     let work = Work::new(peers);
     let count = peers as usize;
     let (memory, bytes) = bytes_of(|| AddressTableMemory::new(AddressTableAttr::new(count)));
-    let mut memory = memory.map_err(|error| error.to_string())?;
+    let mut memory = memory.map_err(|error| format!("{error:#}"))?;
     let mut own = Figures::new("", per_peer(bytes, peers));
     let mut own_table = memory.table();
     let mut handles = Vec::with_capacity(count);
@@ -157,7 +157,7 @@ fn run() -> Result<(), String> {
     {
         println!("libfabric {}", loom_fabric::ofi::library_version());
         measure_shm(101)?;
-        growth::run().map_err(|error| error.to_string())?;
+        growth::run().map_err(|error| format!("{error:#}"))?;
     }
     #[cfg(not(feature = "libfabric"))]
     println!("libfabric: skipped, the feature `libfabric` is off");

@@ -88,7 +88,7 @@ fn info(provider: &str, node: Option<&str>, depth: u32) -> Result<Info<Ofi<Local
 fn provider(name: &str, short: &str, node: Option<&str>, most: u32) -> Result<(), String> {
     for depth in DEPTHS {
         let attr = NetworkAttr { endpoints: 2, rx_depth: depth, ..NetworkAttr::DEFAULT };
-        let network = Network::new(attr).map_err(|error| error.to_string())?;
+        let network = Network::new(attr).map_err(|error| format!("{error:#}"))?;
         let info = info(name, node, depth)?;
         let count = (most * 64 / depth).clamp(20, most);
         let (mut of_soft, mut of_provider) = (vec![], vec![]);

@@ -8,7 +8,7 @@
 //! `--only SIDE CASE ORDER DEPTH SEED COUNT` runs one case and measures nothing.
 
 mod cases;
-#[path = "../../loom-core/tests/engine/tag_matcher/world/colliding.rs"]
+#[path = "../../loom-core/tests/it/engine/tag_matcher/world/colliding.rs"]
 mod colliding;
 #[cfg(feature = "libfabric")]
 mod fabric;

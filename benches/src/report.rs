@@ -290,8 +290,8 @@ impl Report {
     /// # Errors
     /// If the file cannot be read, or does not contain a report.
     pub fn read(path: &Path) -> Result<Report, String> {
-        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error:#}", path.display()))?;
+        serde_json::from_str(&text).map_err(|error| format!("{}: {error:#}", path.display()))
     }
 
     /// A table of the figures with a target, and the number of metrics.

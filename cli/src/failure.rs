@@ -91,7 +91,15 @@ impl fmt::Display for Failure {
             Failure::Interrupted => f.write_str("interrupted"),
             Failure::OutputClosed => f.write_str("the output was closed"),
             Failure::Said => f.write_str("failed"),
-            Failure::Doing { what, error } => write!(f, "{what}: {error}"),
+            Failure::Doing { what, error } => {
+                write!(f, "{what}: {error}")?;
+                let mut source = error.source();
+                while let Some(error) = source {
+                    write!(f, ": {error}")?;
+                    source = error.source();
+                }
+                Ok(())
+            }
             Failure::Operation { doing, text } => write!(f, "{doing}: {text}"),
             Failure::Timeout { doing, waited } => {
                 write!(f, "{doing}: nothing happened for {} s; is the other side alive?", waited.as_secs_f64())

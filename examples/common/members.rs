@@ -59,7 +59,7 @@ pub(crate) fn run(hints: &Hints<'_>, ranks: Ranks, member: &impl Member) -> Resu
     let board = &Board::open(ranks.size, Record::max_len(0))?;
     let run = |rank| member.run(domain, &mut InProcess::join(board, rank)?);
     thread::scope(|threads| {
-        let run = |rank| threads.spawn(move || run(rank).map_err(|error: Failure| error.to_string()));
+        let run = |rank| threads.spawn(move || run(rank).map_err(|error: Failure| format!("{error:#}")));
         let members: Vec<_> = (0..ranks.size).map(run).collect();
         let texts = members.into_iter().map(|member| member.join().map_err(|_| "a member has panicked")?);
         Ok(texts.collect::<Result<Vec<_>, String>>()?.swap_remove(0))

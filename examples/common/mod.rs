@@ -54,7 +54,7 @@ pub(crate) fn exit(program: &str, outcome: Result<String, Failure>) -> ExitCode 
             ExitCode::SUCCESS
         }
         Err(error) => {
-            let _ = writeln!(io::stderr(), "{program}: {error}");
+            let _ = writeln!(io::stderr(), "{program}: {error:#}");
             ExitCode::FAILURE
         }
     }

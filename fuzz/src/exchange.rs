@@ -4,7 +4,8 @@
 use arbitrary::Arbitrary;
 use loom_core::mr::RemoteRegion;
 use loom_core::vocabulary::{Access, AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};
-use loom_group::exchange::{DecodeError, EncodeError, Record};
+use loom_group::PeerError;
+use loom_group::exchange::Record;
 
 /// Length of what stands before the address.
 const HEADER_LEN: usize = 27;
@@ -52,7 +53,7 @@ fn play(step: Step) {
             let bytes = parts.bytes();
             let len = usize::from(len) % bytes.len();
             judge(&bytes[..len]);
-            assert!(matches!(Record::decode(&bytes[..len]), Err(DecodeError::Truncated { needed }) if needed > len));
+            assert!(matches!(Record::decode(&bytes[..len]), Err(PeerError::Truncated { needed }) if needed > len));
         }
         Step::Followed { parts, by } => judge(&[parts.bytes(), by].concat()),
     }
@@ -104,7 +105,7 @@ impl Parts {
         assert_eq!(Record::decode(&out[..len]).as_ref(), Ok(&record));
         let short = room % len;
         let mut out = vec![0xa5; short];
-        assert_eq!(record.encode(&mut out), Err(EncodeError::BufferTooShort { needed: len }));
+        assert_eq!(record.encode(&mut out), Err(PeerError::BufferTooShort { needed: len }));
         assert!(out.iter().all(|&byte| byte == 0xa5), "nothing is written");
         judge(&expected);
     }
@@ -130,12 +131,12 @@ fn judge(bytes: &[u8]) {
         Ok(record) => record,
         Err(error) => {
             let holds = match error {
-                DecodeError::Truncated { needed } => bytes.len() < needed,
-                DecodeError::Magic => !bytes.starts_with(b"lmxr"),
-                DecodeError::Version(version) => version != 2 && number(4, 2) == u64::from(version),
-                DecodeError::AddressTooLong { len } => len > 512 && number(6, 2) == len as u64,
-                DecodeError::LengthMismatch { stated, parts } => stated != parts && number(8, 4) == stated as u64,
-                DecodeError::TrailingBytes { count } => bytes.len() as u64 == number(8, 4) + count as u64,
+                PeerError::Truncated { needed } => bytes.len() < needed,
+                PeerError::Magic => !bytes.starts_with(b"lmxr"),
+                PeerError::Version(version) => version != 2 && number(4, 2) == u64::from(version),
+                PeerError::AddressTooLong { len } => len > 512 && number(6, 2) == len as u64,
+                PeerError::LengthMismatch { stated, parts } => stated != parts && number(8, 4) == stated as u64,
+                PeerError::TrailingBytes { count } => bytes.len() as u64 == number(8, 4) + count as u64,
                 _ => false,
             };
             assert!(holds, "{error:?}");

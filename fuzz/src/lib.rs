@@ -8,7 +8,7 @@
 mod address_vector;
 mod arrivals;
 /// The story of arrivals and its oracle are those of loom-core's own tests.
-#[path = "../../loom-core/tests/engine/arrivals/world.rs"]
+#[path = "../../loom-core/tests/it/engine/arrivals/world.rs"]
 mod arriving;
 /// The stories of arenas and pools and their oracles are those of loom-alloc's own tests.
 #[path = "../../loom-alloc/tests/allocators/stories/world/mod.rs"]
@@ -18,7 +18,7 @@ mod bootstrap_wire;
 #[path = "../../loom-alloc/tests/allocators/mr_cache/world/mod.rs"]
 mod cache_world;
 /// The story of completions and its oracle are those of loom-core's own tests.
-#[path = "../../loom-core/tests/objects/completions/world/mod.rs"]
+#[path = "../../loom-core/tests/it/objects/completions/world/mod.rs"]
 mod completions;
 mod example_protocol;
 mod exchange;
@@ -29,31 +29,31 @@ mod futures_world;
 #[path = "../../loom-alloc/tests/allocators/registered/world/mod.rs"]
 mod leases;
 /// The oracle of the tag matcher is the one of loom-core's own tests.
-#[path = "../../loom-core/tests/engine/tag_matcher/world/mod.rs"]
+#[path = "../../loom-core/tests/it/engine/tag_matcher/world/mod.rs"]
 mod matching;
-#[path = "../../loom-core/tests/common/memory.rs"]
+#[path = "../../loom-core/tests/it/memory.rs"]
 mod memory;
 mod mr_cache;
 mod op_table;
 mod registered;
 /// A transport that follows a script.
-#[path = "../../loom-core/tests/common/scripted.rs"]
+#[path = "../../loom-core/tests/it/scripted.rs"]
 mod scripted;
 mod soft_network;
 mod tag_matching;
 mod tagged;
-/// The story of tagged messages and its oracle are those of loom-tagged's own tests.
+/// The story of tagged messages and its oracle are those of the tests of loom-tagged.
 #[allow(dead_code, reason = "some of it is for those tests alone")]
-#[path = "../../layers/tagged/tests/tagged/world/mod.rs"]
+#[path = "../../tests/layers/tagged/world/mod.rs"]
 mod tagged_world;
 mod updates;
 mod work_table;
-/// The story of deferred work and its oracle are those of loom-core's own tests.
-#[path = "../../loom-core/tests/engine/work_table/world.rs"]
+/// The story of deferred work and its oracle are those of the tests of loom-deferred.
+#[path = "../../tests/layers/deferred/work_table/world.rs"]
 mod works;
 /// The oracle of the op table is the one of loom-core's own tests.
 #[allow(dead_code, reason = "some of it is for those tests alone")]
-#[path = "../../loom-core/tests/engine/op_table/world/mod.rs"]
+#[path = "../../loom-core/tests/it/engine/op_table/world/mod.rs"]
 mod world;
 
 use arbitrary::{Arbitrary, Unstructured};

@@ -32,34 +32,30 @@
 //! use core::mem::MaybeUninit;
 //!
 //! use loom_alloc::{Arena, Locked};
-//! use loom_core::error::PostError;
-//! use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, endpoint::Source, scope::scope};
 //! use loom_core::soft::{Network, NetworkAttr};
-//! use loom_core::vocabulary::Tag;
+//! use loom_core::{Av, Cq, CqAttr, scope};
+//! # use loom_core::error::PostError;
+//! # use loom_core::{Forever, Source, Tag};
+//! # let attr = NetworkAttr { endpoints: 2, tx_depth: 8, rx_depth: 8, eager_size: 256, regions: 1, ..NetworkAttr::DEFAULT };
+//! # let (mut inbox, mut outbox) = ([0; 5], *b"hello");
+//! # let (inbox, outbox) = (&mut inbox[..], &mut outbox[..]);
 //!
 //! let mut memory = [MaybeUninit::uninit(); 64 * 1024];
 //! let arena = Locked::new(Arena::new(&mut memory));
-//!
-//! let attr = NetworkAttr { endpoints: 2, tx_depth: 8, rx_depth: 8, eager_size: 256, regions: 1, ..NetworkAttr::DEFAULT };
 //! let network = Network::new_in(attr, &arena)?;
-//! let (mut inbox, mut outbox) = ([0; 5], *b"hello");
-//! let (inbox, outbox) = (&mut inbox[..], &mut outbox[..]);
-//! // The memory is borrowed: so everything is closed when the scope ends.
 //! scope(|s| {
 //!     let domain = s.open_in(&network.info(), &arena)?;
 //!     let av = Av::open_in(&domain, 2, &arena)?;
 //!     let cq = Cq::open_in(&domain, CqAttr::new(8).endpoints(2), &arena)?;
 //!     let (alice, bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
-//!     let to_bob = av.insert(&bob.address()?)?;
 //!     let opened = arena.used();
-//!
-//!     let received = bob.tagged_recv(Source::Any, Tag(7), inbox).map_err(PostError::from)?;
-//!     cq.post(outbox, Forever, |outbox| alice.tagged_send(to_bob, Tag(7), outbox)).map_err(PostError::from)?;
-//!     let done = cq.finish(received, Forever)?;
-//!     assert_eq!(&done.into_buf()[..], b"hello");
-//!
-//!     assert_eq!(arena.used(), opened, "what is open takes no more memory");
-//!     Ok::<_, Box<dyn core::error::Error>>(())
+//!     // Messages are sent and received here.
+//! #   let to_bob = av.insert(&bob.address()?)?;
+//! #   let received = bob.tagged_recv(Source::Any, Tag(7), inbox).map_err(PostError::from)?;
+//! #   cq.post(outbox, Forever, |outbox| alice.tagged_send(to_bob, Tag(7), outbox)).map_err(PostError::from)?;
+//! #   assert_eq!(&cq.finish(received, Forever)?.into_buf()[..], b"hello");
+//!     assert_eq!(arena.used(), opened);
+//! #   Ok::<_, Box<dyn core::error::Error>>(())
 //! })?;
 //! # Ok::<_, Box<dyn core::error::Error>>(())
 //! ```
@@ -109,7 +105,7 @@ mod v02;
 pub use arena::{Arena, BumpArena, OwnedArena};
 pub use budget::Budget;
 pub use fallback::Fallback;
-pub use ledger::{Account, Ledger, LedgerEntry, LedgerFull};
+pub use ledger::{Account, Ledger, LedgerEntry};
 pub use locked::Locked;
 pub use owns::Owns;
 #[cfg(not(loom_model))]

@@ -2,29 +2,24 @@
 
 use core::fmt;
 
-use crate::av::InsertError;
 use crate::buffer::Buffer;
-use crate::counter::CounterError;
 use crate::cq::CqError;
-use crate::driver::{ConnectError, RunError, SleepError, WorkError};
-use crate::endpoint::{CmError, ParkError, Refused};
-use crate::engine::arrivals::ArrivalsError;
+use crate::driver::RunError;
+use crate::endpoint::{NOT_PARKED, ParkError};
 use crate::engine::op_table::OpError;
-use crate::engine::peer_table::Beyond;
-use crate::engine::{address_table, tag_matcher};
-use crate::eq::{EqError, Failure};
+use crate::eq::{Failure, Refused};
 use crate::error::{OpenError, PostError, Rejected};
-use crate::exposed::{ElementError, OutOfWindow};
-use crate::mr::CloseError;
-use crate::soft::NotOffered;
-use crate::transport::{EndpointError, Transport};
-use crate::vocabulary::immediate::LayoutError;
-use crate::vocabulary::{AddressError, Errno, Excerpt};
+use crate::mr::{CloseError, STILL_REACHED};
+use crate::transport::Transport;
+use crate::vocabulary::{AddressError, Errno, Excerpt, RangeError, with_cause};
 
 /// Any error of loom. Every other error converts into it with `?`.
 ///
 /// The errors of the calls are small and `Copy`. The conversion drops values that some errors
 /// return, such as buffers.
+///
+/// The text contains that of the wrapped error and a remedy. `{error:#}` adds the
+/// [`source`](core::error::Error::source), which is that of the wrapped error: often an [`Errno`].
 ///
 /// ```
 /// use loom_core::error::PostError;
@@ -35,7 +30,7 @@ use crate::vocabulary::{AddressError, Errno, Excerpt};
 ///     let domain = Domain::open(&network.info())?; // `OpenError`
 ///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
 ///     let bob = cq.endpoint(&av)?;
-///     let to_bob = av.insert(&bob.address()?)?; // `Errno` and `InsertError`
+///     let to_bob = av.insert(&bob.address()?)?; // `Errno` and `AddressError`
 ///     let received = bob.recv(Source::Any, vec![0; 5])?; // `Rejected`: the buffer is dropped
 ///     cq.retry(Forever, || bob.inject(to_bob, b"hello"))?; // `PostError`
 ///     let done = cq.finish(received, Forever)?; // `CqError`
@@ -51,36 +46,20 @@ use crate::vocabulary::{AddressError, Errno, Excerpt};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// An object was not opened, or a buffer not registered.
+    /// An object was not opened or connected, a buffer not registered, or an info not offered.
     Open(OpenError),
     /// An operation was not posted.
     Post(PostError),
     /// An operation failed.
     Operation(OpError),
-    /// A completion queue failed, or a call on it.
+    /// A queue or counter failed, or a call on it.
     Queue(CqError),
-    /// Bytes or text are not an address.
+    /// Bytes or text are not an address, or an address was not inserted.
     Address(AddressError),
-    /// An address was not inserted.
-    Insert(InsertError),
-    /// This side refused to connect, accept or reject.
-    Connection(CmError),
-    /// An event queue failed, or a call on it.
-    Events(EqError),
-    /// A wait for a counter ended early.
-    Counter(CounterError),
-    /// A range is not within exposed memory.
-    Window(OutOfWindow),
-    /// Exposed memory has no element at an offset.
-    Element(ElementError),
+    /// A range is not within exposed memory, or immediate data does not fit its layout.
+    Range(RangeError),
     /// A region was not closed, because peers may still reach its memory.
     StillReached,
-    /// Arrivals of immediate data were not counted or waited for.
-    Arrivals(ArrivalsError),
-    /// Values do not fit a layout of immediate data, or immediate data does not match its layout.
-    Layout(LayoutError),
-    /// A network of the software transport does not offer the hints' requirements.
-    Offer(NotOffered),
     /// The transport refused another request.
     Provider(Errno),
     /// A capacity named by the text is exhausted.
@@ -119,8 +98,7 @@ impl Error {
             Error::Open(OpenError::OutOfMemory) => "`layout` says how much each object takes",
             Error::Queue(CqError::UnknownKey) => "take a completion from `Cq::poll` or by `Cq::finish`, not by both",
             Error::Queue(CqError::PeerEvents | CqError::PiecesOut) => "call `Cq::poll`",
-            Error::Layout(LayoutError::TooWide { .. }) => "`Info::carries` says so before anything is opened",
-            Error::Arrivals(ArrivalsError::Full) => "`Arrivals::open` says how many can wait",
+            Error::Range(RangeError::TooWide { .. }) => "`Info::carries` says so before anything is opened",
             Error::Unknown { .. } => "`loom info` lists the providers and the addresses of this host",
             Error::StillReached => "close the domain's endpoints first, or use `close_finished`",
             _ => return None,
@@ -130,33 +108,43 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut prefixed = |prefix, error: &dyn fmt::Display| {
+            f.write_str(prefix)?;
+            error.fmt(f)
+        };
         match self {
-            Error::Open(error) => write!(f, "not opened: {error}"),
-            Error::Post(error) => write!(f, "not posted: {error}"),
-            Error::Operation(error) => write!(f, "an operation failed: {error}"),
+            Error::Open(error) if error.is_of_connection() => prefixed("not connected: ", error),
+            Error::Open(error) => prefixed("not opened: ", error),
+            Error::Post(error) => prefixed("not posted: ", error),
+            Error::Operation(error) => prefixed("an operation failed: ", error),
             Error::Queue(error) => error.fmt(f),
-            Error::Address(error) => write!(f, "not an address: {error}"),
-            Error::Insert(error) => write!(f, "not inserted: {error}"),
-            Error::Connection(error) => write!(f, "not connected: {error}"),
-            Error::Events(error) => error.fmt(f),
-            Error::Counter(error) => error.fmt(f),
-            Error::Window(error) => error.fmt(f),
-            Error::Element(error) => error.fmt(f),
-            Error::StillReached => f.write_str("peers may reach the memory while endpoints of the domain are open"),
-            Error::Arrivals(error) => error.fmt(f),
-            Error::Layout(error) => error.fmt(f),
-            Error::Offer(error) => error.fmt(f),
-            Error::Provider(errno) => write!(f, "the transport refused: {errno}"),
+            Error::Address(error) => error.fmt(f),
+            Error::Range(error) => error.fmt(f),
+            Error::StillReached => f.write_str(STILL_REACHED),
+            Error::Provider(_) => f.write_str("the transport refused").and_then(|()| with_cause(f, self)),
             Error::Full(what) => write!(f, "full: {what}"),
             Error::Invalid(why) => f.write_str(why),
             Error::Unknown { what, name } => write!(f, "the {what} `{name}` is unknown here"),
-            Error::System { call, errno } => write!(f, "{call} failed: {errno}"),
+            Error::System { call, .. } => write!(f, "{call} failed").and_then(|()| with_cause(f, self)),
         }?;
         self.advice().map_or(Ok(()), |advice| write!(f, " ({advice})"))
     }
 }
 
-impl core::error::Error for Error {}
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Error::Open(error) => error.source(),
+            Error::Post(error) => error.source(),
+            Error::Operation(error) => error.source(),
+            Error::Queue(error) => error.source(),
+            Error::Address(error) => error.source(),
+            Error::Range(error) => error.source(),
+            Error::Provider(errno) | Error::System { errno, .. } => Some(errno),
+            Error::StillReached | Error::Full(_) | Error::Invalid(_) | Error::Unknown { .. } => None,
+        }
+    }
+}
 
 macro_rules! from {
     ($($error:ty => $variant:ident),*) => { $(
@@ -169,10 +157,8 @@ macro_rules! from {
 }
 
 from! {
-    OpenError => Open, PostError => Post, OpError => Operation, CqError => Queue, InsertError => Insert, AddressError => Address, CmError => Connection,
-    EqError => Events, CounterError => Counter, OutOfWindow => Window, ElementError => Element,
-    Errno => Provider, ArrivalsError => Arrivals, LayoutError => Layout,
-    NotOffered => Offer
+    OpenError => Open, PostError => Post, OpError => Operation, CqError => Queue, AddressError => Address,
+    RangeError => Range, Errno => Provider
 }
 
 /// Drops the buffer.
@@ -192,47 +178,13 @@ impl<B> From<RunError<B>> for Error {
     }
 }
 
-/// Drops the buffer, if the error contains it.
-impl<B> From<WorkError<B>> for Error {
-    fn from(error: WorkError<B>) -> Self {
-        match error {
-            WorkError::Returned(rejected) => rejected.into(),
-            WorkError::NotCounted(errno) => Error::Provider(errno),
-            WorkError::Queue(error) => error.into(),
-        }
-    }
-}
-
-impl From<EndpointError> for Error {
-    fn from(error: EndpointError) -> Self {
-        Error::Open(error.errno.into())
-    }
-}
-
-impl From<SleepError> for Error {
-    fn from(error: SleepError) -> Self {
-        match error {
-            SleepError::NotOpenedFor => Error::Queue(CqError::NotOpenedFor),
-            SleepError::Failed(errno) => Error::Queue(CqError::Queue(errno)),
-        }
-    }
-}
-
-impl From<ConnectError> for Error {
-    fn from(error: ConnectError) -> Self {
-        match error {
-            ConnectError::Refused(error) => Error::Connection(error),
-            ConnectError::Failed(failure) => failure.into(),
-            ConnectError::Shutdown => Error::Connection(Errno::ENOTCONN.into()),
-            ConnectError::Queue(error) => Error::Events(error),
-        }
-    }
-}
-
 /// Loses the endpoint, which is closed, or the request, which is rejected.
 impl<E> From<Refused<E>> for Error {
     fn from(refused: Refused<E>) -> Self {
-        Error::Connection(refused.error)
+        Error::Open(match refused.error {
+            OpenError::Errno(errno) => OpenError::Unconnected(errno),
+            error => error,
+        })
     }
 }
 
@@ -249,41 +201,14 @@ impl<R> From<CloseError<R>> for Error {
 /// Failure of a connection, or of joining a multicast group.
 impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
-        Error::Connection(failure.errno().into())
+        Error::Open(failure.into())
     }
 }
 
 /// Drops the queue and its endpoints.
 impl<T: Transport, B: Buffer, const N: usize> From<ParkError<'_, T, B, N>> for Error {
     fn from(_: ParkError<'_, T, B, N>) -> Self {
-        Error::Invalid("the queue has other handles, or endpoints that stay on this thread")
-    }
-}
-
-impl From<tag_matcher::Full> for Error {
-    fn from(_: tag_matcher::Full) -> Self {
-        Error::Full("the places of the tag matcher")
-    }
-}
-
-impl From<address_table::Full> for Error {
-    fn from(full: address_table::Full) -> Self {
-        Error::Full(match full {
-            address_table::Full::Places => "the places of the address table",
-            address_table::Full::Bytes => "the address table's room for bytes of addresses",
-        })
-    }
-}
-
-impl From<Beyond> for Error {
-    fn from(_: Beyond) -> Self {
-        Error::Full("the places of the peer table")
-    }
-}
-
-impl From<address_table::SetFull> for Error {
-    fn from(_: address_table::SetFull) -> Self {
-        Error::Full("the members of the address set")
+        Error::Invalid(NOT_PARKED)
     }
 }
 
@@ -307,9 +232,30 @@ mod tests {
              endpoint was opened with)"
         );
         assert_eq!(
-            Error::from(OpenError::Errno(Errno::ENOSYS)).to_string(),
+            std::format!("{:#}", Error::from(OpenError::Errno(Errno::ENOSYS))),
             "not opened: the transport refused: ".to_string() + &Errno::ENOSYS.to_string()
         );
+    }
+
+    #[test]
+    fn sources_continue_behind_the_text() {
+        let errors = [
+            OpenError::Errno(Errno::ENOSYS).into(),
+            PostError::Errno(Errno::ENOSYS).into(),
+            CqError::EventQueue(Errno::ENOSYS).into(),
+            AddressError::Errno(Errno::ENOSYS).into(),
+            OpenError::Unconnected(Errno::ENOSYS).into(),
+            Error::Provider(Errno::ENOSYS),
+            Error::System { call: "mmap", errno: Errno::ENOSYS },
+        ];
+        for error in errors {
+            let source = core::error::Error::source(&error).expect("it has a source").to_string();
+            assert_eq!(source, Errno::ENOSYS.to_string());
+            assert_eq!(std::format!("{error:#}"), std::format!("{error}: {source}"));
+        }
+        let error = Error::from(OpenError::Events(CqError::EventQueue(Errno::EIO)));
+        let text = "not connected: the events of the connection cannot be read: the event queue failed";
+        assert_eq!(std::format!("{error:#}"), std::format!("{text}: {}", Errno::EIO));
     }
 
     #[test]

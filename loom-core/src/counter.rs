@@ -14,7 +14,7 @@ use allocator_api2::alloc::Allocator;
 use heapless::Vec;
 
 use crate::domain::{Brand, Domain, DomainInner};
-use crate::error::OpenError;
+use crate::error::{CqError, OpenError};
 use crate::storage::handle::{Bond, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 pub use crate::transport::CounterAttr;
 use crate::transport::{CounterWait, Transport};
@@ -82,43 +82,6 @@ impl Default for CounterAttr {
     }
 }
 
-/// Reason for which a wait ends early, or cannot begin.
-///
-/// ```
-/// use core::time::Duration;
-///
-/// use loom_core::counter::CounterError;
-/// use loom_core::{Counter, CounterAttr, Domain};
-///
-/// # fixture::domain!(network, domain);
-/// // This counter has nothing to sleep on. `Cq::wait_counter` can wait for it.
-/// let counter = Counter::open(&domain, CounterAttr::default())?;
-/// assert_eq!(counter.wait_for(1, Duration::from_millis(1)), Err(CounterError::NotOpenedFor));
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CounterError {
-    /// An operation failed: [`Counter::read_error`] counts it, and its queue has the reason.
-    OperationFailed,
-    /// The counter has no wait object, or no file descriptor.
-    NotOpenedFor,
-    /// The provider refused.
-    Errno(Errno),
-}
-
-impl fmt::Display for CounterError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CounterError::OperationFailed => f.write_str("an operation that the counter counts has failed"),
-            CounterError::NotOpenedFor => f.write_str("the counter was not opened for this"),
-            CounterError::Errno(errno) => write!(f, "the transport refused: {errno}"),
-        }
-    }
-}
-
-impl core::error::Error for CounterError {}
-
 impl<'m, T: Transport> Counter<'m, T> {
     /// Opens a counter at zero, in memory from `alloc`.
     ///
@@ -132,7 +95,7 @@ impl<'m, T: Transport> Counter<'m, T> {
         alloc: A,
     ) -> Result<Self, OpenError> {
         let block = Unfilled::new(Plan::of::<CounterInner<T>, A>()?, alloc)?;
-        // SAFETY: the domain is open, and the counter keeps it open (C1, C2).
+        // SAFETY: the domain is open, and the counter keeps it open (H1, H2).
         let raw = unsafe { T::counter_open(domain.raw(), attr) }?;
         // SAFETY: the counter's handles live for 'm.
         let domain = unsafe { domain.body.for_child() };
@@ -189,7 +152,7 @@ impl<T: Transport> Counter<'_, T> {
     pub fn read(&self) -> u64 {
         let [last, _] = &self.body.last;
         if !self.body.is_left()
-            // SAFETY: handles keep the counter open (C1) on its thread (C5).
+            // SAFETY: handles keep the counter open (H1) on its thread (T1).
             && let Ok(count) = unsafe { T::counter_read(&self.body.raw) }
         {
             last.set(count);
@@ -217,7 +180,7 @@ impl<T: Transport> Counter<'_, T> {
     pub fn read_error(&self) -> u64 {
         let [_, last] = &self.body.last;
         if !self.body.is_left()
-            // SAFETY: handles keep the counter open (C1) on its thread (C5).
+            // SAFETY: handles keep the counter open (H1) on its thread (T1).
             && let Ok(count) = unsafe { T::counter_read_error(&self.body.raw) }
         {
             last.set(count);
@@ -245,7 +208,7 @@ impl<T: Transport> Counter<'_, T> {
     #[doc(alias = "fi_cntr_add")]
     pub fn add(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: handles keep the counter open (C1) on its thread (C5).
+        // SAFETY: handles keep the counter open (H1) on its thread (T1).
         unsafe { T::counter_add(&self.body.raw, value) }
     }
 
@@ -256,7 +219,7 @@ impl<T: Transport> Counter<'_, T> {
     #[doc(alias = "fi_cntr_adderr")]
     pub fn add_error(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: handles keep the counter open (C1) on its thread (C5).
+        // SAFETY: handles keep the counter open (H1) on its thread (T1).
         unsafe { T::counter_add_error(&self.body.raw, value) }
     }
 
@@ -281,7 +244,7 @@ impl<T: Transport> Counter<'_, T> {
     #[doc(alias = "fi_cntr_set")]
     pub fn set(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: handles keep the counter open (C1) on its thread (C5).
+        // SAFETY: handles keep the counter open (H1) on its thread (T1).
         unsafe { T::counter_set(&self.body.raw, value) }
     }
 
@@ -306,7 +269,7 @@ impl<T: Transport> Counter<'_, T> {
     #[doc(alias = "fi_cntr_seterr")]
     pub fn set_error(&self, value: u64) -> Result<(), Errno> {
         self.is_usable()?;
-        // SAFETY: handles keep the counter open (C1) on its thread (C5).
+        // SAFETY: handles keep the counter open (H1) on its thread (T1).
         unsafe { T::counter_set_error(&self.body.raw, value) }
     }
 
@@ -314,23 +277,23 @@ impl<T: Transport> Counter<'_, T> {
     /// milliseconds. `false` means that the time has passed, or a spurious wake-up.
     ///
     /// # Errors
-    /// - [`CounterError::OperationFailed`] if an operation fails meanwhile (over `sockets`, if one
+    /// - [`CqError::CountedFailure`] if an operation fails meanwhile (over `sockets`, if one
     ///   has ever failed)
-    /// - [`CounterError::NotOpenedFor`] without a wait object
-    /// - [`CounterError::Errno`]
+    /// - [`CqError::NotOpenedFor`] without a wait object
+    /// - [`CqError::Counter`]
     #[doc(alias = "fi_cntr_wait")]
-    pub fn wait_for(&self, threshold: u64, time: Duration) -> Result<bool, CounterError> {
+    pub fn wait_for(&self, threshold: u64, time: Duration) -> Result<bool, CqError> {
         if self.body.wait == WaitObj::NONE {
-            return Err(CounterError::NotOpenedFor);
+            return Err(CqError::NotOpenedFor);
         }
-        self.is_usable().map_err(CounterError::Errno)?;
+        self.is_usable().map_err(CqError::counter)?;
         let milliseconds = i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX);
-        // SAFETY: the counter is open (C1), has a wait object, and its handles stay on this thread
-        // (C5).
-        match unsafe { T::counter_wait(&self.body.raw, threshold, milliseconds) }.map_err(CounterError::Errno)? {
+        // SAFETY: the counter is open (H1), has a wait object, and its handles stay on this thread
+        // (T1).
+        match unsafe { T::counter_wait(&self.body.raw, threshold, milliseconds) }.map_err(CqError::counter)? {
             CounterWait::Reached => Ok(true),
             CounterWait::TimeIsOver => Ok(false),
-            CounterWait::OperationFailed => Err(CounterError::OperationFailed),
+            CounterWait::OperationFailed => Err(CqError::CountedFailure),
         }
     }
 
@@ -338,16 +301,16 @@ impl<T: Transport> Counter<'_, T> {
     /// [`may_sleep`](Self::may_sleep) before each sleep.
     ///
     /// # Errors
-    /// [`CounterError::NotOpenedFor`] if the counter was not opened with [`WaitObj::FD`], or
-    /// [`CounterError::Errno`].
+    /// [`CqError::NotOpenedFor`] if the counter was not opened with [`WaitObj::FD`], or
+    /// [`CqError::Counter`].
     #[doc(alias = "FI_GETWAIT")]
-    pub fn wait_fd(&self) -> Result<c_int, CounterError> {
+    pub fn wait_fd(&self) -> Result<c_int, CqError> {
         if self.body.wait != WaitObj::FD {
-            return Err(CounterError::NotOpenedFor);
+            return Err(CqError::NotOpenedFor);
         }
-        // SAFETY: the counter is open (C1), has a descriptor, and its handles stay on this thread
-        // (C5).
-        unsafe { T::counter_wait_fd(&self.body.raw) }.map_err(CounterError::Errno)
+        // SAFETY: the counter is open (H1), has a descriptor, and its handles stay on this thread
+        // (T1).
+        unsafe { T::counter_wait_fd(&self.body.raw) }.map_err(CqError::counter)
     }
 
     /// Returns `true` if the program may sleep on the file descriptor. If `false`, read the
@@ -356,18 +319,18 @@ impl<T: Transport> Counter<'_, T> {
     /// # Errors
     /// Those of [`wait_fd`](Self::wait_fd).
     #[doc(alias = "fi_trywait")]
-    pub fn may_sleep(&self) -> Result<bool, CounterError> {
+    pub fn may_sleep(&self) -> Result<bool, CqError> {
         if self.body.wait != WaitObj::FD {
-            return Err(CounterError::NotOpenedFor);
+            return Err(CqError::NotOpenedFor);
         }
-        self.is_usable().map_err(CounterError::Errno)?;
-        // SAFETY: handles keep the counter open (C1) on its thread (C5), and it belongs to this
-        // domain (C4).
-        unsafe { T::counter_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CounterError::Errno)
+        self.is_usable().map_err(CqError::counter)?;
+        // SAFETY: handles keep the counter open (H1) on its thread (T1), and it belongs to this
+        // domain (H4).
+        unsafe { T::counter_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CqError::counter)
     }
 
     pub(crate) fn naps(&self) -> bool {
-        // SAFETY: the counter is open until its last handle is dropped (C1).
+        // SAFETY: the counter is open until its last handle is dropped (H1).
         unsafe { T::counter_naps(&self.body.raw) }
     }
 
@@ -422,8 +385,8 @@ unsafe impl<T: Transport> Object for CounterInner<T> {
     unsafe fn end(this: NonNull<Self>, left: bool) -> Ended {
         // SAFETY: the caller guarantees a valid object.
         let this = unsafe { this.as_ref() };
-        // SAFETY: bound objects held handles, which are dropped (C2, C8). A failed close is not
-        // retried (C3).
+        // SAFETY: bound objects held handles, which are dropped (H2, N2). A failed close is not
+        // retried (H3).
         if left || unsafe { T::counter_close(&this.raw) }.is_err() {
             this.domain.leave();
         }

@@ -29,19 +29,17 @@
 //! A module uses modules of its own layer and of the layers above it in this list (`.ci/run
 //! layers`).
 //! - [`vocabulary`]: flags, error numbers, addresses, tags, keys and attributes, with libfabric's
-//!   own names and values.
+//!   own names and values. [`immediate`]: layouts of immediate data, as structs of bit fields.
 //! - [`buffer`]: memory arguments of operations. [`exposed`]: the rule for memory that peers reach.
-//!   [`immediate`]: layouts of immediate data, as structs of bit fields.
 //! - [`transport`]: the boundary, an unsafe trait of raw verbs with its contract. [`error`]: the
-//!   errors of posting and opening.
+//!   errors of opening, posting, polling and waiting.
 //! - [`engine`]: the [op table](engine::op_table), which holds buffers while a provider uses them,
-//!   the [tag matcher](engine::tag_matcher), the [work table](engine::work_table),
-//!   [arrivals](engine::arrivals) of immediate data, and the [address table](engine::address_table)
-//!   over the [peer table](engine::peer_table). They call no transport and use no objects.
+//!   the [tag matcher](engine::tag_matcher), [arrivals](engine::arrivals) of immediate data, and the
+//!   [address table](engine::address_table) over the [peer table](engine::peer_table). They call no
+//!   transport and use no objects.
 //! - Objects, the safe API: [`Info`], [`Domain`], [`Av`], [`Mr`], [`Cq`], [`Endpoint`],
-//!   [`Counter`], [`Deferred`](deferred::Deferred), [`CollectiveGroup`](endpoint::CollectiveGroup),
-//!   [`Eq`](struct@Eq) and [`MsgEndpoint`] for connections, and
-//!   [`ScalableEndpoint`](endpoint::ScalableEndpoint).
+//!   [`Counter`], [`CollectiveGroup`](endpoint::CollectiveGroup), [`Eq`](struct@Eq) and
+//!   [`MsgEndpoint`] for connections, and [`ScalableEndpoint`](endpoint::ScalableEndpoint).
 //! - [`soft`]: the software transport.
 //!
 //! [`completion`] collects the types that a queue returns.
@@ -162,11 +160,11 @@ extern crate std;
 pub use allocator_api2;
 
 pub use any_error::Error;
-pub use av::{Av, AvAttr, InsertError};
+pub use av::{Av, AvAttr};
 pub use buffer::{Buffer, SourceBuffer, TargetBuffer};
 pub use completion::{Completion, Done, RemoteEvent, Transfer};
 pub use counter::{Counter, CounterAttr};
-pub use cq::{Cq, CqAttr, CqError, Driving, Piece};
+pub use cq::{Cq, CqAttr, Driving, Piece};
 #[cfg(feature = "std")]
 pub use deadline::Yielding;
 pub use deadline::{Deadline, Forever, Spins};
@@ -177,7 +175,7 @@ pub use engine::arrivals::Arrivals;
 pub use engine::op_table::{OpError, OpKey};
 pub use engine::peer_table::Peer;
 pub use eq::{Eq, EqAttr, EqEvent};
-pub use error::{OpenError, PostError, Rejected};
+pub use error::{CqError, OpenError, PostError, Rejected};
 pub use info::{Hints, Info};
 pub use mr::{Mr, MrAttr, RemoteRegion};
 pub use transport::Transport;
@@ -185,8 +183,8 @@ pub use transport::Transport;
 #[doc(hidden)]
 pub use util::serial::hexadecimal;
 pub use vocabulary::{
-    Access, Caps, Counted, EndpointAddr, EndpointAttributes, EndpointType, Errno, ImmediateData, MsgOrder, Tag,
-    TagMatch, WaitObj, immediate,
+    Access, AddressError, Caps, Counted, EndpointAddr, EndpointAttributes, EndpointType, Errno, ImmediateData,
+    MsgOrder, RangeError, Tag, TagMatch, WaitObj, immediate,
 };
 
 // A module uses modules of its group and of the groups above it, without cycles: `.ci/run layers`.
@@ -214,7 +212,6 @@ pub mod storage;
 pub mod av;
 pub mod counter;
 pub mod cq;
-pub mod deferred;
 pub mod domain;
 pub mod driver;
 pub mod endpoint;

@@ -136,7 +136,7 @@ impl<L> Domain<L> {
     /// # Safety
     /// The contract of callers: the object is open.
     pub(crate) unsafe fn is_left_readable(&self, fid: Raw<sys::fid>) -> bool {
-        // SAFETY: the caller guarantees that the object is open (C1).
+        // SAFETY: the caller guarantees that the object is open (H1).
         self.leaves_readable && unsafe { wait_fd(fid) }.is_ok_and(nap::is_readable)
     }
 
@@ -191,7 +191,7 @@ impl<L> Av<L> {
 /// The contract of callers. The object is not used again, whatever this returns.
 pub(crate) unsafe fn close(fid: Raw<sys::fid>) -> Result<(), Errno> {
     let close = entry!(fid, ops => close)?;
-    // SAFETY: the object is open, without open children (C2), and closed once (C3).
+    // SAFETY: the object is open, without open children (H2), and closed once (H3).
     done(unsafe { close(fid.as_ptr()) })
 }
 
@@ -201,7 +201,7 @@ pub(crate) unsafe fn close(fid: Raw<sys::fid>) -> Result<(), Errno> {
 /// The contract of callers: both objects are open.
 pub(crate) unsafe fn bind(fid: Raw<sys::fid>, object: Raw<sys::fid>, flags: u64) -> Result<(), Errno> {
     let bind = entry!(fid, ops => bind)?;
-    // SAFETY: both objects are open (C1).
+    // SAFETY: both objects are open (H1).
     done(unsafe { bind(fid.as_ptr(), object.as_ptr(), flags) })
 }
 
@@ -218,7 +218,7 @@ pub(crate) unsafe fn wait_fd(fid: Raw<sys::fid>) -> Result<c_int, Errno> {
         room: [u64; 8],
     }
     let mut wait = Wait { fd: -1, room: [0; 8] };
-    // SAFETY: the object is open (C1), and `wait` has room for wait objects of every kind.
+    // SAFETY: the object is open (H1), and `wait` has room for wait objects of every kind.
     done(unsafe { control(fid.as_ptr(), sys::FI_GETWAIT.cast_signed(), (&raw mut wait).cast()) })?;
     if wait.fd < 0 || wait.room != [0; 8] { Err(Errno::ENOSYS) } else { Ok(wait.fd) }
 }
@@ -231,7 +231,7 @@ pub(crate) unsafe fn try_wait<L>(domain: &Domain<L>, fid: Raw<sys::fid>) -> Resu
     let fabric = domain.fabric();
     let try_wait = entry!(fabric, ops => trywait)?;
     let mut fid = fid.as_ptr();
-    // SAFETY: the fabric and the object are open (C1), and the count is that of the pointers.
+    // SAFETY: the fabric and the object are open (H1), and the count is that of the pointers.
     match done(unsafe { try_wait(fabric.as_ptr(), &raw mut fid, 1) }) {
         Ok(()) => Ok(true),
         Err(Errno::EAGAIN) => Ok(false),
@@ -257,7 +257,7 @@ pub(crate) unsafe fn fabric_open<L>(info: &RawInfo) -> Result<Fabric<L>, Errno> 
 }
 
 pub(crate) unsafe fn fabric_close<L>(fabric: &Fabric<L>) -> Result<(), Errno> {
-    // SAFETY: the fabric is open, and closed once (C1 to C3).
+    // SAFETY: the fabric is open, and closed once (H1 to H3).
     unsafe { close(fabric.0.fid()) }
 }
 
@@ -265,13 +265,13 @@ pub(crate) unsafe fn domain_open<L: Level>(fabric: &Fabric<L>, info: &RawInfo) -
     let raw_fabric = fabric.0.raw();
     let open = entry!(raw_fabric, ops => domain)?;
     let mut raw = ptr::null_mut();
-    // SAFETY: the fabric is open (C1), and the info is only read.
+    // SAFETY: the fabric is open (H1), and the info is only read.
     let code = unsafe { open(raw_fabric.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     Ok(Domain::of(opened(code, raw)?, fabric, info))
 }
 
 pub(crate) unsafe fn domain_close<L>(domain: &Domain<L>) -> Result<(), Errno> {
-    // SAFETY: the domain is open, and closed once (C1 to C3).
+    // SAFETY: the domain is open, and closed once (H1 to H3).
     unsafe { close(domain.fid.fid()) }
 }
 
@@ -282,7 +282,7 @@ pub(crate) unsafe fn av_open<L>(domain: &Domain<L>, capacity: usize, rx_ctx_bits
     let count = domain.removal.count(capacity);
     let mut attributes = sys::fi_av_attr { type_: sys::FI_AV_TABLE, count, rx_ctx_bits, ..Default::default() };
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (C1), and the call does not keep its pointers.
+    // SAFETY: the domain is open (H1), and the call does not keep its pointers.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
     let av = Av::of(domain, opened(code, raw)?);
     // SAFETY: the vector is open, and not shared yet.
@@ -295,7 +295,7 @@ pub(crate) unsafe fn av_open<L>(domain: &Domain<L>, capacity: usize, rx_ctx_bits
 }
 
 pub(crate) unsafe fn av_close<L>(av: &Av<L>) -> Result<(), Errno> {
-    // SAFETY: the vector is open, and closed once (C1 to C3).
+    // SAFETY: the vector is open, and closed once (H1 to H3).
     unsafe { close(av.fid()) }
 }
 
@@ -337,7 +337,7 @@ pub(crate) unsafe fn av_insert<L>(av: &Av<L>, address: &EndpointAddr) -> Result<
     let insert = entry!(raw, ops => insert)?;
     let mut peer = FabricAddr::NOTAVAIL.0;
     let insert = || {
-        // SAFETY: the vector is open (C1), the one address has more memory than addresses need, and
+        // SAFETY: the vector is open (H1), the one address has more memory than addresses need, and
         // `peer` receives one number. Without an event queue, the call completes here.
         unsafe { insert(raw.as_ptr(), given, 1, &raw mut peer, 0, ptr::null_mut()) }
     };
@@ -366,7 +366,7 @@ pub(crate) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Optio
     let node = text(node)?;
     let Some(service) = service else {
         let address = EndpointAddr::new(AddressFormat::ADDR_STR, node.with_zero()).map_err(|_| Errno::EINVAL)?;
-        // SAFETY: the vector is open (C1).
+        // SAFETY: the vector is open (H1).
         return unsafe { av_insert(av, &address) };
     };
     let service = text(service)?;
@@ -378,7 +378,7 @@ pub(crate) unsafe fn av_insert_service<L>(av: &Av<L>, node: &str, service: Optio
     let mut peer = FabricAddr::NOTAVAIL.0;
     let mut inserted = 0;
     let insert = || {
-        // SAFETY: the vector is open (C1), both strings end with a zero byte, and `peer` receives
+        // SAFETY: the vector is open (H1), both strings end with a zero byte, and `peer` receives
         // one number. Without an event queue, the call completes here.
         inserted = unsafe { insert(raw.as_ptr(), node.as_ptr(), service.as_ptr(), &raw mut peer, 0, ptr::null_mut()) };
         Ok(())
@@ -415,7 +415,7 @@ fn is_whole(format: AddressFormat, bytes: &[u8]) -> bool {
 
 pub(crate) unsafe fn av_remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
     let remove = || {
-        // SAFETY: the vector is open and has the address (C1, C13), and other threads wait for the
+        // SAFETY: the vector is open and has the address (H1, O1), and other threads wait for the
         // lock.
         unsafe { removal::remove(av, peer) }
     };

@@ -44,27 +44,27 @@ pub(crate) unsafe fn open<L>(domain: &Domain<L>, attr: CounterAttr) -> Result<Co
     let mut attributes =
         sys::fi_cntr_attr { events: sys::FI_CNTR_EVENTS_COMP, wait_obj: attr.wait.as_raw(), ..Default::default() };
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (C1), and the call does not keep its pointers.
+    // SAFETY: the domain is open (H1), and the call does not keep its pointers.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
     opened(code, raw).map(Counter::of)
 }
 
 pub(crate) unsafe fn counter_close<L>(counter: &Counter<L>) -> Result<(), Errno> {
-    // SAFETY: the counter is open, and closed once (C1 to C3).
+    // SAFETY: the counter is open, and closed once (H1 to H3).
     unsafe { close(counter.fid()) }
 }
 
 pub(crate) unsafe fn read<L>(counter: &Counter<L>) -> Result<u64, Errno> {
     let raw = counter.0.raw();
     let read = entry!(raw, ops => read)?;
-    // SAFETY: the counter is open (C1).
+    // SAFETY: the counter is open (H1).
     Ok(unsafe { read(raw.as_ptr()) })
 }
 
 pub(crate) unsafe fn read_error<L>(counter: &Counter<L>) -> Result<u64, Errno> {
     let raw = counter.0.raw();
     let read = entry!(raw, ops => readerr)?;
-    // SAFETY: the counter is open (C1).
+    // SAFETY: the counter is open (H1).
     Ok(unsafe { read(raw.as_ptr()) })
 }
 
@@ -74,7 +74,7 @@ macro_rules! change {
         pub(crate) unsafe fn $name<L>(counter: &Counter<L>, value: u64) -> Result<(), Errno> {
             let raw = counter.0.raw();
             let change = later_entry!(raw, ops: sys::fi_ops_cntr => $name)?;
-            // SAFETY: the counter is open (C1).
+            // SAFETY: the counter is open (H1).
             done(unsafe { change(raw.as_ptr(), value) })
         }
     };
@@ -86,18 +86,18 @@ change!(seterr, "seterr");
 
 pub(crate) unsafe fn wait<L>(counter: &Counter<L>, threshold: u64, milliseconds: c_int) -> Result<CounterWait, Errno> {
     let raw = counter.0.raw();
-    // SAFETY: the counter is open (C1).
+    // SAFETY: the counter is open (H1).
     if unsafe { nap::is_deserted(counter.fid()) } {
-        // SAFETY: the counter is open (C1).
+        // SAFETY: the counter is open (H1).
         return unsafe { poll_for(counter, threshold, milliseconds) };
     }
     let wait = entry!(raw, ops => wait)?;
-    // SAFETY: the counter is open (C1), with a wait object.
+    // SAFETY: the counter is open (H1), with a wait object.
     let code = unsafe { wait(raw.as_ptr(), threshold, milliseconds) };
     // `sockets` 1.17 returns the wrong sign, and does not wait.
     match done(code.saturating_abs().saturating_neg()) {
         // `sockets` compares thresholds as signed numbers.
-        // SAFETY: the counter is open (C1).
+        // SAFETY: the counter is open (H1).
         Ok(()) if unsafe { read(counter) }? < threshold => Ok(CounterWait::TimeIsOver),
         Ok(()) => Ok(CounterWait::Reached),
         Err(Errno::ETIMEDOUT | Errno::EAGAIN | Errno::EINTR) => Ok(CounterWait::TimeIsOver),
@@ -107,11 +107,11 @@ pub(crate) unsafe fn wait<L>(counter: &Counter<L>, threshold: u64, milliseconds:
 }
 
 unsafe fn poll_for<L>(counter: &Counter<L>, threshold: u64, milliseconds: c_int) -> Result<CounterWait, Errno> {
-    // SAFETY: the counter is open (C1).
+    // SAFETY: the counter is open (H1).
     let failures = || unsafe { read_error(counter) };
     let before = failures()?;
     let look = || {
-        // SAFETY: the counter is open (C1).
+        // SAFETY: the counter is open (H1).
         if unsafe { read(counter) }? >= threshold {
             return Ok(Some(CounterWait::Reached));
         }
@@ -121,22 +121,22 @@ unsafe fn poll_for<L>(counter: &Counter<L>, threshold: u64, milliseconds: c_int)
 }
 
 pub(crate) unsafe fn may_sleep<L>(domain: &Domain<L>, counter: &Counter<L>) -> Result<bool, Errno> {
-    // SAFETY: the counter is open (C1).
+    // SAFETY: the counter is open (H1).
     if unsafe { nap::is_deserted(counter.fid()) } {
         nap::look_for(1, || None::<()>);
         return Ok(false);
     }
-    // SAFETY: the counter is open (C1).
+    // SAFETY: the counter is open (H1).
     if unsafe { domain.is_left_readable(counter.fid()) } {
-        // SAFETY: the counter is open (C1). It never reaches this threshold.
+        // SAFETY: the counter is open (H1). It never reaches this threshold.
         unsafe { wait(counter, u64::MAX / 2, 1) }?;
         return Ok(false);
     }
-    // SAFETY: the counter is open (C1), in this domain.
+    // SAFETY: the counter is open (H1), in this domain.
     unsafe { control::try_wait(domain, counter.fid()) }
 }
 
 pub(crate) unsafe fn counter_wait_fd<L>(counter: &Counter<L>) -> Result<c_int, Errno> {
-    // SAFETY: the counter is open (C1), with a file descriptor.
+    // SAFETY: the counter is open (H1), with a file descriptor.
     unsafe { wait_fd(counter.fid()) }
 }

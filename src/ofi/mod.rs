@@ -4,95 +4,87 @@
 //! every libfabric provider. Start with [`Ofi::query`], then use the safe objects of `loom_core`.
 //!
 //! # Connections
-//! A server and a client in one thread, over `tcp`:
+//! A server and a client, over `tcp` with hints for endpoints of type
+//! [`MSG`](loom_core::EndpointType::MSG):
 //!
 //! ```
-//! use std::time::{Duration, Instant};
-//!
-//! use loom_fabric::loom_core::{cq::Cq, domain::Domain, endpoint::ThePeer, eq::{Eq, EqAttr, EqEvent}, info::Hints};
-//! use loom_fabric::loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
 //! use loom_fabric::ofi::{Local, Ofi};
+//! use loom_fabric::{EqEvent, Hints};
+//! # use loom_fabric::loom_core::vocabulary::EndpointAttributes;
+//! # use loom_fabric::{Caps, Cq, Domain, EndpointType, Eq, EqAttr, ThePeer};
+//! # use std::time::{Duration, Instant};
+//! # let hints = || Hints {
+//! #     caps: Caps::MSG,
+//! #     endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
+//! #     ..Hints::local("tcp")
+//! # };
+//! # let limit = Duration::from_secs(10);
+//! # let (sender, receiver) = std::sync::mpsc::channel();
+//! # let serve = move || {
+//! #     let info = Ofi::<Local>::query(&hints())?.next().ok_or("no connections over tcp here")?;
+//! #     let domain = Domain::open(&info)?;
+//! #     let (cq, eq) = (Cq::open(&domain, 16)?, Eq::open(&domain, EqAttr::default())?);
 //!
-//! let hints = Hints {
-//!     caps: Caps::MSG,
-//!     endpoint_attr: EndpointAttributes::of(EndpointType::MSG),
-//!     provider: Some("tcp"),
-//!     node: Some("127.0.0.1"),
-//!     listen: true,
-//!     ..Hints::default()
-//! };
-//! let info = Ofi::<Local>::query(&hints)?.next().ok_or("no connections over tcp here")?;
-//! let domain = Domain::open(&info)?;
-//! let eq = Eq::open(&domain, EqAttr::default())?;
+//! // The server:
 //! let address = eq.listen(&info)?.address()?;
-//! let hints = Hints { node: None, listen: false, destination: Some(&address), ..hints };
-//! let info = Ofi::<Local>::query(&hints)?.next().ok_or("no way to the server")?;
+//! #     sender.send(address)?;
+//! let Some(EqEvent::Request(request)) = eq.poll_for(limit)? else { return Err("no request".into()) };
+//! #     assert_eq!(request.data(), b"let me in");
+//! let accepting = request.endpoint(&cq, &eq)?.accept(b"welcome")?;
+//! let Some(EqEvent::Connected(event)) = eq.poll_for(limit)? else { return Err("no connection".into()) };
+//! let endpoint = accepting.established(&event).map_err(|_| "event of another endpoint")?;
+//! #     let received = endpoint.recv(ThePeer, vec![0; 5])?;
+//! #     assert_eq!(cq.finish(received, Instant::now() + limit)?.into_buf(), b"hello");
+//! #     Ok::<_, Box<dyn std::error::Error>>(())
+//! # };
+//! # let server = std::thread::spawn(move || serve().map_err(|error| error.to_string()));
+//! # let (address, hints) = (receiver.recv()?, hints());
 //!
-//! let cq = Cq::open(&domain, 16)?;
-//! let mut connecting = Some(cq.msg_endpoint(&eq, &info)?.connect(&address, b"let me in")?);
-//! let (mut accepting, mut client, mut server) = (None, None, None);
-//! let deadline = Instant::now() + Duration::from_secs(10);
-//! while client.is_none() || server.is_none() {
-//!     match eq.poll_for(deadline.duration_since(Instant::now()))? {
-//!         Some(EqEvent::Request(request)) => {
-//!             assert_eq!(request.data(), b"let me in");
-//!             accepting = Some(request.endpoint(&cq, &eq)?.accept(b"welcome")?);
-//!         }
-//!         Some(EqEvent::Connected(event)) => {
-//!             // Which of the two it is, the event says.
-//!             match connecting.take().map(|endpoint| endpoint.established(&event)) {
-//!                 Some(Ok(connected)) => client = Some(connected),
-//!                 other => {
-//!                     connecting = other.and_then(Result::err);
-//!                     server = accepting.take().and_then(|endpoint| endpoint.established(&event).ok());
-//!                 }
-//!             }
-//!         }
-//!         Some(other) => return Err(format!("not expected: {other:?}").into()),
-//!         None if Instant::now() > deadline => return Err("no connection in time".into()),
-//!         None => {}
-//!     }
-//! }
-//! let (client, server) = (client.ok_or("no client")?, server.ok_or("no server")?);
-//! let received = server.recv(ThePeer, vec![0; 64])?;
-//! client.send(ThePeer, b"hello".to_vec())?;
-//! let (bytes, result) = cq.finish(received, deadline)?.into_parts();
-//! assert_eq!(&bytes[..result?.len()], b"hello");
+//! // The client:
+//! let hints = Hints { node: None, listen: false, destination: Some(&address), ..hints };
+//! let info = Ofi::<Local>::query(&hints)?.next().ok_or("no route to the server")?;
+//! # let domain = Domain::open(&info)?;
+//! # let (cq, eq) = (Cq::open(&domain, 16)?, Eq::open(&domain, EqAttr::default())?);
+//! let connecting = cq.msg_endpoint(&eq, &info)?.connect(&address, b"let me in")?;
+//! let Some(EqEvent::Connected(event)) = eq.poll_for(limit)? else { return Err("no connection".into()) };
+//! let endpoint = connecting.established(&event).map_err(|_| "event of another endpoint")?;
+//! # let sent = endpoint.send(ThePeer, b"hello".to_vec())?;
+//! # cq.finish(sent, Instant::now() + limit)?.result()?;
+//! # server.join().expect("no panic")?;
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Multicast
-//! One message to every member of a group, over `udp`:
+//! One message to every member of a group, over `udp`. The hints require
+//! [`Caps::MULTICAST`](loom_core::Caps::MULTICAST) and name the group's port (`service`) at every
+//! address (`node` is `0.0.0.0`):
 //!
 //! ```no_run
-//! use std::net::SocketAddr;
-//! use std::time::{Duration, Instant};
+//! use loom_fabric::{EqEvent, Source};
+//! # use std::net::SocketAddr;
+//! # use std::time::{Duration, Instant};
+//! # use loom_fabric::loom_core::vocabulary::EndpointAttributes;
+//! # use loom_fabric::ofi::{Local, Ofi};
+//! # use loom_fabric::{Av, Caps, Cq, Domain, EndpointType, Eq, EqAttr, Hints};
+//! # let hints = Hints {
+//! #     caps: Caps::MSG | Caps::MULTICAST,
+//! #     endpoint_attr: EndpointAttributes::of(EndpointType::DGRAM),
+//! #     service: Some("4000"),
+//! #     ..Hints::at("udp", "0.0.0.0")
+//! # };
+//! # let info = Ofi::<Local>::query(&hints)?.next().ok_or("no datagrams here")?;
+//! # let domain = Domain::open(&info)?;
+//! # let (av, cq) = (Av::open(&domain, 1)?, Cq::open(&domain, 16)?);
+//! # let eq = Eq::open(&domain, EqAttr::default())?;
 //!
-//! use loom_fabric::loom_core::{av::Av, cq::Cq, domain::Domain, endpoint::Source, eq::{Eq, EqAttr, EqEvent}, info::Hints};
-//! use loom_fabric::loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
-//! use loom_fabric::ofi::{Local, Ofi};
-//!
-//! let group: SocketAddr = "239.1.2.3:4000".parse()?;
-//! let hints = Hints {
-//!     caps: Caps::MSG | Caps::MULTICAST,
-//!     endpoint_attr: EndpointAttributes::of(EndpointType::DGRAM),
-//!     provider: Some("udp"),
-//!     // What is sent to the group arrives at its port, at every address.
-//!     node: Some("0.0.0.0"),
-//!     service: Some("4000"),
-//!     listen: true,
-//!     ..Hints::default()
-//! };
-//! let info = Ofi::<Local>::query(&hints)?.next().ok_or("no datagrams here")?;
-//! let domain = Domain::open(&info)?;
-//! let (av, cq) = (Av::open(&domain, 1)?, Cq::open(&domain, 16)?);
-//! let eq = Eq::open(&domain, EqAttr::default())?;
 //! let endpoint = cq.multicast_endpoint(&av, &eq)?;
-//! let joining = endpoint.join(&group.into())?;
-//! let group = match eq.poll_for(Duration::from_secs(10))? {
-//!     Some(EqEvent::Joined(event)) => joining.joined(&event).map_err(|_| "the event of another join")?,
-//!     other => return Err(format!("not in the group: {other:?}").into()),
+//! let address: SocketAddr = "239.1.2.3:4000".parse()?;
+//! let joining = endpoint.join(&address.into())?;
+//! let Some(EqEvent::Joined(event)) = eq.poll_for(Duration::from_secs(10))? else {
+//!     return Err("not in the group".into());
 //! };
+//! let group = joining.joined(&event).map_err(|_| "event of another join")?;
+//!
 //! let received = endpoint.recv(Source::Any, vec![0; 64])?;
 //! group.send(b"to all".to_vec())?;
 //! let (bytes, result) = cq.finish(received, Instant::now() + Duration::from_secs(10))?.into_parts();
@@ -104,44 +96,38 @@
 //! Two threads at one address over `sockets`, each with its own queue and contexts:
 //!
 //! ```
-//! use std::time::{Duration, Instant};
-//!
-//! use loom_fabric::loom_core::{av::Av, cq::Cq, domain::Domain, endpoint::Source, info::Hints};
 //! use loom_fabric::loom_core::endpoint::{Contexts, ScalableEndpoint};
-//! use loom_fabric::loom_core::vocabulary::{Caps, EndpointAttributes, EndpointType};
-//! use loom_fabric::ofi::{Ofi, Shared};
+//! use loom_fabric::{Av, Cq, Source};
+//! # use std::time::{Duration, Instant};
+//! # use loom_fabric::loom_core::vocabulary::EndpointAttributes;
+//! # use loom_fabric::ofi::{Ofi, Shared};
+//! # use loom_fabric::{Caps, Domain, EndpointType, Error, Hints};
+//! # let hints = Hints {
+//! #     caps: Caps::MSG | Caps::NAMED_RX_CTX,
+//! #     endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
+//! #     ..Hints::local("sockets")
+//! # };
+//! # let info = Ofi::<Shared>::query(&hints)?.next().ok_or("no sockets here")?;
+//! # let domain = &Domain::open(&info)?;
+//! # let deadline = Instant::now() + Duration::from_secs(10);
 //!
-//! let hints = Hints {
-//!     caps: Caps::MSG | Caps::NAMED_RX_CTX,
-//!     endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
-//!     provider: Some("sockets"),
-//!     node: Some("127.0.0.1"),
-//!     listen: true,
-//!     ..Hints::default()
-//! };
-//! let info = Ofi::<Shared>::query(&hints)?.next().ok_or("no sockets here")?;
-//! let domain = &Domain::open(&info)?;
-//! // One bit of an address tells two receive contexts apart.
+//! // One bit of an address selects the receive context.
 //! let av = Av::open_for_contexts(domain, 16, 1)?;
 //! let endpoint = &ScalableEndpoint::open(&av, &info, Contexts { tx: 2, rx: 2 })?;
 //! let itself = av.insert(&endpoint.address()?)?;
-//! std::thread::scope(|scope| {
-//!     for index in 0..2 {
-//!         scope.spawn(move || {
-//!             let cq = Cq::open(domain, 16).expect("a queue");
-//!             let rx = cq.rx_context(endpoint, index).expect("a receive context");
-//!             let tx = cq.tx_context(endpoint, index).expect("a transmit context");
-//!             // Here to its own context.
-//!             let received = rx.recv(Source::Any, vec![0; 5]).expect("posted");
-//!             let sent = tx.send(itself.rx_context(index), b"hello".to_vec()).expect("posted");
-//!             let deadline = Instant::now() + Duration::from_secs(10);
-//!             for key in [received, sent] {
-//!                 let done = cq.wait(key, deadline).expect("the queue works").expect("in time");
-//!                 assert_eq!(done.into_buf(), b"hello");
-//!             }
-//!         });
-//!     }
-//! });
+//! # std::thread::scope(|scope| {
+//! #     let threads = [0, 1].map(|index| scope.spawn(move || {
+//! // On the thread of each context. It sends to its own context.
+//! let cq = Cq::open(domain, 16)?;
+//! let rx = cq.rx_context(endpoint, index)?;
+//! let tx = cq.tx_context(endpoint, index)?;
+//! let received = rx.recv(Source::Any, vec![0; 5])?;
+//! tx.send(itself.rx_context(index), b"hello".to_vec())?;
+//! assert_eq!(cq.finish(received, deadline)?.into_buf(), b"hello");
+//! #         Ok::<_, Error>(())
+//! #     }));
+//! #     threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+//! # })?;
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
@@ -198,77 +184,74 @@
 //! - The function for its kind closes the object, once. Dropping a handle does not close it.
 //!
 //! Each function documents further rules. Passive and scalable endpoints and multicast groups
-//! cannot be adopted, but contexts can. A message to an address of a map:
+//! cannot be adopted, but contexts can. An address vector that maps addresses:
 //!
 //! ```
 //! # #![allow(unsafe_code)]
 //! use std::ptr::{NonNull, null_mut};
-//! use std::time::{Duration, Instant};
 //!
-//! use loom_fabric::loom_core::buffer::Lent;
-//! use loom_fabric::loom_core::{domain::Domain, info::Hints};
-//! use loom_fabric::loom_core::transport::{
-//!     AddressVectors, Bindings, Context, Endpoints, InFlight, Messages, Refusal,
-//! };
-//! use loom_fabric::loom_core::vocabulary::{Caps, CqMsgEntry, EndpointAttributes, EndpointType, FabricAddr, WaitObj};
-//! use loom_fabric::ofi::{Av, EntryCq, Local, Ofi, sys};
+//! use loom_fabric::ofi::{Av, sys};
+//! # use std::time::{Duration, Instant};
+//! # use loom_fabric::loom_core::buffer::Lent;
+//! # use loom_fabric::loom_core::transport::{
+//! #     AddressVectors, Bindings, Context, Endpoints, InFlight, Messages, Refusal,
+//! # };
+//! # use loom_fabric::loom_core::vocabulary::{CqMsgEntry, EndpointAttributes, FabricAddr, WaitObj};
+//! # use loom_fabric::ofi::{EntryCq, Local, Ofi};
+//! # use loom_fabric::{Caps, Domain, EndpointType, Hints};
+//! # type T = Ofi<Local>;
+//! # let hints = Hints {
+//! #     caps: Caps::MSG,
+//! #     endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
+//! #     ..Hints::local("tcp;ofi_rxm")
+//! # };
+//! # let info = T::query(&hints)?.next().ok_or("no messages over tcp here")?;
+//! # let domain = Domain::open(&info)?;
+//! # let domain = domain.raw();
 //!
-//! type T = Ofi<Local>;
-//!
-//! let hints = Hints {
-//!     caps: Caps::MSG,
-//!     endpoint_attr: EndpointAttributes::of(EndpointType::RDM),
-//!     provider: Some("tcp;ofi_rxm"),
-//!     node: Some("127.0.0.1"),
-//!     listen: true,
-//!     ..Hints::default()
-//! };
-//! let info = T::query(&hints)?.next().ok_or("no messages over tcp here")?;
-//! let domain = Domain::open(&info)?;
-//! let (domain, mut map) = (domain.raw(), null_mut());
+//! let mut map = null_mut();
 //! let mut attr = sys::fi_av_attr { type_: sys::FI_AV_MAP, count: 8, ..Default::default() };
-//! // SAFETY: the domain is open; `map` is where the vector goes.
+//! // SAFETY: the domain is open, and the call writes `map`.
 //! let code = unsafe {
 //!     let open = (*(*domain.as_ptr()).ops).av_open.ok_or("no vectors")?;
 //!     open(domain.as_ptr(), &raw mut attr, &raw mut map, null_mut())
 //! };
 //! let map = NonNull::new(map).filter(|_| code == 0).ok_or("no maps")?;
-//! // SAFETY: just opened in this domain, used by this thread, and closed below.
+//! // SAFETY: the vector was opened in this domain. This thread uses it, and closes it below.
 //! let av = unsafe { Av::from_ptr(domain, map) };
-//! // SAFETY: the domain is open. Here and below: all is of this domain, used by this thread, and closed in order.
-//! let cq = unsafe { EntryCq::<CqMsgEntry, Local>::open(domain, 16, WaitObj::NONE)? };
-//! // SAFETY: named in bindings.
-//! let queue = unsafe { cq.for_bindings() };
-//! let bind = Bindings { tx: queue, rx: queue, av: &av, counters: &[], selective: false, options: &[] };
-//! // SAFETY: as above.
-//! let endpoint = unsafe { T::endpoint_open(domain, info.raw(), bind) }.map_err(|error| error.errno)?;
-//! // SAFETY: as above.
-//! let itself = unsafe { T::av_insert(&av, &T::endpoint_address(&endpoint)?)? };
-//!
-//! let (sent, mut received) = (*b"hello", [0; 5]);
-//! let (from, into) = (Lent::source(NonNull::from_ref(&sent).cast(), 5), Lent::target(NonNull::from_mut(&mut received).cast(), 5));
-//! // SAFETY: what is lent stays until the events are read.
-//! let mut posted = unsafe { T::recv(&endpoint, FabricAddr::UNSPEC, &into, Context::word(1)) };
-//! assert_eq!(posted, Ok(()));
-//! posted = Err(Refusal::Again);
-//! let (mut events, deadline) = (0, Instant::now() + Duration::from_secs(10));
-//! while events < 2 {
-//!     if posted == Err(Refusal::Again) {
-//!         // SAFETY: as above; the vector has the address.
-//!         posted = unsafe { T::send(&endpoint, itself, &from, None, Context::word(2)) };
-//!     }
-//!     // SAFETY: as above.
-//!     events += unsafe { cq.read(&mut [CqMsgEntry::default(); 2])? };
-//!     assert!(Instant::now() < deadline, "{events} events, {posted:?}");
-//! }
-//! assert_eq!(received, sent);
-//!
-//! // SAFETY: nothing is in flight.
-//! unsafe {
-//!     let _closed = T::endpoint_close(&endpoint, InFlight::NOTHING)?;
-//!     cq.close()?;
-//!     T::av_close(&av)?;
-//! }
+//! # // SAFETY: the domain is open. Here and below, this thread uses the objects of the domain and closes them in order.
+//! # let cq = unsafe { EntryCq::<CqMsgEntry, Local>::open(domain, 16, WaitObj::NONE)? };
+//! # // SAFETY: the queue is used in bindings only.
+//! # let queue = unsafe { cq.for_bindings() };
+//! # let bind = Bindings { tx: queue, rx: queue, av: &av, counters: &[], selective: false, options: &[] };
+//! # // SAFETY: as above.
+//! # let endpoint = unsafe { T::endpoint_open(domain, info.raw(), bind) }.map_err(|error| error.errno)?;
+//! # // SAFETY: as above.
+//! # let itself = unsafe { T::av_insert(&av, &T::endpoint_address(&endpoint)?)? };
+//! #
+//! # let (sent, mut received) = (*b"hello", [0; 5]);
+//! # let (from, into) = (Lent::source(NonNull::from_ref(&sent).cast(), 5), Lent::target(NonNull::from_mut(&mut received).cast(), 5));
+//! # // SAFETY: the buffers stay until the events are read.
+//! # let mut posted = unsafe { T::recv(&endpoint, FabricAddr::UNSPEC, &into, None, Context::word(1)) };
+//! # assert_eq!(posted, Ok(()));
+//! # posted = Err(Refusal::Again);
+//! # let (mut events, deadline) = (0, Instant::now() + Duration::from_secs(10));
+//! # while events < 2 {
+//! #     if posted == Err(Refusal::Again) {
+//! #         // SAFETY: as above; the vector has the address.
+//! #         posted = unsafe { T::send(&endpoint, itself, &from, None, Context::word(2)) };
+//! #     }
+//! #     // SAFETY: as above.
+//! #     events += unsafe { cq.read(&mut [CqMsgEntry::default(); 2])? };
+//! #     assert!(Instant::now() < deadline, "{events} events, {posted:?}");
+//! # }
+//! # assert_eq!(received, sent);
+//! # // SAFETY: no operation is in flight.
+//! # let _closed = unsafe { T::endpoint_close(&endpoint, InFlight::NOTHING)? };
+//! # // SAFETY: the endpoint is closed.
+//! # unsafe { cq.close()? };
+//! // SAFETY: no endpoint is bound to the vector.
+//! unsafe { T::av_close(&av)? };
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!

@@ -138,14 +138,14 @@ pub(crate) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr)
         if attr.dmabuf.is_some() {
             return Err(Errno::EOPNOTSUPP);
         }
-        // SAFETY: the domain is open and the memory is kept until the region is closed (C1, C17,
-        // C18). The attributes, the range and the buffer are not kept, and `raw` receives the
+        // SAFETY: the domain is open and the memory is kept until the region is closed (H1, M2,
+        // M3). The attributes, the range and the buffer are not kept, and `raw` receives the
         // region.
         unsafe { register(fid, attributes.as_ptr(), flags, &raw mut raw) }
     } else if memory.kind() == HmemIface::SYSTEM && attr.dmabuf.is_none() {
         let register = entry!(raw_domain, mr => reg)?;
         let (access, key) = (attr.access.bits(), attr.key.0);
-        // SAFETY: the domain is open and the memory is kept (C1, C17, C18), and `raw` receives the
+        // SAFETY: the domain is open and the memory is kept (H1, M2, M3), and `raw` receives the
         // region.
         unsafe { register(fid, start, memory.len(), access, 0, key, flags, &raw mut raw, ptr::null_mut()) }
     } else {
@@ -157,20 +157,20 @@ pub(crate) unsafe fn mr_open<L>(domain: &Domain<L>, memory: &Lent, attr: MrAttr)
 }
 
 pub(crate) unsafe fn mr_bind_endpoint<L>(mr: &Mr<L>, endpoint: &Endpoint<L>) -> Result<(), Errno> {
-    // SAFETY: the region and the endpoint are open, on their thread (C1, C6).
+    // SAFETY: the region and the endpoint are open, on their thread (H1, T2).
     unsafe { bind(mr.fid.fid(), endpoint.fid(), 0) }
 }
 
 pub(crate) unsafe fn mr_bind_counter<L>(mr: &Mr<L>, counter: &Counter<L>) -> Result<(), Errno> {
-    // SAFETY: the region and the counter are open (C1).
+    // SAFETY: the region and the counter are open (H1).
     unsafe { bind(mr.fid.fid(), counter.fid(), u64::from(sys::FI_REMOTE_WRITE)) }
 }
 
 pub(crate) unsafe fn mr_enable<L>(mr: &mut Mr<L>) -> Result<(), Errno> {
-    // SAFETY: the region is open (C1), and the command takes no argument.
+    // SAFETY: the region is open (H1), and the command takes no argument.
     unsafe { control(mr, sys::FI_ENABLE, ptr::null_mut()) }?;
     // Some providers choose the key only now.
-    // SAFETY: the region is open (C1).
+    // SAFETY: the region is open (H1).
     *mr = unsafe { Mr::of(mr.fid.raw()) };
     Ok(())
 }
@@ -179,7 +179,7 @@ pub(crate) unsafe fn mr_refresh<L>(mr: &Mr<L>, first: NonNull<u8>, len: usize) -
     let range = sys::iovec { iov_base: first.as_ptr().cast(), iov_len: len };
     let modify = Attributes::new(&raw const range, HmemIface::SYSTEM, MrAttr::new(Access::empty(), MemoryKey(0)));
     let mut modify = Modify { flags: 0, attributes: modify };
-    // SAFETY: the region is open (C1), and the range is read and not kept.
+    // SAFETY: the region is open (H1), and the range is read and not kept.
     unsafe { control(mr, sys::FI_REFRESH, (&raw mut modify).cast()) }
 }
 
@@ -199,12 +199,12 @@ unsafe fn control<L>(mr: &Mr<L>, command: u32, argument: *mut c_void) -> Result<
     let fid = mr.fid.fid();
     let control = entry!(fid, ops => control)?;
     let command = c_int::try_from(command).map_err(|_| Errno::EOTHER)?;
-    // SAFETY: the region is open (C1), and the caller guarantees the argument.
+    // SAFETY: the region is open (H1), and the caller guarantees the argument.
     done(unsafe { control(fid.as_ptr(), command, argument) })
 }
 
 pub(crate) unsafe fn mr_close<L>(mr: &Mr<L>) -> Result<(), Errno> {
-    // SAFETY: the region is open and closed once (C1 to C3).
+    // SAFETY: the region is open and closed once (H1 to H3).
     unsafe { close(mr.fid.fid()) }
 }
 

@@ -17,7 +17,6 @@
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::missing_safety_doc,
-    clippy::multiple_unsafe_ops_per_block,
     clippy::too_long_first_doc_paragraph,
     clippy::undocumented_unsafe_blocks,
     reason = "generated code"

@@ -45,7 +45,7 @@ pub struct Ofi<L: Level>(PhantomData<L>);
 // - P7: only posts, and the batch in the memory of `cq_open`, keep pointers. Attributes, addresses
 //   and names are passed in memory of the call.
 // - P8: this code does not panic, and C does not call back.
-// - P17: domains are `Sync` at level `Shared` only, with a model that serialises by queue and not
+// - P9: domains are `Sync` at level `Shared` only, with a model that serialises by queue and not
 //   by thread (`threading`).
 unsafe impl<L: Level> Transport for Ofi<L> {}
 
@@ -99,13 +99,13 @@ unsafe impl<L: Level> Fabrics for Ofi<L> {
 
     #[inline]
     unsafe fn fabric_close(fabric: &Fabric<L>) -> Result<(), Errno> {
-        // SAFETY: the fabric is open, and closed once (C1 to C3).
+        // SAFETY: the fabric is open, and closed once (H1 to H3).
         unsafe { control::fabric_close(fabric) }
     }
 
     #[inline]
     unsafe fn domain_open(fabric: &Fabric<L>, info: &RawInfo) -> Result<Domain<L>, Errno> {
-        // SAFETY: the fabric is open, and the info belongs to it (C1, C4).
+        // SAFETY: the fabric is open, and the info belongs to it (H1, H4).
         unsafe { control::domain_open(fabric, info) }
     }
 
@@ -116,7 +116,7 @@ unsafe impl<L: Level> Fabrics for Ofi<L> {
 
     #[inline]
     unsafe fn domain_close(domain: &Domain<L>) -> Result<(), Errno> {
-        // SAFETY: the domain is open, and closed once (C1 to C3).
+        // SAFETY: the domain is open, and closed once (H1 to H3).
         unsafe { control::domain_close(domain) }
     }
 }
@@ -132,36 +132,36 @@ unsafe impl<L: Level> AddressVectors for Ofi<L> {
 
     #[inline]
     unsafe fn av_open(domain: &Domain<L>, capacity: usize) -> Result<Av<L>, Errno> {
-        // SAFETY: the domain is open (C1).
+        // SAFETY: the domain is open (H1).
         unsafe { control::av_open(domain, capacity, 0) }
     }
 
     #[inline]
     unsafe fn av_close(av: &Av<L>) -> Result<(), Errno> {
-        // SAFETY: the vector is open, and closed once (C1 to C3).
+        // SAFETY: the vector is open, and closed once (H1 to H3).
         unsafe { control::av_close(av) }
     }
 
     #[inline]
     unsafe fn av_insert(av: &Av<L>, address: &EndpointAddr) -> Result<FabricAddr, Errno> {
-        // SAFETY: the vector is open (C1).
+        // SAFETY: the vector is open (H1).
         unsafe { control::av_insert(av, address) }
     }
 
     unsafe fn av_insert_service(av: &Av<L>, node: &str, service: Option<&str>) -> Result<FabricAddr, Errno> {
-        // SAFETY: the vector is open (C1).
+        // SAFETY: the vector is open (H1).
         unsafe { control::av_insert_service(av, node, service) }
     }
 
     #[inline]
     unsafe fn av_remove(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
-        // SAFETY: the vector is open and has the address (C1, C13).
+        // SAFETY: the vector is open and has the address (H1, O1).
         unsafe { control::av_remove(av, peer) }
     }
 
     #[inline]
     unsafe fn av_lookup(av: &Av<L>, peer: FabricAddr) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the vector is open (C1), and the caller guarantees that it has the address.
+        // SAFETY: the vector is open (H1), and the caller guarantees that it has the address.
         unsafe { removal::lookup(av, peer) }
     }
 }
@@ -186,55 +186,55 @@ unsafe impl<L: Level> CompletionQueues for Ofi<L> {
         wait: WaitObj,
         memory: NonNull<u8>,
     ) -> Result<Cq<L>, Errno> {
-        // SAFETY: the domain is open, and the memory outlives the queue (C1, C16).
+        // SAFETY: the domain is open, and the memory outlives the queue (H1, M1).
         unsafe { queue::open(domain, depth, with_source, wait, memory) }
     }
 
     #[inline]
     unsafe fn cq_close(cq: &Cq<L>) -> Result<(), Errno> {
-        // SAFETY: the queue is open, and closed once (C1 to C3).
+        // SAFETY: the queue is open, and closed once (H1 to H3).
         unsafe { queue::cq_close(cq) }
     }
 
     unsafe fn cq_sleep(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno> {
-        // SAFETY: one thread uses the open queue (C1, C5).
+        // SAFETY: one thread uses the open queue (H1, T1).
         unsafe { queue::sleep(cq, milliseconds) }
     }
 
     unsafe fn cq_wait_fd(cq: &Cq<L>) -> Result<c_int, Errno> {
-        // SAFETY: the queue is open (C1).
+        // SAFETY: the queue is open (H1).
         unsafe { control::wait_fd(cq.fid()) }
     }
 
     unsafe fn cq_may_sleep(domain: &Domain<L>, cq: &Cq<L>) -> Result<bool, Errno> {
-        // SAFETY: one thread uses the open queue (C1, C5).
+        // SAFETY: one thread uses the open queue (H1, T1).
         unsafe { queue::may_sleep(domain, cq) }
     }
 
     unsafe fn cq_naps(cq: &Cq<L>) -> bool {
-        // SAFETY: the queue is open (C1).
+        // SAFETY: the queue is open (H1).
         unsafe { queue::naps(cq) }
     }
 
     #[inline(always)]
     unsafe fn cq_poll(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
-        // SAFETY: one thread uses the open queue (C1, C5).
+        // SAFETY: one thread uses the open queue (H1, T1).
         unsafe { queue::poll(cq) }
     }
 
     #[inline]
     unsafe fn cq_read_error(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
-        // SAFETY: one thread uses the open queue (C1, C5).
+        // SAFETY: one thread uses the open queue (H1, T1).
         unsafe { queue::read_error(cq) }
     }
 
     unsafe fn cq_error_text(cq: &Cq<L>, provider_errno: i32, out: &mut [u8]) -> usize {
-        // SAFETY: one thread uses the open queue (C1, C5).
+        // SAFETY: one thread uses the open queue (H1, T1).
         unsafe { queue::error_text(cq, provider_errno, out) }
     }
 
     unsafe fn cq_error_data(cq: &Cq<L>, out: &mut [u8]) -> usize {
-        // SAFETY: one thread uses the open queue (C1, C5).
+        // SAFETY: one thread uses the open queue (H1, T1).
         unsafe { queue::error_data(cq, out) }
     }
 }
@@ -244,62 +244,62 @@ unsafe impl<L: Level> Counters for Ofi<L> {
     type Counter = Counter<L>;
 
     unsafe fn counter_open(domain: &Domain<L>, attr: CounterAttr) -> Result<Counter<L>, Errno> {
-        // SAFETY: the domain is open (C1).
+        // SAFETY: the domain is open (H1).
         unsafe { counter::open(domain, attr) }
     }
 
     unsafe fn counter_close(counter: &Counter<L>) -> Result<(), Errno> {
-        // SAFETY: the counter is open, and closed once (C1 to C3).
+        // SAFETY: the counter is open, and closed once (H1 to H3).
         unsafe { counter::counter_close(counter) }
     }
 
     unsafe fn counter_read(counter: &Counter<L>) -> Result<u64, Errno> {
-        // SAFETY: the counter is open (C1).
+        // SAFETY: the counter is open (H1).
         unsafe { counter::read(counter) }
     }
 
     unsafe fn counter_read_error(counter: &Counter<L>) -> Result<u64, Errno> {
-        // SAFETY: the counter is open (C1).
+        // SAFETY: the counter is open (H1).
         unsafe { counter::read_error(counter) }
     }
 
     unsafe fn counter_add(counter: &Counter<L>, value: u64) -> Result<(), Errno> {
-        // SAFETY: the counter is open (C1).
+        // SAFETY: the counter is open (H1).
         unsafe { counter::add(counter, value) }
     }
 
     unsafe fn counter_add_error(counter: &Counter<L>, value: u64) -> Result<(), Errno> {
-        // SAFETY: the counter is open (C1).
+        // SAFETY: the counter is open (H1).
         unsafe { counter::adderr(counter, value) }
     }
 
     unsafe fn counter_set(counter: &Counter<L>, value: u64) -> Result<(), Errno> {
-        // SAFETY: the counter is open (C1).
+        // SAFETY: the counter is open (H1).
         unsafe { counter::set(counter, value) }
     }
 
     unsafe fn counter_set_error(counter: &Counter<L>, value: u64) -> Result<(), Errno> {
-        // SAFETY: the counter is open (C1).
+        // SAFETY: the counter is open (H1).
         unsafe { counter::seterr(counter, value) }
     }
 
     unsafe fn counter_wait(counter: &Counter<L>, threshold: u64, milliseconds: i32) -> Result<CounterWait, Errno> {
-        // SAFETY: the counter is open (C1), with a wait object.
+        // SAFETY: the counter is open (H1), with a wait object.
         unsafe { counter::wait(counter, threshold, milliseconds) }
     }
 
     unsafe fn counter_wait_fd(counter: &Counter<L>) -> Result<c_int, Errno> {
-        // SAFETY: the counter is open (C1), with a file descriptor.
+        // SAFETY: the counter is open (H1), with a file descriptor.
         unsafe { counter::counter_wait_fd(counter) }
     }
 
     unsafe fn counter_may_sleep(domain: &Domain<L>, counter: &Counter<L>) -> Result<bool, Errno> {
-        // SAFETY: the counter is open (C1), with a file descriptor.
+        // SAFETY: the counter is open (H1), with a file descriptor.
         unsafe { counter::may_sleep(domain, counter) }
     }
 
     unsafe fn counter_naps(counter: &Counter<L>) -> bool {
-        // SAFETY: the counter is open (C1).
+        // SAFETY: the counter is open (H1).
         unsafe { nap::is_deserted(counter.fid()) }
     }
 }
@@ -314,13 +314,13 @@ unsafe impl<L: Level> Endpoints for Ofi<L> {
         info: &RawInfo,
         bind: Bindings<'_, Self>,
     ) -> Result<Endpoint<L>, EndpointError> {
-        // SAFETY: the domain and the bound objects are open (C1).
+        // SAFETY: the domain and the bound objects are open (H1).
         unsafe { endpoint::open_connectionless(domain, info, bind) }
     }
 
     #[inline]
     unsafe fn endpoint_close(endpoint: &Endpoint<L>, in_flight: InFlight) -> Result<Closing, Errno> {
-        // SAFETY: the endpoint is open, and closed once (C1 to C3).
+        // SAFETY: the endpoint is open, and closed once (H1 to H3).
         unsafe { endpoint::endpoint_close(endpoint, in_flight) }
     }
 
@@ -330,23 +330,23 @@ unsafe impl<L: Level> Endpoints for Ofi<L> {
 
     #[inline]
     unsafe fn endpoint_address(endpoint: &Endpoint<L>) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open (C1).
+        // SAFETY: the endpoint is open (H1).
         unsafe { endpoint::address(endpoint) }
     }
 
     unsafe fn endpoint_option(endpoint: &Endpoint<L>, option: u32, kind: OptionValue) -> Result<OptionValue, Errno> {
-        // SAFETY: the endpoint is open (C1).
+        // SAFETY: the endpoint is open (H1).
         unsafe { option::endpoint_option(endpoint, option, kind) }
     }
 
     unsafe fn endpoint_set_option(endpoint: &Endpoint<L>, option: u32, value: OptionValue) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open (C1).
+        // SAFETY: the endpoint is open (H1).
         unsafe { option::endpoint_set_option(endpoint, option, value) }
     }
 
     #[inline]
     unsafe fn cancel(endpoint: &Endpoint<L>, context: Context) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open (C1).
+        // SAFETY: the endpoint is open (H1).
         unsafe { endpoint::cancel(endpoint, context) }
     }
 }
@@ -359,27 +359,27 @@ unsafe impl<L: Level> MemoryRegions for Ofi<L> {
 
     #[inline]
     unsafe fn mr_open(domain: &Domain<L>, memory: &Lent, attr: MrAttr) -> Result<Mr<L>, Errno> {
-        // SAFETY: the domain is open, and the memory is kept (C1, C17, C18).
+        // SAFETY: the domain is open, and the memory is kept (H1, M2, M3).
         unsafe { region::mr_open(domain, memory, attr) }
     }
 
     unsafe fn mr_bind_endpoint(mr: &mut Mr<L>, endpoint: &Endpoint<L>) -> Result<(), Errno> {
-        // SAFETY: the region and the endpoint are open, on their thread (C1, C6).
+        // SAFETY: the region and the endpoint are open, on their thread (H1, T2).
         unsafe { region::mr_bind_endpoint(mr, endpoint) }
     }
 
     unsafe fn mr_bind_counter(mr: &mut Mr<L>, counter: &Counter<L>) -> Result<(), Errno> {
-        // SAFETY: the region and the counter are open (C1).
+        // SAFETY: the region and the counter are open (H1).
         unsafe { region::mr_bind_counter(mr, counter) }
     }
 
     unsafe fn mr_enable(mr: &mut Mr<L>) -> Result<(), Errno> {
-        // SAFETY: the region is open (C1).
+        // SAFETY: the region is open (H1).
         unsafe { region::mr_enable(mr) }
     }
 
     unsafe fn mr_refresh(mr: &Mr<L>, first: NonNull<u8>, len: usize) -> Result<(), Errno> {
-        // SAFETY: the region is open (C1), and has this range.
+        // SAFETY: the region is open (H1), and has this range.
         unsafe { region::mr_refresh(mr, first, len) }
     }
 
@@ -393,7 +393,7 @@ unsafe impl<L: Level> MemoryRegions for Ofi<L> {
 
     #[inline]
     unsafe fn mr_close(mr: &Mr<L>) -> Result<(), Errno> {
-        // SAFETY: the region is open, and closed once (C1 to C3).
+        // SAFETY: the region is open, and closed once (H1 to H3).
         unsafe { region::mr_close(mr) }
     }
 }

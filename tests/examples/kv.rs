@@ -78,7 +78,11 @@ fn invalid_requests_are_answered() {
         let Node { driver, endpoint, .. } = &client.node;
         let ask = async |request: Vec<u8>| {
             let reply = driver.finish(driver.post(vec![0; 8], |room| endpoint.recv(Source::Any, room)).await?);
-            driver.run(request, |request| endpoint.send(client.server, request)).await?.result()?;
+            driver
+                .run(request, |request| endpoint.send(client.server, request))
+                .await
+                .map_err(Error::from)?
+                .result()?;
             let reply = reply.await?.into_result()?.0;
             Ok::<_, Failure>(Errno::from_raw(i32::try_from(-i64::from_le_bytes(reply.try_into().unwrap()))?))
         };

@@ -19,10 +19,11 @@ use support::posting;
 use libtest_mimic::{Arguments, Trial};
 use loom_core::soft::Soft;
 
+use support::behaviours::messages::{multi, peek, pieces, tagged_multi, tags, truncated, unsignaled};
 use support::behaviours::needs::{self, Behaviour};
 use support::behaviours::{
-    addresses, atomics, cached, counters, futures, groups, leases, lifecycle, messages, multi, peek, pieces, regions,
-    registered, rma, sleeping, tagged_multi, tags, threads, truncated, unsignaled, waiting,
+    addresses, atomics, cached, counters, futures, groups, leases, lifecycle, messages, regions, registered, rma,
+    sleeping, threads, waiting,
 };
 
 #[global_allocator]

@@ -6,9 +6,10 @@ use support::shared_memory;
 use std::time::{Duration, Instant};
 
 use loom_alloc::Budget;
+use loom_core::CqError;
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::av::Av;
-use loom_core::counter::{Counter, CounterAttr, CounterError};
+use loom_core::counter::{Counter, CounterAttr};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Binding, Source};
@@ -50,8 +51,8 @@ fn sleeps_until_it_has_counted(provider: &str, wait: WaitObj, has_fd: bool) {
     let own = av.insert(&endpoint.address().unwrap()).unwrap();
     match counter.wait_fd() {
         Ok(fd) => assert!(has_fd && fd >= 0),
-        Err(CounterError::NotOpenedFor) => assert_ne!(wait, WaitObj::FD),
-        Err(error) => assert_eq!((has_fd, error), (false, CounterError::Errno(Errno::ENOSYS))),
+        Err(CqError::NotOpenedFor) => assert_ne!(wait, WaitObj::FD),
+        Err(error) => assert_eq!((has_fd, error), (false, CqError::Counter(Errno::ENOSYS))),
     }
     let (before, time) = (Instant::now(), Duration::from_millis(20));
     assert_eq!(counter.wait_for(1, time), Ok(false), "nothing has ended");

@@ -17,7 +17,7 @@ fn all(hints: &Hints<'_>) -> Vec<Info<Ofi<Local>>> {
     match Ofi::<Local>::query(hints) {
         Ok(infos) => infos.collect(),
         Err(error) if error.is_no_match() => Vec::new(),
-        Err(error) => panic!("{error}"),
+        Err(error) => panic!("{error:#}"),
     }
 }
 
@@ -132,7 +132,7 @@ fn default_flags_that_are_not_served_are_refused() {
             }
         }
     }
-    assert!(opened > 0 && refused > 0, "{opened} opened, {refused} refused");
+    assert!(opened > 0 && refused > 0, "{opened} opened, {refused:#} refused");
 }
 
 #[test]

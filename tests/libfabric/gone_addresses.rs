@@ -7,11 +7,10 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use loom_core::av::InsertError;
 use loom_core::error::OpenError;
 use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::{AddressFormat, EndpointType};
-use loom_core::{Av, Caps, Cq, Domain, EndpointAddr, Errno, Source};
+use loom_core::{AddressError, Av, Caps, Cq, Domain, EndpointAddr, Errno, Source};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi};
 use support::alone::is_alone;
@@ -34,7 +33,7 @@ fn address_of_a_closed_endpoint_is_refused_and_the_next_one_opens() {
             let endpoint = cq.endpoint(&av).unwrap();
             endpoint.address().unwrap()
         };
-        assert_eq!(av.insert(&address), Err(InsertError::Errno(Errno::EADDRNOTAVAIL)));
+        assert_eq!(av.insert(&address), Err(AddressError::Errno(Errno::EADDRNOTAVAIL)));
     }
     // One that is there is taken.
     let cq = Cq::<_, Vec<u8>>::open(&domain, 16).unwrap();
@@ -50,7 +49,7 @@ fn address_after_the_last_of_a_vector_is_refused_by_name() {
     let domain = Domain::open(&info).unwrap();
     let refused = Av::open(&domain, LIMIT + 1).unwrap_err();
     assert_eq!(refused, OpenError::TooManyPeers { limit: LIMIT });
-    assert!(refused.to_string().contains("AvAttr::capacity"), "{refused}");
+    assert!(refused.to_string().contains("AvAttr::capacity"), "{refused:#}");
     if !info.raw().is_tested() {
         // After an insertion, endpoints stay open, and so do those of the test above.
         return;
@@ -71,8 +70,8 @@ fn address_after_the_last_of_a_vector_is_refused_by_name() {
                 gone.push(peer);
             }
             Err(error) => {
-                assert_eq!(error, InsertError::TooManyPeers { limit: LIMIT });
-                assert!(error.to_string().contains("256"), "{error}");
+                assert_eq!(error, AddressError::TooManyPeers { limit: LIMIT });
+                assert!(error.to_string().contains("256"), "{error:#}");
                 break;
             }
         }

@@ -15,7 +15,8 @@ use loom_core::vocabulary::{Access, Caps, EndpointAddr, EndpointAttributes, Endp
 use loom_core::{Cq, Mr, RemoteRegion};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi};
-use loom_group::collective::{CollectiveError, Sum, Team, TeamAttr};
+use loom_group::CollectiveError;
+use loom_group::collective::{Sum, Team, TeamAttr};
 use loom_group::{Connections, Group, Outcome, PeerError, PeerIndex, PeerRegion, Place};
 
 type T = Ofi<Local>;

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use loom_core::av::{Av, InsertError};
+use loom_core::av::Av;
 use loom_core::cq::Cq;
 use loom_core::domain::Domain;
 use loom_core::info::{Hints, Info};
 use loom_core::vocabulary::{Caps, EndpointAddr};
-use loom_core::{Source, Spins};
+use loom_core::{AddressError, Source, Spins};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi};
 use loom_group::collective::{Sum, Team, TeamAttr};
@@ -136,10 +136,10 @@ fn a_member_is_replaced_over(provider: &str) -> bool {
     group.set(PeerIndex(0), &b).unwrap();
     if info.raw().is_tested() {
         for next in [&c, &a, &c, &a, &c, &b] {
-            group.set(PeerIndex(0), next).unwrap_or_else(|error| panic!("{provider}: {error}"));
+            group.set(PeerIndex(0), next).unwrap_or_else(|error| panic!("{provider}: {error:#}"));
         }
     } else if provider != "shm" {
-        assert_eq!(group.set(PeerIndex(0), &c), Err(PeerError::Insert(InsertError::Full)), "{provider}");
+        assert_eq!(group.set(PeerIndex(0), &c), Err(PeerError::Insert(AddressError::Full)), "{provider}");
     }
     // The one that was there stays.
     let received = second.recv(Source::Any, vec![0; 8]).unwrap();

@@ -20,7 +20,7 @@ fn all(hints: &Hints<'_>) -> Vec<Info<Ofi<Local>>> {
     match Ofi::<Local>::query(hints) {
         Ok(infos) => infos.collect(),
         Err(error) if error.is_no_match() => Vec::new(),
-        Err(error) => panic!("{error}"),
+        Err(error) => panic!("{error:#}"),
     }
 }
 
@@ -51,7 +51,7 @@ fn compare(promise: &Promise) -> Result<usize, String> {
         return Err(format!("{}: it is here, and does not grant what its profile asks for", promise.name));
     }
     for info in asked.iter().chain(unasked.first()) {
-        promise.check(info).map_err(|error| format!("{info}: {error}"))?;
+        promise.check(info).map_err(|error| format!("{info}: {error:#}"))?;
     }
     Ok(asked.len() + 1)
 }
@@ -111,7 +111,7 @@ fn open<P: Profile>(opened: &mut Vec<(&'static str, EndpointType)>) {
         let av = Av::open(&domain, 2).unwrap();
         P::endpoint(cq.endpoint(&av).unwrap()).map(drop).map_err(|refused| refused.error)
     };
-    checked.unwrap_or_else(|error| panic!("{info}: {error}"));
+    checked.unwrap_or_else(|error| panic!("{info}: {error:#}"));
     opened.push((P::NAME, P::ENDPOINT));
 }
 
@@ -153,7 +153,7 @@ fn a_profile_that_promises_too_much_is_found() {
         let mut greedy = shm;
         change(&mut greedy);
         let error = greedy.check(info).unwrap_err().to_string();
-        assert!(error.contains(named), "{named}: {error}");
+        assert!(error.contains(named), "{named}: {error:#}");
     }
     // And so it is by the comparison above.
     let greedy = Promise { inject_size: 1 << 20, ..shm };

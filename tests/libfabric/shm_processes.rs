@@ -339,7 +339,7 @@ fn role_opens_beside_names_that_were_left() {
     let deadline = Instant::now() + LIMIT;
     // Refused for the moment until they have met.
     while let Err(error) = a.inject(to_b, b"together") {
-        assert!(error.is_transient() && Instant::now() < deadline, "{error}");
+        assert!(error.is_transient() && Instant::now() < deadline, "{error:#}");
         cq.progress().expect("the queue works");
     }
     let (bytes, result) = cq.wait(received, deadline).expect("the queue works").expect("in time").into_parts();

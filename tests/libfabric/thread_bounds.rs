@@ -1,7 +1,7 @@
 //! What threads may share over libfabric: it depends on the level of the transport, and the types say so.
 //!
 //! The assertions are made by the compiler. The other things that the types refuse are the same on every transport:
-//! `loom-core/tests/compile_fail.rs`.
+//! `loom-core/tests/compile_fail`.
 
 use loom_core::av::Av;
 use loom_core::cq::{Cq, Signaller};

@@ -4,10 +4,11 @@
 
 use std::time::{Duration, Instant};
 
+use loom_core::OpenError;
 use loom_core::counter::Counter;
 use loom_core::cq::Cq;
 use loom_core::endpoint::RecvOptions;
-use loom_core::endpoint::{Binding, CmError, MsgEndpoint, ThePeer};
+use loom_core::endpoint::{Binding, MsgEndpoint, ThePeer};
 use loom_core::engine::op_table::OpKey;
 use loom_core::eq::{Eq, EqAttr, EqEvent, PassiveEndpoint};
 use loom_core::error::PostError;
@@ -132,7 +133,7 @@ impl<'q, 'd, L: Level> Listening<'q, 'd, L> {
         let info = Ofi::<L>::query(&hints).ok().and_then(|mut infos| infos.next());
         let info = info.ok_or(Failure::Wrong("there is no info for the listener's address"))?;
         let binding = counter.iter().fold(Binding::to(*eq), |to, counter| to.counter(EVERYTHING, counter));
-        let client = cq_a.msg_endpoint(binding, &info)?.connect(&address, &[]).map_err(CmError::from)?;
+        let client = cq_a.msg_endpoint(binding, &info)?.connect(&address, &[]).map_err(OpenError::from)?;
         let (mut connecting, mut accepting) = (Some(client), None);
         let (mut a, mut b) = (None, None);
         let end = Instant::now() + LIMIT;
@@ -147,7 +148,7 @@ impl<'q, 'd, L: Level> Listening<'q, 'd, L> {
                         true => Binding::to(*eq).option(EndpointOption::MIN_MULTI_RECV, 1),
                         false => Binding::to(*eq),
                     };
-                    accepting = Some(request.endpoint(cq_b, to)?.accept(&[]).map_err(CmError::from)?);
+                    accepting = Some(request.endpoint(cq_b, to)?.accept(&[]).map_err(OpenError::from)?);
                 }
                 Some(EqEvent::Connected(event)) => {
                     let is_a = connecting.as_ref().is_some_and(|client| client.fid() == event.endpoint());

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use loom_core::av::Av;
 use loom_core::counter::{Counter, CounterAttr};
 use loom_core::cq::{Cq, CqAttr};
-use loom_core::deferred::{Deferred, DeferredEvent, Work};
 use loom_core::endpoint::Source;
 use loom_core::error::Rejected;
 use loom_core::info::Info;
 use loom_core::scope;
 use loom_core::transport::Transport;
+use loom_deferred::{Deferred, DeferredEvent, Work};
 
 use crate::failure::Failure;
 use crate::seal::Seal;
@@ -32,8 +32,8 @@ pub fn run<T: Transport + 'static>(info: &Info<T>, seal: &Seal, rounds: u64, pla
         let to_b = av.insert(&b.address()?)?;
         let taken = seal.taken();
         let deferred = Deferred::open_in(&cq, 16, seal)?;
-        if seal.taken() != taken + 1 {
-            return Err(Failure::Wrong("deferred work takes one block from the allocator that it was given"));
+        if seal.taken() != taken + 2 {
+            return Err(Failure::Wrong("deferred work takes two blocks from the allocator that it was given"));
         }
         let mut spare: Vec<Box<[u8]>> = (0..2 * STEPS).map(|_| vec![0; SIZE].into()).collect();
         let mut round = |number: u64| {

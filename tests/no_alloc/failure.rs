@@ -2,13 +2,10 @@
 
 use std::fmt;
 
-use loom_core::av::InsertError;
 use loom_core::completion::OpError;
-use loom_core::cq::CqError;
-use loom_core::endpoint::CmError;
-use loom_core::eq::EqError;
 use loom_core::error::{OpenError, PostError};
 use loom_core::vocabulary::Errno;
+use loom_core::{AddressError, CqError};
 
 #[derive(Clone, Copy, Debug)]
 pub enum Failure {
@@ -17,11 +14,9 @@ pub enum Failure {
     /// Nothing came for long.
     Late(&'static str),
     Open(OpenError),
-    Insert(InsertError),
+    Insert(AddressError),
     Post(PostError),
     Queue(CqError),
-    Connecting(CmError),
-    Events(EqError),
     Operation(OpError),
     Errno(Errno),
 }
@@ -31,13 +26,11 @@ impl fmt::Display for Failure {
         match self {
             Failure::Wrong(what) => f.write_str(what),
             Failure::Late(what) => write!(f, "waited too long for {what}"),
-            Failure::Open(error) => write!(f, "not opened: {error}"),
-            Failure::Insert(error) => write!(f, "not inserted: {error}"),
-            Failure::Post(error) => write!(f, "not posted: {error}"),
-            Failure::Queue(error) => error.fmt(f),
-            Failure::Connecting(error) => write!(f, "not connected: {error}"),
-            Failure::Events(error) => error.fmt(f),
-            Failure::Operation(error) => write!(f, "an operation failed: {error}"),
+            Failure::Open(error) => write!(f, "not opened: {error:#}"),
+            Failure::Insert(error) => write!(f, "not inserted: {error:#}"),
+            Failure::Post(error) => write!(f, "not posted: {error:#}"),
+            Failure::Queue(error) => write!(f, "{error:#}"),
+            Failure::Operation(error) => write!(f, "an operation failed: {error:#}"),
             Failure::Errno(errno) => errno.fmt(f),
         }
     }
@@ -54,11 +47,9 @@ macro_rules! from {
 }
 from! {
     OpenError => Open,
-    InsertError => Insert,
+    AddressError => Insert,
     PostError => Post,
     CqError => Queue,
-    CmError => Connecting,
-    EqError => Events,
     OpError => Operation,
     Errno => Errno,
 }

@@ -23,7 +23,6 @@
     unsafe_code,
     reason = "a test; allocators are unsafe to implement"
 )]
-#![allow(clippy::multiple_unsafe_ops_per_block, reason = "a test")]
 
 #[cfg(feature = "libfabric")]
 #[cfg(target_env = "gnu")]
@@ -104,7 +103,7 @@ impl Tally {
             let time = begin.elapsed();
             match &outcome {
                 Ok(counts) => println!("{name:<18} {case:<43} {counts} in {time:>8.1?}"),
-                Err(failure) => println!("{name:<18} {case:<43} FAILED after {time:.1?}: {failure}"),
+                Err(failure) => println!("{name:<18} {case:<43} FAILED after {time:.1?}: {failure:#}"),
             }
             self.judge(outcome.is_ok_and(|counts| counts.are_clean()), &format!("{name}, {case}"));
         }
@@ -123,7 +122,7 @@ impl Tally {
                     counts.has_caught(plant)
                 }
                 Err(failure) => {
-                    println!("{name:<18} control: {what}: FAILED: {failure}");
+                    println!("{name:<18} control: {what}: FAILED: {failure:#}");
                     false
                 }
             };
@@ -191,7 +190,7 @@ impl Tally {
                 if plant == Plant::Nothing { counts.are_clean() } else { counts.has_caught(plant) }
             }
             Err(failure) => {
-                println!("{name:<18} {what}: FAILED: {failure}");
+                println!("{name:<18} {what}: FAILED: {failure:#}");
                 false
             }
         };
@@ -225,12 +224,12 @@ fn soft(tally: &mut Tally) {
             let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::ATOMIC, ..Hints::default() };
             match network.query(&hints) {
                 Ok(info) => tally.atomics("soft", &info, scaled(100_000)),
-                Err(error) => tally.judge(false, &format!("soft: {error}")),
+                Err(error) => tally.judge(false, &format!("soft: {error:#}")),
             }
             let hints = Hints { caps: Caps::MSG | Caps::COLLECTIVE, ..Hints::default() };
             match network.query(&hints) {
                 Ok(info) => tally.collectives("soft", &info, scaled(100_000)),
-                Err(error) => tally.judge(false, &format!("soft: {error}")),
+                Err(error) => tally.judge(false, &format!("soft: {error:#}")),
             }
             // Where contexts are memory for the transport, as over some hardware.
             let rounds = scaled(10_000);
@@ -239,7 +238,7 @@ fn soft(tally: &mut Tally) {
             let local = network.info_requiring(RequiredModes::none().local_registration());
             tally.leases("soft, registered", &local, scaled(100_000));
         }
-        Err(error) => tally.judge(false, &format!("soft: {error}")),
+        Err(error) => tally.judge(false, &format!("soft: {error:#}")),
     }
 }
 
@@ -396,7 +395,7 @@ mod libfabric {
                         let hints = Hints { caps: Caps::MSG | Caps::RMA | Caps::ATOMIC, ..hints };
                         match Ofi::<ofi::Local>::query(&hints).map(|mut infos| infos.next()) {
                             Ok(Some(info)) => tally.atomics(name, &info, rounds),
-                            Err(error) if !error.is_no_match() => tally.judge(false, &format!("{name}: {error}")),
+                            Err(error) if !error.is_no_match() => tally.judge(false, &format!("{name}: {error:#}")),
                             _ => tally.skipped.push(format!("{name}, atomic operations: it has none that loom grants")),
                         }
                     }
@@ -412,7 +411,7 @@ mod libfabric {
                     // Messages, injected ones and the empty poll are for everybody; the rest are controls.
                     tally.judge(tally.passed > before + 6, &format!("{name}: more than controls has been run"));
                 }
-                Err(error) if !error.is_no_match() => tally.judge(false, &format!("{name}: {error}")),
+                Err(error) if !error.is_no_match() => tally.judge(false, &format!("{name}: {error:#}")),
                 _ if library_version().major < since => {
                     tally.skipped.push(format!("{name}: not in libfabric {}", library_version()));
                 }

@@ -6,7 +6,7 @@ use loom_core::error::{PostError, Rejected};
 use loom_core::scope;
 use loom_core::soft::{Network, NetworkAttr, Soft};
 use loom_core::vocabulary::{Tag, TagMatch};
-use loom_tagged::{AddLinkError, LinkId, Packet, TaggedAttr, TaggedEndpoint, TaggedKey, WithPeer};
+use loom_tagged::{LinkError, LinkId, Packet, TaggedAttr, TaggedEndpoint, TaggedKey, WithPeer};
 
 use crate::failure::Failure;
 use crate::seal::Seal;
@@ -21,8 +21,8 @@ const SPINS: u32 = 1 << 20;
 type Carrier<'d, 'n> = WithPeer<'d, Soft<'n>, Vec<u8>>;
 type Layer<'d, 'n, 's> = TaggedEndpoint<Carrier<'d, 'n>, Vec<u8>, &'s Seal>;
 
-impl From<AddLinkError> for Failure {
-    fn from(_: AddLinkError) -> Self {
+impl From<LinkError> for Failure {
+    fn from(_: LinkError) -> Self {
         Failure::Wrong("a link is not added")
     }
 }

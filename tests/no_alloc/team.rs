@@ -6,7 +6,8 @@ use loom_core::info::Info;
 use loom_core::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::Caps;
-use loom_group::collective::{CollectiveError, Combine, Element, Packet, Running, Sum, Team, TeamAttr};
+use loom_group::CollectiveError;
+use loom_group::collective::{Combine, Element, Packet, Running, Sum, Team, TeamAttr};
 use loom_group::{PeerIndex, Prepared};
 
 use crate::failure::Failure;

@@ -17,10 +17,8 @@ use loom_async::LocalExecutor;
 use loom_async::stream::{connections, events};
 use loom_async::tokio::Mode;
 use loom_async::window::{Window, ranges, transfer, transfer_each};
-use loom_core::deferred::{Deferred, Work};
-use loom_core::driver::{
-    CounterDriver, CqDriver, DeferredDriver, Drive, EqDriver, SleepError, Sleepable, Unclaimed, WorkError,
-};
+use loom_core::CqError;
+use loom_core::driver::{CounterDriver, CqDriver, Drive, EqDriver, Sleepable, Unclaimed};
 use loom_core::eq::{Eq, EqAttr, EqEvent};
 use loom_core::error::{OpenError, PostError};
 use loom_core::soft::{Network, NetworkAttr};
@@ -29,6 +27,7 @@ use loom_core::{
     Access, Av, Binding, Caps, Completion, Counted, Counter, CounterAttr, Cq, CqAttr, Domain, Endpoint, Errno, Hints,
     ImmediateData, Info, Mr, Peer, Source, ThePeer, Transport,
 };
+use loom_deferred::{Deferred, DeferredDriver, Work, WorkError};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi, library_version};
 
@@ -212,7 +211,7 @@ fn deferred_work_is_awaited<T: Transport + 'static>(info: &Info<T>) {
     let pair = Pair::open(&domain, Some(&counter));
     let Pair { driver, a, b, to_a, to_b } = &pair;
     let deferred = Deferred::open(driver.cq(), 4).unwrap();
-    let works = &DeferredDriver::open(&deferred, driver).unwrap();
+    let works = &DeferredDriver::new(&deferred, driver).unwrap();
     // When b has received two messages, it sends one, and the counter is raised. Further work waits for more.
     let answer = deferred.post((&counter, 2), b, Work::send(*to_a), pattern(80, 7)).unwrap();
     let raised = deferred.add((&counter, 2), &counter, 10).unwrap();
@@ -315,15 +314,15 @@ impl<D: Drive> Drive for Turns<'_, D> {
 
 // SAFETY: the descriptors of the driver behind it, which is borrowed.
 unsafe impl<D: Sleepable> Sleepable for Turns<'_, D> {
-    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), CqError> {
         self.0.wait_fds(each)
     }
 
-    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, CqError> {
         self.0.may_sleep(waker)
     }
 
-    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, CqError> {
         self.0.sleeps_for(waker)
     }
 }
@@ -338,7 +337,7 @@ fn clients_of_one_queue_end_while_others_sleep<T: Transport + 'static>(info: &In
     let cq = match Cq::open(&domain, CqAttr::new(256).with_fd().endpoints(16)) {
         Ok(cq) => cq,
         Err(error) => {
-            assert!(is_untested() && error == OpenError::Errno(Errno::ENOSYS), "{error}");
+            assert!(is_untested() && error == OpenError::Errno(Errno::ENOSYS), "{error:#}");
             return;
         }
     };

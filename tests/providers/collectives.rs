@@ -18,7 +18,8 @@ use loom_core::vocabulary::{Caps, EndpointAddr, Errno};
 use loom_core::{Done, OpKey};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi, library_version};
-use loom_group::collective::{CollectiveError, Combine, Running, Sum, Team, TeamAttr};
+use loom_group::CollectiveError;
+use loom_group::collective::{Combine, Running, Sum, Team, TeamAttr};
 use loom_group::{PeerIndex, Prepared};
 
 type T = Ofi<Local>;

@@ -7,16 +7,16 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Failed, Trial};
-use loom_core::av::InsertError;
 use loom_core::cq::CqError;
 use loom_core::endpoint::{MsgEndpoint, ThePeer};
-use loom_core::eq::{Eq, EqAttr, EqError, EqEvent, PassiveEndpoint};
+use loom_core::eq::{Eq, EqAttr, EqEvent, PassiveEndpoint};
 use loom_core::error::{OpenError, PostError};
 use loom_core::info::{Hints, Info};
 use loom_core::mr::CloseError;
-use loom_core::scope;
 use loom_core::vocabulary::{Access, Caps, EndpointAttributes, EndpointType};
-use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Endpoint, Errno, Mr, Peer, Source};
+use loom_core::{
+    AddressError, Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Endpoint, Errno, Mr, Peer, Source, scope,
+};
 use loom_fabric::loom_core;
 use loom_fabric::ofi::{Local, Ofi};
 use support::alone::trial;
@@ -182,10 +182,10 @@ impl Objects {
         assert_eq!(a.inject(*to_b, &[1]).expect_err("the child injects"), PostError::OtherProcess);
         assert_eq!(cq.poll().expect_err("the child polls"), CqError::OtherProcess);
         let address = av.address(*to_b).expect("a peer").expect("an address");
-        assert_eq!(empty_av.insert(&address), Err(InsertError::OtherProcess));
+        assert_eq!(empty_av.insert(&address), Err(AddressError::OtherProcess));
         let mut results = Vec::new();
         empty_av.insert_all(&[address.clone(), address], |result| results.push(result));
-        assert_eq!(results, [Err(InsertError::OtherProcess); 2]);
+        assert_eq!(results, [Err(AddressError::OtherProcess); 2]);
         assert_eq!(a.address().expect_err("the child reads the address"), Errno::OTHER_PROCESS);
         assert_eq!(Cq::<_, Vec<u8>>::open(domain, 4).expect_err("a queue"), OpenError::OtherProcess);
         assert_eq!(Av::open(domain, 4).expect_err("a vector"), OpenError::OtherProcess);
@@ -199,7 +199,7 @@ impl Objects {
             assert_eq!(Mr::open(domain, vec![0; 8], Access::SEND).expect_err("a region"), OpenError::OtherProcess);
         }
         if let Some(eq) = eq {
-            assert_eq!(eq.poll().expect_err("the child reads events"), EqError::Queue(Errno::OTHER_PROCESS));
+            assert_eq!(eq.poll().expect_err("the child reads events"), CqError::OtherProcess);
             assert_eq!(Eq::open(domain, EqAttr::default()).expect_err("an event queue"), OpenError::OtherProcess);
             assert!(eq.listen(info).is_err());
         }
@@ -411,7 +411,7 @@ fn connections(info: &Info<T>) {
     if forked(&mut child) {
         let refused = client.send(ThePeer, vec![3; 8]).expect_err("the child sends");
         assert_eq!((refused.error, refused.buf), (PostError::OtherProcess, vec![3; 8]));
-        assert_eq!(eq.poll().expect_err("the child reads events"), EqError::Queue(Errno::OTHER_PROCESS));
+        assert_eq!(eq.poll().expect_err("the child reads events"), CqError::OtherProcess);
         assert_eq!(listener.address().expect_err("the child reads the address"), Errno::OTHER_PROCESS);
         assert!(eq.listen(info).is_err_and(|error| error == OpenError::OtherProcess));
         drop((client, listener, eq, server, cq, domain));

@@ -26,7 +26,9 @@ mod scalable;
 mod transports;
 
 use libtest_mimic::{Arguments, Trial};
-use support::{alone, report};
+#[cfg(feature = "libfabric")]
+use support::alone;
+use support::report;
 
 fn control() -> Trial {
     Trial::test("report::differences_are_noticed", || {

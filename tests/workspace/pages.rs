@@ -11,7 +11,7 @@ fn repository() -> &'static Path {
 
 /// Every page that is in a folder where pages are.
 fn pages() -> Vec<PathBuf> {
-    const FOLDERS: [&str; 14] = [
+    const FOLDERS: [&str; 15] = [
         "",
         "docs",
         "docs/dev",
@@ -23,6 +23,7 @@ fn pages() -> Vec<PathBuf> {
         "loom-core",
         "loom-alloc",
         "layers/async",
+        "layers/deferred",
         "layers/group",
         "layers/tagged",
         "layers/updates",

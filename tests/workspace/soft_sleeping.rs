@@ -1,5 +1,5 @@
 //! Sleeping on queues of the software transport, as the system sees it: what `poll` is told by a descriptor, that a sleeper takes no time of
-//! a processor, and that nobody takes memory. `loom-core/tests/soft_sleeping.rs` has all that wakes a sleeper up.
+//! a processor, and that nobody takes memory. `loom-core/tests/it/soft/sleeping.rs` has all that wakes a sleeper up.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -103,7 +103,7 @@ fn measure(settings: Settings, json: Option<&Path>, sets: &[&Set]) -> Result<(),
     println!("{}", run.report().platform);
     for set in sets {
         run.begin(set.name, set.about);
-        (set.measure)(&mut run).map_err(|failure| format!("{}: {failure}", set.name))?;
+        (set.measure)(&mut run).map_err(|failure| format!("{}: {failure:#}", set.name))?;
     }
     print!("{}", run.report().targets());
     if let Some(path) = json {
@@ -132,7 +132,7 @@ fn compare_files(old: &Path, new: &Path) -> Result<(), Failure> {
 fn main() -> ExitCode {
     let result = match command() {
         Err(failure) => {
-            eprint!("measure: {failure}\n{}", usage());
+            eprint!("measure: {failure:#}\n{}", usage());
             return ExitCode::from(2);
         }
         Ok(Command::Measure { settings, json, sets }) => measure(settings, json.as_deref(), &sets),
@@ -147,7 +147,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("measure: {failure}");
+            eprintln!("measure: {failure:#}");
             ExitCode::FAILURE
         }
     }

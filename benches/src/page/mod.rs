@@ -45,7 +45,7 @@ fn repository() -> PathBuf {
 /// The files with that ending among those of the folder, in order.
 fn files(ending: &str) -> Result<Vec<PathBuf>, Failure> {
     let folder = repository().join(FOLDER);
-    let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let entries = fs::read_dir(&folder).map_err(|error| format!("{}: {error:#}", folder.display()))?;
     let paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
     let mut found: Vec<_> = paths.into_iter().filter(|path| path.extension().is_some_and(|it| it == ending)).collect();
     found.sort();

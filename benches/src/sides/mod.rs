@@ -170,7 +170,7 @@ impl Provider {
         // The order that loom asks shm for anyway: with it, RMA goes through the peer's queue, where keys are checked.
         let hints = Hints { caps, provider: Some(name), node, listen: node.is_some(), ..Hints::default() };
         let mut infos =
-            Ofi::<Local>::query(&hints.with_msg_order(MsgOrder::WAW)).map_err(|error| format!("{name}: {error}"))?;
+            Ofi::<Local>::query(&hints.with_msg_order(MsgOrder::WAW)).map_err(|error| format!("{name}: {error:#}"))?;
         infos.next().ok_or_else(|| format!("libfabric offers no {name}"))
     }
 }

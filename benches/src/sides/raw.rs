@@ -1,4 +1,5 @@
-//! Loom's raw functions, which are unsafe and keep no table of what is in flight, over any transport.
+//! Loom's raw functions, which are unsafe and keep no table of what is in flight, over any
+//! transport.
 
 use std::borrow::Borrow;
 use std::ptr::NonNull;
@@ -17,25 +18,29 @@ use loom_core::vocabulary::{Access, Caps, FabricAddr, ImmediateData, Mode, MrMod
 
 use super::{FULL, LONGEST, Operation, Side, WORD, drain, timed, work};
 
-/// Two endpoints on one queue. The objects keep them open; what is posted and polled passes them by.
+/// Two endpoints on one queue. The objects keep them open; what is posted and polled passes them
+/// by.
 struct Raw<'m, T: Transport> {
     cq: Cq<'m, T, ()>,
     a: Endpoint<'m, T, ()>,
     b: Endpoint<'m, T, ()>,
     to_b: FabricAddr,
     region: RemoteRegion,
-    // Memory that operations use while they run; nothing else looks at it then. Longer than any of them.
+    // Memory that operations use while they run; nothing else looks at it then. Longer than any of
+    // them.
     from: Vec<u8>,
     into: Vec<u8>,
-    /// Scratch space for providers that ask for it: that of a transmit, and of as many receives as fill the queue.
+    /// Scratch space for providers that ask for it: that of a transmit, and of as many receives as
+    /// fill the queue.
     contexts: Vec<[u64; 8]>,
 }
 
 const TAG: Tag = Tag(7);
 
-// The memory and the contexts of every post stay where they are until `reap` has seen its event (C9, C10), or until the endpoints are
-// closed. The endpoints and the queue are open, and everything stays on this thread (C1, C5). `to_b` is in their vector (C13). The
-// info asks for no registration of local memory and no prefix (C11, C12): `on_transport` looks.
+// The memory and the contexts of every post stay where they are until `reap` has seen its event
+// (L1, L2), or until the endpoints are closed. The endpoints and the queue are open, and everything
+// stays on this thread (H1, T1). `to_b` is in their vector (O1). The info asks for no registration
+// of local memory and no prefix (L3, L4): `on_transport` looks.
 impl<T: Transport> Raw<'_, T> {
     fn from(&self, len: usize) -> Lent {
         Lent::source(NonNull::from_ref(&self.from[..len]).cast(), len)

@@ -155,7 +155,7 @@ impl<'b, T: Transport> Pair<'_, 'b, T, MOST> {
         for _ in 0..count {
             self.post(into, |buf| self.b.recv(Source::Any, buf));
             while let Err(error) = self.a.inject(self.to_b, from.0) {
-                assert!(error.is_transient(), "{error}");
+                assert!(error.is_transient(), "{error:#}");
                 self.cq.progress().expect("the queue works");
             }
             into = self.completed().1;
@@ -251,7 +251,7 @@ impl<'b, T: Transport> Pair<'_, 'b, T, POLL_FULL> {
         }
         for _ in 0..FULL {
             while let Err(error) = self.a.tagged_inject(self.to_b, TAG, &[SENT; 8]) {
-                assert!(error.is_transient(), "{error}");
+                assert!(error.is_transient(), "{error:#}");
                 self.cq.progress().expect("the queue works");
             }
         }

@@ -132,7 +132,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             break;
         }
         bench.progress.clear();
-        let _ = writeln!(io::stderr(), "loom: {}: {failure}", provider.as_deref().unwrap_or("soft"));
+        let _ = writeln!(io::stderr(), "loom: {}: {failure:#}", provider.as_deref().unwrap_or("soft"));
         ended = ended.and(Err(failure));
     }
     bench.progress.clear();

@@ -66,7 +66,7 @@ fn libfabric(_: &Parts, all_faults: bool) -> Vec<Finding> {
         }
         Err(error) => findings.push(Finding::wrong(
             "providers",
-            format!("libfabric offers none: {error}"),
+            format!("libfabric offers none: {error:#}"),
             "FI_LOG_LEVEL=warn says why; is FI_PROVIDER set to a name that is not here?",
         )),
     }

@@ -72,7 +72,7 @@ impl Card {
 
 pub(crate) fn find(hints: &Hints<'_>) -> Result<Found, String> {
     let mut offers = Vec::new();
-    let network = Network::new(NetworkAttr::default()).map_err(|error| format!("the software network: {error}"))?;
+    let network = Network::new(NetworkAttr::default()).map_err(|error| format!("the software network: {error:#}"))?;
     if let Ok(info) = network.query(hints) {
         offers.push(Offer::of(&info, info.to_string(), true));
     }
@@ -113,7 +113,7 @@ fn libfabric(hints: &Hints<'_>, offers: &mut Vec<Offer>) -> Result<Result<String
         }
         Err(error) if error.is_no_match() => {}
         Err(QueryError::ChosenName) => return Err(crate::play::NO_ADDRESS.to_owned()),
-        Err(error) => return Err(error.to_string()),
+        Err(error) => return Err(format!("{error:#}")),
     }
     Ok(Ok(format!("libfabric {}", library_version())))
 }

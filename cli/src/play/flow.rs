@@ -320,6 +320,6 @@ impl<'s, T: Transport> End<'s, T> {
     #[cold]
     fn failed(&self, error: &loom_core::completion::OpError) -> Failure {
         let text = self.side.endpoint().cq().error_text(error);
-        Failure::Operation { doing: self.doing(), text: format!("{error}: {text}") }
+        Failure::Operation { doing: self.doing(), text: format!("{error:#}: {text}") }
     }
 }

@@ -121,7 +121,7 @@ impl<T: Transport> Opened<T> {
 
     fn meet(self, card: &[u8]) -> Result<Side<T>, Failure> {
         let (address, len) =
-            EndpointAddr::decode(card).map_err(|error| Failure::OtherSide(format!("sent no address: {error}")))?;
+            EndpointAddr::decode(card).map_err(|error| Failure::OtherSide(format!("sent no address: {error:#}")))?;
         let region = card.get(len..).and_then(|rest| rest.try_into().ok());
         let region = region.ok_or_else(|| Failure::OtherSide("did not say what its window is".into()))?;
         let peer = self.endpoint.av().insert(&address).map_err(Failure::when("inserting the other side's address"))?;

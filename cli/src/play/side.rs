@@ -276,7 +276,7 @@ impl<T: Transport> Side<T> {
 
     #[cold]
     fn refused(&self, what: &str, error: PostError) -> Failure {
-        Failure::Operation { doing: format!("{}, posting a {what}", self.bout), text: error.to_string() }
+        Failure::Operation { doing: format!("{}, posting a {what}", self.bout), text: format!("{error:#}") }
     }
 
     #[cold]
@@ -284,7 +284,7 @@ impl<T: Transport> Side<T> {
         let text = self.endpoint.cq().error_text(error);
         Failure::Operation {
             doing: format!("{}, round {}", self.bout, self.received),
-            text: format!("{error}: {text}"),
+            text: format!("{error:#}: {text}"),
         }
     }
 }

@@ -15,7 +15,7 @@ pub(crate) fn run(setup: &Setup, interrupted: &Arc<AtomicBool>, report: &mut dyn
     let network = Network::new(NetworkAttr { endpoints: 2, ..NetworkAttr::DEFAULT })
         .map_err(Failure::when("making the software network"))?;
     let hints = Hints { caps: setup.caps(), ..Hints::default() };
-    let info = network.query(&hints).map_err(|error| Failure::Unavailable(error.to_string()))?;
+    let info = network.query(&hints).map_err(|error| Failure::Unavailable(format!("{error:#}")))?;
     let domain = Domain::open(&info).map_err(Failure::when("opening the domain"))?;
     report.begin("software transport", "soft", &setup.place)?;
     match setup.place {

@@ -2,8 +2,7 @@
 
 use core::fmt;
 
-use loom_core::exposed::OutOfWindow;
-use loom_core::{CqError, Errno, Error, InsertError, OpError, OpenError, PostError, Rejected};
+use loom_core::{AddressError, CqError, Errno, Error, OpError, OpenError, PostError, RangeError, Rejected};
 
 /// Cause of a failure.
 pub enum Failure {
@@ -19,7 +18,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Wrong(text) => f.write_str(text),
-            Failure::Loom(error) => error.fmt(f),
+            Failure::Loom(error) => write!(f, "{error:#}"),
             Failure::Print(error) => error.fmt(f),
         }
     }
@@ -34,7 +33,7 @@ macro_rules! from {
         }
     )*};
 }
-from!(OpenError, InsertError, PostError, CqError, OpError, OutOfWindow, Errno, Error);
+from!(OpenError, AddressError, PostError, CqError, OpError, RangeError, Errno, Error);
 
 impl From<fmt::Error> for Failure {
     fn from(error: fmt::Error) -> Self {

@@ -60,7 +60,7 @@ fn run() -> u8 {
         Ok(()) => 0,
         Err(failure) => {
             // If this fails, the exit code still reports the failure.
-            let _ = writeln!(world::Output(2), "freestanding: {failure}");
+            let _ = writeln!(world::Output(2), "freestanding: {failure:#}");
             1
         }
     }

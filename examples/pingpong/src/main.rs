@@ -84,6 +84,6 @@ fn run() -> Result<(), Failure> {
 
 fn main() -> ExitCode {
     let Err(error) = run() else { return ExitCode::SUCCESS };
-    eprintln!("pingpong: {error}");
+    eprintln!("pingpong: {error:#}");
     ExitCode::FAILURE
 }

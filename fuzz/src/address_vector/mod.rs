@@ -3,7 +3,7 @@
 mod table;
 mod vector;
 /// The oracle of the address table is the one of loom-core's own tests.
-#[path = "../../../loom-core/tests/engine/address_table/world/mod.rs"]
+#[path = "../../../loom-core/tests/it/engine/address_table/world/mod.rs"]
 mod world;
 
 /// The first byte says which story follows: of three in four, one of the table alone.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use arbitrary::{Arbitrary, Unstructured};
-use loom_core::av::{Av, InsertError};
+use loom_core::AddressError;
+use loom_core::av::Av;
 use loom_core::domain::Domain;
 use loom_core::engine::peer_table::Peer;
 use loom_core::soft::{Network, NetworkAttr, Soft};
@@ -167,9 +168,9 @@ impl Oracle {
     }
 
     /// What comes of inserting an address, whatever was inserted with it.
-    fn inserted(&mut self, address: &EndpointAddr, inserted: Result<Peer, InsertError>) {
+    fn inserted(&mut self, address: &EndpointAddr, inserted: Result<Peer, AddressError>) {
         let Some((index, generation)) = self.meaning(address) else {
-            assert_eq!(inserted, Err(InsertError::Errno(Errno::EINVAL)));
+            assert_eq!(inserted, Err(AddressError::Errno(Errno::EINVAL)));
             return;
         };
         let addr = u64::from(generation) << 32 | u64::from(index);
@@ -183,7 +184,7 @@ impl Oracle {
             Err(error) => {
                 // As many cells as four addresses of 72 bytes need, and one of the longest.
                 let taken: usize = self.there.values().map(|(_, _, address)| cells(address)).sum();
-                assert_eq!(error, InsertError::Full);
+                assert_eq!(error, AddressError::OutOfBytes);
                 assert!(taken + cells(address) > usize::from(PLACES) * 3 + 19, "there was room for {address}");
                 return;
             }

@@ -2,7 +2,8 @@
 
 use arbitrary::Arbitrary;
 use loom_core::vocabulary::{ImmediateData, Tag};
-use loom_tagged::wire::{Body, HEADER_LEN, Header, WireError};
+use loom_tagged::Violation;
+use loom_tagged::wire::{Body, HEADER_LEN, Header};
 
 /// What a packet may say, of any kind, and what follows.
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -46,7 +47,7 @@ pub fn written(packet: Packet<'_>, garbled: Option<(u8, u8)>) {
         Body::Segment { .. } => !follow.is_empty(),
         _ => follow.is_empty(),
     };
-    assert_eq!(Header::decode(&bytes), if may_follow { Ok((header, follow)) } else { Err(WireError::Length) });
+    assert_eq!(Header::decode(&bytes), if may_follow { Ok((header, follow)) } else { Err(Violation::Length) });
     if let Some((at, byte)) = garbled {
         let at = usize::from(at) % bytes.len();
         bytes[at] = byte;

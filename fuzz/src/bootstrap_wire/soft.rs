@@ -2,7 +2,8 @@
 
 use std::sync::LazyLock;
 
-use loom_core::av::{Av, InsertError};
+use loom_core::AddressError;
+use loom_core::av::Av;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::soft::{Network, NetworkAttr, Soft};
@@ -51,7 +52,7 @@ pub fn address(other_network: bool, place: u16, generation: u32, garbled: Option
             assert_eq!(av.fabric_addr(peer), Some(FabricAddr(u64::from(generation) << 32 | u64::from(place))));
             assert!(av.remove(peer));
         }
-        (Err(InsertError::Errno(Errno::EINVAL)), None) => {}
+        (Err(AddressError::Errno(Errno::EINVAL)), None) => {}
         (inserted, wanted) => panic!("{inserted:?} for {wanted:?}"),
     }
 }

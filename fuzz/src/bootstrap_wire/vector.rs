@@ -2,9 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use loom_core::av::{Av, InsertError};
-use loom_core::scope;
+use loom_core::av::Av;
 use loom_core::vocabulary::{AddressFormat, Attributes, EndpointAddr, Errno};
+use loom_core::{AddressError, scope};
 
 use crate::scripted::Script;
 
@@ -40,12 +40,12 @@ fn addresses(
     nodes: u32,
     services: u16,
     format: AddressFormat,
-) -> Result<Vec<EndpointAddr>, InsertError> {
+) -> Result<Vec<EndpointAddr>, AddressError> {
     let (v4, v6) = match format.as_raw() {
         2 => (true, false),
         3 => (false, true),
         1 | 17 => (true, true),
-        _ => return Err(InsertError::Errno(Errno::ENOSYS)),
+        _ => return Err(AddressError::Errno(Errno::ENOSYS)),
     };
     let (ip, last_ip): (u128, u128) = match first.ip() {
         IpAddr::V4(ip) => (u32::from(ip).into(), u32::MAX.into()),
@@ -55,10 +55,10 @@ fn addresses(
     let beyond = count > 0
         && (u64::from(first.port()) + u64::from(services) - 1 > 65_535 || last_ip - ip < u128::from(nodes) - 1);
     if first.port() == 0 || beyond || !(if first.is_ipv4() { v4 } else { v6 }) {
-        return Err(InsertError::Errno(Errno::EINVAL));
+        return Err(AddressError::Errno(Errno::EINVAL));
     }
     if count > PLACES as u64 {
-        return Err(InsertError::Full);
+        return Err(AddressError::Full);
     }
     let at = |number: u64| {
         let (node, service) = (number / u64::from(services), number % u64::from(services));

@@ -32,7 +32,7 @@ impl Got {
     /// It was cut short; or it was received and reported as failed.
     pub fn not_whole(error: OpError, bytes: &[u8]) -> Self {
         let failed = (error.errno == Errno::EIO).then_some(error.len.unwrap_or(0));
-        assert!(failed.is_some() || error.errno == Errno::ETRUNC, "received, with {error}");
+        assert!(failed.is_some() || error.errno == Errno::ETRUNC, "received, with {error:#}");
         let bytes = failed.map_or(bytes, |len| &bytes[..len.min(bytes.len())]);
         Got {
             tag: error.flags.contains(CompletionFlags::TAGGED).then_some(error.tag.0),

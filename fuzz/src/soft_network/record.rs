@@ -248,7 +248,7 @@ impl Record {
                 let taken = self.ops.iter().map(places_of).sum::<usize>() + claims;
                 assert!(taken + places > RX_DEPTH, "{taken} places are taken");
             }
-            error => panic!("refused: {error}"),
+            error => panic!("refused: {error:#}"),
         }
     }
 

@@ -400,7 +400,7 @@ impl<'w> World<'w> {
             Err(CqError::PiecesOut) => {
                 assert!(matches!(what, What::Receive(receive, _) if self.record.receives[*receive].multi));
             }
-            Err(error) => panic!("{error}"),
+            Err(error) => panic!("{error:#}"),
         }
     }
 

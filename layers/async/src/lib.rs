@@ -12,36 +12,26 @@
 //! timers and queues.
 //!
 //! # Example
-//! Two tasks, and a timer for the one that may wait in vain:
+//! Bob's task returns a message. Alice waits for it at most 10 s:
 //!
 //! ```
-//! use core::future::Future;
-//! use core::pin::{Pin, pin};
 //! use core::time::Duration;
 //!
 //! use loom_async::LocalExecutor;
 //! use loom_async::clock::StdClock;
 //! use loom_async::timers::Timers;
 //! use loom_core::driver::{CqDriver, Unclaimed};
-//! use loom_core::soft::{Network, NetworkAttr};
-//! use loom_core::{Av, Cq, Domain, Error, Source};
+//! use loom_core::{Error, Source};
+//! # use loom_core::{Av, Cq, Domain};
+//! # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+//! # let to_alice = av.insert(&alice.address()?)?;
 //!
-//! let network = Network::new(NetworkAttr::default())?;
-//! let domain = Domain::open(&network.info())?;
-//! let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-//! let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-//! let (to_alice, to_bob) = (av.insert(&alice.address()?)?, av.insert(&bob.address()?)?);
 //! let (driver, timers) = (CqDriver::open(&cq, Unclaimed::Drop)?, Timers::new(StdClock::new()));
-//!
-//! // Bob sends back what comes.
-//! let mut echoes = pin!(async {
-//!     loop {
-//!         let received = driver.run(vec![0; 5], |room| bob.recv(Source::Any, room)).await.expect("a message");
-//!         driver.run(received.into_buf(), |message| bob.send(to_alice, message)).await.expect("alice").result().expect("sent");
-//!     }
-//! });
-//! let executor = LocalExecutor::<Pin<&mut dyn Future<Output = ()>>>::new(1)?;
-//! executor.spawn(echoes.as_mut())?;
+//! let executor = LocalExecutor::new(1)?;
+//! executor.spawn(async {
+//!     let received = driver.run(vec![0; 5], |room| bob.recv(Source::Any, room)).await.expect("a message");
+//!     driver.run(received.into_buf(), |message| bob.send(to_alice, message)).await.expect("a completion");
+//! })?;
 //!
 //! let echo = executor.run_until(&(&timers, &driver), async {
 //!     driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
@@ -49,7 +39,7 @@
 //!     Ok::<_, Error>(timers.timeout(Duration::from_secs(10), received).await??.into_buf())
 //! })?;
 //! assert_eq!(echo, b"hello");
-//! # Ok::<_, loom_core::Error>(())
+//! # Ok::<_, Error>(())
 //! ```
 //!
 //! `docs/async.md` in loom's repository covers cancellation, errors, and composition of operations.

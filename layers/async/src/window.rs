@@ -4,8 +4,7 @@
 //! all:
 //! - A transient error (`FI_EAGAIN`, a full queue) waits for room.
 //! - After the first error, no part is posted, and all posted parts complete before the outcome. If
-//!   the queue itself fails, operations in flight are given up, except the one of
-//!   [`PartError::Queue`].
+//!   the queue itself fails, operations in flight are given up, except [`Failed::key`].
 //! - Dropping a transfer gives up operations in flight. The driver's
 //!   [`Unclaimed`](loom_core::driver::Unclaimed) determines the fate of the buffers.
 //!
@@ -15,22 +14,15 @@
 //! use loom_async::block_on;
 //! use loom_async::window::{Window, transfer};
 //! use loom_core::driver::{CqDriver, Unclaimed};
-//! use loom_core::soft::{Network, NetworkAttr};
-//! use loom_core::{Access, Av, Cq, Domain, Mr};
+//! use loom_core::{Access, Mr};
+//! # use loom_core::{Av, Cq, Domain};
+//! # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 //!
-//! let network = Network::new(NetworkAttr::default())?;
-//! let domain = Domain::open(&network.info())?;
-//! let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-//! let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-//! let to_bob = av.insert(&bob.address()?)?;
 //! let region = Mr::open(&domain, vec![0; 1 << 20], Access::REMOTE_WRITE)?;
 //! let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-//!
-//! // A page each, four at a time.
 //! let pages = (0..256).map(|page| vec![page as u8; 4096]);
-//! let at = region.remote();
 //! let written = block_on(&driver, transfer(&driver, Window::<4>, pages, |page, buf| {
-//!     alice.write(to_bob, &at, page as u64 * 4096, buf)
+//!     alice.write(to_bob, &region.remote(), page as u64 * 4096, buf)
 //! }));
 //! assert_eq!(written.result()?, 1 << 20);
 //! # Ok::<_, loom_core::Error>(())
@@ -43,10 +35,8 @@ use core::pin::{Pin, pin};
 use core::task::{Context, Poll};
 
 use loom_core::buffer::Buffer;
-use loom_core::completion::OpError;
-use loom_core::cq::CqError;
 use loom_core::driver::{CqDriver, Finish};
-use loom_core::error::{PostError, Rejected};
+use loom_core::error::Rejected;
 use loom_core::{Done, Error, Info, OpKey, Transport};
 
 /// Ranges of `len` bytes for one operation each, of at most `most` bytes and the provider's
@@ -55,28 +45,18 @@ use loom_core::{Done, Error, Info, OpKey, Transport};
 /// ```
 /// use loom_async::block_on;
 /// use loom_async::window::{Window, ranges, transfer};
-/// use loom_core::driver::{CqDriver, Unclaimed};
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::{Access, Av, Cq, Domain, Mr, scope};
+/// # use loom_core::driver::{CqDriver, Unclaimed};
+/// # use loom_core::{Access, Av, Cq, Domain, Mr};
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+/// # let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// # let region = Mr::open(&domain, vec![0; 100_000], Access::REMOTE_WRITE)?;
 ///
-/// let network = Network::new(NetworkAttr::default())?;
-/// let (info, bytes) = (network.info(), vec![7; 100_000]);
-/// scope(|s| {
-///     let domain = s.open(&info)?;
-///     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-///     let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-///     let to_bob = av.insert(&bob.address()?)?;
-///     let region = Mr::open(&domain, vec![0; bytes.len()], Access::REMOTE_WRITE)?;
-///     let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-///
-///     let parts = ranges(&info, bytes.len(), 4096).map(|range| &bytes[range]);
-///     let at = region.remote();
-///     let written = block_on(&driver, transfer(&driver, Window::<8>, parts, |part, buf| {
-///         alice.write(to_bob, &at, part as u64 * 4096, buf)
-///     }));
-///     assert_eq!((written.parts, written.result()?), (25, 100_000));
-///     Ok::<_, loom_core::Error>(())
-/// })?;
+/// let bytes = vec![7; 100_000];
+/// let parts = ranges(&network.info(), bytes.len(), 4096).map(|range| bytes[range].to_vec());
+/// let written = block_on(&driver, transfer(&driver, Window::<8>, parts, |part, buf| {
+///     alice.write(to_bob, &region.remote(), part as u64 * 4096, buf)
+/// }));
+/// assert_eq!((written.parts, written.result()?), (25, 100_000));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub fn ranges<T: Transport>(
@@ -115,7 +95,7 @@ pub struct Window<const N: usize>;
 ///
 /// ```
 /// use loom_async::block_on;
-/// use loom_async::window::{PartError, Window, transfer};
+/// use loom_async::window::{Window, transfer};
 /// use loom_core::driver::{CqDriver, Unclaimed};
 /// use loom_core::{Access, Av, Cq, Domain, Mr};
 ///
@@ -147,114 +127,52 @@ pub struct Outcome {
 /// First failed part of a transfer.
 ///
 /// ```
-/// use loom_async::window::{Failed, PartError};
-/// use loom_core::error::PostError;
-///
-/// let failed = Failed { part: 3, error: PartError::Post(PostError::UnknownPeer) };
-/// // For logs it names the part; with `?` it becomes the error of the part.
-/// assert!(failed.to_string().starts_with("part 3: "));
-/// assert!(matches!(loom_core::Error::from(failed), loom_core::Error::Post(PostError::UnknownPeer)));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failed {
-    /// Number of the part, from 0.
-    pub part: usize,
-    /// Cause.
-    pub error: PartError,
-}
-
-/// Cause of a failed part.
-///
-/// ```
 /// use loom_async::block_on;
-/// use loom_async::window::{PartError, Window, transfer};
+/// use loom_async::window::{Window, transfer};
 /// use loom_core::driver::{CqDriver, Unclaimed};
-/// use loom_core::{Av, Cq, Domain};
+/// use loom_core::{Av, Cq, Domain, Error};
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// av.remove(to_bob);
 /// let sent = block_on(&driver, transfer(&driver, Window::<4>, [vec![7; 8]], |_, buf| alice.send(to_bob, buf)));
-/// match sent.failed.expect("the peer was removed").error {
+/// let failed = sent.failed.expect("the peer was removed");
+/// // For logs it names the part.
+/// assert!(failed.to_string().starts_with("part 0: not posted: "));
+/// match failed.error {
 ///     // Nothing is under way: the program may insert the peer again.
-///     PartError::Post(error) => assert!(!error.is_transient()),
-///     PartError::Operation(error) => panic!("the peer has failed: {error}"),
-///     PartError::Queue { .. } => panic!("the queue has failed"),
-///     _ => panic!("another error"),
+///     Error::Post(error) => assert!(!error.is_transient()),
+///     Error::Operation(error) => panic!("the peer has failed: {error}"),
+///     error => panic!("the queue has failed: {error}"),
 /// }
-/// # Ok::<_, loom_core::Error>(())
+/// # Ok::<_, Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PartError {
-    /// The part was not posted.
-    Post(PostError),
-    /// The operation failed.
-    Operation(OpError),
-    /// The queue failed. The operation keeps its slot. [Wait](CqDriver::finish) for it by its key.
-    Queue {
-        /// Key of the operation.
-        key: OpKey,
-        /// Error of the queue.
-        error: CqError,
-    },
+pub struct Failed {
+    /// Number of the part, from 0.
+    pub part: usize,
+    /// Cause: [`Error::Post`] if the part was not posted, [`Error::Operation`] if the operation
+    /// failed, [`Error::Queue`] if the queue failed.
+    pub error: Error,
+    /// Operation that keeps its slot, if the queue failed. [Wait](CqDriver::finish) for it by its
+    /// key.
+    pub key: Option<OpKey>,
 }
 
 impl Outcome {
     /// Bytes of a transfer in which every part succeeded.
     ///
     /// # Errors
-    /// The first error.
-    pub const fn result(self) -> Result<u64, Failed> {
+    /// [`Error::Post`], [`Error::Operation`] or [`Error::Queue`]: the first error.
+    pub const fn result(self) -> Result<u64, Error> {
         match self.failed {
             None => Ok(self.bytes),
-            Some(failed) => Err(failed),
+            Some(failed) => Err(failed.error),
         }
     }
 
-    fn fails(&mut self, part: usize, error: PartError) {
-        self.failed.get_or_insert(Failed { part, error });
-    }
-}
-
-struct InFlight<'d, 'm, T: Transport, B: Buffer, E, const N: usize> {
-    driver: &'d CqDriver<'m, T, B>,
-    places: [Option<(usize, Finish<'m, T, B>)>; N],
-    count: usize,
-    outcome: Outcome,
-    each: E,
-}
-
-impl<'m, T: Transport, B: Buffer, E: FnMut(usize, Done<B>), const N: usize> InFlight<'_, 'm, T, B, E, N> {
-    fn add(&mut self, part: usize, finish: Finish<'m, T, B>) {
-        if let Some(place) = self.places.iter_mut().find(|place| place.is_none()) {
-            *place = Some((part, finish));
-            self.count += 1;
-        }
-    }
-
-    fn look(&mut self, cx: &mut Context<'_>) {
-        let InFlight { driver, places, count, outcome, each } = self;
-        for place in places {
-            let Some((part, finish)) = place else { continue };
-            let (part, key) = (*part, finish.key());
-            let Poll::Ready(result) = Pin::new(finish).poll(cx) else { continue };
-            *place = None;
-            *count -= 1;
-            match result {
-                Err(_) if outcome.failed.is_some() => drop(driver.finish(key)),
-                Err(error) => outcome.fails(part, PartError::Queue { key, error }),
-                Ok(done) => {
-                    match done.result() {
-                        Ok(transfer) => {
-                            outcome.parts += 1;
-                            outcome.bytes += transfer.len() as u64;
-                        }
-                        Err(error) => outcome.fails(part, PartError::Operation(error)),
-                    }
-                    each(part, done);
-                }
-            }
-        }
+    fn fails(&mut self, part: usize, error: impl Into<Error>, key: Option<OpKey>) {
+        self.failed.get_or_insert(Failed { part, error: error.into(), key });
     }
 }
 
@@ -376,7 +294,7 @@ where
             None => break,
             Some(Ok(key)) => flight.add(part, driver.finish(key)),
             Some(Err(Rejected { error, .. })) => {
-                flight.outcome.fails(part, PartError::Post(error));
+                flight.outcome.fails(part, error, None);
                 break;
             }
         }
@@ -391,31 +309,49 @@ where
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "part {}: {}", self.part, Error::from(self.error))
+        write!(f, "part {}: ", self.part)?;
+        self.error.fmt(f)
     }
 }
 
-impl fmt::Display for PartError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Error::from(*self).fmt(f)
-    }
+struct InFlight<'d, 'm, T: Transport, B: Buffer, E, const N: usize> {
+    driver: &'d CqDriver<'m, T, B>,
+    places: [Option<(usize, Finish<'m, T, B>)>; N],
+    count: usize,
+    outcome: Outcome,
+    each: E,
 }
 
-impl core::error::Error for Failed {}
-impl core::error::Error for PartError {}
-
-impl From<Failed> for Error {
-    fn from(failed: Failed) -> Self {
-        failed.error.into()
+impl<'m, T: Transport, B: Buffer, E: FnMut(usize, Done<B>), const N: usize> InFlight<'_, 'm, T, B, E, N> {
+    fn add(&mut self, part: usize, finish: Finish<'m, T, B>) {
+        if let Some(place) = self.places.iter_mut().find(|place| place.is_none()) {
+            *place = Some((part, finish));
+            self.count += 1;
+        }
     }
-}
 
-impl From<PartError> for Error {
-    fn from(error: PartError) -> Self {
-        match error {
-            PartError::Post(error) => error.into(),
-            PartError::Operation(error) => error.into(),
-            PartError::Queue { error, .. } => error.into(),
+    fn look(&mut self, cx: &mut Context<'_>) {
+        let InFlight { driver, places, count, outcome, each } = self;
+        for place in places {
+            let Some((part, finish)) = place else { continue };
+            let (part, key) = (*part, finish.key());
+            let Poll::Ready(result) = Pin::new(finish).poll(cx) else { continue };
+            *place = None;
+            *count -= 1;
+            match result {
+                Err(_) if outcome.failed.is_some() => drop(driver.finish(key)),
+                Err(error) => outcome.fails(part, error, Some(key)),
+                Ok(done) => {
+                    match done.result() {
+                        Ok(transfer) => {
+                            outcome.parts += 1;
+                            outcome.bytes += transfer.len() as u64;
+                        }
+                        Err(error) => outcome.fails(part, error, None),
+                    }
+                    each(part, done);
+                }
+            }
         }
     }
 }

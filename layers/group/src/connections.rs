@@ -27,38 +27,6 @@ const SPARE: usize = 4;
 
 const MOST_EVENTS: u32 = 256;
 
-fn greeting(rank: PeerIndex) -> [u8; 12] {
-    let mut bytes = [0; 12];
-    let (form, number) = bytes.split_at_mut(GREETING.len());
-    form.copy_from_slice(&GREETING);
-    number.copy_from_slice(&rank.0.to_le_bytes());
-    bytes
-}
-
-/// Providers may append bytes.
-fn greeted(bytes: &[u8]) -> Option<PeerIndex> {
-    let number = bytes.strip_prefix(&GREETING)?.first_chunk()?;
-    Some(PeerIndex(u32::from_le_bytes(*number)))
-}
-
-#[derive(Default)]
-enum Pending<'m, T: Connected, B: Buffer> {
-    /// Not wanted, or established.
-    #[default]
-    Nothing,
-    /// The peer must connect, or this side must retry.
-    Awaits,
-    Connects(MsgEndpoint<'m, T, B, Connecting>),
-}
-
-/// Do not open or drop endpoints while a cell is borrowed: that runs loggers and user destructors.
-struct Place<'m, T: Connected, B: Buffer> {
-    pending: RefCell<Pending<'m, T, B>>,
-    address: RefCell<Option<EndpointAddr>>,
-    error: Cell<PeerError>,
-    ended: Cell<bool>,
-}
-
 /// Connects the members of a [`Group`] pairwise, over providers with only connected endpoints
 /// (`FI_EP_MSG`).
 ///
@@ -198,35 +166,6 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
         })
     }
 
-    fn connect_all(
-        &self,
-        group: &Group<'m, T, B, A>,
-        rank: PeerIndex,
-        addresses: impl IntoIterator<Item: Borrow<EndpointAddr>>,
-        until: &mut impl Deadline,
-    ) -> Result<(), (PeerIndex, PeerError)> {
-        let mut members = 0;
-        for address in addresses {
-            let peer = PeerIndex(members);
-            let place = self.places.get(peer.place()).ok_or((peer, PeerError::NoSuchPlace))?;
-            if peer != rank {
-                self.want(peer, place, address.borrow());
-            }
-            members += 1;
-        }
-        if rank.0 >= members {
-            return Err((rank, PeerError::NoSuchPlace));
-        }
-        self.connect(group, || (0..members).map(PeerIndex).filter(|peer| *peer != rank), until)
-    }
-
-    fn forget_all(&self) {
-        for place in self.places.iter() {
-            drop(place.pending.take());
-            place.ended.set(false);
-        }
-    }
-
     /// Puts a peer into a place and closes a former peer's connection. The new peer must also call
     /// this function or [`join`](Self::join). Other members do not notice.
     ///
@@ -234,7 +173,11 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     /// or they wait in a circle until their deadlines.
     ///
     /// # Errors
-    /// The reason why the peer is not connected. The place is then free.
+    /// - [`PeerError::HasConnections`] if the group belongs to another value.
+    /// - [`PeerError::NoSuchPlace`].
+    /// - [`PeerError::Missing`], [`PeerError::Open`], [`PeerError::Connect`],
+    ///   [`PeerError::Failed`], [`PeerError::Stranger`], [`PeerError::Events`],
+    ///   [`PeerError::Queue`]: the peer is not connected, and the place is free.
     pub fn set(
         &self,
         group: &Group<'m, T, B, A>,
@@ -264,7 +207,7 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     /// until it is [removed](Group::remove) or [set](Self::set) again.
     ///
     /// # Errors
-    /// The error of the event queue, or [`PeerError::HasConnections`] if the group belongs to
+    /// [`PeerError::Events`], or [`PeerError::HasConnections`] if the group belongs to
     /// another value.
     pub fn ended(&self, group: &Group<'m, T, B, A>) -> Result<Option<PeerIndex>, PeerError> {
         self.is_of(group)?;
@@ -278,6 +221,35 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
             }
         }
         Ok(None)
+    }
+
+    fn connect_all(
+        &self,
+        group: &Group<'m, T, B, A>,
+        rank: PeerIndex,
+        addresses: impl IntoIterator<Item: Borrow<EndpointAddr>>,
+        until: &mut impl Deadline,
+    ) -> Result<(), (PeerIndex, PeerError)> {
+        let mut members = 0;
+        for address in addresses {
+            let peer = PeerIndex(members);
+            let place = self.places.get(peer.place()).ok_or((peer, PeerError::NoSuchPlace))?;
+            if peer != rank {
+                self.want(peer, place, address.borrow());
+            }
+            members += 1;
+        }
+        if rank.0 >= members {
+            return Err((rank, PeerError::NoSuchPlace));
+        }
+        self.connect(group, || (0..members).map(PeerIndex).filter(|peer| *peer != rank), until)
+    }
+
+    fn forget_all(&self) {
+        for place in self.places.iter() {
+            drop(place.pending.take());
+            place.ended.set(false);
+        }
     }
 
     fn is_of(&self, group: &Group<'m, T, B, A>) -> Result<(), PeerError> {
@@ -420,6 +392,33 @@ impl<'m, T: Connected, B: Buffer, A: Allocator> Connections<'m, T, B, A> {
     }
 }
 
+impl<T: Connected, B: Buffer, A: Allocator> fmt::Debug for Connections<'_, T, B, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connections")
+            .field("capacity", &self.places.len())
+            .field("rank", &self.rank.get())
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Default)]
+enum Pending<'m, T: Connected, B: Buffer> {
+    /// Not wanted, or established.
+    #[default]
+    Nothing,
+    /// The peer must connect, or this side must retry.
+    Awaits,
+    Connects(MsgEndpoint<'m, T, B, Connecting>),
+}
+
+/// Do not open or drop endpoints while a cell is borrowed: that runs loggers and user destructors.
+struct Place<'m, T: Connected, B: Buffer> {
+    pending: RefCell<Pending<'m, T, B>>,
+    address: RefCell<Option<EndpointAddr>>,
+    error: Cell<PeerError>,
+    ended: Cell<bool>,
+}
+
 fn member<T: Connected, B: Buffer, A: Allocator>(
     group: &Group<'_, T, B, A>,
     is_it: impl Fn(EndpointId) -> bool,
@@ -431,11 +430,16 @@ fn member<T: Connected, B: Buffer, A: Allocator>(
     (0..).map(PeerIndex).zip(links.iter()).find(|(_, link)| is(link)).map(|(peer, _)| peer)
 }
 
-impl<T: Connected, B: Buffer, A: Allocator> fmt::Debug for Connections<'_, T, B, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connections")
-            .field("capacity", &self.places.len())
-            .field("rank", &self.rank.get())
-            .finish_non_exhaustive()
-    }
+fn greeting(rank: PeerIndex) -> [u8; 12] {
+    let mut bytes = [0; 12];
+    let (form, number) = bytes.split_at_mut(GREETING.len());
+    form.copy_from_slice(&GREETING);
+    number.copy_from_slice(&rank.0.to_le_bytes());
+    bytes
+}
+
+/// Providers may append bytes.
+fn greeted(bytes: &[u8]) -> Option<PeerIndex> {
+    let number = bytes.strip_prefix(&GREETING)?.first_chunk()?;
+    Some(PeerIndex(u32::from_le_bytes(*number)))
 }

@@ -5,24 +5,15 @@ use core::cell::{Cell, RefCell};
 use core::fmt;
 
 use allocator_api2::alloc::Allocator;
-use loom_core::av::InsertError;
 use loom_core::buffer::Buffer;
 use loom_core::cq::{CqAttr, CqError};
-use loom_core::eq::{CmError, EqError};
 use loom_core::error::OpenError;
 use loom_core::storage::Array;
 use loom_core::vocabulary::{EndpointAddr, Errno};
-use loom_core::{Av, Cq, Domain, Endpoint, MsgEndpoint, Peer, Transport};
+use loom_core::{Av, Cq, Domain, Endpoint, Error, MsgEndpoint, Peer, Transport};
 
-use crate::PeerIndex;
 use crate::links::{Links, Shared, To};
-
-/// Receives wait separately, because they may depend on sends.
-#[derive(Default)]
-pub(crate) struct Queue {
-    pub(crate) waiting: Cell<u32>,
-    pub(crate) refused_in: Cell<u64>,
-}
+use crate::{PeerError, PeerIndex};
 
 /// Size of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,31 +49,26 @@ impl From<usize> for GroupAttr {
 /// Group without peers, with an open endpoint and its address.
 ///
 /// ```
-/// # use loom_core::soft::{Network, NetworkAttr};
-/// # let network = Network::new(NetworkAttr::default())?;
 /// use loom_core::{Domain, Forever};
 /// use loom_group::{PeerIndex, Prepared};
+/// # fixture::domain!(network, domain);
 ///
-/// // Two members on one thread. In a cluster each has its own process, and a bootstrap brings the addresses.
-/// let domain = Domain::open(&network.info())?;
+/// // Two members on one thread. In a cluster, a bootstrap exchanges the addresses between processes.
 /// let first = Prepared::open(&domain, 2, 16)?;
 /// let second = Prepared::open(&domain, 2, 16)?;
 /// let addresses = [first.address()?, second.address()?];
 /// let (first, second) = (first.connect(&addresses)?, second.connect(&addresses)?);
 ///
+/// // A fabric may refuse the first message until both sides have made progress.
+/// # second.recv_any(Vec::new())?;
+/// # while let Err(refused) = first.send(PeerIndex(1), Vec::new()) {
+/// #     assert!(refused.error.is_transient());
+/// #     first.cq().progress()?;
+/// #     second.cq().progress()?;
+/// # }
 /// let received = second.recv_any(vec![0; 5])?;
-/// let mut message = b"hello".to_vec();
-/// let sent = loop {
-///     match first.send(PeerIndex(1), message) {
-///         Err(refused) if refused.error.is_transient() => message = refused.buf,
-///         posted => break posted?,
-///     }
-///     // On one thread both sides are driven until there is room.
-///     first.cq().progress()?;
-///     second.cq().progress()?;
-/// };
+/// first.send(PeerIndex(1), b"hello".to_vec())?;
 /// assert_eq!(second.cq().finish(received, Forever)?.into_buf(), b"hello");
-/// first.cq().finish(sent, Forever)?.result()?;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Prepared<'m, T: Transport, B: Buffer, A: Allocator> {
@@ -106,114 +92,6 @@ pub struct Group<'m, T: Transport, B: Buffer, A: Allocator> {
     round: Cell<u64>,
     /// Bit set of team numbers in use.
     teams: [Cell<u64>; 4],
-}
-
-/// Reason why a peer was not added.
-///
-/// ```
-/// use loom_core::Domain;
-/// use loom_group::{PeerError, PeerIndex, Prepared};
-///
-/// # fixture::domain!(network, domain);
-/// # let prepared = Prepared::open(&domain, 2, 16)?;
-/// # let itself = prepared.address()?;
-/// # let prepared: Prepared<'_, _, Vec<u8>, _> = prepared;
-/// // Both members are this side.
-/// let group = prepared.connect([&itself; 2])?;
-/// // The group was opened for two members.
-/// assert_eq!(group.set(PeerIndex(2), &itself), Err(PeerError::NoSuchPlace));
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum PeerError {
-    /// The group was opened for fewer members.
-    NoSuchPlace,
-    /// The address vector rejected the address.
-    Insert(InsertError),
-    /// Wrong method: [`Connections::set`](crate::Connections::set) sets members that have
-    /// connections, [`Group::set`] all others.
-    HasConnections,
-    /// The peer did not connect in time.
-    Missing,
-    /// The connection's endpoint was not opened.
-    Open(OpenError),
-    /// Connecting or accepting was refused on this side.
-    Connect(CmError),
-    /// The connection was rejected or ended, and was not replaced in time.
-    Failed(Errno),
-    /// Another program answered at the peer's address.
-    Stranger,
-    /// The event queue has failed.
-    Events(EqError),
-    /// The completion queue has failed.
-    Queue(CqError),
-}
-
-impl fmt::Display for PeerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            PeerError::NoSuchPlace => f.write_str("the group was opened for fewer peers"),
-            PeerError::Insert(error) => error.fmt(f),
-            PeerError::HasConnections => f.write_str("the members of this group are set in another way"),
-            PeerError::Missing => f.write_str("the deadline has passed before it was connected"),
-            PeerError::Open(error) => error.fmt(f),
-            PeerError::Connect(error) => error.fmt(f),
-            PeerError::Failed(errno) => write!(f, "the connection failed: {errno}"),
-            PeerError::Stranger => f.write_str("another program has answered at its address"),
-            PeerError::Events(error) => error.fmt(f),
-            PeerError::Queue(error) => error.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for PeerError {}
-
-/// Failure to connect a group.
-pub struct ConnectError<P> {
-    /// Peer that failed.
-    pub peer: PeerIndex,
-    /// Cause.
-    pub error: PeerError,
-    /// Prepared group, with the peers inserted before the failure.
-    pub prepared: P,
-}
-
-impl<P> fmt::Debug for ConnectError<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectError").field("peer", &self.peer).field("error", &self.error).finish_non_exhaustive()
-    }
-}
-
-impl<P> fmt::Display for ConnectError<P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.peer, self.error)
-    }
-}
-
-impl<P> core::error::Error for ConnectError<P> {}
-
-impl<P> From<ConnectError<P>> for loom_core::Error {
-    fn from(error: ConnectError<P>) -> Self {
-        error.error.into()
-    }
-}
-
-impl From<PeerError> for loom_core::Error {
-    fn from(error: PeerError) -> Self {
-        match error {
-            PeerError::NoSuchPlace => InsertError::Full.into(),
-            PeerError::Insert(error) => error.into(),
-            PeerError::HasConnections => Self::Invalid("the members of a group are set in another way"),
-            PeerError::Missing => Errno::ETIMEDOUT.into(),
-            PeerError::Open(error) => error.into(),
-            PeerError::Connect(error) => error.into(),
-            PeerError::Failed(errno) => errno.into(),
-            PeerError::Stranger => Self::Invalid("another program has answered at a peer's address"),
-            PeerError::Events(error) => error.into(),
-            PeerError::Queue(error) => error.into(),
-        }
-    }
 }
 
 #[cfg(feature = "std")]
@@ -274,7 +152,8 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Prepared<'m, T, B, A> {
     /// may share an address.
     ///
     /// # Errors
-    /// The first peer that failed, with the prepared group.
+    /// The first peer that failed, with the prepared group: [`PeerError::NoSuchPlace`] or
+    /// [`PeerError::Insert`].
     #[expect(
         clippy::result_large_err,
         reason = "the error gives back what was prepared, which is as large as the group"
@@ -295,23 +174,6 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Prepared<'m, T, B, A> {
 }
 
 impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
-    pub(crate) const fn new(
-        domain: Domain<'m, T>,
-        cq: Cq<'m, T, B>,
-        links: Links<'m, T, B, A>,
-        queues: Array<[Queue; 2], A>,
-    ) -> Self {
-        Group {
-            domain,
-            cq,
-            links,
-            queues,
-            waiting: Cell::new(0),
-            round: Cell::new(0),
-            teams: [const { Cell::new(0) }; 4],
-        }
-    }
-
     /// Maximum number of members.
     #[must_use]
     pub fn capacity(&self) -> usize {
@@ -338,8 +200,10 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// [`replacements`](GroupAttr::replacements).
     ///
     /// # Errors
-    /// [`PeerError`]. With [`InsertError::Full`] no replacements are left and the former member
-    /// stays. For members with connections, call [`Connections::set`](crate::Connections::set).
+    /// - [`PeerError::NoSuchPlace`].
+    /// - [`PeerError::Insert`]. With [`AddressError::Full`](loom_core::AddressError::Full) no
+    ///   replacements are left and the former member stays.
+    /// - [`PeerError::HasConnections`]: call [`Connections::set`](crate::Connections::set).
     ///
     /// ```
     /// # use loom_core::soft::{Network, NetworkAttr};
@@ -429,6 +293,23 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         self.links.connection(peer)
     }
 
+    pub(crate) const fn new(
+        domain: Domain<'m, T>,
+        cq: Cq<'m, T, B>,
+        links: Links<'m, T, B, A>,
+        queues: Array<[Queue; 2], A>,
+    ) -> Self {
+        Group {
+            domain,
+            cq,
+            links,
+            queues,
+            waiting: Cell::new(0),
+            round: Cell::new(0),
+            teams: [const { Cell::new(0) }; 4],
+        }
+    }
+
     /// # Errors
     /// [`CqError::Driven`]
     pub(crate) fn is_not_driven(&self) -> Result<(), CqError> {
@@ -468,13 +349,13 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
         self.teams.iter().for_each(|numbers| numbers.set(0));
     }
 
-    fn team_number(&self, number: u8) -> Option<(&Cell<u64>, u64)> {
-        Some((self.teams.get(usize::from(number / 64))?, 1 << (number % 64)))
-    }
-
     pub(crate) fn next_round(&self) -> u64 {
         self.round.set(self.round.get().wrapping_add(1));
         self.round.get()
+    }
+
+    fn team_number(&self, number: u8) -> Option<(&Cell<u64>, u64)> {
+        Some((self.teams.get(usize::from(number / 64))?, 1 << (number % 64)))
     }
 }
 
@@ -488,4 +369,45 @@ impl<T: Transport, B: Buffer, A: Allocator> fmt::Debug for Group<'_, T, B, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Group").field("capacity", &self.capacity()).field("peers", &self.peers().count()).finish()
     }
+}
+
+/// Failure to connect a group.
+pub struct ConnectError<P> {
+    /// Peer that failed.
+    pub peer: PeerIndex,
+    /// Cause.
+    pub error: PeerError,
+    /// Prepared group, with the peers inserted before the failure.
+    pub prepared: P,
+}
+
+impl<P> fmt::Debug for ConnectError<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectError").field("peer", &self.peer).field("error", &self.error).finish_non_exhaustive()
+    }
+}
+
+impl<P> fmt::Display for ConnectError<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        crate::error::with(f, format_args!("{}", self.peer), &self.error)
+    }
+}
+
+impl<P> core::error::Error for ConnectError<P> {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        self.error.source()
+    }
+}
+
+impl<P> From<ConnectError<P>> for Error {
+    fn from(error: ConnectError<P>) -> Self {
+        error.error.into()
+    }
+}
+
+/// Receives wait separately, because they may depend on sends.
+#[derive(Default)]
+pub(crate) struct Queue {
+    pub(crate) waiting: Cell<u32>,
+    pub(crate) refused_in: Cell<u64>,
 }

@@ -20,33 +20,28 @@
 //! the initial [`exchange`] records between peers.
 //!
 //! # Example
-//! Scatter and gather with a borrowed buffer, among peers that are all this side:
+//! Scatter and gather with a borrowed buffer, in a group of two members that are both this side:
 //!
 //! ```
-//! use loom_core::soft::{Network, NetworkAttr};
-//! use loom_core::{Domain, Forever, scope};
-//! use loom_group::{PeerIndex, Place, Prepared};
+//! use loom_core::{Domain, Error, Forever, scope};
+//! use loom_group::{Place, Prepared};
+//! # fixture::domain!(network, domain);
 //!
-//! let network = Network::new(NetworkAttr::default())?;
-//! let domain = Domain::open(&network.info())?;
 //! let mut buf = *b"ab\0\0";
 //! let (tx, rx) = buf.split_at_mut(2);
 //! scope(|s| {
-//!     let prepared = Prepared::open(&s.domain(&domain), 2, 16)?;
-//!     let itself = prepared.address()?;
+//! #   let prepared = Prepared::open(&s.domain(&domain), 2, 16)?;
+//! #   let itself = prepared.address()?;
 //!     let group = prepared.connect([&itself; 2])?;
-//!     let peers = || [0, 1].map(PeerIndex).into_iter();
 //!     let mut places = [Place::EMPTY; 4];
-//!     let summary = group.scope(&mut places, |s| {
-//!         peers().zip(tx.chunks_mut(1)).try_for_each(|(peer, buf)| s.send(peer, buf).map(drop))?;
-//!         peers().zip(rx.chunks_mut(1)).try_for_each(|(peer, buf)| s.recv(peer, buf).map(drop))?;
-//!         Ok::<_, loom_core::Error>(s.finish(Forever)?)
-//!     })?;
-//!     assert!(summary.is_complete());
-//!     Ok::<_, loom_core::Error>(())
+//!     group.scope(&mut places, |s| {
+//!         group.peers().zip(tx.chunks_mut(1)).try_for_each(|(peer, buf)| s.send(peer, buf).map(drop))?;
+//!         group.peers().zip(rx.chunks_mut(1)).try_for_each(|(peer, buf)| s.recv(peer, buf).map(drop))?;
+//!         Ok::<_, Error>(s.finish(Forever)?)
+//!     })
 //! })?;
 //! assert_eq!(&buf, b"abab");
-//! # Ok::<_, loom_core::Error>(())
+//! # Ok::<_, Error>(())
 //! ```
 //!
 //! # Room and order
@@ -89,6 +84,7 @@ extern crate std;
 pub mod bootstrap;
 pub mod collective;
 mod connections;
+mod error;
 pub mod exchange;
 mod group;
 mod links;
@@ -102,7 +98,8 @@ mod scope;
 mod verb;
 
 pub use self::connections::Connections;
-pub use self::group::{ConnectError, Group, GroupAttr, PeerError, Prepared};
+pub use self::error::{CollectiveError, PeerError};
+pub use self::group::{ConnectError, Group, GroupAttr, Prepared};
 pub use self::peer_index::PeerIndex;
 pub use self::place::{Outcome, Place};
 pub use self::region::PeerRegion;

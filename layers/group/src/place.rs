@@ -44,10 +44,9 @@ impl<T: Transport, B: Buffer> Post<'_, T, B> {
 /// # let itself = prepared.address()?;
 /// // Both members are this side.
 /// let group = prepared.connect([&itself; 2])?;
-/// for _ in 0..2 {
-///     group.recv_any(vec![0; 5])?;
-/// }
-/// // Room for both requests. The places can be used again by the next scope.
+/// # for _ in 0..2 {
+/// #     group.recv_any(vec![0; 5])?;
+/// # }
 /// let mut places = [Place::EMPTY; 2];
 /// group.scope(&mut places, |scope| {
 ///     scope.send(PeerIndex(0), b"hello".to_vec())?;
@@ -77,28 +76,31 @@ pub(crate) struct Waiting<'m, T: Transport, B: Buffer> {
 /// Outcome of a request.
 ///
 /// ```
-/// use loom_core::{Domain, Forever};
-/// use loom_group::{Outcome, PeerIndex, Place, Prepared};
+/// use loom_group::Outcome;
+/// # use loom_core::{Domain, Forever};
+/// # use loom_group::{PeerIndex, Place, Prepared};
 ///
+/// /// Describes the outcome of a send.
+/// fn describe(outcome: &Outcome<Vec<u8>>) -> String {
+///     match outcome {
+///         Outcome::Done { transfer, .. } => format!("{} bytes sent", transfer.len()),
+///         Outcome::Failed { error, .. } => format!("failed: {error}"),
+///         Outcome::NotPosted { error, .. } => format!("not posted: {error}"),
+///         Outcome::InFlight(key) => format!("in flight: {key:?}"),
+///         Outcome::Empty => "no request".into(),
+///     }
+/// }
 /// # fixture::domain!(network, domain);
 /// # let prepared = Prepared::open(&domain, 2, 16)?;
 /// # let itself = prepared.address()?;
-/// // Both members are this side.
-/// let group = prepared.connect([&itself; 2])?;
-/// group.recv_any(vec![0; 5])?;
-/// let mut places = [Place::EMPTY];
-/// let text = group.scope(&mut places, |scope| {
-///     let sent = scope.send(PeerIndex(1), b"hello".to_vec())?;
-///     scope.finish(Forever)?;
-///     Ok::<_, loom_core::Error>(match scope.outcome(sent) {
-///         Some(Outcome::Done { transfer, .. }) => format!("{} bytes sent", transfer.len()),
-///         Some(Outcome::Failed { error, .. }) => format!("failed: {error}"),
-///         Some(Outcome::NotPosted { error, .. }) => format!("not sent: {error}"),
-///         Some(Outcome::InFlight(key)) => format!("still under way: {key:?}"),
-///         Some(Outcome::Empty) | None => "no request".into(),
-///     })
-/// })?;
-/// assert_eq!(text, "5 bytes sent");
+/// # let group = prepared.connect([&itself; 2])?;
+/// # group.recv_any(vec![0; 5])?;
+/// # group.scope(&mut [Place::EMPTY], |scope| {
+/// #     let sent = scope.send(PeerIndex(1), b"hello".to_vec())?;
+/// #     scope.finish(Forever)?;
+/// assert_eq!(scope.outcome(sent).map(describe).as_deref(), Some("5 bytes sent"));
+/// #     Ok::<_, loom_core::Error>(())
+/// # })?;
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Debug)]

@@ -95,24 +95,21 @@ impl Summary {
 /// # let itself = prepared.address()?;
 /// // Both members are this side.
 /// let group = prepared.connect([&itself; 2])?;
-/// let mut received = Vec::new();
-/// for _ in 0..2 {
-///     received.push(group.recv_any(vec![0; 5])?);
-/// }
+/// # let received = [group.recv_any(vec![0; 5])?, group.recv_any(vec![0; 5])?];
 /// let mut places = [Place::EMPTY; 2];
 /// group.scope(&mut places, |scope| {
 ///     for peer in group.peers() {
 ///         scope.send(peer, b"hello".to_vec())?;
 ///     }
 ///     while !scope.turn()? {
-///         // The program computes something else between turns.
+///         // The program computes between turns.
 ///     }
 ///     Ok::<_, Error>(())
 /// })?;
-/// for key in received {
-///     assert_eq!(group.cq().finish(key, Forever)?.into_buf(), b"hello");
-/// }
-/// # Ok::<_, loom_core::Error>(())
+/// # for key in received {
+/// #     assert_eq!(group.cq().finish(key, Forever)?.into_buf(), b"hello");
+/// # }
+/// # Ok::<_, Error>(())
 /// ```
 pub struct Scope<'s, 'm, T: Transport, B: Buffer, A: Allocator> {
     group: &'s Group<'m, T, B, A>,
@@ -131,27 +128,24 @@ impl<'m, T: Transport, B: Buffer, A: Allocator> Group<'m, T, B, A> {
     /// `requests` on the group share the remaining room.
     ///
     /// ```
-    /// # use loom_core::soft::{Network, NetworkAttr};
-    /// # let network = Network::new(NetworkAttr::default())?;
     /// use loom_core::{Domain, Forever};
     /// use loom_group::{PeerIndex, Place, Prepared};
     ///
-    /// # let domain = Domain::open(&network.info())?;
+    /// # fixture::domain!(network, domain);
     /// # let prepared = Prepared::open(&domain, 2, 16)?;
     /// # let itself = prepared.address()?;
     /// // Both members are this side.
     /// let group = prepared.connect([&itself; 2])?;
-    /// let received = group.recv_any(vec![0; 5])?;
+    /// # let received = group.recv_any(vec![0; 5])?;
     /// let mut places = [Place::EMPTY];
     /// let summary = group.scope(&mut places, |scope| {
-    ///     // One that finds no room waits in its place.
     ///     scope.send(PeerIndex(1), b"hello".to_vec())?;
-    ///     // Without this, what is in flight when the scope ends is cancelled.
+    ///     // Without this, the end of the scope cancels requests in flight.
     ///     Ok::<_, loom_core::Error>(scope.finish(Forever)?)
     /// })?;
     /// assert!(summary.is_complete());
     /// assert_eq!(places[0].take_buf(), Some(b"hello".to_vec()));
-    /// assert_eq!(group.cq().finish(received, Forever)?.into_buf(), b"hello");
+    /// # assert_eq!(group.cq().finish(received, Forever)?.into_buf(), b"hello");
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     pub fn scope<R>(

@@ -5,13 +5,13 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Deref;
 
-use loom_core::Error;
 use loom_core::buffer::Buffer;
 use loom_core::endpoint::{Connectionless, Endpoint, Transmits};
 use loom_core::error::PostError;
-use loom_core::immediate::{Layout, LayoutError};
+use loom_core::immediate::Layout;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{ImmediateData, Tag};
+use loom_core::{Error, RangeError};
 
 use crate::profiles::{Profile, ProfileError, Promise};
 
@@ -92,9 +92,9 @@ impl<'m, T: Transport, B: Buffer, P: Profile, K> Profiled<'m, T, B, P, K> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::ValueTooLarge`]
+    /// [`RangeError::ValueTooLarge`]
     #[inline]
-    pub fn encode<L: Layout>(&self, values: L) -> Result<ImmediateData, LayoutError> {
+    pub fn encode<L: Layout>(&self, values: L) -> Result<ImmediateData, RangeError> {
         const {
             assert!(
                 L::BYTES <= P::CQ_DATA_SIZE,
@@ -154,14 +154,6 @@ impl<T: Transport, B: Buffer, P: Profile, K> fmt::Debug for Profiled<'_, T, B, P
     }
 }
 
-fn check<T: Transport, B: Buffer, K>(endpoint: &Endpoint<'_, T, B, K>, promise: &Promise) -> Result<(), ProfileError> {
-    promise.check_attributes(endpoint.cq().info().provider(), &endpoint.attributes())?;
-    match promise.atomics.iter().find(|atomic| endpoint.atomic_count(*atomic).is_err()) {
-        None => Ok(()),
-        Some(missing) => Err(ProfileError::Atomic { missing }),
-    }
-}
-
 /// An unchanged endpoint that does not meet a profile, with the reason.
 ///
 /// ```
@@ -194,18 +186,6 @@ impl<E> fmt::Debug for Unmet<E> {
     }
 }
 
-impl<E> fmt::Display for Unmet<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.error.fmt(f)
-    }
-}
-
-impl<E> core::error::Error for Unmet<E> {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        Some(&self.error)
-    }
-}
-
 /// Drops the endpoint.
 impl<E> From<Unmet<E>> for Error {
     fn from(unmet: Unmet<E>) -> Self {
@@ -217,5 +197,13 @@ impl<E> From<Unmet<E>> for Error {
 impl<E> From<Unmet<E>> for ProfileError {
     fn from(unmet: Unmet<E>) -> Self {
         unmet.error
+    }
+}
+
+fn check<T: Transport, B: Buffer, K>(endpoint: &Endpoint<'_, T, B, K>, promise: &Promise) -> Result<(), ProfileError> {
+    promise.check_attributes(endpoint.cq().info().provider(), &endpoint.attributes())?;
+    match promise.atomics.iter().find(|atomic| endpoint.atomic_count(*atomic).is_err()) {
+        None => Ok(()),
+        Some(missing) => Err(ProfileError::Atomic { missing }),
     }
 }

@@ -9,7 +9,8 @@ use loom_core::vocabulary::FabricAddr;
 use crate::carrier::{Carrier, Ended};
 use crate::credit::Class;
 use crate::endpoint::TaggedEndpoint;
-use crate::link::{Arrival, LinkError, LinkId};
+use crate::error::{LinkError, Violation};
+use crate::link::{Arrival, LinkId};
 use crate::operation::{Message, State, TaggedFound, failed, received, sent};
 use crate::packet::{Owner, Packet, Purpose, copy_in};
 use crate::slab::Key;
@@ -31,7 +32,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
                 self.packet_sent(op);
                 Ok(())
             }
-            (Ok(len), Purpose::Receive(_)) => self.arrived(id, packet, len),
+            (Ok(len), Purpose::Receive(_)) => self.arrived(id, packet, len).map_err(LinkError::Protocol),
         };
         match went {
             Ok(()) => self.look_after(id),
@@ -39,7 +40,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         }
     }
 
-    fn arrived(&mut self, id: LinkId, mut packet: Packet<C::Buf>, len: usize) -> Result<(), LinkError> {
+    fn arrived(&mut self, id: LinkId, mut packet: Packet<C::Buf>, len: usize) -> Result<(), Violation> {
         let bytes = packet.bytes();
         let (header, follow) = Header::decode(bytes.get(..len).unwrap_or(bytes))?;
         let follow = follow.len();
@@ -55,7 +56,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     }
 
     /// Handles the next packet of a peer in sequence.
-    fn accept(&mut self, id: LinkId, Arrival { mut packet, header, follow }: Arrival<C::Buf>) -> Result<(), LinkError> {
+    fn accept(&mut self, id: LinkId, Arrival { mut packet, header, follow }: Arrival<C::Buf>) -> Result<(), Violation> {
         match header.body {
             Body::Eager { tag, data } => {
                 let found = TaggedFound { link: id, tag, data, len: follow as u64 };
@@ -86,7 +87,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     }
 
     /// Delivers a message to the oldest receive that accepts it, or keeps it.
-    fn message(&mut self, message: Message<C::Buf>) -> Result<(), LinkError> {
+    fn message(&mut self, message: Message<C::Buf>) -> Result<(), Violation> {
         let envelope = Envelope { tag: message.found.tag, source: FabricAddr(message.found.link.0.into()) };
         if let Some(receive) = self.matcher.receive_for(&envelope) {
             self.matcher.remove_receive(receive);
@@ -95,9 +96,9 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
             return Ok(());
         }
         // Both have room for as many messages as all peers have credit for, so neither call fails.
-        let id = self.matcher.keep(envelope).map_err(|_| LinkError::Unasked)?;
+        let id = self.matcher.keep(envelope).ok_or(Violation::Unasked)?;
         let (of, is_request) = (message.found.link, message.request.is_some());
-        let kept = self.messages.insert(Message { id: Some(id), ..message }).map_err(|_| LinkError::Unasked)?;
+        let kept = self.messages.insert(Message { id: Some(id), ..message }).map_err(|_| Violation::Unasked)?;
         if let Some(link) = self.links.get_mut(of.index()).filter(|_| is_request) {
             link.requests.append(&mut self.messages, kept);
         }
@@ -166,11 +167,11 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         self.release(found.link, packet, frees);
     }
 
-    fn segment(&mut self, id: LinkId, key: Key, bytes: &[u8]) -> Result<(), LinkError> {
-        let op = self.ops.get_mut(key).filter(|op| op.link == Some(id)).ok_or(LinkError::Unasked)?;
-        let State::Arriving { message, got, wanted } = op.state else { return Err(LinkError::Unasked) };
+    fn segment(&mut self, id: LinkId, key: Key, bytes: &[u8]) -> Result<(), Violation> {
+        let op = self.ops.get_mut(key).filter(|op| op.link == Some(id)).ok_or(Violation::Unasked)?;
+        let State::Arriving { message, got, wanted } = op.state else { return Err(Violation::Unasked) };
         if bytes.len() > wanted - got {
-            return Err(LinkError::Unasked);
+            return Err(Violation::Unasked);
         }
         copy_in(&mut op.buf, got, bytes);
         let got = got + bytes.len();
@@ -182,15 +183,15 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     }
 
     /// Handles a receiver's answer: the number of bytes that it wants.
-    fn cleared(&mut self, id: LinkId, key: Key, end: u64, receiver: u64) -> Result<(), LinkError> {
-        let op = self.ops.get_mut(key).filter(|op| op.link == Some(id)).ok_or(LinkError::Unasked)?;
+    fn cleared(&mut self, id: LinkId, key: Key, end: u64, receiver: u64) -> Result<(), Violation> {
+        let op = self.ops.get_mut(key).filter(|op| op.link == Some(id)).ok_or(Violation::Unasked)?;
         let (len, listed) = match op.state {
             State::Requested { len } => (len, false),
             // The cancellation was too late.
             State::Withdrawing { len, told } => (len, !told),
-            _ => return Err(LinkError::Unasked),
+            _ => return Err(Violation::Unasked),
         };
-        let end = usize::try_from(end).ok().filter(|end| *end <= len).ok_or(LinkError::Unasked)?;
+        let end = usize::try_from(end).ok().filter(|end| *end <= len).ok_or(Violation::Unasked)?;
         let Some(link) = self.links.get_mut(id.index()) else { return Ok(()) };
         if end > 0 {
             op.state = State::Streaming { receiver, at: 0, end, len };
@@ -227,9 +228,9 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     }
 
     /// Handles a receiver's confirmation of a withdrawal.
-    fn withdrawn(&mut self, id: LinkId, key: Key) -> Result<(), LinkError> {
-        let op = self.ops.get_mut(key).filter(|op| op.link == Some(id)).ok_or(LinkError::Unasked)?;
-        let State::Withdrawing { told: true, .. } = op.state else { return Err(LinkError::Unasked) };
+    fn withdrawn(&mut self, id: LinkId, key: Key) -> Result<(), Violation> {
+        let op = self.ops.get_mut(key).filter(|op| op.link == Some(id)).ok_or(Violation::Unasked)?;
+        let State::Withdrawing { told: true, .. } = op.state else { return Err(Violation::Unasked) };
         let error = failed(&op.state, loom_core::vocabulary::Errno::ECANCELED);
         self.finish(key, Err(error));
         Ok(())

@@ -68,33 +68,16 @@ pub trait Carrier {
 /// A packet that was sent or received, or failed.
 ///
 /// ```
-/// use loom_core::error::Rejected;
 /// use loom_core::cq::CqError;
-/// use loom_tagged::{Carrier, Ended, Packet};
+/// use loom_tagged::{Carrier, Ended};
 ///
-/// /// A carrier that prints which packets fail.
-/// struct Logged<C>(C);
-///
-/// impl<C: Carrier> Carrier for Logged<C> {
-///     type Buf = C::Buf;
-///     type Queue = C::Queue;
-///
-///     fn poll(queue: &C::Queue) -> Result<Option<Ended<C::Buf>>, CqError> {
-///         let ended = C::poll(queue)?;
-///         if let Some(Ended { result: Err(error), .. }) = &ended {
-///             eprintln!("a packet has failed: {error}");
-///         }
-///         Ok(ended)
+/// /// Polls the queue of a carrier and prints the error of a failed packet.
+/// fn poll<C: Carrier>(queue: &C::Queue) -> Result<Option<Ended<C::Buf>>, CqError> {
+///     let ended = C::poll(queue)?;
+///     if let Some(Ended { result: Err(error), .. }) = &ended {
+///         eprintln!("packet failed: {error}");
 ///     }
-///     # fn queue(&self) -> &C::Queue {
-///     #     self.0.queue()
-///     # }
-///     # fn send(&self, packet: Packet<C::Buf>) -> Result<(), Rejected<Packet<C::Buf>>> {
-///     #     self.0.send(packet)
-///     # }
-///     # fn recv(&self, packet: Packet<C::Buf>) -> Result<(), Rejected<Packet<C::Buf>>> {
-///     #     self.0.recv(packet)
-///     # }
+///     Ok(ended)
 /// }
 /// ```
 #[derive(Debug)]

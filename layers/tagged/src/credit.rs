@@ -4,7 +4,7 @@
 //! handled on arrival, so their credit returns by itself. The counts are totals modulo 2^32, so
 //! that repeating one does no harm.
 
-use core::fmt;
+use crate::error::Violation;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
@@ -19,26 +19,6 @@ pub(crate) const MOST: u32 = 1 << 15;
 /// Minimum number of control packets: with fewer, packets that only return credit would use up the
 /// credit that they return.
 pub(crate) const LEAST_CONTROL: u32 = 4;
-
-/// The peer exceeds its credit or grants an impossible one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CreditError {
-    /// More packets than it was allowed to send.
-    Overdrawn,
-    /// A credit that is smaller than the last one, or larger than its number of packets.
-    NotGranted,
-}
-
-impl fmt::Display for CreditError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            CreditError::Overdrawn => "more packets than there was credit for",
-            CreditError::NotGranted => "a credit that cannot be",
-        })
-    }
-}
-
-impl core::error::Error for CreditError {}
 
 /// Credit of this side for a class.
 #[derive(Clone, Copy, Debug)]
@@ -55,9 +35,9 @@ impl Allowance {
     }
 
     /// Applies the credit in the peer's first packet.
-    pub(crate) fn open(&mut self, limit: u32, least: u32) -> Result<(), CreditError> {
+    pub(crate) fn open(&mut self, limit: u32, least: u32) -> Result<(), Violation> {
         if limit < least.max(self.sent) || limit > MOST {
-            return Err(CreditError::NotGranted);
+            return Err(Violation::NotGranted);
         }
         (self.limit, self.window) = (limit, limit);
         Ok(())
@@ -74,10 +54,10 @@ impl Allowance {
     }
 
     /// Applies a later credit of the peer.
-    pub(crate) fn raise(&mut self, limit: u32) -> Result<(), CreditError> {
+    pub(crate) fn raise(&mut self, limit: u32) -> Result<(), Violation> {
         let (more, left) = (limit.wrapping_sub(self.limit), limit.wrapping_sub(self.sent));
         if more > self.window || left > self.window {
-            return Err(CreditError::NotGranted);
+            return Err(Violation::NotGranted);
         }
         self.limit = limit;
         Ok(())
@@ -100,9 +80,9 @@ impl Grant {
         Grant { window, received: 0, freed: 0, told }
     }
 
-    pub(crate) fn receive(&mut self) -> Result<(), CreditError> {
+    pub(crate) fn receive(&mut self) -> Result<(), Violation> {
         if self.told == self.received {
-            return Err(CreditError::Overdrawn);
+            return Err(Violation::Overdrawn);
         }
         self.received = self.received.wrapping_add(1);
         Ok(())
@@ -281,15 +261,15 @@ mod tests {
         allowed.send();
         assert_eq!(allowed.left(), 0);
         for limit in [0, 3, MOST + 1, u32::MAX] {
-            assert_eq!(allowed.open(limit, LEAST_CONTROL), Err(CreditError::NotGranted));
+            assert_eq!(allowed.open(limit, LEAST_CONTROL), Err(Violation::NotGranted));
         }
         assert_eq!(allowed.open(8, LEAST_CONTROL), Ok(()));
         assert_eq!(allowed.left(), 7);
         // After one sent packet, at most one can be free again.
-        assert_eq!(allowed.raise(10), Err(CreditError::NotGranted));
-        assert_eq!(allowed.raise(7), Err(CreditError::NotGranted));
+        assert_eq!(allowed.raise(10), Err(Violation::NotGranted));
+        assert_eq!(allowed.raise(7), Err(Violation::NotGranted));
         assert_eq!(allowed.raise(9), Ok(()));
-        assert_eq!(allowed.raise(8), Err(CreditError::NotGranted));
+        assert_eq!(allowed.raise(8), Err(Violation::NotGranted));
         assert_eq!(allowed.left(), 8);
     }
 
@@ -299,7 +279,7 @@ mod tests {
         for _ in 0..4 {
             assert_eq!(grant.receive(), Ok(()));
         }
-        assert_eq!(grant.receive(), Err(CreditError::Overdrawn));
+        assert_eq!(grant.receive(), Err(Violation::Overdrawn));
         assert!(!grant.is_starving() && !grant.is_half_untold());
         grant.free();
         assert!(grant.is_starving() && !grant.is_half_untold());
@@ -309,6 +289,6 @@ mod tests {
         assert!(!grant.is_starving() && !grant.is_half_untold());
         assert_eq!(grant.limit(), 4);
         assert_eq!((grant.receive(), grant.receive()), (Ok(()), Ok(())));
-        assert_eq!(grant.receive(), Err(CreditError::Overdrawn));
+        assert_eq!(grant.receive(), Err(Violation::Overdrawn));
     }
 }

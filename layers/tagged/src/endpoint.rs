@@ -16,7 +16,8 @@ use loom_core::vocabulary::Errno;
 
 use crate::attr::TaggedAttr;
 use crate::carrier::Carrier;
-use crate::link::{Link, LinkError, LinkId, taken};
+use crate::error::LinkError;
+use crate::link::{Link, LinkId, taken};
 use crate::operation::{Message, Op, State, TaggedDone, TaggedEvent, TaggedKey, failed, sent};
 use crate::packet::{Owner, Packet, copy_out};
 use crate::slab::{Key, List, Ring, Slab, array};
@@ -62,11 +63,8 @@ const BATCH: usize = 64;
 ///     }
 /// };
 /// assert_eq!((done.link(), done.result()?.tag()), (Some(back), Some(Tag(7))));
-/// assert_eq!(done.into_buf(), b"hello");
-/// // `close` gives every buffer back.
-/// let mut buffers = Vec::new();
-/// a.close(|done| buffers.push(done.into_buf()));
-/// assert_eq!(buffers, [b"hello"]);
+/// // The send is not polled: `close` returns its buffer.
+/// a.close(|done| assert_eq!(done.into_buf(), b"hello"));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct TaggedEndpoint<C: Carrier, B, A: Allocator> {
@@ -88,56 +86,6 @@ pub struct TaggedEndpoint<C: Carrier, B, A: Allocator> {
     /// Failed links that were not reported yet.
     failed: Ring<LinkId, A>,
 }
-
-/// Error of `TaggedEndpoint::add_link`. The carrier, its connection and the packets are dropped.
-///
-/// ```
-/// use loom_tagged::{AddLinkError, Packet, TaggedAttr, TaggedEndpoint, WithPeer};
-///
-/// # use loom_core::soft::{Network, NetworkAttr, Soft};
-/// # use loom_core::{Av, Cq, Domain};
-/// # let network = Network::new(NetworkAttr::default())?;
-/// # let domain = Domain::open(&network.info())?;
-/// # let av = Av::open(&domain, 2)?;
-/// # let [alice, bob] = [Cq::<Soft<'_>, Packet<Vec<u8>>>::open(&domain, 128)?, Cq::open(&domain, 128)?];
-/// # let (at_alice, at_bob) = (alice.endpoint(&av)?, bob.endpoint(&av)?);
-/// # let (to_alice, to_bob) = (av.insert(&at_alice.address()?)?, av.insert(&at_bob.address()?)?);
-/// # let _ = (to_alice, at_bob);
-/// let attr = TaggedAttr::DEFAULT;
-/// let mut tagged = TaggedEndpoint::<_, Vec<u8>, _>::open(alice, attr)?;
-/// let packets = (0..10).map(|_| vec![0; attr.packet_size as usize]);
-/// let added = tagged.add_link(WithPeer::new(&at_alice, to_bob), packets);
-/// assert_eq!(added, Err(AddLinkError::TooFewPackets { needed: attr.packets_per_link() }));
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum AddLinkError {
-    /// The endpoint already has [`TaggedAttr::links`] links.
-    TooMany,
-    /// The carrier uses another queue than the endpoint.
-    OtherQueue,
-    /// Too few buffers were given.
-    TooFewPackets {
-        /// Required number of buffers.
-        needed: usize,
-    },
-    /// A buffer is shorter than a packet, or not both readable and writable.
-    Packet,
-}
-
-impl fmt::Display for AddLinkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AddLinkError::TooMany => f.write_str("the endpoint has as many links as it was opened for"),
-            AddLinkError::OtherQueue => f.write_str("the carrier has another queue than the endpoint"),
-            AddLinkError::TooFewPackets { needed } => write!(f, "a link needs {needed} packets"),
-            AddLinkError::Packet => f.write_str("a buffer cannot be used as a packet"),
-        }
-    }
-}
-
-impl core::error::Error for AddLinkError {}
 
 impl<C: Carrier, B: Buffer, A: Allocator + Clone> TaggedEndpoint<C, B, A> {
     /// Number of bytes that an endpoint allocates, in several blocks. Alignment gaps between
@@ -209,17 +157,18 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     /// answered](Self::is_up). Later failures are [events](TaggedEvent::LinkFailed).
     ///
     /// # Errors
-    /// [`AddLinkError`]
-    pub fn add_link(&mut self, carrier: C, packets: impl IntoIterator<Item = C::Buf>) -> Result<LinkId, AddLinkError> {
+    /// [`LinkError::TooMany`], [`LinkError::OtherQueue`], [`LinkError::TooFewPackets`],
+    /// [`LinkError::Packet`]. The carrier, its connection and the packets are dropped.
+    pub fn add_link(&mut self, carrier: C, packets: impl IntoIterator<Item = C::Buf>) -> Result<LinkId, LinkError> {
         /// Identity of the next link: a queue also returns packets of ended links and of other
         /// endpoints on the same queue.
         static IDENTITIES: AtomicU64 = AtomicU64::new(1);
 
         if *carrier.queue() != self.queue {
-            return Err(AddLinkError::OtherQueue);
+            return Err(LinkError::OtherQueue);
         }
         let id = LinkId(self.added);
-        let link = self.links.get_mut(id.index()).ok_or(AddLinkError::TooMany)?;
+        let link = self.links.get_mut(id.index()).ok_or(LinkError::TooMany)?;
         let identity = IDENTITIES.fetch_add(1, Ordering::Relaxed);
         let owner = Owner { link: id, identity };
         let needed = self.attr.packets_per_link();
@@ -233,8 +182,8 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
                     link.store(packet);
                     continue;
                 }
-                Some(Err(_)) => AddLinkError::Packet,
-                None => AddLinkError::TooFewPackets { needed },
+                Some(Err(_)) => LinkError::Packet,
+                None => LinkError::TooFewPackets { needed },
             };
             link.clear();
             return Err(stored);
@@ -296,16 +245,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(self.next_event())
     }
 
-    fn next_event(&mut self) -> Option<TaggedEvent<B>> {
-        if let Some(link) = self.failed.pop()
-            && let Some(error) = self.link_error(link)
-        {
-            return Some(TaggedEvent::LinkFailed { link, error });
-        }
-        let key = self.done.first(&self.ops)?;
-        self.take(key).map(TaggedEvent::Op)
-    }
-
     /// Waits for one operation and keeps other events for [`poll`](Self::poll). Returns `Ok(None)`
     /// if the deadline has passed; the operation stays in flight.
     ///
@@ -328,13 +267,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
                 return Ok(self.take(key.0));
             }
         }
-    }
-
-    fn take(&mut self, key: Key) -> Option<TaggedDone<B>> {
-        let State::Done(result) = self.ops.get(key)?.state else { return None };
-        self.done.remove(&mut self.ops, key);
-        let Op { buf, link, .. } = self.ops.remove(key)?;
-        Some(TaggedDone { key: TaggedKey(key), buf, link, result })
     }
 
     /// Drives progress and keeps completions. Returns `true` if a packet came out of the queue.
@@ -382,6 +314,23 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
                 back(TaggedDone { key: TaggedKey(key), buf, link, result });
             }
         }
+    }
+
+    fn next_event(&mut self) -> Option<TaggedEvent<B>> {
+        if let Some(link) = self.failed.pop()
+            && let Some(error) = self.link_error(link)
+        {
+            return Some(TaggedEvent::LinkFailed { link, error });
+        }
+        let key = self.done.first(&self.ops)?;
+        self.take(key).map(TaggedEvent::Op)
+    }
+
+    fn take(&mut self, key: Key) -> Option<TaggedDone<B>> {
+        let State::Done(result) = self.ops.get(key)?.state else { return None };
+        self.done.remove(&mut self.ops, key);
+        let Op { buf, link, .. } = self.ops.remove(key)?;
+        Some(TaggedDone { key: TaggedKey(key), buf, link, result })
     }
 
     /// Completes an operation that is in no list.

@@ -9,33 +9,29 @@
 //!
 //! ```
 //! use loom_core::deadline::Spins;
-//! use loom_core::{av::Av, cq::Cq, domain::Domain};
-//! use loom_core::soft::{Network, NetworkAttr, Soft};
-//! use loom_tagged::{Packet, Source, TaggedAttr, TaggedEndpoint, WithPeer};
-//! use loom_core::vocabulary::{Tag, TagMatch};
+//! use loom_core::{Tag, TagMatch};
+//! use loom_tagged::{Source, TaggedEndpoint, WithPeer};
+//! # use loom_core::{Av, Cq, Domain};
+//! # use loom_core::soft::{Network, NetworkAttr, Soft};
+//! # use loom_tagged::{Packet, TaggedAttr};
+//! # let (mut message, mut room) = (vec![7; 100_000], vec![0; 100_000]);
+//! # let network = Network::new(NetworkAttr::default())?;
+//! # let domain = Domain::open(&network.info())?;
+//! # let av = Av::open(&domain, 2)?;
+//! # let [alice, bob] = [Cq::<Soft<'_>, Packet<Vec<u8>>>::open(&domain, 128)?, Cq::open(&domain, 128)?];
+//! # let (at_alice, at_bob) = (alice.endpoint(&av)?, bob.endpoint(&av)?);
+//! # let (to_alice, to_bob) = (av.insert(&at_alice.address()?)?, av.insert(&at_bob.address()?)?);
+//! # let attr = TaggedAttr::DEFAULT;
+//! # let packets = || (0..attr.packets_per_link()).map(|_| vec![0; attr.packet_size as usize]);
 //!
-//! // Buffers of messages are never lent to anybody else, and may be borrowed.
-//! let (mut message, mut room) = (vec![7; 100_000], vec![0; 100_000]);
-//! let network = Network::new(NetworkAttr::default())?;
-//! let domain = Domain::open(&network.info())?;
-//! let av = Av::open(&domain, 2)?;
-//! // Each side has a queue, which carries its packets and nothing else.
-//! let [alice, bob] = [(), ()].map(|()| Cq::<Soft<'_>, Packet<Vec<u8>>>::open(&domain, 128));
-//! let (alice, bob) = (alice?, bob?);
-//! let (at_alice, at_bob) = (alice.endpoint(&av)?, bob.endpoint(&av)?);
-//! let (to_alice, to_bob) = (av.insert(&at_alice.address()?)?, av.insert(&at_bob.address()?)?);
-//!
-//! let attr = TaggedAttr::DEFAULT;
-//! let packets = || (0..attr.packets_per_link()).map(|_| vec![0; attr.packet_size as usize]);
-//! let mut a = TaggedEndpoint::open(alice, attr)?;
-//! let mut b = TaggedEndpoint::open(bob, attr)?;
+//! let (mut a, mut b) = (TaggedEndpoint::open(alice, attr)?, TaggedEndpoint::open(bob, attr)?);
 //! let link = a.add_link(WithPeer::new(&at_alice, to_bob), packets())?;
 //! b.add_link(WithPeer::new(&at_bob, to_alice), packets())?;
-//! while !a.is_up(link) {
-//!     assert_eq!(a.link_error(link), None, "as where receives cannot be directed");
-//!     a.progress()?;
-//!     b.progress()?;
-//! }
+//! # while !a.is_up(link) {
+//! #     assert_eq!(a.link_error(link), None, "as where receives cannot be directed");
+//! #     a.progress()?;
+//! #     b.progress()?;
+//! # }
 //!
 //! a.tagged_send(link, Tag(0x21), &mut message[..])?;
 //! let received = b.tagged_recv(Source::Any, TagMatch::masked(Tag(0x20), 0xf), &mut room[..])?;
@@ -121,12 +117,11 @@ pub mod wire;
 
 pub use self::attr::TaggedAttr;
 pub use self::carrier::{Carrier, Ended, WithPeer};
-pub use self::credit::CreditError;
-pub use self::endpoint::{AddLinkError, TaggedEndpoint};
-pub use self::link::{LinkError, LinkId};
+pub use self::endpoint::TaggedEndpoint;
+pub use self::error::{LinkError, Violation};
+pub use self::link::LinkId;
 pub use self::operation::{Source, TaggedClaim, TaggedDone, TaggedEvent, TaggedFound, TaggedKey};
 pub use self::packet::Packet;
-pub use self::sequence::SequenceError;
 
 /// Compiles and runs the code of the README.
 #[cfg(all(doctest, feature = "std"))]

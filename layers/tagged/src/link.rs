@@ -1,20 +1,18 @@
 //! [`Link`]: one peer, and the packets in flight to and from it.
 
 use core::alloc::Layout;
-use core::fmt;
 
 use allocator_api2::alloc::Allocator;
-use loom_core::engine::op_table::OpError;
 use loom_core::error::{OpenError, PostError};
-use loom_core::vocabulary::Errno;
 
 use crate::attr::TaggedAttr;
 use crate::carrier::Carrier;
-use crate::credit::{Allowance, Class, CreditError, Grant, LEAST_CONTROL, may_control};
+use crate::credit::{Allowance, Class, Grant, LEAST_CONTROL, may_control};
+use crate::error::{LinkError, Violation};
 use crate::packet::Packet;
-use crate::sequence::{Sequence, SequenceError};
+use crate::sequence::Sequence;
 use crate::slab::{Key, List, Ring};
-use crate::wire::{Body, HEADER_LEN, Header, WireError};
+use crate::wire::{Body, HEADER_LEN, Header};
 
 /// Identifies a link of a [`TaggedEndpoint`](crate::TaggedEndpoint): a number below
 /// [`TaggedAttr::links`], in the order of addition.
@@ -35,115 +33,6 @@ impl LinkId {
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
-    }
-}
-
-/// Cause of the end of a link.
-///
-/// ```
-/// use loom_core::Errno;
-/// use loom_tagged::{CreditError, LinkError};
-///
-/// /// Whether a new link to the same peer may work.
-/// fn may_try_again(error: LinkError) -> bool {
-///     match error {
-///         LinkError::Closed => false,
-///         // The carrier has failed, as when the peer was restarted.
-///         LinkError::Carrier(_) | LinkError::Post(_) => true,
-///         // The peer does not follow the protocol.
-///         _ => false,
-///     }
-/// }
-///
-/// let error = LinkError::Credit(CreditError::Overdrawn);
-/// // What the operations of the link end with.
-/// assert_eq!((may_try_again(error), error.errno()), (false, Errno::EPROTO));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LinkError {
-    /// Closed by this side.
-    Closed,
-    /// A packet was not sent or received: the peer has gone or never existed.
-    Carrier(OpError),
-    /// A packet could not be posted. [`PostError::Full`] means that the queue has fewer slots than
-    /// all links have [packets](TaggedAttr::packets_per_link).
-    Post(PostError),
-    /// The peer sent bytes that are no packet.
-    Wire(WireError),
-    /// A packet's sequence number is impossible.
-    Sequence(SequenceError),
-    /// The peer violated its credit.
-    Credit(CreditError),
-    /// The peer's packets are too short, or its greeting is not its first packet.
-    Hello,
-    /// The peer answered a request that was not made, or sent more than was requested.
-    Unasked,
-}
-
-impl LinkError {
-    /// Errno of the link's operations: `ECANCELED` if this side closed the link, `EPROTO` if the
-    /// peer violated the protocol, otherwise the carrier's error.
-    #[must_use]
-    pub fn errno(&self) -> Errno {
-        match self {
-            LinkError::Closed => Errno::ECANCELED,
-            // A packet that is too long is a protocol error, not a truncated message.
-            LinkError::Carrier(error) if error.errno == Errno::ETRUNC => Errno::EPROTO,
-            LinkError::Carrier(error) => error.errno,
-            LinkError::Post(PostError::Errno(errno)) => *errno,
-            LinkError::Post(PostError::OtherProcess) => Errno::OTHER_PROCESS,
-            LinkError::Post(_) => Errno::EIO,
-            _ => Errno::EPROTO,
-        }
-    }
-}
-
-impl fmt::Display for LinkError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LinkError::Closed => f.write_str("the link was closed"),
-            LinkError::Carrier(error) => write!(f, "a packet has failed: {error}"),
-            LinkError::Post(error) => write!(f, "a packet was refused: {error}"),
-            LinkError::Wire(error) => write!(f, "the peer does not follow the protocol: {error}"),
-            LinkError::Sequence(error) => write!(f, "the peer does not follow the protocol: {error}"),
-            LinkError::Credit(error) => write!(f, "the peer does not follow the protocol: {error}"),
-            LinkError::Hello => f.write_str("the peer does not follow the protocol: its first packet is no greeting"),
-            LinkError::Unasked => {
-                f.write_str("the peer does not follow the protocol: it answers a request that was not made")
-            }
-        }
-    }
-}
-
-impl core::error::Error for LinkError {
-    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
-        match self {
-            LinkError::Carrier(error) => Some(error),
-            LinkError::Post(error) => Some(error),
-            LinkError::Wire(error) => Some(error),
-            LinkError::Sequence(error) => Some(error),
-            LinkError::Credit(error) => Some(error),
-            LinkError::Closed | LinkError::Hello | LinkError::Unasked => None,
-        }
-    }
-}
-
-impl From<WireError> for LinkError {
-    fn from(error: WireError) -> Self {
-        LinkError::Wire(error)
-    }
-}
-
-impl From<SequenceError> for LinkError {
-    fn from(error: SequenceError) -> Self {
-        LinkError::Sequence(error)
-    }
-}
-
-impl From<CreditError> for LinkError {
-    fn from(error: CreditError) -> Self {
-        LinkError::Credit(error)
     }
 }
 
@@ -259,23 +148,23 @@ impl<C: Carrier, A: Allocator> Link<C, A> {
     }
 
     /// Applies the header of the next packet in sequence.
-    pub(crate) fn accept(&mut self, header: &Header) -> Result<(), LinkError> {
+    pub(crate) fn accept(&mut self, header: &Header) -> Result<(), Violation> {
         let [messages, control] = header.credits;
         if let Body::Hello { packet_size } = header.body {
             if self.payload > 0 || packet_size <= HEADER_LEN as u64 {
-                return Err(LinkError::Hello);
+                return Err(Violation::Hello);
             }
             self.allowed[0].open(messages, 1)?;
             self.allowed[1].open(control, LEAST_CONTROL)?;
             let size = usize::try_from(packet_size).unwrap_or(usize::MAX).min(self.packet_size);
             self.payload = size - HEADER_LEN;
         } else if self.payload == 0 {
-            return Err(LinkError::Hello);
+            return Err(Violation::Hello);
         } else {
             self.allowed[0].raise(messages)?;
             self.allowed[1].raise(control)?;
         }
-        Ok(self.granted[class(&header.body) as usize].receive()?)
+        self.granted[class(&header.body) as usize].receive()
     }
 
     /// Returns `true` if this side's credit allows the packet.
@@ -408,22 +297,5 @@ pub(crate) const fn taken(sent: Result<(), PostError>) -> Result<bool, LinkError
         Ok(()) => Ok(true),
         Err(PostError::Again) => Ok(false),
         Err(error) => Err(LinkError::Post(error)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::operation::{State, failed};
-
-    #[test]
-    fn operations_of_a_failed_link_end_with_what_its_carrier_says() {
-        let carrier = |errno| LinkError::Carrier(failed(&State::Leaving { len: 0 }, errno));
-        assert_eq!(LinkError::Closed.errno(), Errno::ECANCELED);
-        assert_eq!(carrier(Errno::ECONNRESET).errno(), Errno::ECONNRESET);
-        assert_eq!(carrier(Errno::ETRUNC).errno(), Errno::EPROTO);
-        assert_eq!(LinkError::Post(PostError::Errno(Errno::ENOMEM)).errno(), Errno::ENOMEM);
-        assert_eq!(LinkError::Post(PostError::Full).errno(), Errno::EIO);
-        assert_eq!(LinkError::Hello.errno(), Errno::EPROTO);
     }
 }

@@ -7,7 +7,8 @@ use loom_core::engine::tag_matcher::{MessageId, ReceiveId};
 use loom_core::transport::Event;
 use loom_core::vocabulary::{CompletionFlags, Errno, FabricAddr, ImmediateData, Tag};
 
-use crate::link::{LinkError, LinkId};
+use crate::error::LinkError;
+use crate::link::LinkId;
 use crate::packet::Packet;
 use crate::slab::Key;
 

@@ -8,7 +8,8 @@ use loom_core::vocabulary::{Errno, ImmediateData, Tag, TagMatch};
 
 use crate::carrier::Carrier;
 use crate::endpoint::TaggedEndpoint;
-use crate::link::{LinkError, LinkId};
+use crate::error::LinkError;
+use crate::link::LinkId;
 use crate::operation::{Message, Op, Source, State, TaggedClaim, TaggedFound, TaggedKey, failed};
 use crate::packet::{copy_out, source_len, target_len};
 use crate::slab::Key;
@@ -55,48 +56,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         self.send(to, tag, Some(data), buf)
     }
 
-    fn send(&mut self, to: LinkId, tag: Tag, data: Option<ImmediateData>, mut buf: B) -> Result<TaggedKey, Rejected<B>>
-    where
-        B: SourceBuffer,
-    {
-        let checked = source_len(&mut buf).and_then(|len| self.payload(to).map(|payload| (len, payload)));
-        let (len, payload) = match checked {
-            Ok(checked) => checked,
-            Err(error) => return Err(Rejected { buf, error }),
-        };
-        let is_eager = len <= payload;
-        let state = if is_eager { State::Leaving { len } } else { State::Requested { len } };
-        let key = match self.ops.insert(Op { buf, link: Some(to), packets: 1, state }) {
-            Ok(key) => key,
-            Err(op) => return Err(Rejected { buf: op.buf, error: PostError::Full }),
-        };
-        let body = match is_eager {
-            true => Body::Eager { tag, data },
-            false => Body::Request { tag, data, len: len as u64, sender: key.to_word() },
-        };
-        let (Some(op), Some(link)) = (self.ops.get_mut(key), self.links.get_mut(to.index())) else {
-            return Ok(TaggedKey(key));
-        };
-        let buf = &mut op.buf;
-        match link.send(key, body, if is_eager { len } else { 0 }, |bytes| copy_out(buf, 0, bytes)) {
-            Ok(()) => Ok(TaggedKey(key)),
-            Err(error) => match self.ops.remove(key) {
-                Some(op) => {
-                    self.refused(to, error);
-                    Err(Rejected { buf: op.buf, error })
-                }
-                None => Ok(TaggedKey(key)),
-            },
-        }
-    }
-
-    /// Fails the link if the carrier's refusal is permanent.
-    fn refused(&mut self, to: LinkId, error: PostError) {
-        if error != PostError::Again {
-            self.fail(to, LinkError::Post(error));
-        }
-    }
-
     /// Sends a copy of `bytes`, which can be reused at once. Success is not reported; a failure
     /// ends the link.
     ///
@@ -121,26 +80,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         bytes: &[u8],
     ) -> Result<(), PostError> {
         self.inject(to, tag, Some(data), bytes)
-    }
-
-    fn inject(&mut self, to: LinkId, tag: Tag, data: Option<ImmediateData>, bytes: &[u8]) -> Result<(), PostError> {
-        let limit = self.payload(to)?;
-        if bytes.len() > limit {
-            return Err(PostError::TooLong { limit });
-        }
-        let link = self.links.get_mut(to.index()).ok_or(PostError::UnknownPeer)?;
-        link.send(Key::NONE, Body::Eager { tag, data }, bytes.len(), |packet| packet.copy_from_slice(bytes))
-            .inspect_err(|error| self.refused(to, *error))
-    }
-
-    /// Maximum number of bytes in a packet to this peer, if the link is up.
-    fn payload(&self, to: LinkId) -> Result<usize, PostError> {
-        let link = self.links.get(to.index()).filter(|link| link.identity > 0).ok_or(PostError::UnknownPeer)?;
-        match (link.error, link.payload) {
-            (Some(error), _) => Err(PostError::Errno(error.errno())),
-            (None, 0) => Err(PostError::Again),
-            (None, payload) => Ok(payload),
-        }
     }
 
     /// Receives the oldest message that `tag` accepts, from any peer or over one link.
@@ -187,7 +126,7 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
             Some(message) => self.deliver(key, message),
             None => {
                 // The matcher has as many slots for receives as the endpoint has for operations.
-                if let (Ok(receive), Some(op)) = (self.matcher.post(want), self.ops.get_mut(key)) {
+                if let (Some(receive), Some(op)) = (self.matcher.post(want), self.ops.get_mut(key)) {
                     op.state = State::Posted(receive);
                     if let Some(of_receive) = self.receives.get_mut(receive.index()) {
                         *of_receive = key;
@@ -199,12 +138,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(TaggedKey(key))
     }
 
-    /// Inserts a receive. The caller sets its state.
-    fn start(&mut self, link: Option<LinkId>, buf: B) -> Result<Key, Rejected<B>> {
-        let op = Op { buf, link, packets: 0, state: State::Leaving { len: 0 } };
-        self.ops.insert(op).map_err(|op| Rejected { buf: op.buf, error: PostError::Full })
-    }
-
     /// Returns the oldest waiting message that a receive would get, and leaves it waiting. Sees
     /// only messages that were [polled](Self::poll) from the queue.
     #[doc(alias = "FI_PEEK")]
@@ -212,10 +145,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
     pub fn tagged_peek(&self, from: impl Into<Source>, tag: impl Into<TagMatch>) -> Option<TaggedFound> {
         let key = self.waiting.get(self.look(from.into(), tag.into())?.index())?;
         Some(self.messages.get(*key)?.found)
-    }
-
-    fn look(&self, from: Source, tag: TagMatch) -> Option<MessageId> {
-        self.matcher.message_for(&Want { tag, source: from.addr() })
     }
 
     /// Claims a waiting message, so that no other receive takes it.
@@ -287,10 +216,6 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
         Ok(())
     }
 
-    fn claimed(&self, claim: TaggedClaim) -> Option<&Message<C::Buf>> {
-        self.messages.get(claim.0).filter(|message| message.id.is_none())
-    }
-
     /// Requests an early end of an operation. It still completes: with `ECANCELED`, or normally if
     /// it was too late. A receive without a message completes at once, a send that waits for its
     /// receiver when the receiver agrees. Transfers in progress cannot be cancelled.
@@ -320,5 +245,81 @@ impl<C: Carrier, B: Buffer, A: Allocator> TaggedEndpoint<C, B, A> {
             _ => {}
         }
         Ok(())
+    }
+
+    fn send(&mut self, to: LinkId, tag: Tag, data: Option<ImmediateData>, mut buf: B) -> Result<TaggedKey, Rejected<B>>
+    where
+        B: SourceBuffer,
+    {
+        let checked = source_len(&mut buf).and_then(|len| self.payload(to).map(|payload| (len, payload)));
+        let (len, payload) = match checked {
+            Ok(checked) => checked,
+            Err(error) => return Err(Rejected { buf, error }),
+        };
+        let is_eager = len <= payload;
+        let state = if is_eager { State::Leaving { len } } else { State::Requested { len } };
+        let key = match self.ops.insert(Op { buf, link: Some(to), packets: 1, state }) {
+            Ok(key) => key,
+            Err(op) => return Err(Rejected { buf: op.buf, error: PostError::Full }),
+        };
+        let body = match is_eager {
+            true => Body::Eager { tag, data },
+            false => Body::Request { tag, data, len: len as u64, sender: key.to_word() },
+        };
+        let (Some(op), Some(link)) = (self.ops.get_mut(key), self.links.get_mut(to.index())) else {
+            return Ok(TaggedKey(key));
+        };
+        let buf = &mut op.buf;
+        match link.send(key, body, if is_eager { len } else { 0 }, |bytes| copy_out(buf, 0, bytes)) {
+            Ok(()) => Ok(TaggedKey(key)),
+            Err(error) => match self.ops.remove(key) {
+                Some(op) => {
+                    self.refused(to, error);
+                    Err(Rejected { buf: op.buf, error })
+                }
+                None => Ok(TaggedKey(key)),
+            },
+        }
+    }
+
+    /// Fails the link if the carrier's refusal is permanent.
+    fn refused(&mut self, to: LinkId, error: PostError) {
+        if error != PostError::Again {
+            self.fail(to, LinkError::Post(error));
+        }
+    }
+
+    fn inject(&mut self, to: LinkId, tag: Tag, data: Option<ImmediateData>, bytes: &[u8]) -> Result<(), PostError> {
+        let limit = self.payload(to)?;
+        if bytes.len() > limit {
+            return Err(PostError::TooLong { limit });
+        }
+        let link = self.links.get_mut(to.index()).ok_or(PostError::UnknownPeer)?;
+        link.send(Key::NONE, Body::Eager { tag, data }, bytes.len(), |packet| packet.copy_from_slice(bytes))
+            .inspect_err(|error| self.refused(to, *error))
+    }
+
+    /// Maximum number of bytes in a packet to this peer, if the link is up.
+    fn payload(&self, to: LinkId) -> Result<usize, PostError> {
+        let link = self.links.get(to.index()).filter(|link| link.identity > 0).ok_or(PostError::UnknownPeer)?;
+        match (link.error, link.payload) {
+            (Some(error), _) => Err(PostError::Errno(error.errno())),
+            (None, 0) => Err(PostError::Again),
+            (None, payload) => Ok(payload),
+        }
+    }
+
+    /// Inserts a receive. The caller sets its state.
+    fn start(&mut self, link: Option<LinkId>, buf: B) -> Result<Key, Rejected<B>> {
+        let op = Op { buf, link, packets: 0, state: State::Leaving { len: 0 } };
+        self.ops.insert(op).map_err(|op| Rejected { buf: op.buf, error: PostError::Full })
+    }
+
+    fn look(&self, from: Source, tag: TagMatch) -> Option<MessageId> {
+        self.matcher.message_for(&Want { tag, source: from.addr() })
+    }
+
+    fn claimed(&self, claim: TaggedClaim) -> Option<&Message<C::Buf>> {
+        self.messages.get(claim.0).filter(|message| message.id.is_none())
     }
 }

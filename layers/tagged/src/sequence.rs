@@ -1,12 +1,12 @@
 //! [`Sequence`]: restores the order of packets by their numbers.
 
 use core::alloc::Layout;
-use core::fmt;
 
 use allocator_api2::alloc::Allocator;
 use loom_core::error::OpenError;
 use loom_core::storage::Array;
 
+use crate::error::Violation;
 use crate::slab::array;
 
 /// Returns values in the order of their numbers, which start at zero and wrap at 2^32. Keeps early
@@ -20,26 +20,6 @@ pub(crate) struct Sequence<V, A: Allocator> {
     early: Array<Option<V>, A>,
 }
 
-/// Error of a number that cannot arrive now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SequenceError {
-    /// The number has arrived before.
-    Repeated,
-    /// The number is further ahead than packets can be in flight.
-    Beyond,
-}
-
-impl fmt::Display for SequenceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            SequenceError::Repeated => "a packet has come twice",
-            SequenceError::Beyond => "a packet is further ahead than the credit",
-        })
-    }
-}
-
-impl core::error::Error for SequenceError {}
-
 impl<V, A: Allocator> Sequence<V, A> {
     pub(crate) fn layout(window: usize) -> Result<Layout, OpenError> {
         array::<Option<V>>(window)
@@ -50,18 +30,18 @@ impl<V, A: Allocator> Sequence<V, A> {
         Ok(Sequence { next: 0, head: 0, early: Array::new_in(window, alloc, |_| None)? })
     }
 
-    pub(crate) fn arrive(&mut self, number: u32, what: V) -> Result<(), SequenceError> {
+    pub(crate) fn arrive(&mut self, number: u32, what: V) -> Result<(), Violation> {
         let ahead = number.wrapping_sub(self.next);
         let window = self.early.len();
         let Some(ahead) = usize::try_from(ahead).ok().filter(|ahead| *ahead < window) else {
-            return Err(if ahead > u32::MAX / 2 { SequenceError::Repeated } else { SequenceError::Beyond });
+            return Err(if ahead > u32::MAX / 2 { Violation::Repeated } else { Violation::Beyond });
         };
         match self.early.get_mut((self.head + ahead) % window) {
             Some(place @ None) => {
                 *place = Some(what);
                 Ok(())
             }
-            _ => Err(SequenceError::Repeated),
+            _ => Err(Violation::Repeated),
         }
     }
 
@@ -114,7 +94,7 @@ mod tests {
                 prop_assert_eq!(sequence.arrive(number, number), Ok(()));
                 let now = first.wrapping_add(given);
                 let is_early = number.wrapping_sub(now) > 0;
-                prop_assert_eq!(sequence.arrive(number, number), Err(SequenceError::Repeated));
+                prop_assert_eq!(sequence.arrive(number, number), Err(Violation::Repeated));
                 while let Some(next) = sequence.take() {
                     prop_assert_eq!(next, first.wrapping_add(given));
                     given += 1;
@@ -122,9 +102,9 @@ mod tests {
                 prop_assert!(is_early || given > 0);
                 // A repeated number, and one beyond the window.
                 let now = first.wrapping_add(given);
-                prop_assert_eq!(sequence.arrive(now.wrapping_sub(1), 0), Err(SequenceError::Repeated));
+                prop_assert_eq!(sequence.arrive(now.wrapping_sub(1), 0), Err(Violation::Repeated));
                 let beyond = now.wrapping_add(u32::try_from(window).unwrap());
-                prop_assert_eq!(sequence.arrive(beyond, 0), Err(SequenceError::Beyond));
+                prop_assert_eq!(sequence.arrive(beyond, 0), Err(Violation::Beyond));
             }
         }
     }

@@ -30,9 +30,9 @@
 //! | 7 | withdrawn: the receiver confirms | control | no |
 //! | 8 | credit: credits only | control | no |
 
-use core::fmt;
-
 use loom_core::vocabulary::{ImmediateData, Tag};
+
+use crate::error::Violation;
 
 /// Length of a header in bytes.
 pub const HEADER_LEN: usize = 64;
@@ -53,7 +53,7 @@ const HAS_DATA: u8 = 1;
 /// packet[..HEADER_LEN].copy_from_slice(&header.encode(5));
 /// packet[HEADER_LEN..].copy_from_slice(b"hello");
 /// assert_eq!(Header::decode(&packet)?, (header, &b"hello"[..]));
-/// # Ok::<_, loom_tagged::wire::WireError>(())
+/// # Ok::<_, loom_tagged::Violation>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -135,53 +135,72 @@ pub enum Body {
     Credit,
 }
 
-/// Error of bytes that are no packet.
-///
-/// ```
-/// use loom_tagged::wire::{Body, Header, WireError};
-///
-/// let mut packet = Header { seq: 0, credits: [0, 0], body: Body::Credit }.encode(0);
-/// assert!(Header::decode(&packet).is_ok());
-/// assert_eq!(Header::decode(&packet[..10]), Err(WireError::Short { len: 10 }));
-/// // A peer that speaks a later version of the protocol.
-/// packet[2] = 2;
-/// assert_eq!(Header::decode(&packet), Err(WireError::Version(2)));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum WireError {
-    /// Shorter than a header.
-    Short {
-        /// Number of bytes.
-        len: usize,
-    },
-    /// The magic is wrong.
-    Magic,
-    /// Another version of the format.
-    Version(u8),
-    /// An unknown kind.
-    Kind(u8),
-    /// The length differs from the header's, the kind has no bytes but some follow, or the kind
-    /// needs bytes and has zero.
-    Length,
-    /// A field that the kind does not use is not zero.
-    Unused,
-}
-
-impl fmt::Display for WireError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WireError::Short { len } => write!(f, "{len} bytes are no packet"),
-            WireError::Magic => f.write_str("it has not the first bytes of a packet"),
-            WireError::Version(version) => write!(f, "version {version} of the packets"),
-            WireError::Kind(kind) => write!(f, "a packet of kind {kind}"),
-            WireError::Length => f.write_str("a packet is not as long as its header says"),
-            WireError::Unused => f.write_str("a packet has something in a field without use"),
+impl Header {
+    /// Encodes the header of a packet with `follow` bytes behind it.
+    #[must_use]
+    pub fn encode(&self, follow: u32) -> [u8; HEADER_LEN] {
+        let fields = self.body.fields();
+        let mut bytes = [0; HEADER_LEN];
+        let parts: [(usize, &[u8]); 12] = [
+            (0, &MAGIC),
+            (2, &[VERSION, self.body.kind()]),
+            (4, &self.seq.to_le_bytes()),
+            (8, &self.credits[0].to_le_bytes()),
+            (12, &self.credits[1].to_le_bytes()),
+            (16, &follow.to_le_bytes()),
+            (20, &[fields.flags]),
+            (24, &fields.tag.to_le_bytes()),
+            (32, &fields.data.to_le_bytes()),
+            (40, &fields.len.to_le_bytes()),
+            (48, &fields.first.to_le_bytes()),
+            (56, &fields.second.to_le_bytes()),
+        ];
+        for (at, part) in parts {
+            bytes[at..at + part.len()].copy_from_slice(part);
         }
+        bytes
+    }
+
+    /// Decodes a packet into its header and the bytes that follow.
+    ///
+    /// Accepts exactly the output of [`encode`](Self::encode), followed by the encoded number of
+    /// bytes.
+    ///
+    /// # Errors
+    /// [`Violation::Short`], [`Violation::Magic`], [`Violation::Version`], [`Violation::Kind`],
+    /// [`Violation::Length`], [`Violation::Unused`].
+    pub fn decode(packet: &[u8]) -> Result<(Self, &[u8]), Violation> {
+        let (header, follow) =
+            packet.split_first_chunk::<HEADER_LEN>().ok_or(Violation::Short { len: packet.len() })?;
+        if header[0..2] != MAGIC {
+            return Err(Violation::Magic);
+        }
+        if header[2] != VERSION {
+            return Err(Violation::Version(header[2]));
+        }
+        let fields = Fields {
+            flags: header[20],
+            tag: number(header, 24),
+            data: number(header, 32),
+            len: number(header, 40),
+            first: number(header, 48),
+            second: number(header, 56),
+        };
+        let body = Body::of(header[3], fields)?;
+        if body.fields() != fields || header[21..24] != [0; 3] {
+            return Err(Violation::Unused);
+        }
+        let has_bytes = match body {
+            Body::Eager { .. } => true,
+            Body::Segment { .. } => !follow.is_empty(),
+            _ => follow.is_empty(),
+        };
+        if !has_bytes || usize::try_from(short(header, 16)) != Ok(follow.len()) {
+            return Err(Violation::Length);
+        }
+        Ok((Header { seq: short(header, 4), credits: [short(header, 8), short(header, 12)], body }, follow))
     }
 }
-
-impl core::error::Error for WireError {}
 
 /// Fields behind the credits, zero where a body does not use them.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -228,7 +247,7 @@ impl Body {
     }
 
     /// Body of a kind. Ignores fields that the kind does not use.
-    fn of(kind: u8, fields: Fields) -> Result<Self, WireError> {
+    fn of(kind: u8, fields: Fields) -> Result<Self, Violation> {
         let Fields { flags, tag, data, len, first, second } = fields;
         let tag = Tag(tag);
         let data = (flags & HAS_DATA != 0).then_some(ImmediateData(data));
@@ -241,74 +260,8 @@ impl Body {
             6 => Body::Withdraw { sender: first },
             7 => Body::Withdrawn { sender: first },
             8 => Body::Credit,
-            kind => return Err(WireError::Kind(kind)),
+            kind => return Err(Violation::Kind(kind)),
         })
-    }
-}
-
-impl Header {
-    /// Encodes the header of a packet with `follow` bytes behind it.
-    #[must_use]
-    pub fn encode(&self, follow: u32) -> [u8; HEADER_LEN] {
-        let fields = self.body.fields();
-        let mut bytes = [0; HEADER_LEN];
-        let parts: [(usize, &[u8]); 12] = [
-            (0, &MAGIC),
-            (2, &[VERSION, self.body.kind()]),
-            (4, &self.seq.to_le_bytes()),
-            (8, &self.credits[0].to_le_bytes()),
-            (12, &self.credits[1].to_le_bytes()),
-            (16, &follow.to_le_bytes()),
-            (20, &[fields.flags]),
-            (24, &fields.tag.to_le_bytes()),
-            (32, &fields.data.to_le_bytes()),
-            (40, &fields.len.to_le_bytes()),
-            (48, &fields.first.to_le_bytes()),
-            (56, &fields.second.to_le_bytes()),
-        ];
-        for (at, part) in parts {
-            bytes[at..at + part.len()].copy_from_slice(part);
-        }
-        bytes
-    }
-
-    /// Decodes a packet into its header and the bytes that follow.
-    ///
-    /// Accepts exactly the output of [`encode`](Self::encode), followed by the encoded number of
-    /// bytes.
-    ///
-    /// # Errors
-    /// [`WireError`]
-    pub fn decode(packet: &[u8]) -> Result<(Self, &[u8]), WireError> {
-        let (header, follow) =
-            packet.split_first_chunk::<HEADER_LEN>().ok_or(WireError::Short { len: packet.len() })?;
-        if header[0..2] != MAGIC {
-            return Err(WireError::Magic);
-        }
-        if header[2] != VERSION {
-            return Err(WireError::Version(header[2]));
-        }
-        let fields = Fields {
-            flags: header[20],
-            tag: number(header, 24),
-            data: number(header, 32),
-            len: number(header, 40),
-            first: number(header, 48),
-            second: number(header, 56),
-        };
-        let body = Body::of(header[3], fields)?;
-        if body.fields() != fields || header[21..24] != [0; 3] {
-            return Err(WireError::Unused);
-        }
-        let has_bytes = match body {
-            Body::Eager { .. } => true,
-            Body::Segment { .. } => !follow.is_empty(),
-            _ => follow.is_empty(),
-        };
-        if !has_bytes || usize::try_from(short(header, 16)) != Ok(follow.len()) {
-            return Err(WireError::Length);
-        }
-        Ok((Header { seq: short(header, 4), credits: [short(header, 8), short(header, 12)], body }, follow))
     }
 }
 
@@ -398,17 +351,17 @@ mod tests {
             bytes[at] = byte;
             Header::decode(&bytes).unwrap_err()
         };
-        assert_eq!(Header::decode(&good[..63]), Err(WireError::Short { len: 63 }));
-        assert_eq!(with(0, 0), WireError::Magic);
-        assert_eq!(with(2, 2), WireError::Version(2));
-        assert_eq!(with(3, 0), WireError::Kind(0));
-        assert_eq!(with(3, 9), WireError::Kind(9));
-        assert_eq!(with(16, 1), WireError::Length);
+        assert_eq!(Header::decode(&good[..63]), Err(Violation::Short { len: 63 }));
+        assert_eq!(with(0, 0), Violation::Magic);
+        assert_eq!(with(2, 2), Violation::Version(2));
+        assert_eq!(with(3, 0), Violation::Kind(0));
+        assert_eq!(with(3, 9), Violation::Kind(9));
+        assert_eq!(with(16, 1), Violation::Length);
         for unused in [20, 21, 23, 24, 39, 40, 48, 63] {
-            assert_eq!(with(unused, 1), WireError::Unused, "{unused}");
+            assert_eq!(with(unused, 1), Violation::Unused, "{unused}");
         }
-        assert_eq!(Header::decode(&[&good[..], &[0]].concat()), Err(WireError::Length));
+        assert_eq!(Header::decode(&[&good[..], &[0]].concat()), Err(Violation::Length));
         let segment = packet(&Header { seq: 0, credits: [1, 1], body: Body::Segment { receiver: 1 } }, b"");
-        assert_eq!(Header::decode(&segment), Err(WireError::Length));
+        assert_eq!(Header::decode(&segment), Err(Violation::Length));
     }
 }

@@ -100,11 +100,11 @@ enum Receive<P: MsgRecv> {
 /// answer.
 ///
 /// ```
+/// use loom_core::Spins;
 /// use loom_core::allocator_api2::alloc::Global;
 /// use loom_core::atomic::CompareOp;
-/// use loom_updates::{MESSAGE_LEN, UpdateServer, Updates};
-/// use loom_core::Spins;
-///
+/// use loom_updates::Updates;
+/// # use loom_updates::{MESSAGE_LEN, UpdateServer};
 /// # use loom_core::soft::{Network, NetworkAttr};
 /// # use loom_core::{Access, Av, Cq, Domain, Mr};
 /// # let network = Network::new(NetworkAttr::default())?;
@@ -116,27 +116,25 @@ enum Receive<P: MsgRecv> {
 /// # let offset = memory.window().as_ptr().align_offset(8) as u64;
 /// # let buffers = || std::iter::repeat_with(|| vec![0; MESSAGE_LEN]);
 /// # use loom_core::{Forever, Source};
-/// # // A strict network refuses the first messages between two endpoints for the moment.
+/// # // A strict network refuses the first messages between two endpoints.
 /// # for (from, to, peer) in [(&alice, &bob, to_bob), (&bob, &alice, to_alice)] {
 /// #     let received = to.recv(Source::Any, Vec::new())?;
 /// #     cq.retry(Forever, || from.inject(peer, &[]))?;
 /// #     cq.finish(received, Forever)?.result()?;
 /// # }
 /// # let mut server = UpdateServer::open_in(bob, [to_alice], buffers(), 4, Global)?;
-/// // This is client 0, with at most four requests under way.
+///
+/// // Client 0, with at most four requests in flight, takes a lock: it replaces 0 by 1.
 /// let mut updates = Updates::open_in(alice, 0, buffers(), 4, Global)?;
-/// // The first owner finds 0, and takes the lock. The second finds 1.
-/// for (owner, before) in [(1, 0), (2, 1)] {
-///     let key = updates.compare(to_bob, offset, CompareOp::<u64>::CSWAP, 0, owner)?;
-///     let found = loop {
-///         // The process that owns the memory calls this.
-///         server.progress(memory.window())?;
-///         if let Some(found) = updates.wait(key, Spins(0))? {
-///             break found;
-///         }
-///     };
-///     assert_eq!(found, before);
-/// }
+/// let key = updates.compare(to_bob, offset, CompareOp::<u64>::CSWAP, 0, 1)?;
+/// let before = loop {
+///     // On the server:
+///     server.progress(memory.window())?;
+///     if let Some(before) = updates.wait(key, Spins(0))? {
+///         break before;
+///     }
+/// };
+/// assert_eq!(before, 0);
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Updates<P: MsgSend + MsgRecv, A: Allocator> {

@@ -14,8 +14,9 @@
 
 #![allow(unsafe_code, reason = "elements as bytes")]
 
+use loom_core::RangeError;
 use loom_core::atomic::{Atomic, Complex, Element, Form};
-use loom_core::exposed::{ElementError, Window};
+use loom_core::exposed::Window;
 use loom_core::vocabulary::{AtomicOp, Datatype, Errno};
 
 /// Length of a request and of an answer in bytes.
@@ -128,9 +129,9 @@ fn apply<E: Element>(request: &Request, window: Window<'_>) -> Result<Value, Err
     }
     let offset = usize::try_from(request.offset).map_err(|_| Errno::EFAULT)?;
     let element = window.element::<E>(offset).map_err(|error| match error {
-        ElementError::OutOfWindow => Errno::EFAULT,
-        ElementError::Misaligned => Errno::EINVAL,
-        ElementError::ReadOnly => Errno::EACCES,
+        RangeError::OutOfWindow => Errno::EFAULT,
+        RangeError::Misaligned => Errno::EINVAL,
+        RangeError::ReadOnly => Errno::EACCES,
         _ => Errno::EOPNOTSUPP,
     })?;
     let before = element.change(op, from_value::<E>(request.operand), from_value::<E>(request.compare));

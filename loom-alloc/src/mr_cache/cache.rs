@@ -51,14 +51,6 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
         Ok(MrCache { entries, domain: domain.clone(), monitor, seen, attr, _block: block })
     }
 
-    fn places(attr: &MrCacheAttr) -> Result<Places, OpenError> {
-        // Not a valid entry number.
-        if attr.capacity == 0 || attr.capacity == u32::MAX || !attr.page_size.is_power_of_two() {
-            return Err(OpenError::Size);
-        }
-        Places::of::<T>(attr).map_err(|_| OpenError::Size)
-    }
-
     /// Layout of a cache's memory: for each region 100 bytes, the transport's handle, and 16 to 32
     /// bytes of memo.
     ///
@@ -85,6 +77,36 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
             Ok(entry) => Ok(Cached::new(User::new(&self.entries, entry), buf)),
             Err(error) => Err(Rejected { buf, error }),
         }
+    }
+
+    /// Hides regions that overlap `len` bytes from `start` on. Each is closed when it has no users.
+    pub fn invalidate(&self, start: usize, len: usize) {
+        self.entries.invalidate(&(start..start.saturating_add(len)));
+    }
+
+    /// Hides all regions.
+    pub fn flush(&self) {
+        self.entries.invalidate(&(0..usize::MAX));
+    }
+
+    /// Counters and state.
+    #[must_use]
+    pub fn stats(&self) -> MrCacheStats {
+        self.entries.stats()
+    }
+
+    /// Monitor of the cache.
+    #[must_use]
+    pub const fn monitor(&self) -> &M {
+        &self.monitor
+    }
+
+    fn places(attr: &MrCacheAttr) -> Result<Places, OpenError> {
+        // Not a valid entry number.
+        if attr.capacity == 0 || attr.capacity == u32::MAX || !attr.page_size.is_power_of_two() {
+            return Err(OpenError::Size);
+        }
+        Places::of::<T>(attr).map_err(|_| OpenError::Size)
     }
 
     #[inline]
@@ -192,28 +214,6 @@ impl<'d, T: Transport, M: MemoryMonitor, A: Allocator> MrCache<'d, T, M, A> {
                 Err(error) => return Err(CacheError::Open(error)),
             }
         }
-    }
-
-    /// Hides regions that overlap `len` bytes from `start` on. Each is closed when it has no users.
-    pub fn invalidate(&self, start: usize, len: usize) {
-        self.entries.invalidate(&(start..start.saturating_add(len)));
-    }
-
-    /// Hides all regions.
-    pub fn flush(&self) {
-        self.entries.invalidate(&(0..usize::MAX));
-    }
-
-    /// Counters and state.
-    #[must_use]
-    pub fn stats(&self) -> MrCacheStats {
-        self.entries.stats()
-    }
-
-    /// Monitor of the cache.
-    #[must_use]
-    pub const fn monitor(&self) -> &M {
-        &self.monitor
     }
 }
 

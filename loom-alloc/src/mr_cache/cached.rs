@@ -22,32 +22,7 @@ pub struct Cached<'c, 'd, T: Transport, B: Buffer> {
     buf: B,
 }
 
-/// `None` for buffers that are empty or have a descriptor.
-pub(super) struct User<'c, 'd, T: Transport> {
-    entries: &'c Entries<'d, T>,
-    entry: Option<u32>,
-}
-
-impl<'c, 'd, T: Transport> User<'c, 'd, T> {
-    pub(super) const fn new(entries: &'c Entries<'d, T>, entry: Option<u32>) -> Self {
-        User { entries, entry }
-    }
-}
-
-impl<T: Transport> Drop for User<'_, '_, T> {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(entry) = self.entry {
-            self.entries.leave(entry);
-        }
-    }
-}
-
 impl<'c, 'd, T: Transport, B: Buffer> Cached<'c, 'd, T, B> {
-    pub(super) const fn new(user: User<'c, 'd, T>, buf: B) -> Self {
-        Cached { user, buf }
-    }
-
     /// Descriptor of the cached region, unless the buffer is empty or has its own.
     #[doc(alias = "fi_mr_desc")]
     #[must_use]
@@ -66,6 +41,10 @@ impl<'c, 'd, T: Transport, B: Buffer> Cached<'c, 'd, T, B> {
     #[inline]
     pub fn into_inner(self) -> B {
         self.buf
+    }
+
+    pub(super) const fn new(user: User<'c, 'd, T>, buf: B) -> Self {
+        Cached { user, buf }
     }
 }
 
@@ -120,15 +99,22 @@ pub enum CacheError {
 impl fmt::Display for CacheError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CacheError::InUse => f.write_str("all that the cache may register is in use"),
-            CacheError::TooLong { limit } => write!(f, "the cache may register {limit} bytes"),
+            CacheError::InUse => f.write_str("all registrations of the cache are in use: drop buffers, or open it with more capacity or `MrCacheAttr::bytes`"),
+            CacheError::TooLong { limit } => write!(f, "the cache may register {limit} bytes: raise `MrCacheAttr::bytes`"),
             CacheError::DeviceMemory => f.write_str("the memory of devices is not cached"),
             CacheError::Open(error) => fmt::Display::fmt(error, f),
         }
     }
 }
 
-impl core::error::Error for CacheError {}
+impl core::error::Error for CacheError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            CacheError::Open(error) => error.source(),
+            _ => None,
+        }
+    }
+}
 
 impl From<CacheError> for Error {
     fn from(error: CacheError) -> Self {
@@ -137,6 +123,27 @@ impl From<CacheError> for Error {
             CacheError::TooLong { .. } => Error::Invalid("the buffer has more pages than the cache may register"),
             CacheError::DeviceMemory => Error::Open(OpenError::DeviceMemory),
             CacheError::Open(error) => Error::Open(error),
+        }
+    }
+}
+
+/// `None` for buffers that are empty or have a descriptor.
+pub(super) struct User<'c, 'd, T: Transport> {
+    entries: &'c Entries<'d, T>,
+    entry: Option<u32>,
+}
+
+impl<'c, 'd, T: Transport> User<'c, 'd, T> {
+    pub(super) const fn new(entries: &'c Entries<'d, T>, entry: Option<u32>) -> Self {
+        User { entries, entry }
+    }
+}
+
+impl<T: Transport> Drop for User<'_, '_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry {
+            self.entries.leave(entry);
         }
     }
 }

@@ -46,32 +46,30 @@
 //! use loom_core::allocator_api2::alloc::Global;
 //! use loom_alloc::mr_cache::{MrCache, MrCacheAttr, Notified};
 //! use loom_core::error::PostError;
-//! use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain};
-//! use loom_core::{endpoint::Source, scope::scope};
-//! use loom_core::soft::{RequiredModes, Network, NetworkAttr};
+//! use loom_core::{Cq, CqAttr, Source, scope};
+//! # use loom_core::soft::{RequiredModes, Network, NetworkAttr};
+//! # use loom_core::{Av, Domain, Forever};
+//! # static GREETING: [u8; 5] = *b"hello";
+//! # let network = Network::new(NetworkAttr::default())?;
+//! # // Like hardware, the network refuses unregistered buffers.
+//! # let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
+//! # let av = Av::open(&domain, 2)?;
+//! # let mut room = [0; 5];
 //!
-//! static GREETING: [u8; 5] = *b"hello";
-//!
-//! let network = Network::new(NetworkAttr::default())?;
-//! // As over hardware: other buffers are refused.
-//! let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
-//! let av = Av::open(&domain, 2)?;
-//! let mut room = [0; 5];
-//! // SAFETY: a static, and this function's stack, which is mapped as long as its thread runs.
+//! // SAFETY: only a static and this function's stack are registered, which stay mapped.
 //! let monitor = unsafe { Notified::new() };
 //! let cache = MrCache::open_in(&domain, MrCacheAttr::new(16), monitor, Global)?;
-//! // The queue lives as long as the cache, whose registrations are lent to it, or shorter.
+//! // The cache outlives the queue, whose operations use its registrations.
 //! scope(|s| {
 //!     let cq = Cq::open(&s.domain(&domain), CqAttr::new(16))?;
-//!     let endpoint = cq.endpoint(&av)?;
-//!     let me = av.insert(&endpoint.address()?)?;
+//! #   let endpoint = cq.endpoint(&av)?;
+//! #   let me = av.insert(&endpoint.address()?)?;
 //!     let buf = cache.register(&mut room[..]).map_err(|refused| refused.error)?;
 //!     let received = endpoint.recv(Source::Any, buf).map_err(PostError::from)?;
-//!     cq.retry(Forever, || endpoint.inject(me, &GREETING))?;
-//!     let done = cq.finish(received, Forever)?;
-//!     assert_eq!(done.into_buf().into_inner(), b"hello");
+//! #   cq.retry(Forever, || endpoint.inject(me, &GREETING))?;
+//!     assert_eq!(cq.finish(received, Forever)?.into_buf().into_inner(), b"hello");
 //!     assert_eq!((cache.stats().misses, cache.stats().in_use, cache.stats().found), (1, 0, 1));
-//!     Ok::<_, Box<dyn core::error::Error>>(())
+//! #   Ok::<_, Box<dyn core::error::Error>>(())
 //! })?;
 //! # Ok::<_, Box<dyn core::error::Error>>(())
 //! ```

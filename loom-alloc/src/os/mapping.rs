@@ -8,7 +8,9 @@ use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 use core::slice;
 
-use super::{MapError, sys};
+use loom_core::Error;
+
+use super::sys;
 
 /// Page size of a [`Mapping`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,11 +130,11 @@ impl Mapping {
     /// Maps `len` bytes, rounded up to whole pages.
     ///
     /// # Errors
-    /// The failed system call, for the last page size. `EINVAL` without bytes or page sizes, or for
-    /// an unknown NUMA node. `ENOMEM` beyond the memory or the lock limit. `EPERM` if locking is
-    /// not permitted.
-    pub fn new(len: usize, attr: MappingAttr<'_>) -> Result<Self, MapError> {
-        let mut refused = MapError::new(c"mmap", libc::EINVAL);
+    /// [`Error::System`] with the failed system call, for the last page size. `EINVAL` without
+    /// bytes or page sizes, or for an unknown NUMA node. `ENOMEM` beyond the memory or the lock
+    /// limit. `EPERM` if locking is not permitted.
+    pub fn new(len: usize, attr: MappingAttr<'_>) -> Result<Self, Error> {
+        let mut refused = sys::failed("mmap", libc::EINVAL);
         if len == 0 {
             return Err(refused);
         }
@@ -143,7 +145,7 @@ impl Mapping {
                     Ok(mapping) => return Ok(mapping),
                     Err(error) => refused = error,
                 }
-                if refused.errno() != libc::EEXIST {
+                if !sys::is(&refused, libc::EEXIST) {
                     break;
                 }
             }
@@ -151,8 +153,38 @@ impl Mapping {
         Err(refused)
     }
 
-    fn with_pages(len: usize, pages: PageSize, attr: &MappingAttr<'_>) -> Result<Self, MapError> {
-        let too_long = MapError::new(c"mmap", libc::ENOMEM);
+    /// Granted page size.
+    #[must_use]
+    pub const fn pages(&self) -> PageSize {
+        self.pages
+    }
+
+    /// Descriptor of a [shared](MappingAttr::shared) mapping's file, for another process, closed
+    /// with the mapping and on `exec`. Processes that map it share the memory and must keep this
+    /// process's references valid. The file is sealed against any change of length.
+    #[must_use]
+    pub const fn file(&self) -> Option<c_int> {
+        self.file
+    }
+
+    /// Memory for [`Arena::new`](crate::Arena::new).
+    pub const fn as_uninit_mut(&mut self) -> &mut [MaybeUninit<u8>] {
+        let len = self.memory.len();
+        // SAFETY: the mapping owns its bytes and is borrowed exclusively. They need not be
+        // initialised.
+        unsafe { slice::from_raw_parts_mut(self.memory.as_ptr().cast(), len) }
+    }
+
+    /// Returns the memory for the rest of the process.
+    #[must_use]
+    pub fn leak(self) -> &'static mut [MaybeUninit<u8>] {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: never unmapped, and the only reference.
+        unsafe { slice::from_raw_parts_mut(this.memory.as_ptr().cast(), this.memory.len()) }
+    }
+
+    fn with_pages(len: usize, pages: PageSize, attr: &MappingAttr<'_>) -> Result<Self, Error> {
+        let too_long = sys::failed("mmap", libc::ENOMEM);
         let align = pages.bytes();
         let len = len.checked_next_multiple_of(align).ok_or(too_long)?;
         let guard = if attr.guarded { sys::page_size() } else { 0 };
@@ -186,36 +218,6 @@ impl Mapping {
         let file = file.map(|file| ManuallyDrop::new(file).0);
         Ok(Mapping { memory: NonNull::slice_from_raw_parts(first, len), pages, guard, file })
     }
-
-    /// Granted page size.
-    #[must_use]
-    pub const fn pages(&self) -> PageSize {
-        self.pages
-    }
-
-    /// Descriptor of a [shared](MappingAttr::shared) mapping's file, for another process, closed
-    /// with the mapping and on `exec`. Processes that map it share the memory and must keep this
-    /// process's references valid. The file is sealed against any change of length.
-    #[must_use]
-    pub const fn file(&self) -> Option<c_int> {
-        self.file
-    }
-
-    /// Memory for [`Arena::new`](crate::Arena::new).
-    pub const fn as_uninit_mut(&mut self) -> &mut [MaybeUninit<u8>] {
-        let len = self.memory.len();
-        // SAFETY: the mapping owns its bytes and is borrowed exclusively. They need not be
-        // initialised.
-        unsafe { slice::from_raw_parts_mut(self.memory.as_ptr().cast(), len) }
-    }
-
-    /// Returns the memory for the rest of the process.
-    #[must_use]
-    pub fn leak(self) -> &'static mut [MaybeUninit<u8>] {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: never unmapped, and the only reference.
-        unsafe { slice::from_raw_parts_mut(this.memory.as_ptr().cast(), this.memory.len()) }
-    }
 }
 
 impl Drop for Mapping {
@@ -240,12 +242,12 @@ const TRIES: usize = 16;
 
 /// # Safety
 /// The range is mapped, writable, and not in use.
-unsafe fn touch(at: *mut c_void, len: usize) -> Result<(), MapError> {
+unsafe fn touch(at: *mut c_void, len: usize) -> Result<(), Error> {
     // SAFETY: the caller guarantees an unused mapped range. The kernel reports errors where a touch
     // would end the process.
     let populated = unsafe { sys::advise(at, len, libc::MADV_POPULATE_WRITE) };
     // Kernels before 5.14 lack the advice.
-    if !populated.is_err_and(|error| error.errno() == libc::EINVAL) {
+    if !populated.is_err_and(|error| sys::is(&error, libc::EINVAL)) {
         return populated;
     }
     for offset in (0..len).step_by(sys::page_size()) {
@@ -276,9 +278,10 @@ impl Range {
         let this = ManuallyDrop::new(self);
         let at = this.at.wrapping_byte_add(before);
         // SAFETY: the caller guarantees unused whole pages.
-        unsafe { sys::unmap(this.at, before) };
-        // SAFETY: the caller guarantees unused whole pages.
-        unsafe { sys::unmap(at.wrapping_byte_add(len), this.len - before - len) };
+        unsafe {
+            sys::unmap(this.at, before);
+            sys::unmap(at.wrapping_byte_add(len), this.len - before - len);
+        }
         Range { at, len }
     }
 
@@ -291,7 +294,7 @@ impl Range {
 
     /// Unmaps first instead of replacing with `MAP_FIXED`: a failed replacement leaves the
     /// addresses free, and a later unmap could hit memory of another thread.
-    fn map(self, huge: c_int, file: Option<c_int>) -> Result<Self, MapError> {
+    fn map(self, huge: c_int, file: Option<c_int>) -> Result<Self, Error> {
         let (at, len) = (self.at, self.len);
         drop(self);
         sys::map_at(at, len, huge, file)?;

@@ -2,25 +2,15 @@
 
 #![allow(unsafe_code, reason = "calls of the C library")]
 
-use core::ffi::{CStr, c_int, c_long, c_void};
+use core::ffi::{c_int, c_long, c_void};
 use core::ptr;
 
-use super::MapError;
+use loom_core::Error;
+use loom_core::vocabulary::Errno;
 
 /// Maximum of Linux.
 const NODES: usize = 1024;
 const WORD: usize = u64::BITS as usize;
-
-fn failed(call: &'static CStr) -> MapError {
-    // SAFETY: takes no arguments.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: address of this thread's error number.
-    MapError::new(call, unsafe { *errno })
-}
-
-fn done(result: c_int, call: &'static CStr) -> Result<(), MapError> {
-    if result == 0 { Ok(()) } else { Err(failed(call)) }
-}
 
 pub(super) fn page_size() -> usize {
     // SAFETY: takes a constant.
@@ -28,15 +18,15 @@ pub(super) fn page_size() -> usize {
     usize::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096)
 }
 
-pub(super) fn reserve(len: usize) -> Result<*mut c_void, MapError> {
+pub(super) fn reserve(len: usize) -> Result<*mut c_void, Error> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: the kernel chooses the addresses.
     let at = unsafe { libc::mmap(ptr::null_mut(), len, libc::PROT_NONE, flags, -1, 0) };
-    if at == libc::MAP_FAILED { Err(failed(c"mmap")) } else { Ok(at) }
+    if at == libc::MAP_FAILED { Err(last("mmap")) } else { Ok(at) }
 }
 
 /// Fails with `EEXIST` if the addresses are in use.
-pub(super) fn map_at(at: *mut c_void, len: usize, huge: c_int, file: Option<c_int>) -> Result<(), MapError> {
+pub(super) fn map_at(at: *mut c_void, len: usize, huge: c_int, file: Option<c_int>) -> Result<(), Error> {
     let (kind, fd) = match file {
         // The file determines the page size.
         Some(fd) => (libc::MAP_SHARED, fd),
@@ -46,13 +36,13 @@ pub(super) fn map_at(at: *mut c_void, len: usize, huge: c_int, file: Option<c_in
     // SAFETY: replaces no mapping.
     let mapped = unsafe { libc::mmap(at, len, access, kind | libc::MAP_FIXED_NOREPLACE, fd, 0) };
     if mapped == libc::MAP_FAILED {
-        return Err(failed(c"mmap"));
+        return Err(last("mmap"));
     }
     if mapped != at {
         // Kernels before 4.17 take the address as a hint.
         // SAFETY: mapped just now.
         unsafe { unmap(mapped, len) };
-        return Err(MapError::new(c"mmap", libc::EEXIST));
+        return Err(failed("mmap", libc::EEXIST));
     }
     Ok(())
 }
@@ -69,49 +59,49 @@ pub(super) unsafe fn unmap(at: *mut c_void, len: usize) {
 
 /// # Safety
 /// The range is mapped.
-pub(super) unsafe fn advise(at: *mut c_void, len: usize, advice: c_int) -> Result<(), MapError> {
+pub(super) unsafe fn advise(at: *mut c_void, len: usize, advice: c_int) -> Result<(), Error> {
     // SAFETY: the caller guarantees a mapped range. The advice used here keeps contents.
-    done(unsafe { libc::madvise(at, len, advice) }, c"madvise")
+    done(unsafe { libc::madvise(at, len, advice) }, "madvise")
 }
 
 /// # Safety
 /// The range is mapped.
-pub(super) unsafe fn lock(at: *mut c_void, len: usize) -> Result<(), MapError> {
+pub(super) unsafe fn lock(at: *mut c_void, len: usize) -> Result<(), Error> {
     // SAFETY: the caller guarantees a mapped range.
-    done(unsafe { libc::mlock(at, len) }, c"mlock")
+    done(unsafe { libc::mlock(at, len) }, "mlock")
 }
 
 /// # Safety
 /// The range is mapped.
-pub(super) unsafe fn bind(at: *mut c_void, len: usize, node: u32) -> Result<(), MapError> {
+pub(super) unsafe fn bind(at: *mut c_void, len: usize, node: u32) -> Result<(), Error> {
     /// `MPOL_BIND`: only this node.
     const BIND: c_long = 2;
     let mut mask = [0_u64; NODES / WORD];
     let place = node as usize;
-    let Some(word) = mask.get_mut(place / WORD) else { return Err(MapError::new(c"mbind", libc::EINVAL)) };
+    let Some(word) = mask.get_mut(place / WORD) else { return Err(failed("mbind", libc::EINVAL)) };
     *word = 1 << (place % WORD);
     // SAFETY: the caller guarantees a mapped range. The mask has `NODES` bits (the kernel reads one
     // less than the number).
     let bound = unsafe { libc::syscall(libc::SYS_mbind, at, len, BIND, mask.as_ptr(), NODES + 1, 0_usize) };
-    if bound == 0 { Ok(()) } else { Err(failed(c"mbind")) }
+    if bound == 0 { Ok(()) } else { Err(last("mbind")) }
 }
 
 /// The length is sealed, because access to mapped pages beyond the end of a shortened file ends the
 /// process (`SIGBUS`).
-pub(super) fn memory_file(len: usize, huge: u32) -> Result<c_int, MapError> {
+pub(super) fn memory_file(len: usize, huge: u32) -> Result<c_int, Error> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING | if huge == 0 { 0 } else { libc::MFD_HUGETLB | huge };
     // SAFETY: passes a C string.
     let fd = unsafe { libc::memfd_create(c"loom".as_ptr(), flags) };
     if fd < 0 {
-        return Err(failed(c"memfd_create"));
+        return Err(last("memfd_create"));
     }
-    let sized = libc::off_t::try_from(len).map_err(|_| MapError::new(c"ftruncate", libc::EFBIG)).and_then(|len| {
+    let sized = libc::off_t::try_from(len).map_err(|_| failed("ftruncate", libc::EFBIG)).and_then(|len| {
         // SAFETY: created just now.
-        done(unsafe { libc::ftruncate(fd, len) }, c"ftruncate")?;
+        done(unsafe { libc::ftruncate(fd, len) }, "ftruncate")?;
         // The last seal forbids further seals, such as one against writing.
         let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
         // SAFETY: created just now.
-        done(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) }, c"fcntl")
+        done(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, seals) }, "fcntl")
     });
     match sized {
         Ok(()) => Ok(fd),
@@ -125,4 +115,25 @@ pub(super) fn memory_file(len: usize, huge: u32) -> Result<c_int, MapError> {
 pub(super) fn close(fd: c_int) {
     // SAFETY: this module owns the descriptor. Mappings stay.
     unsafe { libc::close(fd) };
+}
+
+/// Failure of a system call with an error number.
+pub(super) const fn failed(call: &'static str, errno: c_int) -> Error {
+    Error::System { call, errno: Errno::from_raw(errno) }
+}
+
+pub(super) fn is(error: &Error, number: c_int) -> bool {
+    matches!(error, Error::System { errno, .. } if errno.as_raw() == number)
+}
+
+/// Failure of the system call that this thread made last.
+fn last(call: &'static str) -> Error {
+    // SAFETY: takes no arguments.
+    let errno = unsafe { libc::__errno_location() };
+    // SAFETY: address of this thread's error number.
+    failed(call, unsafe { *errno })
+}
+
+fn done(result: c_int, call: &'static str) -> Result<(), Error> {
+    if result == 0 { Ok(()) } else { Err(last(call)) }
 }

@@ -10,7 +10,7 @@ use loom_core::transport::Transport;
 use loom_core::vocabulary::HmemIface;
 
 use super::attr::SlabAttr;
-use super::lease::{Lease, OutOfLease};
+use super::lease::{Lease, LeaseError};
 use super::parts::NotJoined;
 use super::slab::RegisteredSlab;
 use crate::sharing::{Owner, Sharing};
@@ -95,8 +95,8 @@ impl<L: Sharing> DeviceLease<'_, L> {
     /// Sets the number of bytes that the device has written, that were received, or to post.
     ///
     /// # Errors
-    /// [`OutOfLease`] if the lease has fewer bytes. The lease is unchanged.
-    pub fn set_len(&mut self, len: usize) -> Result<(), OutOfLease> {
+    /// [`LeaseError::TooShort`] if the lease has fewer bytes. The lease is unchanged.
+    pub fn set_len(&mut self, len: usize) -> Result<(), LeaseError> {
         self.0.set_len(len)
     }
 

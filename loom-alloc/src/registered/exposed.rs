@@ -45,25 +45,20 @@ where
 /// ```
 /// use loom_alloc::registered::{ExposedSlab, SlabAttr};
 /// use loom_alloc::allocator_api2::alloc::Global;
-/// use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain};
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::vocabulary::Access;
+/// use loom_core::mr::RemoteRegion;
+/// use loom_core::{Access, Forever};
+/// # use loom_core::{Av, Cq, Domain};
+/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+/// # let cq: Cq<'_, _, &[u8]> = cq;
 ///
-/// let network = Network::new(NetworkAttr::default())?;
-/// let domain = Domain::open(&network.info())?;
 /// let slab = ExposedSlab::open_in(&domain, SlabAttr::new(4, 64), Access::REMOTE_WRITE, Global)?;
-/// let av = Av::open(&domain, 2)?;
-/// let cq = Cq::<_, &[u8]>::open(&domain, CqAttr::new(16))?;
-/// let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-/// let to_bob = av.insert(&bob.address()?)?;
-/// let mailbox = slab.lease().ok_or("none left")?;
-/// // What bob tells alice about his mailbox.
+/// let mailbox = slab.lease().ok_or("no free buffer")?;
+/// // Bob sends these bytes to Alice.
 /// let wire = mailbox.remote().to_bytes();
-/// let remote = loom_core::mr::RemoteRegion::from_bytes(&wire);
+/// let remote = RemoteRegion::from_bytes(&wire);
 /// cq.retry(Forever, || alice.inject_write(to_bob, &remote, 0, b"hello"))?;
 /// let mut hello = [0; 5];
 /// while &hello != b"hello" {
-///     // The bytes arrive while both sides poll.
 ///     cq.progress()?;
 ///     mailbox.window().copy_to(0, &mut hello)?;
 /// }

@@ -56,29 +56,28 @@ impl<T: Transport, A: Allocator> fmt::Debug for HeapMemory<'_, T, A> {
 /// use loom_alloc::allocator_api2::{alloc::Global, vec::Vec};
 /// use loom_alloc::registered::{HeapMemory, RegisteredHeap};
 /// use loom_core::error::PostError;
-/// use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, domain::Domain};
-/// use loom_core::{endpoint::Source, scope::scope};
-/// use loom_core::soft::{RequiredModes, Network, NetworkAttr};
+/// use loom_core::{Cq, CqAttr, Forever, scope};
+/// # use loom_core::soft::{RequiredModes, Network, NetworkAttr};
+/// # use loom_core::{Av, Domain, Source};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # // Like hardware, the network refuses unregistered buffers.
+/// # let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
+/// # let av = Av::open(&domain, 1)?;
 ///
-/// let network = Network::new(NetworkAttr::default())?;
-/// // As over hardware: only registered buffers are taken.
-/// let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
 /// let mut memory = HeapMemory::open_in(&domain, Layout::new::<[u64; 512]>(), Global)?;
 /// let heap = RegisteredHeap::new(&mut memory, Arena::new);
-/// let av = Av::open(&domain, 1)?;
-/// // The queue lives as long as the heap, whose memory is lent to it, or shorter.
+/// // The heap outlives the queue, whose operations use its memory.
 /// scope(|s| {
 ///     let cq = Cq::open(&s.domain(&domain), CqAttr::new(16))?;
-///     let endpoint = cq.endpoint(&av)?;
-///     let me = av.insert(&endpoint.address()?)?;
-///     let mut room = Vec::new_in(&heap);
-///     room.resize(5, 0);
+/// #   let endpoint = cq.endpoint(&av)?;
+/// #   let me = av.insert(&endpoint.address()?)?;
+/// #   let mut room = Vec::new_in(&heap);
+/// #   room.resize(5, 0);
+/// #   let received = endpoint.recv(Source::Any, room).map_err(PostError::from)?;
 ///     let mut message = Vec::new_in(&heap);
 ///     message.extend_from_slice(b"hello");
-///     let received = endpoint.recv(Source::Any, room).map_err(PostError::from)?;
 ///     cq.post(message, Forever, |message| endpoint.send(me, message)).map_err(PostError::from)?;
-///     let done = cq.finish(received, Forever)?;
-///     assert_eq!(done.into_buf(), b"hello");
+/// #   assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
 ///     Ok::<_, std::boxed::Box<dyn std::error::Error>>(())
 /// })?;
 /// # Ok::<_, std::boxed::Box<dyn std::error::Error>>(())

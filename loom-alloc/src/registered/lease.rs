@@ -38,35 +38,33 @@ use crate::sharing::{Owner, Shared, Sharing};
 /// Dropping the lease returns the buffer. Forgetting it leaks the buffer until the slab is dropped.
 ///
 /// ```
-/// use loom_alloc::{Arena, Locked};
+/// use loom_alloc::allocator_api2::alloc::Global;
 /// use loom_alloc::registered::{Slab, SlabAttr};
 /// use loom_core::error::PostError;
-/// use loom_core::{av::Av, cq::{Cq, CqAttr}, deadline::Forever, endpoint::Source, scope::scope};
-/// use loom_core::soft::{RequiredModes, Network, NetworkAttr};
+/// use loom_core::{Cq, CqAttr, Forever, Source, scope};
+/// # use loom_core::soft::{RequiredModes, Network, NetworkAttr};
+/// # use loom_core::{Av, Domain};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # // Like hardware, the network refuses unregistered buffers.
+/// # let domain = Domain::open(&network.info_requiring(RequiredModes::none().local_registration()))?;
+/// # let av = Av::open(&domain, 1)?;
 ///
-/// let mut memory = [core::mem::MaybeUninit::uninit(); 128 * 1024];
-/// let arena = Locked::new(Arena::new(&mut memory));
-/// let attr = NetworkAttr { endpoints: 1, tx_depth: 8, rx_depth: 8, eager_size: 256, regions: 1, ..NetworkAttr::DEFAULT };
-/// let network = Network::new_in(attr, &arena)?;
+/// let slab = Slab::open_in(&domain, SlabAttr::new(4, 256), Global)?;
+/// // The slab outlives the queue, whose operations use its buffers.
 /// scope(|s| {
-///     // As over hardware: only registered buffers are taken.
-///     let domain = s.open_in(&network.info_requiring(RequiredModes::none().local_registration()), &arena)?;
-///     let slab = Slab::open_in(&domain, SlabAttr::new(4, 256), &arena)?;
-///     // The queue has a scope of its own: the slab, whose buffers are lent to it, lives longer.
-///     scope(|s| {
-///         let domain = s.domain(&domain);
-///         let (av, cq) = (Av::open_in(&domain, 1, &arena)?, Cq::open_in(&domain, CqAttr::new(8), &arena)?);
-///         let endpoint = cq.endpoint(&av)?;
-///         let me = av.insert(&endpoint.address()?)?;
-///         let (inbox, mut outbox) = (slab.lease().ok_or("none left")?, slab.lease().ok_or("none left")?);
-///         let received = endpoint.recv(Source::Any, inbox).map_err(PostError::from)?;
-///         outbox.append(b"hello")?;
-///         cq.post(outbox, Forever, |outbox| endpoint.send(me, outbox)).map_err(PostError::from)?;
-///         let (mut inbox, result) = cq.finish(received, Forever)?.into_parts();
-///         inbox.set_len(result?.len())?;
-///         assert_eq!(&inbox[..], b"hello");
-///         Ok::<_, Box<dyn core::error::Error>>(())
-///     })
+///     let cq = Cq::open(&s.domain(&domain), CqAttr::new(8))?;
+/// #   let endpoint = cq.endpoint(&av)?;
+/// #   let me = av.insert(&endpoint.address()?)?;
+///     let room = slab.lease().ok_or("no free buffer")?;
+///     let received = endpoint.recv(Source::Any, room).map_err(PostError::from)?;
+/// #   let mut outbox = slab.lease().ok_or("no free buffer")?;
+/// #   outbox.append(b"hello")?;
+/// #   cq.post(outbox, Forever, |outbox| endpoint.send(me, outbox)).map_err(PostError::from)?;
+///     // A peer has sent "hello".
+///     let (mut inbox, result) = cq.finish(received, Forever)?.into_parts();
+///     inbox.set_len(result?.len())?;
+///     assert_eq!(&inbox[..], b"hello");
+///     Ok::<_, Box<dyn core::error::Error>>(())
 /// })?;
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
@@ -87,32 +85,48 @@ pub type SharedLease<'s> = Lease<'s, Shared>;
 
 const _: () = assert!(size_of::<Lease<'_>>() == 32);
 
-/// The lease has fewer bytes than requested.
+/// Reason for which a lease has no such bytes, or not as values of a type. The lease is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutOfLease;
+#[non_exhaustive]
+pub enum LeaseError {
+    /// The lease has fewer bytes.
+    TooShort,
+    /// The bytes are misaligned for the type or no multiple of its size.
+    #[cfg(feature = "bytemuck")]
+    Cast(bytemuck::PodCastError),
+}
 
-impl fmt::Display for OutOfLease {
+impl fmt::Display for LeaseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the lease has fewer bytes")
+        match self {
+            LeaseError::TooShort => f.write_str("the lease has fewer bytes"),
+            #[cfg(feature = "bytemuck")]
+            LeaseError::Cast(error) => error.fmt(f),
+        }
     }
 }
 
-impl core::error::Error for OutOfLease {}
+impl core::error::Error for LeaseError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            LeaseError::TooShort => None,
+            #[cfg(feature = "bytemuck")]
+            LeaseError::Cast(error) => Some(error),
+        }
+    }
+}
 
-impl From<OutOfLease> for Error {
-    fn from(_: OutOfLease) -> Self {
-        Error::Invalid("the lease has fewer bytes")
+impl From<LeaseError> for Error {
+    fn from(error: LeaseError) -> Self {
+        Error::Invalid(match error {
+            LeaseError::TooShort => "the lease has fewer bytes",
+            #[cfg(feature = "bytemuck")]
+            LeaseError::Cast(_) => "the bytes are not aligned for the type, or no multiple of its size",
+        })
     }
 }
 
 impl<'s, L: Sharing> Lease<'s, L> {
-    /// # Safety
-    /// The list handed out the number for this lease.
-    #[inline]
-    pub(super) const unsafe fn whole(buffers: &'s Buffers<L>, number: u32) -> Self {
-        Lease { buffers, number, start: 0, data: 0, room: 0, end: buffers.size }
-    }
-
     /// Length in bytes: consumed, data and room.
     #[must_use]
     pub const fn capacity(&self) -> usize {
@@ -142,22 +156,12 @@ impl<'s, L: Sharing> Lease<'s, L> {
         self.bytes_mut(self.data, self.room)
     }
 
-    /// Requires `start <= from <= to <= end`.
-    #[inline]
-    pub(super) fn bytes_mut(&mut self, from: u32, to: u32) -> &mut [u8] {
-        debug_assert!(self.start <= from && from <= to && to <= self.end);
-        // SAFETY: `from` is within the lease (invariant 2).
-        let first = unsafe { self.buffers.at(self.number, from) };
-        // SAFETY: initialised bytes of the exclusively borrowed lease (invariants 1 and 2).
-        unsafe { slice::from_raw_parts_mut(first.as_ptr(), (to - from) as usize) }
-    }
-
     /// Returns `len` bytes of room with unspecified contents. [`commit`](Self::commit) turns them
     /// into data.
     ///
     /// # Errors
-    /// [`OutOfLease`] if the room is shorter.
-    pub fn prepare(&mut self, len: usize) -> Result<&mut [u8], OutOfLease> {
+    /// [`LeaseError::TooShort`] if the room is shorter.
+    pub fn prepare(&mut self, len: usize) -> Result<&mut [u8], LeaseError> {
         let to = self.behind(self.room, len)?;
         Ok(self.bytes_mut(self.room, to))
     }
@@ -165,8 +169,8 @@ impl<'s, L: Sharing> Lease<'s, L> {
     /// Turns the next `len` bytes of room into data.
     ///
     /// # Errors
-    /// [`OutOfLease`] if the room is shorter. The lease is unchanged.
-    pub fn commit(&mut self, len: usize) -> Result<(), OutOfLease> {
+    /// [`LeaseError::TooShort`] if the room is shorter. The lease is unchanged.
+    pub fn commit(&mut self, len: usize) -> Result<(), LeaseError> {
         self.room = self.behind(self.room, len)?;
         Ok(())
     }
@@ -174,8 +178,8 @@ impl<'s, L: Sharing> Lease<'s, L> {
     /// Copies bytes behind the data.
     ///
     /// # Errors
-    /// [`OutOfLease`] if the room is shorter. The lease is unchanged.
-    pub fn append(&mut self, bytes: &[u8]) -> Result<(), OutOfLease> {
+    /// [`LeaseError::TooShort`] if the room is shorter. The lease is unchanged.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<(), LeaseError> {
         self.prepare(bytes.len())?.copy_from_slice(bytes);
         self.commit(bytes.len())
     }
@@ -183,11 +187,11 @@ impl<'s, L: Sharing> Lease<'s, L> {
     /// Removes `len` bytes of data at the front.
     ///
     /// # Errors
-    /// [`OutOfLease`] if the data is shorter. The lease is unchanged.
-    pub fn consume(&mut self, len: usize) -> Result<(), OutOfLease> {
+    /// [`LeaseError::TooShort`] if the data is shorter. The lease is unchanged.
+    pub fn consume(&mut self, len: usize) -> Result<(), LeaseError> {
         let data = self.behind(self.data, len)?;
         if data > self.room {
-            return Err(OutOfLease);
+            return Err(LeaseError::TooShort);
         }
         self.data = data;
         self.settle();
@@ -198,8 +202,8 @@ impl<'s, L: Sharing> Lease<'s, L> {
     /// contents.
     ///
     /// # Errors
-    /// [`OutOfLease`] if the lease is shorter. The lease is unchanged.
-    pub fn set_len(&mut self, len: usize) -> Result<(), OutOfLease> {
+    /// [`LeaseError::TooShort`] if the lease is shorter. The lease is unchanged.
+    pub fn set_len(&mut self, len: usize) -> Result<(), LeaseError> {
         self.room = self.behind(self.data, len)?;
         self.settle();
         Ok(())
@@ -224,6 +228,23 @@ impl<'s, L: Sharing> Lease<'s, L> {
         Some(self.exposed()?.remote)
     }
 
+    /// # Safety
+    /// The list handed out the number for this lease.
+    #[inline]
+    pub(super) const unsafe fn whole(buffers: &'s Buffers<L>, number: u32) -> Self {
+        Lease { buffers, number, start: 0, data: 0, room: 0, end: buffers.size }
+    }
+
+    /// Requires `start <= from <= to <= end`.
+    #[inline]
+    pub(super) fn bytes_mut(&mut self, from: u32, to: u32) -> &mut [u8] {
+        debug_assert!(self.start <= from && from <= to && to <= self.end);
+        // SAFETY: `from` is within the lease (invariant 2).
+        let first = unsafe { self.buffers.at(self.number, from) };
+        // SAFETY: initialised bytes of the exclusively borrowed lease (invariants 1 and 2).
+        unsafe { slice::from_raw_parts_mut(first.as_ptr(), (to - from) as usize) }
+    }
+
     pub(super) fn exposed(&self) -> Option<Exposed> {
         self.buffers.exposed(self.number, self.start, self.end - self.start)
     }
@@ -239,9 +260,9 @@ impl<'s, L: Sharing> Lease<'s, L> {
     }
 
     #[inline]
-    fn behind(&self, place: u32, len: usize) -> Result<u32, OutOfLease> {
+    fn behind(&self, place: u32, len: usize) -> Result<u32, LeaseError> {
         if len > (self.end - place) as usize {
-            return Err(OutOfLease);
+            return Err(LeaseError::TooShort);
         }
         #[expect(clippy::cast_possible_truncation, reason = "no more than the lease has")]
         Ok(place + len as u32)

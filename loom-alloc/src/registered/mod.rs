@@ -27,12 +27,10 @@ pub use attr::SlabAttr;
 pub use device::{DeviceLease, DeviceSlab};
 pub use exposed::{ExposedLease, ExposedSlab, RegionSlab, SharedExposedSlab};
 pub use heap::{HeapMemory, RegisteredHeap};
-pub use lease::{Lease, OutOfLease, SharedLease};
+pub use lease::{Lease, LeaseError, SharedLease};
 pub use parts::NotJoined;
 pub(crate) use parts::Parts;
 pub use slab::{RegisteredSlab, SharedSlab, Slab};
-#[cfg(feature = "bytemuck")]
-pub use views::ViewError;
 pub use zeroed::Zeroed;
 
 /// Rejected programs, each beside an accepted one that is otherwise equal.
@@ -66,7 +64,7 @@ pub use zeroed::Zeroed;
 ///
 /// ```compile_fail,E0505
 /// # use loom_alloc::{allocator_api2::alloc::Global, registered::{Lease, Slab, SlabAttr}};
-/// # use loom_core::{cq::Cq, domain::Domain, scope::scope, soft::{Network, NetworkAttr}};
+/// # use loom_core::{cq::Cq, domain::Domain, scope, soft::{Network, NetworkAttr}};
 /// # let network = Network::new(NetworkAttr::default()).unwrap();
 /// # let domain = Domain::open(&network.info()).unwrap();
 /// let slab = Slab::open_in(&domain, SlabAttr::new(1, 64), Global).unwrap();
@@ -80,7 +78,7 @@ pub use zeroed::Zeroed;
 ///
 /// ```
 /// # use loom_alloc::{allocator_api2::alloc::Global, registered::{Lease, Slab, SlabAttr}};
-/// # use loom_core::{cq::Cq, domain::Domain, scope::scope, soft::{Network, NetworkAttr}};
+/// # use loom_core::{cq::Cq, domain::Domain, scope, soft::{Network, NetworkAttr}};
 /// # let network = Network::new(NetworkAttr::default()).unwrap();
 /// # let domain = Domain::open(&network.info()).unwrap();
 /// let slab = Slab::open_in(&domain, SlabAttr::new(1, 64), Global).unwrap();

@@ -4,68 +4,14 @@
 
 use core::cell::Cell;
 use core::fmt;
-
 use core::mem::ManuallyDrop;
 use core::ptr;
 use core::sync::atomic::{AtomicU32, Ordering};
+
 use loom_core::Error;
 
 use super::lease::Lease;
 use crate::sharing::Sharing;
-
-pub(crate) trait Parts {
-    fn split(&self);
-
-    fn joined(&self);
-
-    fn ended(&self) -> bool;
-}
-
-impl Parts for Cell<u32> {
-    #[inline]
-    fn split(&self) {
-        self.set(self.get().wrapping_add(1));
-    }
-
-    #[inline]
-    fn joined(&self) {
-        self.set(self.get().wrapping_sub(1));
-    }
-
-    #[inline]
-    fn ended(&self) -> bool {
-        let left = self.get().checked_sub(1);
-        self.set(left.unwrap_or(0));
-        left.is_none()
-    }
-}
-
-impl Parts for AtomicU32 {
-    // Relaxed: the thread owns the parts that it splits or joins, and their contents move between
-    // threads with them.
-
-    #[inline]
-    fn split(&self) {
-        self.fetch_add(1, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn joined(&self) {
-        self.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn ended(&self) -> bool {
-        // Release: this part's use comes before the buffer is taken again. Acquire: pairs with the
-        // release of the other parts, before the last one puts the buffer on the list.
-        let last = self.fetch_sub(1, Ordering::AcqRel) == 0;
-        if last {
-            // Relaxed: no part exists, and the list publishes the store.
-            self.store(0, Ordering::Relaxed);
-        }
-        last
-    }
-}
 
 /// Two leases that were not joined, unchanged.
 pub struct NotJoined<B> {
@@ -132,17 +78,63 @@ impl<B> fmt::Debug for NotJoined<B> {
     }
 }
 
-impl<B> fmt::Display for NotJoined<B> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the two leases are not neighbours in one buffer")
-    }
-}
-
-impl<B> core::error::Error for NotJoined<B> {}
-
 /// Drops both leases.
 impl<B> From<NotJoined<B>> for Error {
     fn from(_: NotJoined<B>) -> Self {
         Error::Invalid("the two leases are not neighbours in one buffer")
+    }
+}
+
+pub(crate) trait Parts {
+    fn split(&self);
+
+    fn joined(&self);
+
+    fn ended(&self) -> bool;
+}
+
+impl Parts for Cell<u32> {
+    #[inline]
+    fn split(&self) {
+        self.set(self.get().wrapping_add(1));
+    }
+
+    #[inline]
+    fn joined(&self) {
+        self.set(self.get().wrapping_sub(1));
+    }
+
+    #[inline]
+    fn ended(&self) -> bool {
+        let left = self.get().checked_sub(1);
+        self.set(left.unwrap_or(0));
+        left.is_none()
+    }
+}
+
+impl Parts for AtomicU32 {
+    // Relaxed: the thread owns the parts that it splits or joins, and their contents move between
+    // threads with them.
+
+    #[inline]
+    fn split(&self) {
+        self.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn joined(&self) {
+        self.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    fn ended(&self) -> bool {
+        // Release: this part's use comes before the buffer is taken again. Acquire: pairs with the
+        // release of the other parts, before the last one puts the buffer on the list.
+        let last = self.fetch_sub(1, Ordering::AcqRel) == 0;
+        if last {
+            // Relaxed: no part exists, and the list publishes the store.
+            self.store(0, Ordering::Relaxed);
+        }
+        last
     }
 }

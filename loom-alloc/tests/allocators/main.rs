@@ -12,7 +12,7 @@
 mod mapping;
 mod mr_cache;
 mod registered;
-#[path = "../../../loom-core/tests/common/scripted.rs"]
+#[path = "../../../loom-core/tests/it/scripted.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod scripted;
 mod stories;

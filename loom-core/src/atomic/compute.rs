@@ -36,11 +36,19 @@ pub(crate) trait Compute: Copy {
             // SAFETY: the caller keeps the rules of `fetch_add`.
             AtomicOp::SUM if Self::ADDS_AS_WORD => unsafe { Self::Word::fetch_add(at, operand.to_word()) },
             // SAFETY: the caller keeps the rules of `update`.
-            _ => unsafe {
-                Self::Word::update(at, |word| Self::from_word(word).changed(op, operand, compare).map(Self::to_word))
-            },
+            _ => unsafe { Self::update(at, op, operand, compare) },
         };
         Self::from_word(old)
+    }
+
+    /// Out of line, so that [`change_at`](Self::change_at) is inlined.
+    ///
+    /// # Safety
+    /// The requirements of [`Word::update`].
+    #[inline(never)]
+    unsafe fn update(at: *mut Self::Word, op: AtomicOp, operand: Self, compare: Self) -> Self::Word {
+        // SAFETY: the caller keeps the rules of `update`.
+        unsafe { Self::Word::update(at, |word| Self::from_word(word).changed(op, operand, compare).map(Self::to_word)) }
     }
 
     /// `true` if the sum of two values is the sum of their words.

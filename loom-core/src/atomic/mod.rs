@@ -71,7 +71,7 @@ pub unsafe trait Element: Compute + Copy + fmt::Debug + Send + Sync + 'static {
 /// let words = [AtomicU64::new(7)];
 /// assert_eq!(raise(Window::from(&words[..]).element(0)?, 10_u64), 7);
 /// assert_eq!(words[0].load(Ordering::Relaxed), 10);
-/// # Ok::<_, loom_core::exposed::ElementError>(())
+/// # Ok::<_, loom_core::RangeError>(())
 /// ```
 #[diagnostic::on_unimplemented(message = "`{Self}` has no order, or is no datatype of `fi_atomic`")]
 pub trait Ordered: Element {}
@@ -92,7 +92,7 @@ pub trait Ordered: Element {}
 /// let words = [AtomicU64::new(0)];
 /// let flags = Window::from(&words[..]).element::<u64>(0)?;
 /// assert!(!set(flags, 0b101) && set(flags, 0b100));
-/// # Ok::<_, loom_core::exposed::ElementError>(())
+/// # Ok::<_, loom_core::RangeError>(())
 /// ```
 #[diagnostic::on_unimplemented(message = "`{Self}` is no integer that is a datatype of `fi_atomic`")]
 pub trait Integer: Ordered {}

@@ -45,7 +45,7 @@ pub struct AvAttr {
     /// - `shm` takes 256 addresses in the lifetime of a vector. Endpoints of the process, and peers
     ///   that were not inserted but have sent a message, may count. A capacity above 256 is refused
     ///   with [`OpenError::TooManyPeers`], an address beyond the limit with
-    ///   [`InsertError::TooManyPeers`](super::InsertError::TooManyPeers): open a new vector with
+    ///   [`AddressError::TooManyPeers`](crate::AddressError::TooManyPeers): open a new vector with
     ///   new endpoints.
     /// - Over libfabric, the capacity counts for the lifetime of a vector if threads share the
     ///   domain (`Ofi<Shared>`), if its info grants [`Caps::COLLECTIVE`](crate::Caps::COLLECTIVE),
@@ -58,7 +58,7 @@ pub struct AvAttr {
     /// Number of leading slots with an address of their own ([`AddressTableAttr::singles`]), fewer
     /// than all for peers inserted by range. After a removal such a slot is reused for the same
     /// address, or needs one or two [`ranges`](Self::ranges) records. Without a free record,
-    /// inserting another address there returns [`Full`](super::InsertError::Full).
+    /// inserting another address there returns [`Full`](crate::AddressError::Full).
     pub singles: usize,
     /// Number of range records ([`AddressTableAttr::ranges`]), ignored where addresses are not
     /// sockets.
@@ -93,7 +93,7 @@ impl AvAttr {
         if self.capacity == 0 || u32::try_from(self.capacity).is_err() {
             return Err(OpenError::Size);
         }
-        // SAFETY: the domain is open (C1).
+        // SAFETY: the domain is open (H1).
         Ok(unsafe { T::av_room(domain.raw(), self.capacity) })
     }
 

@@ -7,71 +7,11 @@ use core::net::SocketAddr;
 
 use super::Av;
 use super::removed::Addresses;
-use crate::engine::address_table::{AddressTable, Full, Inserted, RangePeer, SymmetricRange};
+use crate::engine::address_table::{AddressTable, Inserted, RangePeer, SymmetricRange};
 use crate::engine::peer_table::Peer;
-use crate::error::OTHER_PROCESS;
 use crate::transport::Transport;
 use crate::util::log::note;
-use crate::vocabulary::{AddressFormat, EndpointAddr, Errno, FabricAddr};
-
-/// Reason why an address was not inserted.
-///
-/// ```
-/// use loom_core::allocator_api2::alloc::Global;
-/// use loom_core::av::InsertError;
-/// use loom_core::{Av, AvAttr, Cq, Domain};
-///
-/// # fixture::domain!(network, domain);
-/// # let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
-/// // This vector has no room for the bytes of addresses.
-/// let av = Av::open_in(&domain, AvAttr { bytes: Some(0), ..AvAttr::new(2) }, Global)?;
-/// let address = cq.endpoint(&av)?.address()?;
-/// assert_eq!(av.insert(&address), Err(InsertError::Full));
-/// // The software transport refuses the address of a host.
-/// let host = "10.0.0.1:7471".parse()?;
-/// assert!(matches!(Av::open(&domain, 2)?.insert(&host), Err(InsertError::Errno(_))));
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InsertError {
-    /// The vector has no free slot, or no space for the address bytes ([`AvAttr`](super::AvAttr)).
-    Full,
-    /// The vector was opened by the parent of this forked process. The child must open its own.
-    OtherProcess,
-    /// The provider has taken its maximum of addresses for a vector's lifetime, including removed
-    /// ones ([`AvAttr::capacity`](super::AvAttr::capacity)).
-    TooManyPeers {
-        /// Maximum number of addresses in the lifetime of a vector.
-        limit: usize,
-    },
-    /// The provider refused the address.
-    Errno(Errno),
-}
-
-impl From<Errno> for InsertError {
-    fn from(errno: Errno) -> Self {
-        if errno == Errno::OTHER_PROCESS { InsertError::OtherProcess } else { InsertError::Errno(errno) }
-    }
-}
-
-impl fmt::Display for InsertError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            InsertError::Full => {
-                f.write_str("the address vector has no room left: raise `AvAttr::capacity`, or remove peers")
-            }
-            InsertError::OtherProcess => f.write_str(OTHER_PROCESS),
-            InsertError::TooManyPeers { limit } => write!(
-                f,
-                "the provider takes no more addresses into this vector ({limit} in its lifetime), or not this one: open another vector and \
-                 endpoint, or check the address"
-            ),
-            InsertError::Errno(errno) => write!(f, "the transport refused the address: {errno}"),
-        }
-    }
-}
-
-impl core::error::Error for InsertError {}
+use crate::vocabulary::{AddressError, AddressFormat, EndpointAddr, Errno, FabricAddr};
 
 impl<T: Transport> Av<'_, T> {
     /// Inserts a peer's address. The [same address](crate::engine::address_table), in any notation,
@@ -98,49 +38,49 @@ impl<T: Transport> Av<'_, T> {
     /// ```
     ///
     /// # Errors
-    /// [`InsertError::Full`], [`InsertError::TooManyPeers`] over a provider with a maximum for a
-    /// vector's lifetime (`shm`), or [`InsertError::Errno`] for a foreign format or an address that
-    /// the provider rejects.
+    /// [`AddressError::Full`], [`AddressError::OutOfBytes`], [`AddressError::TooManyPeers`] over a
+    /// provider with a maximum for a vector's lifetime (`shm`), or [`AddressError::Errno`] for a
+    /// foreign format or an address that the provider rejects.
     ///
     /// # References
     /// - `man fi_av`
     #[doc(alias = "fi_av_insert")]
-    pub fn insert(&self, address: &EndpointAddr) -> Result<Peer, InsertError> {
+    pub fn insert(&self, address: &EndpointAddr) -> Result<Peer, AddressError> {
         self.insert_by(address, |table, addr| table.insert_at(addr, address))
     }
 
     fn insert_by(
         &self,
         address: &EndpointAddr,
-        insert: impl Fn(&mut AddressTable<'static>, FabricAddr) -> Result<Inserted, Full>,
-    ) -> Result<Peer, InsertError> {
+        insert: impl Fn(&mut AddressTable<'static>, FabricAddr) -> Result<Inserted, AddressError>,
+    ) -> Result<Peer, AddressError> {
         self.try_insert(address, insert).inspect_err(|error| self.note_refused(address, *error))
     }
 
-    fn note_refused(&self, address: &dyn fmt::Display, error: InsertError) {
-        note!(debug, "quirk", "address {address} is not inserted on {}: {error}", *self.body.domain);
+    fn note_refused(&self, address: &dyn fmt::Display, error: AddressError) {
+        note!(debug, "quirk", "address {address} is not inserted on {}: {error:#}", *self.body.domain);
     }
 
     fn try_insert(
         &self,
         address: &EndpointAddr,
-        insert: impl Fn(&mut AddressTable<'static>, FabricAddr) -> Result<Inserted, Full>,
-    ) -> Result<Peer, InsertError> {
+        insert: impl Fn(&mut AddressTable<'static>, FabricAddr) -> Result<Inserted, AddressError>,
+    ) -> Result<Peer, AddressError> {
         let mut addresses = self.body.addresses()?;
         if let Some(peer) = addresses.find(address) {
             return Ok(peer);
         }
         if !self.make_room(&mut addresses) {
-            return Err(InsertError::Full);
+            return Err(AddressError::Full);
         }
-        // SAFETY: the vector is open (C1).
+        // SAFETY: the vector is open (H1).
         let addr = unsafe { T::av_insert(&self.body.raw, address) }.map_err(|errno| self.refused(errno))?;
         self.keep(&mut addresses, addr, |table| insert(table, addr))
     }
 
-    fn refused(&self, errno: Errno) -> InsertError {
+    fn refused(&self, errno: Errno) -> AddressError {
         match self.body.limit {
-            Some(limit) if errno == Errno::ENOSPC => InsertError::TooManyPeers { limit },
+            Some(limit) if errno == Errno::ENOSPC => AddressError::TooManyPeers { limit },
             _ => errno.into(),
         }
     }
@@ -154,8 +94,8 @@ impl<T: Transport> Av<'_, T> {
     /// Returns `false` if no address is retired.
     fn reclaim(&self, addresses: &mut Addresses) -> bool {
         let Some(addr) = addresses.oldest() else { return false };
-        // SAFETY: the vector is open (C1), and the address was inserted and not removed since. Only
-        // a transport that allows removal at any time retires addresses (C13).
+        // SAFETY: the vector is open (H1), and the address was inserted and not removed since. Only
+        // a transport that allows removal at any time retires addresses (O1).
         let _ = unsafe { T::av_remove(&self.body.raw, addr) };
         true
     }
@@ -180,7 +120,7 @@ impl<T: Transport> Av<'_, T> {
     /// # References
     /// - `man fi_av`
     #[doc(alias = "fi_av_insert")]
-    pub fn insert_all(&self, addresses: &[EndpointAddr], each: impl FnMut(Result<Peer, InsertError>)) -> usize {
+    pub fn insert_all(&self, addresses: &[EndpointAddr], each: impl FnMut(Result<Peer, AddressError>)) -> usize {
         count_inserted(addresses.iter().map(|address| self.insert(address)), each)
     }
 
@@ -195,11 +135,10 @@ impl<T: Transport> Av<'_, T> {
     /// implement wrongly. Insert named nodes one by one ([`insert_service`](Self::insert_service)).
     ///
     /// ```
-    /// use loom_core::av::InsertError;
-    /// use loom_core::{Av, Domain, Errno, Peer, Transport};
+    /// use loom_core::{AddressError, Av, Domain, Errno, Peer, Transport};
     ///
     /// /// The peers of a cluster: 16 hosts from 10.0.0.1 on, with eight processes each from port 7471 on.
-    /// fn cluster<T: Transport>(av: &Av<'_, T>) -> Result<Vec<Peer>, InsertError> {
+    /// fn cluster<T: Transport>(av: &Av<'_, T>) -> Result<Vec<Peer>, AddressError> {
     ///     let mut peers = Vec::new();
     ///     let first = "10.0.0.1:7471".parse().expect("a socket address");
     ///     av.insert_symmetric(first, 16, 8, |peer| peers.extend(peer.ok()))?;
@@ -209,15 +148,16 @@ impl<T: Transport> Av<'_, T> {
     /// # fixture::domain!(network, domain);
     /// let av = Av::open(&domain, 128)?;
     /// // The software transport has no socket addresses.
-    /// assert_eq!(cluster(&av), Err(InsertError::Errno(Errno::ENOSYS)));
+    /// assert_eq!(cluster(&av), Err(AddressError::Errno(Errno::ENOSYS)));
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
     /// # Errors
     /// No peer is inserted:
-    /// - [`InsertError::Full`] for more addresses than the vector has slots
-    /// - [`InsertError::Errno`] with `ENOSYS` if the provider's addresses are not sockets, `EINVAL`
-    ///   if `first` has another family or port 0, or the range exceeds the last port or address
+    /// - [`AddressError::Full`] for more addresses than the vector has slots
+    /// - [`AddressError::Errno`] with `ENOSYS` if the provider's addresses are not sockets,
+    ///   `EINVAL` if `first` has another family or port 0, or the range exceeds the last port or
+    ///   address
     ///
     /// # References
     /// - `man fi_av`
@@ -227,18 +167,18 @@ impl<T: Transport> Av<'_, T> {
         first: SocketAddr,
         nodes: u32,
         services: u16,
-        each: impl FnMut(Result<Peer, InsertError>),
-    ) -> Result<usize, InsertError> {
+        each: impl FnMut(Result<Peer, AddressError>),
+    ) -> Result<usize, AddressError> {
         let is_family = match self.body.domain.attributes().addr_format {
             AddressFormat::SOCKADDR_IN => first.is_ipv4(),
             AddressFormat::SOCKADDR_IN6 => first.is_ipv6(),
             AddressFormat::SOCKADDR | AddressFormat::SOCKADDR_IP => true,
-            _ => return Err(InsertError::Errno(Errno::ENOSYS)),
+            _ => return Err(AddressError::Errno(Errno::ENOSYS)),
         };
         let range = SymmetricRange::new(first, nodes, services).filter(|_| is_family);
-        let range = range.ok_or(InsertError::Errno(Errno::EINVAL))?;
+        let range = range.ok_or(AddressError::Errno(Errno::EINVAL))?;
         if range.len() > self.body.addresses()?.most() as u64 {
-            return Err(InsertError::Full);
+            return Err(AddressError::Full);
         }
         let insert = |member: RangePeer| {
             self.insert_by(&member.socket().into(), |table, addr| table.insert_member_at(addr, &member))
@@ -267,18 +207,18 @@ impl<T: Transport> Av<'_, T> {
     /// # References
     /// - `man fi_av`
     #[doc(alias = "fi_av_insertsvc")]
-    pub fn insert_service(&self, node: &str, service: Option<&str>) -> Result<Peer, InsertError> {
+    pub fn insert_service(&self, node: &str, service: Option<&str>) -> Result<Peer, AddressError> {
         self.try_insert_service(node, service).inspect_err(|error| self.note_refused(&node, *error))
     }
 
-    fn try_insert_service(&self, node: &str, service: Option<&str>) -> Result<Peer, InsertError> {
+    fn try_insert_service(&self, node: &str, service: Option<&str>) -> Result<Peer, AddressError> {
         let mut addresses = self.body.addresses()?;
         // The provider has space for one address more than the vector counts.
         let has_room = self.make_room(&mut addresses);
-        // SAFETY: the vector is open (C1).
+        // SAFETY: the vector is open (H1).
         let addr =
             unsafe { T::av_insert_service(&self.body.raw, node, service) }.map_err(|errno| self.refused(errno))?;
-        // SAFETY: the vector is open (C1), and the address was just inserted.
+        // SAFETY: the vector is open (H1), and the address was just inserted.
         let address = unsafe { T::av_lookup(&self.body.raw, addr) };
         let peer = match &address {
             Ok(address) => addresses.find(address),
@@ -293,7 +233,7 @@ impl<T: Transport> Av<'_, T> {
         }
         if !has_room {
             self.take_back(&addresses, addr);
-            return Err(InsertError::Full);
+            return Err(AddressError::Full);
         }
         self.keep(&mut addresses, addr, |table| match &address {
             Ok(address) => table.insert_at(addr, address),
@@ -306,15 +246,15 @@ impl<T: Transport> Av<'_, T> {
         &self,
         addresses: &mut Addresses,
         addr: FabricAddr,
-        insert: impl Fn(&mut AddressTable<'static>) -> Result<Inserted, Full>,
-    ) -> Result<Peer, InsertError> {
+        insert: impl Fn(&mut AddressTable<'static>) -> Result<Inserted, AddressError>,
+    ) -> Result<Peer, AddressError> {
         let inserted = loop {
             match insert(&mut addresses.table) {
-                Err(Full::Bytes) if self.reclaim(addresses) => {}
+                Err(AddressError::OutOfBytes) if self.reclaim(addresses) => {}
                 inserted => break inserted,
             }
         };
-        let peer = inserted.map(Inserted::peer).map_err(|_| InsertError::Full);
+        let peer = inserted.map(Inserted::peer);
         let is_its = peer.is_ok_and(|peer| self.body.table.addr(peer) == Some(addr));
         if !is_its && self.body.table.peer(addr).is_none() {
             self.take_back(addresses, addr);
@@ -326,16 +266,16 @@ impl<T: Transport> Av<'_, T> {
     /// time, it stays until the vector closes.
     fn take_back(&self, addresses: &Addresses, addr: FabricAddr) {
         if addresses.are_removed() || !self.body.is_bound() || !self.body.table.was_used(addr) {
-            // SAFETY: the vector is open (C1). The transport allows removal, no endpoint is bound,
-            // or no peer ever had the address, so no post refers to it (C13).
+            // SAFETY: the vector is open (H1). The transport allows removal, no endpoint is bound,
+            // or no peer ever had the address, so no post refers to it (O1).
             let _ = unsafe { T::av_remove(&self.body.raw, addr) };
         }
     }
 }
 
 fn count_inserted(
-    results: impl Iterator<Item = Result<Peer, InsertError>>,
-    mut each: impl FnMut(Result<Peer, InsertError>),
+    results: impl Iterator<Item = Result<Peer, AddressError>>,
+    mut each: impl FnMut(Result<Peer, AddressError>),
 ) -> usize {
     results.inspect(|result| each(*result)).filter(Result::is_ok).count()
 }

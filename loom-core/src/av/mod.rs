@@ -12,7 +12,6 @@ use core::ptr::NonNull;
 use allocator_api2::alloc::Allocator;
 
 pub use self::attr::AvAttr;
-pub use self::insert::InsertError;
 use self::removed::{Addresses, Removed, Room};
 use crate::domain::{Domain, DomainInner};
 use crate::engine::address_table::{AddressSet, AddressTable, fill};
@@ -81,7 +80,7 @@ impl<'m, T: Transport> Av<'m, T> {
     ) -> Result<Self, OpenError> {
         let attr = attr.into();
         Self::open_as(domain, attr, alloc, 0, |raw| {
-            // SAFETY: the domain is open (C1), and the vector keeps it open (C2).
+            // SAFETY: the domain is open (H1), and the vector keeps it open (H2).
             unsafe { T::av_open(raw, attr.capacity) }
         })
     }
@@ -169,9 +168,9 @@ impl<T: Transport> Av<'_, T> {
         }
         let Some(addr) = addresses.table.remove(peer) else { return false };
         if are_removed || !self.body.is_bound() {
-            // SAFETY: the vector is open (C1). The transport allows removal, or no endpoint is
+            // SAFETY: the vector is open (H1). The transport allows removal, or no endpoint is
             // bound (binding takes the same lock), so no operation in flight refers to the address
-            // (C13).
+            // (O1).
             let _ = unsafe { T::av_remove(&self.body.raw, addr) };
         }
         true
@@ -208,7 +207,7 @@ impl<T: Transport> Av<'_, T> {
         let addr = self.body.table.addr(peer)?;
         Some(match addresses.table.address(peer) {
             Some(address) => Ok(address),
-            // SAFETY: the vector is open (C1) and contains the address: removal takes the same
+            // SAFETY: the vector is open (H1) and contains the address: removal takes the same
             // lock.
             None => unsafe { T::av_lookup(&self.body.raw, addr) },
         })
@@ -395,8 +394,8 @@ unsafe impl<T: Transport> Object for AvInner<T> {
     unsafe fn end(this: NonNull<Self>, left: bool) -> Ended {
         // SAFETY: `end` is called once, after the last handle has gone.
         let this = unsafe { this.as_ref() };
-        // SAFETY: bound endpoints hold a handle of the vector, and the last handle has gone (C2). A
-        // failed close is not retried (C3).
+        // SAFETY: bound endpoints hold a handle of the vector, and the last handle has gone (H2). A
+        // failed close is not retried (H3).
         if left || unsafe { T::av_close(&this.raw) }.is_err() {
             this.domain.leave();
             note!(warn, "left", "address vector of {} places stays open on {}", this.table.places(), *this.domain);
@@ -435,7 +434,7 @@ impl<'m, T: Scalable> Av<'m, T> {
             return Err(OpenError::Size);
         }
         Self::open_as(domain, AvAttr::new(capacity), alloc, rx_ctx_bits, |raw| {
-            // SAFETY: the domain is open (C1), and the vector keeps it open (C2).
+            // SAFETY: the domain is open (H1), and the vector keeps it open (H2).
             unsafe { T::av_open_for_contexts(raw, capacity, rx_ctx_bits) }
         })
     }

@@ -311,10 +311,10 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
 
     fn close_queues(&self) -> Result<(), Errno> {
         let rx = self.rx.as_ref().map_or(Ok(()), |rx| {
-            // SAFETY: its endpoints are closed (C2), and `close` calls this once (C3).
+            // SAFETY: its endpoints are closed (H2), and `close` calls this once (H3).
             unsafe { T::cq_close(rx) }
         });
-        // SAFETY: its endpoints are closed (C2), and `close` calls this once (C3).
+        // SAFETY: its endpoints are closed (H2), and `close` calls this once (H3).
         let tx = unsafe { T::cq_close(&self.tx) };
         rx.and(tx)
     }

@@ -78,7 +78,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         if self.unmatched.borrow().is_full() {
             return Next::Kept(Err(CqError::PeerEvents));
         }
-        // SAFETY: handles keep the queue open (C1) on its thread (C5).
+        // SAFETY: handles keep the queue open (H1) on its thread (T1).
         match unsafe { T::cq_poll(&self.tx) } {
             Ok(Some(event)) => {
                 let event = event.borrow();

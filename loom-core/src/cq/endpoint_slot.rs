@@ -199,7 +199,7 @@ impl<T: Transport> EndpointSlot<T> {
         // SAFETY: the state is `Open` or `Retired`.
         let raw = unsafe { self.raw() };
         let in_flight = InFlight { longest_truncated: self.truncated.get(), ..in_flight };
-        // SAFETY: open (C1), and closed once unless retired (C3), because the state changes below.
+        // SAFETY: open (H1), and closed once unless retired (H3), because the state changes below.
         let closing = unsafe { T::endpoint_close(raw, in_flight) };
         self.state.set(match closing {
             Ok(Closing::Closed) => SlotState::Closed,
@@ -220,7 +220,7 @@ impl<T: Transport> EndpointSlot<T> {
         if self.state.get() == SlotState::Retired {
             // SAFETY: the state is `Retired`.
             let raw = unsafe { self.raw() };
-            // SAFETY: the endpoint is retired (C3).
+            // SAFETY: the endpoint is retired (H3).
             let _ = unsafe { T::endpoint_leave(raw, false) };
         }
     }
@@ -229,7 +229,7 @@ impl<T: Transport> EndpointSlot<T> {
         if self.state.get() == SlotState::Retired {
             // SAFETY: the state is `Retired`.
             let raw = unsafe { self.raw() };
-            // SAFETY: the endpoint is retired (C3).
+            // SAFETY: the endpoint is retired (H3).
             let driven = unsafe { T::endpoint_leave(raw, true) };
             self.state.set(SlotState::Left);
             self.bonds.borrow().leave();
@@ -252,7 +252,7 @@ impl<T: Transport> EndpointSlot<T> {
             // SAFETY: the state is `Open` or `Retired`.
             let raw = unsafe { self.raw() };
             for op in in_flight {
-                // SAFETY: the endpoint is open (C1) or retired (C3), and the context is one of its
+                // SAFETY: the endpoint is open (H1) or retired (H3), and the context is one of its
                 // operations in flight.
                 let _ = unsafe { T::cancel(raw, op.context) };
             }

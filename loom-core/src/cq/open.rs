@@ -99,16 +99,16 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             unsafe { block.at(part) }
         };
 
-        // SAFETY: the domain is open (C1). The memory has the transport's layout, and stays until
-        // the queue is closed (C16).
+        // SAFETY: the domain is open (H1). The memory has the transport's layout, and stays until
+        // the queue is closed (M1).
         let tx = unsafe { T::cq_open(domain.raw(), events, with_source, attr.wait, at(parts.tx)) }?;
         let rx = if attr.separate {
-            // SAFETY: the domain is open (C1). The memory has the transport's layout, and stays
-            // until the queue is closed (C16).
+            // SAFETY: the domain is open (H1). The memory has the transport's layout, and stays
+            // until the queue is closed (M1).
             match unsafe { T::cq_open(domain.raw(), events, with_source, attr.wait, at(parts.rx)) } {
                 Ok(rx) => Some(rx),
                 Err(errno) => {
-                    // SAFETY: opened above (C1), and not used again (C3).
+                    // SAFETY: opened above (H1), and not used again (H3).
                     if unsafe { T::cq_close(&tx) }.is_err() {
                         block.forget();
                         domain.body.leave();

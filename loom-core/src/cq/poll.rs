@@ -66,7 +66,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         let detour = if self.body.ops.is_kept() {
             Detour::Kept
         } else {
-            // SAFETY: handles keep the queue open (C1) on its thread (C5).
+            // SAFETY: handles keep the queue open (H1) on its thread (T1).
             match unsafe { T::cq_poll(&self.body.tx) } {
                 Ok(Some(event)) => {
                     let event = event.borrow();
@@ -139,7 +139,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     fn poll_queue(&self, queue: &T::Cq) -> Next<'m, B> {
         // Bounded by the capacity of the queue and new events of peers.
         loop {
-            // SAFETY: handles keep the queue open (C1) on its thread (C5).
+            // SAFETY: handles keep the queue open (H1) on its thread (T1).
             let completion = match unsafe { T::cq_poll(queue) } {
                 Ok(event) => self.resolve(event?.borrow()),
                 Err(errno) => match self.body.failed(queue, errno).transpose()? {
@@ -216,7 +216,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         if errno != Errno::EAVAIL {
             return Err(errno.into());
         }
-        // SAFETY: handles keep the queue open (C1) on its thread (C5).
+        // SAFETY: handles keep the queue open (H1) on its thread (T1).
         let event = unsafe { T::cq_read_error(queue) }?;
         if let Some(event) = event.filter(|event| event.errno == Errno::ETRUNC)
             && let Some(endpoint) = self.ops.endpoint_of(event.context)
@@ -262,15 +262,15 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
                 // SAFETY: open, and not closed before this returns, because no user code runs.
                 let raw = unsafe { endpoint_slot.raw() };
                 Ok(match pieces {
-                    // SAFETY: the endpoint is open (C1), and the address is that of an earlier
-                    // receive (C13). The memory is that of the first post (contract of `Buffer`),
-                    // and stays in the op table until its event or the endpoint's close (C9).
+                    // SAFETY: the endpoint is open (H1), and the address is that of an earlier
+                    // receive (O1). The memory is that of the first post (contract of `Buffer`),
+                    // and stays in the op table until its event or the endpoint's close (L1).
                     [only] => unsafe { T::recv(raw, from, only, None, context) },
                     pieces => {
                         let msg = Msg { address: from, pieces, data: None, context, flags: OpFlags::COMPLETION };
-                        // SAFETY: the endpoint is open (C1), the address is that of an earlier
-                        // receive (C13), and the memory stays until its event or the endpoint's
-                        // close (C9).
+                        // SAFETY: the endpoint is open (H1), the address is that of an earlier
+                        // receive (O1), and the memory stays until its event or the endpoint's
+                        // close (L1).
                         unsafe { T::recvmsg(raw, &msg, None) }
                     }
                 }?)

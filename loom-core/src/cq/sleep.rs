@@ -60,8 +60,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         let mut left = milliseconds(time);
         while !self.body.signalled.take() && left > 0 {
             let now = if self.body.has_signallers.get() { left.min(SLICE) } else { left };
-            // SAFETY: the queue is open (C1), this thread is its only user (C5) apart from signals
-            // (P16), and the poll has just found it empty.
+            // SAFETY: the queue is open (H1), this thread is its only user (T1) apart from signals
+            // (P17), and the poll has just found it empty.
             unsafe { T::cq_sleep(&self.body.tx, now) }?;
             if let Some(completion) = self.poll()? {
                 return Ok(Some(completion));
@@ -113,8 +113,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
             }
             let left = until.left().map_or(SLICE, milliseconds);
             let now = if self.body.has_signallers.get() { left.min(SLICE) } else { left };
-            // SAFETY: the queue is open (C1), this thread is its only user (C5) apart from signals
-            // (P16), and the poll has just found it empty.
+            // SAFETY: the queue is open (H1), this thread is its only user (T1) apart from signals
+            // (P17), and the poll has just found it empty.
             unsafe { T::cq_sleep(&self.body.tx, now) }?;
         }
     }
@@ -132,7 +132,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         if self.body.wait != WaitObj::FD {
             return Err(CqError::NotOpenedFor);
         }
-        // SAFETY: handles keep the queue open (C1) on its thread (C5).
+        // SAFETY: handles keep the queue open (H1) on its thread (T1).
         Ok(unsafe { T::cq_wait_fd(&self.body.tx) }?)
     }
 
@@ -177,7 +177,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
 
     /// Returns `true` if the queue can only be polled, once per millisecond.
     pub(crate) fn naps(&self) -> bool {
-        // SAFETY: handles keep the queue open (C1) on its thread (C5).
+        // SAFETY: handles keep the queue open (H1) on its thread (T1).
         unsafe { T::cq_naps(&self.body.tx) }
     }
 
@@ -192,8 +192,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         if self.has_to_wake(has_to_do)? {
             return Ok(false);
         }
-        // SAFETY: handles keep the queue open (C1) on its thread (C5), and it belongs to this
-        // domain (C4).
+        // SAFETY: handles keep the queue open (H1) on its thread (T1), and it belongs to this
+        // domain (H4).
         Ok(unsafe { T::cq_may_sleep(self.body.domain.raw(), &self.body.tx) }?)
     }
 }
@@ -265,7 +265,7 @@ impl<T: Signals> Signaller<'_, T> {
     pub fn signal(&self) -> Result<(), Errno> {
         // Before the provider wakes the sleeper, which checks this flag.
         self.signalled.set();
-        // SAFETY: the borrowed queue is open (C1), and any thread may signal (P16).
+        // SAFETY: the borrowed queue is open (H1), and any thread may signal (P17).
         unsafe { T::cq_signal(&self.raw) }
     }
 }
@@ -288,7 +288,7 @@ impl<T: Signals, B: Buffer> Cq<'_, T, B> {
             return Err(CqError::NotOpenedFor);
         }
         self.body.has_signallers.set(true);
-        // SAFETY: handles keep the queue open (C1), which has a wait object.
+        // SAFETY: handles keep the queue open (H1), which has a wait object.
         let raw = unsafe { T::cq_signal_of(&self.body.tx) };
         Ok(Signaller { raw, signalled: &self.body.signalled })
     }

@@ -166,6 +166,23 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
     }
 
+    /// Returns `true` if the counter and the queue belong to one domain.
+    ///
+    /// ```
+    /// use loom_core::{Counter, CounterAttr, Domain};
+    ///
+    /// # fixture::queue!(network, domain, av, cq);
+    /// let other_domain = Domain::open(&network.info())?;
+    /// let counters = [&domain, &other_domain].map(|domain| Counter::open(domain, CounterAttr::default()));
+    /// let [counter, other] = counters;
+    /// assert!(cq.shares_domain(&counter?) && !cq.shares_domain(&other?));
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn shares_domain(&self, counter: &Counter<'_, T>) -> bool {
+        counter.is_of(self.domain())
+    }
+
     /// [`wait`](Self::wait) for the answer to a peek.
     ///
     /// # Errors
@@ -233,6 +250,33 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
         }
     }
 
+    /// Returns the outcome of an operation with a buffer without taking its completion: `None` if
+    /// the operation is in flight, otherwise `true` for success. Also for driven queues.
+    ///
+    /// ```
+    /// use loom_core::cq::CqError;
+    /// use loom_core::{Av, Cq, Domain, Forever, Source};
+    ///
+    /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+    /// let received = bob.recv(Source::Any, vec![0; 5])?;
+    /// assert_eq!(cq.has_succeeded(received), Ok(None));
+    /// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+    /// while cq.has_succeeded(received)?.is_none() {
+    ///     cq.progress()?;
+    /// }
+    /// assert_eq!(cq.has_succeeded(received), Ok(Some(true)));
+    /// assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
+    /// assert_eq!(cq.has_succeeded(received), Err(CqError::UnknownKey));
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`CqError::UnknownKey`] if the completion was already taken.
+    pub fn has_succeeded(&self, key: OpKey) -> Result<Option<bool>, CqError> {
+        let ops = &self.body.ops;
+        if ops.knows(key) { Ok(ops.parked_success(key)) } else { Err(CqError::UnknownKey) }
+    }
+
     /// Drives progress and keeps completions, for loops around a post that fails with
     /// [`PostError::Again`]. Kept completions hold slots. Returns `true` if an event was processed.
     ///
@@ -294,7 +338,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         let detour = if self.ops.is_kept() && self.still_keeps() {
             Detour::Kept
         } else {
-            // SAFETY: handles keep the queue open (C1) on its thread (C5).
+            // SAFETY: handles keep the queue open (H1) on its thread (T1).
             match unsafe { T::cq_poll(&self.tx) } {
                 Ok(Some(event)) => {
                     let event = event.borrow();
@@ -343,7 +387,7 @@ impl<T: Transport, B: Buffer> CqInner<T, B> {
         if self.unmatched.borrow().is_full() {
             return Err(CqError::PeerEvents);
         }
-        // SAFETY: handles keep the queue open (C1) on its thread (C5).
+        // SAFETY: handles keep the queue open (H1) on its thread (T1).
         let event = match unsafe { T::cq_poll(queue) } {
             Ok(event) => event.map(|event| *event.borrow()),
             Err(errno) => self.failed(queue, errno)?,

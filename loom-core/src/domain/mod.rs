@@ -160,13 +160,13 @@ impl<'m, T: Transport> Domain<'m, T> {
         let block = Unfilled::new(Domain::<T>::plan::<A>()?, alloc)?;
         // SAFETY: loom built `info` from the transport's data.
         let fabric = unsafe { T::fabric_open(info.raw()) }?;
-        // SAFETY: the fabric is open (C1), belongs to this info (C4), and stays open until the
-        // domain is closed (C2: `end`).
+        // SAFETY: the fabric is open (H1), belongs to this info (H4), and stays open until the
+        // domain is closed (H2: `end`).
         let raw = match unsafe { T::domain_open(&fabric, info.raw()) } {
             Ok(raw) => raw,
             Err(errno) => {
-                // SAFETY: the fabric was opened above and has no open children (C2), and a failed
-                // close is not retried (C3).
+                // SAFETY: the fabric was opened above and has no open children (H2), and a failed
+                // close is not retried (H3).
                 let _ = unsafe { T::fabric_close(&fabric) };
                 return Err(errno.into());
             }
@@ -402,10 +402,10 @@ unsafe impl<T: Transport> Object for DomainInner<T> {
             );
             return Ended::Free;
         }
-        // SAFETY: the domain's objects held handles, which are dropped (C2; rule 2 of `handle`).
+        // SAFETY: the domain's objects held handles, which are dropped (H2; rule 2 of `handle`).
         let closed = unsafe { T::domain_close(&this.raw) }.and_then(|()| {
-            // SAFETY: the fabric's domain is closed (C2); otherwise the fabric stays open. A failed
-            // close is not retried (C3).
+            // SAFETY: the fabric's domain is closed (H2); otherwise the fabric stays open. A failed
+            // close is not retried (H3).
             unsafe { T::fabric_close(&this.fabric) }
         });
         match closed {

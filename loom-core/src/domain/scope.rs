@@ -24,7 +24,7 @@ use crate::transport::Transport;
 /// the borrows are about to end.
 ///
 /// ```
-/// use loom_core::{av::Av, cq::Cq, deadline::Forever, endpoint::Source, scope::scope};
+/// use loom_core::{av::Av, cq::Cq, deadline::Forever, endpoint::Source, scope};
 /// use loom_core::soft::{Network, NetworkAttr};
 ///
 /// let network = Network::new(NetworkAttr::default())?;

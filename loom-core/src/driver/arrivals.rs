@@ -11,8 +11,8 @@ use allocator_api2::alloc::Allocator;
 use allocator_api2::alloc::Global;
 
 use super::wait_list::{for_each, store};
-use crate::engine::arrivals::{ArrivalKey, Arrivals, ArrivalsError};
-use crate::error::OpenError;
+use crate::engine::arrivals::{ArrivalKey, Arrivals};
+use crate::error::{CqError, OpenError};
 use crate::storage::Array;
 
 /// Counts arrivals of immediate data ([`Arrivals`]), and wakes their waiters.
@@ -99,8 +99,8 @@ impl<A: Allocator> AwaitedArrivals<A> {
     /// Counts an arrival, and wakes the waiters that have reached their totals.
     ///
     /// # Errors
-    /// [`ArrivalsError::NoSuchValue`] without counting it.
-    pub fn count(&self, value: u64) -> Result<(), ArrivalsError> {
+    /// [`CqError::NoSuchValue`] without counting it.
+    pub fn count(&self, value: u64) -> Result<(), CqError> {
         self.arrivals.count(value)?;
         for_each(core::iter::from_fn(|| self.arrivals.poll()), |arrived| {
             if let Some(waker) = self.waker(arrived.key).and_then(Cell::take) {
@@ -113,8 +113,8 @@ impl<A: Allocator> AwaitedArrivals<A> {
     /// Number of arrivals of a value.
     ///
     /// # Errors
-    /// [`ArrivalsError::NoSuchValue`]
-    pub fn total(&self, value: u64) -> Result<u64, ArrivalsError> {
+    /// [`CqError::NoSuchValue`]
+    pub fn total(&self, value: u64) -> Result<u64, CqError> {
         self.arrivals.total(value)
     }
 
@@ -122,7 +122,7 @@ impl<A: Allocator> AwaitedArrivals<A> {
     /// number.
     ///
     /// # Errors
-    /// [`ArrivalsError::NoSuchValue`], and [`ArrivalsError::Full`] if all waiters' places are in
+    /// [`CqError::NoSuchValue`], and [`CqError::TooManyWaits`] if all waiters' places are in
     /// use.
     pub const fn reached(&self, value: u64, threshold: u64) -> ReachedArrivals<'_, A> {
         ReachedArrivals { table: self, value, threshold, key: None }
@@ -174,7 +174,7 @@ impl<A: Allocator> ReachedArrivals<'_, A> {
 }
 
 impl<A: Allocator> Future for ReachedArrivals<'_, A> {
-    type Output = Result<u64, ArrivalsError>;
+    type Output = Result<u64, CqError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // Checks twice, because registering runs user code that may count arrivals.

@@ -14,8 +14,8 @@ use allocator_api2::alloc::Allocator;
 
 use super::Drive;
 use super::wait_list::{WaitList, Waiter, store};
-use crate::counter::{Counter, CounterError};
-use crate::error::OpenError;
+use crate::counter::Counter;
+use crate::error::{CqError, OpenError};
 use crate::storage::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::transport::Transport;
 
@@ -111,7 +111,7 @@ impl<'m, T: Transport> CounterDriver<'m, T> {
     /// Waits until the counter reaches `threshold`. Returns the number of successful operations.
     ///
     /// # Errors
-    /// [`CounterError::OperationFailed`] if a counted operation fails after the first poll.
+    /// [`CqError::CountedFailure`] if a counted operation fails after the first poll.
     #[doc(alias = "fi_cntr_wait")]
     pub fn reached(&self, threshold: u64) -> Reached<'m, T> {
         Reached { driver: self.clone(), waiter: Waiter::new(), threshold, errors: None }
@@ -144,9 +144,8 @@ impl<T: Transport> Drive for CounterDriver<'_, T> {
 /// use core::pin::pin;
 /// use core::task::{Context, Poll, Waker};
 ///
-/// use loom_core::counter::CounterError;
 /// use loom_core::driver::{CounterDriver, CqDriver, Drive, Unclaimed};
-/// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Source};
+/// use loom_core::{Av, Binding, Counted, Counter, CounterAttr, Cq, CqError, Domain, Source};
 ///
 /// # fixture::domain!(network, domain);
 /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
@@ -166,7 +165,7 @@ impl<T: Transport> Drive for CounterDriver<'_, T> {
 ///         break ended;
 ///     }
 /// };
-/// assert_eq!(ended, Err(CounterError::OperationFailed));
+/// assert_eq!(ended, Err(CqError::CountedFailure));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
@@ -178,7 +177,7 @@ pub struct Reached<'m, T: Transport> {
 }
 
 impl<T: Transport> Future for Reached<'_, T> {
-    type Output = Result<u64, CounterError>;
+    type Output = Result<u64, CqError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: the waiter, the only pinned field, is not moved.
@@ -195,7 +194,7 @@ impl<T: Transport> Future for Reached<'_, T> {
             }
             if now.1 != *this.errors.get_or_insert(now.1) {
                 waiter.leave();
-                return Poll::Ready(Err(CounterError::OperationFailed));
+                return Poll::Ready(Err(CqError::CountedFailure));
             }
             if !is_registered {
                 let is_new = !waiter.is_in_a_list();

@@ -194,6 +194,12 @@ impl<'m, T: Transport, B: Buffer> CqDriver<'m, T, B> {
         &self.body.cq
     }
 
+    /// Returns its policy for operations of dropped futures.
+    #[must_use]
+    pub fn unclaimed(&self) -> Unclaimed {
+        self.body.unclaimed
+    }
+
     /// Takes the oldest completed operation whose future was dropped.
     pub fn take_unclaimed(&self) -> Option<Done<B>> {
         self.body.take_unclaimed()
@@ -214,10 +220,6 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
 
     pub(super) const fn cq(&self) -> &Cq<'m, T, B> {
         &self.cq
-    }
-
-    pub(super) const fn unclaimed(&self) -> Unclaimed {
-        self.unclaimed
     }
 
     #[inline]
@@ -411,14 +413,6 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         self.claimants.tell_one();
     }
 
-    pub(super) fn give_up(&self, key: OpKey) {
-        let Some(entry) = self.entry(key).filter(|_| self.ops().knows(key)) else { return };
-        entry.set(Interest::GivenUp(key));
-        if !self.ops().is_under_way(key) {
-            self.give_back(entry, key);
-        }
-    }
-
     fn take_any(&self, key: OpKey) -> Option<Done<B>> {
         match self.ops().take(key) {
             Taken::Done(done) => Some(done),
@@ -496,7 +490,7 @@ impl<'m, T: Transport, B: Buffer> CqDriverInner<'m, T, B> {
         });
     }
 
-    pub(super) fn is_awaited(&self, key: OpKey) -> bool {
+    fn is_awaited(&self, key: OpKey) -> bool {
         self.entry(key).is_some_and(|entry| entry.interest() == Interest::Awaited(key))
     }
 

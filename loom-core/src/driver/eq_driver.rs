@@ -18,8 +18,8 @@ use crate::buffer::Buffer;
 use crate::endpoint::{
     Connecting, Established, Idle, Joined, MsgEndpoint, MulticastEndpoint, MulticastGroup, Requested,
 };
-use crate::eq::{CmError, EndpointId, Eq, EqError, EqEvent, Failure, Moment};
-use crate::error::OpenError;
+use crate::eq::{EndpointId, Eq, EqEvent, Moment, Refused};
+use crate::error::{CqError, OpenError};
 use crate::storage::block_slice::{BlockSlice, Part};
 use crate::storage::handle::{Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::transport::connected::Fid;
@@ -74,63 +74,11 @@ struct EqDriverInner<'m, T: Connected> {
     /// The first `len` cells hold one event each, oldest first.
     events: BlockSlice<Cell<Option<Kept<'m, T>>>>,
     len: Cell<usize>,
-    failed: Cell<Option<EqError>>,
+    failed: Cell<Option<CqError>>,
     about: WaitList,
     others: WaitList,
     idle: Cell<Option<Waker>>,
 }
-
-/// Reason for which a connection failed. The endpoint is closed, or the request rejected. The
-/// endpoint's queue returns posted buffers.
-///
-/// ```
-/// use loom_core::driver::{ConnectError, EqDriver};
-/// use loom_core::endpoint::{Established, Idle};
-/// use loom_core::transport::Connected;
-/// use loom_core::{EndpointAddr, Errno, MsgEndpoint};
-///
-/// /// Connects, or returns `None` if the server refuses, so that the caller may try another one.
-/// async fn connect<'m, T: Connected>(
-///     driver: &EqDriver<'m, T>,
-///     endpoint: MsgEndpoint<'m, T, Vec<u8>, Idle>,
-///     server: &EndpointAddr,
-/// ) -> Result<Option<MsgEndpoint<'m, T, Vec<u8>, Established>>, ConnectError> {
-///     match driver.connect(endpoint, server, b"").await {
-///         Ok((endpoint, _)) => Ok(Some(endpoint)),
-///         Err(ConnectError::Failed(failure)) if failure.errno() == Errno::ECONNREFUSED => Ok(None),
-///         Err(ConnectError::Shutdown) => Ok(None),
-///         Err(error) => Err(error),
-///     }
-/// }
-/// ```
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-#[expect(clippy::large_enum_variant, reason = "there is no allocator to box a failure with")]
-pub enum ConnectError {
-    /// This side refused to connect or accept.
-    Refused(CmError),
-    /// The peer rejected the attempt, or cannot be reached.
-    Failed(Failure),
-    /// The provider shut the endpoint down before it was connected, like `tcp` for some failed
-    /// attempts.
-    #[doc(alias = "FI_SHUTDOWN")]
-    Shutdown,
-    /// The event queue failed.
-    Queue(EqError),
-}
-
-impl fmt::Display for ConnectError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ConnectError::Refused(error) => error.fmt(f),
-            ConnectError::Failed(failure) => failure.fmt(f),
-            ConnectError::Shutdown => f.write_str("the provider has shut the endpoint down before it was connected"),
-            ConnectError::Queue(error) => error.fmt(f),
-        }
-    }
-}
-
-impl core::error::Error for ConnectError {}
 
 impl<'m, T: Connected> EqDriver<'m, T> {
     /// Opens the driver of an event queue, with memory from `alloc`. Keeps at most `events` events
@@ -191,15 +139,43 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     /// Connects an endpoint, waits until it is connected, and returns it with the peer's data.
     /// Begins at the first poll. Dropping the future closes the endpoint.
     ///
+    /// ```
+    /// use loom_core::driver::EqDriver;
+    /// use loom_core::endpoint::{Established, Idle};
+    /// use loom_core::eq::Refused;
+    /// use loom_core::OpenError;
+    /// use loom_core::transport::Connected;
+    /// use loom_core::{EndpointAddr, Errno, MsgEndpoint};
+    ///
+    /// /// Connects, or returns `None` if the server refuses, so that the caller may try another one.
+    /// async fn connect<'m, T: Connected>(
+    ///     driver: &EqDriver<'m, T>,
+    ///     endpoint: MsgEndpoint<'m, T, Vec<u8>, Idle>,
+    ///     server: &EndpointAddr,
+    /// ) -> Result<Option<MsgEndpoint<'m, T, Vec<u8>, Established>>, OpenError> {
+    ///     match driver.connect(endpoint, server, b"").await {
+    ///         Ok((endpoint, _)) => Ok(Some(endpoint)),
+    ///         Err(Refused { error: OpenError::Unconnected(Errno::ECONNREFUSED) | OpenError::Shutdown, what }) => {
+    ///             // The server may have sent a reason.
+    ///             let reason = what.as_ref().map_or(&b""[..], |failure| failure.data());
+    ///             println!("refused: {}", String::from_utf8_lossy(reason));
+    ///             Ok(None)
+    ///         }
+    ///         Err(refused) => Err(refused.error),
+    ///     }
+    /// }
+    /// ```
+    ///
     /// # Errors
-    /// [`ConnectError`]
+    /// [`OpenError`], with the event that reports a failure. The endpoint is closed, and its
+    /// completion queue returns posted buffers.
     #[doc(alias = "fi_connect")]
     pub fn connect<B: Buffer>(
         &self,
         endpoint: MsgEndpoint<'m, T, B, Idle>,
         to: &EndpointAddr,
         data: &[u8],
-    ) -> impl Future<Output = Result<(MsgEndpoint<'m, T, B, Established>, CmData), ConnectError>> + use<'m, T, B> {
+    ) -> impl Future<Output = Result<(MsgEndpoint<'m, T, B, Established>, CmData), Refused>> + use<'m, T, B> {
         let (driver, to, data) = (self.clone(), to.clone(), copy_of(&endpoint, data));
         async move {
             // Events from before a connect belong to an earlier endpoint with this address.
@@ -207,8 +183,8 @@ impl<'m, T: Connected> EqDriver<'m, T> {
             driver.body.leave_to_others(endpoint.fid(), |_| true);
             // Connects in the poll that begins to wait: `next_event` takes events without a waiting
             // future.
-            let connecting = endpoint.connect(&to, &data.map_err(ConnectError::Refused)?);
-            driver.established(connecting.map_err(|refused| ConnectError::Refused(refused.error))?).await
+            let connecting = endpoint.connect(&to, &data?);
+            driver.established(connecting.map_err(OpenError::from)?).await
         }
     }
 
@@ -216,18 +192,19 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     /// Dropping the future closes the endpoint.
     ///
     /// # Errors
-    /// [`ConnectError`]
+    /// [`OpenError`], with the event that reports a failure. The endpoint is closed, and its
+    /// completion queue returns posted buffers.
     #[doc(alias = "fi_accept")]
     pub fn accept<B: Buffer>(
         &self,
         endpoint: MsgEndpoint<'m, T, B, Requested>,
         data: &[u8],
-    ) -> impl Future<Output = Result<MsgEndpoint<'m, T, B, Established>, ConnectError>> + use<'m, T, B> {
+    ) -> impl Future<Output = Result<MsgEndpoint<'m, T, B, Established>, Refused>> + use<'m, T, B> {
         let (driver, data) = (self.clone(), copy_of(&endpoint, data));
         async move {
             // Accepts in the poll that begins to wait, like `connect`.
-            let accepted = endpoint.accept(&data.map_err(ConnectError::Refused)?);
-            let accepted = accepted.map_err(|refused| ConnectError::Refused(refused.error))?;
+            let accepted = endpoint.accept(&data?);
+            let accepted = accepted.map_err(OpenError::from)?;
             Ok(driver.established(accepted).await?.0)
         }
     }
@@ -235,16 +212,16 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     async fn established<B: Buffer>(
         self,
         endpoint: MsgEndpoint<'m, T, B, Connecting>,
-    ) -> Result<(MsgEndpoint<'m, T, B, Established>, CmData), ConnectError> {
+    ) -> Result<(MsgEndpoint<'m, T, B, Established>, CmData), Refused> {
         if !self.body.eq.moment().is_since(endpoint.id().opened) {
-            return Err(ConnectError::Refused(CmError::Errno(Errno::EINVAL)));
+            return Err(OpenError::Errno(Errno::EINVAL).into());
         }
         self.is_wanted();
         let mut endpoint = endpoint;
         loop {
             let EndpointId { fid, opened } = endpoint.id();
             let about = About { driver: self.clone(), object: fid, since: opened, waiter: Waiter::new() };
-            match about.await.map_err(ConnectError::Queue)? {
+            match about.await.map_err(OpenError::Events)? {
                 EqEvent::Connected(event) => {
                     let answer = CmData::new(endpoint.answer(&event)).unwrap_or(CmData::EMPTY);
                     match endpoint.established(&event) {
@@ -252,8 +229,8 @@ impl<'m, T: Connected> EqDriver<'m, T> {
                         Err(same) => endpoint = same,
                     }
                 }
-                EqEvent::Failed(failure) => return Err(ConnectError::Failed(failure)),
-                EqEvent::Shutdown(_) => return Err(ConnectError::Shutdown),
+                EqEvent::Failed(failure) => return Err(failure.into()),
+                EqEvent::Shutdown(_) => return Err(OpenError::Shutdown.into()),
                 _ => {}
             }
         }
@@ -263,13 +240,14 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     /// future leaves the group.
     ///
     /// # Errors
-    /// [`ConnectError`]
+    /// [`OpenError`], with the event that reports a failure. The endpoint is closed, and its
+    /// completion queue returns posted buffers.
     #[doc(alias = "fi_join")]
     pub fn join<B: Buffer>(
         &self,
         endpoint: &MulticastEndpoint<'m, T, B>,
         address: &EndpointAddr,
-    ) -> impl Future<Output = Result<MulticastGroup<'m, T, B, Joined>, ConnectError>> + use<'m, T, B>
+    ) -> impl Future<Output = Result<MulticastGroup<'m, T, B, Joined>, Refused>> + use<'m, T, B>
     where
         T: Multicast,
     {
@@ -277,18 +255,18 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         async move {
             let since = driver.body.eq.moment();
             if !since.is_since(endpoint.eq().moment()) {
-                return Err(ConnectError::Refused(CmError::Errno(Errno::EINVAL)));
+                return Err(OpenError::Errno(Errno::EINVAL).into());
             }
-            let mut group = endpoint.join(&address).map_err(|errno| ConnectError::Refused(errno.into()))?;
+            let mut group = endpoint.join(&address).map_err(OpenError::Errno)?;
             driver.is_wanted();
             loop {
                 let about = About { driver: driver.clone(), object: group.fid(), since, waiter: Waiter::new() };
-                match about.await.map_err(ConnectError::Queue)? {
+                match about.await.map_err(OpenError::Events)? {
                     EqEvent::Joined(event) => match group.joined(&event) {
                         Ok(group) => return Ok(group),
                         Err(same) => group = same,
                     },
-                    EqEvent::Failed(failure) => return Err(ConnectError::Failed(failure)),
+                    EqEvent::Failed(failure) => return Err(failure.into()),
                     _ => {}
                 }
             }
@@ -298,7 +276,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     /// Waits for a peer's request, or the end of a connection.
     ///
     /// # Errors
-    /// [`EqError::Queue`] if the provider queue failed.
+    /// [`CqError::EventQueue`] if the provider queue failed.
     #[doc(alias = "fi_eq_read")]
     pub fn next_event(&self) -> NextEqEvent<'m, T> {
         NextEqEvent { driver: self.clone(), waiter: Waiter::new() }
@@ -308,7 +286,7 @@ impl<'m, T: Connected> EqDriver<'m, T> {
         store(&self.body.idle, waker);
     }
 
-    pub(super) fn failure(&self) -> Option<EqError> {
+    pub(super) fn failure(&self) -> Option<CqError> {
         self.body.failed.get()
     }
 
@@ -317,10 +295,10 @@ impl<'m, T: Connected> EqDriver<'m, T> {
     }
 }
 
-fn copy_of<T: Connected, B: Buffer, S>(endpoint: &MsgEndpoint<'_, T, B, S>, data: &[u8]) -> Result<CmData, CmError> {
+fn copy_of<T: Connected, B: Buffer, S>(endpoint: &MsgEndpoint<'_, T, B, S>, data: &[u8]) -> Result<CmData, OpenError> {
     CmData::new(data).ok_or_else(|| {
         let limit = endpoint.cm_data_size().map_or(CmData::MAX_LEN, |limit| limit.min(CmData::MAX_LEN));
-        CmError::DataTooLong { limit }
+        OpenError::DataTooLong { limit }
     })
 }
 
@@ -355,7 +333,7 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
     }
 
     fn goes_on(&self) {
-        if self.failed.get() == Some(EqError::Unread) {
+        if self.failed.get() == Some(CqError::Unread) {
             self.failed.set(None);
             self.is_wanted();
         }
@@ -398,7 +376,7 @@ impl<'m, T: Connected> EqDriverInner<'m, T> {
         }
     }
 
-    fn cannot_go_on(&self, error: EqError) {
+    fn cannot_go_on(&self, error: CqError) {
         self.failed.set(Some(error));
         for_each([&self.about, &self.others].into_iter(), WaitList::tell_all);
     }
@@ -408,10 +386,10 @@ impl<T: Connected> Drive for EqDriver<'_, T> {
     fn turn(&self, budget: usize) -> usize {
         let inner = &*self.body;
         let mut count = 0;
-        while count < budget && !matches!(inner.failed.get(), Some(EqError::Queue(_))) {
+        while count < budget && !matches!(inner.failed.get(), Some(CqError::EventQueue(_) | CqError::OtherProcess)) {
             let Some(place) = inner.events.get(inner.len.get()) else {
                 if inner.others.is_empty() && inner.count(|kept| !inner.is_awaited(kept)) > 0 {
-                    inner.cannot_go_on(EqError::Unread);
+                    inner.cannot_go_on(CqError::Unread);
                 }
                 inner.others.tell_one();
                 break;
@@ -444,7 +422,7 @@ struct About<'m, T: Connected> {
 }
 
 impl<'m, T: Connected> Future for About<'m, T> {
-    type Output = Result<EqEvent<'m, T>, EqError>;
+    type Output = Result<EqEvent<'m, T>, CqError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: the waiter, the only pinned field, is not moved.
@@ -490,15 +468,14 @@ impl<T: Connected> Drop for About<'_, T> {
 ///
 /// ```
 /// use loom_core::driver::EqDriver;
-/// use loom_core::eq::EqError;
 /// use loom_core::transport::Connected;
-/// use loom_core::{EqEvent, MsgEndpoint};
+/// use loom_core::{CqError, EqEvent, MsgEndpoint};
 ///
 /// /// Waits until the connection of an endpoint has ended. Every other event is dropped, which rejects requests.
 /// async fn ended<T: Connected>(
 ///     driver: &EqDriver<'_, T>,
 ///     endpoint: &MsgEndpoint<'_, T, Vec<u8>>,
-/// ) -> Result<(), EqError> {
+/// ) -> Result<(), CqError> {
 ///     loop {
 ///         match driver.next_event().await? {
 ///             EqEvent::Shutdown(event) if event.is_of(endpoint) => return Ok(()),
@@ -514,7 +491,7 @@ pub struct NextEqEvent<'m, T: Connected> {
 }
 
 impl<'m, T: Connected> Future for NextEqEvent<'m, T> {
-    type Output = Result<EqEvent<'m, T>, EqError>;
+    type Output = Result<EqEvent<'m, T>, CqError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: the waiter, the only pinned field, is not moved.
@@ -528,7 +505,7 @@ impl<'m, T: Connected> Future for NextEqEvent<'m, T> {
                 waiter.leave();
                 return Poll::Ready(Ok(event));
             }
-            if let Some(error @ EqError::Queue(_)) = inner.failed.get() {
+            if let Some(error @ (CqError::EventQueue(_) | CqError::OtherProcess)) = inner.failed.get() {
                 waiter.leave();
                 return Poll::Ready(Err(error));
             }

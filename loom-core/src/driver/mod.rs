@@ -53,7 +53,6 @@
 //! | [`CqDriver::next_unclaimed`] | | the next completed operation without a future |
 //! | [`AwaitedArrivals::reached`] | | a number of arrivals of immediate data |
 //! | [`CounterDriver::reached`] | | a counter's threshold |
-//! | [`DeferredDriver::finish`] | | of deferred work |
 //! | [`EqDriver::connect`], [`EqDriver::accept`], [`EqDriver::join`] | | a connection, or membership in a multicast group |
 //! | [`EqDriver::next_event`] | | the next connection request, or end of a connection |
 //!
@@ -86,7 +85,6 @@
 mod arrivals;
 mod counter;
 mod cq_driver;
-mod deferred;
 mod entry;
 mod eq_driver;
 mod events;
@@ -99,12 +97,11 @@ mod wait_list;
 pub use self::arrivals::{AwaitedArrivals, ReachedArrivals};
 pub use self::counter::{CounterDriver, Reached};
 pub use self::cq_driver::{CqDriver, Unclaimed};
-pub use self::deferred::{DeferredDriver, FinishWork, WorkError};
-pub use self::eq_driver::{ConnectError, EqDriver, NextEqEvent};
+pub use self::eq_driver::{EqDriver, NextEqEvent};
 pub use self::events::{NextEvent, NextUnclaimed};
 pub use self::finish::{Finish, FinishPeek, FinishValue};
 pub use self::post::{Post, Retry, Run, RunError};
-pub use self::sleepable::{SleepError, Sleepable};
+pub use self::sleepable::Sleepable;
 
 /// One or several drivers. Tuples, arrays, slices and references of drivers are driven as one.
 ///

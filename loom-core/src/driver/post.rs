@@ -241,13 +241,20 @@ pub enum RunError<B> {
 impl<B> fmt::Display for RunError<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            RunError::Rejected(rejected) => rejected.error.fmt(f),
+            RunError::Rejected(rejected) => rejected.fmt(f),
             RunError::Queue { error, .. } => error.fmt(f),
         }
     }
 }
 
-impl<B: fmt::Debug> core::error::Error for RunError<B> {}
+impl<B: fmt::Debug> core::error::Error for RunError<B> {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            RunError::Rejected(rejected) => rejected.error.source(),
+            RunError::Queue { error, .. } => error.source(),
+        }
+    }
+}
 
 /// Posts an operation with a buffer once it is accepted, and waits for its completion:
 /// [`CqDriver::run`].

@@ -3,18 +3,14 @@
 #![allow(unsafe_code, reason = "promises that descriptors are open")]
 
 use core::ffi::c_int;
-use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
 
 use super::wait_list::store;
 use super::{CounterDriver, CqDriver, Drive, EqDriver};
 use crate::buffer::Buffer;
-use crate::counter::CounterError;
-use crate::cq::CqError;
-use crate::eq::EqError;
+use crate::error::CqError;
 use crate::transport::{Connected, Transport};
-use crate::vocabulary::Errno;
 
 /// Drivers whose executor may sleep on descriptors, as by `fi_trywait`. An executor repeats these
 /// steps:
@@ -32,11 +28,11 @@ use crate::vocabulary::Errno;
 /// use core::ffi::c_int;
 /// use core::task::Waker;
 ///
-/// use loom_core::driver::{CqDriver, SleepError, Sleepable, Unclaimed};
-/// use loom_core::{Cq, Domain};
+/// use loom_core::driver::{CqDriver, Sleepable, Unclaimed};
+/// use loom_core::{Cq, CqError, Domain};
 ///
 /// /// An executor calls this when no task is ready. Returns whether it has slept.
-/// fn idle(driver: &impl Sleepable, waker: &Waker, sleep_on: impl FnOnce(&[c_int])) -> Result<bool, SleepError> {
+/// fn idle(driver: &impl Sleepable, waker: &Waker, sleep_on: impl FnOnce(&[c_int])) -> Result<bool, CqError> {
 ///     let mut fds = Vec::new();
 ///     driver.wait_fds(&mut |fd| fds.push(fd))?;
 ///     let sleeps = driver.turn(64) == 0 && driver.may_sleep(waker)?;
@@ -51,7 +47,7 @@ use crate::vocabulary::Errno;
 /// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// // `CqAttr::with_fd` opens a queue with a descriptor. This one has none.
-/// assert_eq!(idle(&driver, Waker::noop(), |_| {}), Err(SleepError::NotOpenedFor));
+/// assert_eq!(idle(&driver, Waker::noop(), |_| {}), Err(CqError::NotOpenedFor));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 ///
@@ -61,9 +57,9 @@ pub unsafe trait Sleepable: Drive {
     /// Calls `each` with every descriptor.
     ///
     /// # Errors
-    /// [`SleepError::NotOpenedFor`] if a queue was opened without a descriptor.
+    /// [`CqError::NotOpenedFor`] if a queue was opened without a descriptor.
     #[doc(alias = "FI_GETWAIT")]
-    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError>;
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), CqError>;
 
     /// Returns `true` if the executor may sleep now. `waker` is woken when a new wait requires a
     /// turn. The call may wake tasks.
@@ -72,9 +68,9 @@ pub unsafe trait Sleepable: Drive {
     /// which no descriptor signals.
     ///
     /// # Errors
-    /// [`SleepError`]
+    /// [`CqError`]
     #[doc(alias = "fi_trywait")]
-    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError>;
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, CqError>;
 
     /// [`may_sleep`](Self::may_sleep) for executors with a timer. Returns the time to sleep, `None`
     /// if the executor may not, and [`Duration::MAX`] until a descriptor is readable or the waker
@@ -85,7 +81,7 @@ pub unsafe trait Sleepable: Drive {
     ///
     /// # Errors
     /// Those of [`may_sleep`](Self::may_sleep).
-    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, CqError> {
         Ok(self.may_sleep(waker)?.then_some(Duration::MAX))
     }
 }
@@ -96,84 +92,14 @@ fn shorter(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
     Some(one?.min(other?))
 }
 
-/// Reason for which an executor cannot sleep.
-///
-/// ```
-/// use loom_core::cq::CqAttr;
-/// use loom_core::driver::{CqDriver, SleepError, Sleepable, Unclaimed};
-/// use loom_core::{Cq, Domain};
-///
-/// # fixture::domain!(network, domain);
-/// /// The number of descriptors to sleep on; `None` if the executor has to go on polling.
-/// fn descriptors(driver: &impl Sleepable) -> Result<Option<usize>, SleepError> {
-///     let mut count = 0;
-///     match driver.wait_fds(&mut |_| count += 1) {
-///         Ok(()) => Ok(Some(count)),
-///         Err(SleepError::NotOpenedFor) => Ok(None),
-///         Err(failed) => Err(failed),
-///     }
-/// }
-///
-/// let cq = Cq::<_, Vec<u8>>::open(&domain, CqAttr::new(16))?;
-/// assert_eq!(descriptors(&CqDriver::open(&cq, Unclaimed::Drop)?), Ok(None));
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SleepError {
-    /// A queue or counter was opened without a descriptor.
-    NotOpenedFor,
-    /// The provider's queue or counter failed, or has no descriptor.
-    Failed(Errno),
-}
-
-impl fmt::Display for SleepError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SleepError::NotOpenedFor => f.write_str("a queue or counter was not opened with a descriptor to sleep on"),
-            SleepError::Failed(errno) => write!(f, "a queue or counter that is slept on failed: {errno}"),
-        }
-    }
-}
-
-impl core::error::Error for SleepError {}
-
-impl From<CqError> for SleepError {
-    fn from(error: CqError) -> Self {
-        match error {
-            CqError::Queue(errno) => SleepError::Failed(errno),
-            CqError::OtherProcess => SleepError::Failed(Errno::OTHER_PROCESS),
-            _ => SleepError::NotOpenedFor,
-        }
-    }
-}
-
-impl From<EqError> for SleepError {
-    fn from(error: EqError) -> Self {
-        match error {
-            EqError::Queue(errno) => SleepError::Failed(errno),
-            _ => SleepError::NotOpenedFor,
-        }
-    }
-}
-
-impl From<CounterError> for SleepError {
-    fn from(error: CounterError) -> Self {
-        match error {
-            CounterError::Errno(errno) => SleepError::Failed(errno),
-            _ => SleepError::NotOpenedFor,
-        }
-    }
-}
-
 impl<T: Transport, B: Buffer> CqDriver<'_, T, B> {
     /// Returns `true` or `false` if the driver's state decides, or `None` if the queue does.
-    fn idles(&self, waker: &Waker) -> Result<Option<bool>, SleepError> {
+    fn idles(&self, waker: &Waker) -> Result<Option<bool>, CqError> {
         let inner = &*self.body;
         store(inner.ops().wanted(), waker);
         match inner.failure() {
             Some(CqError::PeerEvents) => Ok(Some(true)),
-            Some(error) => Err(error.into()),
+            Some(error) => Err(error),
             None if inner.is_behind() || !inner.has_room_by_events_alone() || inner.draining.get() > 0 => {
                 Ok(Some(false))
             }
@@ -184,19 +110,19 @@ impl<T: Transport, B: Buffer> CqDriver<'_, T, B> {
 
 // SAFETY: the driver is a handle of the queue. The last handle closes the descriptor.
 unsafe impl<T: Transport, B: Buffer> Sleepable for CqDriver<'_, T, B> {
-    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), CqError> {
         each(self.cq().wait_fd()?);
         Ok(())
     }
 
-    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, CqError> {
         match self.idles(waker)? {
             Some(idles) => Ok(idles),
             None => Ok(self.cq().may_sleep_driven()?),
         }
     }
 
-    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, CqError> {
         let time = if self.cq().naps() { NAP } else { Duration::MAX };
         let may = match self.idles(waker)? {
             Some(idles) => idles,
@@ -209,16 +135,16 @@ unsafe impl<T: Transport, B: Buffer> Sleepable for CqDriver<'_, T, B> {
 
 // SAFETY: the driver is a handle of the queue. The last handle closes the descriptor.
 unsafe impl<T: Connected> Sleepable for EqDriver<'_, T> {
-    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), CqError> {
         each(self.eq().wait_fd()?);
         Ok(())
     }
 
-    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, CqError> {
         self.will_be_told(waker);
         match self.failure() {
-            Some(EqError::Unread) => Ok(true),
-            Some(error) => Err(error.into()),
+            Some(CqError::Unread) => Ok(true),
+            Some(error) => Err(error),
             None => Ok(self.eq().may_sleep()?),
         }
     }
@@ -226,17 +152,17 @@ unsafe impl<T: Connected> Sleepable for EqDriver<'_, T> {
 
 // SAFETY: the driver is a handle of the counter. The last handle closes the descriptor.
 unsafe impl<T: Transport> Sleepable for CounterDriver<'_, T> {
-    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), CqError> {
         each(self.counter().wait_fd()?);
         Ok(())
     }
 
-    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, CqError> {
         self.will_be_told(waker);
         Ok(self.turn(1) == 0 && self.counter().may_sleep()?)
     }
 
-    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, CqError> {
         self.will_be_told(waker);
         if self.turn(1) != 0 {
             return Ok(None);
@@ -250,46 +176,46 @@ unsafe impl<T: Transport> Sleepable for CounterDriver<'_, T> {
 
 // SAFETY: the borrowed driver is `Sleepable`.
 unsafe impl<D: Sleepable + ?Sized> Sleepable for &D {
-    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), CqError> {
         (**self).wait_fds(each)
     }
 
-    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, CqError> {
         (**self).may_sleep(waker)
     }
 
-    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, CqError> {
         (**self).sleeps_for(waker)
     }
 }
 
 // SAFETY: each driver in it is `Sleepable`.
 unsafe impl<D: Sleepable> Sleepable for [D] {
-    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), CqError> {
         self.iter().try_for_each(|driver| driver.wait_fds(each))
     }
 
-    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, CqError> {
         // Calls every driver, so that each stores the waker.
         self.iter().try_fold(true, |may, driver| Ok(driver.may_sleep(waker)? && may))
     }
 
-    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, CqError> {
         self.iter().try_fold(Some(Duration::MAX), |time, driver| Ok(shorter(driver.sleeps_for(waker)?, time)))
     }
 }
 
 // SAFETY: each driver in it is `Sleepable`.
 unsafe impl<D: Sleepable, const N: usize> Sleepable for [D; N] {
-    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), CqError> {
         self.as_slice().wait_fds(each)
     }
 
-    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, CqError> {
         self.as_slice().may_sleep(waker)
     }
 
-    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+    fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, CqError> {
         self.as_slice().sleeps_for(waker)
     }
 }
@@ -300,20 +226,20 @@ macro_rules! sleepable_tuples {
         // SAFETY: each driver in it is `Sleepable`.
         unsafe impl<$($name: Sleepable),*> Sleepable for ($($name,)*) {
             #[allow(non_snake_case, reason = "values are named like their types")]
-            fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+            fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), CqError> {
                 let ($($name,)*) = self;
                 $($name.wait_fds(each)?;)*
                 Ok(())
             }
 
             #[allow(non_snake_case, reason = "values are named like their types")]
-            fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+            fn may_sleep(&self, waker: &Waker) -> Result<bool, CqError> {
                 let ($($name,)*) = self;
                 Ok(true $(& $name.may_sleep(waker)?)*)
             }
 
             #[allow(non_snake_case, reason = "values are named like their types")]
-            fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, SleepError> {
+            fn sleeps_for(&self, waker: &Waker) -> Result<Option<Duration>, CqError> {
                 let ($($name,)*) = self;
                 let mut time = Some(Duration::MAX);
                 $(time = shorter($name.sleeps_for(waker)?, time);)*

@@ -19,7 +19,7 @@
 use heapless::Vec;
 
 use super::Endpoint;
-use super::granted::Granted;
+use super::granted::{AnyAtomic, Granted};
 use super::kind::Transmits;
 use super::opened::Opened;
 use super::options::AtomicOptions;
@@ -310,8 +310,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         }
         limits.admit(Op::Atomic(op.op().atomic()).caps(), None)?;
         let (target, atomic) = self.opened.target(self.destination(peer)?, (region, offset), &op, bytes.len())?;
-        // SAFETY: the endpoint is open (C1), on this thread (C5), the address is of its vector
-        // (C13), the length is at most `inject_size`, and `target` has checked C28.
+        // SAFETY: the endpoint is open (H1), on this thread (T1), the address is of its vector
+        // (O1), the length is at most `inject_size`, and `target` has checked O4.
         Ok(unsafe { T::inject_atomic(self.raw(), target, bytes, atomic) }?)
     }
 
@@ -333,7 +333,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         operand: E,
     ) -> Result<OpKey, PostError> {
         self.post_value(peer.into(), (region, offset), op, (operand, operand), |raw, target, lent, atomic, context| {
-            // SAFETY: `post_value` guarantees C1, C5, C9, C10, C13 and C28.
+            // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
             Ok(unsafe { T::atomic(raw, target, &lent.operand, atomic, context) }?)
         })
     }
@@ -375,7 +375,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         operand: E,
     ) -> Result<OpKey, PostError> {
         self.post_value(peer.into(), (region, offset), op, (operand, operand), |raw, target, lent, atomic, context| {
-            // SAFETY: `post_value` guarantees C1, C5, C9, C10, C13 and C28.
+            // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
             Ok(unsafe { T::fetch_atomic(raw, target, &lent.operand, &lent.result, atomic, context) }?)
         })
     }
@@ -395,7 +395,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         op: Granted<ReadOp<E>>,
     ) -> Result<OpKey, PostError> {
         self.post_value(peer.into(), (region, offset), op, (E::ZERO, E::ZERO), |raw, target, lent, atomic, context| {
-            // SAFETY: `post_value` guarantees C1, C5, C9, C10, C13 and C28.
+            // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
             Ok(unsafe { T::fetch_atomic(raw, target, &lent.operand.first(0), &lent.result, atomic, context) }?)
         })
     }
@@ -419,14 +419,14 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<OpKey, PostError> {
         self.post_value(peer.into(), (region, offset), op, (operand, compare), |raw, target, lent, atomic, context| {
             let ranges = [&lent.operand, &lent.compare, &lent.result];
-            // SAFETY: `post_value` guarantees C1, C5, C9, C10, C13 and C28.
+            // SAFETY: `post_value` guarantees H1, T1, L1, L2, O1 and O4.
             Ok(unsafe { T::compare_atomic(raw, target, ranges, atomic, context) }?)
         })
     }
 
-    /// Posts an operation on a value. `submit` may rely on an open endpoint (C1) on this thread
-    /// (C5), a valid destination (C13), C28, and values that stay in the op table until the event
-    /// or the endpoint's close (C9, C10).
+    /// Posts an operation on a value. `submit` may rely on an open endpoint (H1) on this thread
+    /// (T1), a valid destination (O1), O4, and values that stay in the op table until the event
+    /// or the endpoint's close (L1, L2).
     #[inline(always)]
     fn post_value<O: Operation<Element = E>, E: Element>(
         &self,
@@ -449,8 +449,49 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         })
     }
 
+    /// [`atomic`](Self::atomic), [`fetch_atomic`](Self::fetch_atomic),
+    /// [`atomic_read`](Self::atomic_read) or [`compare_atomic`](Self::compare_atomic) for an
+    /// operation that the program determines at run time.
+    ///
+    /// ```
+    /// use loom_core::atomic::FetchOp;
+    /// use loom_core::endpoint::AnyAtomic;
+    ///
+    /// # use loom_core::soft::{Network, NetworkAttr};
+    /// # use loom_core::{Access, Av, Caps, Cq, Domain, Forever, Hints, Mr};
+    /// # let network = Network::new(NetworkAttr::default())?;
+    /// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+    /// # let domain = Domain::open(&network.query(&hints)?)?;
+    /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+    /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+    /// # let to_bob = av.insert(&bob.address()?)?;
+    /// let region = Mr::open(&domain, vec![40], Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+    /// let add: AnyAtomic = domain.query_atomic(FetchOp::<u8>::SUM)?.into();
+    /// // The operand 2, and space for the previous element.
+    /// let post = |buf| alice.any_atomic(to_bob, &region.remote(), 0, add, buf);
+    /// let added = cq.post(vec![2, 0], Forever, post)?;
+    /// assert_eq!(cq.finish(added, Forever)?.into_buf(), [2, 40]);
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of [`atomic`](Self::atomic).
+    pub fn any_atomic(
+        &self,
+        peer: impl Into<K::To>,
+        region: &RemoteRegion,
+        offset: u64,
+        op: AnyAtomic,
+        buf: B,
+    ) -> Result<OpKey, Rejected<B>>
+    where
+        B: SourceBuffer + TargetBuffer,
+    {
+        self.post_atomic(peer.into(), (region, offset), op.0, buf)
+    }
+
     /// Posts an operation on elements in one range on both sides.
-    pub(crate) fn post_atomic<O: Operation>(
+    fn post_atomic<O: Operation>(
         &self,
         peer: K::To,
         place: (&RemoteRegion, u64),
@@ -482,16 +523,16 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         }
         let part = |at: usize| lent.behind(at * bytes).first(bytes);
         let raw = posting.raw;
-        // SAFETY: the parts lie in the posting's memory (C9 to C12). `Posting` guarantees C1, C5
-        // and C13, `target` C28.
+        // SAFETY: the parts lie in the posting's memory (L1 to L4). `Posting` guarantees H1, T1
+        // and O1, `target` O4.
         Ok(match atomic.form {
-            // SAFETY: C1, C5, C9 to C13 and C28 hold, see above.
+            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
             Form::Base => unsafe { T::atomic(raw, target, lent, atomic, context) },
-            // SAFETY: C1, C5, C9 to C13 and C28 hold, see above.
+            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
             Form::Fetch if lists == 1 => unsafe { T::fetch_atomic(raw, target, &lent.first(0), lent, atomic, context) },
-            // SAFETY: C1, C5, C9 to C13 and C28 hold, see above.
+            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
             Form::Fetch => unsafe { T::fetch_atomic(raw, target, &part(0), &part(1), atomic, context) },
-            // SAFETY: C1, C5, C9 to C13 and C28 hold, see above.
+            // SAFETY: H1, T1, L1 to L4, O1 and O4 hold, see above.
             Form::Compare => unsafe { T::compare_atomic(raw, target, [&part(0), &part(1), &part(2)], atomic, context) },
         }?)
     }
@@ -545,9 +586,9 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let pieces: &[Lent] = if operands.is_empty() { &nothing } else { &operands };
         let msg = Msg { address: posting.address, pieces, data: None, context: posting.context, flags };
         let ranges = AtomicRanges { compare: &compare, results: &results };
-        // SAFETY: `posting` guarantees C1, C5 and C13. The ranges allow their access, are registered
-        // where required (C11), and stay in the op table until the event or the endpoint's close
-        // (C9, C10). C14 and C28 are checked above.
+        // SAFETY: `posting` guarantees H1, T1 and O1. The ranges allow their access, are registered
+        // where required (L3), and stay in the op table until the event or the endpoint's close
+        // (L1, L2). O2 and O4 are checked above.
         Ok(unsafe { T::atomicmsg(posting.raw, &msg, ranges, &parts, atomic) }?)
     }
 }

@@ -34,7 +34,7 @@ impl<T: Collectives> Domain<'_, T> {
         if !self.attributes().caps.contains(Caps::COLLECTIVE) {
             return Err(Errno::EOPNOTSUPP);
         }
-        // SAFETY: this handle keeps the domain open (C1).
+        // SAFETY: this handle keeps the domain open (H1).
         unsafe { T::query_collective(self.raw(), collective) }
     }
 }
@@ -64,8 +64,8 @@ impl<'m, T: Collectives, B: Buffer> Endpoint<'m, T, B> {
         let me = av.find(&self.address()?).ok_or(OpenError::NotMember)?;
         let rank = set.rank(me).ok_or(OpenError::NotMember)?;
         let joined = av.with_addrs(set.members(), |members| {
-            // SAFETY: the endpoint is open (C1), on this thread (C5). The members are addresses of
-            // its vector (C13) and stay there during the call. A set yields each once, and the same
+            // SAFETY: the endpoint is open (H1), on this thread (T1). The members are addresses of
+            // its vector (O1) and stay there during the call. A set yields each once, and the same
             // each time.
             unsafe { T::join_collective(self.raw(), members) }
         });
@@ -169,7 +169,7 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
     /// error of the provider.
     #[doc(alias = "FI_JOIN_COMPLETE")]
     pub fn is_joined(&self) -> Result<bool, Errno> {
-        // SAFETY: the endpoint is open (C1), on this thread (C5), and has joined the group (C29).
+        // SAFETY: the endpoint is open (H1), on this thread (T1), and has joined the group (K1).
         unsafe { T::collective_joined(self.endpoint.raw(), &self.raw) }
     }
 
@@ -186,7 +186,7 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
     /// # Errors
     /// Those of posting the operation: `EOPNOTSUPP`, `ENOSYS`, `EMSGSIZE`, `EINVAL` or another.
     pub fn admits(&self, collective: Collective, count: usize) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open (C1), on this thread (C5), and has joined the group (C29).
+        // SAFETY: the endpoint is open (H1), on this thread (T1), and has joined the group (K1).
         let most = unsafe { T::admits_collective(self.endpoint.raw(), &self.raw, collective, count) }?.max_members;
         if self.size <= most { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
     }
@@ -277,10 +277,10 @@ impl<'m, T: Collectives, B: Buffer> CollectiveGroup<'m, T, B> {
         context: Context,
     ) -> Result<(), PostError> {
         let raw = self.endpoint.raw();
-        // SAFETY: the endpoint is open (C1), on this thread (C5), and has joined the group (C29).
-        // The caller has checked root and lengths (C30). The ranges allow their access, are
-        // registered where required (C11), and stay in the op table until the event or the
-        // endpoint's close (C9, C10).
+        // SAFETY: the endpoint is open (H1), on this thread (T1), and has joined the group (K1).
+        // The caller has checked root and lengths (K2). The ranges allow their access, are
+        // registered where required (L3), and stay in the op table until the event or the
+        // endpoint's close (L1, L2).
         Ok(unsafe { T::collective(raw, &self.raw, call, operands, results, context) }?)
     }
 }
@@ -460,8 +460,8 @@ impl<T: Collectives, B: SourceBuffer + TargetBuffer> CollectiveGroup<'_, T, B> {
 
 impl<T: Collectives, B: Buffer> Drop for CollectiveGroup<'_, T, B> {
     fn drop(&mut self) {
-        // SAFETY: joined on this endpoint, which is open (C1), on this thread (C5), and left once
-        // (C29).
+        // SAFETY: joined on this endpoint, which is open (H1), on this thread (T1), and left once
+        // (K1).
         unsafe { T::leave_collective(self.endpoint.raw(), &self.raw) };
     }
 }

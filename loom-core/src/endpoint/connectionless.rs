@@ -111,7 +111,7 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     {
         let bind = bind.into();
         let opened = bind.open_connectionless(self, None, |domain, info, bind| {
-            // SAFETY: `open_connectionless` guarantees C1, C2, C4 and C7.
+            // SAFETY: `open_connectionless` guarantees H1, H2, H4 and N1.
             unsafe { T::endpoint_open(domain, info, bind) }
         })?;
         Ok(Endpoint { opened, kind: Connectionless { av: bind.to.clone() } })
@@ -119,8 +119,8 @@ impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
 }
 
 impl<'m, T: Transport> Binding<'_, 'm, T, Av<'m, T>> {
-    /// Opens a connectionless endpoint, bound to `more` as well. `open` may rely on C1, C2, C4 and
-    /// C7.
+    /// Opens a connectionless endpoint, bound to `more` as well. `open` may rely on H1, H2, H4 and
+    /// N1.
     pub(super) fn open_connectionless<B: Buffer>(
         &self,
         cq: &Cq<'m, T, B>,
@@ -137,9 +137,9 @@ impl<'m, T: Transport> Binding<'_, 'm, T, Av<'m, T>> {
         let (options, selective) = (self.options()?, self.selective);
         let bonds = Bonds { av: Some(self.to.bond()), ..self.bonds(more) };
         let opened = Opened::open(cq, info, self.receives, bonds, |tx, rx| {
-            // Queue, vector and counters are open (C1), of this domain (C4), and outlive the
-            // endpoint. The queue closes the endpoint before itself (C2). The others stay open, at
-            // their addresses, while bound (C2, C7).
+            // Queue, vector and counters are open (H1), of this domain (H4), and outlive the
+            // endpoint. The queue closes the endpoint before itself (H2). The others stay open, at
+            // their addresses, while bound (H2, N1).
             let bind = Bindings { tx, rx, av: self.to.raw(), counters: &self.counters.raw(), selective, options };
             open(domain.raw(), info.raw(), bind)
         })?;

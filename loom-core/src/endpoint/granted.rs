@@ -45,10 +45,6 @@ impl<O: Operation> Granted<O> {
         self.max_count
     }
 
-    pub(crate) fn erased(&self) -> Granted<AnyOperation> {
-        Granted { op: AnyOperation::of(self.op), max_count: self.max_count, domain: self.domain }
-    }
-
     #[inline]
     pub(crate) fn checked(&self, domain: u64, addr: u64, bytes: usize) -> Result<Atomic, PostError> {
         let size = self.op.element_size();
@@ -65,6 +61,34 @@ impl<O: Operation> Granted<O> {
             return Err(PostError::Misaligned { size }.cold());
         }
         Ok(self.op.atomic())
+    }
+}
+
+/// Atomic operation of any kind that a domain has granted. Converts from [`Granted`].
+///
+/// ```
+/// use loom_core::atomic::{CompareOp, FetchOp};
+/// use loom_core::endpoint::AnyAtomic;
+/// use loom_core::{Caps, Domain, Hints};
+///
+/// # use loom_core::soft::{Network, NetworkAttr};
+/// # let network = Network::new(NetworkAttr::default())?;
+/// # let hints = Hints { caps: Caps::MSG | Caps::ATOMIC, ..Hints::default() };
+/// # let domain = Domain::open(&network.query(&hints)?)?;
+/// // Operations of any kind, on any type, have one type.
+/// let ops: [AnyAtomic; 2] = [
+///     domain.query_atomic(FetchOp::<u64>::SUM)?.into(),
+///     domain.query_atomic(CompareOp::<u32>::CSWAP)?.into(),
+/// ];
+/// assert_ne!(ops[0], ops[1]);
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnyAtomic(pub(super) Granted<AnyOperation>);
+
+impl<O: Operation> From<Granted<O>> for AnyAtomic {
+    fn from(Granted { op, max_count, domain }: Granted<O>) -> Self {
+        AnyAtomic(Granted { op: AnyOperation::of(op), max_count, domain })
     }
 }
 
@@ -117,7 +141,7 @@ impl<T: Transport> DomainInner<T> {
         if !self.attributes().caps.contains(Caps::ATOMIC) {
             return Err(Errno::EOPNOTSUPP);
         }
-        // SAFETY: the domain is open (C1).
+        // SAFETY: the domain is open (H1).
         let attr = unsafe { T::query_atomic(self.raw(), atomic) }?;
         if Some(attr.size) != atomic.datatype.size() || attr.count == 0 {
             return Err(Errno::EOPNOTSUPP);

@@ -13,7 +13,7 @@ use super::shared_rx::SharedRx;
 use crate::buffer::Buffer;
 use crate::cq::Cq;
 use crate::cq::ReceiveMode;
-use crate::eq::{CmError, ConnectedEvent, ConnectionRequest, EndpointId, Eq, Refused};
+use crate::eq::{ConnectedEvent, ConnectionRequest, EndpointId, Eq, Refused, check_data};
 use crate::error::{OpenError, PostError};
 use crate::info::Info;
 use crate::transport::connected::{Fid, MsgBindings};
@@ -262,10 +262,10 @@ impl<'m, T: Connected, B: Buffer, S> MsgEndpoint<'m, T, B, S> {
             let shared_rx = through.map(Endpoint::raw);
             let counters = &bind.counters.raw();
             let bind = MsgBindings { tx, rx, eq: eq.raw(), shared_rx, counters, selective, options };
-            // SAFETY: queues and counters are open (C1), of this domain (C4), and outlive the
-            // endpoint: the queue closes it before itself (C2) and before the shared receive
-            // context (C19), the others stay open while bound (C7). The `ConnectionRequest` keeps
-            // its event queue open, and the request is used up once (C21).
+            // SAFETY: queues and counters are open (H1), of this domain (H4), and outlive the
+            // endpoint: the queue closes it before itself (H2) and before the shared receive
+            // context (E1), the others stay open while bound (N1). The `ConnectionRequest` keeps
+            // its event queue open, and the request is used up once (E2).
             unsafe { T::msg_endpoint_open(domain.raw(), info.raw(), request, bind) }
         })?;
         let held = held.with_selective(selective);
@@ -328,13 +328,13 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Idle> {
     /// [`ConnectionRequest::data`](crate::eq::ConnectionRequest::data).
     ///
     /// # Errors
-    /// [`CmError`] with the endpoint, which not every provider can connect again. A rejection or an
-    /// unreachable peer is reported as an event.
+    /// [`OpenError::DataTooLong`] or [`OpenError::Errno`], with the endpoint, which not every
+    /// provider can connect again. A rejection or an unreachable peer is reported as an event.
     #[doc(alias = "fi_connect")]
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn connect(self, to: &EndpointAddr, data: &[u8]) -> Result<MsgEndpoint<'m, T, B, Connecting>, Refused<Self>> {
-        let connected = CmError::check(data, self.kind.cm_data_size).and_then(|()| {
-            // SAFETY: the endpoint is open (C1), on its event queue's thread (C20). The data's
+        let connected = check_data(data, self.kind.cm_data_size).and_then(|()| {
+            // SAFETY: the endpoint is open (H1), on its event queue's thread (T3). The data's
             // length is checked above.
             Ok(unsafe { T::connect(self.raw(), to, data) }?)
         });
@@ -363,12 +363,12 @@ impl<'m, T: Connected, B: Buffer> MsgEndpoint<'m, T, B, Requested> {
     /// Accepts the request. The peer receives `data` as its [`answer`](MsgEndpoint::answer).
     ///
     /// # Errors
-    /// [`CmError`] with the endpoint.
+    /// [`OpenError::DataTooLong`] or [`OpenError::Errno`], with the endpoint.
     #[doc(alias = "fi_accept")]
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the endpoint with")]
     pub fn accept(self, data: &[u8]) -> Result<MsgEndpoint<'m, T, B, Connecting>, Refused<Self>> {
-        let accepted = CmError::check(data, self.kind.cm_data_size).and_then(|()| {
-            // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and opened for
+        let accepted = check_data(data, self.kind.cm_data_size).and_then(|()| {
+            // SAFETY: the endpoint is open (H1), on its event queue's thread (T3), and opened for
             // a request. The data's length is checked above.
             Ok(unsafe { T::accept(self.raw(), data) }?)
         });
@@ -426,8 +426,8 @@ impl<T: Connected, B: Buffer> MsgEndpoint<'_, T, B, Established> {
     /// drop the endpoint instead.
     #[doc(alias = "fi_shutdown")]
     pub fn shutdown(&self) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and was connected
-        // (P9).
+        // SAFETY: the endpoint is open (H1), on its event queue's thread (T3), and was connected
+        // (P10).
         unsafe { T::shutdown(self.raw()) }
     }
 
@@ -437,8 +437,8 @@ impl<T: Connected, B: Buffer> MsgEndpoint<'_, T, B, Established> {
     /// Those of the provider, for example `ENOTCONN` after the connection has ended.
     #[doc(alias = "fi_getpeer")]
     pub fn peer_address(&self) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and was connected
-        // (P9).
+        // SAFETY: the endpoint is open (H1), on its event queue's thread (T3), and was connected
+        // (P10).
         unsafe { T::peer_address(self.raw()) }
     }
 }

@@ -137,8 +137,8 @@ impl<'m, T: Multicast, B: Buffer> Cq<'m, T, B> {
             return Err(OpenError::NotGranted(missing));
         }
         let opened = bind.open_connectionless(self, Some(eq.bond()), |domain, info, bind| {
-            // SAFETY: `open_connectionless` guarantees C1, C2, C4 and C7. The event queue is open
-            // (C1), of this domain (C4), and stays open while bound (C22).
+            // SAFETY: `open_connectionless` guarantees H1, H2, H4 and N1. The event queue is open
+            // (H1), of this domain (H4), and stays open while bound (G1).
             unsafe { T::multicast_endpoint_open(domain, info, bind, eq.raw()) }
         })?;
         Ok(Endpoint { opened, kind: InGroups { av: bind.to.clone(), eq: eq.clone() } })
@@ -168,8 +168,8 @@ impl<'m, T: Multicast, B: Buffer> MulticastEndpoint<'m, T, B> {
         static JOINS: AtomicU64 = AtomicU64::new(1);
 
         let context = JOINS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the endpoint is open (C1), on its event queue's thread (C20), and opened for
-        // multicast (C22).
+        // SAFETY: the endpoint is open (H1), on its event queue's thread (T3), and opened for
+        // multicast (G1).
         let raw = unsafe { T::join(self.raw(), address, context) }?;
         Ok(MulticastGroup { member: Membership { endpoint: self.clone(), raw, context }, state: PhantomData })
     }
@@ -269,8 +269,8 @@ struct Membership<'m, T: Multicast, B: Buffer> {
 
 impl<T: Multicast, B: Buffer> Drop for Membership<'_, T, B> {
     fn drop(&mut self) {
-        // SAFETY: joined on this endpoint, which is open, and left once (C23). If leaving fails,
-        // closing the endpoint leaves the group (P11).
+        // SAFETY: joined on this endpoint, which is open, and left once (G2). If leaving fails,
+        // closing the endpoint leaves the group (P12).
         let _ = unsafe { T::leave(self.endpoint.raw(), &self.raw) };
     }
 }
@@ -296,7 +296,7 @@ impl<'m, T: Multicast, B: Buffer, S> MulticastGroup<'m, T, B, S> {
     #[doc(alias = "fi_close")]
     pub fn leave(self) -> Result<(), Errno> {
         let mut member = ManuallyDrop::new(self.member);
-        // SAFETY: joined on this endpoint, which is open, and left once (C23), here: `ManuallyDrop`
+        // SAFETY: joined on this endpoint, which is open, and left once (G2), here: `ManuallyDrop`
         // prevents `drop`.
         let left = unsafe { T::leave(member.endpoint.raw(), &member.raw) };
         // SAFETY: dropped once, here.
@@ -351,10 +351,10 @@ impl<T: Multicast, B: Buffer> MulticastGroup<'_, T, B, Joined> {
         let flags = limits.with_default(options.flags | OpFlags::MULTICAST);
         let op = endpoint.opened.reserve_pieces(Op::Multicast { data }, flags, buf)?;
         // SAFETY: the event has reported that the group was joined on this endpoint, and it was not
-        // left (C23). The address is used for `sendmsg` on this endpoint with `MULTICAST` (C24).
+        // left (G2). The address is used for `sendmsg` on this endpoint with `MULTICAST` (G3).
         let to = unsafe { T::group_address(raw) };
         let op = op.validate_pieces(Ok(to), limits.tx_iov_limit)?;
-        // SAFETY: `op` guarantees C1, C5 and C9 to C13, and the flag is `MULTICAST` (C24).
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1, and the flag is `MULTICAST` (G3).
         let submitted = unsafe { T::sendmsg(op.raw, &op.msg(data, flags), None) };
         endpoint.opened.submitted(op, submitted)
     }

@@ -31,7 +31,7 @@ use crate::transport::Transport;
 ///     Ok::<_, loom_core::cq::CqError>(cq.wait(received, Forever)?.map(|done| done.into_buf()))
 /// });
 /// assert_eq!(thread.join().expect("it does not panic")?.as_deref(), Some(&b"hello"[..]));
-/// # Ok::<_, Box<dyn core::error::Error>>(())
+/// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Parked<'m, T: Transport, B: Buffer, const N: usize = 0> {
     // First field: endpoints close before their queue.
@@ -41,7 +41,7 @@ pub struct Parked<'m, T: Transport, B: Buffer, const N: usize = 0> {
 
 // SAFETY: this value holds all handles of the queue (`park`), so another thread uses its block and
 // counts only after this one. Domain and address vectors may be shared. Threads may use the
-// transport's queues and endpoints in turn (P17: a domain handle is `Send` only if the raw domain
+// transport's queues and endpoints in turn (P9: a domain handle is `Send` only if the raw domain
 // is `Sync`).
 unsafe impl<'m, T: Transport, B: Buffer + Send, const N: usize> Send for Parked<'m, T, B, N>
 where
@@ -70,6 +70,8 @@ pub struct ParkError<'m, T: Transport, B: Buffer, const N: usize> {
     /// Its endpoints.
     pub endpoints: [Endpoint<'m, T, B>; N],
 }
+
+pub(crate) const NOT_PARKED: &str = "the queue has other handles, or endpoints that stay on this thread";
 
 impl<'m, T: Transport, B: Buffer> Cq<'m, T, B> {
     /// Parks the queue with all of its endpoints.
@@ -106,16 +108,16 @@ impl<T: Transport, B: Buffer, const N: usize> fmt::Debug for Parked<'_, T, B, N>
     }
 }
 
+impl<T: Transport, B: Buffer, const N: usize> fmt::Display for ParkError<'_, T, B, N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(NOT_PARKED)
+    }
+}
+
+impl<T: Transport, B: Buffer, const N: usize> core::error::Error for ParkError<'_, T, B, N> {}
+
 impl<T: Transport, B: Buffer, const N: usize> fmt::Debug for ParkError<'_, T, B, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ParkError")
     }
 }
-
-impl<T: Transport, B: Buffer, const N: usize> fmt::Display for ParkError<'_, T, B, N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the queue has other handles, or endpoints that stay on this thread")
-    }
-}
-
-impl<T: Transport, B: Buffer, const N: usize> core::error::Error for ParkError<'_, T, B, N> {}

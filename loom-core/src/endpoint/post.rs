@@ -128,9 +128,9 @@ pub(super) struct Reserved<'e, 'm, T: Transport, B: Buffer, L = Lent> {
     context: Context,
 }
 
-/// Operation to submit, which guarantees an open endpoint (C1) on this thread (C5), the validated
-/// address (C13), and memory that allows the operation, has the required prefix and registration
-/// (C11, C12), and stays in the op table until the event or the endpoint's close (C9, C10).
+/// Operation to submit, which guarantees an open endpoint (H1) on this thread (T1), the validated
+/// address (O1), and memory that allows the operation, has the required prefix and registration
+/// (L3, L4), and stays in the op table until the event or the endpoint's close (L1, L2).
 ///
 /// Dropping it leaves the buffer in the op table, because the transport may use it.
 #[must_use]

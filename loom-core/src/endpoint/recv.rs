@@ -234,9 +234,9 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         unsafe { self.post_multi_recv(from.into(), Some(tag.into()), buf) }
     }
 
-    /// Posts a multi-receive. `post` may rely on an open endpoint (C1), an address of its vector or
-    /// `UNSPEC` (C13), and writable memory that stays in the op table until the releasing event or
-    /// the endpoint's close (C9, C10).
+    /// Posts a multi-receive. `post` may rely on an open endpoint (H1), an address of its vector or
+    /// `UNSPEC` (O1), and writable memory that stays in the op table until the releasing event or
+    /// the endpoint's close (L1, L2).
     /// Address of a permitted source.
     #[inline]
     fn permitted(&self, from: K::From, tag: Option<TagMatch>) -> Result<FabricAddr, PostError> {
@@ -252,7 +252,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     fn post_recv(&self, from: K::From, tag: Option<TagMatch>, buf: B) -> Result<OpKey, Rejected<B>> {
         let op = self.opened.reserve(Op::Recv { tag }, buf)?;
         let op = op.validate(self.permitted(from, tag))?;
-        // SAFETY: `op` guarantees C1, C5 and C9 to C13.
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = unsafe { T::recv(op.raw, op.address, &op.lent, tag, op.context) };
         self.opened.submitted(op, submitted)
     }
@@ -266,7 +266,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
     ) -> Result<OpKey, Rejected<B>> {
         let op = self.opened.reserve_pieces(Op::Recv { tag }, options.flags, buf)?;
         let op = op.validate_pieces(self.permitted(from, tag), self.limits().rx_iov_limit)?;
-        // SAFETY: `op` guarantees C1, C5 and C9 to C13.
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = unsafe { T::recvmsg(op.raw, &op.msg(None, options.flags), tag) };
         self.opened.submitted(op, submitted)
     }
@@ -280,7 +280,7 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         let (address, pieces, context) = (op.address, core::slice::from_ref(&op.lent), op.context);
         let flags = OpFlags::MULTI_RECV | OpFlags::COMPLETION;
         let msg = Msg { address, pieces, data: None, context, flags };
-        // SAFETY: `op` guarantees C1, C5 and C9 to C13, and the caller P6 (C15).
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1, and the caller P6 (O3).
         let submitted = unsafe { T::recvmsg(op.raw, &msg, tag) };
         self.opened.submitted(op, submitted)
     }
@@ -362,9 +362,9 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
             let pieces = core::slice::from_ref(&lent);
             let flags = OpFlags::CLAIM | OpFlags::COMPLETION;
             let msg = Msg { address, pieces, data: None, context, flags };
-            // SAFETY: the endpoint is open (C1), a message is claimed under the context (C15, rule
+            // SAFETY: the endpoint is open (H1), a message is claimed under the context (O3, rule
             // 9 of the op table), and the memory is writable and stays in the op table until the
-            // event or the endpoint's close (C9).
+            // event or the endpoint's close (L1).
             Ok(unsafe { T::recvmsg(opened.raw(), &msg, tag) }?)
         })
     }
@@ -408,8 +408,8 @@ impl<T: Transport, B: Buffer, K: Peeks<T>> Endpoint<'_, T, B, K> {
 
     fn ask(&self, address: FabricAddr, tag: TagMatch, flags: OpFlags, context: Context) -> Result<(), PostError> {
         let msg = Msg { address, pieces: &[], data: None, context, flags: flags | OpFlags::COMPLETION };
-        // SAFETY: the endpoint is open (C1), the address is one of its vector or `UNSPEC` (C13),
-        // and only the context's space is lent, until the event or the endpoint's close (C10).
+        // SAFETY: the endpoint is open (H1), the address is one of its vector or `UNSPEC` (O1),
+        // and only the context's space is lent, until the event or the endpoint's close (L2).
         Ok(unsafe { T::recvmsg(self.raw(), &msg, Some(tag)) }?)
     }
 }

@@ -47,7 +47,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let op = self.opened.reserve(Op::Read, buf)?;
         let op = op.validate(self.destination(peer))?;
         let submitted = match remote(op.address, (region, offset), op.lent.len(), Access::REMOTE_READ) {
-            // SAFETY: `op` guarantees C1, C5 and C9 to C13.
+            // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
             Ok(target) => unsafe { T::read(op.raw, target, &op.lent, op.context) }.map_err(PostError::from),
             Err(error) => Err(error),
         };
@@ -76,7 +76,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let op = self.opened.reserve_pieces(Op::Read, flags, buf)?;
         let op = op.validate_pieces(self.destination(peer), limits.tx_iov_limit)?;
         let submitted = match self.opened.parts(remote, op.total(), Access::REMOTE_READ) {
-            // SAFETY: `op` guarantees C1, C5 and C9 to C13.
+            // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
             Ok(parts) => unsafe { T::readmsg(op.raw, &op.msg(None, flags), &parts) }.map_err(PostError::from),
             Err(error) => Err(error),
         };
@@ -154,7 +154,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let op = self.opened.reserve(Op::Write { data }, buf)?;
         let op = op.validate(self.destination(peer))?;
         let submitted = match remote(op.address, (region, offset), op.lent.len(), Access::REMOTE_WRITE) {
-            // SAFETY: `op` guarantees C1, C5 and C9 to C13.
+            // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
             Ok(target) => unsafe { T::write(op.raw, target, &op.lent, data, op.context) }.map_err(PostError::from),
             Err(error) => Err(error),
         };
@@ -183,7 +183,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let op = self.opened.reserve_pieces(Op::Write { data }, flags, buf)?;
         let op = op.validate_pieces(self.destination(peer), limits.tx_iov_limit)?;
         let submitted = match self.opened.parts(remote, op.total(), Access::REMOTE_WRITE) {
-            // SAFETY: `op` guarantees C1, C5 and C9 to C13.
+            // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
             Ok(parts) => unsafe { T::writemsg(op.raw, &op.msg(data, flags), &parts) }.map_err(PostError::from),
             Err(error) => Err(error),
         };
@@ -243,8 +243,8 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         }
         limits.admit(Op::Write { data }.caps(), data)?;
         let target = remote(self.destination(peer)?, (region, offset), bytes.len(), Access::REMOTE_WRITE)?;
-        // SAFETY: the endpoint is open (C1), on this thread (C5), the address is of its vector
-        // (C13), and the length is at most `inject_size`.
+        // SAFETY: the endpoint is open (H1), on this thread (T1), the address is of its vector
+        // (O1), and the length is at most `inject_size`.
         Ok(unsafe { T::inject_write(self.raw(), target, bytes, data) }?)
     }
 }

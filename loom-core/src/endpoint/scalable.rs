@@ -141,8 +141,8 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
         let info = info.try_clone()?;
         let block = Unfilled::new(Plan::of::<ScalableInner<T>, A>()?, alloc)?;
         let bond = av.bond();
-        // SAFETY: domain and vector are open (C1) and belong together (C4). The endpoint keeps both
-        // open (C25).
+        // SAFETY: domain and vector are open (H1) and belong together (H4). The endpoint keeps both
+        // open (S1).
         match unsafe { T::scalable_open(domain.raw(), info.raw(), av.raw(), contexts) } {
             Ok(raw) => {
                 let (domain, av_bond) = (domain.clone(), ManuallyDrop::new(bond));
@@ -185,7 +185,7 @@ impl<'m, T: Scalable> ScalableEndpoint<'m, T> {
     /// Those of the provider.
     #[doc(alias = "fi_getname")]
     pub fn address(&self) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open (C1).
+        // SAFETY: the endpoint is open (H1).
         unsafe { T::scalable_address(&self.body.raw) }
     }
 
@@ -225,8 +225,8 @@ unsafe impl<T: Scalable> Object for ScalableInner<T> {
     unsafe fn end(mut this: NonNull<Self>, left: bool) -> Ended {
         // SAFETY: `end` is called once, after the last handle has gone.
         let this = unsafe { this.as_mut() };
-        // SAFETY: contexts hold handles of the endpoint, and the last handle has gone (C25). A
-        // failed close is not retried (C3).
+        // SAFETY: contexts hold handles of the endpoint, and the last handle has gone (S1). A
+        // failed close is not retried (H3).
         let left = left || unsafe { T::scalable_close(&this.raw) }.is_err();
         // SAFETY: taken once, here.
         let av = unsafe { ManuallyDrop::take(&mut this.av) };
@@ -384,9 +384,9 @@ impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
         let bonds = bind.bonds(Some(bind.to.body.bond()));
         let opened = Opened::open(self, &endpoint.info, ReceiveMode::Nowhere, bonds, |tx, _| {
             let bind = ContextBindings { cq: tx, counters: &bind.counters.raw(), options };
-            // SAFETY: endpoint, queue and counters are open (C1) and outlive the context: the queue
-            // closes it before itself (C25), the others stay open and in place while bound (C7,
-            // C25, C26).
+            // SAFETY: endpoint, queue and counters are open (H1) and outlive the context: the queue
+            // closes it before itself (S1), the others stay open and in place while bound (N1,
+            // S1, S2).
             unsafe { T::tx_context_open(&endpoint.raw, index, bind) }
         })?;
         let kind = TxCtx { av: bind.to.av.clone(), injects_writes: T::injects_writes(&endpoint.raw) };
@@ -492,9 +492,9 @@ impl<'m, T: Scalable, B: Buffer> Cq<'m, T, B> {
         let bonds = bind.bonds(Some(bind.to.body.bond()));
         let opened = Opened::open(self, &endpoint.info, ReceiveMode::Itself, bonds, |_, rx| {
             let bind = ContextBindings { cq: rx, counters: &bind.counters.raw(), options };
-            // SAFETY: endpoint, queue and counters are open (C1) and outlive the context: the queue
-            // closes it before itself (C25), the others stay open and in place while bound (C7,
-            // C25, C26).
+            // SAFETY: endpoint, queue and counters are open (H1) and outlive the context: the queue
+            // closes it before itself (S1), the others stay open and in place while bound (N1,
+            // S1, S2).
             unsafe { T::rx_context_open(&endpoint.raw, index, bind) }
         })?;
         // Avoids closing the context during a message, where possible.

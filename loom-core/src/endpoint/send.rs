@@ -214,7 +214,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<OpKey, Rejected<B>> {
         let op = self.opened.reserve(Op::Send { tag, data }, buf)?;
         let op = op.validate(self.destination(to))?;
-        // SAFETY: `op` guarantees C1, C5 and C9 to C13.
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = unsafe { T::send(op.raw, op.address, &op.lent, tag, data, op.context) };
         self.opened.submitted(op, submitted)
     }
@@ -224,7 +224,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let flags = limits.with_default(options.flags);
         let op = self.opened.reserve_pieces(Op::Send { tag, data }, flags, buf)?;
         let op = op.validate_pieces(self.destination(to), limits.tx_iov_limit)?;
-        // SAFETY: `op` guarantees C1, C5 and C9 to C13.
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
         let submitted = unsafe { T::sendmsg(op.raw, &op.msg(data, flags), tag) };
         self.opened.submitted(op, submitted)
     }
@@ -246,9 +246,9 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let op = Op::Send { tag, data };
         limits.admit(op.caps(), data)?;
         let to = self.destination(to)?;
-        // SAFETY: the endpoint is open (C1), on this thread (C5), and the address is of its vector
-        // (C13). `bytes` has at most a prefix and `inject_size` bytes, with the prefix required by
-        // C12.
+        // SAFETY: the endpoint is open (H1), on this thread (T1), and the address is of its vector
+        // (O1). `bytes` has at most a prefix and `inject_size` bytes, with the prefix required by
+        // L4.
         Ok(unsafe { T::inject(self.raw(), to, bytes, tag, data) }?)
     }
 }

@@ -113,9 +113,9 @@ impl<'m, T: Connected, B: Buffer> Cq<'m, T, B> {
             return Err(Errno::ENOSYS.into());
         }
         let opened = Opened::open(self, info, ReceiveMode::ForOthers, Bonds::default(), |_, rx| {
-            // SAFETY: domain, queue and info belong together (C4) and are open (C1). The queue
-            // closes the context before itself (C2), after every endpoint that receives through it
-            // (C19).
+            // SAFETY: domain, queue and info belong together (H4) and are open (H1). The queue
+            // closes the context before itself (H2), after every endpoint that receives through it
+            // (E1).
             unsafe { T::shared_rx_open(domain.raw(), info.raw(), rx) }
         })?;
         Ok(Endpoint { opened, kind: Srx(()) })

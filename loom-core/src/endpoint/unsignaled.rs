@@ -30,7 +30,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ///
     /// use loom_core::buffer::Lent;
     /// use loom_core::counter::{Counter, CounterAttr};
-    /// use loom_core::{av::Av, cq::Cq, domain::Domain, endpoint::{Binding, Source}, options::SendOptions};
+    /// use loom_core::{av::Av, cq::Cq, domain::Domain, endpoint::{Binding, SendOptions, Source}};
     /// use loom_core::soft::{Network, NetworkAttr};
     /// use loom_core::vocabulary::Counted;
     ///
@@ -114,7 +114,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let (peer, data, flags) = (peer.into(), options.data, self.limits().with_default(options.flags));
         let lent = self.opened.unsignaled(Op::Write { data }, flags, self.destination(peer), lent)?;
         let part = part(lent.address, (region, offset), lent.len(), Access::REMOTE_WRITE)?;
-        // SAFETY: `unsignaled` guarantees C1, C5 and C13, and this function's caller C9.
+        // SAFETY: `unsignaled` guarantees H1, T1 and O1, and this function's caller L1.
         Ok(unsafe { T::writemsg(self.raw(), &lent.msg(data, flags), &[part]) }?)
     }
 
@@ -140,7 +140,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let flags = options.flags | self.limits().tx_flags.intersection(OpFlags::FENCE);
         let lent = self.opened.unsignaled(Op::Read, flags, self.destination(peer), lent)?;
         let part = part(lent.address, (region, offset), lent.len(), Access::REMOTE_READ)?;
-        // SAFETY: `unsignaled` guarantees C1, C5 and C13, and this function's caller C9.
+        // SAFETY: `unsignaled` guarantees H1, T1 and O1, and this function's caller L1.
         Ok(unsafe { T::readmsg(self.raw(), &lent.msg(None, flags), &[part]) }?)
     }
 
@@ -155,7 +155,7 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<(), PostError> {
         let (data, flags) = (options.data, self.limits().with_default(options.flags));
         let lent = self.opened.unsignaled(Op::Send { tag, data }, flags, self.destination(to), lent)?;
-        // SAFETY: `unsignaled` guarantees C1, C5 and C13, and this function's caller C9.
+        // SAFETY: `unsignaled` guarantees H1, T1 and O1, and this function's caller L1.
         Ok(unsafe { T::sendmsg(self.raw(), &lent.msg(data, flags), tag) }?)
     }
 }
@@ -180,8 +180,8 @@ impl Unsignaled {
 }
 
 impl<T: Transport, B: Buffer> Opened<'_, T, B> {
-    /// Validates an operation on an open endpoint (C1), on this thread (C5). The result has the
-    /// address (C13).
+    /// Validates an operation on an open endpoint (H1), on this thread (T1). The result has the
+    /// address (O1).
     fn unsignaled(
         &self,
         op: Op,

@@ -67,7 +67,7 @@ use allocator_api2::alloc::Allocator;
 #[cfg(feature = "std")]
 use allocator_api2::alloc::Global;
 
-use crate::error::OpenError;
+use crate::error::{CqError, OpenError};
 use crate::storage::Array;
 
 const NONE: u32 = u32::MAX;
@@ -78,7 +78,8 @@ const NONE: u32 = u32::MAX;
 /// times.
 ///
 /// ```
-/// use loom_core::engine::arrivals::{Arrivals, ArrivalsError};
+/// use loom_core::engine::arrivals::Arrivals;
+/// use loom_core::CqError;
 ///
 /// let arrivals = Arrivals::open(8, 4)?;
 /// let [first, second] = [arrivals.wait_for(3, 1)?, arrivals.wait_for(5, 1)?];
@@ -87,7 +88,7 @@ const NONE: u32 = u32::MAX;
 /// arrivals.count(3)?;
 /// arrivals.count(5)?;
 /// assert_eq!(arrivals.take(first), Ok(true));
-/// assert_eq!(arrivals.take(second), Err(ArrivalsError::UnknownKey));
+/// assert_eq!(arrivals.take(second), Err(CqError::UnknownKey));
 /// assert_eq!(arrivals.total(5), Ok(1));
 /// # Ok::<_, Box<dyn core::error::Error>>(())
 /// ```
@@ -137,44 +138,6 @@ pub struct Arrived {
     /// Total that was waited for. More may have arrived.
     pub threshold: u64,
 }
-
-/// Error of counting or waiting.
-///
-/// ```
-/// use loom_core::engine::arrivals::{Arrivals, ArrivalsError};
-///
-/// let arrivals = Arrivals::open(8, 1)?;
-/// // A value that a peer has sent may be any number.
-/// assert_eq!(arrivals.count(8), Err(ArrivalsError::NoSuchValue { values: 8 }));
-/// arrivals.wait_for(7, 1)?;
-/// assert_eq!(arrivals.wait_for(7, 2), Err(ArrivalsError::Full));
-/// # Ok::<_, Box<dyn core::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ArrivalsError {
-    /// The table has no such value.
-    NoSuchValue {
-        /// Number of values in the table, from zero on.
-        values: u64,
-    },
-    /// Every slot for a wait is in use.
-    Full,
-    /// The key does not name a wait: it was reported or given up.
-    UnknownKey,
-}
-
-impl fmt::Display for ArrivalsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ArrivalsError::NoSuchValue { values } => write!(f, "the table counts values below {values}"),
-            ArrivalsError::Full => f.write_str("as many wait for arrivals as there is room for"),
-            ArrivalsError::UnknownKey => f.write_str("no wait for arrivals has this key"),
-        }
-    }
-}
-
-impl core::error::Error for ArrivalsError {}
 
 struct Value {
     total: Cell<u64>,
@@ -264,9 +227,9 @@ impl<A: Allocator> Arrivals<A> {
     /// Counts an arrival.
     ///
     /// # Errors
-    /// [`ArrivalsError::NoSuchValue`]: the arrival is not counted.
+    /// [`CqError::NoSuchValue`]: the arrival is not counted.
     #[inline]
-    pub fn count(&self, value: u64) -> Result<(), ArrivalsError> {
+    pub fn count(&self, value: u64) -> Result<(), CqError> {
         let (index, entry) = self.value(value)?;
         let total = entry.total.get().wrapping_add(1);
         entry.total.set(total);
@@ -279,20 +242,20 @@ impl<A: Allocator> Arrivals<A> {
     /// Returns the number of arrivals of a value.
     ///
     /// # Errors
-    /// [`ArrivalsError::NoSuchValue`]
+    /// [`CqError::NoSuchValue`]
     #[inline]
-    pub fn total(&self, value: u64) -> Result<u64, ArrivalsError> {
+    pub fn total(&self, value: u64) -> Result<u64, CqError> {
         Ok(self.value(value)?.1.total.get())
     }
 
     /// Waits until a value has arrived `threshold` times since the table was opened.
     ///
     /// # Errors
-    /// [`ArrivalsError::NoSuchValue`], [`ArrivalsError::Full`]
-    pub fn wait_for(&self, value: u64, threshold: u64) -> Result<ArrivalKey, ArrivalsError> {
+    /// [`CqError::NoSuchValue`], [`CqError::TooManyWaits`]
+    pub fn wait_for(&self, value: u64, threshold: u64) -> Result<ArrivalKey, CqError> {
         let (of, entry) = self.value(value)?;
         let index = self.free.get();
-        let waiter = self.waiter(index).ok_or(ArrivalsError::Full)?;
+        let waiter = self.waiter(index).ok_or(CqError::TooManyWaits)?;
         self.free.set(waiter.next.get());
         let (mut before, mut next) = (NONE, entry.first.get());
         while let Some(other) = self.waiter(next).filter(|other| other.threshold.get() <= threshold) {
@@ -328,8 +291,8 @@ impl<A: Allocator> Arrivals<A> {
     /// report it then.
     ///
     /// # Errors
-    /// [`ArrivalsError::UnknownKey`]
-    pub fn take(&self, key: ArrivalKey) -> Result<bool, ArrivalsError> {
+    /// [`CqError::UnknownKey`]
+    pub fn take(&self, key: ArrivalKey) -> Result<bool, CqError> {
         let (waiter, entry) = self.named(key)?;
         let reached = waiter.threshold.get() <= entry.total.get();
         if reached {
@@ -341,18 +304,18 @@ impl<A: Allocator> Arrivals<A> {
     /// Ends a wait. Later arrivals are still counted.
     ///
     /// # Errors
-    /// [`ArrivalsError::UnknownKey`]
-    pub fn give_up(&self, key: ArrivalKey) -> Result<(), ArrivalsError> {
+    /// [`CqError::UnknownKey`]
+    pub fn give_up(&self, key: ArrivalKey) -> Result<(), CqError> {
         let (waiter, _) = self.named(key)?;
         self.remove(key.index, waiter);
         Ok(())
     }
 
     #[inline]
-    fn value(&self, value: u64) -> Result<(u32, &Value), ArrivalsError> {
+    fn value(&self, value: u64) -> Result<(u32, &Value), CqError> {
         let index = u32::try_from(value).ok();
         let found = index.and_then(|index| Some((index, self.values.get(index as usize)?)));
-        found.ok_or(ArrivalsError::NoSuchValue { values: self.values.len() as u64 })
+        found.ok_or(CqError::NoSuchValue { values: self.values.len() as u64 })
     }
 
     fn waiter(&self, index: u32) -> Option<&Waiter> {
@@ -365,10 +328,10 @@ impl<A: Allocator> Arrivals<A> {
         Some((ArrivalKey { index, generation: waiter.generation.get() }, waiter))
     }
 
-    fn named(&self, key: ArrivalKey) -> Result<(&Waiter, &Value), ArrivalsError> {
+    fn named(&self, key: ArrivalKey) -> Result<(&Waiter, &Value), CqError> {
         let waiter = self.waiter(key.index).filter(|waiter| waiter.generation.get() == key.generation);
         let found = waiter.and_then(|waiter| Some((waiter, self.values.get(waiter.value.get() as usize)?)));
-        found.ok_or(ArrivalsError::UnknownKey)
+        found.ok_or(CqError::UnknownKey)
     }
 
     fn join(&self, entry: &Value, before: u32, next: u32) {

@@ -6,4 +6,3 @@ pub mod arrivals;
 pub mod op_table;
 pub mod peer_table;
 pub mod tag_matcher;
-pub mod work_table;

@@ -141,28 +141,6 @@ impl PeerSlot {
 
 const LAST: u32 = u32::MAX - 1;
 
-/// Error of an insertion: the address lies beyond the table, or its slot has had 2^31 peers.
-///
-/// ```
-/// use loom_core::engine::peer_table::{Beyond, PeerSlot, PeerTable};
-/// use loom_core::vocabulary::FabricAddr;
-///
-/// let mut slots: [PeerSlot; 4] = core::array::from_fn(|_| PeerSlot::default());
-/// let mut table = PeerTable::new(&mut slots);
-/// assert!(table.insert(FabricAddr(3)).is_ok());
-/// assert_eq!(table.insert(FabricAddr(4)), Err(Beyond));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Beyond;
-
-impl fmt::Display for Beyond {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the peer's number is beyond the places of the table")
-    }
-}
-
-impl core::error::Error for Beyond {}
-
 /// Peers of a [`PeerTable`], for threads that read it while it changes.
 ///
 /// ```
@@ -172,14 +150,13 @@ impl core::error::Error for Beyond {}
 /// let mut slots: [PeerSlot; 4] = core::array::from_fn(|_| PeerSlot::default());
 /// let mut table = PeerTable::new(&mut slots);
 /// let peers = *table;
-/// let peer = table.insert(FabricAddr(2))?;
+/// let peer = table.insert(FabricAddr(2)).expect("the table has four slots");
 /// // Other threads look peers up without a lock, while this thread inserts.
 /// std::thread::scope(|threads| {
 ///     threads.spawn(move || assert_eq!(peers.addr(peer), Some(FabricAddr(2))));
 ///     table.insert(FabricAddr(3))
-/// })?;
+/// });
 /// assert_eq!(peers.iter().count(), 2);
-/// # Ok::<_, loom_core::engine::peer_table::Beyond>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Peers<'s> {
@@ -248,13 +225,14 @@ impl Peers<'_> {
 ///
 /// let mut slots: [PeerSlot; 4] = core::array::from_fn(|_| PeerSlot::default());
 /// let mut table = PeerTable::new(&mut slots);
-/// let gone = table.insert(FabricAddr(2))?;
-/// assert_eq!(table.insert(FabricAddr(2)), Ok(gone), "the same address is the same peer");
+/// let gone = table.insert(FabricAddr(2)).expect("the table has four slots");
+/// assert_eq!(table.insert(FabricAddr(2)), Some(gone), "the same address is the same peer");
 /// table.remove(gone);
 /// // A later peer has the address. The handle of the one before is stale.
-/// let peer = table.insert(FabricAddr(2))?;
+/// let peer = table.insert(FabricAddr(2)).expect("its slot can have another peer");
 /// assert_eq!((table.addr(peer), table.addr(gone)), (Some(FabricAddr(2)), None));
-/// # Ok::<_, loom_core::engine::peer_table::Beyond>(())
+/// // The table has four slots.
+/// assert_eq!(table.insert(FabricAddr(4)), None);
 /// ```
 #[derive(Debug)]
 pub struct PeerTable<'s> {
@@ -278,25 +256,23 @@ impl<'s> PeerTable<'s> {
     }
 
     /// Inserts a fabric address, or returns the peer that has it. A different address with the same
-    /// index is replaced, and its handle becomes stale.
-    ///
-    /// # Errors
-    /// [`Beyond`] if the index is beyond the table, or the slot is used up.
-    pub fn insert(&mut self, addr: FabricAddr) -> Result<Peer, Beyond> {
+    /// index is replaced, and its handle becomes stale. Returns `None` if the index is beyond the
+    /// table, or its slot has had 2^31 peers.
+    pub fn insert(&mut self, addr: FabricAddr) -> Option<Peer> {
         if let Some(peer) = self.peer(addr) {
-            return Ok(peer);
+            return Some(peer);
         }
         let index = self.place_for(addr)?;
-        let entry = self.entries.get(index as usize).ok_or(Beyond)?;
+        let entry = self.entries.get(index as usize)?;
         let (rest, generation) = (Peers::split(addr).0, self.next_generation(index));
         entry.store(generation, rest);
-        Ok(Peer { index, generation })
+        Some(Peer { index, generation })
     }
 
-    pub(crate) fn place_for(&self, addr: FabricAddr) -> Result<u32, Beyond> {
+    pub(crate) fn place_for(&self, addr: FabricAddr) -> Option<u32> {
         let (_, index) = Peers::split(addr);
-        let (before, _) = self.entries.get(index as usize).ok_or(Beyond)?.load();
-        if before < LAST - 1 { Ok(index) } else { Err(Beyond) }
+        let (before, _) = self.entries.get(index as usize)?.load();
+        if before < LAST - 1 { Some(index) } else { None }
     }
 
     pub(crate) fn next_generation(&self, place: u32) -> u32 {
@@ -305,7 +281,7 @@ impl<'s> PeerTable<'s> {
     }
 
     pub(crate) fn is_fresh(&self, place: u32) -> bool {
-        self.place_for(FabricAddr(place.into())).is_ok()
+        self.place_for(FabricAddr(place.into())).is_some()
     }
 
     /// Removes a peer and returns its address, unless the handle is stale.
@@ -335,7 +311,7 @@ mod tests {
             let mut table = PeerTable::new(&mut entries);
             let mut seen = 0;
             let mut peers = [None; 4];
-            while let Ok(peer) = table.insert(FabricAddr(seen << 32)) {
+            while let Some(peer) = table.insert(FabricAddr(seen << 32)) {
                 assert!(!peers.contains(&Some(peer)));
                 peers[usize::try_from(seen).unwrap()] = Some(peer);
                 if seen % 2 == 0 {
@@ -348,10 +324,10 @@ mod tests {
             let there = table.iter().next();
             if let Some(peer) = there {
                 let addr = table.addr(peer).unwrap();
-                assert_eq!(table.insert(addr), Ok(peer));
+                assert_eq!(table.insert(addr), Some(peer));
                 table.remove(peer);
             }
-            assert_eq!(table.insert(FabricAddr(9 << 32)), Err(Beyond));
+            assert_eq!(table.insert(FabricAddr(9 << 32)), None);
             assert!(peers.into_iter().flatten().all(|peer| table.addr(peer).is_none()));
         }
     }

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::{ConnectionRequest, EqEntry, Fid, Moment};
+use crate::error::OpenError;
 use crate::transport::Connected;
 use crate::transport::connected::Fault;
 use crate::vocabulary::{CmData, Errno, EventKind};
@@ -286,4 +287,8 @@ impl fmt::Display for Failure {
     }
 }
 
-impl core::error::Error for Failure {}
+impl From<Failure> for OpenError {
+    fn from(failure: Failure) -> Self {
+        OpenError::Unconnected(failure.errno())
+    }
+}

@@ -5,9 +5,9 @@
 
 #![allow(unsafe_code, reason = "opens, uses and closes raw handles")]
 
-mod cm_error;
 mod event;
 mod passive;
+mod refused;
 
 use core::alloc::Layout;
 use core::cell::{Cell, RefCell};
@@ -21,13 +21,14 @@ use core::time::Duration;
 use allocator_api2::alloc::Allocator;
 use heapless::Vec;
 
-pub use self::cm_error::{CmError, Refused};
 pub use self::event::{ConnectedEvent, EndpointId, EqEvent, Failure, JoinedEvent, ShutdownEvent};
 pub use self::passive::ConnectionRequest;
 pub use self::passive::PassiveEndpoint;
+pub use self::refused::Refused;
+pub(crate) use self::refused::check_data;
 use crate::cq::ErrorText;
 use crate::domain::{Brand, Domain, DomainInner};
-use crate::error::OpenError;
+use crate::error::{CqError, OpenError};
 use crate::storage::handle::{Bond, Ended, Handle, HandleBlock, Head, Object, Plan, Unfilled};
 use crate::transport::Connected;
 pub use crate::transport::connected::EqAttr;
@@ -102,47 +103,6 @@ impl Default for EqAttr {
     }
 }
 
-/// Error of an event queue or of one call.
-///
-/// ```
-/// use core::time::Duration;
-///
-/// use loom_core::eq::EqError;
-/// use loom_core::transport::Connected;
-/// use loom_core::{Eq, EqEvent};
-///
-/// /// The next event: sleeps for it if the queue was opened with something to sleep on, and looks once if not.
-/// fn next<'m, T: Connected>(eq: &Eq<'m, T>) -> Result<Option<EqEvent<'m, T>>, EqError> {
-///     match eq.poll_for(Duration::from_millis(100)) {
-///         Err(EqError::NotOpenedFor) => eq.poll(),
-///         event => event,
-///     }
-/// }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, core::cmp::Eq)]
-#[non_exhaustive]
-pub enum EqError {
-    /// The provider's queue failed.
-    Queue(Errno),
-    /// The queue was opened without a wait object, or not for writing.
-    NotOpenedFor,
-    /// The queue's [driver](crate::driver::EqDriver) stores its maximum of events: take them
-    /// ([`next_event`](crate::driver::EqDriver::next_event)).
-    Unread,
-}
-
-impl fmt::Display for EqError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            EqError::Queue(errno) => write!(f, "the event queue failed: {errno}"),
-            EqError::Unread => f.write_str("the driver of the event queue keeps as many events as it can: take them"),
-            EqError::NotOpenedFor => f.write_str("the event queue was not opened for this"),
-        }
-    }
-}
-
-impl core::error::Error for EqError {}
-
 impl<'m, T: Connected> Eq<'m, T> {
     /// Opens an event queue on the domain's fabric, in memory of `alloc`.
     ///
@@ -157,7 +117,7 @@ impl<'m, T: Connected> Eq<'m, T> {
         static IDENTITIES: AtomicU64 = AtomicU64::new(1);
 
         let block = Unfilled::new(Plan::of::<EqInner<T>, A>()?, alloc)?;
-        // SAFETY: the domain is open (C1), and the queue keeps it open (C19).
+        // SAFETY: the domain is open (H1), and the queue keeps it open (E1).
         let raw = unsafe { T::eq_open(domain.raw(), attr) }?;
         // SAFETY: the queue's handles live for `'m`.
         let domain = unsafe { domain.body.for_child() };
@@ -194,15 +154,15 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// Connections make progress in this call and in polls of completion queues.
     ///
     /// ```
-    /// use loom_core::eq::{ConnectionRequest, EqError};
+    /// use loom_core::eq::ConnectionRequest;
     /// use loom_core::transport::Connected;
-    /// use loom_core::{Deadline, Eq, EqEvent};
+    /// use loom_core::{CqError, Deadline, Eq, EqEvent};
     ///
     /// /// The next request of a peer. The deadline is looked at between two polls.
     /// fn next_request<'m, T: Connected>(
     ///     eq: &Eq<'m, T>,
     ///     mut until: impl Deadline,
-    /// ) -> Result<Option<ConnectionRequest<'m, T>>, EqError> {
+    /// ) -> Result<Option<ConnectionRequest<'m, T>>, CqError> {
     ///     while !until.passed() {
     ///         if let Some(EqEvent::Request(request)) = eq.poll()? {
     ///             return Ok(Some(request));
@@ -213,9 +173,9 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// ```
     ///
     /// # Errors
-    /// [`EqError::Queue`]
+    /// [`CqError::EventQueue`]
     #[doc(alias = "fi_eq_read")]
-    pub fn poll(&self) -> Result<Option<EqEvent<'m, T>>, EqError> {
+    pub fn poll(&self) -> Result<Option<EqEvent<'m, T>>, CqError> {
         self.next(None)
     }
 
@@ -223,16 +183,16 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// after the timeout or a spurious wake-up.
     ///
     /// # Errors
-    /// Those of [`poll`](Self::poll), and [`EqError::NotOpenedFor`] without a wait object.
+    /// Those of [`poll`](Self::poll), and [`CqError::NotOpenedFor`] without a wait object.
     #[doc(alias = "fi_eq_sread")]
-    pub fn poll_for(&self, time: Duration) -> Result<Option<EqEvent<'m, T>>, EqError> {
+    pub fn poll_for(&self, time: Duration) -> Result<Option<EqEvent<'m, T>>, CqError> {
         if self.body.attr.wait == WaitObj::NONE {
-            return Err(EqError::NotOpenedFor);
+            return Err(CqError::NotOpenedFor);
         }
         self.next(Some(i32::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)))
     }
 
-    fn next(&self, sleep: Option<i32>) -> Result<Option<EqEvent<'m, T>>, EqError> {
+    fn next(&self, sleep: Option<i32>) -> Result<Option<EqEvent<'m, T>>, CqError> {
         let mut data = CmData::EMPTY;
         let read = self.body.read(sleep, &mut data)?;
         let seen = self.moment();
@@ -259,13 +219,12 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// [`EventKind::NOTIFY`].
     ///
     /// ```
-    /// use loom_core::eq::EqError;
     /// use loom_core::transport::Connected;
     /// use loom_core::vocabulary::EventKind;
-    /// use loom_core::{Eq, EqEvent};
+    /// use loom_core::{CqError, Eq, EqEvent};
     ///
     /// /// Ends a loop that sleeps on the queue (`EqAttr::write`): it reads this event among the others.
-    /// fn stop<T: Connected>(eq: &Eq<'_, T>) -> Result<(), EqError> {
+    /// fn stop<T: Connected>(eq: &Eq<'_, T>) -> Result<(), CqError> {
     ///     eq.notify(0, STOP)
     /// }
     ///
@@ -277,14 +236,15 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// ```
     ///
     /// # Errors
-    /// [`EqError::NotOpenedFor`] unless the queue was opened for writing, or [`EqError::Queue`].
+    /// [`CqError::NotOpenedFor`] unless the queue was opened for writing, or
+    /// [`CqError::EventQueue`].
     #[doc(alias = "fi_eq_write")]
-    pub fn notify(&self, context: u64, data: u64) -> Result<(), EqError> {
+    pub fn notify(&self, context: u64, data: u64) -> Result<(), CqError> {
         if !self.body.attr.write {
-            return Err(EqError::NotOpenedFor);
+            return Err(CqError::NotOpenedFor);
         }
-        // SAFETY: the queue is open (C1), and its handles stay on this thread (C20).
-        unsafe { T::eq_notify(&self.body.raw, context, data) }.map_err(EqError::Queue)
+        // SAFETY: the queue is open (H1), and its handles stay on this thread (T3).
+        unsafe { T::eq_notify(&self.body.raw, context, data) }.map_err(CqError::event_queue)
     }
 
     /// The provider's text for a failure.
@@ -292,7 +252,7 @@ impl<'m, T: Connected> Eq<'m, T> {
     #[must_use]
     pub fn error_text(&self, failure: &Failure) -> ErrorText {
         ErrorText::written_by(|out| {
-            // SAFETY: the queue is open (C1), and its handles stay on this thread (C20).
+            // SAFETY: the queue is open (H1), and its handles stay on this thread (T3).
             unsafe { T::eq_error_text(&self.body.raw, failure.fault.provider_errno, &failure.data, out) }
         })
     }
@@ -301,15 +261,15 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// Call [`may_sleep`](Self::may_sleep) before sleeping on it.
     ///
     /// # Errors
-    /// [`EqError::NotOpenedFor`] without [`WaitObj::FD`], or [`EqError::Queue`].
+    /// [`CqError::NotOpenedFor`] without [`WaitObj::FD`], or [`CqError::EventQueue`].
     #[doc(alias = "FI_GETWAIT")]
-    pub fn wait_fd(&self) -> Result<c_int, EqError> {
+    pub fn wait_fd(&self) -> Result<c_int, CqError> {
         if self.body.attr.wait != WaitObj::FD {
-            return Err(EqError::NotOpenedFor);
+            return Err(CqError::NotOpenedFor);
         }
-        // SAFETY: the queue is open (C1), has a descriptor, and its handles stay on this thread
-        // (C20).
-        unsafe { T::eq_wait_fd(&self.body.raw) }.map_err(EqError::Queue)
+        // SAFETY: the queue is open (H1), has a descriptor, and its handles stay on this thread
+        // (T3).
+        unsafe { T::eq_wait_fd(&self.body.raw) }.map_err(CqError::event_queue)
     }
 
     /// Returns `true` if the program may sleep on the file descriptor. After `false`, poll until
@@ -318,16 +278,15 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// ```
     /// use core::ffi::c_int;
     ///
-    /// use loom_core::eq::EqError;
     /// use loom_core::transport::Connected;
-    /// use loom_core::{Eq, EqEvent};
+    /// use loom_core::{CqError, Eq, EqEvent};
     ///
     /// /// Handles what has come, and sleeps when nothing is left: `poll_fd` is what the program sleeps with.
     /// fn turn<T: Connected>(
     ///     eq: &Eq<'_, T>,
     ///     mut handle: impl FnMut(EqEvent<'_, T>),
     ///     poll_fd: impl FnOnce(c_int),
-    /// ) -> Result<(), EqError> {
+    /// ) -> Result<(), CqError> {
     ///     while let Some(event) = eq.poll()? {
     ///         handle(event);
     ///     }
@@ -341,13 +300,13 @@ impl<'m, T: Connected> Eq<'m, T> {
     /// # Errors
     /// Those of [`wait_fd`](Self::wait_fd).
     #[doc(alias = "fi_trywait")]
-    pub fn may_sleep(&self) -> Result<bool, EqError> {
+    pub fn may_sleep(&self) -> Result<bool, CqError> {
         if self.body.attr.wait != WaitObj::FD {
-            return Err(EqError::NotOpenedFor);
+            return Err(CqError::NotOpenedFor);
         }
-        // SAFETY: the queue is open (C1), was opened on this domain (C4), and its handles stay on
-        // this thread (C20).
-        unsafe { T::eq_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(EqError::Queue)
+        // SAFETY: the queue is open (H1), was opened on this domain (H4), and its handles stay on
+        // this thread (T3).
+        unsafe { T::eq_may_sleep(self.body.domain.raw(), &self.body.raw) }.map_err(CqError::event_queue)
     }
 
     pub(crate) fn domain(&self) -> &Handle<'static, DomainInner<T>> {
@@ -376,16 +335,16 @@ enum Read<T: Connected> {
 }
 
 impl<T: Connected> EqInner<T> {
-    fn read(&self, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Read<T>>, EqError> {
-        // SAFETY: the queue is open (C1), and its handles stay on this thread (C20).
+    fn read(&self, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Read<T>>, CqError> {
+        // SAFETY: the queue is open (H1), and its handles stay on this thread (T3).
         match unsafe { T::eq_read(&self.raw, sleep, data) } {
             Ok(notice) => Ok(notice.map(Read::Notice)),
             Err(Errno::EAVAIL) => {
-                // SAFETY: the queue is open (C1), and its handles stay on this thread (C20).
-                let fault = unsafe { T::eq_read_error(&self.raw, data) }.map_err(EqError::Queue)?;
+                // SAFETY: the queue is open (H1), and its handles stay on this thread (T3).
+                let fault = unsafe { T::eq_read_error(&self.raw, data) }.map_err(CqError::event_queue)?;
                 Ok(fault.map(Read::Failed))
             }
-            Err(errno) => Err(EqError::Queue(errno)),
+            Err(errno) => Err(CqError::event_queue(errno)),
         }
     }
 
@@ -404,7 +363,7 @@ impl<T: Connected> EqInner<T> {
     fn reject(&self, listener: usize, request: T::Request, data: &[u8]) -> Result<(), Errno> {
         self.with_listener(listener, |passive| {
             // SAFETY: the passive endpoint is open as long as the queue. The request was made to it
-            // and is consumed here (C21). The caller has checked the data's length.
+            // and is consumed here (E2). The caller has checked the data's length.
             unsafe { T::reject(passive, request, data) }
         })
     }
@@ -437,13 +396,13 @@ unsafe impl<T: Connected> Object for EqInner<T> {
         let mut closed = !left;
         if closed {
             for passive in this.listeners.get_mut() {
-                // SAFETY: closed once, here (C3), before the queue (C19). Requests hold a handle of
-                // the queue, so none exists (C21).
+                // SAFETY: closed once, here (H3), before the queue (E1). Requests hold a handle of
+                // the queue, so none exists (E2).
                 closed &= unsafe { T::passive_close(passive) }.is_ok();
             }
         }
-        // SAFETY: the last handle has gone, so no object is bound to the queue (C19). A failed
-        // close is not retried (C3).
+        // SAFETY: the last handle has gone, so no object is bound to the queue (E1). A failed
+        // close is not retried (H3).
         if !closed || unsafe { T::eq_close(&this.raw) }.is_err() {
             this.domain.leave();
         }

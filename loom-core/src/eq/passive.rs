@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use super::{CmError, Eq, Fid, Refused};
+use super::{Eq, Fid, Refused, check_data};
 use crate::error::OpenError;
 use crate::info::Info;
 use crate::transport::Connected;
@@ -65,8 +65,8 @@ impl<'m, T: Connected> Eq<'m, T> {
         if listeners.is_full() {
             return Err(OpenError::TooManyEndpoints);
         }
-        // SAFETY: queue and domain are open (C1) and belong together (C4). The queue closes the
-        // endpoint before itself (C19).
+        // SAFETY: queue and domain are open (H1) and belong together (H4). The queue closes the
+        // endpoint before itself (E1).
         let passive =
             unsafe { T::passive_open(self.body.domain.raw(), info.raw(), &self.body.raw) }.map_err(|error| {
                 if error.left_open {
@@ -76,7 +76,7 @@ impl<'m, T: Connected> Eq<'m, T> {
             })?;
         let (index, fid) = (listeners.len(), T::passive_fid(&passive));
         if let Err(passive) = listeners.push(passive) {
-            // SAFETY: the endpoint is open (C1), known only here, and not used again (C3). Not
+            // SAFETY: the endpoint is open (H1), known only here, and not used again (H3). Not
             // reached: the space was checked above.
             let _ = unsafe { T::passive_close(&passive) };
             return Err(OpenError::TooManyEndpoints);
@@ -93,7 +93,7 @@ impl<T: Connected> PassiveEndpoint<'_, T> {
     #[doc(alias = "fi_getname")]
     pub fn address(&self) -> Result<EndpointAddr, Errno> {
         self.eq.body.with_listener(self.index, |passive| {
-            // SAFETY: the endpoint is open as long as the queue (C1).
+            // SAFETY: the endpoint is open as long as the queue (H1).
             unsafe { T::passive_address(passive) }
         })
     }
@@ -182,8 +182,8 @@ impl<'m, T: Connected> ConnectionRequest<'m, T> {
     /// transfers it.
     ///
     /// # Errors
-    /// [`CmError`], with the request. After a provider's error the request has ended and can only
-    /// be dropped (`ENOENT`).
+    /// [`OpenError::DataTooLong`] or [`OpenError::Errno`], with the request. After a provider's
+    /// error the request has ended and can only be dropped (`ENOENT`).
     #[doc(alias = "fi_reject")]
     #[expect(clippy::result_large_err, reason = "there is no allocator to box the request with")]
     pub fn reject(mut self, data: &[u8]) -> Result<(), Refused<Self>> {
@@ -193,13 +193,13 @@ impl<'m, T: Connected> ConnectionRequest<'m, T> {
         }
     }
 
-    fn try_reject(&mut self, data: &[u8]) -> Result<(), CmError> {
+    fn try_reject(&mut self, data: &[u8]) -> Result<(), OpenError> {
         if !data.is_empty() {
             let limit = self.eq.body.with_listener(self.listener.0, |passive| {
-                // SAFETY: the passive endpoint is open as long as the queue (C1).
+                // SAFETY: the passive endpoint is open as long as the queue (H1).
                 unsafe { T::passive_cm_data_size(passive) }
             });
-            CmError::check(data, limit)?;
+            check_data(data, limit)?;
         }
         let request = self.request.take().ok_or(Errno::ENOENT)?;
         Ok(self.eq.body.reject(self.listener.0, request, data)?)

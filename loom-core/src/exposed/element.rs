@@ -7,46 +7,7 @@ use core::sync::atomic::AtomicU8;
 
 use super::Window;
 use crate::atomic::{CompareOp, Compute, Element, FetchOp, Operation, ReadOp, Word};
-use crate::vocabulary::AtomicOp;
-
-/// Reason why a window has no element at an offset.
-///
-/// ```
-/// use core::sync::atomic::AtomicU64;
-///
-/// use loom_core::exposed::{ElementError, Window};
-///
-/// let words = [const { AtomicU64::new(0) }; 2];
-/// let window = Window::from(&words[..]);
-/// assert!(window.element::<u64>(8).is_ok());
-/// assert_eq!(window.element::<u64>(4).err(), Some(ElementError::Misaligned));
-/// assert_eq!(window.element::<u64>(16).err(), Some(ElementError::OutOfWindow));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ElementError {
-    /// The element does not lie within the window.
-    OutOfWindow,
-    /// The address is not a multiple of the element size.
-    Misaligned,
-    /// The window is not writable.
-    ReadOnly,
-    /// The processor cannot change an element of this size atomically.
-    NotAtomic,
-}
-
-impl fmt::Display for ElementError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ElementError::OutOfWindow => "the element does not lie within the window",
-            ElementError::Misaligned => "the element's address is not a multiple of its size",
-            ElementError::ReadOnly => "the window may not be written",
-            ElementError::NotAtomic => "the processor changes no element of this size in one step",
-        })
-    }
-}
-
-impl core::error::Error for ElementError {}
+use crate::vocabulary::{AtomicOp, RangeError};
 
 /// Element of exposed memory that peers change by atomic operations, and the owner by these
 /// methods.
@@ -93,17 +54,17 @@ impl<'m> Window<'m> {
     /// Element at this offset in bytes.
     ///
     /// # Errors
-    /// [`ElementError`]
-    pub fn element<E: Element>(self, offset: usize) -> Result<ExposedElement<'m, E>, ElementError> {
-        let part = self.slice(offset, size_of::<E>()).map_err(|_| ElementError::OutOfWindow)?;
+    /// [`RangeError`]
+    pub fn element<E: Element>(self, offset: usize) -> Result<ExposedElement<'m, E>, RangeError> {
+        let part = self.slice(offset, size_of::<E>())?;
         if !part.ptr.addr().get().is_multiple_of(size_of::<E>()) {
-            return Err(ElementError::Misaligned);
+            return Err(RangeError::Misaligned);
         }
         if !part.writable {
-            return Err(ElementError::ReadOnly);
+            return Err(RangeError::ReadOnly);
         }
         if !<E as Compute>::Word::is_atomic() {
-            return Err(ElementError::NotAtomic);
+            return Err(RangeError::NotAtomic);
         }
         Ok(ExposedElement { at: part.ptr, memory: PhantomData })
     }

@@ -27,7 +27,9 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-pub use self::element::{ElementError, ExposedElement};
+use crate::vocabulary::RangeError;
+
+pub use self::element::ExposedElement;
 
 /// # Safety
 /// `src` is exposed memory and `dst` valid for writes, of `len` bytes each. The ranges do not
@@ -157,32 +159,6 @@ unsafe fn copy_in_loop(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// Range outside a window.
-///
-/// ```
-/// use core::sync::atomic::AtomicU64;
-///
-/// use loom_core::exposed::{OutOfWindow, Window};
-///
-/// let words = [const { AtomicU64::new(0) }; 2];
-/// let window = Window::from(&words[..]);
-/// // A range that a peer has sent is checked before it is used.
-/// let range = |offset, len| window.slice(offset, len).map(Window::len);
-/// assert_eq!(range(8, 8), Ok(8));
-/// assert_eq!(range(8, 9), Err(OutOfWindow));
-/// assert_eq!(range(usize::MAX, 2), Err(OutOfWindow));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OutOfWindow;
-
-impl fmt::Display for OutOfWindow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the range does not lie within the window")
-    }
-}
-
-impl core::error::Error for OutOfWindow {}
-
 /// This side's view of memory that peers can reach: copies, single atomic bytes and a raw pointer.
 ///
 /// ```
@@ -248,10 +224,10 @@ impl<'m> Window<'m> {
     /// Part of the window.
     ///
     /// # Errors
-    /// [`OutOfWindow`] if the range does not lie within.
-    pub fn slice(self, offset: usize, len: usize) -> Result<Self, OutOfWindow> {
+    /// [`RangeError::OutOfWindow`] if the range does not lie within.
+    pub fn slice(self, offset: usize, len: usize) -> Result<Self, RangeError> {
         if offset.checked_add(len).is_none_or(|end| end > self.len) {
-            return Err(OutOfWindow);
+            return Err(RangeError::OutOfWindow);
         }
         // SAFETY: `slice` has checked that the offset is within the window.
         let ptr = unsafe { self.ptr.add(offset) };
@@ -261,8 +237,8 @@ impl<'m> Window<'m> {
     /// Copies bytes out of the window, starting at `offset`.
     ///
     /// # Errors
-    /// [`OutOfWindow`], without copying, if the range does not lie within.
-    pub fn copy_to(self, offset: usize, out: &mut [u8]) -> Result<(), OutOfWindow> {
+    /// [`RangeError::OutOfWindow`], without copying, if the range does not lie within.
+    pub fn copy_to(self, offset: usize, out: &mut [u8]) -> Result<(), RangeError> {
         let part = self.slice(offset, out.len())?;
         // SAFETY: the part lies within the window, and an exclusive borrow does not overlap exposed
         // memory.
@@ -273,12 +249,12 @@ impl<'m> Window<'m> {
     /// Copies bytes into the window, starting at `offset`.
     ///
     /// # Errors
-    /// [`OutOfWindow`], without copying, if the range does not lie within or the window is not
-    /// writable.
-    pub fn copy_from(self, offset: usize, bytes: &[u8]) -> Result<(), OutOfWindow> {
+    /// [`RangeError::OutOfWindow`] if the range does not lie within, [`RangeError::ReadOnly`] if the
+    /// window is not writable. No byte is copied then.
+    pub fn copy_from(self, offset: usize, bytes: &[u8]) -> Result<(), RangeError> {
         let part = self.slice(offset, bytes.len())?;
         if !self.writable {
-            return Err(OutOfWindow);
+            return Err(RangeError::ReadOnly);
         }
         // SAFETY: the part lies within the writable window, and a borrow does not overlap exposed
         // memory.
@@ -308,8 +284,8 @@ impl<'m> Window<'m> {
     /// `Release` acts as `Relaxed`, and `AcqRel` as `Acquire`.
     ///
     /// # Errors
-    /// [`OutOfWindow`] if the offset does not lie within.
-    pub fn load(self, offset: usize, order: Ordering) -> Result<u8, OutOfWindow> {
+    /// [`RangeError::OutOfWindow`] if the offset does not lie within.
+    pub fn load(self, offset: usize, order: Ordering) -> Result<u8, RangeError> {
         let part = self.slice(offset, 1)?;
         let order = match order {
             Ordering::Release => Ordering::Relaxed,

@@ -9,8 +9,8 @@ pub use crate::transport::nic::{Nic, NicBus, NicDevice, NicLink};
 
 use crate::error::OpenError;
 use crate::transport::{Name, Transport};
-use crate::vocabulary::immediate::{Layout, LayoutError};
-use crate::vocabulary::{Attributes, Caps, EndpointAddr, Mode};
+use crate::vocabulary::immediate::Layout;
+use crate::vocabulary::{Attributes, Caps, EndpointAddr, Mode, RangeError};
 
 /// A provider's offer of one fabric, domain and kind of endpoint.
 ///
@@ -105,8 +105,7 @@ impl<T: Transport> Info<T> {
     /// Checks that the provider carries immediate data of this layout whole.
     ///
     /// ```
-    /// use loom_core::data_layout;
-    /// use loom_core::immediate::LayoutError;
+    /// use loom_core::{RangeError, data_layout};
     /// use loom_core::soft::{Network, NetworkAttr};
     ///
     /// data_layout! {
@@ -123,11 +122,11 @@ impl<T: Transport> Info<T> {
     /// ```
     ///
     /// # Errors
-    /// [`LayoutError::TooWide`]: posts would be refused, except for small values.
+    /// [`RangeError::TooWide`]: posts would be refused, except for small values.
     #[doc(alias = "cq_data_size")]
-    pub fn carries<L: Layout>(&self) -> Result<(), LayoutError> {
+    pub fn carries<L: Layout>(&self) -> Result<(), RangeError> {
         let limit = self.attributes.domain.cq_data_size;
-        if L::BYTES <= limit { Ok(()) } else { Err(LayoutError::TooWide { width: L::WIDTH, limit }) }
+        if L::BYTES <= limit { Ok(()) } else { Err(RangeError::TooWide { width: L::WIDTH, limit }) }
     }
 
     /// Provider name, or an empty string.

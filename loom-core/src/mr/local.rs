@@ -109,7 +109,7 @@ impl<'m, T: Transport> LocalMr<'m, T> {
         }
         let attr = MrAttr { device, ..MrAttr::new(access) };
         // SAFETY: peers have no access. The caller guarantees that posts name the region only while
-        // the memory is valid (C11, C17).
+        // the memory is valid (L3, M2).
         let raw = unsafe { register(&domain, &memory.whole(), &attr, MrFlags::empty()) }?;
         let descriptor = Descriptor { raw: T::mr_descriptor(&raw), domain: domain.identity() };
         Ok(LocalMr { raw, domain, descriptor })
@@ -136,7 +136,7 @@ impl<'m, T: Transport> LocalMr<'m, T> {
 
     /// Must be called once.
     fn deregister(&mut self) -> Result<(), Errno> {
-        // SAFETY: the region is open (C1) and closed once, here (C3).
+        // SAFETY: the region is open (H1) and closed once, here (H3).
         unsafe { T::mr_close(&self.raw) }.inspect_err(|_| self.domain.leave())
     }
 }

@@ -17,6 +17,7 @@ use allocator_api2::alloc::Allocator;
 pub use self::attr::MrAttr;
 pub use self::local::LocalMr;
 pub use self::region::CloseError;
+pub(crate) use self::region::STILL_REACHED;
 use self::region::{Fate, Region, close_dropped};
 use self::register::is_bound_to_endpoint;
 use crate::buffer::{Buffer, Descriptor};
@@ -251,7 +252,7 @@ impl<'m, T: Transport, M: Buffer + Send, H> Mr<'m, T, M, H> {
         let node = unsafe { mr.region.value_ptr().byte_add(offset_of!(Region<T, M>, node)) }.cast::<Node>();
         // SAFETY: the region does not move, and the pointer covers the whole region.
         unsafe { Node::register(node, *scope) };
-        // SAFETY: registered above. `mr` keeps the endpoint open until it closes the region (C2),
+        // SAFETY: registered above. `mr` keeps the endpoint open until it closes the region (H2),
         // also after an error.
         unsafe { mr.region.enable(attr, endpoint) }?;
         note!(debug, "open", "region of {} bytes is open on {}: {}", mr.region.range.1, **domain, attr.access);
@@ -374,7 +375,7 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
         let start = usize::try_from(start).map_err(|_| Errno::EINVAL)?;
         let first = core::ptr::without_provenance_mut(start.checked_add(offset).ok_or(Errno::EINVAL)?);
         let first = NonNull::new(first).ok_or(Errno::EINVAL)?;
-        // SAFETY: the region is open (C1), and the range lies within it.
+        // SAFETY: the region is open (H1), and the range lies within it.
         unsafe { T::mr_refresh(self.raw(), first, len) }
     }
 }

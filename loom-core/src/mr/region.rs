@@ -159,7 +159,7 @@ impl<T: Transport, M> Region<T, M> {
             State::Failed(errno) => return Err(errno),
             State::Open => {}
         }
-        // SAFETY: the region is open (C1) and closed once (C3): the state changes below, whatever
+        // SAFETY: the region is open (H1) and closed once (H3): the state changes below, whatever
         // the result.
         let closed = unsafe { T::mr_close(self.raw()) };
         self.state.set(closed.map_or_else(State::Failed, |()| State::Closed));
@@ -249,7 +249,7 @@ pub(super) fn close_dropped<T: Transport, M: Buffer + Send>(
         return Fate::Over;
     }
     // From the handle, so that the link's pointer covers the whole region. The counter stays with
-    // the memory (C8).
+    // the memory (N2).
     let link = region.value_ptr().cast::<Link>();
     if closed.is_some() {
         // SAFETY: an endpoint is open, and the caller gives up the handle.
@@ -327,9 +327,10 @@ impl<T: Transport, M: Buffer + Send, H> Mr<'_, T, M, H> {
         note!(debug, "close", "region of {} bytes is closed", self.region.range.1);
         let mut this = ManuallyDrop::new(self);
         // SAFETY: dropped once, here.
-        unsafe { ManuallyDrop::drop(&mut this.hold) };
-        // SAFETY: dropped once, here.
-        unsafe { ManuallyDrop::drop(&mut this.region) };
+        unsafe {
+            ManuallyDrop::drop(&mut this.hold);
+            ManuallyDrop::drop(&mut this.region);
+        }
         memory
     }
 }
@@ -367,6 +368,19 @@ pub enum CloseError<R> {
     Errno(Errno),
 }
 
+pub(crate) const STILL_REACHED: &str = "peers may reach the memory while endpoints of the domain are open";
+
+impl<R> fmt::Display for CloseError<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CloseError::EndpointsOpen(_) => f.write_str(STILL_REACHED),
+            CloseError::Errno(errno) => write!(f, "the region was not closed: {errno}"),
+        }
+    }
+}
+
+impl<R> core::error::Error for CloseError<R> {}
+
 impl<R> fmt::Debug for CloseError<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -375,16 +389,3 @@ impl<R> fmt::Debug for CloseError<R> {
         }
     }
 }
-
-impl<R> fmt::Display for CloseError<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            CloseError::EndpointsOpen(_) => {
-                f.write_str("peers may reach the memory while endpoints of the domain are open")
-            }
-            CloseError::Errno(errno) => write!(f, "the provider failed to close the region: {errno}"),
-        }
-    }
-}
-
-impl<R> core::error::Error for CloseError<R> {}

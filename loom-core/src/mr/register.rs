@@ -32,7 +32,7 @@ pub(super) unsafe fn register<T: Transport>(
     }
     let open = |key| {
         let attr = transport::MrAttr { access, key, device, flags, dmabuf };
-        // SAFETY: the domain is open (C1). The caller guarantees that the memory stays (C17, C18).
+        // SAFETY: the domain is open (H1). The caller guarantees that the memory stays (M2, M3).
         unsafe { T::mr_open(domain.raw(), lent, attr) }
     };
     if let Some(key) = key {
@@ -76,7 +76,7 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
             }
         }
         // SAFETY: the memory stays in place, and only peers and windows use it, until the region is
-        // closed and no endpoint can reach it (C18, `Region::take_memory`).
+        // closed and no endpoint can reach it (M3, `Region::take_memory`).
         let raw = unsafe { register(domain, &lent, attr, flags) }?;
         let range = (lent.ptr().addr().get() as u64, lent.len() as u64);
         let (ptr, len) = if lent.kind() == HmemIface::SYSTEM && attr.dmabuf.is_none() {
@@ -106,20 +106,20 @@ impl<T: Transport, M: Buffer + Send> Region<T, M> {
             let bond = counter.bond();
             // SAFETY: the region is registered, and `&mut` is used only here.
             let raw = unsafe { self.raw_mut() };
-            // SAFETY: region and counter are open (C1), of one domain (C4), and the region is not
-            // enabled yet. The bond keeps the counter open (C8).
+            // SAFETY: region and counter are open (H1), of one domain (H4), and the region is not
+            // enabled yet. The bond keeps the counter open (N2).
             unsafe { T::mr_bind_counter(raw, counter.raw()) }?;
             self.count_by(bond);
         }
         // SAFETY: the region is registered, and the earlier `&mut` has ended.
         let raw = unsafe { self.raw_mut() };
         if let Some(endpoint) = endpoint {
-            // SAFETY: the region is open (C1). The caller guarantees that the endpoint belongs to
-            // its domain and outlives it (C2, C4).
+            // SAFETY: the region is open (H1). The caller guarantees that the endpoint belongs to
+            // its domain and outlives it (H2, H4).
             unsafe { T::mr_bind_endpoint(raw, endpoint) }?;
         }
         if endpoint.is_some() || counted {
-            // SAFETY: the region is open (C1), completely bound, and on its endpoint's thread (C6).
+            // SAFETY: the region is open (H1), completely bound, and on its endpoint's thread (T2).
             unsafe { T::mr_enable(raw) }?;
         }
         match attr.key {

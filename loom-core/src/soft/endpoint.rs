@@ -52,7 +52,7 @@ unsafe fn open<'n>(
     own.routes.begin(!modes.any() && !plan.strikes());
     own.min_left.set(MIN_LEFT);
     let sleepers = [own.rx().sleeper(), own.tx().sleeper().filter(|_| tx != rx)];
-    // SAFETY: queues are closed after their endpoints (C2), and `end` closes the watch.
+    // SAFETY: queues are closed after their endpoints (H2), and `end` closes the watch.
     own.may_sleep.set(unsafe { port.watch.open(sleepers) });
     join_circle(net, port, own.tx());
     if tx != rx {
@@ -61,7 +61,7 @@ unsafe fn open<'n>(
     let generation = port.wire.open();
     own.addr.set(fabric_addr(index, generation));
     own.faults().begin(plan, own.addr.get());
-    // SAFETY: counters stay until the endpoint is closed or left (C7), which closes
+    // SAFETY: counters stay until the endpoint is closed or left (N1), which closes
     // `peer_counters`.
     if unsafe { port.peer_counters.open(generation, counted_by_peers(counters)) } {
         net.peers_are_counted.store(true, Ordering::Relaxed);
@@ -224,8 +224,8 @@ unsafe impl<'n> Endpoints for Soft<'n> {
             // Refused by the provider `net`.
             return Err(Errno::EOPNOTSUPP.into());
         }
-        // SAFETY: queues are closed after their endpoints (C2), counters stay in place (C7), and
-        // this thread uses all of them (C5).
+        // SAFETY: queues are closed after their endpoints (H2), counters stay in place (N1), and
+        // this thread uses all of them (T1).
         let opened = unsafe {
             open(&net, (domain.number, domain.modes, info.plan), bind.tx.queue, bind.rx.queue, bind.counters)
         };
@@ -238,7 +238,7 @@ unsafe impl<'n> Endpoints for Soft<'n> {
             one_thread: PhantomData,
         };
         for (option, value) in bind.options {
-            // SAFETY: the endpoint was just opened (C1).
+            // SAFETY: the endpoint was just opened (H1).
             if let Err(errno) = unsafe { Self::endpoint_set_option(&endpoint, *option, *value) } {
                 close(&net, endpoint.port());
                 return Err(errno.into());

@@ -8,9 +8,10 @@ use super::faults::strict::{QUIRKS, Strict};
 use super::handles::{SoftAv, SoftDomain, SoftFabric, SoftInfo};
 use super::network::Network;
 use super::network::attributes::{PROVIDER, attributes};
-use super::query::{NotOffered, satisfies};
+use super::query::satisfies;
 use super::shared::address::{parse_address, parse_text, write_address};
 use super::transport::Soft;
+use crate::error::OpenError;
 use crate::info::{Hints, Info, Nic};
 use crate::transport::{AddressVectors, AvRoom, Fabrics, Name, ProviderQuirks};
 use crate::vocabulary::{Attributes, EndpointAddr, Errno, FabricAddr};
@@ -45,11 +46,26 @@ impl<'n> Network<'n> {
     /// Returns the network's info if it satisfies the hints.
     ///
     /// # Errors
+    /// [`OpenError::NotGranted`] with the missing capabilities, or [`OpenError::NotOffered`] with the
+    /// other field of the hints that requests too much.
     ///
-    /// [`NotOffered`] names the missing capabilities, or the other field of the hints that requests
-    /// too much.
+    /// ```
+    /// use loom_core::error::OpenError;
+    /// use loom_core::soft::{Network, NetworkAttr};
+    /// use loom_core::vocabulary::TxAttributes;
+    /// use loom_core::{Caps, Hints};
+    ///
+    /// let network = Network::new(NetworkAttr::default())?;
+    /// let hints = Hints { caps: Caps::MSG | Caps::MULTICAST, ..Hints::default() };
+    /// assert_eq!(network.query(&hints).unwrap_err(), OpenError::NotGranted(Caps::MULTICAST));
+    ///
+    /// let tx_attr = TxAttributes { inject_size: 1 << 20, ..TxAttributes::default() };
+    /// let hints = Hints { tx_attr, ..Hints::default() };
+    /// assert_eq!(network.query(&hints).unwrap_err(), OpenError::NotOffered("tx_attr.inject_size"));
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
     #[doc(alias = "fi_getinfo")]
-    pub fn query(&self, hints: &Hints<'_>) -> Result<Info<Soft<'n>>, NotOffered> {
+    pub fn query(&self, hints: &Hints<'_>) -> Result<Info<Soft<'n>>, OpenError> {
         let info = self.granting(hints, Plan::new(0));
         satisfies(&info, hints)?;
         Ok(info)

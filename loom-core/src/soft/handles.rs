@@ -90,8 +90,8 @@ pub struct SoftCq<'n> {
 impl SoftCq<'_> {
     #[inline(always)]
     pub(super) fn queue(&self) -> &Queue {
-        // SAFETY: `cq_open` built the queue in memory that stays until it is closed (C16), and it
-        // is open (C1).
+        // SAFETY: `cq_open` built the queue in memory that stays until it is closed (M1), and it
+        // is open (H1).
         unsafe { self.queue.as_ref() }
     }
 }

@@ -17,7 +17,7 @@ use crate::vocabulary::{Access, CompletionFlags, Errno, FabricAddr, ImmediateDat
 
 impl SoftEndpoint<'_> {
     /// # Safety
-    /// See [`post_receive`] for `lent`. C10 and C12.
+    /// See [`post_receive`] for `lent`. L2 and L4.
     #[cold]
     #[inline(never)]
     unsafe fn recv_checked(
@@ -27,7 +27,7 @@ impl SoftEndpoint<'_> {
         lent: Lent,
         context: Context,
     ) -> Result<(), Refusal> {
-        // SAFETY: the caller guarantees `lent`, C10 and C12.
+        // SAFETY: the caller guarantees `lent`, L2 and L4.
         let (ptr, len) = unsafe { self.apply_modes(&lent, Access::RECV, context) }?;
         let room = RecvBuffer { ptr, len, context: context.addr(), min_left: 0 };
         // SAFETY: the caller guarantees the buffer.
@@ -35,7 +35,7 @@ impl SoftEndpoint<'_> {
     }
 
     /// # Safety
-    /// See [`send`] for `lent`. C10 and C12.
+    /// See [`send`] for `lent`. L2 and L4.
     #[cold]
     #[inline(never)]
     unsafe fn send_checked(
@@ -46,7 +46,7 @@ impl SoftEndpoint<'_> {
         context: Context,
     ) -> Result<(), Refusal> {
         self.meets(to)?;
-        // SAFETY: the caller guarantees `lent`, C10 and C12.
+        // SAFETY: the caller guarantees `lent`, L2 and L4.
         let (bytes, len) = unsafe { self.apply_modes(&lent, Access::SEND, context) }?;
         // SAFETY: the caller guarantees the buffer.
         unsafe { self.send_amid_faults(Outgoing { bytes, len, ..Outgoing::of(to, with, &lent, context) }) }
@@ -106,11 +106,11 @@ unsafe impl<'n> Messages for Soft<'n> {
         context: Context,
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
-            // SAFETY: C9 for the buffer, C10 and C12 for the post.
+            // SAFETY: L1 for the buffer, L2 and L4 for the post.
             return unsafe { endpoint.send_checked(to, (tag, data), *lent, context) };
         }
         let outgoing = Outgoing::of(to, (tag, data), lent, context);
-        // SAFETY: the buffer is valid (C9).
+        // SAFETY: the buffer is valid (L1).
         unsafe { send(&endpoint.net, endpoint.port(), outgoing, Report::All) }
     }
 
@@ -141,30 +141,30 @@ unsafe impl<'n> Messages for Soft<'n> {
     ) -> Result<(), Refusal> {
         let (kind, want) = wanted(from, tag);
         if endpoint.extra_checks {
-            // SAFETY: C9 for the buffer, C10 and C12 for the post.
+            // SAFETY: L1 for the buffer, L2 and L4 for the post.
             return unsafe { endpoint.recv_checked(kind, want, *lent, context) };
         }
-        // SAFETY: the buffer is valid (C9).
+        // SAFETY: the buffer is valid (L1).
         unsafe { post_receive(&endpoint.net, endpoint.port(), kind, want, RecvBuffer::of(lent, context)) }
     }
 
     unsafe fn sendmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Option<Tag>) -> Result<(), Refusal> {
         let mut room = Vec::new();
-        // SAFETY: C10 and C12.
+        // SAFETY: L2 and L4.
         let msg = &unsafe { endpoint.pieces(msg, Access::SEND, &mut room) }?;
-        // SAFETY: the buffers are valid (C9).
+        // SAFETY: the buffers are valid (L1).
         unsafe { send_msg(&endpoint.net, endpoint.port(), msg, tag, endpoint.report(msg)) }
     }
 
     unsafe fn recvmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, tag: Option<TagMatch>) -> Result<(), Refusal> {
         let mut room = Vec::new();
-        // SAFETY: C10 and C12.
+        // SAFETY: L2 and L4.
         let msg = &unsafe { endpoint.pieces(msg, Access::RECV, &mut room) }?;
         let (net, port, flags) = (endpoint.net, endpoint.port(), msg.flags);
         let (kind, want) = wanted(msg.address, tag);
         let of_waiting = flags.intersects(OpFlags::PEEK | OpFlags::CLAIM | OpFlags::DISCARD);
         if tag.is_none() || !of_waiting {
-            // SAFETY: the buffers are valid (C9).
+            // SAFETY: the buffers are valid (L1).
             return unsafe { receive_msg(&net, port, kind, msg, want, min_left(endpoint, flags)?) };
         }
         if flags.contains(OpFlags::PEEK) {
@@ -174,7 +174,7 @@ unsafe impl<'n> Messages for Soft<'n> {
             discard_claimed(&net, port, msg.context.addr())
         } else {
             at_most(1, msg.pieces)?;
-            // SAFETY: the buffer is valid (C9).
+            // SAFETY: the buffer is valid (L1).
             unsafe { fetch_claimed(&net, port, &RecvBuffer::first_of(msg, 0)) }
         }
     }

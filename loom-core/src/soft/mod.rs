@@ -31,7 +31,7 @@
 //! [`RequiredModes`] adds requirements of hardware: registered buffers, memory in contexts, room in
 //! front of messages, receives for peers' writes (`soft/mode_checks.rs`). A [`Plan`] in an info
 //! injects faults (`soft/faults/`) at no cost to other endpoints. Triggered operations
-//! (`FI_TRIGGER`) are not supported: [`Deferred`](crate::deferred::Deferred) defers work over every
+//! (`FI_TRIGGER`) are not supported: the package `loom-fabric-deferred` defers work over every
 //! transport.
 //!
 //! # Strict networks
@@ -163,6 +163,5 @@ pub use faults::{Every, Injected, Plan};
 pub use handles::{SoftAv, SoftCq, SoftDomain, SoftEndpoint, SoftFabric, SoftInfo, SoftMr};
 pub use network::counter::SoftCounter;
 pub use network::{Network, NetworkAttr};
-pub use query::NotOffered;
 pub use signals::SoftSignal;
 pub use transport::Soft;

@@ -33,7 +33,7 @@ impl SoftEndpoint<'_> {
     }
 
     /// # Safety
-    /// C10 and C12 for the post.
+    /// L2 and L4 for the post.
     pub(super) unsafe fn apply_modes(
         &self,
         lent: &Lent,
@@ -42,15 +42,15 @@ impl SoftEndpoint<'_> {
     ) -> Result<(*mut u8, usize), Refusal> {
         self.gate()?;
         self.lies_in_its_region(lent, access).map_err(Refusal::Errno)?;
-        // SAFETY: the context points to the memory that the domain requires (C10).
+        // SAFETY: the context points to the memory that the domain requires (L2).
         unsafe { begin_context(self.port().own().modes.get(), context) };
-        // SAFETY: the caller guarantees the prefix (C12).
+        // SAFETY: the caller guarantees the prefix (L4).
         let message = unsafe { self.behind_prefix(lent, access) }?;
         Ok((message.ptr().as_ptr(), message.len()))
     }
 
     /// # Safety
-    /// C12 for `lent`.
+    /// L4 for `lent`.
     unsafe fn behind_prefix(&self, lent: &Lent, access: Access) -> Result<Lent, Refusal> {
         let prefix = self.port().own().modes.get().prefix();
         if prefix == 0 || !access.intersects(Access::SEND | Access::RECV) {
@@ -60,7 +60,7 @@ impl SoftEndpoint<'_> {
             return Err(Refusal::Errno(Errno::EINVAL));
         }
         // Like a provider that writes a header there. SAFETY: the buffer begins with a writable
-        // prefix (C12), and has its length, checked above.
+        // prefix (L4), and has its length, checked above.
         unsafe { lent.ptr().write_bytes(0xa5, prefix) };
         Ok(lent.with_headroom(prefix))
     }
@@ -86,12 +86,12 @@ impl SoftEndpoint<'_> {
             return Err(Refusal::Errno(Errno::EINVAL));
         }
         msg.pieces.iter().try_for_each(|lent| self.lies_in_its_region(lent, access)).map_err(Refusal::Errno)?;
-        // SAFETY: the context points to the memory that the domain requires (C10).
+        // SAFETY: the context points to the memory that the domain requires (L2).
         unsafe { begin_context(self.port().own().modes.get(), msg.context) };
         let several = Vec::from_slice(msg.pieces).map_err(|_| Refusal::Errno(Errno::EINVAL))?;
         *room = several;
         if let Some(first) = room.first_mut() {
-            // SAFETY: the caller guarantees a prefix in the first piece (C12).
+            // SAFETY: the caller guarantees a prefix in the first piece (L4).
             *first = unsafe { self.behind_prefix(first, access) }?;
         }
         Ok(Msg { pieces: room, ..*msg })

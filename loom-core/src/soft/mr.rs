@@ -122,7 +122,7 @@ unsafe impl<'n> MemoryRegions for Soft<'n> {
 
     unsafe fn mr_bind_counter(mr: &mut Self::Mr, counter: &SoftCounter) -> Result<(), Errno> {
         let region = mr.net.region(mr.key).ok_or(Errno::EINVAL)?;
-        // SAFETY: the counter stays open, and in place, until the region is closed (C8). Closing
+        // SAFETY: the counter stays open, and in place, until the region is closed (N2). Closing
         // does not fail below.
         unsafe { region.count_by(counter.by_peers()) };
         mr.net.peers_are_counted.store(true, Ordering::Relaxed);

@@ -1,11 +1,10 @@
 //! Comparison of hints with the features of a network.
 
-use core::fmt;
-
 use super::transport::Soft;
+use crate::error::OpenError;
 use crate::info::{Hints, Info};
 use crate::vocabulary::{
-    AddressFormat, AvType, Caps, DomainAttributes, EndpointAttributes, EndpointType, Progress, Protocol, ResourceMgmt,
+    AddressFormat, AvType, DomainAttributes, EndpointAttributes, EndpointType, Progress, Protocol, ResourceMgmt,
     RxAttributes, TxAttributes, WaitObj,
 };
 
@@ -22,49 +21,11 @@ impl Info<Soft<'_>> {
     }
 }
 
-/// Reason for which [`Network::query`](crate::soft::Network::query) rejects hints.
-///
-/// # Examples
-///
-/// ```
-/// use loom_core::soft::{Network, NetworkAttr, NotOffered};
-/// use loom_core::vocabulary::TxAttributes;
-/// use loom_core::{Caps, Hints};
-///
-/// let network = Network::new(NetworkAttr::default())?;
-/// let hints = Hints { caps: Caps::MSG | Caps::MULTICAST, ..Hints::default() };
-/// assert_eq!(network.query(&hints).unwrap_err(), NotOffered::Caps(Caps::MULTICAST));
-///
-/// let tx_attr = TxAttributes { inject_size: 1 << 20, ..TxAttributes::default() };
-/// let hints = Hints { tx_attr, ..Hints::default() };
-/// assert_eq!(network.query(&hints).unwrap_err(), NotOffered::Hint("tx_attr.inject_size"));
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NotOffered {
-    /// Capabilities of [`Hints::caps`] that the network does not have.
-    Caps(Caps),
-    /// First other field of [`Hints`] with a value that the network does not offer.
-    Hint(&'static str),
-}
-
-impl fmt::Display for NotOffered {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NotOffered::Caps(caps) => write!(f, "the network does not have the capabilities {caps}"),
-            NotOffered::Hint(field) => write!(f, "the network does not offer what the hint `{field}` asks for"),
-        }
-    }
-}
-
-impl core::error::Error for NotOffered {}
-
-pub(super) fn satisfies(info: &Info<Soft<'_>>, hints: &Hints<'_>) -> Result<(), NotOffered> {
+pub(super) fn satisfies(info: &Info<Soft<'_>>, hints: &Hints<'_>) -> Result<(), OpenError> {
     let granted = info.attributes();
     let missing = hints.caps - granted.caps;
     if !missing.is_empty() {
-        return Err(NotOffered::Caps(missing));
+        return Err(OpenError::NotGranted(missing));
     }
     let named = |wanted: Option<&str>, name: &str| wanted.is_none_or(|wanted| wanted.eq_ignore_ascii_case(name));
     first_unmet(&[
@@ -86,11 +47,11 @@ pub(super) fn satisfies(info: &Info<Soft<'_>>, hints: &Hints<'_>) -> Result<(), 
     domain(&granted.domain, &hints.domain_attr)
 }
 
-fn first_unmet(fields: &[(&'static str, bool)]) -> Result<(), NotOffered> {
-    fields.iter().find(|(_, met)| !met).map_or(Ok(()), |(field, _)| Err(NotOffered::Hint(field)))
+fn first_unmet(fields: &[(&'static str, bool)]) -> Result<(), OpenError> {
+    fields.iter().find(|(_, met)| !met).map_or(Ok(()), |(field, _)| Err(OpenError::NotOffered(field)))
 }
 
-fn endpoint(granted: &EndpointAttributes, asked: &EndpointAttributes) -> Result<(), NotOffered> {
+fn endpoint(granted: &EndpointAttributes, asked: &EndpointAttributes) -> Result<(), OpenError> {
     first_unmet(&[
         ("endpoint_attr.kind", asked.kind == EndpointType::UNSPEC || asked.kind == granted.kind),
         ("endpoint_attr.protocol", asked.protocol == Protocol::UNSPEC),
@@ -105,7 +66,7 @@ fn endpoint(granted: &EndpointAttributes, asked: &EndpointAttributes) -> Result<
     ])
 }
 
-fn tx(granted: &TxAttributes, asked: &TxAttributes) -> Result<(), NotOffered> {
+fn tx(granted: &TxAttributes, asked: &TxAttributes) -> Result<(), OpenError> {
     first_unmet(&[
         ("tx_attr.caps", granted.caps.contains(asked.caps)),
         ("tx_attr.op_flags", granted.op_flags.contains(asked.op_flags)),
@@ -118,7 +79,7 @@ fn tx(granted: &TxAttributes, asked: &TxAttributes) -> Result<(), NotOffered> {
     ])
 }
 
-fn rx(granted: &RxAttributes, asked: &RxAttributes) -> Result<(), NotOffered> {
+fn rx(granted: &RxAttributes, asked: &RxAttributes) -> Result<(), OpenError> {
     first_unmet(&[
         ("rx_attr.caps", granted.caps.contains(asked.caps)),
         ("rx_attr.op_flags", granted.op_flags.contains(asked.op_flags)),
@@ -130,7 +91,7 @@ fn rx(granted: &RxAttributes, asked: &RxAttributes) -> Result<(), NotOffered> {
     ])
 }
 
-fn domain(granted: &DomainAttributes, asked: &DomainAttributes) -> Result<(), NotOffered> {
+fn domain(granted: &DomainAttributes, asked: &DomainAttributes) -> Result<(), OpenError> {
     let progress = |asked: Progress| asked == Progress::UNSPEC || asked == Progress::MANUAL;
     first_unmet(&[
         ("domain_attr.control_progress", progress(asked.control_progress)),
@@ -162,8 +123,9 @@ fn domain(granted: &DomainAttributes, asked: &DomainAttributes) -> Result<(), No
 
 #[cfg(all(test, feature = "std"))]
 mod tests {
+    use crate::error::OpenError;
     use crate::info::Hints;
-    use crate::soft::{Network, NetworkAttr, NotOffered};
+    use crate::soft::{Network, NetworkAttr};
     use crate::vocabulary::{
         Attributes, AvType, Caps, CompOrder, EndpointType, MsgOrder, OpFlags, Progress, Protocol, ResourceMgmt, Version,
     };
@@ -215,7 +177,8 @@ mod tests {
         for (field, change) in beyond {
             let mut hints = all.clone();
             change(&mut hints);
-            let wanted = if field == "caps" { NotOffered::Caps(Caps::MULTICAST) } else { NotOffered::Hint(field) };
+            let wanted =
+                if field == "caps" { OpenError::NotGranted(Caps::MULTICAST) } else { OpenError::NotOffered(field) };
             assert_eq!(network.query(&hints).map(drop), Err(wanted));
         }
     }

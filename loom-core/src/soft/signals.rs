@@ -28,7 +28,7 @@ const _: () = {
     is_sync::<Sleeper>();
 };
 
-// SAFETY: see the implementation of `Transport`. P16: a sleeper is `Sync`.
+// SAFETY: see the implementation of `Transport`. P17: a sleeper is `Sync`.
 unsafe impl<'n> Signals for Soft<'n> {
     type Signal = SoftSignal<'n>;
 

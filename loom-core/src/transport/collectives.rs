@@ -60,7 +60,8 @@ pub struct CollectiveCall {
 ///
 /// # Contract of callers
 ///
-/// [C1 to C18, and C28 to C30](super#contract-of-callers).
+/// [H1 to H4, T1, T2, N1, N2, L1 to L4, O1 to O3, M1 to M3, and O4, K1,
+/// K2](super#contract-of-callers).
 ///
 /// # Safety
 ///
@@ -85,7 +86,7 @@ pub unsafe trait Collectives: Transport {
     /// `ENOSPC` for lack of room for another group.
     ///
     /// # Safety
-    /// Contract of callers. The members are addresses of the endpoint's vector (C13), each once,
+    /// Contract of callers. The members are addresses of the endpoint's vector (O1), each once,
     /// and every iteration yields the same members.
     unsafe fn join_collective(
         endpoint: &Self::Endpoint,

@@ -159,11 +159,11 @@ pub struct Fault {
 ///
 /// # Contract of callers
 ///
-/// [C1 to C21](super#contract-of-callers).
+/// [H1 to H4, T1 to T3, N1, N2, L1 to L4, O1 to O3, M1 to M3, E1, E2](super#contract-of-callers).
 ///
 /// # Safety
 ///
-/// The promises of [`Transport`], and [P9 and P10](super#promises-of-implementations).
+/// The promises of [`Transport`], and [P10 and P11](super#promises-of-implementations).
 pub unsafe trait Connected: Transport {
     /// `fid_eq`
     type Eq;

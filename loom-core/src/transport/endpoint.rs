@@ -1,7 +1,5 @@
 //! [`Endpoints`].
 
-use core::fmt;
-
 use super::{AddressVectors, CompletionQueues, Context, Counters};
 use crate::vocabulary::{Counted, EndpointAddr, Errno, OptionValue};
 
@@ -27,15 +25,6 @@ pub struct EndpointError {
     /// endpoint is bound to must stay open for ever.
     pub left_open: bool,
 }
-
-impl fmt::Display for EndpointError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.errno.fmt(f)?;
-        if self.left_open { f.write_str("; what was opened before the failure is still open") } else { Ok(()) }
-    }
-}
-
-impl core::error::Error for EndpointError {}
 
 impl From<Errno> for EndpointError {
     fn from(errno: Errno) -> Self {

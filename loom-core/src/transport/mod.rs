@@ -7,36 +7,40 @@
 //!
 //! # Contract of callers
 //!
-//! Every `unsafe fn` of these traits requires these rules, which safety comments cite by number,
-//! and those of its own documentation.
+//! Every `unsafe fn` of these traits requires these rules, and those of its own documentation.
+//! Safety comments cite them by topic and number.
 //!
 //! Handles, which are raw (dropping one has no effect):
 //!
-//! - **C1.** A handle is used only between the success of the function that opens it and the call
+//! - **H1.** A handle is used only between the success of the function that opens it and the call
 //!   that closes it.
-//! - **C2.** Children are closed before their parents: endpoints, queues, address vectors, counters
+//! - **H2.** Children are closed before their parents: endpoints, queues, address vectors, counters
 //!   and regions before their domain, and a domain before its fabric. Endpoints are closed before
 //!   the queues, vectors and counters that they are bound to, and regions before the endpoints and
 //!   counters that they are bound to.
-//! - **C3.** A handle is closed once and not used afterwards, whatever the call returned.
+//! - **H3.** A handle is closed once and not used afterwards, whatever the call returned.
 //!   Exception: after [`Closing::Retired`] it is used for [`cancel`](Endpoints::cancel),
 //!   [`endpoint_leave`](Endpoints::endpoint_leave) and
 //!   [`endpoint_close`](Endpoints::endpoint_close) only.
-//! - **C4.** The objects of one call belong to one domain, or are the domain or its fabric. An info
+//! - **H4.** The objects of one call belong to one domain, or are the domain or its fabric. An info
 //!   given with a fabric or a domain is of the same provider, fabric and domain.
 //!
 //! Threads, in addition to `Send` and `Sync` of the handles:
 //!
-//! - **C5.** One thread at a time uses a queue and the endpoints bound to it, or a counter and the
+//! - **T1.** One thread at a time uses a queue and the endpoints bound to it, or a counter and the
 //!   endpoints bound to it.
-//! - **C6.** The thread of an endpoint binds, enables and closes the regions bound to it.
+//! - **T2.** The thread of an endpoint binds, enables and closes the regions bound to it.
+//! - **T3.** One thread at a time uses an event queue and the passive endpoints and endpoints
+//!   bound to it.
+//! - **T4.** One thread at a time uses a context together with its queue. Different threads may
+//!   use different contexts of one scalable endpoint.
 //!
 //! Counters:
 //!
-//! - **C7.** A counter with a bound endpoint stays at its address until `endpoint_close` returned
+//! - **N1.** A counter with a bound endpoint stays at its address until `endpoint_close` returned
 //!   [`Closing::Closed`] or [`Closing::Left`], or [`endpoint_leave`](Endpoints::endpoint_leave)
 //!   left the endpoint for good.
-//! - **C8.** A counter with a bound region stays at its address until `mr_close` returned. It stays
+//! - **N2.** A counter with a bound region stays at its address until `mr_close` returned. It stays
 //!   open until the region is closed and, unless
 //!   [`MR_CLOSE_FENCES`](MemoryRegions::MR_CLOSE_FENCES), operations that peers began on the region
 //!   have ended.
@@ -44,21 +48,21 @@
 //! Memory lent with a post, until its event was polled or `endpoint_close` returned
 //! [`Closing::Closed`] or [`Closing::Left`]:
 //!
-//! - **C9.** The memory of each [`Lent`](crate::buffer::Lent) is valid for the access that the
+//! - **L1.** The memory of each [`Lent`](crate::buffer::Lent) is valid for the access that the
 //!   operation needs.
-//! - **C10.** If an info requires [`Mode::CONTEXT`](crate::vocabulary::Mode::CONTEXT) or
+//! - **L2.** If an info requires [`Mode::CONTEXT`](crate::vocabulary::Mode::CONTEXT) or
 //!   `CONTEXT2`, the [`Context`] of a post is the address of scratch space that only the transport
 //!   writes. A claim's scratch space stays as it is until the claim is fetched or discarded.
-//! - **C11.** A descriptor belongs to an open region of the endpoint's domain that covers the
+//! - **L3.** A descriptor belongs to an open region of the endpoint's domain that covers the
 //!   memory. Device memory has a descriptor, by which a provider identifies the owner.
-//! - **C12.** If an info requires [`Mode::MSG_PREFIX`](crate::vocabulary::Mode::MSG_PREFIX) on one
+//! - **L4.** If an info requires [`Mode::MSG_PREFIX`](crate::vocabulary::Mode::MSG_PREFIX) on one
 //!   side, the first piece of memory lent with a message on that side begins with `msg_prefix_size`
 //!   bytes that the transport may write. So do the bytes of `inject`, which may then be longer by
 //!   that number. Lengths of receive events include the prefix, limits do not.
 //!
 //! Posts:
 //!
-//! - **C13.** A [`FabricAddr`](crate::vocabulary::FabricAddr) given to a post was returned by
+//! - **O1.** A [`FabricAddr`](crate::vocabulary::FabricAddr) given to a post was returned by
 //!   `av_insert` or `av_insert_service` of the endpoint's vector and not removed since. If the
 //!   vector was opened for contexts, its upper bits are the number of a receive context.
 //!   Alternatives are `UNSPEC`, in a receive from any source and in every post of a connected
@@ -66,60 +70,56 @@
 //!   [`av_remove`](AddressVectors::av_remove) was returned by an insertion into that vector and not
 //!   removed since. No operation in flight refers to it, unless the vector's [`AvRoom::reused`] is
 //!   `Some`.
-//! - **C14.** If an info requires [`Mode::ASYNC_IOV`](crate::vocabulary::Mode::ASYNC_IOV), an
+//! - **O2.** If an info requires [`Mode::ASYNC_IOV`](crate::vocabulary::Mode::ASYNC_IOV), an
 //!   operation has at most one piece and one part.
-//! - **C15.** Operations that the [`ProviderQuirks`] of the endpoint's info deny are not posted,
+//! - **O3.** Operations that the [`ProviderQuirks`] of the endpoint's info deny are not posted,
 //!   except multi-receives of callers that keep P6 themselves (`multi_recv_unchecked`,
 //!   `tagged_multi_recv_unchecked`). A claim that was made is fetched or discarded once.
-//! - **C28.** An atomic operation is granted by `query_atomic` of the endpoint's domain, with at
+//! - **O4.** An atomic operation is granted by `query_atomic` of the endpoint's domain, with at
 //!   least one element and at most the granted number. Operands, results, compared values and parts
 //!   of the peer's memory have equal numbers of elements. Each range and part is a multiple of the
 //!   element size.
 //!
 //! Memory of queues and regions:
 //!
-//! - **C16.** Memory given to [`cq_open`](CompletionQueues::cq_open) has the layout that
+//! - **M1.** Memory given to [`cq_open`](CompletionQueues::cq_open) has the layout that
 //!   `cq_layout` returned for the depth, and stays until the last call that names the queue.
-//! - **C17.** Memory registered with [`mr_open`](MemoryRegions::mr_open) for local use keeps its
+//! - **M2.** Memory registered with [`mr_open`](MemoryRegions::mr_open) for local use keeps its
 //!   pages until the last operation posted with the region's descriptor has completed.
-//! - **C18.** Memory registered with access for peers stays until `mr_close` returned `Ok` and,
+//! - **M3.** Memory registered with access for peers stays until `mr_close` returned `Ok` and,
 //!   unless [`MR_CLOSE_FENCES`](MemoryRegions::MR_CLOSE_FENCES), every endpoint of the domain open
 //!   at that time is closed or left.
 //!
 //! For [`Connected`]:
 //!
-//! - **C19.** An event queue is a child of its domain, a passive endpoint of its event queue, and
+//! - **E1.** An event queue is a child of its domain, a passive endpoint of its event queue, and
 //!   an endpoint of the event queue and shared receive context that it is bound to.
-//! - **C20.** One thread at a time uses an event queue and the passive endpoints and endpoints
-//!   bound to it.
-//! - **C21.** A request is used while the event queue that reported it is open, and consumed once.
+//! - **E2.** A request is used while the event queue that reported it is open, and consumed once.
 //!
 //! For [`Multicast`]:
 //!
-//! - **C22.** Endpoints that join were opened with
+//! - **G1.** Endpoints that join were opened with
 //!   [`multicast_endpoint_open`](Multicast::multicast_endpoint_open), and are children of the event
 //!   queue given to it.
-//! - **C23.** A group is used between its join and the call of [`leave`](Multicast::leave), or of
+//! - **G2.** A group is used between its join and the call of [`leave`](Multicast::leave), or of
 //!   its endpoint's `endpoint_close`.
-//! - **C24.** An address returned by [`group_address`](Multicast::group_address) is used only with
+//! - **G3.** An address returned by [`group_address`](Multicast::group_address) is used only with
 //!   its group, for `sendmsg` on the group's endpoint with
 //!   [`OpFlags::MULTICAST`](crate::vocabulary::OpFlags::MULTICAST). No other address is used with
 //!   that flag.
 //!
 //! For [`Scalable`]:
 //!
-//! - **C25.** A scalable endpoint is a child of its domain and address vector, and a context of its
+//! - **S1.** A scalable endpoint is a child of its domain and address vector, and a context of its
 //!   scalable endpoint and queue.
-//! - **C26.** A scalable endpoint stays at its address as long as one of its contexts is open, or
+//! - **S2.** A scalable endpoint stays at its address as long as one of its contexts is open, or
 //!   is left open for good.
-//! - **C27.** One thread at a time uses a context together with its queue. Different threads may
-//!   use different contexts of one scalable endpoint.
 //!
 //! For [`Collectives`]:
 //!
-//! - **C29.** A group is used on the endpoint that joined it, between the join and the call of
+//! - **K1.** A group is used on the endpoint that joined it, between the join and the call of
 //!   [`leave_collective`](Collectives::leave_collective), or of the endpoint's `endpoint_close`.
-//! - **C30.** Operands and results have the number of bytes that the operation and `count` require
+//! - **K2.** Operands and results have the number of bytes that the operation and `count` require
 //!   of this member: one part, or one part per member of the group. The root is the rank of a
 //!   member. Operands and results are initialised. Ranges that members lend do not overlap, except
 //!   the two ranges of a broadcast, which may be one.
@@ -154,33 +154,35 @@
 //! - **P7.** The transport keeps no pointer into a caller's storage, except to memory lent with a
 //!   post or given to `cq_open`.
 //! - **P8.** No function unwinds.
+//! - **P9.** If [`Fabrics::Domain`] is `Sync`, a queue and the endpoints bound to it may be used
+//!   by one thread after another.
 //!
 //! For [`Connected`]:
 //!
-//! - **P9.** A notice of a request, or of an endpoint that is connected, always reports a real
+//! - **P10.** A notice of a request, or of an endpoint that is connected, always reports a real
 //!   event.
-//! - **P10.** Posts on an endpoint that is no longer connected, and receives on one that never
+//! - **P11.** Posts on an endpoint that is no longer connected, and receives on one that never
 //!   connects, fail or are cancelled, and do not touch memory afterwards.
 //!
 //! For [`Multicast`]:
 //!
-//! - **P11.** `endpoint_close` leaves the groups that the endpoint is still in.
-//! - **P12.** The transport does not read a group's address after the call that posted a send to it
+//! - **P12.** `endpoint_close` leaves the groups that the endpoint is still in.
+//! - **P13.** The transport does not read a group's address after the call that posted a send to it
 //!   has returned. The group may be left while the send is in flight.
-//! - **P13.** The event of a join carries the context given to the join.
+//! - **P14.** The event of a join carries the context given to the join.
 //!
 //! For [`Scalable`]:
 //!
-//! - **P14.** If the type is `Sync`, several threads may at the same time call the functions that
+//! - **P15.** If the type is `Sync`, several threads may at the same time call the functions that
 //!   take a scalable endpoint, and `endpoint_close` of its contexts.
-//! - **P15.** After `endpoint_close` of a context returned [`Closing::Closed`], the transport and
+//! - **P16.** After `endpoint_close` of a context returned [`Closing::Closed`], the transport and
 //!   its peers do not touch memory lent through it, whichever other contexts of its endpoint are
 //!   open.
 //!
 //! For [`Signals`]:
 //!
-//! - **P16.** Any number of threads may call [`cq_signal`](Signals::cq_signal) at any time, while
-//!   the queue's own thread uses the queue or sleeps on it. C5 does not apply.
+//! - **P17.** Any number of threads may call [`cq_signal`](Signals::cq_signal) at any time, while
+//!   the queue's own thread uses the queue or sleeps on it. T1 does not apply.
 //!
 //! For [`Collectives`]:
 //!
@@ -193,13 +195,8 @@
 //!
 //! - **P20.** In a process where [`Fabrics::is_here`] is `false` for a domain, memory lent through
 //!   the domain's objects is not touched, and each function that can fail does so with
-//!   [`Errno::OTHER_PROCESS`](crate::vocabulary::Errno::OTHER_PROCESS). C2 and C3 do not hold
+//!   [`Errno::OTHER_PROCESS`](crate::vocabulary::Errno::OTHER_PROCESS). H2 and H3 do not hold
 //!   there: objects are leaked.
-//!
-//! Threads:
-//!
-//! - **P17.** If [`Fabrics::Domain`] is `Sync`, a queue and the endpoints bound to it may be used
-//!   by one thread after another.
 
 #![allow(unsafe_code, reason = "the unsafe traits of the boundary, and their contract")]
 

@@ -8,11 +8,12 @@ use crate::vocabulary::{EndpointAddr, Errno, FabricAddr};
 ///
 /// # Contract of callers
 ///
-/// [C1 to C24](super#contract-of-callers).
+/// [H1 to H4, T1 to T3, N1, N2, L1 to L4, O1 to O3, M1 to M3, E1, E2, G1 to
+/// G3](super#contract-of-callers).
 ///
 /// # Safety
 ///
-/// The promises of [`Connected`], and [P11 to P13](super#promises-of-implementations).
+/// The promises of [`Connected`], and [P12 to P14](super#promises-of-implementations).
 pub unsafe trait Multicast: Connected {
     /// `fid_mc`
     type Group;

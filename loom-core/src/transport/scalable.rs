@@ -44,11 +44,12 @@ pub struct ContextBindings<'a, T: Transport> {
 ///
 /// # Contract of callers
 ///
-/// [C1 to C18, and C25 to C27](super#contract-of-callers).
+/// [H1 to H4, T1, T2, N1, N2, L1 to L4, O1 to O3, M1 to M3, and S1, S2,
+/// T4](super#contract-of-callers).
 ///
 /// # Safety
 ///
-/// The promises of [`Transport`], and [P14 and P15](super#promises-of-implementations).
+/// The promises of [`Transport`], and [P15 and P16](super#promises-of-implementations).
 pub unsafe trait Scalable: Transport {
     /// `fid_ep` of a scalable endpoint.
     type ScalableEndpoint;

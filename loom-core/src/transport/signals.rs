@@ -7,7 +7,7 @@ use crate::vocabulary::Errno;
 ///
 /// # Safety
 ///
-/// The promises of [`Transport`], and [P16](super#promises-of-implementations).
+/// The promises of [`Transport`], and [P17](super#promises-of-implementations).
 #[diagnostic::on_unimplemented(
     message = "no other thread can wake up the one that sleeps on a queue of `{Self}`",
     note = "`Soft` has signals; over libfabric, transports have them whose domains threads share: `Ofi<Shared>`"

@@ -5,7 +5,7 @@ use super::{Atomics, MemoryRegions, Messages, Rma};
 /// Network layer below the safe objects: the sum of the traits of a transport.
 ///
 /// Handles are raw: dropping one has no effect. One call of its `*_close` closes each, except
-/// retired endpoints (C3).
+/// retired endpoints (H3).
 ///
 /// ```
 /// use loom_core::{Cq, Endpoint, Error, Forever, Peer, Transport};
@@ -31,7 +31,7 @@ use super::{Atomics, MemoryRegions, Messages, Rma};
 ///
 /// # Contract of callers
 ///
-/// [C1 to C18, and C28](super#contract-of-callers).
+/// [H1 to H4, T1, T2, N1, N2, L1 to L4, O1 to O3, M1 to M3, and O4](super#contract-of-callers).
 ///
 /// # Safety
 ///

@@ -175,6 +175,16 @@ impl fmt::Debug for Errno {
 
 impl Error for Errno {}
 
+pub(crate) const OTHER_PROCESS: &str = "another process opened the object: open objects of its own in a forked child";
+
+/// Writes the sources of an error behind its text, in the alternate form (`{error:#}`).
+pub(crate) fn with_cause(f: &mut fmt::Formatter<'_>, error: &dyn Error) -> fmt::Result {
+    match error.source() {
+        Some(source) if f.alternate() => write!(f, ": {source:#}"),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::Errno;

@@ -6,9 +6,9 @@
 //! [`Info::carries`](crate::Info::carries) checks before opening.
 //!
 //! ```
-//! use loom_core::immediate::{Field, Layout, LayoutError};
+//! use loom_core::immediate::{Field, Layout};
 //! use loom_core::soft::{Network, NetworkAttr};
-//! use loom_core::{ImmediateData, data_layout};
+//! use loom_core::{ImmediateData, RangeError, data_layout};
 //!
 //! #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 //! enum Kind {
@@ -46,8 +46,8 @@
 //! assert_eq!(Part::decode(data), Ok(part));
 //!
 //! let too_large = Part { index: 1024, ..part };
-//! assert_eq!(too_large.encode(), Err(LayoutError::ValueTooLarge { field: "index", width: 10 }));
-//! assert_eq!(Part::decode(ImmediateData(3 << 30)), Err(LayoutError::NoSuchValue { field: "kind", bits: 3 }));
+//! assert_eq!(too_large.encode(), Err(RangeError::ValueTooLarge { field: "index", width: 10 }));
+//! assert_eq!(Part::decode(ImmediateData(3 << 30)), Err(RangeError::NoSuchValue { field: "kind", bits: 3 }));
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
@@ -62,15 +62,13 @@
 //! }
 //! ```
 
-use core::fmt;
-
-use crate::vocabulary::ImmediateData;
+use super::{ImmediateData, RangeError};
 
 /// Value of a bit field: `u8` to `u64`, `bool`, and types of the program.
 ///
 /// ```
-/// use loom_core::data_layout;
-/// use loom_core::immediate::{Field, Layout, LayoutError};
+/// use loom_core::immediate::{Field, Layout};
+/// use loom_core::{RangeError, data_layout};
 ///
 /// /// A percentage: 7 bits of which not all values are one.
 /// #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,8 +93,8 @@ use crate::vocabulary::ImmediateData;
 /// let data = Progress { job: 3, done: Percent(40) }.encode()?;
 /// assert_eq!(Progress::decode(data)?.done, Percent(40));
 /// let wrong = loom_core::ImmediateData(101 << 16);
-/// assert_eq!(Progress::decode(wrong).err(), Some(LayoutError::NoSuchValue { field: "done", bits: 101 }));
-/// # Ok::<_, LayoutError>(())
+/// assert_eq!(Progress::decode(wrong).err(), Some(RangeError::NoSuchValue { field: "done", bits: 101 }));
+/// # Ok::<_, RangeError>(())
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no bit field of immediate data",
@@ -175,90 +173,19 @@ pub trait Layout: Sized {
     /// Returns the immediate data with these values.
     ///
     /// # Errors
-    /// [`LayoutError::ValueTooLarge`]
-    fn encode(self) -> Result<ImmediateData, LayoutError>;
+    /// [`RangeError::ValueTooLarge`]
+    fn encode(self) -> Result<ImmediateData, RangeError>;
 
     /// Returns the values of immediate data.
     ///
     /// # Errors
-    /// [`LayoutError::NoSuchValue`], [`LayoutError::BitsOutside`]
-    fn decode(data: ImmediateData) -> Result<Self, LayoutError>;
+    /// [`RangeError::NoSuchValue`], [`RangeError::BitsOutside`]
+    fn decode(data: ImmediateData) -> Result<Self, RangeError>;
 }
 
 const fn bytes(width: u32) -> usize {
     width.div_ceil(8) as usize
 }
-
-/// Error of encoding, decoding or checking a layout.
-///
-/// ```
-/// use loom_core::immediate::{Layout, LayoutError};
-/// use loom_core::{ImmediateData, data_layout};
-///
-/// data_layout! {
-///     #[derive(Debug, PartialEq, Eq)]
-///     struct Ack {
-///         sequence: u16 = 12,
-///         last: bool = 1,
-///     }
-/// }
-///
-/// let too_large = Ack { sequence: 4096, last: true }.encode();
-/// assert_eq!(too_large, Err(LayoutError::ValueTooLarge { field: "sequence", width: 12 }));
-/// // A peer that has another layout.
-/// assert_eq!(Ack::decode(ImmediateData(1 << 13)), Err(LayoutError::BitsOutside { width: 13 }));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LayoutError {
-    /// A value has more bits than its field.
-    ValueTooLarge {
-        /// Name of the field.
-        field: &'static str,
-        /// Width of the field in bits.
-        width: u32,
-    },
-    /// The bits of a field do not match any value.
-    NoSuchValue {
-        /// Name of the field.
-        field: &'static str,
-        /// Bits of the field.
-        bits: u64,
-    },
-    /// The data has bits beyond those of the layout.
-    BitsOutside {
-        /// Width of the layout in bits.
-        width: u32,
-    },
-    /// The layout is wider than the provider's immediate data.
-    TooWide {
-        /// Width of the layout in bits.
-        width: u32,
-        /// Bytes that the provider carries (`cq_data_size`).
-        limit: usize,
-    },
-}
-
-impl fmt::Display for LayoutError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LayoutError::ValueTooLarge { field, width } => {
-                write!(f, "the value of `{field}` has more bits than the {width} of that field of the immediate data")
-            }
-            LayoutError::NoSuchValue { field, bits } => {
-                write!(f, "`{field}` of the immediate data has no value with the bits {bits:#x}")
-            }
-            LayoutError::BitsOutside { width } => {
-                write!(f, "the immediate data has bits beyond the {width} of its layout")
-            }
-            LayoutError::TooWide { width, limit } => {
-                write!(f, "the layout has {width} bits, and the provider carries {limit} bytes of immediate data")
-            }
-        }
-    }
-}
-
-impl core::error::Error for LayoutError {}
 
 const fn mask(width: u32) -> u64 {
     if width >= u64::BITS { u64::MAX } else { (1 << width) - 1 }
@@ -290,12 +217,12 @@ impl Encoder {
     /// Appends a field.
     ///
     /// # Errors
-    /// [`LayoutError::ValueTooLarge`]
+    /// [`RangeError::ValueTooLarge`]
     #[inline]
-    pub fn field(self, field: &'static str, width: u32, value: impl Field) -> Result<Self, LayoutError> {
+    pub fn field(self, field: &'static str, width: u32, value: impl Field) -> Result<Self, RangeError> {
         let bits = value.to_bits();
         if bits > mask(width) {
-            return Err(LayoutError::ValueTooLarge { field, width });
+            return Err(RangeError::ValueTooLarge { field, width });
         }
         Ok(Encoder { bits: self.bits | bits << self.at, at: self.at + width })
     }
@@ -320,21 +247,21 @@ impl Decoder {
     /// Begins to decode a layout of that width.
     ///
     /// # Errors
-    /// [`LayoutError::BitsOutside`]
+    /// [`RangeError::BitsOutside`]
     #[inline]
-    pub const fn new(ImmediateData(bits): ImmediateData, width: u32) -> Result<Self, LayoutError> {
-        if bits > mask(width) { Err(LayoutError::BitsOutside { width }) } else { Ok(Decoder { bits, at: 0 }) }
+    pub const fn new(ImmediateData(bits): ImmediateData, width: u32) -> Result<Self, RangeError> {
+        if bits > mask(width) { Err(RangeError::BitsOutside { width }) } else { Ok(Decoder { bits, at: 0 }) }
     }
 
     /// Takes the next field.
     ///
     /// # Errors
-    /// [`LayoutError::NoSuchValue`]
+    /// [`RangeError::NoSuchValue`]
     #[inline]
-    pub fn field<V: Field>(&mut self, field: &'static str, width: u32) -> Result<V, LayoutError> {
+    pub fn field<V: Field>(&mut self, field: &'static str, width: u32) -> Result<V, RangeError> {
         let bits = self.bits >> self.at & mask(width);
         self.at += width;
-        V::from_bits(bits).ok_or(LayoutError::NoSuchValue { field, bits })
+        V::from_bits(bits).ok_or(RangeError::NoSuchValue { field, bits })
     }
 }
 
@@ -359,7 +286,7 @@ macro_rules! data_layout {
             const WIDTH: u32 = $crate::vocabulary::immediate::total_width(&[$($width),+]);
 
             #[inline]
-            fn encode(self) -> ::core::result::Result<$crate::ImmediateData, $crate::vocabulary::immediate::LayoutError> {
+            fn encode(self) -> ::core::result::Result<$crate::ImmediateData, $crate::RangeError> {
                 let encoder = <$crate::vocabulary::immediate::Encoder as ::core::default::Default>::default();
                 $(let encoder = encoder.field(::core::stringify!($field), $width, self.$field)?;)+
                 ::core::result::Result::Ok(encoder.data())
@@ -368,7 +295,7 @@ macro_rules! data_layout {
             #[inline]
             fn decode(
                 data: $crate::ImmediateData,
-            ) -> ::core::result::Result<Self, $crate::vocabulary::immediate::LayoutError> {
+            ) -> ::core::result::Result<Self, $crate::RangeError> {
                 let width = <Self as $crate::vocabulary::immediate::Layout>::WIDTH;
                 let mut decoder = $crate::vocabulary::immediate::Decoder::new(data, width)?;
                 ::core::result::Result::Ok($Name {

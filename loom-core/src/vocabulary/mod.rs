@@ -47,6 +47,7 @@ mod errno;
 mod excerpt;
 mod flags;
 pub mod immediate;
+mod range_error;
 pub(crate) mod remote_region;
 mod values;
 mod version;
@@ -63,7 +64,9 @@ pub use enumerations::{
     Protocol, ResourceMgmt, Threading, TrafficClass, WaitObj,
 };
 pub use errno::Errno;
+pub(crate) use errno::{OTHER_PROCESS, with_cause};
 pub use excerpt::Excerpt;
 pub use flags::{Access, Caps, CompOrder, CompletionFlags, Counted, Mode, MrFlags, MrMode, MsgOrder, OpFlags};
+pub use range_error::RangeError;
 pub use values::{FabricAddr, ImmediateData, MemoryKey, RemoteAddr, Tag, TagMatch};
 pub use version::Version;

@@ -86,7 +86,7 @@ impl<L> Groups<L> {
             return Ok(None);
         }
         let attr = EqAttr { size: 0, wait: WaitObj::NONE, write: false };
-        // SAFETY: the domain is open (C1).
+        // SAFETY: the domain is open (H1).
         let eq = unsafe { event_queue::open(domain, attr) }?;
         let (domain, av) = (Handle::new(domain.raw()), Handle::new(av.raw()));
         Ok(Some(Groups { domain, av, eq, longest: longest(), joined: RefCell::new(Vec::new()) }))
@@ -114,14 +114,14 @@ impl<L> Groups<L> {
         let joined = self.joined.borrow();
         let Some(group) = joined.last().filter(|group| group.state.get() == State::Joining) else { return };
         let mut data = CmData::EMPTY;
-        // SAFETY: the queue is open as long as its endpoint (C1), and used by its thread (C20).
+        // SAFETY: the queue is open as long as its endpoint (H1), and used by its thread (T3).
         match unsafe { event_queue::read(&self.eq, None, &mut data) } {
             Ok(Some(Read::Joined { .. })) => group.state.set(State::Joined),
             Ok(Some(Read::Failed(fault))) => group.state.set(State::Failed(fault.errno)),
             Ok(_) => {}
             Err(Errno::EAVAIL) => {
-                // SAFETY: the queue is open as long as its endpoint (C1), and used by its thread
-                // (C20).
+                // SAFETY: the queue is open as long as its endpoint (H1), and used by its thread
+                // (T3).
                 let fault = unsafe { event_queue::read_error(&self.eq, &mut data) };
                 let errno = fault.map_or_else(|errno| errno, |fault| fault.map_or(Errno::EOTHER, |fault| fault.errno));
                 group.state.set(State::Failed(errno));
@@ -155,7 +155,7 @@ impl<L> Groups<L> {
     }
 
     unsafe fn state(&self, group: &CollectiveGroup) -> State {
-        // SAFETY: one thread uses the open endpoint (C1, C5).
+        // SAFETY: one thread uses the open endpoint (H1, T1).
         unsafe { self.take_events() };
         self.joined.borrow().get(group.at).map_or(State::Failed(Errno::EINVAL), |group| group.state.get())
     }
@@ -196,7 +196,7 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, set: Raw<sys::fid_av_set>) -> Result<H
     done(unsafe { address_of(set.as_ptr(), &raw mut coll_addr) })?;
     let address = sys::fi_collective_addr { set: set.as_ptr(), coll_addr };
     let mut mc = ptr::null_mut();
-    // SAFETY: the endpoint is open (C1) with an event queue, the address is read in the call, and
+    // SAFETY: the endpoint is open (H1) with an event queue, the address is read in the call, and
     // `mc` receives the group.
     let code = unsafe {
         let (address, flags) = ((&raw const address).cast::<c_void>(), sys::FI_COLLECTIVE.into());
@@ -215,7 +215,7 @@ unsafe fn query(domain: Raw<sys::fid_domain>, collective: Collective) -> Result<
         datatype: collective.datatype().as_raw(),
         ..Default::default()
     };
-    // SAFETY: the domain is open (C1), and the attributes are read and written in the call.
+    // SAFETY: the domain is open (H1), and the attributes are read and written in the call.
     done(unsafe { query(domain.as_ptr(), collective.op().as_raw(), &raw mut attr, 0) })?;
     Ok(CollectiveAttr { max_members: attr.max_members })
 }
@@ -231,7 +231,7 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
         if !domain.facts().contains(Facts::COLLECTIVES) {
             return Err(Errno::EOPNOTSUPP);
         }
-        // SAFETY: the domain is open (C1).
+        // SAFETY: the domain is open (H1).
         unsafe { query(domain.raw(), collective) }
     }
 
@@ -240,7 +240,7 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
         members: impl Iterator<Item = FabricAddr> + Clone,
     ) -> Result<CollectiveGroup, Errno> {
         let groups = endpoint.collectives().ok_or(Errno::EOPNOTSUPP)?;
-        // SAFETY: one thread uses the open endpoint (C1, C5).
+        // SAFETY: one thread uses the open endpoint (H1, T1).
         unsafe { groups.take_events() };
         let mut joined = groups.joined.borrow_mut();
         match joined.last().map(|group| group.state.get()) {
@@ -252,10 +252,10 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
         if joined.is_full() {
             return Err(Errno::ENOSPC);
         }
-        // SAFETY: the vector is open as long as the endpoint (C2), and has the members (C13).
+        // SAFETY: the vector is open as long as the endpoint (H2), and has the members (O1).
         let set = unsafe { open_set::<L>(groups.av.raw(), members.clone()) }?;
         let size = members.count();
-        // SAFETY: the endpoint is open (C1), and the set was just opened.
+        // SAFETY: the endpoint is open (H1), and the set was just opened.
         let mc = unsafe { join(endpoint, set.raw()) }.inspect_err(|_| {
             // SAFETY: the set was just opened, and is in no group.
             let _ = unsafe { close(set.fid()) };
@@ -268,7 +268,7 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
 
     unsafe fn collective_joined(endpoint: &Endpoint<L>, group: &CollectiveGroup) -> Result<bool, Errno> {
         let groups = endpoint.collectives().ok_or(Errno::EOPNOTSUPP)?;
-        // SAFETY: one thread uses the open endpoint (C1, C5).
+        // SAFETY: one thread uses the open endpoint (H1, T1).
         match unsafe { groups.state(group) } {
             State::Joining => Ok(false),
             State::Joined => Ok(true),
@@ -283,7 +283,7 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
         count: usize,
     ) -> Result<CollectiveAttr, Errno> {
         let groups = endpoint.collectives().ok_or(Errno::EOPNOTSUPP)?;
-        // SAFETY: the domain is open as long as the endpoint (C2).
+        // SAFETY: the domain is open as long as the endpoint (H2).
         unsafe { groups.admits(group, collective, count) }
     }
 
@@ -298,19 +298,19 @@ unsafe impl<L: Level> Collectives for Ofi<L> {
         context: Context,
     ) -> Result<(), Refusal> {
         let groups = endpoint.collectives().ok_or(Refusal::Errno(Errno::EOPNOTSUPP))?;
-        // SAFETY: one thread uses the open endpoint (C1, C5).
+        // SAFETY: one thread uses the open endpoint (H1, T1).
         match unsafe { groups.state(group) } {
             State::Joining => return Err(Refusal::Again),
             State::Joined => {}
             State::Failed(errno) => return Err(Refusal::Errno(errno)),
         }
-        // SAFETY: the domain is open as long as the endpoint (C2).
+        // SAFETY: the domain is open as long as the endpoint (H2).
         unsafe { groups.admits(group, call.collective, call.count) }.map_err(Refusal::Errno)?;
         let joined = groups.joined.borrow();
         let Some(group) = joined.get(group.at) else { return Err(Refusal::Errno(Errno::EINVAL)) };
         // SAFETY: the group is open.
         let address = unsafe { group.mc.raw().pointer().as_ref() }.fi_addr;
-        // SAFETY: C1, C5, C9 to C11, C29 and C30. The group is joined, and `admits` has checked the
+        // SAFETY: H1, T1, L1 to L3, K1 and K2. The group is joined, and `admits` has checked the
         // operation.
         unsafe { submit(endpoint.raw(), call, address, (operands, results), context.as_ptr().cast()) }
     }
@@ -330,56 +330,56 @@ unsafe fn submit(
     let (from, to) = (Memory::new(operands), Memory::new(results));
     let (send, send_desc, recv, recv_desc) = (from.start, from.descriptor, to.start, to.descriptor);
     debug_assert!(op <= AtomicOp::BXOR.as_raw() || op == AtomicOp::NOOP.as_raw(), "what `query` has admitted");
-    // SAFETY: C1, C5, C9 to C11, C29 and C30. libfabric gets the rank of a root.
+    // SAFETY: H1, T1, L1 to L3, K1 and K2. libfabric gets the rank of a root.
     posted(match call.collective.op() {
         CollectiveOp::BARRIER => {
             let barrier = entry!(raw, collective => barrier)?;
-            // SAFETY: C1, C5 and C29.
+            // SAFETY: H1, T1 and K1.
             unsafe { barrier(ep, address, context) }
         }
         CollectiveOp::BROADCAST => {
             let broadcast = entry!(raw, collective => broadcast)?;
             if send != recv && from.len > 0 {
                 // The value is broadcast from, and to, the place of the result.
-                // SAFETY: both ranges are valid and do not overlap (C9, C30).
+                // SAFETY: both ranges are valid and do not overlap (L1, K2).
                 unsafe { ptr::copy_nonoverlapping(send.cast::<u8>(), recv.cast(), from.len.min(to.len)) };
             }
-            // SAFETY: C1, C5, C9 to C11, C29 and C30.
+            // SAFETY: H1, T1, L1 to L3, K1 and K2.
             unsafe { broadcast(ep, recv, count, recv_desc, address, root, datatype, 0, context) }
         }
         CollectiveOp::ALLREDUCE => {
             let reduce = entry!(raw, collective => allreduce)?;
-            // SAFETY: C1, C5, C9 to C11, C29 and C30.
+            // SAFETY: H1, T1, L1 to L3, K1 and K2.
             unsafe { reduce(ep, send, count, send_desc, recv, recv_desc, address, datatype, op, 0, context) }
         }
         CollectiveOp::ALLGATHER => {
             let gather = entry!(raw, collective => allgather)?;
-            // SAFETY: C1, C5, C9 to C11, C29 and C30.
+            // SAFETY: H1, T1, L1 to L3, K1 and K2.
             unsafe { gather(ep, send, count, send_desc, recv, recv_desc, address, datatype, 0, context) }
         }
         CollectiveOp::ALLTOALL => {
             let all_to_all = entry!(raw, collective => alltoall)?;
-            // SAFETY: C1, C5, C9 to C11, C29 and C30.
+            // SAFETY: H1, T1, L1 to L3, K1 and K2.
             unsafe { all_to_all(ep, send, count, send_desc, recv, recv_desc, address, datatype, 0, context) }
         }
         CollectiveOp::REDUCE_SCATTER => {
             let reduce = entry!(raw, collective => reduce_scatter)?;
-            // SAFETY: C1, C5, C9 to C11, C29 and C30.
+            // SAFETY: H1, T1, L1 to L3, K1 and K2.
             unsafe { reduce(ep, send, count, send_desc, recv, recv_desc, address, datatype, op, 0, context) }
         }
         CollectiveOp::REDUCE => {
             let reduce = entry!(raw, collective => reduce)?;
-            // SAFETY: C1, C5, C9 to C11, C29 and C30.
+            // SAFETY: H1, T1, L1 to L3, K1 and K2.
             unsafe { reduce(ep, send, count, send_desc, recv, recv_desc, address, root, datatype, op, 0, context) }
         }
         CollectiveOp::SCATTER => {
             let scatter = entry!(raw, collective => scatter)?;
-            // SAFETY: C1, C5, C9 to C11, C29 and C30.
+            // SAFETY: H1, T1, L1 to L3, K1 and K2.
             unsafe { scatter(ep, send, count, send_desc, recv, recv_desc, address, root, datatype, 0, context) }
         }
         CollectiveOp::GATHER => {
             let gather = entry!(raw, collective => gather)?;
-            // SAFETY: C1, C5, C9 to C11, C29 and C30.
+            // SAFETY: H1, T1, L1 to L3, K1 and K2.
             unsafe { gather(ep, send, count, send_desc, recv, recv_desc, address, root, datatype, 0, context) }
         }
         _ => return Err(missing().into()),

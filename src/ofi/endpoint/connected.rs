@@ -27,17 +27,17 @@ unsafe impl<L: Level> Connected for Ofi<L> {
     type Request = Request;
 
     unsafe fn eq_open(domain: &Domain<L>, attr: EqAttr) -> Result<Eq<L>, Errno> {
-        // SAFETY: the domain is open (C1).
+        // SAFETY: the domain is open (H1).
         unsafe { event_queue::open(domain, attr) }
     }
 
     unsafe fn eq_close(eq: &Eq<L>) -> Result<(), Errno> {
-        // SAFETY: the queue is open, and closed once (C1 to C3).
+        // SAFETY: the queue is open, and closed once (H1 to H3).
         unsafe { event_queue::eq_close(eq) }
     }
 
     unsafe fn eq_read(eq: &Eq<L>, sleep: Option<i32>, data: &mut CmData) -> Result<Option<Notice<Self>>, Errno> {
-        // SAFETY: one thread uses the open queue (C1, C20).
+        // SAFETY: one thread uses the open queue (H1, T3).
         let read = unsafe { event_queue::read(eq, sleep, data) }?;
         Ok(read.map(|read| match read {
             Read::Request { listener, info, request } => Notice::Request { listener, info, request },
@@ -51,27 +51,27 @@ unsafe impl<L: Level> Connected for Ofi<L> {
     }
 
     unsafe fn eq_read_error(eq: &Eq<L>, data: &mut CmData) -> Result<Option<Fault>, Errno> {
-        // SAFETY: one thread uses the open queue (C1, C20).
+        // SAFETY: one thread uses the open queue (H1, T3).
         unsafe { event_queue::read_error(eq, data) }
     }
 
     unsafe fn eq_error_text(eq: &Eq<L>, provider_errno: i32, data: &CmData, out: &mut [u8]) -> usize {
-        // SAFETY: the queue is open (C1).
+        // SAFETY: the queue is open (H1).
         unsafe { event_queue::error_text(eq, provider_errno, data, out) }
     }
 
     unsafe fn eq_notify(eq: &Eq<L>, context: u64, data: u64) -> Result<(), Errno> {
-        // SAFETY: the queue is open (C1).
+        // SAFETY: the queue is open (H1).
         unsafe { event_queue::notify(eq, context, data) }
     }
 
     unsafe fn eq_wait_fd(eq: &Eq<L>) -> Result<c_int, Errno> {
-        // SAFETY: the queue is open (C1), with a file descriptor.
+        // SAFETY: the queue is open (H1), with a file descriptor.
         unsafe { event_queue::eq_wait_fd(eq) }
     }
 
     unsafe fn eq_may_sleep(domain: &Domain<L>, eq: &Eq<L>) -> Result<bool, Errno> {
-        // SAFETY: the queue is open (C1), in this domain.
+        // SAFETY: the queue is open (H1), in this domain.
         unsafe { event_queue::eq_may_sleep(domain, eq) }
     }
 
@@ -80,12 +80,12 @@ unsafe impl<L: Level> Connected for Ofi<L> {
         info: &RawInfo,
         eq: &Eq<L>,
     ) -> Result<PassiveEndpoint<L>, EndpointError> {
-        // SAFETY: the domain and the queue are open (C1).
+        // SAFETY: the domain and the queue are open (H1).
         unsafe { connection::listen(domain, info, eq) }
     }
 
     unsafe fn passive_close(passive: &PassiveEndpoint<L>) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open and closed once (C1, C3).
+        // SAFETY: the endpoint is open and closed once (H1, H3).
         unsafe { connection::passive_close(passive) }
     }
 
@@ -94,22 +94,22 @@ unsafe impl<L: Level> Connected for Ofi<L> {
     }
 
     unsafe fn passive_address(passive: &PassiveEndpoint<L>) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open (C1).
+        // SAFETY: the endpoint is open (H1).
         unsafe { connection::passive_address(passive) }
     }
 
     unsafe fn passive_cm_data_size(passive: &PassiveEndpoint<L>) -> Result<usize, Errno> {
-        // SAFETY: the endpoint is open (C1).
+        // SAFETY: the endpoint is open (H1).
         unsafe { connection::passive_cm_data_size(passive) }
     }
 
     unsafe fn reject(passive: &PassiveEndpoint<L>, request: Request, data: &[u8]) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open, and the request not used up (C1, C21).
+        // SAFETY: the endpoint is open, and the request not used up (H1, E2).
         unsafe { connection::reject(passive, &request, data) }
     }
 
     unsafe fn shared_rx_open(domain: &Domain<L>, info: &RawInfo, rx: &Cq<L>) -> Result<Endpoint<L>, EndpointError> {
-        // SAFETY: the domain and the queue are open (C1).
+        // SAFETY: the domain and the queue are open (H1).
         unsafe { endpoint::open_shared_rx(domain, info, rx) }
     }
 
@@ -122,7 +122,7 @@ unsafe impl<L: Level> Connected for Ofi<L> {
         let MsgBindings { tx, rx, eq, shared_rx, counters, selective, options } = bind;
         let (to, queues) = ([Some(eq.fid()), None], (tx, rx));
         let bound = endpoint::EndpointSetup { to, queues, shared_rx, counters, selective, options };
-        // SAFETY: the domain and the bound objects are open, and the request not used up (C1, C21).
+        // SAFETY: the domain and the bound objects are open, and the request not used up (H1, E2).
         unsafe { endpoint::open_msg(domain, info, request, &bound) }
     }
 
@@ -131,22 +131,22 @@ unsafe impl<L: Level> Connected for Ofi<L> {
     }
 
     unsafe fn connect(endpoint: &Endpoint<L>, to: &EndpointAddr, data: &[u8]) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open (C1).
+        // SAFETY: the endpoint is open (H1).
         unsafe { connection::connect(endpoint, to, data) }
     }
 
     unsafe fn accept(endpoint: &Endpoint<L>, data: &[u8]) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open (C1), for a request.
+        // SAFETY: the endpoint is open (H1), for a request.
         unsafe { connection::accept(endpoint, data) }
     }
 
     unsafe fn shutdown(endpoint: &Endpoint<L>) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open (C1), and was connected.
+        // SAFETY: the endpoint is open (H1), and was connected.
         unsafe { connection::shutdown(endpoint) }
     }
 
     unsafe fn peer_address(endpoint: &Endpoint<L>) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open (C1).
+        // SAFETY: the endpoint is open (H1).
         unsafe { connection::peer_address(endpoint) }
     }
 }

@@ -50,7 +50,7 @@ pub(crate) unsafe fn listen<L>(
     let open = entry!(fabric, ops => passive_ep)?;
     let info = info.try_clone().ok_or(Errno::ENOMEM)?;
     let mut raw = ptr::null_mut();
-    // SAFETY: the fabric is open (C1), and the info is only read.
+    // SAFETY: the fabric is open (H1), and the info is only read.
     let code = unsafe { open(fabric.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let passive = PassiveEndpoint {
         fid: Handle::new(opened(code, raw)?),
@@ -58,7 +58,7 @@ pub(crate) unsafe fn listen<L>(
         info: ManuallyDrop::new(info),
         closes: domain.facts().contains(Facts::CLOSES_LISTENERS),
     };
-    // SAFETY: the endpoint was just opened, and the queue is open (C1).
+    // SAFETY: the endpoint was just opened, and the queue is open (H1).
     let listening = unsafe { bind(passive.fid.fid(), eq.fid(), 0) }.and_then(|()| {
         let raw = passive.fid.raw();
         let listen = entry!(raw, cm => listen)?;
@@ -80,14 +80,14 @@ pub(crate) unsafe fn passive_close<L>(passive: &PassiveEndpoint<L>) -> Result<()
     if !passive.closes {
         return Err(Errno::EBUSY);
     }
-    // SAFETY: the endpoint is open and closed once (C1, C3).
+    // SAFETY: the endpoint is open and closed once (H1, H3).
     unsafe { close_and_free(passive) }
 }
 
 /// # Safety
 /// The contract of callers. The endpoint is not used again, whatever this returns.
 unsafe fn close_and_free<L>(passive: &PassiveEndpoint<L>) -> Result<(), Errno> {
-    // SAFETY: the endpoint is open and closed once (C1, C3).
+    // SAFETY: the endpoint is open and closed once (H1, H3).
     unsafe { close(passive.fid.fid()) }?;
     // SAFETY: freed once, here: the endpoint is not used again.
     drop(unsafe { ptr::read(&raw const *passive.info) });
@@ -102,7 +102,7 @@ pub(crate) unsafe fn passive_address<L>(passive: &PassiveEndpoint<L>) -> Result<
     let raw = passive.fid.raw();
     let getname = entry!(raw, cm => getname)?;
     let fid = passive.fid.fid().as_ptr();
-    // SAFETY: the endpoint is open (C1), and `bytes` has room for `len` bytes.
+    // SAFETY: the endpoint is open (H1), and `bytes` has room for `len` bytes.
     read_address(passive.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
 }
 
@@ -110,7 +110,7 @@ pub(crate) unsafe fn passive_cm_data_size<L>(passive: &PassiveEndpoint<L>) -> Re
     let raw = passive.fid.raw();
     let getopt = entry!(raw, ops => getopt)?;
     let option = EndpointOption::CM_DATA_SIZE.as_raw();
-    // SAFETY: the endpoint is open (C1).
+    // SAFETY: the endpoint is open (H1).
     match unsafe { option::get(passive.fid.fid(), getopt, option, OptionValue::Size(0)) }? {
         OptionValue::Size(size) => Ok(size),
         _ => Err(Errno::EOTHER),
@@ -125,7 +125,7 @@ pub(crate) unsafe fn reject<L>(passive: &PassiveEndpoint<L>, request: &Request, 
     let raw = passive.fid.raw();
     let reject = entry!(raw, cm => reject)?;
     let (data, len) = lent(data);
-    // SAFETY: the endpoint is open (C1), and the request was made to it and not used up (C21).
+    // SAFETY: the endpoint is open (H1), and the request was made to it and not used up (E2).
     done(unsafe { reject(raw.as_ptr(), request.0.as_ptr(), data, len) })
 }
 
@@ -137,7 +137,7 @@ pub(crate) unsafe fn connect<L>(endpoint: &Endpoint<L>, to: &EndpointAddr, data:
     let raw = endpoint.raw();
     let connect = entry!(raw, cm => connect)?;
     let (data, len) = lent(data);
-    // SAFETY: the endpoint is open (C1). The address has more memory than addresses need, and is
+    // SAFETY: the endpoint is open (H1). The address has more memory than addresses need, and is
     // copied.
     done(unsafe { connect(raw.as_ptr(), (&raw const padded).cast(), data, len) })
 }
@@ -146,7 +146,7 @@ pub(crate) unsafe fn accept<L>(endpoint: &Endpoint<L>, data: &[u8]) -> Result<()
     let raw = endpoint.raw();
     let accept = entry!(raw, cm => accept)?;
     let (data, len) = lent(data);
-    // SAFETY: the endpoint is open (C1), and the caller guarantees that it was opened for a
+    // SAFETY: the endpoint is open (H1), and the caller guarantees that it was opened for a
     // request.
     done(unsafe { accept(raw.as_ptr(), data, len) })
 }
@@ -157,7 +157,7 @@ pub(crate) unsafe fn shutdown<L>(endpoint: &Endpoint<L>) -> Result<(), Errno> {
     }
     let raw = endpoint.raw();
     let shutdown = entry!(raw, cm => shutdown)?;
-    // SAFETY: the endpoint is open (C1), and the caller guarantees that it was connected. No flags
+    // SAFETY: the endpoint is open (H1), and the caller guarantees that it was connected. No flags
     // are defined.
     done(unsafe { shutdown(raw.as_ptr(), 0) })
 }
@@ -165,6 +165,6 @@ pub(crate) unsafe fn shutdown<L>(endpoint: &Endpoint<L>) -> Result<(), Errno> {
 pub(crate) unsafe fn peer_address<L>(endpoint: &Endpoint<L>) -> Result<EndpointAddr, Errno> {
     let raw = endpoint.raw();
     let getpeer = entry!(raw, cm => getpeer)?;
-    // SAFETY: the endpoint is open (C1), and `bytes` has room for `len` bytes.
+    // SAFETY: the endpoint is open (H1), and `bytes` has room for `len` bytes.
     read_address(endpoint.addr_format(), |bytes, len| unsafe { getpeer(raw.as_ptr(), bytes, len) })
 }

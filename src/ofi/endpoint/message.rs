@@ -1,9 +1,9 @@
 //! Messages: one indirect call each through the endpoint's table.
 //!
 //! Every `unsafe fn` relies on the [contract of callers](loom_core::transport#contract-of-callers):
-//! the endpoint is open (C1), one thread uses it (C5), lent memory and the context's space stay
-//! valid until the event or the close (C9, C10), and addresses come from the endpoint's vector
-//! (C13). Injects copy their bytes before they return.
+//! the endpoint is open (H1), one thread uses it (T1), lent memory and the context's space stay
+//! valid until the event or the close (L1, L2), and addresses come from the endpoint's vector
+//! (O1). Injects copy their bytes before they return.
 
 #![allow(unsafe_code, reason = "calls libfabric, and implements the unsafe trait `Messages`")]
 
@@ -35,22 +35,22 @@ unsafe impl<L: Level> Messages for Ofi<L> {
         match (tag, data) {
             (None, None) => {
                 let send = entry!(raw, msg => send)?;
-                // SAFETY: C1, C5 and C9 to C15.
+                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
                 posted(unsafe { send(raw.as_ptr(), start, len, descriptor, to.0, context) })
             }
             (None, Some(data)) => {
                 let send = entry!(raw, msg => senddata)?;
-                // SAFETY: C1, C5 and C9 to C15.
+                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
                 posted(unsafe { send(raw.as_ptr(), start, len, descriptor, data.0, to.0, context) })
             }
             (Some(tag), None) => {
                 let send = entry!(raw, tagged => send)?;
-                // SAFETY: C1, C5 and C9 to C15.
+                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
                 posted(unsafe { send(raw.as_ptr(), start, len, descriptor, to.0, tag.0, context) })
             }
             (Some(tag), Some(data)) => {
                 let send = entry!(raw, tagged => senddata)?;
-                // SAFETY: C1, C5 and C9 to C15.
+                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
                 posted(unsafe { send(raw.as_ptr(), start, len, descriptor, data.0, to.0, tag.0, context) })
             }
         }
@@ -68,22 +68,22 @@ unsafe impl<L: Level> Messages for Ofi<L> {
         match (tag, data) {
             (None, None) => {
                 let inject = entry!(raw, msg => inject)?;
-                // SAFETY: C1, C5 and C9 to C15.
+                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
                 posted(unsafe { inject(raw.as_ptr(), start, len, to.0) })
             }
             (None, Some(data)) => {
                 let inject = entry!(raw, msg => injectdata)?;
-                // SAFETY: C1, C5 and C9 to C15.
+                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
                 posted(unsafe { inject(raw.as_ptr(), start, len, data.0, to.0) })
             }
             (Some(tag), None) => {
                 let inject = entry!(raw, tagged => inject)?;
-                // SAFETY: C1, C5 and C9 to C15.
+                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
                 posted(unsafe { inject(raw.as_ptr(), start, len, to.0, tag.0) })
             }
             (Some(tag), Some(data)) => {
                 let inject = entry!(raw, tagged => injectdata)?;
-                // SAFETY: C1, C5 and C9 to C15.
+                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
                 posted(unsafe { inject(raw.as_ptr(), start, len, data.0, to.0, tag.0) })
             }
         }
@@ -104,12 +104,12 @@ unsafe impl<L: Level> Messages for Ofi<L> {
             return match tag {
                 None => {
                     let recv = entry!(raw, msg => recvv)?;
-                    // SAFETY: C1, C5 and C9 to C15. The arrays are read in the call.
+                    // SAFETY: H1, T1, L1 to L4 and O1 to O3. The arrays are read in the call.
                     posted(unsafe { recv(raw.as_ptr(), pieces, descriptors, count, from.0, context) })
                 }
                 Some(TagMatch { tag, ignore }) => {
                     let recv = entry!(raw, tagged => recvv)?;
-                    // SAFETY: C1, C5 and C9 to C15. The arrays are read in the call.
+                    // SAFETY: H1, T1, L1 to L4 and O1 to O3. The arrays are read in the call.
                     posted(unsafe { recv(raw.as_ptr(), pieces, descriptors, count, from.0, tag.0, ignore, context) })
                 }
             };
@@ -118,12 +118,12 @@ unsafe impl<L: Level> Messages for Ofi<L> {
         match tag {
             None => {
                 let recv = entry!(raw, msg => recv)?;
-                // SAFETY: C1, C5 and C9 to C15.
+                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
                 posted(unsafe { recv(raw.as_ptr(), start, len, descriptor, from.0, context) })
             }
             Some(TagMatch { tag, ignore }) => {
                 let recv = entry!(raw, tagged => recv)?;
-                // SAFETY: C1, C5 and C9 to C15.
+                // SAFETY: H1, T1, L1 to L4 and O1 to O3.
                 posted(unsafe { recv(raw.as_ptr(), start, len, descriptor, from.0, tag.0, ignore, context) })
             }
         }
@@ -135,13 +135,13 @@ unsafe impl<L: Level> Messages for Ofi<L> {
             None => {
                 let send = entry!(raw, msg => sendmsg)?;
                 let message = message(msg, &mut iov, data);
-                // SAFETY: C1, C5 and C9 to C15. The message is read in the call.
+                // SAFETY: H1, T1, L1 to L4 and O1 to O3. The message is read in the call.
                 posted(unsafe { send(raw.as_ptr(), &raw const message, flags) })
             }
             Some(tag) => {
                 let send = entry!(raw, tagged => sendmsg)?;
                 let message = tagged(msg, &mut iov, data, tag.into());
-                // SAFETY: C1, C5 and C9 to C15. The message is read in the call.
+                // SAFETY: H1, T1, L1 to L4 and O1 to O3. The message is read in the call.
                 posted(unsafe { send(raw.as_ptr(), &raw const message, flags) })
             }
         }
@@ -153,13 +153,13 @@ unsafe impl<L: Level> Messages for Ofi<L> {
             None => {
                 let recv = entry!(raw, msg => recvmsg)?;
                 let message = message(msg, &mut iov, 0);
-                // SAFETY: C1, C5 and C9 to C15. The message is read in the call.
+                // SAFETY: H1, T1, L1 to L4 and O1 to O3. The message is read in the call.
                 posted(unsafe { recv(raw.as_ptr(), &raw const message, flags) })
             }
             Some(tag) => {
                 let recv = entry!(raw, tagged => recvmsg)?;
                 let message = tagged(msg, &mut iov, 0, tag);
-                // SAFETY: C1, C5 and C9 to C15. The message is read in the call.
+                // SAFETY: H1, T1, L1 to L4 and O1 to O3. The message is read in the call.
                 posted(unsafe { recv(raw.as_ptr(), &raw const message, flags) })
             }
         }

@@ -135,11 +135,11 @@ where
     L: Level,
 {
     let Bindings { tx, rx, av, counters, selective, options } = bind;
-    // SAFETY: the domain and the vector are open (C1).
+    // SAFETY: the domain and the vector are open (H1).
     let collectives = unsafe { collective::Groups::open(domain, info, av) }?;
     let to = [Some(av.fid()), collectives.as_ref().map(|groups| groups.eq().fid())];
     let bound = EndpointSetup { to, queues: (tx, rx), shared_rx: None, counters, selective, options };
-    // SAFETY: the domain and the bound objects are open (C1).
+    // SAFETY: the domain and the bound objects are open (H1).
     match unsafe { open(domain, info, av.turn(), &bound) } {
         Ok(endpoint) => Ok(Endpoint { collectives, ..endpoint }),
         Err(error) => {
@@ -170,7 +170,7 @@ pub(crate) unsafe fn open<L>(
     }
     let info = changed.as_ref().unwrap_or(info);
     let once = || {
-        // SAFETY: the domain and the bound objects are open (C1).
+        // SAFETY: the domain and the bound objects are open (H1).
         unsafe { open_bound(domain, info, domain.group(), || {}, bound) }
     };
     // SAFETY: `once` returns an open endpoint of the domain.
@@ -241,8 +241,8 @@ pub(crate) unsafe fn open_msg<L>(
     }
     // An opened endpoint has taken over the handle's object, even if a later step fails.
     let taken = || *request = None;
-    // SAFETY: the domain is open (C1), and the handle belongs to a request that was not used up
-    // (C21).
+    // SAFETY: the domain is open (H1), and the handle belongs to a request that was not used up
+    // (E2).
     unsafe { open_bound(domain, &info, None, taken, bound) }
 }
 
@@ -261,7 +261,7 @@ pub(crate) unsafe fn open_shared_rx<L>(
         return Err(Errno::EINVAL.into());
     }
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (C1), the info's attributes are only read, and `raw` receives the
+    // SAFETY: the domain is open (H1), the info's attributes are only read, and `raw` receives the
     // context.
     let code = unsafe { open(raw_domain.as_ptr(), attributes, &raw mut raw, ptr::null_mut()) };
     let context = Endpoint {
@@ -278,7 +278,7 @@ pub(crate) unsafe fn open_shared_rx<L>(
     };
     // The man page does not require a queue. But `tcp` and `net` report cancelled receives there,
     // and crash without one.
-    // SAFETY: the context was just opened, and the queue is open (C1).
+    // SAFETY: the context was just opened, and the queue is open (H1).
     match unsafe { bind(context.fid.fid(), queue.fid(), u64::from(sys::FI_RECV)) } {
         Ok(()) => Ok(context),
         Err(errno) => Err(undone(&context, errno)),
@@ -295,7 +295,7 @@ unsafe fn open_bound<L>(
     let raw_domain = domain.raw();
     let open = entry!(raw_domain, ops => endpoint)?;
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (C1), and the info is only read.
+    // SAFETY: the domain is open (H1), and the info is only read.
     let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let closable = Closable::of(domain.facts(), info, group);
     let mut endpoint = Endpoint::of(domain, overruns(info), opened(code, raw)?, closable, bound.selective);
@@ -303,7 +303,7 @@ unsafe fn open_bound<L>(
     let counted = bound.counters.iter().any(|(counted, _)| counted.contains(Counted::WRITE));
     let enabled = (|| {
         if counts_writes(info) && !counted {
-            // SAFETY: the domain is open (C1).
+            // SAFETY: the domain is open (H1).
             endpoint.writes = Some(unsafe { counter::open(domain, CounterAttr::default()) }?);
         }
         if domain.sleeps() && !domain.facts().contains(Facts::SLEEPS_AFTER_CLOSE) {
@@ -311,7 +311,7 @@ unsafe fn open_bound<L>(
             endpoint.deserts.add([tx, rx].map(Cq::fid))?;
             endpoint.deserts.add(bound.counters.iter().map(|(_, counter)| counter.fid()))?;
         }
-        // SAFETY: the endpoint was just opened, and the bound objects are open (C1).
+        // SAFETY: the endpoint was just opened, and the bound objects are open (H1).
         unsafe { bind_and_enable(&endpoint, takes_options(domain.facts()), bound) }
     })();
     match enabled {
@@ -335,7 +335,7 @@ pub(crate) unsafe fn adopt<L>(
             selective,
         ))
     };
-    // SAFETY: the caller guarantees that `open_it` returns an open endpoint (C1).
+    // SAFETY: the caller guarantees that `open_it` returns an open endpoint (H1).
     unsafe { in_group(domain, info, open) }
 }
 
@@ -384,7 +384,7 @@ unsafe fn bind_and_enable<L>(
     let fid = endpoint.fid.fid();
     let (transmit, receive) = (u64::from(sys::FI_TRANSMIT), u64::from(sys::FI_RECV));
     let bind = |object, flags| {
-        // SAFETY: all these objects are open (C1).
+        // SAFETY: all these objects are open (H1).
         unsafe { bind(fid, object, flags) }
     };
     let (tx, rx) = bound.queues;
@@ -406,7 +406,7 @@ unsafe fn bind_and_enable<L>(
         bind(writes.fid(), Counted::WRITE.bits())?;
     }
     let set_options = || {
-        // SAFETY: the endpoint is open (C1).
+        // SAFETY: the endpoint is open (H1).
         bound.options.iter().try_for_each(|(option, value)| unsafe { endpoint_set_option(endpoint, *option, *value) })
     };
     if takes_options == TakesOptions::BeforeEnabled {
@@ -423,19 +423,19 @@ pub(crate) unsafe fn endpoint_close<L>(endpoint: &Endpoint<L>, in_flight: InFlig
     if !endpoint.raw().is_here() {
         return Err(other_process());
     }
-    // SAFETY: one thread uses the open endpoint (C1, C5).
+    // SAFETY: one thread uses the open endpoint (H1, T1).
     if unsafe { endpoint.groups.leave_all() }.is_err() {
         return Ok(Closing::Retired);
     }
-    // SAFETY: the endpoint is open and closed once (C1, C3), and its children, the groups, are
+    // SAFETY: the endpoint is open and closed once (H1, H3), and its children, the groups, are
     // closed.
     endpoint.closable.close(in_flight, endpoint.fid.fid(), || unsafe { close_counted(endpoint) })
 }
 
 unsafe fn close_counted<L>(endpoint: &Endpoint<L>) -> Result<(), Errno> {
-    // SAFETY: the queues and counters of an open endpoint are open (C2).
+    // SAFETY: the queues and counters of an open endpoint are open (H2).
     unsafe { endpoint.deserts.mark() };
-    // SAFETY: the endpoint is open, and closed once (C1 to C3).
+    // SAFETY: the endpoint is open, and closed once (H1 to H3).
     unsafe { close(endpoint.fid.fid()) }?;
     // SAFETY: the counter is open, and its only endpoint is closed.
     endpoint.writes.as_ref().map_or(Ok(()), |writes| unsafe { counter::counter_close(writes) })?;
@@ -451,7 +451,7 @@ pub(crate) unsafe fn address<L>(endpoint: &Endpoint<L>) -> Result<EndpointAddr, 
     let raw = endpoint.raw();
     let getname = entry!(raw, cm => getname)?;
     let fid = endpoint.fid.fid().as_ptr();
-    // SAFETY: the endpoint is open (C1), and `bytes` has room for `len` bytes.
+    // SAFETY: the endpoint is open (H1), and `bytes` has room for `len` bytes.
     read_address(endpoint.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
 }
 
@@ -459,9 +459,9 @@ pub(crate) unsafe fn cancel<L>(endpoint: &Endpoint<L>, context: Context) -> Resu
     let raw = endpoint.raw();
     let cancel = entry!(raw, ops => cancel)?;
     let fid = endpoint.fid.fid().as_ptr();
-    // SAFETY: the endpoint is open (C1). The provider compares the context with those of posted
+    // SAFETY: the endpoint is open (H1). The provider compares the context with those of posted
     // operations. It follows the context only in modes with contexts, which are valid until their
-    // event (C10).
+    // event (L2).
     match unsafe { cancel(fid, context.as_ptr().cast()) } {
         0 => Ok(()),
         code => Err(errno(code)),

@@ -108,7 +108,7 @@ unsafe fn join<L>(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) 
     let join = later_entry!(raw, cm: sys::fi_ops_cm => join)?;
     let padded = Padded::new(address);
     let mut joined = ptr::null_mut();
-    // SAFETY: the endpoint is open and has an event queue (C22). The address has more memory than
+    // SAFETY: the endpoint is open and has an event queue (G1). The address has more memory than
     // addresses need, and is copied. `joined` receives the group, and the context is not followed.
     let code = unsafe {
         join(raw.as_ptr(), (&raw const padded).cast(), 0, &raw mut joined, ptr::without_provenance_mut(context))
@@ -148,12 +148,12 @@ unsafe impl<L: Level> Multicast for Ofi<L> {
         let Bindings { tx, rx, av, counters, selective, options } = bind;
         let (to, queues) = ([Some(av.fid()), Some(eq.fid())], (tx, rx));
         let bound = endpoint::EndpointSetup { to, queues, shared_rx: None, counters, selective, options };
-        // SAFETY: the domain and the bound objects are open (C1).
+        // SAFETY: the domain and the bound objects are open (H1).
         unsafe { endpoint::open(domain, info, av.turn(), &bound) }
     }
 
     unsafe fn join(endpoint: &Endpoint<L>, address: &EndpointAddr, context: u64) -> Result<Group<L>, Errno> {
-        // SAFETY: the endpoint is open with an event queue (C1, C22).
+        // SAFETY: the endpoint is open with an event queue (H1, G1).
         unsafe { join(endpoint, address, context) }
     }
 
@@ -162,12 +162,12 @@ unsafe impl<L: Level> Multicast for Ofi<L> {
     }
 
     unsafe fn group_address(group: &Group<L>) -> FabricAddr {
-        // SAFETY: the group is joined (C23).
+        // SAFETY: the group is joined (G2).
         FabricAddr(unsafe { group.0.raw().pointer().as_ref() }.fi_addr)
     }
 
     unsafe fn leave(endpoint: &Endpoint<L>, group: &Group<L>) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open, and the group joined (C1, C23).
+        // SAFETY: the endpoint is open, and the group joined (H1, G2).
         unsafe { endpoint.groups().leave(group.0.fid()) }
     }
 }

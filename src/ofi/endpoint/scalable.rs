@@ -68,7 +68,7 @@ pub(crate) enum Direction {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScalableContext {
-    /// Stays at its address while the context is open (C26).
+    /// Stays at its address while the context is open (S2).
     family: NonNull<Family>,
     direction: Direction,
     index: u16,
@@ -121,7 +121,7 @@ impl ScalableContext {
         in_flight: InFlight,
         close: impl FnOnce() -> Result<(), Errno>,
     ) -> Result<Closing, Errno> {
-        // SAFETY: the context is open, so that its endpoint has not moved (C26).
+        // SAFETY: the context is open, so that its endpoint has not moved (S2).
         let family = unsafe { self.family.as_ref() };
         let mut state = family.open.lock();
         let answers = in_flight.transmits > 0;
@@ -162,12 +162,12 @@ unsafe fn open<L>(
     }
     let info = info.for_scalable_endpoint(contexts).ok_or(Errno::ENOMEM)?;
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (C1), and the info is only read.
+    // SAFETY: the domain is open (H1), and the info is only read.
     let code = unsafe { open(raw_domain.as_ptr(), info.as_ptr(), &raw mut raw, ptr::null_mut()) };
     let family = Family::new(contexts);
     let fid = Handle::new(opened(code, raw)?.cast());
     let endpoint = ScalableEndpoint { fid, addr_format: domain.addr_format(), info: ManuallyDrop::new(info), family };
-    // SAFETY: the endpoint was just opened, and the vector is open (C1). `fi_scalable_ep_bind` is
+    // SAFETY: the endpoint was just opened, and the vector is open (H1). `fi_scalable_ep_bind` is
     // `fi_ep_bind`.
     let enabled = unsafe { bind(endpoint.fid.fid(), av.fid(), 0) }.and_then(|()| {
         // SAFETY: the endpoint was just opened.
@@ -186,12 +186,12 @@ unsafe fn open<L>(
 
 unsafe fn enable(fid: Raw<sys::fid>) -> Result<(), Errno> {
     let control = entry!(fid, ops => control)?;
-    // SAFETY: the object is open (C1), and the command takes no argument.
+    // SAFETY: the object is open (H1), and the command takes no argument.
     done(unsafe { control(fid.as_ptr(), sys::FI_ENABLE.cast_signed(), ptr::null_mut()) })
 }
 
 unsafe fn scalable_close<L>(endpoint: &ScalableEndpoint<L>) -> Result<(), Errno> {
-    // SAFETY: the endpoint is open, and closed once (C1 to C3).
+    // SAFETY: the endpoint is open, and closed once (H1 to H3).
     unsafe { close(endpoint.fid.fid()) }?;
     // SAFETY: freed once, here: the endpoint is not used again.
     drop(unsafe { ptr::read(&raw const *endpoint.info) });
@@ -203,7 +203,7 @@ unsafe fn address<L>(endpoint: &ScalableEndpoint<L>) -> Result<EndpointAddr, Err
     let getname = entry!(raw, cm => getname)?;
     let fid = endpoint.fid.fid().as_ptr();
     let _alone = endpoint.family.open.lock();
-    // SAFETY: the endpoint is open (C1), and `bytes` has room for `len` bytes.
+    // SAFETY: the endpoint is open (H1), and `bytes` has room for `len` bytes.
     read_address(endpoint.addr_format, |bytes, len| unsafe { getname(fid, bytes, len) })
 }
 
@@ -213,17 +213,17 @@ unsafe fn bind_and_enable<L: Level>(
     flags: u32,
 ) -> Result<(), Errno> {
     let fid = context.fid();
-    // SAFETY: context and queue are open (C1).
+    // SAFETY: context and queue are open (H1).
     unsafe { bind(fid, bound.cq.fid(), flags.into()) }?;
     for (counted, counter) in bound.counters {
-        // SAFETY: context and counter are open (C1).
+        // SAFETY: context and counter are open (H1).
         unsafe { bind(fid, counter.fid(), counted.bits()) }?;
     }
     for (option, value) in bound.options {
-        // SAFETY: the context is open (C1).
+        // SAFETY: the context is open (H1).
         unsafe { endpoint_set_option(context, *option, *value) }?;
     }
-    // SAFETY: the context is open (C1).
+    // SAFETY: the context is open (H1).
     unsafe { enable(fid) }
 }
 
@@ -238,7 +238,7 @@ unsafe fn open_context<L: Level>(
         let code = open(index.into(), &raw mut raw);
         let closable = endpoint.member(direction, index);
         let context = endpoint::context(opened(code, raw)?, endpoint.addr_format, closable);
-        // SAFETY: the context was just opened, and the bound objects are open (C1).
+        // SAFETY: the context was just opened, and the bound objects are open (H1).
         match unsafe { bind_and_enable(&context, bound, flags) } {
             Ok(()) => Ok(context),
             Err(errno) => Err(endpoint::undone(&context, errno)),
@@ -257,7 +257,7 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
     }
 
     unsafe fn av_open_for_contexts(domain: &Domain<L>, capacity: usize, rx_ctx_bits: u8) -> Result<Av<L>, Errno> {
-        // SAFETY: the domain is open (C1).
+        // SAFETY: the domain is open (H1).
         unsafe { control::av_open(domain, capacity, rx_ctx_bits) }
     }
 
@@ -267,17 +267,17 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
         av: &Av<L>,
         contexts: Contexts,
     ) -> Result<ScalableEndpoint<L>, EndpointError> {
-        // SAFETY: the domain and the vector are open (C1).
+        // SAFETY: the domain and the vector are open (H1).
         unsafe { open(domain, info, av, contexts) }
     }
 
     unsafe fn scalable_close(endpoint: &ScalableEndpoint<L>) -> Result<(), Errno> {
-        // SAFETY: the endpoint is open, and closed once (C1 to C3).
+        // SAFETY: the endpoint is open, and closed once (H1 to H3).
         unsafe { scalable_close(endpoint) }
     }
 
     unsafe fn scalable_address(endpoint: &ScalableEndpoint<L>) -> Result<EndpointAddr, Errno> {
-        // SAFETY: the endpoint is open (C1).
+        // SAFETY: the endpoint is open (H1).
         unsafe { address(endpoint) }
     }
 
@@ -294,11 +294,11 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
         let raw = endpoint.raw();
         let open = entry!(raw, ops => tx_ctx)?;
         let open = |index, context| {
-            // SAFETY: the endpoint is open (C1), `context` receives the context, and null
+            // SAFETY: the endpoint is open (H1), `context` receives the context, and null
             // attributes are the endpoint's.
             unsafe { open(raw.as_ptr(), index, ptr::null_mut(), context, ptr::null_mut()) }
         };
-        // SAFETY: the endpoint and the bound objects are open (C1).
+        // SAFETY: the endpoint and the bound objects are open (H1).
         unsafe { open_context(endpoint, (Direction::Tx, index), (&bind, sys::FI_TRANSMIT), open) }
     }
 
@@ -310,11 +310,11 @@ unsafe impl<L: Level> Scalable for Ofi<L> {
         let raw = endpoint.raw();
         let open = entry!(raw, ops => rx_ctx)?;
         let open = |index, context| {
-            // SAFETY: the endpoint is open (C1), `context` receives the context, and null
+            // SAFETY: the endpoint is open (H1), `context` receives the context, and null
             // attributes are the endpoint's.
             unsafe { open(raw.as_ptr(), index, ptr::null_mut(), context, ptr::null_mut()) }
         };
-        // SAFETY: the endpoint and the bound objects are open (C1).
+        // SAFETY: the endpoint and the bound objects are open (H1).
         unsafe { open_context(endpoint, (Direction::Rx, index), (&bind, sys::FI_RECV), open) }
     }
 }

@@ -16,7 +16,7 @@ use loom_core::vocabulary::Errno;
 macro_rules! entry {
     ($object:expr, $($table:ident).+ => $function:ident) => {{
         if $object.is_here() {
-            // SAFETY: the object is open (C1), so that its structure is valid.
+            // SAFETY: the object is open (H1), so that its structure is valid.
             let table = unsafe { (*$object.as_ptr()).$($table).+ };
             let function = if table.is_null() {
                 None
@@ -37,7 +37,7 @@ pub(crate) use entry;
 /// of them. Its shorter tables contain their size (`FI_CHECK_OP`).
 macro_rules! later_entry {
     ($object:expr, $($table:ident).+ : $type:ty => $function:ident) => {{
-        // SAFETY: the object is open (C1), so that its structure is valid.
+        // SAFETY: the object is open (H1), so that its structure is valid.
         let table: *const $type = unsafe { (*$object.as_ptr()).$($table).+ };
         // SAFETY: null, or an open object's operation table, which begins with its size.
         let size = if table.is_null() { 0 } else { unsafe { (&raw const (*table).size).read() } };

@@ -1,6 +1,6 @@
 //! Conversion between raw handles and C objects.
 //!
-//! The contract of all `from_ptr` stands in the documentation of [`ofi`](super#adopting).
+//! The contract of all `from_ptr` stands in the documentation of [`ofi`](crate::ofi#adopting).
 
 #![allow(unsafe_code, reason = "handles for objects that the program has opened")]
 
@@ -96,7 +96,7 @@ impl<L: Level> Fabric<L> {
     /// Adopts a fabric.
     ///
     /// # Safety
-    /// The rules of [`ofi`](super#adopting).
+    /// The rules of [`ofi`](crate::ofi#adopting).
     #[must_use]
     pub unsafe fn from_ptr(raw: NonNull<sys::fid_fabric>) -> Self {
         Self::of(Raw::opened(raw))
@@ -107,8 +107,8 @@ impl<L: Level> Domain<L> {
     /// Adopts a domain: one that was opened with flags (`fi_domain2`), or by a library in C.
     ///
     /// # Safety
-    /// The rules of [`ofi`](super#adopting). The domain was opened in this fabric with this info,
-    /// and its threading model serves the level
+    /// The rules of [`ofi`](crate::ofi#adopting). The domain was opened in this fabric with this
+    /// info, and its threading model serves the level
     /// ([`Fabrics::serves_threading`](loom_core::transport::Fabrics::serves_threading)).
     #[must_use]
     pub unsafe fn from_ptr(fabric: &Fabric<L>, info: &RawInfo, raw: NonNull<sys::fid_domain>) -> Self {
@@ -120,7 +120,7 @@ impl<L: Level> Av<L> {
     /// Adopts an address vector: a map, one that is shared by name, or one with an event queue.
     ///
     /// # Safety
-    /// The rules of [`ofi`](super#adopting).
+    /// The rules of [`ofi`](crate::ofi#adopting).
     ///
     /// Addresses enter a vector with `FI_EVENT` through its own table only: the provider writes the
     /// result at a later time, and loom's insertions lend memory on the stack. If an address was
@@ -145,8 +145,8 @@ impl<L: Level> Cq<L> {
     /// close.
     ///
     /// # Safety
-    /// The rules of [`ofi`](super#adopting), and those of `cq_open` for the memory. The queue has
-    /// the format `FI_CQ_FORMAT_TAGGED`, and a wait object unless `wait` is `NONE`.
+    /// The rules of [`ofi`](crate::ofi#adopting), and those of `cq_open` for the memory. The queue
+    /// has the format `FI_CQ_FORMAT_TAGGED`, and a wait object unless `wait` is `NONE`.
     pub unsafe fn from_ptr(
         domain: &Domain<L>,
         raw: NonNull<sys::fid_cq>,
@@ -156,7 +156,7 @@ impl<L: Level> Cq<L> {
     ) -> Result<Self, Errno> {
         let cq = queue::adopt(domain, Raw::opened(raw), wait)?;
         // SAFETY: the caller guarantees that the memory has the queue's layout and outlives it
-        // (C16).
+        // (M1).
         Ok(unsafe { queue::with_batch(cq, usize::MAX, with_source, memory) })
     }
 }
@@ -170,8 +170,8 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// close.
     ///
     /// # Safety
-    /// The rules of [`ofi`](super#adopting). The queue has the format of the entries, and a wait
-    /// object unless `wait` is `NONE`.
+    /// The rules of [`ofi`](crate::ofi#adopting). The queue has the format of the entries, and a
+    /// wait object unless `wait` is `NONE`.
     pub unsafe fn from_ptr(domain: &Domain<L>, raw: NonNull<sys::fid_cq>, wait: WaitObj) -> Result<Self, Errno> {
         queue::adopt(domain, Raw::opened(raw), wait).map(Self::of)
     }
@@ -181,7 +181,7 @@ impl<L: Level> Eq<L> {
     /// Adopts an event queue.
     ///
     /// # Safety
-    /// The rules of [`ofi`](super#adopting).
+    /// The rules of [`ofi`](crate::ofi#adopting).
     #[must_use]
     pub unsafe fn from_ptr(raw: NonNull<sys::fid_eq>) -> Self {
         Self::of(Raw::opened(raw))
@@ -196,11 +196,11 @@ impl<L: Level> Mr<L> {
     /// again, for providers that choose the key then.
     ///
     /// # Safety
-    /// The rules of [`ofi`](super#adopting), and those of
+    /// The rules of [`ofi`](crate::ofi#adopting), and those of
     /// [`MemoryRegions::mr_open`](loom_core::transport::MemoryRegions::mr_open) for the memory.
     #[must_use]
     pub unsafe fn from_ptr(raw: NonNull<sys::fid_mr>) -> Self {
-        // SAFETY: the caller guarantees that the region is open (C1).
+        // SAFETY: the caller guarantees that the region is open (H1).
         unsafe { Self::of(Raw::opened(raw)) }
     }
 }
@@ -209,7 +209,8 @@ impl<L: Level> Counter<L> {
     /// Adopts a counter: one that counts bytes, or one of a wait set.
     ///
     /// # Safety
-    /// The rules of [`ofi`](super#adopting). The counter is slept on only if it has a wait object.
+    /// The rules of [`ofi`](crate::ofi#adopting). The counter is slept on only if it has a wait
+    /// object.
     #[must_use]
     pub unsafe fn from_ptr(raw: NonNull<sys::fid_cntr>) -> Self {
         Self::of(Raw::opened(raw))
@@ -221,8 +222,8 @@ impl<L: Level> Endpoint<L> {
     /// takes effect at once. For `selective` see [`from_fn`](Self::from_fn).
     ///
     /// # Safety
-    /// The rules of [`ofi`](super#adopting). The endpoint of an alias or a context is open, and is
-    /// closed after it.
+    /// The rules of [`ofi`](crate::ofi#adopting). The endpoint of an alias or a context is open,
+    /// and is closed after it.
     ///
     /// A transmit context over `sockets` is closed only when its operations have completed, and its
     /// domain has no manual progress: otherwise `sockets` uses it after the close. Over an untested
@@ -247,8 +248,8 @@ impl<L: Level> Endpoint<L> {
     /// for the endpoint's address, which closes the endpoint.
     ///
     /// # Safety
-    /// The rules of [`ofi`](super#adopting). The endpoint was opened with this info, and is bound
-    /// to objects of this domain and its fabric, which count as those of
+    /// The rules of [`ofi`](crate::ofi#adopting). The endpoint was opened with this info, and is
+    /// bound to objects of this domain and its fabric, which count as those of
     /// [`Bindings`](loom_core::transport::Bindings).
     ///
     /// Over `tcp;ofi_rxm` and `udp;ofi_rxd`, its queues and counters are not slept on after it was
@@ -266,7 +267,7 @@ impl<L: Level> Endpoint<L> {
         mut open: impl FnMut() -> Result<NonNull<sys::fid_ep>, Errno>,
     ) -> Result<Self, EndpointError> {
         // SAFETY: the caller guarantees that the endpoint is open and bound to objects of this
-        // domain (C1, C4).
+        // domain (H1, H4).
         unsafe { endpoint::adopt(domain, info, selective, || open().map(Raw::opened)) }
     }
 }

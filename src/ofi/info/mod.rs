@@ -148,7 +148,7 @@ impl RawInfo {
 
     /// Returns `true` if loom's tests have run over this version of the provider. Otherwise
     /// endpoints are closed only with no operation in flight, and
-    /// [some features](super#providers-that-are-not-tested) are refused.
+    /// [some features](crate::ofi#providers-that-are-not-tested) are refused.
     #[must_use]
     pub fn is_tested(&self) -> bool {
         Facts::of(self).contains(Facts::TESTED)

@@ -196,12 +196,20 @@ impl fmt::Display for QueryError {
             QueryError::NothingToListenOn => f.write_str("listening needs a node or a service"),
             QueryError::ChosenName => f.write_str(CHOSEN_NAME),
             QueryError::SegmentLimit => f.write_str(SEGMENT_LIMIT),
-            QueryError::Errno(errno) => write!(f, "fi_getinfo: {errno}"),
+            QueryError::Errno(errno) if f.alternate() => write!(f, "fi_getinfo: {errno}"),
+            QueryError::Errno(_) => f.write_str("fi_getinfo failed"),
         }
     }
 }
 
-impl core::error::Error for QueryError {}
+impl core::error::Error for QueryError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            QueryError::Errno(errno) => Some(errno),
+            _ => None,
+        }
+    }
+}
 
 /// Drops the versions and lengths of a `QueryError`.
 impl From<QueryError> for Error {

@@ -128,7 +128,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     pub unsafe fn read(&self, entries: &mut [E]) -> Result<usize, Errno> {
         let raw = self.queue.raw();
         let read = entry!(raw, ops => read)?;
-        // SAFETY: the queue is open (C1), and its format and the count are those of the entries.
+        // SAFETY: the queue is open (H1), and its format and the count are those of the entries.
         counted(unsafe { read(raw.as_ptr(), entries.as_mut_ptr().cast(), entries.len()) }, entries.len())
     }
 
@@ -145,7 +145,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         let raw = self.queue.raw();
         let read = entry!(raw, ops => readfrom)?;
         let (room, sources) = room_for(entries, sources);
-        // SAFETY: the queue is open (C1), its format is that of the entries, and both slices have
+        // SAFETY: the queue is open (H1), its format is that of the entries, and both slices have
         // `room` elements.
         counted(unsafe { read(raw.as_ptr(), entries.as_mut_ptr().cast(), room, sources) }, room)
     }
@@ -165,13 +165,13 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         if !self.queue.sleeps() {
             return Err(Errno::ENOSYS);
         }
-        // SAFETY: the queue is open (C1).
+        // SAFETY: the queue is open (H1).
         if unsafe { queue::naps(&self.queue) } {
-            // SAFETY: one thread uses the open queue (C1, C5).
+            // SAFETY: one thread uses the open queue (H1, T1).
             return look_for(milliseconds, || unsafe { self.read(entries) });
         }
         let (to, room) = (entries.as_mut_ptr().cast(), entries.len());
-        // SAFETY: the queue is open (C1) with a wait object, and its format and the count are those
+        // SAFETY: the queue is open (H1) with a wait object, and its format and the count are those
         // of the entries. The null condition is any entry.
         slept(unsafe { read(raw.as_ptr(), to, room, ptr::null(), milliseconds) }, room)
     }
@@ -195,14 +195,14 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         if !self.queue.sleeps() {
             return Err(Errno::ENOSYS);
         }
-        // SAFETY: the queue is open (C1).
+        // SAFETY: the queue is open (H1).
         if unsafe { queue::naps(&self.queue) } {
-            // SAFETY: one thread uses the open queue (C1, C5).
+            // SAFETY: one thread uses the open queue (H1, T1).
             return look_for(milliseconds, || unsafe { self.read_from(entries, sources) });
         }
         let (room, sources) = room_for(entries, sources);
         let to = entries.as_mut_ptr().cast();
-        // SAFETY: the queue is open (C1) with a wait object, its format is that of the entries, and
+        // SAFETY: the queue is open (H1) with a wait object, its format is that of the entries, and
         // both slices have `room` elements.
         slept(unsafe { read(raw.as_ptr(), to, room, sources, ptr::null(), milliseconds) }, room)
     }
@@ -223,7 +223,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         let raw = self.queue.raw();
         let read = entry!(raw, ops => readerr)?;
         let mut entry = WithRoom::default();
-        // SAFETY: the queue is open (C1), and the entry has room.
+        // SAFETY: the queue is open (H1), and the entry has room.
         match counted(unsafe { read(raw.as_ptr(), (&raw mut entry).cast(), 0) }, 1)? {
             0 => Ok(None),
             _ => Ok(Some(entry.0)),
@@ -236,7 +236,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// The contract of callers.
     #[doc(alias = "fi_cq_strerror")]
     pub unsafe fn error_text(&self, prov_errno: i32, out: &mut [u8]) -> usize {
-        // SAFETY: the queue is open (C1), and the data is null.
+        // SAFETY: the queue is open (H1), and the data is null.
         unsafe { queue::text_of(&self.queue, prov_errno, ptr::null(), out) }
     }
 
@@ -256,7 +256,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
         if !self.queue.sleeps() {
             return Err(Errno::ENOSYS);
         }
-        // SAFETY: the queue is open (C1), and has a wait object.
+        // SAFETY: the queue is open (H1), and has a wait object.
         done(unsafe { signal(raw.as_ptr()) })
     }
 
@@ -282,7 +282,7 @@ impl<E: QueueEntry, L: Level> EntryCq<E, L> {
     /// That of [`wait_fd`](Self::wait_fd). The queue belongs to this domain.
     #[doc(alias = "fi_trywait")]
     pub unsafe fn may_sleep(&self, domain: &Domain<L>) -> Result<bool, Errno> {
-        // SAFETY: the queue is open (C1).
+        // SAFETY: the queue is open (H1).
         if unsafe { queue::naps(&self.queue) } {
             nap::look_for(1, || None::<()>);
             return Ok(false);

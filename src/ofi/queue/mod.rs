@@ -163,15 +163,15 @@ pub(crate) unsafe fn open<L>(
     wait: WaitObj,
     memory: NonNull<u8>,
 ) -> Result<Cq<L>, Errno> {
-    // SAFETY: the domain is open (C1).
+    // SAFETY: the domain is open (H1).
     let cq = unsafe { open_as(domain, depth, CqFormat::TAGGED, wait) }?;
-    // SAFETY: the memory has the layout of a batch and outlives the queue (C16).
+    // SAFETY: the memory has the layout of a batch and outlives the queue (M1).
     Ok(unsafe { with_batch(cq, depth, with_source, memory) })
 }
 
 pub(crate) unsafe fn with_batch<L>(cq: Cq<L>, depth: usize, with_source: bool, memory: NonNull<u8>) -> Cq<L> {
     let batch = memory.cast::<Batch>();
-    // SAFETY: the memory has the layout of a batch and outlives the queue (C16).
+    // SAFETY: the memory has the layout of a batch and outlives the queue (M1).
     unsafe { batch.write(Batch::new()) };
     Cq { batch, room: depth.clamp(1, BATCH), with_source, ..cq }
 }
@@ -200,7 +200,7 @@ pub(crate) unsafe fn open_as<L>(
     }
     let attributes =
         sys::fi_cq_attr { size: depth, format: format.as_raw(), wait_obj: wait.as_raw(), ..Default::default() };
-    // SAFETY: the domain is open (C1).
+    // SAFETY: the domain is open (H1).
     unsafe { open_with(domain, attributes, wait != WaitObj::NONE) }
 }
 
@@ -222,7 +222,7 @@ pub(crate) unsafe fn open_in_set<L>(
         wait_set: set,
         ..Default::default()
     };
-    // SAFETY: the domain and the set are open (C1).
+    // SAFETY: the domain and the set are open (H1).
     unsafe { open_with(domain, attributes, false) }
 }
 
@@ -230,24 +230,24 @@ unsafe fn open_with<L>(domain: &Domain<L>, mut attributes: sys::fi_cq_attr, slee
     let raw_domain = domain.raw();
     let open = entry!(raw_domain, ops => cq_open)?;
     let mut raw = ptr::null_mut();
-    // SAFETY: the domain is open (C1), and the call does not keep its pointers.
+    // SAFETY: the domain is open (H1), and the call does not keep its pointers.
     let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw, ptr::null_mut()) };
     Ok(of(opened(code, raw)?, sleeps))
 }
 
 pub(crate) unsafe fn cq_close<L>(cq: &Cq<L>) -> Result<(), Errno> {
-    // SAFETY: the queue is open, and closed once (C1 to C3).
+    // SAFETY: the queue is open, and closed once (H1 to H3).
     unsafe { close(cq.fid()) }
 }
 
 // Always inlined: see `CompletionQueues::cq_poll`.
 #[inline(always)]
 pub(crate) unsafe fn poll<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
-    // SAFETY: `open` initialised the batch, which outlives the queue (C16), and one thread polls
-    // (C5). libfabric does not call back, so that this is the only reference.
+    // SAFETY: `open` initialised the batch, which outlives the queue (M1), and one thread polls
+    // (T1). libfabric does not call back, so that this is the only reference.
     let batch = unsafe { &mut *cq.batch.as_ptr() };
     if batch.next == batch.end {
-        // SAFETY: the queue is open (C1).
+        // SAFETY: the queue is open (H1).
         let code = unsafe { fill(cq, batch) };
         if code != 1 {
             if code == AGAIN {
@@ -283,7 +283,7 @@ unsafe fn fill<L>(cq: &Cq<L>, batch: &mut Batch) -> isize {
             Ok(read) => read,
             Err(errno) => return code_of(errno),
         };
-        // SAFETY: the queue is open (C1), its format is that of `entries`, and both arrays have
+        // SAFETY: the queue is open (H1), its format is that of `entries`, and both arrays have
         // room.
         unsafe { read(raw.as_ptr(), entries, cq.room, batch.sources.as_mut_ptr()) }
     } else {
@@ -291,7 +291,7 @@ unsafe fn fill<L>(cq: &Cq<L>, batch: &mut Batch) -> isize {
             Ok(read) => read,
             Err(errno) => return code_of(errno),
         };
-        // SAFETY: the queue is open (C1), its format is that of `entries`, and the array has room.
+        // SAFETY: the queue is open (H1), its format is that of `entries`, and the array has room.
         unsafe { read(raw.as_ptr(), entries, cq.room) }
     }
 }
@@ -306,14 +306,14 @@ pub(crate) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno
     if !cq.sleeps {
         return Err(Errno::ENOSYS);
     }
-    // SAFETY: one thread uses the initialised batch (C5, C16).
+    // SAFETY: one thread uses the initialised batch (T1, M1).
     let batch = unsafe { &mut *cq.batch.as_ptr() };
     if batch.next != batch.end {
         return Ok(());
     }
-    // SAFETY: the queue is open (C1).
+    // SAFETY: the queue is open (H1).
     if unsafe { nap::is_deserted(cq.fid()) } {
-        // SAFETY: the queue is open (C1).
+        // SAFETY: the queue is open (H1).
         let look = || Some(unsafe { fill(cq, batch) }).filter(|code| ![0, AGAIN].contains(code));
         let code = nap::look_for(milliseconds, look).unwrap_or(AGAIN);
         return slept(cq, batch, code);
@@ -323,12 +323,12 @@ pub(crate) unsafe fn sleep<L>(cq: &Cq<L>, milliseconds: i32) -> Result<(), Errno
     let code = if cq.with_source {
         let read = entry!(raw, ops => sreadfrom)?;
         let sources = batch.sources.as_mut_ptr();
-        // SAFETY: the queue is open (C1), its format is that of `entries`, and both arrays have
+        // SAFETY: the queue is open (H1), its format is that of `entries`, and both arrays have
         // room. The null condition is any event.
         unsafe { read(raw.as_ptr(), entries, cq.room, sources, ptr::null(), milliseconds) }
     } else {
         let read = entry!(raw, ops => sread)?;
-        // SAFETY: the queue is open (C1), its format is that of `entries`, and the array has room.
+        // SAFETY: the queue is open (H1), its format is that of `entries`, and the array has room.
         // The null condition is any event.
         unsafe { read(raw.as_ptr(), entries, cq.room, ptr::null(), milliseconds) }
     };
@@ -365,31 +365,31 @@ pub(crate) fn signal_of(cq: &Cq<Shared>) -> Signal {
 pub(crate) unsafe fn signal(signal: &Signal) -> Result<(), Errno> {
     let raw = signal.0.raw().cast::<sys::fid_cq>();
     let signal = entry!(raw, ops => signal)?;
-    // SAFETY: the queue is open (C1), and has a wait object, without which providers follow a null
+    // SAFETY: the queue is open (H1), and has a wait object, without which providers follow a null
     // pointer. `threading` explains why any thread may signal.
     done(unsafe { signal(raw.as_ptr()) })
 }
 
 pub(crate) unsafe fn may_sleep<L>(domain: &Domain<L>, cq: &Cq<L>) -> Result<bool, Errno> {
-    // SAFETY: one thread uses the initialised batch (C5, C16).
+    // SAFETY: one thread uses the initialised batch (T1, M1).
     let batch = unsafe { &*cq.batch.as_ptr() };
     if batch.next != batch.end {
         return Ok(false);
     }
-    // SAFETY: the queue is open (C1).
+    // SAFETY: the queue is open (H1).
     let naps = unsafe { naps(cq) };
-    // SAFETY: the queue is open (C1).
+    // SAFETY: the queue is open (H1).
     if naps || unsafe { domain.is_left_readable(cq.fid()) } {
-        // SAFETY: one thread uses the open queue (C1, C5). The batch is empty.
+        // SAFETY: one thread uses the open queue (H1, T1). The batch is empty.
         unsafe { sleep(cq, 1) }?;
         return Ok(false);
     }
-    // SAFETY: the queue and its domain are open (C1).
+    // SAFETY: the queue and its domain are open (H1).
     unsafe { try_wait(domain, cq.fid()) }
 }
 
 pub(crate) unsafe fn naps<L>(cq: &Cq<L>) -> bool {
-    // SAFETY: the queue is open (C1).
+    // SAFETY: the queue is open (H1).
     unsafe { nap::is_deserted(cq.fid()) }
 }
 
@@ -405,13 +405,13 @@ struct ErrorEntry {
 pub(crate) unsafe fn read_error<L>(cq: &Cq<L>) -> Result<Option<Event>, Errno> {
     let raw = cq.fid.raw();
     let read = entry!(raw, ops => readerr)?;
-    // SAFETY: one thread uses the initialised batch (C5, C16).
+    // SAFETY: one thread uses the initialised batch (T1, M1).
     let batch = unsafe { &mut *cq.batch.as_ptr() };
     batch.last = Details::NONE;
     let mut error = ErrorEntry::default();
     error.entry.err_data = batch.last.bytes.as_mut_ptr().cast();
     error.entry.err_data_size = DETAILS;
-    // SAFETY: the queue is open (C1), and the entry and its data have room.
+    // SAFETY: the queue is open (H1), and the entry and its data have room.
     match unsafe { read(raw.as_ptr(), (&raw mut error).cast(), 0) } {
         1 => {
             // SAFETY: the data is our own room, or the provider's until the next read
@@ -444,9 +444,9 @@ fn failure(entry: &sys::fi_cq_err_entry) -> Event {
 }
 
 pub(crate) unsafe fn error_text<L>(cq: &Cq<L>, provider_errno: i32, out: &mut [u8]) -> usize {
-    // SAFETY: one thread uses the initialised batch (C5, C16).
+    // SAFETY: one thread uses the initialised batch (T1, M1).
     let last = unsafe { &(*cq.batch.as_ptr()).last };
-    // SAFETY: the queue is open (C1), and the data is null or the error's.
+    // SAFETY: the queue is open (H1), and the data is null or the error's.
     unsafe { text_of(cq, provider_errno, last.whole(provider_errno), out) }
 }
 
@@ -457,7 +457,7 @@ pub(crate) unsafe fn text_of<L>(cq: &Cq<L>, provider_errno: i32, said: *const u8
     let Ok(strerror) = entry!(raw, ops => strerror) else { return 0 };
     // The provider writes here, or returns a string of its own. The last byte stays zero.
     let mut own = [0 as c_char; 256];
-    // SAFETY: the queue is open (C1), `said` is null or the error's data, and the length is below
+    // SAFETY: the queue is open (H1), `said` is null or the error's data, and the length is below
     // that of `own`.
     let text = unsafe { strerror(raw.as_ptr(), provider_errno, said.cast(), own.as_mut_ptr(), own.len() - 1) };
     // SAFETY: the text is null, or ends with a zero byte: in `own`, or in the provider's string.
@@ -465,7 +465,7 @@ pub(crate) unsafe fn text_of<L>(cq: &Cq<L>, provider_errno: i32, said: *const u8
 }
 
 pub(crate) unsafe fn error_data<L>(cq: &Cq<L>, out: &mut [u8]) -> usize {
-    // SAFETY: one thread uses the initialised batch (C5, C16).
+    // SAFETY: one thread uses the initialised batch (T1, M1).
     let last = unsafe { &(*cq.batch.as_ptr()).last };
     let len = last.len.min(out.len());
     for (to, from) in out.iter_mut().zip(last.bytes.iter().take(len)) {

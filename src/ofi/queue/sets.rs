@@ -88,7 +88,7 @@ impl<L: Level> PollSet<L> {
         let open = entry!(raw_domain, ops => poll_open)?;
         let mut attributes = sys::fi_poll_attr::default();
         let mut raw = ptr::null_mut();
-        // SAFETY: the domain is open (C1), and the call does not keep its pointers.
+        // SAFETY: the domain is open (H1), and the call does not keep its pointers.
         let code = unsafe { open(raw_domain.as_ptr(), &raw mut attributes, &raw mut raw) };
         Ok(PollSet(Handle::new(opened(code, raw)?)))
     }
@@ -104,9 +104,9 @@ impl<L: Level> PollSet<L> {
     pub unsafe fn add(&self, member: &impl PollSetMember<L>) -> Result<(), Errno> {
         let (raw, fid) = (self.0.raw(), member.raw_fid());
         let add = entry!(raw, ops => poll_add)?;
-        // SAFETY: the member is open (C1).
+        // SAFETY: the member is open (H1).
         unsafe { nap::set_name(fid) };
-        // SAFETY: the set and the member are open (C1).
+        // SAFETY: the set and the member are open (H1).
         done(unsafe { add(raw.as_ptr(), fid.as_ptr(), 0) })
     }
 
@@ -121,7 +121,7 @@ impl<L: Level> PollSet<L> {
     pub unsafe fn remove(&self, member: &impl PollSetMember<L>) -> Result<(), Errno> {
         let raw = self.0.raw();
         let remove = entry!(raw, ops => poll_del)?;
-        // SAFETY: the set and the member are open (C1).
+        // SAFETY: the set and the member are open (H1).
         done(unsafe { remove(raw.as_ptr(), member.raw_fid().as_ptr(), 0) })
     }
 
@@ -142,7 +142,7 @@ impl<L: Level> PollSet<L> {
         let mut contexts = [ptr::null_mut::<c_void>(); MOST];
         let room = ready.len().min(MOST);
         let count = c_int::try_from(room).map_err(|_| Errno::EINVAL)?;
-        // SAFETY: the set and its members are open (C1), and the array has room for `count`.
+        // SAFETY: the set and its members are open (H1), and the array has room for `count`.
         let code = unsafe { poll(raw.as_ptr(), contexts.as_mut_ptr(), count) };
         let found = match usize::try_from(code) {
             Ok(found) if found <= room => found,
@@ -207,7 +207,7 @@ impl<L: Level> WaitSet<L> {
         }
         let mut attributes = sys::fi_wait_attr { wait_obj: wait.as_raw(), ..Default::default() };
         let mut raw = ptr::null_mut();
-        // SAFETY: the fabric is open as its domain is (C1), and the call does not keep its
+        // SAFETY: the fabric is open as its domain is (H1), and the call does not keep its
         // pointers.
         let code = unsafe { open(fabric.as_ptr(), &raw mut attributes, &raw mut raw) };
         Ok(WaitSet(Handle::new(opened(code, raw)?)))
@@ -241,7 +241,7 @@ impl<L: Level> WaitSet<L> {
     pub unsafe fn wait(&self, milliseconds: c_int) -> Result<bool, Errno> {
         let raw = self.0.raw();
         let wait = entry!(raw, ops => wait)?;
-        // SAFETY: the set and its queues are open (C1).
+        // SAFETY: the set and its queues are open (H1).
         let code = unsafe { wait(raw.as_ptr(), milliseconds) };
         // `sockets` returns 1 if an operation has failed.
         match done(code.min(0)) {

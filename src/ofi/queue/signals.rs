@@ -19,7 +19,7 @@ unsafe impl Signals for Ofi<Shared> {
     }
 
     unsafe fn cq_signal(signal: &Signal) -> Result<(), Errno> {
-        // SAFETY: the caller guarantees that the queue is open (C1).
+        // SAFETY: the caller guarantees that the queue is open (H1).
         unsafe { queue::signal(signal) }
     }
 }

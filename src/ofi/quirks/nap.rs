@@ -141,9 +141,10 @@ mod tests {
         assert!(!is_marked());
         assert_eq!(named(), fid.as_ptr().cast_const());
         // SAFETY: an object of the test.
-        unsafe { deserts.mark() };
-        // SAFETY: an object of the test.
-        unsafe { set_name(fid) };
+        unsafe {
+            deserts.mark();
+            set_name(fid);
+        }
         assert!(is_marked(), "a name leaves the mark");
         assert_eq!(named(), fid.as_ptr().cast_const(), "a mark leaves the name");
         assert_eq!(deserts.add([raw; 8]), Err(Errno::EINVAL));

@@ -90,7 +90,7 @@ impl Removal {
 /// The contract of callers.
 pub(crate) unsafe fn reserve<L>(av: &Av<L>) -> Result<(), Errno> {
     let Some(reserved) = av.removal().reserved else { return Ok(()) };
-    // SAFETY: the vector is open (C1).
+    // SAFETY: the vector is open (H1).
     let index = unsafe { insert(av, &Padded::new(&reserved.into())) }?;
     if index == RESERVED { Ok(()) } else { Err(Errno::EOTHER) }
 }
@@ -101,22 +101,22 @@ pub(crate) unsafe fn reserve<L>(av: &Av<L>) -> Result<(), Errno> {
 /// The contract of callers. No other thread changes the vector.
 pub(crate) unsafe fn remove<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
     let reserved = av.removal().reserved.map(EndpointAddr::from);
-    // SAFETY: the vector is open and has the address (C1, C13).
+    // SAFETY: the vector is open and has the address (H1, O1).
     let address = reserved.as_ref().and_then(|_| unsafe { lookup(av, peer) }.ok());
-    // SAFETY: the vector is open and has the address (C1, C13).
+    // SAFETY: the vector is open and has the address (H1, O1).
     let removed = unsafe { remove_one(av, peer) };
     if let (Some(reserved), Some(address)) = (reserved, address)
-        // SAFETY: the vector is open (C1). The index holds the first address, or another one.
+        // SAFETY: the vector is open (H1). The index holds the first address, or another one.
         && unsafe { lookup(av, RESERVED) }.is_ok_and(|there| there.bytes() == reserved.bytes())
     {
         // SAFETY: the vector has the address of the index, which belongs to no peer.
         let _ = unsafe { remove_one(av, RESERVED) };
-        // SAFETY: the vector is open (C1).
+        // SAFETY: the vector is open (H1).
         if let Ok(index) = unsafe { insert(av, &Padded::new(&address)) } {
             // SAFETY: the address was just inserted.
             let _ = unsafe { remove_one(av, index) };
         }
-        // SAFETY: the vector is open (C1).
+        // SAFETY: the vector is open (H1).
         let _ = unsafe { insert(av, &Padded::new(&reserved)) };
     }
     removed
@@ -129,7 +129,7 @@ unsafe fn insert<L>(av: &Av<L>, address: &Padded) -> Result<FabricAddr, Errno> {
     let insert = entry!(raw, ops => insert)?;
     let mut peer = FabricAddr::NOTAVAIL.0;
     let address = ptr::from_ref(address).cast::<c_void>();
-    // SAFETY: the vector is open (C1), the one socket address has more memory than addresses need,
+    // SAFETY: the vector is open (H1), the one socket address has more memory than addresses need,
     // and `peer` receives one number. Without an event queue, the call completes here.
     let inserted = unsafe { insert(raw.as_ptr(), address, 1, &raw mut peer, 0, ptr::null_mut()) };
     if inserted == 1 { Ok(FabricAddr(peer)) } else { Err(Errno::EADDRNOTAVAIL) }
@@ -141,7 +141,7 @@ unsafe fn remove_one<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
     let raw = av.raw();
     let remove = entry!(raw, ops => remove)?;
     let mut peer = peer.0;
-    // SAFETY: the caller guarantees that the vector is open (C1) and has the address. `peer` is one
+    // SAFETY: the caller guarantees that the vector is open (H1) and has the address. `peer` is one
     // number.
     done(unsafe { remove(raw.as_ptr(), &raw mut peer, 1, 0) })
 }
@@ -151,6 +151,6 @@ unsafe fn remove_one<L>(av: &Av<L>, peer: FabricAddr) -> Result<(), Errno> {
 pub(crate) unsafe fn lookup<L>(av: &Av<L>, peer: FabricAddr) -> Result<EndpointAddr, Errno> {
     let raw = av.raw();
     let lookup = entry!(raw, ops => lookup)?;
-    // SAFETY: the caller guarantees that the vector is open (C1) and has the address.
+    // SAFETY: the caller guarantees that the vector is open (H1) and has the address.
     read_address(av.addr_format(), |bytes, len| unsafe { lookup(raw.as_ptr(), peer.0, bytes, len) })
 }

@@ -43,7 +43,7 @@ pub(crate) fn infos() -> Vec<Info<T>> {
             match Ofi::<Local>::query(&hints) {
                 Ok(mut infos) => infos.next(),
                 Err(error) if error.is_no_match() => None,
-                Err(error) => panic!("{provider}: {error}"),
+                Err(error) => panic!("{provider}: {error:#}"),
             }
         })
     };

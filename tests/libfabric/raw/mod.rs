@@ -404,7 +404,7 @@ fn exercise<L: Level>(provider: &str, node: Option<&str>, more: Caps) -> bool {
             println!("{provider} with {more}: none");
             return false;
         }
-        Err(error) => panic!("{provider}: {error}"),
+        Err(error) => panic!("{provider}: {error:#}"),
     };
     println!("{provider} with {more}: {infos:?}, libfabric {}", library_version());
     let info = infos.next().unwrap();

@@ -28,7 +28,7 @@ fn with_atomics(info: &Info<T>) -> Option<Info<T>> {
     match Ofi::query(&hints) {
         Ok(mut infos) => infos.next(),
         Err(error) if error.is_no_match() => None,
-        Err(error) => panic!("{error}"),
+        Err(error) => panic!("{error:#}"),
     }
 }
 

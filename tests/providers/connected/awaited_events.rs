@@ -5,8 +5,9 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use loom_core::driver::{ConnectError, Drive, EqDriver};
-use loom_core::eq::{CmError, EqEvent};
+use loom_core::OpenError;
+use loom_core::driver::{Drive, EqDriver};
+use loom_core::eq::EqEvent;
 use loom_core::info::Info;
 
 use super::Case;
@@ -71,7 +72,7 @@ fn a_future_takes_a_copy_of_its_data(info: &Info<T>) {
             let limit = idle.cm_data_size().expect("the provider tells");
             let refused = drive(sides, &[client], client.connect(idle, &sides.address, &vec![0; limit + more]));
             let refused = refused.expect_err("more than goes along");
-            assert!(matches!(refused, ConnectError::Refused(CmError::DataTooLong { limit: said }) if said == limit));
+            assert_eq!(refused.error, OpenError::DataTooLong { limit });
         }
     });
 }

@@ -3,7 +3,6 @@
 use loom_core::av::Av;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
-use loom_core::endpoint::CmError;
 use loom_core::eq::{Eq, EqAttr, EqEvent, LISTENERS};
 use loom_core::error::OpenError;
 use loom_core::info::{Hints, Info};
@@ -147,7 +146,7 @@ fn connecting_without_a_listener_is_a_failure(info: &Info<T>) {
         let nobody = std::net::TcpListener::bind("127.0.0.1:0").expect("binds").local_addr().expect("its address");
         let nobody = EndpointAddr::from(nobody);
         match sides.idle().connect(&nobody, &[]) {
-            Err(refused) => assert_eq!(refused.error, CmError::Errno(Errno::ECONNREFUSED)),
+            Err(refused) => assert_eq!(refused.error, OpenError::Errno(Errno::ECONNREFUSED)),
             Ok(connecting) => {
                 let failure = sides.failure(sides.client);
                 assert_eq!((failure.object(), failure.errno()), (connecting.fid(), Errno::ECONNREFUSED));
@@ -162,7 +161,7 @@ fn data_that_is_too_long_is_refused(info: &Info<T>) {
         let idle = sides.idle();
         let limit = idle.cm_data_size().expect("the provider tells");
         let long = vec![1; limit + 1];
-        let too_long = CmError::DataTooLong { limit };
+        let too_long = OpenError::DataTooLong { limit };
         let refused = idle.connect(&sides.address, &long).expect_err("more than is carried");
         assert_eq!(refused.error, too_long);
         let connecting = refused.what.connect(&sides.address, &[]).expect("the endpoint came back");

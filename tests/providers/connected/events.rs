@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use loom_core::CqError;
 use loom_core::completion::Completion;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::ThePeer;
-use loom_core::eq::{Eq, EqAttr, EqError, EqEvent};
+use loom_core::eq::{Eq, EqAttr, EqEvent};
 use loom_core::error::OpenError;
 use loom_core::info::Info;
 use loom_core::transport::connected::{EqEntry, Fid};
@@ -43,7 +44,7 @@ fn an_idle_queue_has_nothing_and_sleeps_its_time(info: &Info<T>) {
 fn ones_own_events_come_back(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let eq = Eq::open(&domain, EqAttr::default()).expect("event queue");
-    assert_eq!(eq.notify(1, 2), Err(EqError::NotOpenedFor));
+    assert_eq!(eq.notify(1, 2), Err(CqError::NotOpenedFor));
     let eq = Eq::open(&domain, EqAttr { write: true, ..EqAttr::default() }).expect("event queue");
     for (context, data) in [(1, 2), (3, u64::MAX)] {
         eq.notify(context, data).expect("writes");
@@ -63,9 +64,9 @@ fn ones_own_events_come_back(info: &Info<T>) {
 fn a_queue_without_a_wait_object_cannot_be_slept_on(info: &Info<T>) {
     let domain = Domain::open(info).expect("domain");
     let eq = Eq::open(&domain, EqAttr { wait: WaitObj::NONE, ..EqAttr::default() }).expect("event queue");
-    assert_eq!(eq.poll_for(Duration::ZERO).map(|_| ()), Err(EqError::NotOpenedFor));
-    assert_eq!(eq.wait_fd(), Err(EqError::NotOpenedFor));
-    assert_eq!(eq.may_sleep(), Err(EqError::NotOpenedFor));
+    assert_eq!(eq.poll_for(Duration::ZERO).map(|_| ()), Err(CqError::NotOpenedFor));
+    assert_eq!(eq.wait_fd(), Err(CqError::NotOpenedFor));
+    assert_eq!(eq.may_sleep(), Err(CqError::NotOpenedFor));
     assert!(eq.poll().expect("works").is_none());
     // It serves connections all the same.
     let address = eq.listen(info).expect("listens").address().expect("its address");
@@ -182,7 +183,7 @@ fn a_queue_of_connections_sleeps(info: &Info<T>) {
         let cq = match Cq::<T, Bytes>::open(sides.domain, CqAttr::new(16).with_fd()) {
             Ok(cq) => cq,
             Err(error) => {
-                assert!(matches!(error, OpenError::Errno(_)), "{error}");
+                assert!(matches!(error, OpenError::Errno(_)), "{error:#}");
                 return crate::connected::report::not_granted();
             }
         };

@@ -27,7 +27,7 @@ fn info<L: Level>(provider: &str) -> Result<Info<Ofi<L>>, Failed> {
         match Ofi::<L>::query(&hints) {
             Ok(mut infos) => Ok(infos.next()),
             Err(error) if error.is_no_match() => Ok(None),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(format!("{error:#}")),
         }
     };
     if let Some(info) = with(INTERESTING)? {

@@ -223,7 +223,7 @@ fn one_of(sides: &Sides<'_, '_>, receives: [OpKey; 2], len: usize) -> Bytes {
             Ok(transfer) if transfer.len() == len => return bytes,
             // All of it had come.
             Ok(transfer) => assert_eq!(transfer.len(), bytes.len()),
-            Err(error) => println!("cut off: {error}"),
+            Err(error) => println!("cut off: {error:#}"),
         }
     }
 }

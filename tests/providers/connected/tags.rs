@@ -12,8 +12,7 @@ use loom_core::eq::{Eq, EqAttr, EqEvent, PassiveEndpoint};
 use loom_core::error::PostError;
 use loom_core::info::Info;
 use loom_core::vocabulary::{EndpointAddr, Errno, ImmediateData, Tag, TagMatch};
-use loom_tagged::wire::WireError;
-use loom_tagged::{LinkError, LinkId, Packet, Source, TaggedAttr, TaggedEndpoint, TaggedEvent, TaggedKey};
+use loom_tagged::{LinkError, LinkId, Packet, Source, TaggedAttr, TaggedEndpoint, TaggedEvent, TaggedKey, Violation};
 
 use super::Case;
 use super::sides::{Bytes, LIMIT, T, client_info, pattern, room};
@@ -358,7 +357,7 @@ fn a_peer_sends_junk(info: &Info<T>) {
                 None => {}
             }
         }
-        assert_eq!(error, Some(LinkError::Wire(WireError::Magic)));
+        assert_eq!(error, Some(LinkError::Protocol(Violation::Magic)));
         assert_eq!(ended, Some((waits, Some(Errno::EPROTO))));
     });
 }

@@ -203,7 +203,7 @@ fn count(info: &Info<T>, through_shared: bool) {
     let (sent, received) = match [(); 2].map(|()| Counter::open(&domain, CounterAttr::default())) {
         [Ok(sent), Ok(received)] => (sent, received),
         [Err(error), _] | [_, Err(error)] => {
-            println!("{} has no counters for connections: {error}", info.provider());
+            println!("{} has no counters for connections: {error:#}", info.provider());
             assert_eq!(info.attributes().domain.cntr_cnt, 0, "as its info says");
             crate::connected::report::not_granted();
             return;

@@ -44,7 +44,7 @@ fn finish(cq: &Cq<'_, T, Bytes>, key: OpKey) -> (Bytes, Option<ImmediateData>) {
 fn retry(cq: &Cq<'_, T, Bytes>, post: impl Fn() -> Result<(), PostError>) {
     let deadline = Instant::now() + LIMIT;
     while let Err(error) = post() {
-        assert!(error.is_transient() && Instant::now() < deadline, "{error}");
+        assert!(error.is_transient() && Instant::now() < deadline, "{error:#}");
         cq.progress().expect("the queue works");
     }
 }

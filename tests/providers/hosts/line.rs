@@ -44,7 +44,7 @@ impl Line {
                     progress();
                     std::thread::yield_now();
                 }
-                Err(error) => panic!("the other side: {error}"),
+                Err(error) => panic!("the other side: {error:#}"),
             }
         }
     }

@@ -201,7 +201,7 @@ impl<'q, 'd> Side<'q, 'd> {
         let Halves(mut bytes) = self.bytes(len);
         let deadline = Instant::now() + LIMIT;
         while let Err(error) = call(&bytes) {
-            assert!(error.is_transient() && Instant::now() < deadline, "not injected: {error}");
+            assert!(error.is_transient() && Instant::now() < deadline, "not injected: {error:#}");
             self.cq.progress().expect("the queue works");
         }
         bytes.fill(UNTOUCHED);

@@ -143,7 +143,7 @@ fn has_come(region: &Mr<'_, T, Exposed>, at: usize) -> bool {
 fn begin(scene: &Scene<'_, '_>, peer: &Player, region: &Mr<'_, T, Exposed>) {
     let deadline = Instant::now() + LIMIT;
     while let Err(error) = scene.a.tagged_inject(peer.peer, BEGIN, &region.remote().to_bytes()) {
-        assert!(error.is_transient() && Instant::now() < deadline, "{error}");
+        assert!(error.is_transient() && Instant::now() < deadline, "{error:#}");
         scene.cq.progress().expect("the queue works");
     }
 }

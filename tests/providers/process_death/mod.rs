@@ -42,7 +42,7 @@ fn info(provider: &str) -> Result<Info<scene::T>, Failed> {
         ..Hints::default()
     };
     let missing = || format!("libfabric {} has no provider {provider}", library_version());
-    let mut infos = Ofi::query(&hints).map_err(|error| format!("{}: {error}", missing()))?;
+    let mut infos = Ofi::query(&hints).map_err(|error| format!("{}: {error:#}", missing()))?;
     infos.next().ok_or_else(|| missing().into())
 }
 

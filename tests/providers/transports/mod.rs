@@ -24,6 +24,7 @@ use loom_core::vocabulary::{EndpointAttributes, EndpointType};
 #[cfg(feature = "libfabric")]
 use loom_fabric::ofi::{Level, Local, Ofi, Shared, library_version};
 
+use support::behaviours::messages::{multi, peek, pieces, tagged_multi, tags, truncated, unsignaled};
 use support::behaviours::needs::{self, Behaviour};
 use support::behaviours::*;
 
@@ -95,7 +96,7 @@ const NOT_WITH_POINTERS: [&str; 2] =
 
 /// A network that gives no more than the least of the providers does.
 fn strict() -> Result<Network<'static>, String> {
-    Network::new(NetworkAttr { strict: true, ..NetworkAttr::DEFAULT }).map_err(|error| error.to_string())
+    Network::new(NetworkAttr { strict: true, ..NetworkAttr::DEFAULT }).map_err(|error| format!("{error:#}"))
 }
 
 fn soft_trials(trials: &mut Vec<Trial>) {
@@ -107,14 +108,14 @@ fn soft_trials(trials: &mut Vec<Trial>) {
     }
     for (number, (name, ..)) in all().into_iter().enumerate() {
         trials.push(Trial::test(format!("{SECTION}::soft::{name}"), move || {
-            let network = Network::new(NetworkAttr::default()).map_err(|error| error.to_string())?;
+            let network = Network::new(NetworkAttr::default()).map_err(|error| format!("{error:#}"))?;
             // Looked up again, for the lifetime of this network.
             report::watch((SECTION, number, name), "soft", || needs::run(all()[number], &network.info()));
             Ok(())
         }));
         // The same by lanes.
         trials.push(Trial::test(format!("{SECTION}::soft-lanes::{name}"), move || {
-            let network = Network::new(NetworkAttr::default()).map_err(|error| error.to_string())?;
+            let network = Network::new(NetworkAttr::default()).map_err(|error| format!("{error:#}"))?;
             // On this trial's own thread.
             pair::TALKS_FIRST.set(true);
             needs::run(all()[number], &network.info());
@@ -130,7 +131,7 @@ fn soft_trials(trials: &mut Vec<Trial>) {
         }));
         // The same where contexts are memory that the transport writes to: no provider here asks for it.
         let asking = Trial::test(format!("{SECTION}::soft-asking::{name}"), move || {
-            let network = Network::new(NetworkAttr::default()).map_err(|error| error.to_string())?;
+            let network = Network::new(NetworkAttr::default()).map_err(|error| format!("{error:#}"))?;
             needs::run(all()[number], &network.info_requiring(RequiredModes::none().large_contexts()));
             Ok(())
         });

@@ -9,15 +9,15 @@ use std::alloc::Layout;
 use loom_alloc::Budget;
 use loom_alloc::testing::{FailAt, Sealed};
 use loom_core::allocator_api2::alloc::Global;
-use loom_core::deferred::Deferred;
-use loom_core::driver::{CounterDriver, CqDriver, DeferredDriver, Unclaimed};
+use loom_core::driver::{CounterDriver, CqDriver, Unclaimed};
 use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory};
 use loom_core::engine::tag_matcher::{TagMatcher, TagMatcherAttr};
 use loom_core::error::OpenError;
 use loom_core::info::Info;
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::transport::Transport;
-use loom_core::{Buffer, Counter, CounterAttr, Cq, Domain, SourceBuffer, TargetBuffer};
+use loom_core::{Buffer, Counter, CounterAttr, Cq, Domain};
+use loom_deferred::Deferred;
 
 use support::alone::is_alone;
 
@@ -166,22 +166,18 @@ fn what_needs_no_domain_takes_what_it_says_or_is_refused() {
     takes_one_block("address table", table.layout(), |alloc| AddressTableMemory::new_in(table, alloc));
 }
 
-/// What drives a queue, a counter, or deferred work.
+/// What drives a queue or a counter, and deferred work.
 #[test]
 fn drivers_take_what_they_say_or_are_refused() {
     let network = Network::new(NetworkAttr::DEFAULT).expect("there is memory");
     let domain = Domain::open(&network.info()).expect("it opens");
     let cq = Cq::<_, Box<[u8]>>::open(&domain, 1024).expect("it opens");
     let counter = Counter::open(&domain, CounterAttr::default()).expect("it opens");
-    let deferred = Deferred::open(&cq, 4).expect("it opens");
     takes_one_block("driver of a queue", layout_of_driver(&cq), |alloc| CqDriver::open_in(&cq, Unclaimed::Drop, alloc));
     takes_one_block("driver of a counter", layout_of_counters(&counter), |alloc| {
         CounterDriver::open_in(&counter, alloc)
     });
-    let driver = CqDriver::open(&cq, Unclaimed::Drop).expect("it opens");
-    takes_one_block("driver of deferred work", layout_of_deferred(&deferred), |alloc| {
-        DeferredDriver::open_in(&deferred, &driver, alloc)
-    });
+    deferred_work_takes_its_layouts(&cq);
     assert!(layout_of_driver(&cq).is_ok_and(|layout| layout.size() <= 48 * 1024 + 512), "48 bytes for each operation");
 }
 
@@ -193,10 +189,20 @@ fn layout_of_counters<T: Transport>(_: &Counter<'static, T>) -> Result<Layout, O
     CounterDriver::<T>::layout::<Counting>()
 }
 
-fn layout_of_deferred<T: Transport, B: SourceBuffer + TargetBuffer>(
-    _: &Deferred<'static, T, B>,
-) -> Result<Layout, OpenError> {
-    DeferredDriver::<T, B>::layout::<Counting>()
+/// Two blocks, or an error that leaves nothing.
+fn deferred_work_takes_its_layouts<T: Transport, B: Buffer>(cq: &Cq<'static, T, B>) {
+    let layouts = Deferred::<T, B, Counting>::layouts(1000, cq.capacity()).expect("the sizes are small");
+    let (size, budget) = (layouts.iter().map(Layout::size).sum(), counting());
+    let open = |budget| Deferred::<T, B, Counting>::open_in(cq, 1000, budget);
+    let opened = open(budget).expect("there is memory");
+    assert_eq!((budget.used(), budget.blocks()), (size, 2));
+    drop(opened);
+    assert_eq!((budget.used(), budget.blocks()), (0, 0));
+    for room in [layouts[0].size() - 1, size - 1] {
+        let scarce = forever(Budget::new(Global, room));
+        assert_eq!(open(scarce).map(drop), Err(OpenError::OutOfMemory));
+        assert_eq!((scarce.used(), scarce.refusals()), (0, 1));
+    }
 }
 
 /// What only libfabric has.

@@ -137,7 +137,7 @@ impl Senders {
         for _ in 0..batches {
             for (number, from) in (0..BATCH as u64).zip(self.from.iter().cycle()) {
                 while let Err(error) = from.tagged_inject(self.peer, TAG, &number.to_ne_bytes()) {
-                    assert!(error.is_transient(), "{error}");
+                    assert!(error.is_transient(), "{error:#}");
                     self.cq.progress().expect("the queue works");
                 }
             }

@@ -46,7 +46,7 @@ impl<T: Transport + 'static> Posted<T> {
         for _ in 0..count {
             let tag = u64::from(self.random.below(self.posted));
             while let Err(error) = self.from.tagged_inject(self.peer, Tag(tag), &tag.to_ne_bytes()) {
-                assert!(error.is_transient(), "{error}");
+                assert!(error.is_transient(), "{error:#}");
                 self.cq.progress().expect("the queue works");
             }
             let buffer = completed(&self.cq);

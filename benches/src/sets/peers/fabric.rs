@@ -110,7 +110,7 @@ impl<T: Transport> End for Loom<T> {
         fill(&mut outbox, number);
         if self.sending == Sending::Injected {
             while let Err(error) = self.endpoint.tagged_inject(self.to, TAG, &outbox) {
-                assert!(error.is_transient(), "{error}");
+                assert!(error.is_transient(), "{error:#}");
                 self.cq.progress().expect("the queue works");
             }
             self.outbox = Some(outbox);

@@ -30,7 +30,7 @@ fn all(len: usize, mut step: impl FnMut(usize) -> io::Result<usize>) {
             Ok(0) => panic!("the other process has closed the connection"),
             Ok(count) => moved += count,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            Err(error) => panic!("{error}"),
+            Err(error) => panic!("{error:#}"),
         }
     }
 }

@@ -90,7 +90,7 @@ impl End {
         let bytes = self.sent.to_ne_bytes();
         if self.sending == Sending::Injected {
             while let Err(error) = self.port.endpoint.tagged_inject(self.to, TAG, &bytes) {
-                assert!(error.is_transient(), "{error}");
+                assert!(error.is_transient(), "{error:#}");
                 self.port.cq.progress().expect("the queue works");
             }
             return;
@@ -302,7 +302,7 @@ fn inject(ends: &[(peer_table::Peer, &Port)], count: u32) {
     for number in 0..u64::from(count) {
         let (to, port) = in_turn.next().expect("there are endpoints");
         while let Err(error) = port.endpoint.tagged_inject(*to, TAG, &number.to_ne_bytes()) {
-            assert!(error.is_transient(), "{error}");
+            assert!(error.is_transient(), "{error:#}");
             port.cq.progress().expect("the queue works");
         }
     }

@@ -57,20 +57,15 @@ pub const BUDGET: usize = 64;
 /// use loom_async::clock::StdClock;
 /// use loom_async::timers::Timers;
 ///
-/// // Tasks of one type, which the compiler infers.
 /// let sum = Cell::new(0);
-/// let adds = async |number| sum.set(sum.get() + number);
+/// let add = async |number| sum.set(sum.get() + number);
 /// let executor = LocalExecutor::new(3)?;
 /// for number in [1, 2, 3] {
-///     executor.spawn(adds(number))?;
+///     executor.spawn(add(number))?;
 /// }
-/// let full = executor.spawn(adds(4)).expect_err("it was opened for three tasks");
-/// // Nothing is driven but timers, which no task uses. With a fabric: `&(&driver, &timers)`.
+/// // These tasks use no fabric. With one: `&(&driver, &timers)`.
 /// executor.run(&Timers::new(StdClock::new()));
 /// assert_eq!(sum.get(), 6);
-/// // Their places are free now.
-/// executor.spawn(full.0)?;
-/// assert_eq!((executor.len(), executor.capacity()), (1, 3));
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct LocalExecutor<F> {
@@ -346,16 +341,8 @@ impl<F> fmt::Debug for Full<F> {
     }
 }
 
-impl<F> fmt::Display for Full<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the executor has no place for another task")
-    }
-}
-
-impl<F> core::error::Error for Full<F> {}
-
 impl<F> From<Full<F>> for Error {
     fn from(_: Full<F>) -> Self {
-        Error::Full("the executor, which was opened for a number of tasks")
+        Error::Full("the executor: open it for more tasks")
     }
 }

@@ -19,19 +19,16 @@ use super::{Full, TaskId};
 /// use loom_async::clock::StdClock;
 /// use loom_async::timers::Timers;
 ///
-/// let executor = LocalExecutor::<Pin<Box<dyn Future<Output = ()>>>>::new(4)?;
-/// let (spawner, served) = (executor.spawner(), Rc::new(Cell::new(0)));
-/// let count = Rc::clone(&served);
-/// // A task that spawns others, as a server does for each of its clients.
+/// let executor = LocalExecutor::<Pin<Box<dyn Future<Output = ()>>>>::new(2)?;
+/// let (spawner, served) = (executor.spawner(), Rc::new(Cell::new(false)));
+/// let flag = Rc::clone(&served);
+/// // A server spawns a task for a client.
 /// executor.spawn(Box::pin(async move {
-///     for client in 1..=3 {
-///         let count = Rc::clone(&count);
-///         let serves = async move { count.set(count.get() + client) };
-///         assert!(spawner.spawn(Box::pin(serves)).is_ok());
-///     }
+///     let serve = async move { flag.set(true) };
+///     assert!(spawner.spawn(Box::pin(serve)).is_ok());
 /// }))?;
 /// executor.run(&Timers::new(StdClock::new()));
-/// assert_eq!(served.get(), 1 + 2 + 3);
+/// assert!(served.get());
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Spawner<F> {

@@ -12,7 +12,7 @@ use loom_core::driver::Drive;
 
 use self::heap::Heap;
 pub use self::sleep::Sleep;
-pub use self::timeout::{Elapsed, Timeout};
+pub use self::timeout::Timeout;
 use crate::clock::Clock;
 
 /// Wakes futures at times of a clock.
@@ -143,22 +143,16 @@ impl<C: Clock> Timers<C> {
     /// use loom_async::clock::StdClock;
     /// use loom_async::timers::Timers;
     ///
-    /// /// Tries again after longer and longer pauses, five times at most.
-    /// async fn with_pauses(timers: &Timers<StdClock>, mut works: impl FnMut() -> bool) -> bool {
-    ///     for tries in 0..5 {
-    ///         if works() {
-    ///             return true;
-    ///         }
-    ///         timers.sleep(Duration::from_micros(10 << tries)).await;
+    /// let timers = Timers::new(StdClock::new());
+    /// let mut refusals = [true, true, false].into_iter();
+    /// block_on(&timers, async {
+    ///     let mut pause = Duration::from_micros(10);
+    ///     while refusals.next() == Some(true) {
+    ///         timers.sleep(pause).await;
+    ///         pause *= 2;
     ///     }
-    ///     false
-    /// }
-    ///
-    /// let (timers, mut tries) = (Timers::new(StdClock::new()), 0);
-    /// assert!(block_on(&timers, with_pauses(&timers, || {
-    ///     tries += 1;
-    ///     tries == 3
-    /// })));
+    /// });
+    /// assert_eq!(refusals.len(), 0);
     /// ```
     #[must_use = "futures do nothing unless they are polled"]
     pub fn sleep(&self, duration: Duration) -> Sleep<'_, C> {
@@ -168,7 +162,8 @@ impl<C: Clock> Timers<C> {
     /// Runs a future until the clock reaches a time, then drops it.
     ///
     /// # Errors
-    /// [`Elapsed`] if the time came first. A future that completes when polled is never late.
+    /// [`Errno::ETIMEDOUT`](loom_core::Errno::ETIMEDOUT) if the time came first. A future that
+    /// completes when polled is never late.
     ///
     /// ```
     /// use core::future::{pending, ready};
@@ -176,13 +171,14 @@ impl<C: Clock> Timers<C> {
     ///
     /// use loom_async::block_on;
     /// use loom_async::clock::{Clock, StdClock};
-    /// use loom_async::timers::{Elapsed, Timers};
+    /// use loom_async::timers::Timers;
+    /// use loom_core::Errno;
     ///
     /// let timers = Timers::new(StdClock::new());
     /// // One deadline for several futures.
     /// let deadline = timers.clock().now() + Duration::from_millis(2);
     /// assert_eq!(block_on(&timers, timers.timeout_at(deadline, ready(7))), Ok(7));
-    /// assert_eq!(block_on(&timers, timers.timeout_at(deadline, pending::<()>())), Err(Elapsed));
+    /// assert_eq!(block_on(&timers, timers.timeout_at(deadline, pending::<()>())), Err(Errno::ETIMEDOUT));
     /// ```
     pub fn timeout_at<F: IntoFuture>(&self, deadline: Duration, future: F) -> Timeout<'_, C, F::IntoFuture> {
         Timeout::new(self.sleep_until(deadline), future.into_future())
@@ -195,9 +191,9 @@ impl<C: Clock> Timers<C> {
     ///
     /// use loom_async::block_on;
     /// use loom_async::clock::StdClock;
-    /// use loom_async::timers::{Elapsed, Timers};
+    /// use loom_async::timers::Timers;
     /// use loom_core::driver::{CqDriver, Unclaimed};
-    /// use loom_core::{Av, Cq, Domain, Source};
+    /// use loom_core::{Av, Cq, Domain, Errno, Source};
     ///
     /// # fixture::domain!(network, domain);
     /// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
@@ -207,12 +203,12 @@ impl<C: Clock> Timers<C> {
     /// // No message comes. The receive goes on when its future is dropped.
     /// let received = driver.run(vec![0; 5], |room| bob.recv(Source::Any, room));
     /// let ended = block_on(&(&driver, &timers), timers.timeout(Duration::from_millis(2), received));
-    /// assert!(matches!(ended, Err(Elapsed)));
+    /// assert!(matches!(ended, Err(Errno::ETIMEDOUT)));
     /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
     /// # Errors
-    /// [`Elapsed`] like [`timeout_at`](Self::timeout_at).
+    /// [`Errno::ETIMEDOUT`](loom_core::Errno::ETIMEDOUT) like [`timeout_at`](Self::timeout_at).
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<'_, C, F::IntoFuture> {
         Timeout::new(self.sleep(duration), future.into_future())
     }

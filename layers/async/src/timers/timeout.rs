@@ -7,13 +7,13 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 
-use loom_core::{Errno, Error};
+use loom_core::Errno;
 
 use super::Sleep;
 use crate::clock::Clock;
 
 /// Runs a future until a time: [`Timers::timeout`](super::Timers::timeout),
-/// [`Timers::timeout_at`](super::Timers::timeout_at).
+/// [`Timers::timeout_at`](super::Timers::timeout_at). Its error is [`Errno::ETIMEDOUT`].
 ///
 /// ```
 /// use core::future::{pending, ready};
@@ -21,44 +21,21 @@ use crate::clock::Clock;
 ///
 /// use loom_async::block_on;
 /// use loom_async::clock::StdClock;
-/// use loom_async::timers::{Elapsed, Timers};
+/// use loom_async::timers::Timers;
+/// use loom_core::Errno;
 ///
 /// let timers = Timers::new(StdClock::new());
 /// let results = block_on(&timers, async {
 ///     // What is over in time comes back, whatever the deadline was.
 ///     (timers.timeout(Duration::ZERO, ready(7)).await, timers.timeout(Duration::ZERO, pending::<u8>()).await)
 /// });
-/// assert_eq!(results, (Ok(7), Err(Elapsed)));
+/// assert_eq!(results, (Ok(7), Err(Errno::ETIMEDOUT)));
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Timeout<'t, C, F> {
     sleep: Sleep<'t, C>,
     future: Option<F>,
 }
-
-/// The deadline passed before the future completed.
-///
-/// ```
-/// use core::future::pending;
-/// use core::time::Duration;
-///
-/// use loom_async::block_on;
-/// use loom_async::clock::StdClock;
-/// use loom_async::timers::Timers;
-/// use loom_core::{Errno, Error};
-///
-/// let timers = Timers::new(StdClock::new());
-/// let task = async {
-///     // `?` makes it an error of loom.
-///     timers.timeout(Duration::from_millis(1), pending::<()>()).await?;
-///     Ok::<_, Error>(())
-/// };
-/// let error = block_on(&timers, task).expect_err("it waits for nothing");
-/// assert!(matches!(error, Error::Provider(Errno::ETIMEDOUT)));
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Elapsed;
 
 impl<'t, C, F> Timeout<'t, C, F> {
     pub(super) const fn new(sleep: Sleep<'t, C>, future: F) -> Self {
@@ -67,7 +44,7 @@ impl<'t, C, F> Timeout<'t, C, F> {
 }
 
 impl<C: Clock, F: Future> Future for Timeout<'_, C, F> {
-    type Output = Result<F::Output, Elapsed>;
+    type Output = Result<F::Output, Errno>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         // SAFETY: both fields stay pinned and are not moved.
@@ -87,27 +64,12 @@ impl<C: Clock, F: Future> Future for Timeout<'_, C, F> {
         }
         // User code: the future gives up its operations now, not when this one is dropped.
         future.set(None);
-        Poll::Ready(Err(Elapsed))
+        Poll::Ready(Err(Errno::ETIMEDOUT))
     }
 }
 
 impl<C, F> fmt::Debug for Timeout<'_, C, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Timeout").field("sleep", &self.sleep).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Display for Elapsed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the deadline has passed before the future was over")
-    }
-}
-
-impl core::error::Error for Elapsed {}
-
-/// [`Errno::ETIMEDOUT`].
-impl From<Elapsed> for Error {
-    fn from(_: Elapsed) -> Self {
-        Errno::ETIMEDOUT.into()
     }
 }

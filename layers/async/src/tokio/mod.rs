@@ -8,28 +8,21 @@
 //!
 //! use loom_async::tokio::{Mode, run};
 //! use loom_core::driver::{CqDriver, Unclaimed};
-//! use loom_core::soft::{Network, NetworkAttr};
 //! use loom_core::{Av, Cq, CqAttr, Domain, Error, Source};
+//! # fixture::domain!(network, domain);
 //!
-//! let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-//! let echo: Result<_, Error> = runtime.block_on(async {
-//!     let network = Network::new(NetworkAttr::default())?;
-//!     let domain = Domain::open(&network.info())?;
-//!     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
-//!     let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-//!     let to_bob = av.insert(&bob.address()?)?;
-//!     let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-//!
-//!     run(&driver, Mode::Sleep, async {
-//!         driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
-//!         let received = driver.run(vec![0; 5], |room| bob.recv(Source::Any, room));
-//!         let received = tokio::time::timeout(Duration::from_secs(10), received).await.expect("it is there");
-//!         Ok(received?.into_buf())
-//!     })
-//!     .await?
-//! });
-//! assert_eq!(echo.expect("it arrives"), b"hello");
-//! # Ok::<_, std::io::Error>(())
+//! let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+//! let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
+//! # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+//! # let to_bob = av.insert(&bob.address()?)?;
+//! let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+//! let received = runtime.block_on(run(&driver, Mode::Sleep, async {
+//!     driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
+//!     let received = driver.run(vec![0; 5], |room| bob.recv(Source::Any, room));
+//!     Ok::<_, Error>(tokio::time::timeout(Duration::from_secs(10), received).await.expect("a message")?.into_buf())
+//! }))??;
+//! assert_eq!(received, b"hello");
+//! # Ok::<_, Error>(())
 //! ```
 //!
 //! # Modes
@@ -40,7 +33,7 @@
 //! | [`Mode::Hybrid`] | it spins for a time, then sleeps | at once, if it comes soon |
 //!
 //! Sleep requires queues with a descriptor ([`CqAttr::with_fd`](loom_core::CqAttr::with_fd)), which
-//! not every provider supports. Without one, sleeping modes fail ([`SleepError::NotOpenedFor`], or
+//! not every provider supports. Without one, sleeping modes fail ([`CqError::NotOpenedFor`], or
 //! the provider's error on opening).
 
 #![allow(unsafe_code, reason = "lends descriptors to the runtime")]
@@ -61,9 +54,10 @@ use std::vec::Vec;
 use ::tokio::io::Interest;
 use ::tokio::io::unix::AsyncFd;
 use ::tokio::time::{Sleep, sleep};
-use loom_core::driver::{SleepError, Sleepable};
+use loom_core::driver::Sleepable;
+use loom_core::{CqError, Errno, Error};
 
-pub use self::remote::{Gone, Remote, Request, Requests, remote};
+pub use self::remote::{Remote, Request, Requests, remote};
 use crate::BUDGET;
 
 /// Time until a future and its fabric yield to the runtime.
@@ -78,8 +72,8 @@ const LOOKS: u32 = 8;
 /// use std::time::Duration;
 ///
 /// use loom_async::tokio::{DriveError, Mode, run};
-/// use loom_core::driver::{CqDriver, SleepError, Unclaimed};
-/// use loom_core::{Cq, Domain};
+/// use loom_core::driver::{CqDriver, Unclaimed};
+/// use loom_core::{Cq, CqError, Domain};
 /// # fixture::domain!(network, domain);
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -87,7 +81,7 @@ const LOOKS: u32 = 8;
 /// let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
 /// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
 /// let slept = runtime.block_on(run(&driver, Mode::Hybrid { spin: Duration::from_micros(50) }, async { 7 }));
-/// assert!(matches!(slept, Err(DriveError::Sleep(SleepError::NotOpenedFor))));
+/// assert!(matches!(slept, Err(DriveError::Sleep(CqError::NotOpenedFor))));
 /// let busy = runtime.block_on(run(&driver, Mode::Busy, async { 7 }))?;
 /// assert_eq!(busy, 7);
 /// # Ok::<_, loom_core::Error>(())
@@ -109,15 +103,15 @@ pub enum Mode {
 ///
 /// ```
 /// use loom_async::tokio::{DriveError, Mode, drive};
-/// use loom_core::driver::{CqDriver, SleepError, Sleepable, Unclaimed};
-/// use loom_core::{Cq, Domain};
+/// use loom_core::driver::{CqDriver, Sleepable, Unclaimed};
+/// use loom_core::{Cq, CqError, Domain};
 /// # fixture::domain!(network, domain);
 ///
 /// /// The mode that costs least, of those that the queues were opened for.
 /// fn mode(driver: &impl Sleepable) -> Result<Mode, DriveError> {
 ///     match drive(driver, Mode::Sleep) {
 ///         Ok(_) => Ok(Mode::Sleep),
-///         Err(DriveError::Sleep(SleepError::NotOpenedFor)) => Ok(Mode::Busy),
+///         Err(DriveError::Sleep(CqError::NotOpenedFor)) => Ok(Mode::Busy),
 ///         Err(error) => Err(error),
 ///     }
 /// }
@@ -130,7 +124,7 @@ pub enum Mode {
 #[non_exhaustive]
 pub enum DriveError {
     /// A queue or counter cannot be slept on, or has failed.
-    Sleep(SleepError),
+    Sleep(CqError),
     /// The runtime cannot wait for a descriptor.
     Runtime(std::io::Error),
 }
@@ -144,31 +138,29 @@ impl fmt::Display for DriveError {
     }
 }
 
-impl core::error::Error for DriveError {}
-
-impl From<SleepError> for DriveError {
-    fn from(error: SleepError) -> Self {
-        DriveError::Sleep(error)
-    }
-}
-
-impl From<DriveError> for loom_core::Error {
-    fn from(error: DriveError) -> Self {
-        match error {
-            DriveError::Sleep(error) => error.into(),
-            DriveError::Runtime(error) => loom_core::Error::System {
-                call: "epoll_ctl",
-                errno: loom_core::Errno::from_raw(error.raw_os_error().unwrap_or_default()),
-            },
+impl core::error::Error for DriveError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            DriveError::Sleep(error) => error.source(),
+            DriveError::Runtime(error) => core::error::Error::source(error),
         }
     }
 }
 
-struct Borrowed(RawFd);
+impl From<CqError> for DriveError {
+    fn from(error: CqError) -> Self {
+        DriveError::Sleep(error)
+    }
+}
 
-impl AsRawFd for Borrowed {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0
+impl From<DriveError> for Error {
+    fn from(error: DriveError) -> Self {
+        match error {
+            DriveError::Sleep(error) => error.into(),
+            DriveError::Runtime(error) => {
+                Error::System { call: "epoll_ctl", errno: Errno::from_raw(error.raw_os_error().unwrap_or_default()) }
+            }
+        }
     }
 }
 
@@ -177,28 +169,28 @@ impl AsRawFd for Borrowed {
 /// ```
 /// use loom_async::tokio::{Mode, drive};
 /// use loom_core::driver::{CqDriver, Unclaimed};
-/// use loom_core::{Av, Cq, CqAttr, Domain, Source};
+/// use loom_core::{Error, Source};
+/// # use loom_core::{Av, Cq, CqAttr, Domain};
 /// # fixture::domain!(network, domain);
-///
-/// let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
+/// # let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
 /// # let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
 /// # let to_bob = av.insert(&bob.address()?)?;
-/// let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-/// let task = async {
-///     // One of two branches: it ends when the fabric cannot be driven any more, and else is dropped with the work.
+/// # let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+///
+/// let work = async {
+///     driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
+///     Ok::<_, Error>(driver.run(vec![0; 5], |room| bob.recv(Source::Any, room)).await?.into_buf())
+/// };
+/// let received = runtime.block_on(async {
 ///     let driving = drive(&driver, Mode::Sleep)?;
-///     let work = async {
-///         driver.run(b"hello".to_vec(), |message| alice.send(to_bob, message)).await?.result()?;
-///         Ok::<_, loom_core::Error>(driver.run(vec![0; 5], |room| bob.recv(Source::Any, room)).await?.into_buf())
-///     };
 ///     tokio::select! {
 ///         failed = driving => match failed? {},
 ///         received = work => received,
 ///     }
-/// };
-/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-/// assert_eq!(runtime.block_on(task)?, b"hello");
-/// # Ok::<_, loom_core::Error>(())
+/// })?;
+/// assert_eq!(received, b"hello");
+/// # Ok::<_, Error>(())
 /// ```
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Driving<D> {
@@ -356,5 +348,13 @@ impl<D: Sleepable> Future for Driving<D> {
 impl<D: fmt::Debug> fmt::Debug for Driving<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Driving").field("drive", &self.drive).field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
+
+struct Borrowed(RawFd);
+
+impl AsRawFd for Borrowed {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0
     }
 }

@@ -12,48 +12,34 @@ use ::tokio::sync::{Semaphore, mpsc, oneshot};
 ///
 /// ```
 /// use loom_async::tokio::{Mode, remote, run};
-/// use loom_core::driver::{CqDriver, Unclaimed};
-/// use loom_core::soft::{Network, NetworkAttr};
-/// use loom_core::{Av, Cq, CqAttr, Domain, Error, Source};
+/// # use loom_core::driver::{CqDriver, Unclaimed};
+/// # use loom_core::{Av, Cq, CqAttr, Domain, Source};
+/// use loom_core::Error;
 ///
-/// let (ask, mut requests) = remote::<Vec<u8>, Vec<u8>>(8);
-/// // The fabric's thread: what it is asked it sends from alice to bob, and answers with what bob has received.
+/// let (remote, mut requests) = remote::<Vec<u8>, usize>(8);
 /// let fabric = std::thread::spawn(move || {
-///     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-///     runtime.block_on(async {
-///         let network = Network::new(NetworkAttr::default())?;
-///         let domain = Domain::open(&network.info())?;
-///         let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
-///         let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
-///         let to_bob = av.insert(&bob.address()?)?;
-///         let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
-///         run(&driver, Mode::Sleep, async {
-///             while let Some(mut request) = requests.next().await {
-///                 let message = core::mem::take(request.body());
-///                 let room = vec![0; message.len()];
-///                 driver.run(message, |message| alice.send(to_bob, message)).await?.result()?;
-///                 let received = driver.run(room, |room| bob.recv(Source::Any, room)).await?;
-///                 request.answer(received.into_buf());
-///             }
-///             Ok::<_, Error>(())
-///         })
-///         .await?
-///     })
+///     // The objects of the fabric are opened here, and stay on this thread.
+/// #     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+/// #     fixture::domain!(network, domain);
+/// #     let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, CqAttr::new(16).with_fd())?);
+/// #     let [alice, bob] = [cq.endpoint(&av)?, cq.endpoint(&av)?];
+/// #     let to_bob = av.insert(&bob.address()?)?;
+/// #     let driver = CqDriver::open(&cq, Unclaimed::Drop)?;
+/// #     bob.recv(Source::Any, vec![0; 5])?;
+///     runtime.block_on(run(&driver, Mode::Sleep, async {
+///         while let Some(mut request) = requests.next().await {
+///             let message = std::mem::take(request.body());
+///             let sent = driver.run(message, |message| alice.send(to_bob, message)).await?;
+///             request.answer(sent.result()?.len());
+///         }
+///         Ok::<_, Error>(())
+///     }))?
 /// });
-///
-/// let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build()?;
-/// let asked: Vec<_> = (0..4)
-///     .map(|number| {
-///         let ask = ask.clone();
-///         runtime.spawn(async move { ask.call(vec![number; 5]).await })
-///     })
-///     .collect();
-/// for (number, answer) in (0..).zip(asked) {
-///     assert_eq!(runtime.block_on(answer).expect("no panic"), Ok(vec![number; 5]));
-/// }
-/// drop(ask);
-/// fabric.join().expect("no panic").expect("no error");
-/// # Ok::<_, std::io::Error>(())
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+/// assert_eq!(runtime.block_on(remote.call(b"hello".to_vec())), Some(5));
+/// # drop(remote);
+/// # fabric.join().expect("no panic")?;
+/// # Ok::<_, Error>(())
 /// ```
 #[must_use]
 pub fn remote<Q, A>(capacity: usize) -> (Remote<Q, A>, Requests<Q, A>) {
@@ -67,84 +53,65 @@ pub fn remote<Q, A>(capacity: usize) -> (Remote<Q, A>, Requests<Q, A>) {
 /// ```
 /// use loom_async::tokio::remote;
 ///
-/// let (ask, mut requests) = remote::<u32, u32>(4);
+/// let (remote, mut requests) = remote::<u32, u32>(4);
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-/// let answers = runtime.block_on(async {
-///     let serves = async {
-///         while let Some(mut request) = requests.next().await {
-///             let square = request.body().pow(2);
-///             request.answer(square);
-///         }
-///     };
-///     let asks = async {
-///         let (three, four) = (ask.clone().call(3).await, ask.call(4).await);
-///         // Serving ends when every clone is gone.
-///         drop(ask);
-///         (three, four)
-///     };
-///     tokio::join!(asks, serves).0
-/// });
-/// assert_eq!(answers, (Ok(9), Ok(16)));
+/// let serve = async {
+///     while let Some(mut request) = requests.next().await {
+///         let square = request.body().pow(2);
+///         request.answer(square);
+///     }
+/// };
+/// // The end of this block drops the last handle, which ends `serve`.
+/// let call = async move { (remote.clone().call(3).await, remote.call(4).await) };
+/// assert_eq!(runtime.block_on(async { tokio::join!(call, serve).0 }), (Some(9), Some(16)));
 /// # Ok::<_, std::io::Error>(())
 /// ```
 pub struct Remote<Q, A> {
     requests: mpsc::Sender<Request<Q, A>>,
 }
 
-/// The thread of the fabric takes no more requests, or dropped this one without an answer.
-///
-/// ```
-/// use loom_async::tokio::{Gone, remote};
-///
-/// let (ask, requests) = remote::<Vec<u8>, usize>(4);
-/// // The thread of the fabric has ended.
-/// drop(requests);
-/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-/// assert_eq!(runtime.block_on(ask.call(b"hello".to_vec())), Err(Gone));
-/// # Ok::<_, std::io::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gone;
-
-impl fmt::Display for Gone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the thread of the fabric does not answer")
-    }
-}
-
-impl core::error::Error for Gone {}
-
 impl<Q, A> Remote<Q, A> {
     /// Sends a request and waits for the answer. If the future is dropped, the request may still be
     /// served.
     ///
-    /// # Errors
-    /// [`Gone`]
-    pub async fn call(&self, body: Q) -> Result<A, Gone> {
+    /// Returns `None` if the thread of the fabric takes no more requests, or has dropped this one
+    /// without an answer.
+    ///
+    /// ```
+    /// use loom_async::tokio::remote;
+    ///
+    /// let (ask, requests) = remote::<Vec<u8>, usize>(4);
+    /// // The thread of the fabric has ended.
+    /// drop(requests);
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// assert_eq!(runtime.block_on(ask.call(b"hello".to_vec())), None);
+    /// # Ok::<_, std::io::Error>(())
+    /// ```
+    pub async fn call(&self, body: Q) -> Option<A> {
         let (reply, answer) = oneshot::channel();
-        self.requests.send(Request { body, reply }).await.map_err(|_| Gone)?;
-        answer.await.map_err(|_| Gone)
+        self.requests.send(Request { body, reply }).await.ok()?;
+        answer.await.ok()
     }
 }
 
 /// Requests to the thread of a fabric.
 ///
 /// ```
-/// use loom_async::tokio::{Gone, remote};
+/// use loom_async::tokio::remote;
 ///
 /// let (ask, mut requests) = remote::<u32, u32>(4);
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
 /// let (answer, served) = runtime.block_on(async {
 ///     let serves_one = async {
 ///         let served = requests.next().await.map(|request| request.answer(7));
-///         // Those that come later end with an error, and do not wait.
+///         // Those that come later get no answer, and do not wait.
 ///         drop(requests);
 ///         served
 ///     };
 ///     tokio::join!(ask.call(1), serves_one)
 /// });
-/// assert_eq!((answer, served), (Ok(7), Some(())));
-/// assert_eq!(runtime.block_on(ask.call(2)), Err(Gone));
+/// assert_eq!((answer, served), (Some(7), Some(())));
+/// assert_eq!(runtime.block_on(ask.call(2)), None);
 /// # Ok::<_, std::io::Error>(())
 /// ```
 pub struct Requests<Q, A> {

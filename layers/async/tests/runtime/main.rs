@@ -13,7 +13,7 @@
 mod allocations;
 #[path = "../common/mod.rs"]
 mod common;
-#[path = "../../../../loom-core/tests/common/memory.rs"]
+#[path = "../../../../loom-core/tests/it/memory.rs"]
 mod memory;
 mod runtimes;
 mod stories;

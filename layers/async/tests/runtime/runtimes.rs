@@ -12,9 +12,9 @@ use std::task::{Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use loom_core::driver::{CqDriver, Drive, SleepError, Sleepable, Unclaimed};
+use loom_core::driver::{CqDriver, Drive, Sleepable, Unclaimed};
 use loom_core::soft::{Network, NetworkAttr, Soft};
-use loom_core::{Av, Cq, CqAttr, Domain, Endpoint, EndpointAddr, Source};
+use loom_core::{Av, Cq, CqAttr, CqError, Domain, Endpoint, EndpointAddr, Source};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 
@@ -145,11 +145,11 @@ impl Drive for WakesWhenAsked<'_> {
 
 // SAFETY: the wrapped driver keeps the contract of `Sleepable`.
 unsafe impl Sleepable for WakesWhenAsked<'_> {
-    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), SleepError> {
+    fn wait_fds(&self, each: &mut dyn FnMut(c_int)) -> Result<(), CqError> {
         self.driver.wait_fds(each)
     }
 
-    fn may_sleep(&self, waker: &Waker) -> Result<bool, SleepError> {
+    fn may_sleep(&self, waker: &Waker) -> Result<bool, CqError> {
         let may = self.driver.may_sleep(waker)?;
         if let Some(task) = self.task.take() {
             task.wake();

@@ -12,7 +12,7 @@ use loom_async::clock::ManualClock;
 use loom_async::timers::Timers;
 use loom_async::{Full, LocalExecutor, Spawner, block_on};
 use loom_core::driver::Drive;
-use loom_core::{Source, Tag};
+use loom_core::{Error, Source, Tag};
 
 fn payload(pair: u8, trip: u8) -> Vec<u8> {
     (0..100).map(|byte| byte ^ pair.wrapping_mul(31) ^ trip).collect()
@@ -109,7 +109,7 @@ fn executor_that_is_full_gives_the_future_back() {
     executor.spawn(third).unwrap();
     executor.run(&Idle::default());
     assert_eq!(done.get(), 3);
-    assert_eq!(Full(()).to_string(), "the executor has no place for another task");
+    assert_eq!(Error::from(Full(())).to_string(), "full: the executor: open it for more tasks");
 }
 
 #[test]

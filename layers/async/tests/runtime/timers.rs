@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Boxed, Idle, Pair, bounded, next_round};
 use loom_async::clock::{Clock, ManualClock, StdClock};
-use loom_async::timers::{Elapsed, Timers};
+use loom_async::timers::Timers;
 use loom_async::{LocalExecutor, block_on};
 use loom_core::driver::Drive;
-use loom_core::{Errno, Error, Source};
+use loom_core::{Errno, Source};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -123,9 +123,8 @@ fn timeout_drops_the_future_when_its_time_has_come() {
     clock.advance(MS);
     assert_eq!(timers.turn(1), 1);
     assert!(!dropped.get());
-    assert_eq!(late.as_mut().poll(&mut context), Poll::Ready(Err(Elapsed)));
+    assert_eq!(late.as_mut().poll(&mut context), Poll::Ready(Err(Errno::ETIMEDOUT)));
     assert!(dropped.get(), "while the timeout is still there");
-    assert_eq!(Error::from(Elapsed), Error::from(Errno::ETIMEDOUT));
 }
 
 #[test]
@@ -135,7 +134,7 @@ fn future_that_is_over_is_never_too_late() {
     let timers = Timers::new(&clock);
     let drive = bounded((&timers, Idle::default()));
     assert_eq!(block_on(&drive, timers.timeout_at(Duration::ZERO, async { 5 })), Ok(5));
-    assert_eq!(block_on(&drive, timers.timeout_at(Duration::ZERO, next_round())), Err(Elapsed));
+    assert_eq!(block_on(&drive, timers.timeout_at(Duration::ZERO, next_round())), Err(Errno::ETIMEDOUT));
     assert_eq!(block_on(&drive, timers.timeout(MS, next_round())), Ok(()));
     assert_eq!(timers.next_deadline(), None);
 }
@@ -152,7 +151,7 @@ fn receive_with_a_timeout_is_given_up_and_the_queue_goes_on() {
         let waits = std::future::poll_fn(|cx| Poll::Ready(receive.as_mut().poll(cx).is_pending())).await;
         assert!(waits);
         clock.advance(MS);
-        assert!(matches!(receive.await, Err(Elapsed)));
+        assert!(matches!(receive.await, Err(Errno::ETIMEDOUT)));
         // The abandoned receive takes the first message.
         for byte in [1, 2] {
             driver.run(vec![byte; 8], |message| alice.send(to_bob, message)).await.unwrap().result().unwrap();

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use crate::common::{Idle, Pair, bounded};
 use loom_async::block_on;
-use loom_async::window::{Failed, Outcome, PartError, Window, transfer, transfer_each};
+use loom_async::window::{Failed, Outcome, Window, transfer, transfer_each};
 use loom_core::cq::CqError;
 use loom_core::driver::{Drive, Unclaimed};
 use loom_core::error::{PostError, Rejected};
@@ -90,8 +90,8 @@ fn nothing_is_posted_after_an_error_and_all_that_was_posted_is_waited_for() {
     for seed in 0..50 {
         let plan = Plan::new(seed).lose(Every::About(20)).reorder(9).refuse(Every::About(5));
         let (outcome, posted, most, arrived, back) = transferred::<6>(plan, 16, 1000);
-        let Failed { part, error } = outcome.failed.unwrap();
-        assert!(matches!(error, PartError::Operation(error) if error.errno == Errno::ECONNABORTED));
+        let Failed { part, error, key: None } = outcome.failed.unwrap() else { panic!("{outcome:?}") };
+        assert!(matches!(error, Error::Operation(error) if error.errno == Errno::ECONNABORTED));
         assert!(posted < 1000 && part < posted);
         assert!(most <= 6);
         assert_eq!(back, posted, "seed {seed}: buffers of all that was posted");
@@ -112,11 +112,10 @@ fn part_that_cannot_be_posted_ends_the_transfer_and_keeps_what_was_done() {
         _ => pair.alice.write(pair.to_bob, &at, (number * PART) as u64, buf),
     };
     let outcome = block_on(&bounded(&pair.driver), transfer(&pair.driver, Window::<3>, parts.by_ref().map(part), post));
-    let failed = Failed { part: 5, error: PartError::Post(PostError::UnknownPeer) };
+    let failed = Failed { part: 5, error: Error::Post(PostError::UnknownPeer), key: None };
     assert_eq!(outcome, Outcome { parts: 5, bytes: 5 * PART as u64, failed: Some(failed) });
-    assert_eq!(outcome.result(), Err(failed));
+    assert_eq!(outcome.result(), Err(Error::Post(PostError::UnknownPeer)));
     assert_eq!((arrived(&region, 5), parts.next()), (5, Some(6)));
-    assert_eq!(Error::from(failed), Error::Post(PostError::UnknownPeer));
     assert!(failed.to_string().starts_with("part 5: not posted: "));
 }
 
@@ -125,9 +124,9 @@ fn queue_that_fails_ends_the_transfer() {
     for seed in 0..20 {
         let plan = Plan::new(seed).overrun(Every::About(10)).reorder(3);
         let (outcome, posted, ..) = transferred::<4>(plan, 16, 1000);
-        let Failed { error, .. } = outcome.failed.unwrap();
-        match error {
-            PartError::Queue { error: CqError::Queue(_), .. } | PartError::Post(_) => {}
+        let failed = outcome.failed.unwrap();
+        match (failed.error, failed.key) {
+            (Error::Queue(CqError::Queue(_)), Some(_)) | (Error::Post(_), None) => {}
             other => panic!("seed {seed}: {other:?}"),
         }
         assert!(posted < 1000 && outcome.parts < posted + 1);
@@ -170,7 +169,7 @@ fn queue_that_stops_for_now_keeps_the_operation_that_is_named_and_no_other() {
     let post = |_, buf| pair.alice.write_data(pair.to_bob, &at, 0, ImmediateData(7), buf);
     let parts = std::iter::repeat_with(|| part(0)).take(1000);
     let outcome = block_on(&bounded(&pair.driver), transfer(&pair.driver, Window::<8>, parts, post));
-    let Some(Failed { error: PartError::Queue { key, error: CqError::PeerEvents }, .. }) = outcome.failed else {
+    let Some(Failed { error: Error::Queue(CqError::PeerEvents), key: Some(key), .. }) = outcome.failed else {
         panic!("{outcome:?}")
     };
     for _ in 0..64 {

@@ -1,4 +1,4 @@
-//! Errors of joining and of rounds.
+//! [`BootstrapError`]: failures of joining and of rounds.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use loom_core::Error;
 use loom_core::error::OpenError;
 use loom_core::vocabulary::Errno;
 
-/// Reason why a round failed.
+/// Reason for which a rank did not join, or a round failed.
 ///
 /// ```
 /// use core::time::Duration;
@@ -15,7 +15,10 @@ use loom_core::vocabulary::Errno;
 /// use loom_group::bootstrap::{Board, Bootstrap, BootstrapError, InProcess};
 ///
 /// let board = Board::open(3, 16).expect("there is memory");
+/// assert_eq!(InProcess::join(&board, 3).err(), Some(BootstrapError::UnknownRank { rank: 3, size: 3 }));
 /// let mut ranks = InProcess::join(&board, 0).expect("the seat is free");
+/// assert!(matches!(InProcess::join(&board, 0), Err(BootstrapError::Taken { .. })));
+///
 /// let ended = ranks.barrier(&mut (Instant::now() + Duration::from_millis(2)));
 /// // The lowest of the ranks that did not come.
 /// assert_eq!(ended, Err(BootstrapError::Missing { rank: 1 }));
@@ -25,70 +28,6 @@ use loom_core::vocabulary::Errno;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BootstrapError {
-    /// A rank did not take part in time, or left.
-    Missing {
-        /// Lowest rank known to be missing.
-        rank: u32,
-    },
-    /// Bytes exceed a limit.
-    TooLong {
-        /// Rank of the bytes.
-        rank: u32,
-        /// Number of bytes.
-        len: usize,
-        /// Maximum number of bytes.
-        limit: usize,
-    },
-    /// The rank does not exist.
-    UnknownRank {
-        /// Requested rank.
-        rank: u32,
-        /// Number of ranks.
-        size: u32,
-    },
-    /// The numbers of slots and ranks differ.
-    SlotCount {
-        /// Number of slots.
-        count: u32,
-        /// Number of ranks.
-        size: u32,
-    },
-    /// A rank runs another round.
-    OutOfStep {
-        /// Lowest such rank.
-        rank: u32,
-    },
-    /// A rank violated the protocol.
-    Malformed {
-        /// Lowest such rank.
-        rank: u32,
-    },
-    /// The launcher failed.
-    Launcher(LauncherError),
-    /// An earlier round failed, and the ranks are out of step.
-    Ended,
-    /// The operating system refused a call.
-    System {
-        /// Name of the call.
-        call: &'static str,
-        /// Cause.
-        errno: Errno,
-    },
-}
-
-/// Reason why a rank did not join.
-///
-/// ```
-/// use loom_group::bootstrap::{Board, InProcess, JoinError};
-///
-/// let board = Board::open(2, 16).expect("there is memory");
-/// assert_eq!(InProcess::join(&board, 2).err(), Some(JoinError::UnknownRank { rank: 2, size: 2 }));
-/// let _first = InProcess::join(&board, 0).expect("the seat is free");
-/// assert!(matches!(InProcess::join(&board, 0), Err(JoinError::Taken { .. })));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum JoinError {
     /// The number of ranks is zero, or above [`MAX_SIZE`](super::MAX_SIZE).
     Size {
         /// Requested number.
@@ -117,48 +56,54 @@ pub enum JoinError {
     Used,
     /// The job name is not a plain file name of letters, digits, `-`, `_` and `.`.
     Name,
-    /// A rank did not join in time, or left.
-    Missing {
-        /// Lowest rank known to be missing.
-        rank: u32,
-    },
     /// This rank and another have different attributes.
     Mismatch(Mismatch),
-    /// A rank violated the protocol.
-    Malformed {
-        /// Rank.
-        rank: u32,
-    },
     /// An environment variable is missing or not a number: no launcher has started the program.
     Environment {
         /// Name of the variable.
         variable: &'static str,
     },
+    /// A rank did not take part in time, or left.
+    Missing {
+        /// Lowest rank known to be missing.
+        rank: u32,
+    },
+    /// Bytes exceed a limit.
+    TooLong {
+        /// Rank of the bytes.
+        rank: u32,
+        /// Number of bytes.
+        len: usize,
+        /// Maximum number of bytes.
+        limit: usize,
+    },
+    /// The numbers of slots and ranks differ.
+    SlotCount {
+        /// Number of slots.
+        count: u32,
+        /// Number of ranks.
+        size: u32,
+    },
+    /// A rank runs another round.
+    OutOfStep {
+        /// Lowest such rank.
+        rank: u32,
+    },
+    /// A rank violated the protocol.
+    Malformed {
+        /// Lowest such rank.
+        rank: u32,
+    },
     /// The launcher failed.
-    Launcher(LauncherError),
+    Launcher(LauncherFault),
+    /// An earlier round failed, and the ranks are out of step.
+    Ended,
     /// The operating system refused a call.
     System {
         /// Name of the call.
         call: &'static str,
         /// Cause.
         errno: Errno,
-    },
-}
-
-/// Failure of a launcher.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum LauncherError {
-    /// It closed the connection.
-    Gone,
-    /// It did not answer in time. A rank may be missing. Launchers do not name it.
-    Silent,
-    /// Its answer violates the protocol.
-    Malformed,
-    /// It refused a request.
-    Refused {
-        /// Code of the launcher.
-        rc: i32,
     },
 }
 
@@ -176,23 +121,24 @@ pub enum Mismatch {
     Limit,
 }
 
-impl fmt::Display for BootstrapError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Missing { rank } => write!(f, "rank {rank} is missing"),
-            Self::TooLong { rank, len, limit } => write!(f, "rank {rank} gives {len} bytes, at most {limit} are taken"),
-            Self::UnknownRank { rank, size } => write!(f, "there is no rank {rank} among {size}"),
-            Self::SlotCount { count, size } => write!(f, "{count} slots for {size} ranks"),
-            Self::OutOfStep { rank } => write!(f, "rank {rank} plays another round"),
-            Self::Malformed { rank } => write!(f, "the bytes of rank {rank} are not part of the bootstrap"),
-            Self::Launcher(error) => error.fmt(f),
-            Self::Ended => f.write_str("an earlier round of the bootstrap failed"),
-            Self::System { call, errno } => write!(f, "{call} failed: {errno}"),
-        }
-    }
+/// Failure of a launcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LauncherFault {
+    /// It closed the connection.
+    Gone,
+    /// It did not answer in time. A rank may be missing. Launchers do not name it.
+    Silent,
+    /// Its answer violates the protocol.
+    Malformed,
+    /// It refused a request.
+    Refused {
+        /// Code of the launcher.
+        rc: i32,
+    },
 }
 
-impl fmt::Display for JoinError {
+impl fmt::Display for BootstrapError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Size { size } => write!(f, "{size} ranks: there must be from 1 to {}", super::MAX_SIZE),
@@ -204,28 +150,19 @@ impl fmt::Display for JoinError {
             Self::Name => {
                 f.write_str("the name of a job has letters, digits, '-', '_' and '.', and does not begin with '.'")
             }
-            Self::Missing { rank } => write!(f, "rank {rank} is missing"),
             Self::Mismatch(what) => write!(f, "another rank has joined with another {what}"),
+            Self::Environment { variable } => write!(
+                f,
+                "{variable} is missing in the environment, or not a number: no launcher has started the program"
+            ),
+            Self::Missing { rank } => write!(f, "rank {rank} is missing"),
+            Self::TooLong { rank, len, limit } => write!(f, "rank {rank} gives {len} bytes, at most {limit} are taken"),
+            Self::SlotCount { count, size } => write!(f, "{count} slots for {size} ranks"),
+            Self::OutOfStep { rank } => write!(f, "rank {rank} plays another round"),
             Self::Malformed { rank } => write!(f, "the bytes of rank {rank} are not part of the bootstrap"),
-            Self::Environment { variable } => {
-                write!(
-                    f,
-                    "{variable} is missing in the environment, or not a number: no launcher has started the program"
-                )
-            }
-            Self::Launcher(error) => error.fmt(f),
+            Self::Launcher(fault) => fault.fmt(f),
+            Self::Ended => f.write_str("an earlier round of the bootstrap failed"),
             Self::System { call, errno } => write!(f, "{call} failed: {errno}"),
-        }
-    }
-}
-
-impl fmt::Display for LauncherError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Gone => f.write_str("the launcher has closed the connection"),
-            Self::Silent => f.write_str("the launcher did not answer in time: a rank may be missing"),
-            Self::Malformed => f.write_str("the answer of the launcher is not part of its protocol"),
-            Self::Refused { rc } => write!(f, "the launcher refuses a request with code {rc}"),
         }
     }
 }
@@ -241,69 +178,56 @@ impl fmt::Display for Mismatch {
     }
 }
 
+impl fmt::Display for LauncherFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => f.write_str("the launcher has closed the connection"),
+            Self::Silent => f.write_str("the launcher did not answer in time: a rank may be missing"),
+            Self::Malformed => f.write_str("the answer of the launcher is not part of its protocol"),
+            Self::Refused { rc } => write!(f, "the launcher refuses a request with code {rc}"),
+        }
+    }
+}
+
 impl core::error::Error for BootstrapError {}
-impl core::error::Error for JoinError {}
-impl core::error::Error for LauncherError {}
 
-impl From<LauncherError> for BootstrapError {
-    fn from(error: LauncherError) -> Self {
-        BootstrapError::Launcher(error)
+impl From<LauncherFault> for BootstrapError {
+    fn from(fault: LauncherFault) -> Self {
+        BootstrapError::Launcher(fault)
     }
 }
 
-impl From<LauncherError> for JoinError {
-    fn from(error: LauncherError) -> Self {
-        JoinError::Launcher(error)
-    }
-}
-
-/// Maps a silent launcher to [`Errno::ETIMEDOUT`] and a closed connection to
-/// [`Errno::ECONNABORTED`].
-impl From<LauncherError> for Error {
-    fn from(error: LauncherError) -> Self {
-        Error::Invalid(match error {
-            LauncherError::Silent => return Errno::ETIMEDOUT.into(),
-            LauncherError::Gone => return Errno::ECONNABORTED.into(),
-            LauncherError::Malformed => "the answer of the launcher is not part of its protocol",
-            LauncherError::Refused { .. } => "the launcher refuses a request",
-        })
-    }
-}
-
-/// Maps a missing rank to [`Errno::ETIMEDOUT`] and an ended bootstrap to [`Errno::ECONNABORTED`].
+/// Maps a missing rank and a silent launcher to [`Errno::ETIMEDOUT`], an ended bootstrap and a
+/// closed connection to the launcher to [`Errno::ECONNABORTED`].
 impl From<BootstrapError> for Error {
     fn from(error: BootstrapError) -> Self {
         Error::Invalid(match error {
-            BootstrapError::Missing { .. } => return Errno::ETIMEDOUT.into(),
-            BootstrapError::Ended => return Errno::ECONNABORTED.into(),
-            BootstrapError::Launcher(error) => return error.into(),
+            BootstrapError::Missing { .. } | BootstrapError::Launcher(LauncherFault::Silent) => {
+                return Errno::ETIMEDOUT.into();
+            }
+            BootstrapError::Ended | BootstrapError::Launcher(LauncherFault::Gone) => {
+                return Errno::ECONNABORTED.into();
+            }
             BootstrapError::System { call, errno } => return Error::System { call, errno },
+            BootstrapError::OutOfMemory => return OpenError::OutOfMemory.into(),
             BootstrapError::TooLong { .. } => return Error::Full("the bytes that a rank of a bootstrap may give"),
+            BootstrapError::Size { .. } => "the number of ranks is out of range",
             BootstrapError::UnknownRank { .. } => "there is no such rank in the bootstrap",
+            BootstrapError::Limit { .. } => "the limit of bytes for each rank is above 4 GiB",
+            BootstrapError::Taken { .. } => "another peer has joined with this rank",
+            BootstrapError::Used => "an earlier run has used the name of the job",
+            BootstrapError::Name => {
+                "the name of a job has letters, digits, '-', '_' and '.', and does not begin with '.'"
+            }
+            BootstrapError::Mismatch(_) => "another rank has joined with other attributes",
+            BootstrapError::Environment { .. } => "the environment has no launcher",
             BootstrapError::SlotCount { .. } => "the number of slots is not the number of ranks",
             BootstrapError::OutOfStep { .. } => "a rank plays another round of the bootstrap",
             BootstrapError::Malformed { .. } => "the bytes of a rank are not part of the bootstrap",
-        })
-    }
-}
-
-/// Maps a missing rank to [`Errno::ETIMEDOUT`].
-impl From<JoinError> for Error {
-    fn from(error: JoinError) -> Self {
-        Error::Invalid(match error {
-            JoinError::Missing { .. } => return Errno::ETIMEDOUT.into(),
-            JoinError::System { call, errno } => return Error::System { call, errno },
-            JoinError::Launcher(error) => return error.into(),
-            JoinError::Environment { .. } => "the environment has no launcher",
-            JoinError::OutOfMemory => return OpenError::OutOfMemory.into(),
-            JoinError::Size { .. } => "the number of ranks is out of range",
-            JoinError::UnknownRank { .. } => "there is no such rank in the bootstrap",
-            JoinError::Limit { .. } => "the limit of bytes for each rank is above 4 GiB",
-            JoinError::Taken { .. } => "another peer has joined with this rank",
-            JoinError::Used => "an earlier run has used the name of the job",
-            JoinError::Name => "the name of a job has letters, digits, '-', '_' and '.', and does not begin with '.'",
-            JoinError::Mismatch(_) => "another rank has joined with other attributes",
-            JoinError::Malformed { .. } => "the bytes of a rank are not part of the bootstrap",
+            BootstrapError::Launcher(LauncherFault::Malformed) => {
+                "the answer of the launcher is not part of its protocol"
+            }
+            BootstrapError::Launcher(LauncherFault::Refused { .. }) => "the launcher refuses a request",
         })
     }
 }

@@ -17,7 +17,7 @@ use loom_core::deadline::Deadline;
 use loom_core::error::OpenError;
 use loom_core::storage::Array;
 
-use super::{Bootstrap, BootstrapError, JoinError, Round, check_rank, place};
+use super::{Bootstrap, BootstrapError, Round, check_rank, place};
 
 /// Memory over which threads of a process exchange bytes.
 ///
@@ -26,22 +26,20 @@ use super::{Bootstrap, BootstrapError, JoinError, Round, check_rank, place};
 ///
 /// ```
 /// use std::time::{Duration, Instant};
-/// use loom_group::bootstrap::{Board, Bootstrap, InProcess, Slots};
 ///
-/// let board = Board::open(2, 16).unwrap();
+/// use loom_group::bootstrap::{Board, Bootstrap, InProcess};
+///
+/// let board = Board::open(2, 16)?;
 /// std::thread::scope(|scope| {
 ///     for rank in 0..2 {
-///         let board = &board;
+///         let mut ranks = InProcess::join(&board, rank).unwrap();
 ///         scope.spawn(move || {
 ///             let mut until = Instant::now() + Duration::from_secs(5);
-///             let mut ranks = InProcess::join(board, rank).unwrap();
-///             let mut memory = [0; Slots::memory_len(2, 16)];
-///             let mut all = Slots::new(&mut memory, 2);
-///             ranks.all_gather(&[rank as u8 + 1], &mut all, &mut until).unwrap();
-///             assert_eq!(all.iter().collect::<Vec<_>>(), [[1], [2]]);
+///             ranks.barrier(&mut until).unwrap();
 ///         });
 ///     }
 /// });
+/// # Ok::<_, loom_core::Error>(())
 /// ```
 pub struct Board<S> {
     seats: S,
@@ -58,25 +56,6 @@ pub struct Seat<B> {
     /// Bytes of even and of odd rounds. A rank overwrites them only after the round between, to
     /// which every rank has come after reading them.
     gifts: [Gift<B>; 2],
-}
-
-struct Gift<B> {
-    /// Stored with release after the bytes, loaded with acquire before they are read.
-    number: AtomicU32,
-    given: spin::RwLock<Given<B>>,
-}
-
-struct Given<B> {
-    round: Round,
-    len: usize,
-    memory: B,
-}
-
-impl<B> Gift<B> {
-    const fn of(memory: B) -> Self {
-        let given = Given { round: Round::Barrier, len: 0, memory };
-        Gift { number: AtomicU32::new(0), given: spin::RwLock::new(given) }
-    }
 }
 
 impl Seat<&mut [u8]> {
@@ -109,8 +88,8 @@ impl<'m, 'b> Board<&'m [Seat<&'b mut [u8]>]> {
     ///
     /// # Errors
     ///
-    /// [`JoinError::Size`]: no seats, or more than [`MAX_SIZE`](super::MAX_SIZE).
-    pub fn over(seats: &'m mut [Seat<&'b mut [u8]>], memory: &'b mut [u8]) -> Result<Self, JoinError> {
+    /// [`BootstrapError::Size`]: no seats, or more than [`MAX_SIZE`](super::MAX_SIZE).
+    pub fn over(seats: &'m mut [Seat<&'b mut [u8]>], memory: &'b mut [u8]) -> Result<Self, BootstrapError> {
         let size = u32::try_from(seats.len()).unwrap_or(u32::MAX);
         check_rank(0, size)?;
         let limit = memory.len().checked_div(seats.len().saturating_mul(2)).unwrap_or(0);
@@ -129,8 +108,8 @@ impl AllocatedBoard<Global> {
     ///
     /// # Errors
     ///
-    /// [`JoinError::Size`], [`JoinError::OutOfMemory`].
-    pub fn open(size: u32, limit: usize) -> Result<Self, JoinError> {
+    /// [`BootstrapError::Size`], [`BootstrapError::OutOfMemory`].
+    pub fn open(size: u32, limit: usize) -> Result<Self, BootstrapError> {
         Self::open_in(size, limit, Global)
     }
 }
@@ -140,12 +119,12 @@ impl<A: Allocator + Clone> AllocatedBoard<A> {
     ///
     /// # Errors
     ///
-    /// [`JoinError::Size`], [`JoinError::OutOfMemory`].
-    pub fn open_in(size: u32, limit: usize, alloc: A) -> Result<Self, JoinError> {
+    /// [`BootstrapError::Size`], [`BootstrapError::OutOfMemory`].
+    pub fn open_in(size: u32, limit: usize, alloc: A) -> Result<Self, BootstrapError> {
         check_rank(0, size)?;
         let gift = || Array::new_in(limit, alloc.clone(), |_| 0).map(Gift::of);
         let seat = |_| Ok(Seat { taken: AtomicBool::new(false), gifts: [gift()?, gift()?] });
-        let no_memory = |_: OpenError| JoinError::OutOfMemory;
+        let no_memory = |_: OpenError| BootstrapError::OutOfMemory;
         let seats = Array::try_new_in(place(size), alloc.clone(), seat).map_err(no_memory)?;
         Ok(Board { seats, size, limit })
     }
@@ -199,12 +178,12 @@ where
     /// Joins as `rank`. A rank can be joined once.
     ///
     /// # Errors
-    /// [`JoinError::UnknownRank`], [`JoinError::Taken`].
-    pub fn join(board: P, rank: u32) -> Result<Self, JoinError> {
+    /// [`BootstrapError::UnknownRank`], [`BootstrapError::Taken`].
+    pub fn join(board: P, rank: u32) -> Result<Self, BootstrapError> {
         let size = board.size;
-        let seat = board.seats.get(place(rank)).ok_or(JoinError::UnknownRank { rank, size })?;
+        let seat = board.seats.get(place(rank)).ok_or(BootstrapError::UnknownRank { rank, size })?;
         if seat.taken.swap(true, Ordering::Relaxed) {
-            return Err(JoinError::Taken { rank });
+            return Err(BootstrapError::Taken { rank });
         }
         Ok(InProcess { board, rank, size, number: 0, ended: false })
     }
@@ -301,5 +280,24 @@ impl<P> fmt::Debug for InProcess<P> {
 impl<B> fmt::Debug for Seat<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Seat").field("taken", &self.taken).finish_non_exhaustive()
+    }
+}
+
+struct Gift<B> {
+    /// Stored with release after the bytes, loaded with acquire before they are read.
+    number: AtomicU32,
+    given: spin::RwLock<Given<B>>,
+}
+
+struct Given<B> {
+    round: Round,
+    len: usize,
+    memory: B,
+}
+
+impl<B> Gift<B> {
+    const fn of(memory: B) -> Self {
+        let given = Given { round: Round::Barrier, len: 0, memory };
+        Gift { number: AtomicU32::new(0), given: spin::RwLock::new(given) }
     }
 }

@@ -33,7 +33,7 @@ use loom_core::deadline::Deadline;
 
 #[cfg(feature = "std")]
 pub use self::directory::{Directory, DirectoryAttr};
-pub use self::error::{BootstrapError, JoinError, LauncherError, Mismatch};
+pub use self::error::{BootstrapError, LauncherFault, Mismatch};
 pub use self::in_process::AllocatedBoard;
 pub use self::in_process::{Board, InProcess, Seat};
 #[cfg(all(feature = "pmi", unix))]
@@ -48,36 +48,18 @@ pub const MAX_SIZE: u32 = 1 << 20;
 /// Kind of a round, equal on all ranks.
 ///
 /// ```
-/// use loom_core::deadline::Deadline;
-/// use loom_group::bootstrap::{Bootstrap, BootstrapError, Round};
+/// use loom_group::bootstrap::Round;
 ///
-/// /// A bootstrap of one rank: it needs no other, and so every round is over at once.
-/// struct Alone;
-///
-/// impl Bootstrap for Alone {
-///     fn rank(&self) -> u32 {
-///         0
-///     }
-///     fn size(&self) -> u32 {
-///         1
-///     }
-///     fn round(
-///         &mut self,
-///         round: Round,
-///         mine: &[u8],
-///         visit: &mut dyn FnMut(u32, &[u8]),
-///         _: &mut dyn Deadline,
-///     ) -> Result<(), BootstrapError> {
-///         match round {
-///             Round::AllGather | Round::Broadcast { root: 0 } => visit(0, mine),
-///             Round::Broadcast { .. } | Round::Barrier => {}
-///         }
-///         Ok(())
+/// /// Returns `true` if the rank contributes bytes to the round.
+/// fn contributes(rank: u32, round: Round) -> bool {
+///     match round {
+///         Round::AllGather => true,
+///         Round::Broadcast { root } => rank == root,
+///         Round::Barrier => false,
 ///     }
 /// }
 ///
-/// let mut address = *b"fi_shm://1";
-/// assert_eq!(Alone.broadcast(0, &mut address, &mut loom_core::Forever), Ok(10));
+/// assert!(contributes(1, Round::Broadcast { root: 1 }));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Round {
@@ -162,26 +144,24 @@ pub trait Bootstrap {
     /// differ between ranks.
     ///
     /// ```
-    /// use std::time::{Duration, Instant};
+    /// use loom_group::bootstrap::{Bootstrap, Slots};
+    /// # use loom_group::bootstrap::{Board, InProcess};
+    /// # use std::time::{Duration, Instant};
+    /// # let board = Board::open(3, 16)?;
+    /// # std::thread::scope(|scope| for rank in 0..3 {
+    /// #     let mut ranks = InProcess::join(&board, rank).expect("a free seat");
+    /// #     let mut until = Instant::now() + Duration::from_secs(5);
+    /// #     scope.spawn(move || {
     ///
-    /// use loom_group::bootstrap::{Board, Bootstrap, InProcess, Slots};
-    ///
-    /// let board = Board::open(3, 16).expect("there is memory");
-    /// let gathered = std::thread::scope(|scope| {
-    ///     let ranks: Vec<_> = (0..3).map(|rank| scope.spawn({
-    ///         let board = &board;
-    ///         move || {
-    ///             let mut until = Instant::now() + Duration::from_secs(5);
-    ///             let mut memory = [0; Slots::memory_len(3, 16)];
-    ///             let mut all = Slots::new(&mut memory, 3);
-    ///             let mut ranks = InProcess::join(board, rank).expect("the seat is free");
-    ///             // The lengths differ: rank 0 gives nothing.
-    ///             ranks.all_gather(&[7; 16][..rank as usize], &mut all, &mut until).map(|()| all.iter().map(<[u8]>::len).sum::<usize>())
-    ///         }
-    ///     })).collect();
-    ///     ranks.into_iter().map(|rank| rank.join().expect("no panic")).collect::<Vec<_>>()
-    /// });
-    /// assert_eq!(gathered, [Ok(3); 3]);
+    /// // On each of three ranks. Rank 0 contributes no bytes.
+    /// let mine = vec![7; rank as usize];
+    /// let mut memory = [0; Slots::memory_len(3, 16)];
+    /// let mut all = Slots::new(&mut memory, 3);
+    /// ranks.all_gather(&mine, &mut all, &mut until).expect("three ranks");
+    /// assert_eq!(all.iter().collect::<Vec<_>>(), [&[][..], &[7], &[7, 7]]);
+    /// #     });
+    /// # });
+    /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
     /// # Errors
@@ -210,23 +190,22 @@ pub trait Bootstrap {
     /// them at the start of `bytes`.
     ///
     /// ```
-    /// use std::time::{Duration, Instant};
+    /// use loom_group::bootstrap::Bootstrap;
+    /// # use loom_group::bootstrap::{Board, InProcess};
+    /// # use std::time::{Duration, Instant};
+    /// # let board = Board::open(2, 16)?;
+    /// # std::thread::scope(|scope| for rank in 0..2 {
+    /// #     let mut ranks = InProcess::join(&board, rank).expect("a free seat");
+    /// #     let mut until = Instant::now() + Duration::from_secs(5);
+    /// #     scope.spawn(move || {
     ///
-    /// use loom_group::bootstrap::{Board, Bootstrap, InProcess};
-    ///
-    /// let board = Board::open(2, 16).expect("there is memory");
-    /// std::thread::scope(|scope| {
-    ///     for rank in 0..2 {
-    ///         let board = &board;
-    ///         scope.spawn(move || {
-    ///             let mut until = Instant::now() + Duration::from_secs(5);
-    ///             let mut ranks = InProcess::join(board, rank).expect("the seat is free");
-    ///             let mut bytes = if rank == 1 { *b"hello" } else { [0; 5] };
-    ///             assert_eq!(ranks.broadcast(1, &mut bytes, &mut until), Ok(5));
-    ///             assert_eq!(&bytes, b"hello");
-    ///         });
-    ///     }
-    /// });
+    /// // On each of two ranks:
+    /// let mut bytes = if rank == 1 { *b"hello" } else { [0; 5] };
+    /// assert_eq!(ranks.broadcast(1, &mut bytes, &mut until), Ok(5));
+    /// assert_eq!(&bytes, b"hello");
+    /// #     });
+    /// # });
+    /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
     /// # Errors
@@ -268,24 +247,23 @@ pub trait Bootstrap {
     ///
     /// ```
     /// use core::sync::atomic::{AtomicU32, Ordering};
-    /// use std::time::{Duration, Instant};
     ///
-    /// use loom_group::bootstrap::{Board, Bootstrap, InProcess};
+    /// use loom_group::bootstrap::Bootstrap;
+    /// # use loom_group::bootstrap::{Board, InProcess};
+    /// # use std::time::{Duration, Instant};
+    /// # let (board, ready) = (Board::open(3, 16)?, &AtomicU32::new(0));
+    /// # std::thread::scope(|scope| for rank in 0..3 {
+    /// #     let mut ranks = InProcess::join(&board, rank).expect("a free seat");
+    /// #     let mut until = Instant::now() + Duration::from_secs(5);
+    /// #     scope.spawn(move || {
     ///
-    /// let (board, ready) = (Board::open(3, 16).expect("there is memory"), AtomicU32::new(0));
-    /// std::thread::scope(|scope| {
-    ///     for rank in 0..3 {
-    ///         let (board, ready) = (&board, &ready);
-    ///         scope.spawn(move || {
-    ///             let mut until = Instant::now() + Duration::from_secs(5);
-    ///             let mut ranks = InProcess::join(board, rank).expect("the seat is free");
-    ///             // Each rank posts its receives here, for example.
-    ///             ready.fetch_add(1, Ordering::Relaxed);
-    ///             ranks.barrier(&mut until).expect("all ranks come");
-    ///             assert_eq!(ready.load(Ordering::Relaxed), 3);
-    ///         });
-    ///     }
-    /// });
+    /// // On each of three ranks, for example after it has posted its receives:
+    /// ready.fetch_add(1, Ordering::Relaxed);
+    /// ranks.barrier(&mut until).expect("three ranks");
+    /// assert_eq!(ready.load(Ordering::Relaxed), 3);
+    /// #     });
+    /// # });
+    /// # Ok::<_, loom_core::Error>(())
     /// ```
     ///
     /// # Errors
@@ -317,11 +295,11 @@ impl<B: Bootstrap + ?Sized> Bootstrap for &mut B {
     }
 }
 
-fn check_rank(rank: u32, size: u32) -> Result<(), JoinError> {
+fn check_rank(rank: u32, size: u32) -> Result<(), BootstrapError> {
     match size {
-        0 => Err(JoinError::Size { size }),
-        _ if size > MAX_SIZE => Err(JoinError::Size { size }),
-        _ if rank >= size => Err(JoinError::UnknownRank { rank, size }),
+        0 => Err(BootstrapError::Size { size }),
+        _ if size > MAX_SIZE => Err(BootstrapError::Size { size }),
+        _ if rank >= size => Err(BootstrapError::UnknownRank { rank, size }),
         _ => Ok(()),
     }
 }

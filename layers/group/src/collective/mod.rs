@@ -96,15 +96,14 @@
 //! # Errors
 //! If a member dies, a collective on the others ends with the error of a message, or at the
 //! deadline of [`Running::wait`]. After an error or an early drop, the team [has
-//! ended](CollectiveError::Over). Messages in flight are cancelled, or the group's queue returns
-//! them later with their packets. The team number stays taken, because late messages may arrive. If
-//! a newcomer replaces a member of the group, its teams' collectives end.
+//! ended](crate::CollectiveError::Over). Messages in flight are cancelled, or the group's queue
+//! returns them later with their packets. The team number stays taken, because late messages may
+//! arrive. If a newcomer replaces a member of the group, its teams' collectives end.
 
 mod buffers;
 mod combine;
 mod cursor;
 mod element;
-mod error;
 mod lane;
 mod operations;
 mod provider;
@@ -115,7 +114,6 @@ pub use bytemuck;
 
 pub use self::combine::{Associative, BitAnd, BitOr, BitXor, Combine, Commutative, Max, Min, Product, Sum};
 pub use self::element::{Element, Packet};
-pub use self::error::CollectiveError;
 pub use self::operations::Moves;
 pub use self::provider::ProviderGroup;
 pub use self::running::Running;

@@ -5,8 +5,9 @@ use loom_core::Transport;
 use loom_core::vocabulary::CollectiveOp;
 
 use super::provider::Wanted;
-use super::{CollectiveError, Combine, Element, Packet, Running, Team};
-use crate::schedule::{Blocks, Plan, Schedule, ScheduleError};
+use super::{Combine, Element, Packet, Running, Team};
+use crate::CollectiveError;
+use crate::schedule::{Blocks, Plan, Schedule};
 
 /// Placeholder for the combination, in collectives that only move elements.
 #[derive(Clone, Copy, Debug)]
@@ -20,45 +21,18 @@ impl<E> Combine<E> for Moves {
     }
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "as of what no provider has")]
-const fn of(op: CollectiveOp, root: u32, count: usize) -> Option<Wanted> {
-    Some(Wanted { op, root, count })
-}
-
-/// Providers support only blocks of equal length.
-const fn of_blocks(op: CollectiveOp, root: u32, blocks: Blocks<'_>) -> Option<Wanted> {
-    match blocks {
-        Blocks::Equal(count) => of(op, root, count),
-        _ => None,
-    }
-}
-
 /// Each collective posts its first messages (under a driver, at the first await).
 /// [Wait](Running::wait) for it, [turn](Running::turn) or [await](Running::finish) it. `n` is the
 /// number of members. A *block* is the elements that one member sends to one other.
 ///
 /// # Errors
 /// [`CollectiveError::Busy`], [`CollectiveError::Lengths`], [`CollectiveError::Scratch`],
-/// [`CollectiveError::Packets`], [`CollectiveError::TooLong`], [`CollectiveError::Schedule`] or
-/// [`CollectiveError::Over`] before a message is posted.
+/// [`CollectiveError::Packets`], [`CollectiveError::TooLong`], [`CollectiveError::Root`],
+/// [`CollectiveError::Bounds`], [`CollectiveError::Size`] or [`CollectiveError::Over`] before a
+/// message is posted.
 ///
 /// Errors of the first messages are those of [`Running::turn`], and end the team.
 impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
-    fn run<'b, E: Element, C: Combine<E>>(
-        &self,
-        plan: Plan<'b>,
-        wanted: Option<Wanted>,
-        input: &'b [E],
-        output: &'b mut [E],
-        combine: C,
-    ) -> Result<Running<'_, 'b, 'm, T, B, A, E, C>, CollectiveError> {
-        let needs = plan.needs();
-        if input.len() != needs.input || output.len() != needs.output {
-            return Err(CollectiveError::Lengths);
-        }
-        Running::begin(self, plan, self.provided::<E, C>(wanted), input, output, combine)
-    }
-
     /// Completes after all members have called it.
     ///
     /// # Errors
@@ -275,7 +249,7 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         input: &'b [E],
         output: &'b mut [E],
     ) -> Result<Running<'_, 'b, 'm, T, B, A, E, Moves>, CollectiveError> {
-        let members = usize::try_from(self.size()).map_err(|_| ScheduleError::Size)?;
+        let members = usize::try_from(self.size()).map_err(|_| CollectiveError::Size)?;
         let count = input.len() / members;
         let plan = self.attr.table.all_to_all(self.member, count, size_of::<E>())?;
         self.run(plan, of(CollectiveOp::ALLTOALL, 0, count), input, output, Moves)
@@ -295,5 +269,33 @@ impl<'m, T: Transport, B: Packet, A: Allocator> Team<'_, 'm, T, B, A> {
         output: &'b mut [E],
     ) -> Result<Running<'_, 'b, 'm, T, B, A, E, Moves>, CollectiveError> {
         self.run(self.attr.table.all_to_all_blocks(self.member, sent, received)?, None, input, output, Moves)
+    }
+
+    fn run<'b, E: Element, C: Combine<E>>(
+        &self,
+        plan: Plan<'b>,
+        wanted: Option<Wanted>,
+        input: &'b [E],
+        output: &'b mut [E],
+        combine: C,
+    ) -> Result<Running<'_, 'b, 'm, T, B, A, E, C>, CollectiveError> {
+        let needs = plan.needs();
+        if input.len() != needs.input || output.len() != needs.output {
+            return Err(CollectiveError::Lengths);
+        }
+        Running::begin(self, plan, self.provided::<E, C>(wanted), input, output, combine)
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "as of what no provider has")]
+const fn of(op: CollectiveOp, root: u32, count: usize) -> Option<Wanted> {
+    Some(Wanted { op, root, count })
+}
+
+/// Providers support only blocks of equal length.
+const fn of_blocks(op: CollectiveOp, root: u32, blocks: Blocks<'_>) -> Option<Wanted> {
+    match blocks {
+        Blocks::Equal(count) => of(op, root, count),
+        _ => None,
     }
 }

@@ -21,7 +21,8 @@ use loom_core::{Cq, Done, OpKey, Transport};
 use super::cursor::Direction;
 use super::lane::{Flight, Lane, Slot};
 use super::running::State;
-use super::{CollectiveError, Combine, Element, Packet, Team};
+use super::{Combine, Element, Packet, Team};
+use crate::CollectiveError;
 use crate::schedule::{Part, Which};
 
 /// Access to a provider's group without a `Collectives` bound.

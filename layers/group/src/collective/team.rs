@@ -11,9 +11,10 @@ use loom_core::{Tag, Transport};
 
 use super::lane::{Lane, Room, Slot};
 use super::provider::Provider;
-use super::{CollectiveError, MOST_PACKETS, Packet};
+use super::{MOST_PACKETS, Packet};
+use crate::CollectiveError;
 use crate::links::{Links, To};
-use crate::schedule::{Member, Op, Plan, Schedule, ScheduleError, Table};
+use crate::schedule::{Member, Op, Plan, Schedule, Table};
 use crate::{Group, PeerIndex};
 
 /// Attributes of a team, equal on all members.
@@ -117,8 +118,8 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
     /// ignored. All memory comes from `alloc`, now.
     ///
     /// # Errors
-    /// - [`CollectiveError::Schedule`]: `rank` is out of range, or more than [`MOST`](Self::MOST)
-    ///   members.
+    /// - [`CollectiveError::Rank`]: `rank` is not below the number of members.
+    /// - [`CollectiveError::Members`]: zero members, or more than [`MOST`](Self::MOST).
     /// - [`CollectiveError::TagBits`]: over `net`, which ignores the highest bit, numbers are below
     ///   128.
     /// - [`CollectiveError::Order`], [`CollectiveError::AtOnce`], [`CollectiveError::NumberTaken`],
@@ -158,7 +159,7 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         }
         let size = u32::try_from(members.len()).unwrap_or(u32::MAX);
         if size > Self::MOST {
-            return Err(ScheduleError::Members.into());
+            return Err(CollectiveError::Members);
         }
         let member = Member::new(rank, size)?;
         if attr.at_once == 0 || !(2..=MOST_PACKETS).contains(&attr.packets) {
@@ -224,16 +225,22 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
         self.peers.get(usize::try_from(rank).ok()?).map(|(peer, _)| *peer)
     }
 
-    /// `None` if a newcomer has replaced the member.
-    pub(super) fn to(&self, rank: u32) -> Option<To> {
-        let (peer, to) = *self.peers.get(usize::try_from(rank).ok()?)?;
-        to.filter(|to| self.group.links.to(peer) == Some(*to))
-    }
-
     /// Returns `true` if a collective has failed or was given up. No other can run.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.over.get()
+    }
+
+    /// Number of collectives in flight.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.lanes.iter().filter(|lane| lane.number.get().is_some()).count()
+    }
+
+    /// `None` if a newcomer has replaced the member.
+    pub(super) fn to(&self, rank: u32) -> Option<To> {
+        let (peer, to) = *self.peers.get(usize::try_from(rank).ok()?)?;
+        to.filter(|to| self.group.links.to(peer) == Some(*to))
     }
 
     pub(super) fn end(&self) {
@@ -254,12 +261,6 @@ impl<'g, 'm, T: Transport, B: Packet, A: Allocator> Team<'g, 'm, T, B, A> {
 
         self.over.set(true);
         Rest(self.lanes.iter()).wake_all();
-    }
-
-    /// Number of collectives in flight.
-    #[must_use]
-    pub fn under_way(&self) -> usize {
-        self.lanes.iter().filter(|lane| lane.number.get().is_some()).count()
     }
 
     pub(super) fn lanes(&self) -> &[Lane<B, A>] {

@@ -21,10 +21,8 @@
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 
-mod error;
 mod record;
 mod regions;
 
-pub use self::error::{DecodeError, EncodeError};
 pub use self::record::Record;
 pub use self::regions::Regions;

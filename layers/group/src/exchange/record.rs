@@ -3,7 +3,8 @@
 use loom_core::RemoteRegion;
 use loom_core::vocabulary::{AddressFormat, EndpointAddr};
 
-use super::{DecodeError, EncodeError, Regions};
+use super::Regions;
+use crate::PeerError;
 
 const MAGIC: [u8; 4] = *b"lmxr";
 const VERSION: u16 = 2;
@@ -104,13 +105,13 @@ impl<'r> Record<'r> {
     ///
     /// # Errors
     ///
-    /// [`EncodeError::TooManyRegions`], [`EncodeError::BufferTooShort`], before any write.
-    pub fn encode(&self, out: &mut [u8]) -> Result<usize, EncodeError> {
+    /// [`PeerError::TooManyRegions`], [`PeerError::BufferTooShort`], before any write.
+    pub fn encode(&self, out: &mut [u8]) -> Result<usize, PeerError> {
         let count = self.regions.len();
-        let too_many = EncodeError::TooManyRegions { count };
+        let too_many = PeerError::TooManyRegions { count };
         let regions = u16::try_from(count).map_err(|_| too_many)?;
         let needed = self.encoded_len();
-        let mut out = Writer(out.get_mut(..needed).ok_or(EncodeError::BufferTooShort { needed })?);
+        let mut out = Writer(out.get_mut(..needed).ok_or(PeerError::BufferTooShort { needed })?);
         let address = self.address.bytes();
         let address_len = u16::try_from(address.len()).unwrap_or(u16::MAX);
         let total = u32::try_from(needed).map_err(|_| too_many)?;
@@ -131,10 +132,10 @@ impl<'r> Record<'r> {
     ///
     /// # Errors
     ///
-    /// The first that applies: [`DecodeError::Truncated`], [`DecodeError::Magic`],
-    /// [`DecodeError::Version`], [`DecodeError::AddressTooLong`], [`DecodeError::LengthMismatch`],
-    /// [`DecodeError::TrailingBytes`].
-    pub fn decode(bytes: &'r [u8]) -> Result<Self, DecodeError> {
+    /// The first that applies: [`PeerError::Truncated`], [`PeerError::Magic`],
+    /// [`PeerError::Version`], [`PeerError::AddressTooLong`], [`PeerError::LengthMismatch`],
+    /// [`PeerError::TrailingBytes`].
+    pub fn decode(bytes: &'r [u8]) -> Result<Self, PeerError> {
         let mut rest = Reader(bytes);
         let magic: [u8; 4] = rest.array()?;
         let version = u16::from_le_bytes(rest.array()?);
@@ -145,27 +146,26 @@ impl<'r> Record<'r> {
         let regions = usize::from(u16::from_le_bytes(rest.array()?));
         let [cq_data_size] = rest.array()?;
         if magic != MAGIC {
-            return Err(DecodeError::Magic);
+            return Err(PeerError::Magic);
         }
         if version != VERSION {
-            return Err(DecodeError::Version(version));
+            return Err(PeerError::Version(version));
         }
         if address_len > EndpointAddr::MAX_LEN {
-            return Err(DecodeError::AddressTooLong { len: address_len });
+            return Err(PeerError::AddressTooLong { len: address_len });
         }
         let parts = len_of(address_len, regions);
         if stated != parts {
-            return Err(DecodeError::LengthMismatch { stated, parts });
+            return Err(PeerError::LengthMismatch { stated, parts });
         }
-        let truncated = DecodeError::Truncated { needed: parts };
+        let truncated = PeerError::Truncated { needed: parts };
         let (address, encoded) = rest.0.split_at_checked(address_len).ok_or(truncated)?;
-        let address =
-            EndpointAddr::new(format, address).map_err(|_| DecodeError::AddressTooLong { len: address_len })?;
+        let address = EndpointAddr::new(format, address).map_err(|_| PeerError::AddressTooLong { len: address_len })?;
         let (encoded, _) = encoded.as_chunks::<{ RemoteRegion::WIRE_LEN }>();
         let regions = Regions::encoded(encoded.get(..regions).ok_or(truncated)?);
         match bytes.len().saturating_sub(parts) {
             0 => Ok(Record { address, cq_data_size, layout, regions }),
-            count => Err(DecodeError::TrailingBytes { count }),
+            count => Err(PeerError::TrailingBytes { count }),
         }
     }
 }
@@ -188,8 +188,8 @@ impl Writer<'_> {
 struct Reader<'r>(&'r [u8]);
 
 impl Reader<'_> {
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        let (array, rest) = self.0.split_first_chunk().ok_or(DecodeError::Truncated { needed: HEADER_LEN })?;
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], PeerError> {
+        let (array, rest) = self.0.split_first_chunk().ok_or(PeerError::Truncated { needed: HEADER_LEN })?;
         self.0 = rest;
         Ok(*array)
     }

@@ -1,9 +1,10 @@
 //! All-gather: all members get one block from each member. Blocks can differ in length.
 
 use super::blocks::{Blocks, Layout};
-use super::member::{Member, ScheduleError};
+use super::member::Member;
 use super::op::{Op, Part, Which, copy, recv, send};
 use super::{Needs, Schedule, ring};
+use crate::CollectiveError;
 
 /// All-gather by Bruck's algorithm, for short blocks: from each member's input to each member's
 /// output.
@@ -20,8 +21,8 @@ impl<'a> AllGatherBruck<'a> {
     /// Schedule of this member.
     ///
     /// # Errors
-    /// [`ScheduleError::Bounds`], [`ScheduleError::Size`].
-    pub fn new(member: Member, blocks: Blocks<'a>) -> Result<Self, ScheduleError> {
+    /// [`CollectiveError::Bounds`], [`CollectiveError::Size`].
+    pub fn new(member: Member, blocks: Blocks<'a>) -> Result<Self, CollectiveError> {
         Ok(AllGatherBruck { member, layout: Layout::new(blocks, member)? })
     }
 
@@ -85,7 +86,7 @@ impl<'a> AllGatherRing<'a> {
     ///
     /// # Errors
     /// See [`AllGatherBruck::new`].
-    pub fn new(member: Member, blocks: Blocks<'a>) -> Result<Self, ScheduleError> {
+    pub fn new(member: Member, blocks: Blocks<'a>) -> Result<Self, CollectiveError> {
         Ok(AllGatherRing { member, layout: Layout::new(blocks, member)? })
     }
 }

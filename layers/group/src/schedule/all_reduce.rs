@@ -1,9 +1,10 @@
 //! All-reduce: all members get the combination of all members' elements.
 
 use super::blocks::{Blocks, Layout};
-use super::member::{Member, ScheduleError, wide};
+use super::member::{Member, wide};
 use super::op::{Op, Part, Side, Which, combine, copy, recv, send};
 use super::{Needs, Schedule, ring};
+use crate::CollectiveError;
 
 /// All-reduce by recursive doubling, for short messages.
 ///
@@ -116,9 +117,9 @@ impl AllReduceRing {
     /// Schedule of this member.
     ///
     /// # Errors
-    /// [`ScheduleError::Size`]: `count`, plus twice the members, exceeds a `usize`.
-    pub fn new(member: Member, count: usize) -> Result<Self, ScheduleError> {
-        count.checked_add(wide(member.members()).saturating_mul(2)).ok_or(ScheduleError::Size)?;
+    /// [`CollectiveError::Size`]: `count`, plus twice the members, exceeds a `usize`.
+    pub fn new(member: Member, count: usize) -> Result<Self, CollectiveError> {
+        count.checked_add(wide(member.members()).saturating_mul(2)).ok_or(CollectiveError::Size)?;
         let layout = Layout::new(Blocks::Split(count), member)?;
         // Longer blocks come first.
         Ok(AllReduceRing { member, layout, longest: layout.len(0) })

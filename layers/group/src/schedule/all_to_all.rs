@@ -1,9 +1,10 @@
 //! All-to-all: each member has a block for each member.
 
 use super::blocks::{Blocks, Layout};
-use super::member::{Member, ScheduleError, wide};
+use super::member::{Member, wide};
 use super::op::{Op, Part, Which, copy, recv, send};
 use super::{Needs, Schedule};
+use crate::CollectiveError;
 
 /// All-to-all by Bruck's algorithm, for short blocks of equal length: from the input, a block for
 /// each member, to the output, a block from each.
@@ -21,8 +22,8 @@ impl AllToAllBruck {
     /// Schedule of this member.
     ///
     /// # Errors
-    /// [`ScheduleError::Size`].
-    pub fn new(member: Member, count: usize) -> Result<Self, ScheduleError> {
+    /// [`CollectiveError::Size`].
+    pub fn new(member: Member, count: usize) -> Result<Self, CollectiveError> {
         Ok(AllToAllBruck { member, layout: Layout::new(Blocks::Equal(count), member)?, count })
     }
 
@@ -122,12 +123,12 @@ impl<'a> AllToAllPairwise<'a> {
     /// Schedule of this member. A block must be as long at the sender as at the receiver.
     ///
     /// # Errors
-    /// [`ScheduleError::Size`], and [`ScheduleError::Bounds`] also if this member's blocks for
+    /// [`CollectiveError::Size`], and [`CollectiveError::Bounds`] also if this member's blocks for
     /// itself differ in length.
-    pub fn new(member: Member, sent: Blocks<'a>, received: Blocks<'a>) -> Result<Self, ScheduleError> {
+    pub fn new(member: Member, sent: Blocks<'a>, received: Blocks<'a>) -> Result<Self, CollectiveError> {
         let (sent, received) = (Layout::new(sent, member)?, Layout::new(received, member)?);
         if sent.len(member.rank()) != received.len(member.rank()) {
-            return Err(ScheduleError::Bounds);
+            return Err(CollectiveError::Bounds);
         }
         Ok(AllToAllPairwise { member, sent, received })
     }

@@ -2,14 +2,16 @@
 
 use core::ops::Range;
 
-use super::member::{Member, ScheduleError, wide};
+use super::member::{Member, wide};
+use crate::CollectiveError;
 
 /// Division of a buffer into one block for each member, in rank order.
 ///
 /// ```
-/// use loom_group::schedule::{AllGatherRing, Blocks, Member, Schedule, ScheduleError};
+/// use loom_group::CollectiveError;
+/// use loom_group::schedule::{AllGatherRing, Blocks, Member, Schedule};
 ///
-/// let input = |rank, blocks| Ok::<_, ScheduleError>(AllGatherRing::new(Member::new(rank, 3)?, blocks)?.needs().input);
+/// let input = |rank, blocks| Ok::<_, CollectiveError>(AllGatherRing::new(Member::new(rank, 3)?, blocks)?.needs().input);
 /// assert_eq!((input(0, Blocks::Split(10))?, input(2, Blocks::Split(10))?), (4, 3));
 /// // Member 1 has no elements.
 /// let bounds = [0, 6, 6, 10];
@@ -35,16 +37,16 @@ pub(super) struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    pub(super) fn new(blocks: Blocks<'a>, member: Member) -> Result<Self, ScheduleError> {
+    pub(super) fn new(blocks: Blocks<'a>, member: Member) -> Result<Self, CollectiveError> {
         let members = member.members();
         match blocks {
             Blocks::Equal(count) => {
-                count.checked_mul(wide(members)).ok_or(ScheduleError::Size)?;
+                count.checked_mul(wide(members)).ok_or(CollectiveError::Size)?;
             }
             Blocks::Split(_) => {}
             Blocks::Bounds(bounds) => {
                 if bounds.len() != wide(members).saturating_add(1) || !bounds.is_sorted() {
-                    return Err(ScheduleError::Bounds);
+                    return Err(CollectiveError::Bounds);
                 }
             }
         }

@@ -1,10 +1,11 @@
 //! Broadcast: all members get the root's elements.
 
 use super::blocks::{Blocks, Layout};
-use super::member::{Member, ScheduleError};
+use super::member::Member;
 use super::op::{Op, Part, Which, recv, send};
 use super::tree::Tree;
 use super::{Needs, Schedule, ring};
+use crate::CollectiveError;
 
 /// Broadcast along a binomial tree, for short messages: from the root's output to the other
 /// outputs, without input.
@@ -19,8 +20,8 @@ impl BroadcastTree {
     /// Schedule of this member.
     ///
     /// # Errors
-    /// [`ScheduleError::Root`].
-    pub fn new(member: Member, root: u32, count: usize) -> Result<Self, ScheduleError> {
+    /// [`CollectiveError::Root`].
+    pub fn new(member: Member, root: u32, count: usize) -> Result<Self, CollectiveError> {
         Ok(BroadcastTree { member, tree: Tree::new(member, member.root(root)?), count })
     }
 }
@@ -65,8 +66,8 @@ impl BroadcastRing {
     /// Schedule of this member.
     ///
     /// # Errors
-    /// [`ScheduleError::Root`].
-    pub fn new(member: Member, root: u32, count: usize) -> Result<Self, ScheduleError> {
+    /// [`CollectiveError::Root`].
+    pub fn new(member: Member, root: u32, count: usize) -> Result<Self, CollectiveError> {
         let layout = Layout::new(Blocks::Split(count), member)?;
         Ok(BroadcastRing { member, root: member.root(root)?, tree: Tree::new(member, root), layout })
     }

@@ -1,10 +1,11 @@
 //! Gather: the root gets one block from each member. Blocks can differ in length.
 
 use super::blocks::{Blocks, Layout};
-use super::member::{Member, ScheduleError};
+use super::member::Member;
 use super::op::{Op, Part, Which, copy, recv, send};
 use super::tree::Tree;
 use super::{Needs, Schedule};
+use crate::CollectiveError;
 
 /// Gather along a binomial tree, for short blocks: from each member's input to the root's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,8 +19,8 @@ impl<'a> GatherTree<'a> {
     /// Schedule of this member.
     ///
     /// # Errors
-    /// [`ScheduleError::Root`], [`ScheduleError::Bounds`], [`ScheduleError::Size`].
-    pub fn new(member: Member, root: u32, blocks: Blocks<'a>) -> Result<Self, ScheduleError> {
+    /// [`CollectiveError::Root`], [`CollectiveError::Bounds`], [`CollectiveError::Size`].
+    pub fn new(member: Member, root: u32, blocks: Blocks<'a>) -> Result<Self, CollectiveError> {
         Ok(GatherTree { member, tree: Tree::new(member, member.root(root)?), layout: Layout::new(blocks, member)? })
     }
 
@@ -81,7 +82,7 @@ impl<'a> GatherLinear<'a> {
     ///
     /// # Errors
     /// See [`GatherTree::new`].
-    pub fn new(member: Member, root: u32, blocks: Blocks<'a>) -> Result<Self, ScheduleError> {
+    pub fn new(member: Member, root: u32, blocks: Blocks<'a>) -> Result<Self, CollectiveError> {
         Ok(GatherLinear { member, root: member.root(root)?, layout: Layout::new(blocks, member)? })
     }
 }

@@ -58,7 +58,7 @@
 //! assert!(matches!(ops.next(), Some((1, Op::Recv { peer: 0, into })) if into.range() == (0..10)));
 //! assert!(matches!(ops.next(), Some((2, Op::Send { peer: 3, .. }))));
 //! assert_eq!(ops.next(), None);
-//! # Ok::<_, loom_group::schedule::ScheduleError>(())
+//! # Ok::<_, loom_group::CollectiveError>(())
 //! ```
 
 mod all_gather;
@@ -85,7 +85,7 @@ pub use self::barrier::Barrier;
 pub use self::blocks::Blocks;
 pub use self::broadcast::{BroadcastRing, BroadcastTree};
 pub use self::gather::{GatherLinear, GatherTree};
-pub use self::member::{Member, ScheduleError};
+pub use self::member::Member;
 pub use self::op::{Op, Part, Side, Which};
 pub use self::reduce::ReduceTree;
 pub use self::reduce_scatter::ReduceScatter;
@@ -170,19 +170,15 @@ pub trait Schedule {
     /// ```
     /// use loom_group::schedule::{Barrier, Member, Op, Schedule};
     ///
-    /// /// Where an executor stands: it can stop after each operation, and go on later.
-    /// let (mut round, mut index) = (0, 0);
+    /// // An executor can stop after each operation: it stores the two numbers.
     /// let barrier = Barrier::new(Member::new(0, 4)?);
     /// let mut peers = Vec::new();
-    /// while round < barrier.rounds() {
-    ///     if index == barrier.width(round) {
-    ///         (round, index) = (round + 1, 0);
-    ///         continue;
+    /// for round in 0..barrier.rounds() {
+    ///     for index in 0..barrier.width(round) {
+    ///         if let Some(Op::Send { peer, .. }) = barrier.op(round, index) {
+    ///             peers.push(peer);
+    ///         }
     ///     }
-    ///     if let Some(Op::Send { peer, .. }) = barrier.op(round, index) {
-    ///         peers.push(peer);
-    ///     }
-    ///     index += 1;
     /// }
     /// assert_eq!(peers, [1, 2]);
     /// # Ok::<_, loom_core::Error>(())

@@ -1,9 +1,10 @@
 //! Reduce: the root gets the combination of all members' elements.
 
-use super::member::{Member, ScheduleError};
+use super::member::Member;
 use super::op::{Op, Part, Side, Which, combine, copy, recv, send};
 use super::tree::Tree;
 use super::{Needs, Schedule};
+use crate::CollectiveError;
 
 /// Reduce along a binomial tree: from each member's input to the root's output.
 ///
@@ -20,9 +21,9 @@ impl ReduceTree {
     /// Schedule of this member.
     ///
     /// # Errors
-    /// [`ScheduleError::Root`], and [`ScheduleError::Size`] for twice `count`.
-    pub fn new(member: Member, root: u32, count: usize) -> Result<Self, ScheduleError> {
-        count.checked_mul(2).ok_or(ScheduleError::Size)?;
+    /// [`CollectiveError::Root`], and [`CollectiveError::Size`] for twice `count`.
+    pub fn new(member: Member, root: u32, count: usize) -> Result<Self, CollectiveError> {
+        count.checked_mul(2).ok_or(CollectiveError::Size)?;
         Ok(ReduceTree { member, tree: Tree::new(member, member.root(root)?), count })
     }
 

@@ -1,9 +1,10 @@
 //! Reduce-scatter: each member gets its block of the combination of all members' elements.
 
 use super::blocks::{Blocks, Layout};
-use super::member::{Member, ScheduleError};
+use super::member::Member;
 use super::op::{Op, Part, Side, Which, combine, copy, recv, send};
 use super::{Needs, Schedule};
+use crate::CollectiveError;
 
 /// Reduce-scatter by pairwise exchange: from the input, one block for each member, to the output of
 /// one block. Blocks can differ in length.
@@ -23,11 +24,11 @@ impl<'a> ReduceScatter<'a> {
     /// Schedule of this member.
     ///
     /// # Errors
-    /// [`ScheduleError::Bounds`], and [`ScheduleError::Size`] for all blocks, or for two blocks of
-    /// this member.
-    pub fn new(member: Member, blocks: Blocks<'a>) -> Result<Self, ScheduleError> {
+    /// [`CollectiveError::Bounds`], and [`CollectiveError::Size`] for all blocks, or for two blocks
+    /// of this member.
+    pub fn new(member: Member, blocks: Blocks<'a>) -> Result<Self, CollectiveError> {
         let layout = Layout::new(blocks, member)?;
-        layout.len(member.rank()).checked_mul(2).ok_or(ScheduleError::Size)?;
+        layout.len(member.rank()).checked_mul(2).ok_or(CollectiveError::Size)?;
         Ok(ReduceScatter { member, layout })
     }
 }

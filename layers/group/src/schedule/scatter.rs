@@ -1,10 +1,11 @@
 //! Scatter: the root sends one block to each member. Blocks can differ in length.
 
 use super::blocks::{Blocks, Layout};
-use super::member::{Member, ScheduleError};
+use super::member::Member;
 use super::op::{Op, Part, Which, copy, recv, send};
 use super::tree::Tree;
 use super::{Needs, Schedule};
+use crate::CollectiveError;
 
 /// Scatter along a binomial tree, for short blocks: from the root's input to each member's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,8 +19,8 @@ impl<'a> ScatterTree<'a> {
     /// Schedule of this member.
     ///
     /// # Errors
-    /// [`ScheduleError::Root`], [`ScheduleError::Bounds`], [`ScheduleError::Size`].
-    pub fn new(member: Member, root: u32, blocks: Blocks<'a>) -> Result<Self, ScheduleError> {
+    /// [`CollectiveError::Root`], [`CollectiveError::Bounds`], [`CollectiveError::Size`].
+    pub fn new(member: Member, root: u32, blocks: Blocks<'a>) -> Result<Self, CollectiveError> {
         Ok(ScatterTree { member, tree: Tree::new(member, member.root(root)?), layout: Layout::new(blocks, member)? })
     }
 
@@ -82,7 +83,7 @@ impl<'a> ScatterLinear<'a> {
     ///
     /// # Errors
     /// See [`ScatterTree::new`].
-    pub fn new(member: Member, root: u32, blocks: Blocks<'a>) -> Result<Self, ScheduleError> {
+    pub fn new(member: Member, root: u32, blocks: Blocks<'a>) -> Result<Self, CollectiveError> {
         Ok(ScatterLinear { member, root: member.root(root)?, layout: Layout::new(blocks, member)? })
     }
 }

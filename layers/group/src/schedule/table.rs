@@ -8,13 +8,14 @@ use super::barrier::Barrier;
 use super::blocks::{Blocks, Layout};
 use super::broadcast::{BroadcastRing, BroadcastTree};
 use super::gather::{GatherLinear, GatherTree};
-use super::member::{Member, ScheduleError, wide};
+use super::member::{Member, wide};
 use super::op::Op;
 use super::reduce::ReduceTree;
 use super::reduce_scatter::ReduceScatter;
 use super::scan::Scan;
 use super::scatter::{ScatterLinear, ScatterTree};
 use super::{Needs, Schedule};
+use crate::CollectiveError;
 
 /// Minimum bytes and members for the long-message algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,7 +60,7 @@ pub enum Commutes {
 /// let long = table.all_reduce(member, 1000, 8, Commutes::Yes)?;
 /// assert!(matches!(long, Plan::AllReduceRing(_)));
 /// assert_eq!(long.rounds(), 30);
-/// # Ok::<_, loom_group::schedule::ScheduleError>(())
+/// # Ok::<_, loom_group::CollectiveError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Table {
@@ -119,7 +120,7 @@ impl Table {
         root: u32,
         count: usize,
         size: usize,
-    ) -> Result<Plan<'static>, ScheduleError> {
+    ) -> Result<Plan<'static>, CollectiveError> {
         Ok(if self.broadcast.is_long(count.saturating_mul(size), member) {
             Plan::BroadcastRing(BroadcastRing::new(member, root, count)?)
         } else {
@@ -131,7 +132,7 @@ impl Table {
     ///
     /// # Errors
     /// See [`ReduceTree::new`].
-    pub fn reduce(&self, member: Member, root: u32, count: usize) -> Result<Plan<'static>, ScheduleError> {
+    pub fn reduce(&self, member: Member, root: u32, count: usize) -> Result<Plan<'static>, CollectiveError> {
         Ok(Plan::ReduceTree(ReduceTree::new(member, root, count)?))
     }
 
@@ -145,7 +146,7 @@ impl Table {
         count: usize,
         size: usize,
         commutes: Commutes,
-    ) -> Result<Plan<'static>, ScheduleError> {
+    ) -> Result<Plan<'static>, CollectiveError> {
         let long = self.all_reduce.is_long(count.saturating_mul(size), member);
         Ok(if long && commutes == Commutes::Yes && count >= wide(member.members()) {
             Plan::AllReduceRing(AllReduceRing::new(member, count)?)
@@ -163,7 +164,7 @@ impl Table {
     ///
     /// # Errors
     /// See [`ReduceScatter::new`].
-    pub fn reduce_scatter<'a>(&self, member: Member, blocks: Blocks<'a>) -> Result<Plan<'a>, ScheduleError> {
+    pub fn reduce_scatter<'a>(&self, member: Member, blocks: Blocks<'a>) -> Result<Plan<'a>, CollectiveError> {
         Ok(Plan::ReduceScatter(ReduceScatter::new(member, blocks)?))
     }
 
@@ -177,7 +178,7 @@ impl Table {
         root: u32,
         blocks: Blocks<'a>,
         size: usize,
-    ) -> Result<Plan<'a>, ScheduleError> {
+    ) -> Result<Plan<'a>, CollectiveError> {
         Ok(if self.gather.is_long(bytes(member, blocks, size)? / wide(member.members()), member) {
             Plan::GatherLinear(GatherLinear::new(member, root, blocks)?)
         } else {
@@ -195,7 +196,7 @@ impl Table {
         root: u32,
         blocks: Blocks<'a>,
         size: usize,
-    ) -> Result<Plan<'a>, ScheduleError> {
+    ) -> Result<Plan<'a>, CollectiveError> {
         Ok(if self.scatter.is_long(bytes(member, blocks, size)? / wide(member.members()), member) {
             Plan::ScatterLinear(ScatterLinear::new(member, root, blocks)?)
         } else {
@@ -207,7 +208,7 @@ impl Table {
     ///
     /// # Errors
     /// See [`AllGatherBruck::new`].
-    pub fn all_gather<'a>(&self, member: Member, blocks: Blocks<'a>, size: usize) -> Result<Plan<'a>, ScheduleError> {
+    pub fn all_gather<'a>(&self, member: Member, blocks: Blocks<'a>, size: usize) -> Result<Plan<'a>, CollectiveError> {
         Ok(if self.all_gather.is_long(bytes(member, blocks, size)?, member) {
             Plan::AllGatherRing(AllGatherRing::new(member, blocks)?)
         } else {
@@ -219,7 +220,7 @@ impl Table {
     ///
     /// # Errors
     /// See [`AllToAllBruck::new`].
-    pub fn all_to_all(&self, member: Member, count: usize, size: usize) -> Result<Plan<'static>, ScheduleError> {
+    pub fn all_to_all(&self, member: Member, count: usize, size: usize) -> Result<Plan<'static>, CollectiveError> {
         if self.all_to_all.is_long(count.saturating_mul(size), member) {
             return self.all_to_all_blocks(member, Blocks::Equal(count), Blocks::Equal(count));
         }
@@ -236,7 +237,7 @@ impl Table {
         member: Member,
         sent: Blocks<'a>,
         received: Blocks<'a>,
-    ) -> Result<Plan<'a>, ScheduleError> {
+    ) -> Result<Plan<'a>, CollectiveError> {
         Ok(Plan::AllToAllPairwise(AllToAllPairwise::new(member, sent, received)?))
     }
 }
@@ -245,10 +246,6 @@ impl Default for Table {
     fn default() -> Self {
         Table::DEFAULT
     }
-}
-
-fn bytes(member: Member, blocks: Blocks<'_>, size: usize) -> Result<usize, ScheduleError> {
-    Ok(Layout::new(blocks, member)?.total().saturating_mul(size))
 }
 
 /// Schedule of any algorithm.
@@ -313,4 +310,8 @@ impl Schedule for Plan<'_> {
     fn op(&self, round: u32, index: u32) -> Option<Op> {
         self.schedule().op(round, index)
     }
+}
+
+fn bytes(member: Member, blocks: Blocks<'_>, size: usize) -> Result<usize, CollectiveError> {
+    Ok(Layout::new(blocks, member)?.total().saturating_mul(size))
 }

@@ -2,7 +2,8 @@
 
 use loom_core::vocabulary::{Access, AddressFormat, EndpointAddr, MemoryKey, RemoteAddr};
 use loom_core::{Error, RemoteRegion};
-use loom_group::exchange::{DecodeError, EncodeError, Record};
+use loom_group::PeerError;
+use loom_group::exchange::Record;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -83,7 +84,7 @@ proptest! {
         let bytes = encoded(&record);
         for len in 0..bytes.len() {
             let needed = if len < HEADER_LEN { HEADER_LEN } else { bytes.len() };
-            prop_assert_eq!(Record::decode(&bytes[..len]), Err(DecodeError::Truncated { needed }));
+            prop_assert_eq!(Record::decode(&bytes[..len]), Err(PeerError::Truncated { needed }));
         }
     }
 
@@ -92,7 +93,7 @@ proptest! {
         let record = sample(&regions);
         let needed = record.encoded_len();
         let mut buffer = vec![0xa5; short.index(needed)];
-        prop_assert_eq!(record.encode(&mut buffer), Err(EncodeError::BufferTooShort { needed }));
+        prop_assert_eq!(record.encode(&mut buffer), Err(PeerError::BufferTooShort { needed }));
         prop_assert!(buffer.iter().all(|&byte| byte == 0xa5));
     }
 }
@@ -106,24 +107,24 @@ fn each_defect_has_its_error() {
         bytes[at..at + new.len()].copy_from_slice(new);
         bytes
     };
-    let refused = |bytes: Vec<u8>, error: DecodeError| assert_eq!(Record::decode(&bytes), Err(error));
-    refused(with(0, b"L"), DecodeError::Magic);
+    let refused = |bytes: Vec<u8>, error: PeerError| assert_eq!(Record::decode(&bytes), Err(error));
+    refused(with(0, b"L"), PeerError::Magic);
     // Versions before and after.
     for version in [1, 3] {
-        refused(with(4, &[version, 0]), DecodeError::Version(version.into()));
+        refused(with(4, &[version, 0]), PeerError::Version(version.into()));
     }
-    refused(with(6, &513_u16.to_le_bytes()), DecodeError::AddressTooLong { len: 513 });
-    refused(with(6, &[12, 0]), DecodeError::LengthMismatch { stated: total, parts: total + 1 });
-    refused(with(8, &u32::MAX.to_le_bytes()), DecodeError::LengthMismatch { stated: 0xffff_ffff, parts: total });
-    refused(with(24, &[1, 0]), DecodeError::LengthMismatch { stated: total, parts: total - RemoteRegion::WIRE_LEN });
+    refused(with(6, &513_u16.to_le_bytes()), PeerError::AddressTooLong { len: 513 });
+    refused(with(6, &[12, 0]), PeerError::LengthMismatch { stated: total, parts: total + 1 });
+    refused(with(8, &u32::MAX.to_le_bytes()), PeerError::LengthMismatch { stated: 0xffff_ffff, parts: total });
+    refused(with(24, &[1, 0]), PeerError::LengthMismatch { stated: total, parts: total - RemoteRegion::WIRE_LEN });
     for count in [1, RemoteRegion::WIRE_LEN, 100] {
-        refused([&bytes[..], &vec![0; count]].concat(), DecodeError::TrailingBytes { count });
+        refused([&bytes[..], &vec![0; count]].concat(), PeerError::TrailingBytes { count });
     }
     // Both lengths agree, but the bytes end early.
     let mut short = with(24, &[0xff, 0xff]);
     let needed = HEADER_LEN + 11 + 65535 * RemoteRegion::WIRE_LEN;
     short[8..12].copy_from_slice(&u32::try_from(needed).unwrap().to_le_bytes());
-    refused(short, DecodeError::Truncated { needed });
+    refused(short, PeerError::Truncated { needed });
 }
 
 #[test]
@@ -134,7 +135,7 @@ fn the_most_regions_are_written_and_one_more_is_refused() {
     assert_eq!(Record::decode(&bytes).unwrap(), record);
     let record = sample(&regions);
     let mut bytes = vec![0; record.encoded_len()];
-    assert_eq!(record.encode(&mut bytes), Err(EncodeError::TooManyRegions { count: 65536 }));
+    assert_eq!(record.encode(&mut bytes), Err(PeerError::TooManyRegions { count: 65536 }));
 }
 
 #[test]
@@ -145,9 +146,9 @@ fn errors_turn_into_the_error_of_loom() {
     assert_eq!(reads(&encoded(&sample(&[]))), Ok(77));
     assert_eq!(reads(&[]), Err(Error::Invalid("the record of a peer ends early")));
     assert_eq!(
-        Error::from(EncodeError::BufferTooShort { needed: 3 }).to_string(),
+        Error::from(PeerError::BufferTooShort { needed: 3 }).to_string(),
         "full: the buffer for the record of a peer"
     );
-    assert_eq!(EncodeError::BufferTooShort { needed: 3 }.to_string(), "buffer too short: the record needs 3 bytes");
-    assert_eq!(DecodeError::Version(9).to_string(), "record of the unknown version 9");
+    assert_eq!(PeerError::BufferTooShort { needed: 3 }.to_string(), "buffer too short: the record needs 3 bytes");
+    assert_eq!(PeerError::Version(9).to_string(), "record of the unknown version 9");
 }

@@ -12,9 +12,9 @@ use loom_core::endpoint::CollectiveGroup;
 use loom_core::error::PostError;
 use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 use loom_core::{Caps, Completion, Domain, Errno, Hints};
+use loom_group::CollectiveError;
 use loom_group::collective::{
-    Associative, BitAnd, BitOr, BitXor, CollectiveError, Combine, Element, Max, Min, Product, Running, Sum, Team,
-    TeamAttr,
+    Associative, BitAnd, BitOr, BitXor, Combine, Element, Max, Min, Product, Running, Sum, Team, TeamAttr,
 };
 use loom_group::schedule::Blocks;
 use loom_group::{PeerIndex, Prepared};

@@ -6,26 +6,23 @@
 //! compile time:
 //!
 //! ```
-//! use loom_core::{av::Av, cq::Cq, deadline::Forever, domain::Domain, endpoint::Source};
+//! use loom_core::{Forever, Tag};
 //! use loom_static::profiles::{Profile, Software};
-//! use loom_core::soft::{Network, NetworkAttr};
-//! use loom_core::{Tag, TagMatch};
+//! # use loom_core::soft::{Network, NetworkAttr};
+//! # use loom_core::{Av, Cq, Domain, Source, TagMatch};
+//! # let network = Network::new(NetworkAttr::default())?;
 //!
-//! let network = Network::new(NetworkAttr::default())?;
 //! let info = network.query(&Software::hints())?;
 //! Software::check(&info)?;
-//!
-//! let domain = Domain::open(&info)?;
-//! let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
-//! // The profile is checked once, here; from now on the type says what holds.
+//! # let domain = Domain::open(&info)?;
+//! # let (av, cq) = (Av::open(&domain, 2)?, Cq::<_, Vec<u8>>::open(&domain, 16)?);
+//! # let bob = cq.endpoint(&av)?;
+//! # let to_bob = av.insert(&bob.address()?)?;
+//! # let received = bob.tagged_recv(Source::Any, TagMatch::exact(Tag(7)), vec![0; 5])?;
 //! let alice = Software::endpoint(cq.endpoint(&av)?)?;
-//! let bob = cq.endpoint(&av)?;
-//! let to_bob = av.insert(&bob.address()?)?;
-//! let received = bob.tagged_recv(Source::Any, TagMatch::exact(Tag(7)), vec![0; 5])?;
 //! // An array of more than `Software::INJECT_SIZE` bytes does not compile.
 //! cq.retry(Forever, || alice.tagged_inject_array(to_bob, Tag(7), b"hello"))?;
-//! let received = cq.finish(received, Forever)?;
-//! assert_eq!(received.buf(), b"hello");
+//! # assert_eq!(cq.finish(received, Forever)?.into_buf(), b"hello");
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
@@ -45,7 +42,7 @@
 //!
 //! The values come from the sources and manual pages of libfabric 2.1.0, the manual pages of 1.17,
 //! and `fi_getinfo` of 1.17.0 and 2.5.1. If they differ, the weaker value is used. A test compares
-//! every profile with every provider of the machine, for both libraries (`tests/profiles.rs` of
+//! every profile with every provider of the machine, for both libraries (`tests/libfabric/profiles.rs` of
 //! `loom-fabric`). Providers that need hardware are not tested.
 //!
 //! Environment variables of a provider (`FI_OFI_RXM_BUFFER_SIZE`) can lower its limits. Profiles do
@@ -54,13 +51,12 @@
 //! # Profiles of one's own
 //!
 //! The profiles of this module hold for every user of a provider. A program for one cluster may
-//! promise more:
+//! promise more, for example `verbs` on cards with room for 60 bytes in a work request:
 //!
 //! ```
 //! use loom_static::profiles::{InjectCapable, Profile, Verbs};
 //! use loom_core::vocabulary::{Caps, EndpointType, Mode, MrMode, MsgOrder};
 //!
-//! /// Verbs on our cards, which have 60 bytes of room in a work request.
 //! struct OurVerbs;
 //!
 //! impl Profile for OurVerbs {
@@ -75,7 +71,7 @@
 //! }
 //!
 //! impl InjectCapable for OurVerbs {}
-//! const _: () = <OurVerbs as InjectCapable>::HOLDS;
+//! # const _: () = <OurVerbs as InjectCapable>::HOLDS;
 //! ```
 
 mod atomics;

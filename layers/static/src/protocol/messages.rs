@@ -139,27 +139,25 @@ pub trait Inject: MsgSend {
 /// Sends tagged messages as copies, without completions on success.
 ///
 /// ```
-/// use loom_static::protocol::{Posted, TaggedInject};
-/// use loom_core::{Av, Cq, Domain, Forever, Source, Tag};
+/// use loom_core::Tag;
+/// use loom_static::protocol::TaggedInject;
+/// # use loom_core::{Av, Cq, Domain, Forever};
 ///
-/// /// Sends a tagged message as a copy if it is short, and else from a buffer, whose key it returns.
-/// fn send<P>(protocol: &mut P, to: P::To, tag: Tag, message: &[u8]) -> Result<Option<P::Key>, P::PostError>
-/// where
-///     P: TaggedInject<Buf = Vec<u8>>,
-/// {
-///     if message.len() <= protocol.tagged_inject_size(to) {
-///         return protocol.tagged_inject(to, tag, message).map(|()| None);
+/// /// Sends a message as a copy. Returns `false` if it is too long.
+/// fn inject<P: TaggedInject>(protocol: &mut P, to: P::To, message: &[u8]) -> Result<bool, P::PostError> {
+///     let fits = message.len() <= protocol.tagged_inject_size(to);
+///     if fits {
+///         protocol.tagged_inject(to, Tag(7), message)?;
 ///     }
-///     protocol.tagged_send(to, tag, message.to_vec()).map(Some).map_err(|refused| refused.error)
+///     Ok(fits)
 /// }
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// # let cq: Cq<'_, _, Vec<u8>> = cq;
-/// # // A strict network refuses the first message between two endpoints for the moment.
+/// # // A strict network refuses the first message between two endpoints.
 /// # cq.retry(Forever, || alice.tagged_inject(to_bob, Tag(1), b""))?;
-/// assert!(send(&mut alice.clone(), to_bob, Tag(7), b"hello")?.is_none());
-/// let long = vec![1; alice.inject_size() + 1];
-/// assert!(send(&mut alice.clone(), to_bob, Tag(8), &long)?.is_some());
+/// assert!(inject(&mut alice.clone(), to_bob, b"hello")?);
+/// assert!(!inject(&mut alice.clone(), to_bob, &vec![1; alice.inject_size() + 1])?);
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 #[doc(alias = "fi_tinject")]

@@ -28,32 +28,26 @@
 //! refused with [`PostError::NotGranted`].
 //!
 //! ```
-//! use std::time::{Duration, Instant};
-//!
+//! use loom_core::Forever;
 //! use loom_static::protocol::{MsgRecv, MsgSend};
-//! use loom_core::soft::{Network, NetworkAttr};
-//! use loom_core::{Av, Cq, Domain};
+//! # use loom_core::{Av, Cq, Domain};
 //!
-//! /// Sends a message over any protocol, and returns what the other end has received.
+//! /// Sends a message over any protocol. Returns the received bytes.
 //! fn echo<S, R>(from: &mut S, peer: S::To, to: &mut R, message: Vec<u8>) -> Option<Vec<u8>>
 //! where
 //!     S: MsgSend<Buf = Vec<u8>>,
 //!     R: MsgRecv<Buf = Vec<u8>>,
 //! {
-//!     let until = Instant::now() + Duration::from_secs(5);
-//!     let received = to.post(vec![0; message.len()], until, |to, room| to.recv(R::ANY, room)).ok()?;
-//!     let sent = from.post(message, until, |from, message| from.send(peer, message)).ok()?;
-//!     let received = to.wait(received, until).ok()??;
-//!     from.wait(sent, until).ok()??.result.ok()?;
+//!     let received = to.post(vec![0; message.len()], Forever, |to, room| to.recv(R::ANY, room)).ok()?;
+//!     let sent = from.post(message, Forever, |from, message| from.send(peer, message)).ok()?;
+//!     let received = to.wait(received, Forever).ok()??;
+//!     from.wait(sent, Forever).ok()??;
 //!     received.result.ok().map(|_| received.buf)
 //! }
 //!
-//! let network = Network::new(NetworkAttr::default())?;
-//! let domain = Domain::open(&network.info())?;
-//! let (av, cq) = (Av::open(&domain, 2)?, Cq::open(&domain, 16)?);
-//! let (mut alice, mut bob) = (cq.endpoint(&av)?, cq.endpoint(&av)?);
-//! let to_bob = av.insert(&bob.address()?)?;
-//! assert_eq!(echo(&mut alice, to_bob, &mut bob, b"hello".to_vec()).unwrap(), b"hello");
+//! # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
+//! # let (mut alice, mut bob) = (alice, bob);
+//! assert_eq!(echo(&mut alice, to_bob, &mut bob, b"hello".to_vec()), Some(b"hello".to_vec()));
 //! # Ok::<_, loom_core::Error>(())
 //! ```
 //!
@@ -149,10 +143,11 @@ impl PostFailure for PostError {
 ///
 /// ```
 /// use loom_core::cq::CqError;
+/// use loom_core::{Forever, Source};
 /// use loom_static::protocol::Completes;
-/// use loom_core::{Av, Cq, Domain, Errno, Forever, Source};
+/// # use loom_core::{Av, Cq, Domain};
 ///
-/// /// Waits for all operations, and returns the buffers of those that have succeeded.
+/// /// Waits for all operations. Returns the buffers of those that succeeded.
 /// fn finish_all<P: Completes>(protocol: &mut P, keys: &[P::Key]) -> Result<Vec<P::Buf>, CqError> {
 ///     let mut succeeded = Vec::new();
 ///     for key in keys {
@@ -165,7 +160,7 @@ impl PostFailure for PostError {
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
 /// let receives = [bob.recv(Source::Any, vec![0; 5])?, bob.recv(Source::Any, vec![0; 5])?];
 /// bob.cancel(receives[1])?;
-/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// # cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
 /// assert_eq!(finish_all(&mut bob.clone(), &receives)?, [b"hello"]);
 /// # Ok::<_, loom_core::Error>(())
 /// ```
@@ -251,27 +246,27 @@ pub trait Completes {
 /// A protocol with operations to a peer.
 ///
 /// ```
-/// use loom_static::protocol::{MsgSend, Posted, Transmitter};
-/// use loom_core::{Av, Cq, Domain, Forever, Source};
+/// use loom_core::Forever;
+/// use loom_static::protocol::{MsgSend, Posted};
+/// # use loom_core::{Av, Cq, Domain, Source};
 ///
-/// /// The members of a group, of whatever protocol.
-/// struct Members<P: Transmitter>(Vec<P::To>);
-///
-/// impl<P: MsgSend<Buf = Vec<u8>>> Members<P> {
-///     /// Sends a copy of the message to each.
-///     fn tell(&self, protocol: &mut P, message: &[u8]) -> Result<Vec<P::Key>, P::PostError> {
-///         let send = |to: &P::To| protocol.post(message.to_vec(), Forever, |protocol, copy| protocol.send(*to, copy));
-///         self.0.iter().map(send).map(|posted| posted.map_err(|refused| refused.error)).collect()
-///     }
+/// /// Sends a copy of a message to each peer. Returns the keys to wait for.
+/// fn send_all<P>(protocol: &mut P, peers: &[P::To], message: &[u8]) -> Result<Vec<P::Key>, P::PostError>
+/// where
+///     P: MsgSend<Buf = Vec<u8>>,
+/// {
+///     let mut send = |peer: &P::To| protocol.post(message.to_vec(), Forever, |protocol, copy| protocol.send(*peer, copy));
+///     peers.iter().map(|peer| send(peer).map_err(|refused| refused.error)).collect()
 /// }
 ///
 /// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
-/// let received = [bob.recv(Source::Any, vec![0; 5])?, bob.recv(Source::Any, vec![0; 5])?];
-/// let members = Members(vec![to_bob, to_bob]);
-/// members.tell(&mut alice.clone(), b"hello")?;
-/// for key in received {
-///     assert_eq!(cq.finish(key, Forever)?.into_buf(), b"hello");
+/// # let receives = [bob.recv(Source::Any, vec![0; 5])?, bob.recv(Source::Any, vec![0; 5])?];
+/// for key in send_all(&mut alice.clone(), &[to_bob, to_bob], b"hello")? {
+///     cq.finish(key, Forever)?.result()?;
 /// }
+/// # for key in receives {
+/// #     assert_eq!(cq.finish(key, Forever)?.into_buf(), b"hello");
+/// # }
 /// # Ok::<_, loom_core::Error>(())
 /// ```
 pub trait Transmitter: Completes {

@@ -1,7 +1,8 @@
-//! Queries and profiles over the software transport.
+//! Queries and profiles over the software transport, and code that the types refuse.
 
 #![cfg(feature = "std")]
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests fail by panicking")]
 
 mod profiles;
 mod queries;
+mod refusals;

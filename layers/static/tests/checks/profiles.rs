@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use loom_core::atomic::{Atomic, Form};
 use loom_core::av::Av;
 use loom_core::cq::Cq;
-use loom_core::data_layout;
 use loom_core::deadline::Forever;
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Binding, Source};
-use loom_core::immediate::{Layout, LayoutError};
+use loom_core::immediate::Layout;
 use loom_core::info::{Hints, Info};
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::{AtomicOp, Caps, Datatype, EndpointType, Mode, MrMode, MsgOrder, Progress, Tag, TagMatch};
+use loom_core::{RangeError, data_layout};
 use loom_static::profiles::{
     ALL, AtomicSet, AutoProgress, InjectCapable, ManualProgress, NativeAtomics, Profile, ProfileError, Promise, Shm,
     Sockets, Software, Udp,
@@ -151,7 +151,7 @@ fn values_beyond_their_fields_are_not_encoded() {
     let domain = Domain::open(&info(&network)).unwrap();
     let (av, cq) = (Av::open(&domain, 2).unwrap(), Cq::<_, Vec<u8>>::open(&domain, 16).unwrap());
     let alice = Software::endpoint(cq.endpoint(&av).unwrap()).unwrap();
-    assert_eq!(alice.encode(Narrow { index: 8 }), Err(LayoutError::ValueTooLarge { field: "index", width: 3 }));
+    assert_eq!(alice.encode(Narrow { index: 8 }), Err(RangeError::ValueTooLarge { field: "index", width: 3 }));
 }
 
 struct Greedy;

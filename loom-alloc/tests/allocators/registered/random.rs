@@ -17,7 +17,7 @@ fn leases_do_as_the_account_says() {
         world::play(&bytes, |what| *happened.borrow_mut().entry(what).or_default() += 1);
         Ok(())
     });
-    played.unwrap_or_else(|error| panic!("{error}"));
+    played.unwrap_or_else(|error| panic!("{error:#}"));
     let happened = happened.into_inner();
     for what in [
         "taken",

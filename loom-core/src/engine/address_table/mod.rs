@@ -54,12 +54,10 @@ mod store;
 mod symmetric;
 mod table;
 
-use core::fmt;
-
 pub use self::key::AddressRef;
 pub(crate) use self::memory::fill;
 pub use self::memory::{AddressTableAttr, AddressTableMemory};
-pub use self::set::{AddressSet, SetFull};
+pub use self::set::AddressSet;
 pub use self::symmetric::{RangePeer, SymmetricRange};
 pub use self::table::AddressTable;
 use super::peer_table::Peer;
@@ -106,37 +104,3 @@ impl Inserted {
         matches!(self, Inserted::New(_))
     }
 }
-
-/// Error of an insertion.
-///
-/// ```
-/// use std::net::SocketAddr;
-///
-/// use loom_core::engine::address_table::{AddressTableAttr, AddressTableMemory, Full};
-///
-/// let mut memory = AddressTableMemory::new(AddressTableAttr { bytes: 0, ..AddressTableAttr::new(1) })?;
-/// let mut table = memory.table();
-/// // There is room for one IPv4 address, and for no other address.
-/// assert_eq!(table.insert("[::1]:7471".parse::<SocketAddr>()?), Err(Full::Bytes));
-/// table.insert("10.0.0.1:7471".parse::<SocketAddr>()?)?;
-/// assert_eq!(table.insert("10.0.0.2:7471".parse::<SocketAddr>()?), Err(Full::Places));
-/// # Ok::<_, Box<dyn core::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Full {
-    /// No slot is free ([`AddressTableAttr::places`], [`AddressTableAttr::singles`]).
-    Places,
-    /// Too few bytes are free ([`AddressTableAttr::bytes`]).
-    Bytes,
-}
-
-impl fmt::Display for Full {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Full::Places => "the address table has no place left",
-            Full::Bytes => "the address table has no room for the bytes of the address",
-        })
-    }
-}
-
-impl core::error::Error for Full {}

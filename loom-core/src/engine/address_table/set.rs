@@ -14,6 +14,7 @@ use super::NIL;
 use crate::engine::peer_table::{Peer, Peers};
 use crate::error::OpenError;
 use crate::storage::{Block, array, extend};
+use crate::vocabulary::AddressError;
 
 /// Distinct peers of an address vector, with ranks 0, 1, 2 and so on in order of insertion.
 ///
@@ -64,33 +65,6 @@ pub struct AddressSet<A: Allocator> {
 unsafe impl<A: Allocator + Send> Send for AddressSet<A> {}
 // SAFETY: the arrays are reached only through the set, and change only by `&mut`.
 unsafe impl<A: Allocator + Sync> Sync for AddressSet<A> {}
-
-/// Error: the set has as many members as it was opened for.
-///
-/// ```
-/// use loom_core::allocator_api2::alloc::Global;
-/// use loom_core::engine::address_table::{AddressSet, SetFull};
-/// use loom_core::{Av, Cq, Domain};
-///
-/// # fixture::endpoints!(network, domain, av, cq, alice, bob, to_bob);
-/// # let cq: Cq<'_, _, Vec<u8>> = cq;
-/// let to_alice = av.insert(&alice.address()?)?;
-/// // A set for one member.
-/// let mut set = AddressSet::new_in(av.places(), 1, Global)?;
-/// assert_eq!((set.insert(to_bob), set.insert(to_alice)), (Ok(true), Err(SetFull)));
-/// assert_eq!(set.members(), [to_bob]);
-/// # Ok::<_, loom_core::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SetFull;
-
-impl fmt::Display for SetFull {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the address set has as many members as it was opened for")
-    }
-}
-
-impl core::error::Error for SetFull {}
 
 impl<A: Allocator> AddressSet<A> {
     /// Creates an empty set of up to `count` peers of a vector with `places` slots, in memory of
@@ -192,12 +166,12 @@ impl<A: Allocator> AddressSet<A> {
     /// vector.
     ///
     /// # Errors
-    /// [`SetFull`]
+    /// [`AddressError::Full`]
     #[doc(alias = "fi_av_set_insert")]
-    pub fn insert(&mut self, peer: Peer) -> Result<bool, SetFull> {
+    pub fn insert(&mut self, peer: Peer) -> Result<bool, AddressError> {
         match self.meets(peer) {
             Meets::NoMember if self.len < self.capacity => self.append(peer),
-            Meets::NoMember => return Err(SetFull),
+            Meets::NoMember => return Err(AddressError::Full),
             Meets::Earlier(earlier) => {
                 self.remove(earlier);
                 self.append(peer);
@@ -247,9 +221,9 @@ impl<A: Allocator> AddressSet<A> {
     /// Appends the members of another set that are not in this one, in order.
     ///
     /// # Errors
-    /// [`SetFull`] if not all fit. The set is unchanged then.
+    /// [`AddressError::Full`] if not all fit. The set is unchanged then.
     #[doc(alias = "fi_av_set_union")]
-    pub fn union<B: Allocator>(&mut self, other: &AddressSet<B>) -> Result<(), SetFull> {
+    pub fn union<B: Allocator>(&mut self, other: &AddressSet<B>) -> Result<(), AddressError> {
         self.extend(|| other.members().iter().copied())
     }
 
@@ -257,7 +231,7 @@ impl<A: Allocator> AddressSet<A> {
     /// all peers (`FI_UNIVERSE`).
     ///
     /// # Errors
-    /// [`SetFull`] if not all fit. The set is unchanged then.
+    /// [`AddressError::Full`] if not all fit. The set is unchanged then.
     #[doc(alias = "FI_UNIVERSE")]
     #[doc(alias = "start_addr")]
     pub fn insert_range(
@@ -265,7 +239,7 @@ impl<A: Allocator> AddressSet<A> {
         table: Peers<'_>,
         places: RangeInclusive<u32>,
         stride: NonZeroU32,
-    ) -> Result<(), SetFull> {
+    ) -> Result<(), AddressError> {
         let (first, last) = (*places.start() as usize, (*places.end() as usize).min(table.places().saturating_sub(1)));
         self.extend(|| {
             let places = (first..=last).step_by(stride.get() as usize).filter_map(|place| u32::try_from(place).ok());
@@ -273,10 +247,10 @@ impl<A: Allocator> AddressSet<A> {
         })
     }
 
-    fn extend<I: Iterator<Item = Peer>>(&mut self, peers: impl Fn() -> I) -> Result<(), SetFull> {
+    fn extend<I: Iterator<Item = Peer>>(&mut self, peers: impl Fn() -> I) -> Result<(), AddressError> {
         let new = peers().filter(|peer| matches!(self.meets(*peer), Meets::NoMember)).count();
         if new > (self.capacity - self.len) as usize {
-            return Err(SetFull);
+            return Err(AddressError::Full);
         }
         let mut left = new;
         for peer in peers() {
@@ -351,7 +325,7 @@ mod tests {
         };
         assert_eq!(set.extend(grows), Ok(()));
         assert_eq!(set.members(), [peers[1], peers[0]]);
-        assert_eq!(set.extend(|| peers.iter().copied()), Err(SetFull));
+        assert_eq!(set.extend(|| peers.iter().copied()), Err(AddressError::Full));
         assert_eq!(set.members(), [peers[1], peers[0]]);
     }
 }

@@ -8,9 +8,9 @@ use super::index::{Held, Index, Links, Record, Way};
 use super::key::{AddressRef, Key};
 use super::store::{Cell, Store};
 use super::symmetric::{RangePeer, Segment, Segments, SymmetricRange};
-use super::{AddressTableAttr, Full, Inserted};
+use super::{AddressTableAttr, Inserted};
 use crate::engine::peer_table::{Peer, PeerSlot, PeerTable, Peers};
-use crate::vocabulary::{AddressFormat, AvType, EndpointAddr, FabricAddr};
+use crate::vocabulary::{AddressError, AddressFormat, AvType, EndpointAddr, FabricAddr};
 
 pub(super) struct Parts<'s> {
     pub(super) entries: &'s mut [PeerSlot],
@@ -187,8 +187,8 @@ impl<'s> AddressTable<'s> {
     /// slot. A duplicate returns the existing peer.
     ///
     /// # Errors
-    /// [`Full`]: the table is unchanged.
-    pub fn insert<'k>(&mut self, address: impl Into<AddressRef<'k>>) -> Result<Inserted, Full> {
+    /// [`AddressError`]: the table is unchanged.
+    pub fn insert<'k>(&mut self, address: impl Into<AddressRef<'k>>) -> Result<Inserted, AddressError> {
         let way = self.way(address.into());
         match self.find_on(&way) {
             Some(peer) => Ok(Inserted::Known(peer)),
@@ -201,7 +201,7 @@ impl<'s> AddressTable<'s> {
     pub fn insert_all<'k, K: Into<AddressRef<'k>>>(
         &mut self,
         addresses: impl IntoIterator<Item = K>,
-        mut each: impl FnMut(Result<Inserted, Full>),
+        mut each: impl FnMut(Result<Inserted, AddressError>),
     ) -> usize {
         let results = addresses.into_iter().map(|address| self.insert(address));
         results.inspect(|result| each(*result)).filter(Result::is_ok).count()
@@ -210,16 +210,16 @@ impl<'s> AddressTable<'s> {
     /// Inserts the addresses of a range like [`insert_all`](Self::insert_all).
     ///
     /// # Errors
-    /// [`Full::Places`] if the range exceeds the number of slots. Neither the table is changed nor
+    /// [`AddressError::Full`] if the range exceeds the number of slots. Neither the table is changed nor
     /// `each` called.
     #[doc(alias = "fi_av_insertsym")]
     pub fn insert_symmetric(
         &mut self,
         range: SymmetricRange,
-        mut each: impl FnMut(Result<Inserted, Full>),
-    ) -> Result<usize, Full> {
+        mut each: impl FnMut(Result<Inserted, AddressError>),
+    ) -> Result<usize, AddressError> {
         if range.len() > self.peers.places() as u64 {
-            return Err(Full::Places);
+            return Err(AddressError::Full);
         }
         let results = range.members().map(|member| {
             let way = self.way(member.socket().into());
@@ -243,8 +243,8 @@ impl<'s> AddressTable<'s> {
         Some(place)
     }
 
-    fn next_addr(&self, way: &Way<'_>) -> Result<FabricAddr, Full> {
-        let place = self.left_by(way.key()).or_else(|| self.next_place()).ok_or(Full::Places)?;
+    fn next_addr(&self, way: &Way<'_>) -> Result<FabricAddr, AddressError> {
+        let place = self.left_by(way.key()).or_else(|| self.next_place()).ok_or(AddressError::Full)?;
         let generation = if self.av_type == AvType::MAP { self.peers.next_generation(place) } else { 0 };
         Ok(FabricAddr(u64::from(generation) << 32 | u64::from(place)))
     }
@@ -253,8 +253,12 @@ impl<'s> AddressTable<'s> {
     /// its low 32 bits. A duplicate address or fabric address returns the existing peer.
     ///
     /// # Errors
-    /// [`Full`], also if the slot does not exist. The table is unchanged.
-    pub fn insert_at<'k>(&mut self, addr: FabricAddr, address: impl Into<AddressRef<'k>>) -> Result<Inserted, Full> {
+    /// [`AddressError`], also if the slot does not exist. The table is unchanged.
+    pub fn insert_at<'k>(
+        &mut self,
+        addr: FabricAddr,
+        address: impl Into<AddressRef<'k>>,
+    ) -> Result<Inserted, AddressError> {
         let way = self.way(address.into());
         match self.find_on(&way).or_else(|| self.peers.peer(addr)) {
             Some(peer) => Ok(Inserted::Known(peer)),
@@ -266,7 +270,7 @@ impl<'s> AddressTable<'s> {
     ///
     /// # Errors
     /// The errors of [`insert_at`](Self::insert_at).
-    pub fn insert_member_at(&mut self, addr: FabricAddr, member: &RangePeer) -> Result<Inserted, Full> {
+    pub fn insert_member_at(&mut self, addr: FabricAddr, member: &RangePeer) -> Result<Inserted, AddressError> {
         let way = self.way(member.socket().into());
         match self.find_on(&way).or_else(|| self.peers.peer(addr)) {
             Some(peer) => Ok(Inserted::Known(peer)),
@@ -280,7 +284,7 @@ impl<'s> AddressTable<'s> {
     ///
     /// # Errors
     /// The errors of [`insert_at`](Self::insert_at).
-    pub fn insert_unnamed_at(&mut self, addr: FabricAddr) -> Result<Inserted, Full> {
+    pub fn insert_unnamed_at(&mut self, addr: FabricAddr) -> Result<Inserted, AddressError> {
         if let Some(peer) = self.peers.peer(addr) {
             return Ok(Inserted::Known(peer));
         }
@@ -290,16 +294,21 @@ impl<'s> AddressTable<'s> {
         self.take(addr)
     }
 
-    fn place_for_single(&self, addr: FabricAddr) -> Result<u32, Full> {
-        let place = self.peers.place_for(addr).map_err(|_| Full::Places)?;
+    fn place_for_single(&self, addr: FabricAddr) -> Result<u32, AddressError> {
+        let place = self.peers.place_for(addr).ok_or(AddressError::Full)?;
         if place as usize >= self.index.len() {
-            return Err(Full::Places);
+            return Err(AddressError::Full);
         }
         Ok(place)
     }
 
-    fn insert_new(&mut self, way: &Way<'_>, member: Option<&RangePeer>, addr: FabricAddr) -> Result<Inserted, Full> {
-        let place = self.peers.place_for(addr).map_err(|_| Full::Places)?;
+    fn insert_new(
+        &mut self,
+        way: &Way<'_>,
+        member: Option<&RangePeer>,
+        addr: FabricAddr,
+    ) -> Result<Inserted, AddressError> {
+        let place = self.peers.place_for(addr).ok_or(AddressError::Full)?;
         let left_by = self.segments.socket(place);
         if left_by.is_some() && left_by == way.key().socket() {
             self.vacate(place);
@@ -318,24 +327,24 @@ impl<'s> AddressTable<'s> {
         !is_single && self.segments.takes(member, place, |place| has_member(&self.index, &self.peers, place))
     }
 
-    fn insert_single(&mut self, way: &Way<'_>, addr: FabricAddr) -> Result<Inserted, Full> {
+    fn insert_single(&mut self, way: &Way<'_>, addr: FabricAddr) -> Result<Inserted, AddressError> {
         let place = self.place_for_single(addr)?;
         let held = match *way.key() {
             Key::V4 { ip, port } if port != 0 => Held::V4 { ip, port },
-            ref key => Held::Stored(self.store.put(key).ok_or(Full::Bytes)?),
+            ref key => Held::Stored(self.store.put(key).ok_or(AddressError::OutOfBytes)?),
         };
         self.vacate(place);
         if !self.index.insert(way, place, held) {
             if let Held::Stored(cell) = held {
                 self.store.give_back(cell);
             }
-            return Err(Full::Places);
+            return Err(AddressError::Full);
         }
         self.take(addr)
     }
 
-    fn take(&mut self, addr: FabricAddr) -> Result<Inserted, Full> {
-        let peer = self.peers.insert(addr).map_err(|_| Full::Places)?;
+    fn take(&mut self, addr: FabricAddr) -> Result<Inserted, AddressError> {
+        let peer = self.peers.insert(addr).ok_or(AddressError::Full)?;
         self.free.clear(peer.index());
         self.len += 1;
         Ok(Inserted::New(peer))

@@ -54,9 +54,12 @@ impl OpKey {
         OpKey(word)
     }
 
+    /// Index of the operation's slot, below [`Cq::capacity`](crate::cq::Cq::capacity). Operations in
+    /// flight have distinct slots.
     #[inline]
+    #[must_use]
     #[expect(clippy::cast_possible_truncation, reason = "the low half of the word")]
-    pub(crate) const fn index(self) -> u32 {
+    pub const fn index(self) -> u32 {
         self.0 as u32
     }
 

@@ -131,7 +131,7 @@ struct NodeKey {
 ///
 /// let mut matcher = TagMatcher::new(TagMatcherAttr::DEFAULT)?;
 /// let want = Want { tag: TagMatch::exact(Tag(7)), source: FabricAddr::UNSPEC };
-/// let receive = matcher.post(want)?;
+/// let receive = matcher.post(want).expect("a slot is free");
 /// // A cancel. The second one finds nothing.
 /// assert_eq!(matcher.remove_receive(receive), Some(want));
 /// assert_eq!(matcher.remove_receive(receive), None);
@@ -149,7 +149,7 @@ pub struct ReceiveId(NodeKey);
 ///
 /// let mut matcher = TagMatcher::new(TagMatcherAttr::DEFAULT)?;
 /// let message = Envelope { tag: Tag(7), source: FabricAddr(3) };
-/// let id = matcher.keep(message)?;
+/// let id = matcher.keep(message).expect("a slot is free");
 /// // A peek leaves the message where it is.
 /// let want = Want { tag: TagMatch::exact(Tag(7)), source: FabricAddr::UNSPEC };
 /// assert_eq!(matcher.message_for(&want), Some(id));
@@ -177,32 +177,6 @@ impl MessageId {
     }
 }
 
-/// Error: every slot is in use.
-///
-/// ```
-/// use loom_core::engine::tag_matcher::{Full, TagMatcher, TagMatcherAttr, Want};
-/// use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
-///
-/// let mut matcher = TagMatcher::new(TagMatcherAttr { receives: 1, ..TagMatcherAttr::DEFAULT })?;
-/// let want = Want { tag: TagMatch::exact(Tag(7)), source: FabricAddr::UNSPEC };
-/// let posted = matcher.post(want)?;
-/// assert_eq!(matcher.post(want), Err(Full));
-/// // There is room again when a receive has its message.
-/// matcher.remove_receive(posted);
-/// assert!(matcher.post(want).is_ok());
-/// # Ok::<_, Box<dyn core::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
-
-impl fmt::Display for Full {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("every place of the tag matcher is taken")
-    }
-}
-
-impl core::error::Error for Full {}
-
 #[derive(Debug)]
 struct Places {
     own: Table<Own>,
@@ -211,16 +185,16 @@ struct Places {
 }
 
 impl Places {
-    fn take(&mut self) -> Result<NodeKey, Full> {
+    fn take(&mut self) -> Option<NodeKey> {
         let index = self.free;
         if index == NONE {
-            return Err(Full);
+            return None;
         }
         let own = self.own.at(index);
         own.generation.set(own.generation.get().wrapping_add(1));
         self.free = own.next.get();
         self.taken += 1;
-        Ok(NodeKey { index, generation: own.generation.get() })
+        Some(NodeKey { index, generation: own.generation.get() })
     }
 
     fn has(&self, place: NodeKey) -> bool {
@@ -250,12 +224,12 @@ impl Places {
 /// // A message arrives before its receive.
 /// let message = Envelope { tag: Tag(7), source: FabricAddr(3) };
 /// assert_eq!(matcher.receive_for(&message), None);
-/// let waits = matcher.keep(message)?;
+/// let waits = matcher.keep(message).expect("a slot is free");
 /// // A receive takes the message if it waits. Otherwise the receive is posted.
 /// let want = Want { tag: TagMatch::any(), source: FabricAddr(3) };
 /// match matcher.message_for(&want) {
 ///     Some(id) => assert_eq!((id, matcher.remove_message(id)), (waits, Some(message))),
-///     None => _ = matcher.post(want)?,
+///     None => _ = matcher.post(want).expect("a slot is free"),
 /// }
 /// assert_eq!((matcher.waiting(), matcher.posted()), (0, 0));
 /// # Ok::<_, Box<dyn core::error::Error>>(())
@@ -330,14 +304,27 @@ impl<A: Allocator> TagMatcher<A> {
         &self.attr
     }
 
-    /// Posts a receive behind those already posted.
+    /// Posts a receive behind those already posted. Returns `None` if every slot is in use
+    /// ([`TagMatcherAttr::receives`]).
     ///
-    /// # Errors
-    /// [`Full`] if every slot is in use.
-    pub fn post(&mut self, want: Want) -> Result<ReceiveId, Full> {
+    /// ```
+    /// use loom_core::engine::tag_matcher::{TagMatcher, TagMatcherAttr, Want};
+    /// use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
+    ///
+    /// let mut matcher = TagMatcher::new(TagMatcherAttr { receives: 1, ..TagMatcherAttr::DEFAULT })?;
+    /// let want = Want { tag: TagMatch::exact(Tag(7)), source: FabricAddr::UNSPEC };
+    /// let posted = matcher.post(want).expect("a slot is free");
+    /// assert_eq!(matcher.post(want), None);
+    /// // There is room again when a receive has its message.
+    /// matcher.remove_receive(posted);
+    /// assert!(matcher.post(want).is_some());
+    /// # Ok::<_, loom_core::Error>(())
+    /// ```
+    #[must_use = "a receive that is not posted matches no message"]
+    pub fn post(&mut self, want: Want) -> Option<ReceiveId> {
         let place = self.receives.take()?;
         self.posted.post(place.index, want);
-        Ok(ReceiveId(place))
+        Some(ReceiveId(place))
     }
 
     /// Returns the oldest posted receive that accepts a message, without removing it.
@@ -364,14 +351,13 @@ impl<A: Allocator> TagMatcher<A> {
         self.receives.taken as usize
     }
 
-    /// Keeps a message that no posted receive accepts, behind those already kept.
-    ///
-    /// # Errors
-    /// [`Full`] if every slot is in use.
-    pub fn keep(&mut self, envelope: Envelope) -> Result<MessageId, Full> {
+    /// Keeps a message that no posted receive accepts, behind those already kept. Returns `None` if
+    /// every slot is in use ([`TagMatcherAttr::messages`]).
+    #[must_use = "a message that is not kept is lost"]
+    pub fn keep(&mut self, envelope: Envelope) -> Option<MessageId> {
         let place = self.messages.take()?;
         self.unexpected.keep(place.index, envelope);
-        Ok(MessageId(place))
+        Some(MessageId(place))
     }
 
     /// Returns the oldest message that a receive accepts, without removing it.
@@ -433,7 +419,7 @@ impl<A: Allocator> fmt::Debug for TagMatcher<A> {
 ///
 /// let mut matcher = TagMatcher::new(TagMatcherAttr::DEFAULT)?;
 /// for (tag, source) in [(7, 3), (8, 4), (9, 3)] {
-///     matcher.keep(Envelope { tag: Tag(tag), source: FabricAddr(source) })?;
+///     matcher.keep(Envelope { tag: Tag(tag), source: FabricAddr(source) }).expect("a slot is free");
 /// }
 /// // What waits of a peer that is gone, oldest first.
 /// let of_peer = matcher.messages().filter(|(_, message)| message.source == FabricAddr(3));

@@ -25,8 +25,8 @@
 //! use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
 //!
 //! let mut matcher = TagMatcher::new(TagMatcherAttr { receives: 8, messages: 8, ..TagMatcherAttr::DEFAULT })?;
-//! let whatever = matcher.post(Want { tag: TagMatch::masked(Tag(0x700), 0xff), source: FabricAddr::UNSPEC })?;
-//! let exact = matcher.post(Want { tag: TagMatch::exact(Tag(0x701)), source: FabricAddr(3) })?;
+//! let whatever = matcher.post(Want { tag: TagMatch::masked(Tag(0x700), 0xff), source: FabricAddr::UNSPEC }).expect("a slot is free");
+//! let exact = matcher.post(Want { tag: TagMatch::exact(Tag(0x701)), source: FabricAddr(3) }).expect("a slot is free");
 //!
 //! // The oldest that accepts it, though the other one is more exact.
 //! let message = Envelope { tag: Tag(0x701), source: FabricAddr(3) };
@@ -44,7 +44,7 @@ mod unexpected;
 mod walk;
 
 pub(crate) use index::{Index, Line, Link, NONE};
-pub use matcher::{Full, MessageId, Messages, ReceiveId, TagMatcher, TagMatcherAttr};
+pub use matcher::{MessageId, Messages, ReceiveId, TagMatcher, TagMatcherAttr};
 pub(crate) use matcher::{fill, posted_lines, waiting_lines};
 pub(crate) use posted::{Pattern, Posted, PostedReceives};
 pub(crate) use table::Table;

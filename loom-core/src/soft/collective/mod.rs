@@ -60,7 +60,7 @@ impl SoftEndpoint<'_> {
         if !group.begin(round) {
             return;
         }
-        // SAFETY: lent memory stays until the event (C9) and has the length in C30. It is this
+        // SAFETY: lent memory stays until the event (L1) and has the length in K2. It is this
         // thread's: every member has called, completions are not reported, and members do not take
         // memory back while the group is running.
         let result = unsafe { run(&Round { members, round }) };
@@ -131,7 +131,7 @@ unsafe impl<'n> Collectives for Soft<'n> {
             endpoint.gate()?;
             endpoint.lies_in_its_region(operands, Access::WRITE).map_err(Refusal::Errno)?;
             endpoint.lies_in_its_region(results, Access::READ).map_err(Refusal::Errno)?;
-            // SAFETY: the context has the memory that the domain requires (C10).
+            // SAFETY: the context has the memory that the domain requires (L2).
             unsafe { begin_context(own.modes.get(), context) };
         }
         match net.group(net.group_of(number)).usable() {

@@ -59,7 +59,7 @@ pub(crate) fn can_reduce(datatype: Datatype, op: AtomicOp) -> Result<(), Errno> 
 /// If their calls differ, no memory is touched.
 ///
 /// # Safety
-/// The lent memory satisfies C30, is readable and writable, and is this thread's meanwhile.
+/// The lent memory satisfies K2, is readable and writable, and is this thread's meanwhile.
 pub(crate) unsafe fn run(calls: &impl Calls) -> Result<(), Errno> {
     let (size, call) = (calls.size(), calls.args(0).operation);
     if (1..size).any(|rank| calls.args(rank).operation != call) {
@@ -70,14 +70,14 @@ pub(crate) unsafe fn run(calls: &impl Calls) -> Result<(), Errno> {
     let bytes = call.count * element;
     let operands = |rank: usize| calls.args(rank).operands;
     let results = |rank: usize| calls.args(rank).results;
-    // SAFETY: parts of lent memory of the length in C30. Ranges do not overlap (C30), except those
+    // SAFETY: parts of lent memory of the length in K2. Ranges do not overlap (K2), except those
     // of one member in a broadcast, which may be equal.
     let copy = |from, to| unsafe { copy(from, to) };
     let reduce = |at: usize, into: Range| {
         copy(part(operands(0), at, bytes), into);
         for rank in 1..size {
             let from = part(operands(rank), at, bytes);
-            // SAFETY: parts of lent memory with equal numbers of elements (C30).
+            // SAFETY: parts of lent memory with equal numbers of elements (K2).
             unsafe { combine_by_type(collective.datatype(), from, into, collective.reduce_op()) }?;
         }
         Ok(())

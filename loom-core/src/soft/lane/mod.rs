@@ -156,7 +156,7 @@ pub(super) struct Lane {
 struct DoneWord(AtomicU64);
 
 // SAFETY: `state` and `done` are atomic. Slots and cells are `Sync` and stay in place. One thread
-// at a time uses `sent`, like `EndpointState::own` (C5).
+// at a time uses `sent`, like `EndpointState::own` (T1).
 unsafe impl Sync for Lane {}
 
 pub(super) const fn cells_of_lane(slots: u32) -> u32 {

@@ -65,8 +65,8 @@ impl BoundCounters {
             if event.flags.intersects(flags)
                 && let Some(counter) = place.get()
             {
-                // SAFETY: a counter stays in place while its endpoint can be used (C7), and this
-                // thread uses both (C5).
+                // SAFETY: a counter stays in place while its endpoint can be used (N1), and this
+                // thread uses both (T1).
                 unsafe { counter.as_ref() }.count(event);
             }
         }

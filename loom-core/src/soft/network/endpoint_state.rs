@@ -71,7 +71,7 @@ pub(crate) struct LocalState {
     pub(crate) memberships: Cell<u32>,
 }
 
-// SAFETY: one thread at a time uses `own`: the thread of the endpoint's queue (C5, C6), or the
+// SAFETY: one thread at a time uses `own`: the thread of the endpoint's queue (T1, T2), or the
 // holder of the network's lock while the port is free.
 unsafe impl Sync for EndpointState {}
 
@@ -185,10 +185,10 @@ impl LocalState {
 
     #[inline]
     pub(crate) fn tx(&self) -> &Queue {
-        // SAFETY: set while the endpoint is open, and it is open (C1).
+        // SAFETY: set while the endpoint is open, and it is open (H1).
         let queue = unsafe { self.tx.get().unwrap_unchecked() };
-        // SAFETY: a queue is closed after its endpoints (C2), and its memory stays until then
-        // (C16).
+        // SAFETY: a queue is closed after its endpoints (H2), and its memory stays until then
+        // (M1).
         unsafe { queue.as_ref() }
     }
 
@@ -216,7 +216,7 @@ impl LocalState {
     pub(crate) fn tell(&self, event: Event) {
         let mut event = self.rx().push(event);
         if self.attended.get() {
-            // SAFETY: just pushed by this thread, the only user of the queue (C5).
+            // SAFETY: just pushed by this thread, the only user of the queue (T1).
             self.faults().note_news(unsafe { event.as_mut() }, self.rx());
         }
     }
@@ -230,10 +230,10 @@ impl LocalState {
 
     #[inline]
     pub(crate) fn rx(&self) -> &Queue {
-        // SAFETY: set while the endpoint is open, and it is open (C1).
+        // SAFETY: set while the endpoint is open, and it is open (H1).
         let queue = unsafe { self.rx.get().unwrap_unchecked() };
-        // SAFETY: a queue is closed after its endpoints (C2), and its memory stays until then
-        // (C16).
+        // SAFETY: a queue is closed after its endpoints (H2), and its memory stays until then
+        // (M1).
         unsafe { queue.as_ref() }
     }
 
@@ -252,7 +252,7 @@ impl LocalState {
     #[cold]
     #[inline(never)]
     pub(crate) fn attend(&self, mut event: NonNull<Event>, queue: &Queue) {
-        // SAFETY: just pushed by this thread, the only user of the queue (C5).
+        // SAFETY: just pushed by this thread, the only user of the queue (T1).
         let event = unsafe { event.as_mut() };
         // SAFETY: the event belongs to an operation begun on this endpoint, and was not polled.
         if !unsafe { end_context(self.modes.get(), event.context) } {
@@ -362,14 +362,14 @@ const fn seal(context: u64, word: u64) -> u64 {
 
 /// # Safety
 /// The context points to the memory that the domain requires, which is the transport's until the
-/// event (C10).
+/// event (L2).
 pub(crate) unsafe fn begin_context(modes: RequiredModes, context: Context) {
     let memory = context.as_ptr().cast::<u64>();
     let _ = memory.expose_provenance();
     for (at, word) in (0..context_words(modes)).zip(0..) {
-        // SAFETY: the caller guarantees `context_words` words at the context (C10).
+        // SAFETY: the caller guarantees `context_words` words at the context (L2).
         let place = unsafe { memory.add(at) };
-        // SAFETY: the memory is the transport's until the event (C10).
+        // SAFETY: the memory is the transport's until the event (L2).
         unsafe { place.write(seal(context.addr(), word)) };
     }
 }
@@ -382,13 +382,13 @@ unsafe fn end_context(modes: RequiredModes, context: u64) -> bool {
     let memory = ptr::with_exposed_provenance_mut::<u64>(context as usize);
     let mut intact = true;
     for (at, word) in (0..context_words(modes)).zip(0..) {
-        // SAFETY: the memory is the transport's until the event is polled (C10), and
+        // SAFETY: the memory is the transport's until the event is polled (L2), and
         // `begin_context` exposed its provenance.
         let place = unsafe { memory.add(at) };
-        // SAFETY: the memory is the transport's until the event is polled (C10).
+        // SAFETY: the memory is the transport's until the event is polled (L2).
         intact &= unsafe { place.read() } == seal(context, word);
         // A multi-receive has several events.
-        // SAFETY: the memory is the transport's until the event is polled (C10).
+        // SAFETY: the memory is the transport's until the event is polled (L2).
         unsafe { place.write(seal(context, word)) };
     }
     intact

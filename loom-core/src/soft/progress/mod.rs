@@ -274,13 +274,13 @@ unsafe impl<'n> CompletionQueues for Soft<'n> {
             wait if domain.net.can_sleep(wait) => Some(Sleeper::new(wait)?),
             _ => return Err(Errno::ENOSYS),
         };
-        // SAFETY: the memory has the layout of `depth`, and stays while the queue is used (C16).
+        // SAFETY: the memory has the layout of `depth`, and stays while the queue is used (M1).
         let queue = unsafe { Queue::build(memory, depth, sleeper) }.ok_or(Errno::EINVAL)?;
         Ok(SoftCq { net: domain.net, queue })
     }
 
     unsafe fn cq_close(cq: &Self::Cq) -> Result<(), Errno> {
-        // SAFETY: `cq_open` has built the queue. It is closed once (C3), after its endpoints (C2),
+        // SAFETY: `cq_open` has built the queue. It is closed once (H3), after its endpoints (H2),
         // so their peers use it no more.
         unsafe { Queue::close(cq.queue) };
         Ok(())

@@ -113,7 +113,7 @@ unsafe fn change<E: Element>(place: *mut u8, len: usize, op: AtomicOp, local: &m
         // SAFETY: the caller guarantees valid elements to compare.
         let compare = unsafe { read::<E>(local.compare.next(size)) };
         // SAFETY: the element is aligned, checked above, and within `len`. The processor supports
-        // the operation (C28).
+        // the operation (O4).
         let old = unsafe { E::change_at(place.wrapping_add(at), op, operand, compare) };
         if let Some(result) = local.results.next(size) {
             // SAFETY: the caller guarantees writable results.
@@ -189,7 +189,7 @@ impl SoftEndpoint<'_> {
     }
 
     /// # Safety
-    /// The context satisfies C10.
+    /// The context satisfies L2.
     #[inline]
     unsafe fn lent_ranges<const N: usize>(
         &self,
@@ -203,7 +203,7 @@ impl SoftEndpoint<'_> {
             for (lent, access) in lent {
                 self.lies_in_its_region(lent, access).map_err(Refusal::Errno)?;
             }
-            // SAFETY: the context satisfies C10.
+            // SAFETY: the context satisfies L2.
             unsafe { begin_context(self.port().own().modes.get(), context) };
         }
         Ok(lent.map(|(lent, _)| range(lent)))
@@ -224,10 +224,10 @@ unsafe impl<'n> Atomics for Soft<'n> {
         atomic: Atomic,
         context: Context,
     ) -> Result<(), Refusal> {
-        // SAFETY: the context satisfies C10.
+        // SAFETY: the context satisfies L2.
         let [operands] = unsafe { endpoint.lent_ranges(to, [(operands, Access::WRITE)], context) }?;
         let local = Local { operands: Elements::one(operands), compare: Elements::NONE, results: Elements::NONE };
-        // SAFETY: lent memory is readable (C9).
+        // SAFETY: lent memory is readable (L1).
         unsafe { endpoint.post_atomic(to, operands.1, local, atomic, Some(context.addr())) }
     }
 
@@ -258,11 +258,11 @@ unsafe impl<'n> Atomics for Soft<'n> {
         context: Context,
     ) -> Result<(), Refusal> {
         let lent = [(operands, Access::WRITE), (results, Access::READ)];
-        // SAFETY: the context satisfies C10.
+        // SAFETY: the context satisfies L2.
         let [operands, results] = unsafe { endpoint.lent_ranges(to, lent, context) }?;
         let local =
             Local { operands: Elements::one(operands), compare: Elements::NONE, results: Elements::one(results) };
-        // SAFETY: lent memory is readable, and results are writable (C9).
+        // SAFETY: lent memory is readable, and results are writable (L1).
         unsafe { endpoint.post_atomic(to, results.1, local, atomic, Some(context.addr())) }
     }
 
@@ -275,14 +275,14 @@ unsafe impl<'n> Atomics for Soft<'n> {
         context: Context,
     ) -> Result<(), Refusal> {
         let lent = [(operands, Access::WRITE), (compare, Access::WRITE), (results, Access::READ)];
-        // SAFETY: the context satisfies C10.
+        // SAFETY: the context satisfies L2.
         let [operands, compare, results] = unsafe { endpoint.lent_ranges(to, lent, context) }?;
         let local = Local {
             operands: Elements::one(operands),
             compare: Elements::one(compare),
             results: Elements::one(results),
         };
-        // SAFETY: lent memory is readable, and results are writable (C9).
+        // SAFETY: lent memory is readable, and results are writable (L1).
         unsafe { endpoint.post_atomic(to, results.1, local, atomic, Some(context.addr())) }
     }
 
@@ -300,7 +300,7 @@ unsafe impl<'n> Atomics for Soft<'n> {
         }
 
         let mut room = Vec::new();
-        // SAFETY: the context satisfies C10. Only messages have a prefix.
+        // SAFETY: the context satisfies L2. Only messages have a prefix.
         let msg = &unsafe { endpoint.pieces(msg, Access::WRITE, &mut room) }?;
         if endpoint.extra_checks {
             let others = ranges.compare.iter().map(|lent| (lent, Access::WRITE));
@@ -336,7 +336,7 @@ unsafe impl<'n> Atomics for Soft<'n> {
         let done = allowed.and_then(|()| {
             remote.iter().enumerate().try_for_each(|(at, part)| {
                 let counts = counts(atomic).of_range(at + 1 == remote.len());
-                // SAFETY: lent memory is valid (C9).
+                // SAFETY: lent memory is valid (L1).
                 unsafe { perform(&endpoint.net, target(part), part.len, &mut local, atomic, counts) }
             })
         });

@@ -220,7 +220,7 @@ unsafe fn rma_pieces(
 
 impl SoftEndpoint<'_> {
     /// # Safety
-    /// The buffer is readable until the event of the context or until the endpoint is closed. C10.
+    /// The buffer is readable until the event of the context or until the endpoint is closed. L2.
     #[cold]
     #[inline(never)]
     unsafe fn write_checked(
@@ -232,20 +232,20 @@ impl SoftEndpoint<'_> {
     ) -> Result<(), Refusal> {
         self.meets(to.to)?;
         let to = self.aim(to);
-        // SAFETY: the caller guarantees the buffer and C10. A write has no prefix (C12).
+        // SAFETY: the caller guarantees the buffer and L2. A write has no prefix (L4).
         let (bytes, len) = unsafe { self.apply_modes(lent, Access::WRITE, context) }?;
         // SAFETY: the caller guarantees the buffer.
         unsafe { self.write_amid_faults(to, (bytes.cast_const(), len), data, Some(context.addr())) }
     }
 
     /// # Safety
-    /// The buffer is writable until the event of the context or until the endpoint is closed. C10.
+    /// The buffer is writable until the event of the context or until the endpoint is closed. L2.
     #[cold]
     #[inline(never)]
     unsafe fn read_checked(&self, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
         self.meets(from.to)?;
         let from = self.aim(from);
-        // SAFETY: the caller guarantees the buffer and C10. A read has no prefix (C12).
+        // SAFETY: the caller guarantees the buffer and L2. A read has no prefix (L4).
         let place = unsafe { self.apply_modes(lent, Access::READ, context) }?;
         // SAFETY: the caller guarantees the buffer.
         unsafe { self.read_amid_faults(from, place, context.addr()) }
@@ -296,10 +296,10 @@ unsafe impl<'n> Rma for Soft<'n> {
     #[inline]
     unsafe fn read(endpoint: &Self::Endpoint, from: RmaTarget, lent: &Lent, context: Context) -> Result<(), Refusal> {
         if endpoint.extra_checks {
-            // SAFETY: C9 for the buffer, C10 for the context.
+            // SAFETY: L1 for the buffer, L2 for the context.
             return unsafe { endpoint.read_checked(from, lent, context) };
         }
-        // SAFETY: the buffer is writable (C9).
+        // SAFETY: the buffer is writable (L1).
         unsafe { read(&endpoint.net, endpoint.port(), &from, lent.ptr().as_ptr(), lent.len(), context.addr()) }
     }
 
@@ -312,11 +312,11 @@ unsafe impl<'n> Rma for Soft<'n> {
         context: Context,
     ) -> Result<(), Refusal> {
         if endpoint.extra_checks {
-            // SAFETY: C9 for the buffer, C10 for the context.
+            // SAFETY: L1 for the buffer, L2 for the context.
             return unsafe { endpoint.write_checked(to, lent, data, context) };
         }
         let bytes = (lent.ptr().as_ptr().cast_const(), lent.len());
-        // SAFETY: the buffer is readable (C9).
+        // SAFETY: the buffer is readable (L1).
         unsafe { write(&endpoint.net, endpoint.port(), &to, bytes, data, (Some(context.addr()), None)) }
     }
 
@@ -341,21 +341,21 @@ unsafe impl<'n> Rma for Soft<'n> {
 
     unsafe fn readmsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
         let mut room = Vec::new();
-        // SAFETY: C10 and C12.
+        // SAFETY: L2 and L4.
         let msg = &unsafe { endpoint.pieces(msg, Access::READ, &mut room) }?;
         let mut aimed = Vec::new();
         let remote = endpoint.aim_parts(msg.address, remote, &mut aimed);
-        // SAFETY: the buffers are valid (C9).
+        // SAFETY: the buffers are valid (L1).
         unsafe { rma_pieces(&endpoint.net, endpoint.port(), msg, remote, Access::REMOTE_READ, endpoint.report(msg)) }
     }
 
     unsafe fn writemsg(endpoint: &Self::Endpoint, msg: &Msg<'_>, remote: &[RemotePart]) -> Result<(), Refusal> {
         let mut room = Vec::new();
-        // SAFETY: C10 and C12.
+        // SAFETY: L2 and L4.
         let msg = &unsafe { endpoint.pieces(msg, Access::WRITE, &mut room) }?;
         let mut aimed = Vec::new();
         let remote = endpoint.aim_parts(msg.address, remote, &mut aimed);
-        // SAFETY: the buffers are valid (C9).
+        // SAFETY: the buffers are valid (L1).
         unsafe { rma_pieces(&endpoint.net, endpoint.port(), msg, remote, Access::REMOTE_WRITE, endpoint.report(msg)) }
     }
 }

@@ -4,7 +4,7 @@ use core::error::Error;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
-use super::AddressFormat;
+use super::{AddressFormat, Errno, OTHER_PROCESS, with_cause};
 
 #[cfg(feature = "serde")]
 mod serial;
@@ -109,14 +109,25 @@ impl fmt::Debug for EndpointAddr {
     }
 }
 
-/// Error of reading, writing or converting an address.
+/// Error of reading, writing, converting or inserting an address.
 ///
 /// ```
-/// use loom_core::EndpointAddr;
-/// use loom_core::vocabulary::AddressError;
+/// use loom_core::allocator_api2::alloc::Global;
+/// use loom_core::{AddressError, Av, AvAttr, Cq, Domain, EndpointAddr};
 ///
 /// assert_eq!("10.0.0.1".parse::<EndpointAddr>(), Err(AddressError::Malformed), "the port is missing");
 /// assert_eq!(EndpointAddr::decode(&[2, 0, 0]).unwrap_err(), AddressError::Truncated);
+///
+/// # fixture::domain!(network, domain);
+/// # let cq = Cq::<_, Vec<u8>>::open(&domain, 16)?;
+/// // This vector has no room for the bytes of addresses.
+/// let av = Av::open_in(&domain, AvAttr { bytes: Some(0), ..AvAttr::new(2) }, Global)?;
+/// let address = cq.endpoint(&av)?.address()?;
+/// assert_eq!(av.insert(&address), Err(AddressError::OutOfBytes));
+/// // The software transport refuses the address of a host.
+/// let host = "10.0.0.1:7471".parse()?;
+/// assert!(matches!(Av::open(&domain, 2)?.insert(&host), Err(AddressError::Errno(_))));
+/// # Ok::<_, loom_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -131,6 +142,32 @@ pub enum AddressError {
     NotASocket,
     /// Not the text of an address.
     Malformed,
+    /// The address vector, table or set has no free slot
+    /// ([`AvAttr::capacity`](crate::AvAttr::capacity),
+    /// [`AddressTableAttr::places`](crate::engine::address_table::AddressTableAttr::places) and
+    /// [`singles`](crate::engine::address_table::AddressTableAttr::singles)).
+    Full,
+    /// The address vector or table has too few free bytes for the address
+    /// ([`AvAttr::bytes`](crate::AvAttr::bytes),
+    /// [`AddressTableAttr::bytes`](crate::engine::address_table::AddressTableAttr::bytes)).
+    OutOfBytes,
+    /// The address vector was opened by the parent of this forked process. The child must open its
+    /// own.
+    OtherProcess,
+    /// The provider has taken its maximum of addresses for a vector's lifetime, including removed
+    /// ones ([`AvAttr::capacity`](crate::AvAttr::capacity)).
+    TooManyPeers {
+        /// Maximum number of addresses in the lifetime of a vector.
+        limit: usize,
+    },
+    /// The provider refused the address.
+    Errno(Errno),
+}
+
+impl From<Errno> for AddressError {
+    fn from(errno: Errno) -> Self {
+        if errno == Errno::OTHER_PROCESS { AddressError::OtherProcess } else { AddressError::Errno(errno) }
+    }
 }
 
 impl fmt::Display for AddressError {
@@ -141,11 +178,35 @@ impl fmt::Display for AddressError {
             Self::BufferTooSmall => "buffer too small for the encoded address",
             Self::NotASocket => "not an IPv4 or IPv6 socket address",
             Self::Malformed => "malformed address text",
-        })
+            Self::Full => {
+                "no slot is left for the address: raise `AvAttr::capacity` (of a table `AddressTableAttr::places`, of a set \
+                 its count), or remove peers"
+            }
+            Self::OutOfBytes => {
+                "no room is left for the bytes of the address: raise `bytes` of the attributes, or remove peers"
+            }
+            Self::OtherProcess => OTHER_PROCESS,
+            Self::TooManyPeers { limit } => {
+                return write!(
+                    f,
+                    "the provider takes no more addresses into this vector ({limit} in its lifetime), or not this one: \
+                     open another vector and endpoint, or check the address"
+                );
+            }
+            Self::Errno(_) => "the transport refused the address",
+        })?;
+        with_cause(f, self)
     }
 }
 
-impl Error for AddressError {}
+impl Error for AddressError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Errno(errno) => Some(errno),
+            _ => None,
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {

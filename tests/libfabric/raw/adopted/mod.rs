@@ -120,7 +120,7 @@ fn infos_with(caps: Caps) -> Vec<Info<T>> {
                 println!("{provider}: none with {caps}");
                 None
             }
-            Err(error) => panic!("{provider}: {error}"),
+            Err(error) => panic!("{provider}: {error:#}"),
         }
     };
     PROVIDERS.iter().filter_map(info).collect()

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::net::SocketAddr;
 
-use loom_core::av::{Av, InsertError};
+use loom_core::AddressError;
+use loom_core::av::Av;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::domain::Domain;
 use loom_core::endpoint::{Endpoint, Source};
@@ -49,7 +50,7 @@ fn addresses<T: Transport + 'static>(endpoints: &[Endpoint<'_, T, Bytes>]) -> Ve
     endpoints.iter().map(|endpoint| endpoint.address().expect("its address")).collect()
 }
 
-fn insert<T: Transport + 'static>(av: &Av<'_, T>, addresses: &[EndpointAddr]) -> Vec<Result<Peer, InsertError>> {
+fn insert<T: Transport + 'static>(av: &Av<'_, T>, addresses: &[EndpointAddr]) -> Vec<Result<Peer, AddressError>> {
     let mut told = Vec::new();
     let inserted = av.insert_all(addresses, |peer| told.push(peer));
     assert_eq!((told.len(), told.iter().flatten().count()), (addresses.len(), inserted));
@@ -103,7 +104,7 @@ fn refused_addresses_keep_no_others_out<T: Transport + 'static>(info: &Info<T>) 
         let all: Vec<_> = (0..71).map(|at| if is_good(at) { good[at % 5 % 3].clone() } else { nonsense(at) }).collect();
         let told = insert(pair.av, &all);
         for (at, peer) in told.iter().enumerate() {
-            let errno = matches!(peer, Err(InsertError::Errno(_)));
+            let errno = matches!(peer, Err(AddressError::Errno(_)));
             assert!(if is_good(at) { peer.is_ok() } else { errno }, "address {at}: {peer:?}");
         }
         let places: Vec<_> = (0..all.len()).filter(|at| is_good(*at)).collect();
@@ -129,7 +130,7 @@ fn address_vector_is_filled_to_its_last_place<T: Transport + 'static>(info: &Inf
         let good = addresses(&ends);
         let [c, d, e, f] = [0, 1, 2, 3].map(|at| good[at].clone());
         let told = insert(pair.av, &[c, foreign(), d, e.clone(), e, f]);
-        let is_full = |peer: &Result<Peer, InsertError>| *peer == Err(InsertError::Full);
+        let is_full = |peer: &Result<Peer, AddressError>| *peer == Err(AddressError::Full);
         if info.provider() == "soft" {
             assert!(!told.iter().any(is_full));
             return crate::report::partly(
@@ -180,7 +181,7 @@ fn peers_may_be_inserted_by_their_range<T: Transport + 'static>(info: &Info<T>) 
             let address = endpoint.address().expect("its address");
             let Ok(socket) = SocketAddr::try_from(&address) else {
                 let refused = pair.av.insert_symmetric(([127, 0, 0, 1], 7000).into(), 1, 1, |_| unreachable!());
-                assert_eq!(refused, Err(InsertError::Errno(Errno::ENOSYS)));
+                assert_eq!(refused, Err(AddressError::Errno(Errno::ENOSYS)));
                 return crate::report::not_granted();
             };
             let mut peers = Vec::new();
@@ -191,11 +192,11 @@ fn peers_may_be_inserted_by_their_range<T: Transport + 'static>(info: &Info<T>) 
             }
             for (nodes, services) in [(1, 9), (9, 1), (3, 3), (u32::MAX / 2, 1)] {
                 let full = pair.av.insert_symmetric(socket, nodes, services, |_| unreachable!());
-                assert_eq!(full, Err(InsertError::Full), "{nodes} nodes with {services} services");
+                assert_eq!(full, Err(AddressError::Full), "{nodes} nodes with {services} services");
             }
             for (nodes, services) in [(u32::MAX, 1), (1, u16::MAX)] {
                 let beyond = pair.av.insert_symmetric(socket, nodes, services, |_| unreachable!());
-                assert_eq!(beyond, Err(InsertError::Errno(Errno::EINVAL)), "{nodes} nodes with {services} services");
+                assert_eq!(beyond, Err(AddressError::Errno(Errno::EINVAL)), "{nodes} nodes with {services} services");
             }
         }
         pair.warm_up();
@@ -221,7 +222,7 @@ fn peer_is_found_by_its_address<T: Transport + 'static>(info: &Info<T>) {
                 Err(_) => pair.av.insert_service(&address.to_string(), None),
             };
             match by_name {
-                Err(InsertError::Errno(Errno::ENOSYS)) => {}
+                Err(AddressError::Errno(Errno::ENOSYS)) => {}
                 by_name => assert_eq!(by_name, *peer, "{address}"),
             }
             reach(pair, peer.expect("inserted"), endpoint, seed);
@@ -392,7 +393,7 @@ fn address_that_is_not_what_it_says_is_refused<T: Transport + 'static>(info: &In
             strange[..2].copy_from_slice(&99u16.to_ne_bytes());
             bad.extend([of(&strange), of(&bytes[..8]), of(&[bytes, bytes].concat()), of(&[0; 28])]);
         }
-        let errno = Err(InsertError::Errno(Errno::EINVAL));
+        let errno = Err(AddressError::Errno(Errno::EINVAL));
         for (bad, (endpoint, seed)) in bad.iter().zip(ends.iter().zip(0..).cycle()) {
             assert_eq!(pair.av.insert(bad), errno, "{bad}");
             let address = endpoint.address().expect("its address");

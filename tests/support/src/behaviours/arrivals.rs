@@ -1,13 +1,13 @@
 //! Immediate data as named fields, and parts of transfers that are counted by it.
 
-use loom_core::data_layout;
 use loom_core::engine::arrivals::Arrivals;
 use loom_core::error::PostError;
-use loom_core::immediate::{Layout, LayoutError};
+use loom_core::immediate::Layout;
 use loom_core::info::Info;
 use loom_core::mr::Mr;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, ImmediateData};
+use loom_core::{RangeError, data_layout};
 
 use crate::behaviours::needs::{Behaviour, RMA};
 use crate::behaviours::pair::{on_pair, pattern, room};
@@ -92,9 +92,9 @@ fn parts_are_counted<T: Transport + 'static>(info: &Info<T>) {
 fn layout_is_refused_where_it_does_not_fit<T: Transport + 'static>(info: &Info<T>) {
     let limit = info.attributes().domain.cq_data_size;
     let fits = info.carries::<Wide>();
-    assert_eq!(fits, if limit > 4 { Ok(()) } else { Err(LayoutError::TooWide { width: 33, limit }) });
+    assert_eq!(fits, if limit > 4 { Ok(()) } else { Err(RangeError::TooWide { width: 33, limit }) });
     let too_large = Part { index: 64, last: false, transfer: 0 }.encode();
-    assert_eq!(too_large, Err(LayoutError::ValueTooLarge { field: "index", width: 6 }));
+    assert_eq!(too_large, Err(RangeError::ValueTooLarge { field: "index", width: 6 }));
     on_pair(info, |pair| {
         pair.warm_up();
         let mr = Mr::open_in(pair.domain, room(64), Access::REMOTE_WRITE, allocator()).expect("region");

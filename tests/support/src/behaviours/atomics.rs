@@ -477,7 +477,7 @@ fn injected_atomic_is_done<T: Transport + 'static>(info: &Info<T>) {
         let error = pair.a.inject_atomic(pair.to_b, &target.mr.remote(), 4, add, &long).expect_err("it is too long");
         assert!(
             matches!(error, PostError::TooLong { .. } | PostError::OutOfBounds | PostError::TooManyElements { .. }),
-            "{error}"
+            "{error:#}"
         );
     });
 }

@@ -39,7 +39,7 @@ fn open<'d, T: Transport + 'static>(domain: &Domain<'d, T>, capacity: u32) -> Ca
 }
 
 fn register<'c, 'd, 'm, T: Transport + 'static>(cache: &'c Cache<'d, T>, buf: &'m mut [u8]) -> Buf<'c, 'd, 'm, T> {
-    cache.register(buf).unwrap_or_else(|error| panic!("{error}"))
+    cache.register(buf).unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 fn finish<'c, 'd, 'm, T: Transport + 'static>(cq: &Cq<'_, T, Buf<'c, 'd, 'm, T>>, key: OpKey) -> &'m mut [u8] {

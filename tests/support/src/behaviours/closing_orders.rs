@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use loom_core::av::Av;
 use loom_core::completion::Completion;
-use loom_core::counter::{Counter, CounterAttr, CounterError};
+use loom_core::counter::{Counter, CounterAttr};
 use loom_core::cq::{Cq, CqAttr, CqError};
 use loom_core::deadline::Deadline;
 use loom_core::domain::Domain;
@@ -242,7 +242,7 @@ impl<T: Transport + 'static> World<T> {
         }
         if let Some(counter) = &self.counter {
             assert_eq!(counter.wait_for(u64::MAX, time), Ok(false));
-            assert_eq!(counter.may_sleep(), Err(CounterError::NotOpenedFor));
+            assert_eq!(counter.may_sleep(), Err(CqError::NotOpenedFor));
             counter.set(counter.read() + 1).expect("sets");
         }
         for (endpoint, address) in self.endpoints.iter().zip(&self.addresses) {

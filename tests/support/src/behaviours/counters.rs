@@ -1,8 +1,9 @@
 //! Counters: what they count, and what is refused.
 
+use loom_core::CqError;
 use loom_core::atomic::{BaseOp, FetchOp};
 use loom_core::av::Av;
-use loom_core::counter::{Counter, CounterAttr, CounterError};
+use loom_core::counter::{Counter, CounterAttr};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::deadline::{Deadline, Spins};
 use loom_core::domain::Domain;
@@ -328,8 +329,8 @@ fn a_counter_is_set_and_added_to<T: Transport + 'static>(info: &Info<T>) {
     counter.set_error(1).expect("sets");
     eventually(&|| counter.read_error(), 1);
     assert_eq!(counter.read(), 2);
-    assert_eq!(counter.wait_for(0, LIMIT), Err(CounterError::NotOpenedFor));
-    assert_eq!(counter.wait_fd(), Err(CounterError::NotOpenedFor));
+    assert_eq!(counter.wait_for(0, LIMIT), Err(CqError::NotOpenedFor));
+    assert_eq!(counter.wait_fd(), Err(CqError::NotOpenedFor));
 }
 
 /// With messages on the way that nobody polls for: endpoints of `shm` stay open then, and reading would take those messages.

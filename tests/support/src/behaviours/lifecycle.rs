@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use loom_core::av::{Av, InsertError};
+use loom_core::av::Av;
 use loom_core::buffer::{AnyBuffer, Buffer, Lent, SourceBuffer, TargetBuffer};
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::deadline::Deadline;
@@ -16,9 +16,9 @@ use loom_core::endpoint::{Binding, Source};
 use loom_core::error::{OpenError, PostError};
 use loom_core::info::Info;
 use loom_core::mr::{Mr, RemoteRegion};
-use loom_core::scope;
 use loom_core::transport::Transport;
 use loom_core::vocabulary::{Access, EndpointAddr, Errno, ImmediateData, MemoryKey, RemoteAddr, Tag};
+use loom_core::{AddressError, scope};
 
 use crate::behaviours::needs::{Behaviour, MSG, RMA, tags};
 use crate::behaviours::pair::{
@@ -434,7 +434,7 @@ fn peer_may_be_inserted_by_node_and_service<T: Transport + 'static>(info: &Info<
             assert!(pair.av.insert_service(node, service).is_err(), "{node:?} {service:?}");
         }
         let to_c = match inserted {
-            Err(InsertError::Errno(Errno::ENOSYS)) => return crate::report::not_granted(),
+            Err(AddressError::Errno(Errno::ENOSYS)) => return crate::report::not_granted(),
             inserted => inserted.expect("in the vector"),
         };
         let received = pair.post(room(8), |buf| c.recv(Source::Any, buf));

@@ -46,7 +46,7 @@ pub fn run<T: Transport + 'static>((_, needs, case): Behaviour<T>, info: &Info<T
             assert_eq!(refused, Err(Errno::EOPNOTSUPP));
         }
         if missing.contains(Caps::TAGGED_MULTI_RECV) {
-            crate::behaviours::tagged_multi::tagged_multi_receives_are_refused(pair, missing);
+            super::messages::tagged_multi::tagged_multi_receives_are_refused(pair, missing);
         }
         if missing.contains(Caps::RMA_EVENT) {
             crate::behaviours::counters::counters_of_peers_are_refused(pair);

@@ -145,7 +145,7 @@ fn insist_both<T: Transport + 'static, B: loom_core::buffer::Buffer>(
 ) {
     let mut deadline = limit();
     while let Err(error) = post() {
-        assert!(error.is_transient() && !deadline.passed(), "{error}");
+        assert!(error.is_transient() && !deadline.passed(), "{error:#}");
         own.progress().or_cut("the queue works");
         other.progress().or_cut("the queue works");
     }
@@ -193,7 +193,7 @@ fn generic_function_returns_an_endpoint<T: Transport + 'static>(info: &Info<T>) 
         let to = av.insert(&endpoint.address().expect("address")).expect("in the vector");
         let mut deadline = limit();
         while let Err(error) = endpoint.inject(to, b"hello") {
-            assert!(error.is_transient() && !deadline.passed(), "{error}");
+            assert!(error.is_transient() && !deadline.passed(), "{error:#}");
             endpoint.cq().progress().or_cut("the queue works");
         }
         let done = endpoint.cq().wait(received, limit()).or_cut("the queue works").expect("in time");

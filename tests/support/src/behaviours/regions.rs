@@ -55,7 +55,7 @@ fn region_for_an_endpoint_is_reached_through_it<T: Transport + 'static>(info: &I
             match region.close() {
                 Ok(memory) => assert!(memory[8..72] == *pattern(64, seed), "the memory comes back"),
                 Err(CloseError::EndpointsOpen(region)) => drop(region),
-                Err(error) => panic!("{error}"),
+                Err(error) => panic!("{error:?}"),
             }
         }
         let regions = [open(), open()];

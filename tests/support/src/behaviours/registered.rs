@@ -32,7 +32,7 @@ pub fn cases<T: Transport + 'static>() -> Vec<Behaviour<T>> {
 type Buf<'d, T> = Registered<'d, T, Bytes>;
 
 fn register<'d, T: Transport + 'static>(domain: &Domain<'d, T>, bytes: Bytes) -> Buf<'d, T> {
-    Registered::new(domain, bytes).unwrap_or_else(|error| panic!("{error}"))
+    Registered::new(domain, bytes).unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 fn finish<'d, T: Transport + 'static>(cq: &Cq<'_, T, Buf<'d, T>>, key: OpKey) -> (Buf<'d, T>, Transfer) {

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use loom_core::av::{Av, InsertError};
+use loom_core::AddressError;
+use loom_core::av::Av;
 use loom_core::completion::Completion;
 use loom_core::cq::{Cq, CqAttr};
 use loom_core::deadline::Deadline;
@@ -95,7 +96,7 @@ where
             heard += 1;
             match av.insert(&address) {
                 Ok(peer) => assert!(av.address(peer).is_some(), "it is there"),
-                Err(InsertError::Errno(errno)) => assert!(is_refused && errno == Errno::EADDRNOTAVAIL, "{errno}"),
+                Err(AddressError::Errno(errno)) => assert!(is_refused && errno == Errno::EADDRNOTAVAIL, "{errno}"),
                 Err(full) => panic!("{full}"),
             }
         }

@@ -95,7 +95,7 @@ fn cut_like_another() {
 }
 
 /// The errors that a fault makes have a number.
-pub trait HasErrno: fmt::Display {
+pub trait HasErrno: fmt::Debug {
     /// The number, where it is not loom itself that refuses.
     fn errno(&self) -> Option<Errno>;
 }
@@ -103,7 +103,7 @@ pub trait HasErrno: fmt::Display {
 impl HasErrno for CqError {
     fn errno(&self) -> Option<Errno> {
         match self {
-            CqError::Queue(errno) => Some(*errno),
+            CqError::Queue(errno) | CqError::EventQueue(errno) | CqError::Counter(errno) => Some(*errno),
             _ => None,
         }
     }
@@ -127,7 +127,7 @@ impl HasErrno for OpenError {
     }
 }
 
-impl<B> HasErrno for RunError<B> {
+impl<B: fmt::Debug> HasErrno for RunError<B> {
     fn errno(&self) -> Option<Errno> {
         match self {
             RunError::Rejected(rejected) => rejected.error.errno(),
@@ -157,7 +157,7 @@ impl<V, E: HasErrno> OrCut<V> for Result<V, E> {
             if let Some(errno) = error.errno() {
                 cut(Cut::Error(errno));
             }
-            panic!("{words}: {error}")
+            panic!("{words}: {error:?}")
         })
     }
 }
@@ -170,7 +170,7 @@ pub fn fails_with<V, E: HasErrno>(result: Result<V, E>, errno: Errno) -> E {
     if error.errno() != Some(errno) {
         cut_like_another();
         error.errno().into_iter().for_each(|other| cut(Cut::Error(other)));
-        panic!("not {errno}: {error}");
+        panic!("not {errno}: {error:?}");
     }
     error
 }

@@ -17,7 +17,7 @@ use loom_core::deadline::Deadline;
 
 use self::wire::{Wire, decode, encode};
 use super::error::errno;
-use super::{Bootstrap, BootstrapError, JoinError, LauncherError, Mismatch, Round, check_rank};
+use super::{Bootstrap, BootstrapError, LauncherFault, Mismatch, Round, check_rank};
 
 const MAGIC: [u8; 4] = *b"lmb1";
 /// Magic, kind of the round, limit and length.
@@ -35,7 +35,7 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// every 500 bytes of each rank. Use it for addresses and keys, not for data.
 ///
 /// The fence does not name missing ranks: after the deadline the error is
-/// [`LauncherError::Silent`]. An MPI library in the process would use the same connection to the
+/// [`LauncherFault::Silent`]. An MPI library in the process would use the same connection to the
 /// launcher.
 ///
 /// Dropping it takes leave of the launcher and waits up to 1 s for the answer.
@@ -57,8 +57,8 @@ impl Pmi {
     ///
     /// # Errors
     ///
-    /// The errors of [`open`](Self::open), [`JoinError::Environment`], and [`JoinError::Taken`] if
-    /// this process has taken the connection before.
+    /// The errors of [`open`](Self::open), [`BootstrapError::Environment`], and
+    /// [`BootstrapError::Taken`] if this process has taken the connection before.
     ///
     /// # Safety
     ///
@@ -70,14 +70,14 @@ impl Pmi {
         unsafe_code,
         reason = "an inherited descriptor is known by its number alone; `open` takes one that is owned"
     )]
-    pub unsafe fn from_env(limit: usize, until: &mut dyn Deadline) -> Result<Self, JoinError> {
+    pub unsafe fn from_env(limit: usize, until: &mut dyn Deadline) -> Result<Self, BootstrapError> {
         let descriptor: RawFd = variable("PMI_FD")?;
         let rank = variable("PMI_RANK")?;
         if descriptor < 0 {
-            return Err(JoinError::Environment { variable: "PMI_FD" });
+            return Err(BootstrapError::Environment { variable: "PMI_FD" });
         }
         if TAKEN.swap(true, Ordering::Relaxed) {
-            return Err(JoinError::Taken { rank });
+            return Err(BootstrapError::Taken { rank });
         }
         // SAFETY: the caller guarantees that the descriptor is open and has no other owner. `TAKEN`
         // prevents a second use.
@@ -90,28 +90,28 @@ impl Pmi {
     ///
     /// # Errors
     ///
-    /// - [`JoinError::Size`], [`JoinError::UnknownRank`], [`JoinError::Limit`]: the limit, the
-    ///   rank, or the launcher's number of ranks is out of range.
-    /// - [`JoinError::Mismatch`]: the launcher does not support PMI-2 ([`Mismatch::Version`]), or
-    ///   another rank has another limit.
-    /// - [`JoinError::Launcher`], also if a rank is missing when `until` has passed.
-    /// - [`JoinError::Malformed`], [`JoinError::System`].
-    pub fn open(stream: UnixStream, rank: u32, limit: usize, until: &mut dyn Deadline) -> Result<Self, JoinError> {
-        let limit = u32::try_from(limit).map_err(|_| JoinError::Limit { limit })?;
-        let system = |error| JoinError::System { call: "fcntl", errno: errno(&error) };
+    /// - [`BootstrapError::Size`], [`BootstrapError::UnknownRank`], [`BootstrapError::Limit`]: the
+    ///   limit, the rank, or the launcher's number of ranks is out of range.
+    /// - [`BootstrapError::Mismatch`]: the launcher does not support PMI-2 ([`Mismatch::Version`]),
+    ///   or another rank has another limit.
+    /// - [`BootstrapError::Launcher`], also if a rank is missing when `until` has passed.
+    /// - [`BootstrapError::Malformed`], [`BootstrapError::System`].
+    pub fn open(stream: UnixStream, rank: u32, limit: usize, until: &mut dyn Deadline) -> Result<Self, BootstrapError> {
+        let limit = u32::try_from(limit).map_err(|_| BootstrapError::Limit { limit })?;
+        let system = |error| BootstrapError::System { call: "fcntl", errno: errno(&error) };
         let mut wire = Wire::new(stream).map_err(system)?;
         let answer = wire.line("cmd=init pmi_version=2 pmi_subversion=0\n", until)?;
         if answer.get("cmd") != Some("response_to_init") {
-            return Err(LauncherError::Malformed.into());
+            return Err(LauncherFault::Malformed.into());
         }
         if answer.number::<i32>("rc")? != 0 || answer.number::<u32>("pmi_version")? != 2 {
-            return Err(JoinError::Mismatch(Mismatch::Version));
+            return Err(BootstrapError::Mismatch(Mismatch::Version));
         }
         let answer = wire.ask("fullinit", &format!("pmirank={rank};threaded=FALSE;"), until)?.done()?;
         let size = answer.number("size")?;
         check_rank(rank, size)?;
         if answer.number::<u32>("rank")? != rank {
-            return Err(LauncherError::Malformed.into());
+            return Err(LauncherFault::Malformed.into());
         }
         let mut this = Pmi { wire, rank, size, limit, number: 0, ended: true, buffer: Vec::new() };
         this.play(Round::Barrier, &[], &mut |_, _| (), until)?;
@@ -128,94 +128,6 @@ impl Pmi {
     pub fn close(mut self, until: &mut dyn Deadline) -> Result<(), BootstrapError> {
         self.leave(until)
     }
-
-    fn leave(&mut self, until: &mut dyn Deadline) -> Result<(), BootstrapError> {
-        if core::mem::replace(&mut self.ended, true) {
-            return Err(BootstrapError::Ended);
-        }
-        self.wire.ask("finalize", "", until)?.done()?;
-        Ok(())
-    }
-
-    fn play(
-        &mut self,
-        round: Round,
-        mine: &[u8],
-        visit: &mut dyn FnMut(u32, &[u8]),
-        until: &mut dyn Deadline,
-    ) -> Result<(), Defect> {
-        let len = u32::try_from(mine.len()).unwrap_or(u32::MAX);
-        self.buffer.clear();
-        self.buffer.extend_from_slice(&self.header(round, len));
-        self.buffer.extend_from_slice(mine);
-        for (part, bytes) in self.buffer.chunks(PART_LEN).enumerate() {
-            let mut fields = format!("key={};value=", key(self.number, self.rank, part));
-            encode(bytes, &mut fields);
-            fields.push(';');
-            self.wire.ask("kvs-put", &fields, until)?.done()?;
-        }
-        self.wire.ask("kvs-fence", "", until)?.done()?;
-        for rank in 0..self.size {
-            if rank == self.rank {
-                visit(rank, mine);
-            } else {
-                visit(rank, self.get(round, rank, until)?);
-            }
-        }
-        Ok(())
-    }
-
-    fn get(&mut self, round: Round, rank: u32, until: &mut dyn Deadline) -> Result<&[u8], Defect> {
-        self.buffer.clear();
-        self.get_part(rank, 0, until)?;
-        let header = *self.buffer.first_chunk::<HEADER_LEN>().ok_or(Defect::Malformed { rank })?;
-        let [.., a, b, c, d] = header;
-        let len = u32::from_le_bytes([a, b, c, d]);
-        let ours = self.header(round, len);
-        let differ = |from: usize| header.iter().zip(ours).skip(from).take(4).any(|(theirs, ours)| *theirs != ours);
-        match () {
-            () if differ(0) => return Err(Defect::Malformed { rank }),
-            () if differ(8) => return Err(Defect::Mismatch(rank)),
-            () if differ(4) => return Err(Defect::OutOfStep { rank }),
-            () if len > self.limit => return Err(Defect::Malformed { rank }),
-            () => {}
-        }
-        let whole = usize::try_from(len).unwrap_or(usize::MAX).saturating_add(HEADER_LEN);
-        for part in 1..whole.div_ceil(PART_LEN) {
-            self.get_part(rank, part, until)?;
-        }
-        let bytes = self.buffer.get(HEADER_LEN..).filter(|_| self.buffer.len() == whole);
-        bytes.ok_or(Defect::Malformed { rank })
-    }
-
-    fn get_part(&mut self, rank: u32, part: usize, until: &mut dyn Deadline) -> Result<(), Defect> {
-        let answer = self.wire.ask("kvs-get", &format!("key={};", key(self.number, rank, part)), until)?;
-        // Launchers report a missing key in different ways.
-        let found = answer.number::<i32>("rc")? == 0 && answer.get("found").is_none_or(|found| found == "TRUE");
-        let value = answer.get("value").filter(|value| found && value.len() <= PART_LEN * 2);
-        let before = self.buffer.len();
-        // A part without bytes is refused, so the bytes bound the number of requests.
-        let good = value.is_some_and(|digits| decode(digits, &mut self.buffer)) && self.buffer.len() > before;
-        if good { Ok(()) } else { Err(Defect::Malformed { rank }) }
-    }
-
-    fn header(&self, round: Round, len: u32) -> [u8; HEADER_LEN] {
-        let mut out = [0; HEADER_LEN];
-        let words = [round.code(), self.limit, len];
-        let bytes = MAGIC.into_iter().chain(words.into_iter().flat_map(u32::to_le_bytes));
-        out.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
-        out
-    }
-}
-
-/// Keys are unique: some launchers keep the first value of a key, others the last.
-fn key(number: u32, rank: u32, part: usize) -> String {
-    format!("loom.{number}.{rank}.{part}")
-}
-
-fn variable<N: str::FromStr>(variable: &'static str) -> Result<N, JoinError> {
-    let value = env::var(variable).ok().and_then(|value| value.parse().ok());
-    value.ok_or(JoinError::Environment { variable })
 }
 
 impl Bootstrap for Pmi {
@@ -228,7 +140,7 @@ impl Bootstrap for Pmi {
     }
 
     /// Does not name missing ranks: the error is [`BootstrapError::Launcher`] with
-    /// [`LauncherError::Silent`].
+    /// [`LauncherFault::Silent`].
     fn round(
         &mut self,
         round: Round,
@@ -266,36 +178,92 @@ impl fmt::Debug for Pmi {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Defect {
-    Launcher(LauncherError),
-    OutOfStep { rank: u32 },
-    Malformed { rank: u32 },
-    Mismatch(u32),
-}
-
-impl From<LauncherError> for Defect {
-    fn from(error: LauncherError) -> Self {
-        Defect::Launcher(error)
-    }
-}
-
-impl From<Defect> for JoinError {
-    fn from(defect: Defect) -> Self {
-        match defect {
-            Defect::Launcher(error) => JoinError::Launcher(error),
-            Defect::OutOfStep { rank } | Defect::Malformed { rank } => JoinError::Malformed { rank },
-            Defect::Mismatch(_) => JoinError::Mismatch(Mismatch::Limit),
+impl Pmi {
+    fn leave(&mut self, until: &mut dyn Deadline) -> Result<(), BootstrapError> {
+        if core::mem::replace(&mut self.ended, true) {
+            return Err(BootstrapError::Ended);
         }
+        self.wire.ask("finalize", "", until)?.done()?;
+        Ok(())
+    }
+
+    fn play(
+        &mut self,
+        round: Round,
+        mine: &[u8],
+        visit: &mut dyn FnMut(u32, &[u8]),
+        until: &mut dyn Deadline,
+    ) -> Result<(), BootstrapError> {
+        let len = u32::try_from(mine.len()).unwrap_or(u32::MAX);
+        self.buffer.clear();
+        self.buffer.extend_from_slice(&self.header(round, len));
+        self.buffer.extend_from_slice(mine);
+        for (part, bytes) in self.buffer.chunks(PART_LEN).enumerate() {
+            let mut fields = format!("key={};value=", key(self.number, self.rank, part));
+            encode(bytes, &mut fields);
+            fields.push(';');
+            self.wire.ask("kvs-put", &fields, until)?.done()?;
+        }
+        self.wire.ask("kvs-fence", "", until)?.done()?;
+        for rank in 0..self.size {
+            if rank == self.rank {
+                visit(rank, mine);
+            } else {
+                visit(rank, self.get(round, rank, until)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn get(&mut self, round: Round, rank: u32, until: &mut dyn Deadline) -> Result<&[u8], BootstrapError> {
+        self.buffer.clear();
+        self.get_part(rank, 0, until)?;
+        let header = *self.buffer.first_chunk::<HEADER_LEN>().ok_or(BootstrapError::Malformed { rank })?;
+        let [.., a, b, c, d] = header;
+        let len = u32::from_le_bytes([a, b, c, d]);
+        let ours = self.header(round, len);
+        let differ = |from: usize| header.iter().zip(ours).skip(from).take(4).any(|(theirs, ours)| *theirs != ours);
+        match () {
+            () if differ(0) => return Err(BootstrapError::Malformed { rank }),
+            () if differ(8) && self.number == 0 => return Err(BootstrapError::Mismatch(Mismatch::Limit)),
+            () if differ(4) && !differ(8) && self.number > 0 => return Err(BootstrapError::OutOfStep { rank }),
+            () if differ(4) || differ(8) || len > self.limit => return Err(BootstrapError::Malformed { rank }),
+            () => {}
+        }
+        let whole = usize::try_from(len).unwrap_or(usize::MAX).saturating_add(HEADER_LEN);
+        for part in 1..whole.div_ceil(PART_LEN) {
+            self.get_part(rank, part, until)?;
+        }
+        let bytes = self.buffer.get(HEADER_LEN..).filter(|_| self.buffer.len() == whole);
+        bytes.ok_or(BootstrapError::Malformed { rank })
+    }
+
+    fn get_part(&mut self, rank: u32, part: usize, until: &mut dyn Deadline) -> Result<(), BootstrapError> {
+        let answer = self.wire.ask("kvs-get", &format!("key={};", key(self.number, rank, part)), until)?;
+        // Launchers report a missing key in different ways.
+        let found = answer.number::<i32>("rc")? == 0 && answer.get("found").is_none_or(|found| found == "TRUE");
+        let value = answer.get("value").filter(|value| found && value.len() <= PART_LEN * 2);
+        let before = self.buffer.len();
+        // A part without bytes is refused, so the bytes bound the number of requests.
+        let good = value.is_some_and(|digits| decode(digits, &mut self.buffer)) && self.buffer.len() > before;
+        if good { Ok(()) } else { Err(BootstrapError::Malformed { rank }) }
+    }
+
+    fn header(&self, round: Round, len: u32) -> [u8; HEADER_LEN] {
+        let mut out = [0; HEADER_LEN];
+        let words = [round.code(), self.limit, len];
+        let bytes = MAGIC.into_iter().chain(words.into_iter().flat_map(u32::to_le_bytes));
+        out.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
+        out
     }
 }
 
-impl From<Defect> for BootstrapError {
-    fn from(defect: Defect) -> Self {
-        match defect {
-            Defect::Launcher(error) => BootstrapError::Launcher(error),
-            Defect::OutOfStep { rank } => BootstrapError::OutOfStep { rank },
-            Defect::Malformed { rank } | Defect::Mismatch(rank) => BootstrapError::Malformed { rank },
-        }
-    }
+/// Keys are unique: some launchers keep the first value of a key, others the last.
+fn key(number: u32, rank: u32, part: usize) -> String {
+    format!("loom.{number}.{rank}.{part}")
+}
+
+fn variable<N: str::FromStr>(variable: &'static str) -> Result<N, BootstrapError> {
+    let value = env::var(variable).ok().and_then(|value| value.parse().ok());
+    value.ok_or(BootstrapError::Environment { variable })
 }

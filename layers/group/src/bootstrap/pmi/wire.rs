@@ -9,7 +9,7 @@ use std::{format, io};
 use loom_core::deadline::Deadline;
 
 use super::super::Pause;
-use super::LauncherError;
+use super::LauncherFault;
 
 const PREFIX: usize = 6;
 /// The longest value of the protocol, and its names.
@@ -29,13 +29,13 @@ impl Wire {
         Ok(Wire { stream, inbox: Vec::new() })
     }
 
-    pub(super) fn line(&mut self, line: &str, until: &mut dyn Deadline) -> Result<Fields<'_>, LauncherError> {
+    pub(super) fn line(&mut self, line: &str, until: &mut dyn Deadline) -> Result<Fields<'_>, LauncherFault> {
         self.write(line.as_bytes(), until)?;
         self.inbox.clear();
         while self.inbox.last() != Some(&b'\n') {
             let want = self.inbox.len().saturating_add(1);
             if want > LONGEST_LINE {
-                return Err(LauncherError::Malformed);
+                return Err(LauncherFault::Malformed);
             }
             self.fill(want, until)?;
         }
@@ -47,27 +47,27 @@ impl Wire {
         command: &str,
         fields: &str,
         until: &mut dyn Deadline,
-    ) -> Result<Fields<'_>, LauncherError> {
+    ) -> Result<Fields<'_>, LauncherFault> {
         let body = format!("cmd={command};{fields}");
         self.write(format!("{:>PREFIX$}{body}", body.len()).as_bytes(), until)?;
         self.inbox.clear();
         self.fill(PREFIX, until)?;
         let digits = text(&self.inbox)?.trim_start_matches(' ');
         let len = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok()).flatten();
-        let len: usize = len.filter(|&len| len <= LONGEST).ok_or(LauncherError::Malformed)?;
+        let len: usize = len.filter(|&len| len <= LONGEST).ok_or(LauncherFault::Malformed)?;
         self.inbox.clear();
         self.fill(len, until)?;
         let answer = Fields { text: text(&self.inbox)?, separator: ';' };
         let named = answer.get("cmd").and_then(|name| name.strip_suffix("-response"));
-        if named == Some(command) { Ok(answer) } else { Err(LauncherError::Malformed) }
+        if named == Some(command) { Ok(answer) } else { Err(LauncherFault::Malformed) }
     }
 
-    fn fill(&mut self, want: usize, until: &mut dyn Deadline) -> Result<(), LauncherError> {
+    fn fill(&mut self, want: usize, until: &mut dyn Deadline) -> Result<(), LauncherFault> {
         let (mut chunk, mut pause) = ([0; 1024], Pause::default());
         while let missing @ 1.. = want.saturating_sub(self.inbox.len()) {
             let room = missing.min(chunk.len());
             match self.stream.read(chunk.get_mut(..room).unwrap_or_default()) {
-                Ok(0) => return Err(LauncherError::Gone),
+                Ok(0) => return Err(LauncherFault::Gone),
                 Ok(len) => self.inbox.extend_from_slice(chunk.get(..len).unwrap_or_default()),
                 Err(error) => wait(&error, &mut pause, until)?,
             }
@@ -75,11 +75,11 @@ impl Wire {
         Ok(())
     }
 
-    fn write(&mut self, mut bytes: &[u8], until: &mut dyn Deadline) -> Result<(), LauncherError> {
+    fn write(&mut self, mut bytes: &[u8], until: &mut dyn Deadline) -> Result<(), LauncherFault> {
         let mut pause = Pause::default();
         while !bytes.is_empty() {
             match self.stream.write(bytes) {
-                Ok(0) => return Err(LauncherError::Gone),
+                Ok(0) => return Err(LauncherFault::Gone),
                 Ok(len) => bytes = bytes.get(len..).unwrap_or_default(),
                 Err(error) => wait(&error, &mut pause, until)?,
             }
@@ -88,20 +88,20 @@ impl Wire {
     }
 }
 
-fn wait(error: &io::Error, pause: &mut Pause, until: &mut dyn Deadline) -> Result<(), LauncherError> {
+fn wait(error: &io::Error, pause: &mut Pause, until: &mut dyn Deadline) -> Result<(), LauncherFault> {
     match error.kind() {
         ErrorKind::Interrupted => Ok(()),
-        ErrorKind::WouldBlock if until.passed() => Err(LauncherError::Silent),
+        ErrorKind::WouldBlock if until.passed() => Err(LauncherFault::Silent),
         ErrorKind::WouldBlock => {
             pause.wait();
             Ok(())
         }
-        _ => Err(LauncherError::Gone),
+        _ => Err(LauncherFault::Gone),
     }
 }
 
-fn text(bytes: &[u8]) -> Result<&str, LauncherError> {
-    core::str::from_utf8(bytes).map_err(|_| LauncherError::Malformed)
+fn text(bytes: &[u8]) -> Result<&str, LauncherFault> {
+    core::str::from_utf8(bytes).map_err(|_| LauncherFault::Malformed)
 }
 
 /// Values of the requests used here contain no separator.
@@ -117,14 +117,14 @@ impl<'w> Fields<'w> {
         fields.filter_map(|field| field.split_once('=')).find(|(found, _)| *found == name).map(|(_, value)| value)
     }
 
-    pub(super) fn number<N: core::str::FromStr>(self, name: &str) -> Result<N, LauncherError> {
-        self.get(name).and_then(|value| value.parse().ok()).ok_or(LauncherError::Malformed)
+    pub(super) fn number<N: core::str::FromStr>(self, name: &str) -> Result<N, LauncherFault> {
+        self.get(name).and_then(|value| value.parse().ok()).ok_or(LauncherFault::Malformed)
     }
 
-    pub(super) fn done(self) -> Result<Self, LauncherError> {
+    pub(super) fn done(self) -> Result<Self, LauncherFault> {
         match self.number("rc")? {
             0 => Ok(self),
-            rc => Err(LauncherError::Refused { rc }),
+            rc => Err(LauncherFault::Refused { rc }),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Wire format: an introduction, then frames of a header and optional bytes. Numbers are
 //! little-endian.
 
-use super::super::{BootstrapError, JoinError, Mismatch};
+use super::super::{BootstrapError, Mismatch};
 
 pub(super) const HELLO_LEN: usize = 28;
 pub(super) const HEADER_LEN: usize = 16;
@@ -85,10 +85,10 @@ impl Refusal {
         Self::Mismatch(Mismatch::Limit),
     ];
 
-    pub(super) const fn error(self, rank: u32) -> JoinError {
+    pub(super) const fn error(self, rank: u32) -> BootstrapError {
         match self {
-            Self::Taken => JoinError::Taken { rank },
-            Self::Mismatch(what) => JoinError::Mismatch(what),
+            Self::Taken => BootstrapError::Taken { rank },
+            Self::Mismatch(what) => BootstrapError::Mismatch(what),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::vec::Vec;
 use loom_core::deadline::Deadline;
 
 use super::super::error::errno;
-use super::super::{BootstrapError, JoinError, Mismatch, Pause, place};
+use super::super::{BootstrapError, Mismatch, Pause, place};
 use super::frame::{Failure, Frame, HEADER_LEN, HELLO_LEN, Hello, Refusal};
 use super::link::{Gone, Link};
 use super::{TcpAttr, check_limit};
@@ -37,16 +37,20 @@ struct Seat {
 }
 
 impl Hub {
-    pub(super) fn meet(listener: &TcpListener, attr: &TcpAttr, until: &mut dyn Deadline) -> Result<Self, JoinError> {
+    pub(super) fn meet(
+        listener: &TcpListener,
+        attr: &TcpAttr,
+        until: &mut dyn Deadline,
+    ) -> Result<Self, BootstrapError> {
         let limit = check_limit(attr)?;
         let me = Hello { job: attr.job, rank: 0, size: attr.size, limit };
         let mut seats = Vec::new();
         let others = place(attr.size).saturating_sub(1);
-        seats.try_reserve_exact(others).map_err(|_| JoinError::OutOfMemory)?;
+        seats.try_reserve_exact(others).map_err(|_| BootstrapError::OutOfMemory)?;
         seats.resize_with(others, Seat::default);
         listener
             .set_nonblocking(true)
-            .map_err(|error| JoinError::System { call: "set_nonblocking", errno: errno(&error) })?;
+            .map_err(|error| BootstrapError::System { call: "set_nonblocking", errno: errno(&error) })?;
         let mut meeting = Meeting { seats, callers: VecDeque::new(), me, awaited: 0 };
         let mut pause = Pause::default();
         loop {
@@ -57,7 +61,7 @@ impl Hub {
             let Some(missing) = meeting.missing() else { break };
             if until.passed() {
                 meeting.tell(Frame::Failed(Failure::Missing(missing)));
-                return Err(JoinError::Missing { rank: missing });
+                return Err(BootstrapError::Missing { rank: missing });
             }
             if moved {
                 pause.reset();
@@ -77,7 +81,7 @@ impl Hub {
         match hub.hand_out(until) {
             Ok(()) => Ok(hub),
             Err(Failure::Missing(rank) | Failure::OutOfStep(rank) | Failure::Malformed(rank)) => {
-                Err(JoinError::Missing { rank })
+                Err(BootstrapError::Missing { rank })
             }
         }
     }

@@ -9,7 +9,7 @@ use loom_core::deadline::Deadline;
 use self::hub::Hub;
 use self::spoke::Spoke;
 use super::error::errno;
-use super::{Bootstrap, BootstrapError, JoinError, Round, check_rank};
+use super::{Bootstrap, BootstrapError, Round, check_rank};
 
 mod frame;
 mod hub;
@@ -38,23 +38,21 @@ pub struct TcpAttr {
 /// ```
 /// use std::net::TcpListener;
 /// use std::time::{Duration, Instant};
+///
 /// use loom_group::bootstrap::{Bootstrap, Tcp, TcpAttr};
 ///
 /// let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
 /// let attr = TcpAttr { rendezvous: listener.local_addr().unwrap(), size: 2, limit: 64, job: 7 };
 /// let until = Instant::now() + Duration::from_secs(5);
-/// std::thread::scope(|scope| {
-///     scope.spawn(move || {
-///         let mut rank = Tcp::host(listener, &attr, &mut { until }).unwrap();
-///         assert_eq!(rank.broadcast(0, &mut *b"hello".to_vec(), &mut { until }), Ok(5));
-///     });
-///     scope.spawn(move || {
-///         let mut rank = Tcp::open(&attr, 1, &mut { until }).unwrap();
-///         let mut bytes = [0; 64];
-///         assert_eq!(rank.broadcast(0, &mut bytes, &mut { until }), Ok(5));
-///         assert_eq!(&bytes[..5], b"hello");
-///     });
+/// let host = std::thread::spawn(move || {
+///     let mut rank = Tcp::host(listener, &attr, &mut { until }).unwrap();
+///     assert_eq!(rank.broadcast(0, &mut *b"hello".to_vec(), &mut { until }), Ok(5));
 /// });
+/// let mut bytes = [0; 64];
+/// let mut rank = Tcp::open(&attr, 1, &mut { until }).unwrap();
+/// assert_eq!(rank.broadcast(0, &mut bytes, &mut { until }), Ok(5));
+/// assert_eq!(&bytes[..5], b"hello");
+/// # host.join().unwrap();
 /// ```
 pub struct Tcp {
     rank: u32,
@@ -65,11 +63,6 @@ pub struct Tcp {
     side: Side,
 }
 
-enum Side {
-    Hub(Hub),
-    Spoke(Spoke),
-}
-
 impl Tcp {
     /// Joins as `rank`. Rank 0 listens at the rendezvous address until all ranks have joined. The
     /// others try to connect until rank 0 listens.
@@ -78,18 +71,18 @@ impl Tcp {
     /// does not answer.
     ///
     /// # Errors
-    /// [`JoinError::Size`], [`JoinError::UnknownRank`], [`JoinError::Limit`],
-    /// [`JoinError::Missing`], [`JoinError::Taken`], [`JoinError::OutOfMemory`] on rank 0,
-    /// [`JoinError::Mismatch`] with rank 0, and [`JoinError::System`] if rank 0 cannot listen at
-    /// the address.
-    pub fn open(attr: &TcpAttr, rank: u32, until: &mut dyn Deadline) -> Result<Self, JoinError> {
+    /// [`BootstrapError::Size`], [`BootstrapError::UnknownRank`], [`BootstrapError::Limit`],
+    /// [`BootstrapError::Missing`], [`BootstrapError::Taken`], [`BootstrapError::OutOfMemory`] on
+    /// rank 0, [`BootstrapError::Mismatch`] with rank 0, and [`BootstrapError::System`] if rank 0
+    /// cannot listen at the address.
+    pub fn open(attr: &TcpAttr, rank: u32, until: &mut dyn Deadline) -> Result<Self, BootstrapError> {
         check_rank(rank, attr.size)?;
         if rank > 0 {
             check_limit(attr)?;
             return Ok(Self::of(attr, rank, Side::Spoke(Spoke::open(attr, rank, until)?)));
         }
         let listener = TcpListener::bind(attr.rendezvous)
-            .map_err(|error| JoinError::System { call: "bind", errno: errno(&error) })?;
+            .map_err(|error| BootstrapError::System { call: "bind", errno: errno(&error) })?;
         Self::host(listener, attr, until)
     }
 
@@ -99,7 +92,7 @@ impl Tcp {
     /// # Errors
     ///
     /// See [`open`](Self::open).
-    pub fn host(listener: TcpListener, attr: &TcpAttr, until: &mut dyn Deadline) -> Result<Self, JoinError> {
+    pub fn host(listener: TcpListener, attr: &TcpAttr, until: &mut dyn Deadline) -> Result<Self, BootstrapError> {
         check_rank(0, attr.size)?;
         check_limit(attr)?;
         Ok(Self::of(attr, 0, Side::Hub(Hub::meet(&listener, attr, until)?)))
@@ -108,11 +101,6 @@ impl Tcp {
     const fn of(attr: &TcpAttr, rank: u32, side: Side) -> Self {
         Tcp { rank, size: attr.size, limit: attr.limit, number: 0, ended: false, side }
     }
-}
-
-/// Lengths have 32 bits on the wire.
-fn check_limit(attr: &TcpAttr) -> Result<u32, JoinError> {
-    u32::try_from(attr.limit).map_err(|_| JoinError::Limit { limit: attr.limit })
 }
 
 impl Bootstrap for Tcp {
@@ -154,4 +142,14 @@ impl fmt::Debug for Tcp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tcp").field("rank", &self.rank).field("size", &self.size).finish_non_exhaustive()
     }
+}
+
+enum Side {
+    Hub(Hub),
+    Spoke(Spoke),
+}
+
+/// Lengths have 32 bits on the wire.
+fn check_limit(attr: &TcpAttr) -> Result<u32, BootstrapError> {
+    u32::try_from(attr.limit).map_err(|_| BootstrapError::Limit { limit: attr.limit })
 }

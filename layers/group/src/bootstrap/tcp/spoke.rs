@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use loom_core::deadline::Deadline;
 
-use super::super::{BootstrapError, JoinError, Pause};
+use super::super::{BootstrapError, Pause};
 use super::frame::{Failure, Frame, HEADER_LEN, Hello};
 use super::link::{Gone, Link};
 use super::{TcpAttr, check_limit};
@@ -20,7 +20,7 @@ pub(super) struct Spoke {
 }
 
 impl Spoke {
-    pub(super) fn open(attr: &TcpAttr, rank: u32, until: &mut dyn Deadline) -> Result<Self, JoinError> {
+    pub(super) fn open(attr: &TcpAttr, rank: u32, until: &mut dyn Deadline) -> Result<Self, BootstrapError> {
         let (size, limit) = (attr.size, check_limit(attr)?);
         let hello = Hello { job: attr.job, rank, size, limit };
         let mut pause = Pause::default();
@@ -33,7 +33,7 @@ impl Spoke {
                 }
             }
             if until.passed() {
-                return Err(JoinError::Missing { rank: 0 });
+                return Err(BootstrapError::Missing { rank: 0 });
             }
             pause.wait();
         }
@@ -114,7 +114,7 @@ fn connect(attr: &TcpAttr) -> Option<Link> {
 }
 
 /// Returns `false` if the peer is not rank 0, or has left.
-fn introduce(link: &mut Link, rank: u32, until: &mut dyn Deadline) -> Result<bool, JoinError> {
+fn introduce(link: &mut Link, rank: u32, until: &mut dyn Deadline) -> Result<bool, BootstrapError> {
     let mut awaited = 0;
     let mut pause = Pause::default();
     loop {
@@ -126,14 +126,14 @@ fn introduce(link: &mut Link, rank: u32, until: &mut dyn Deadline) -> Result<boo
                     return Ok(true);
                 }
                 Some(Frame::Refused(refusal)) => return Err(refusal.error(rank)),
-                Some(Frame::Failed(Failure::Missing(rank))) => return Err(JoinError::Missing { rank }),
+                Some(Frame::Failed(Failure::Missing(rank))) => return Err(BootstrapError::Missing { rank }),
                 Some(Frame::Waiting(rank)) => awaited = rank,
                 _ => return Ok(false),
             }
             link.inbox.clear();
         }
         if until.passed() {
-            return Err(JoinError::Missing { rank: awaited });
+            return Err(BootstrapError::Missing { rank: awaited });
         }
         if link.has_moved() { pause.reset() } else { pause.wait() }
     }

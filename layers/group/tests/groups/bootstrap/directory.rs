@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use loom_group::bootstrap::{Bootstrap, BootstrapError, Directory, DirectoryAttr, JoinError, Mismatch};
+use loom_group::bootstrap::{Bootstrap, BootstrapError, Directory, DirectoryAttr, Mismatch};
 
 use super::{LIMIT, SIZES, Story, another_round_is_out_of_step, each, idle_rank_is_named, shortly, soon};
 
@@ -47,7 +47,7 @@ fn a_rank_that_does_not_come_is_named() {
         let outcomes = each((0..4).filter(|&rank| rank != absent), |rank| {
             Directory::open(&folder.attr(&job, 4), rank, &mut shortly()).err()
         });
-        assert_eq!(outcomes, [Some(JoinError::Missing { rank: absent }); 3]);
+        assert_eq!(outcomes, [Some(BootstrapError::Missing { rank: absent }); 3]);
     }
 }
 
@@ -69,11 +69,11 @@ fn a_name_is_used_once() {
     let attr = folder.attr("job", 2);
     let run = |size| each(0..size, |rank| Directory::open(&folder.attr("job", size), rank, &mut soon()).err());
     assert_eq!(run(2), [None; 2]);
-    assert_eq!(run(2), [Some(JoinError::Used); 2]);
-    assert_eq!(run(1), [Some(JoinError::Used)]);
-    let larger = Some(JoinError::Mismatch(Mismatch::Size));
-    assert_eq!(run(4), [Some(JoinError::Used), Some(JoinError::Used), larger, larger]);
-    assert_eq!(Directory::open(&attr, 0, &mut soon()).err(), Some(JoinError::Used));
+    assert_eq!(run(2), [Some(BootstrapError::Used); 2]);
+    assert_eq!(run(1), [Some(BootstrapError::Used)]);
+    let larger = Some(BootstrapError::Mismatch(Mismatch::Size));
+    assert_eq!(run(4), [Some(BootstrapError::Used), Some(BootstrapError::Used), larger, larger]);
+    assert_eq!(Directory::open(&attr, 0, &mut soon()).err(), Some(BootstrapError::Used));
 }
 
 #[test]
@@ -81,9 +81,9 @@ fn what_a_failed_run_left_is_not_mistaken_for_this_run() {
     let folder = Folder::new("stale");
     let attr = folder.attr("job", 3);
     let first = each([0, 1], |rank| Directory::open(&attr, rank, &mut shortly()).err());
-    assert_eq!(first, [Some(JoinError::Missing { rank: 2 }); 2]);
+    assert_eq!(first, [Some(BootstrapError::Missing { rank: 2 }); 2]);
     // Rank 2 was free, and the introductions of the other ranks remain.
-    assert_eq!(Directory::open(&attr, 2, &mut shortly()).err(), Some(JoinError::Missing { rank: 0 }));
+    assert_eq!(Directory::open(&attr, 2, &mut shortly()).err(), Some(BootstrapError::Missing { rank: 0 }));
 }
 
 #[test]
@@ -91,15 +91,15 @@ fn attributes_out_of_range_are_refused() {
     let folder = Folder::new("range");
     let open = |attr: &DirectoryAttr<'_>, rank| Directory::open(attr, rank, &mut shortly()).err();
     for name in ["", ".", "..", ".hidden", "a/b", "../a", "a b", "ä"] {
-        assert_eq!(open(&folder.attr(name, 1), 0), Some(JoinError::Name), "{name:?}");
+        assert_eq!(open(&folder.attr(name, 1), 0), Some(BootstrapError::Name), "{name:?}");
     }
-    assert_eq!(open(&folder.attr("a", 2), 2), Some(JoinError::UnknownRank { rank: 2, size: 2 }));
-    assert_eq!(open(&folder.attr("a", 0), 0), Some(JoinError::Size { size: 0 }));
+    assert_eq!(open(&folder.attr("a", 2), 2), Some(BootstrapError::UnknownRank { rank: 2, size: 2 }));
+    assert_eq!(open(&folder.attr("a", 0), 0), Some(BootstrapError::Size { size: 0 }));
     let limit = usize::MAX;
-    assert_eq!(open(&DirectoryAttr { limit, ..folder.attr("a", 1) }, 0), Some(JoinError::Limit { limit }));
+    assert_eq!(open(&DirectoryAttr { limit, ..folder.attr("a", 1) }, 0), Some(BootstrapError::Limit { limit }));
     fs::create_dir_all(&folder.0).unwrap();
     fs::write(folder.0.join("file"), "").unwrap();
-    assert!(matches!(open(&folder.attr("file", 1), 0), Some(JoinError::System { call: "mkdir", .. })));
+    assert!(matches!(open(&folder.attr("file", 1), 0), Some(BootstrapError::System { call: "mkdir", .. })));
     assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1, "nothing else was made");
 }
 
@@ -110,7 +110,7 @@ fn ranks_with_another_limit_are_refused() {
         let attr = DirectoryAttr { limit: LIMIT + rank as usize, ..folder.attr("job", 2) };
         Directory::open(&attr, rank, &mut soon()).err()
     });
-    assert_eq!(outcomes, [Some(JoinError::Mismatch(Mismatch::Limit)); 2]);
+    assert_eq!(outcomes, [Some(BootstrapError::Mismatch(Mismatch::Limit)); 2]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use loom_core::Spins;
 use loom_core::allocator_api2::alloc::{AllocError, Allocator, Global};
-use loom_group::bootstrap::{Board, Bootstrap, BootstrapError, InProcess, JoinError, MAX_SIZE, Round, Seat, Slots};
+use loom_group::bootstrap::{Board, Bootstrap, BootstrapError, InProcess, MAX_SIZE, Round, Seat, Slots};
 
 use super::{LIMIT, SIZES, Story, another_round_is_out_of_step, each, gift, idle_rank_is_named, shortly, soon};
 
@@ -114,8 +114,8 @@ fn a_rank_in_another_round_is_out_of_step() {
 fn a_rank_joins_once() {
     let board = Board::open(2, LIMIT).unwrap();
     assert_eq!(InProcess::join(&board, 1).unwrap().rank(), 1);
-    assert_eq!(InProcess::join(&board, 1).err(), Some(JoinError::Taken { rank: 1 }));
-    assert_eq!(InProcess::join(&board, 2).err(), Some(JoinError::UnknownRank { rank: 2, size: 2 }));
+    assert_eq!(InProcess::join(&board, 1).err(), Some(BootstrapError::Taken { rank: 1 }));
+    assert_eq!(InProcess::join(&board, 2).err(), Some(BootstrapError::UnknownRank { rank: 2, size: 2 }));
 }
 
 /// Allocator that fails after `left` blocks and counts open blocks.
@@ -142,15 +142,15 @@ unsafe impl Allocator for Few {
 #[test]
 fn boards_are_refused_without_memory_or_ranks() {
     for size in [0, MAX_SIZE + 1] {
-        assert_eq!(Board::open(size, 1).err(), Some(JoinError::Size { size }));
+        assert_eq!(Board::open(size, 1).err(), Some(BootstrapError::Size { size }));
     }
-    assert_eq!(Board::over(&mut [], &mut []).err(), Some(JoinError::Size { size: 0 }));
-    assert_eq!(Board::open(1, usize::MAX).err(), Some(JoinError::OutOfMemory));
+    assert_eq!(Board::over(&mut [], &mut []).err(), Some(BootstrapError::Size { size: 0 }));
+    assert_eq!(Board::open(1, usize::MAX).err(), Some(BootstrapError::OutOfMemory));
     for left in 0..8 {
         let few = Few { left: Cell::new(left), open: Cell::new(0) };
         // A list of seats, and memory of two rounds for each.
         let board = Board::open_in(3, LIMIT, &few);
-        assert_eq!(board.as_ref().err(), (left < 7).then_some(&JoinError::OutOfMemory), "{left} blocks");
+        assert_eq!(board.as_ref().err(), (left < 7).then_some(&BootstrapError::OutOfMemory), "{left} blocks");
         drop(board);
         assert_eq!(few.open.get(), 0, "{left} blocks");
     }

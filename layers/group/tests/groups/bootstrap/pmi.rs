@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use loom_core::Error;
 use loom_core::vocabulary::Errno;
-use loom_group::bootstrap::{Bootstrap, BootstrapError, JoinError, LauncherError, Mismatch, Pmi};
+use loom_group::bootstrap::{Bootstrap, BootstrapError, LauncherFault, Mismatch, Pmi};
 use proptest::prelude::*;
 
 use super::{LIMIT, SIZES, Story, another_round_is_out_of_step, each, shortly, soon};
@@ -173,7 +173,7 @@ fn idle_rank_is_missed_but_not_named() {
             let mut ranks = open(stream(rank), rank);
             ranks.barrier(&mut soon()).unwrap();
             if rank != 1 {
-                let silent = BootstrapError::Launcher(LauncherError::Silent);
+                let silent = BootstrapError::Launcher(LauncherFault::Silent);
                 assert_eq!(ranks.barrier(&mut shortly()), Err(silent));
                 assert_eq!(Error::from(silent), Errno::ETIMEDOUT.into());
                 assert_eq!(ranks.barrier(&mut shortly()), Err(BootstrapError::Ended));
@@ -190,7 +190,7 @@ fn other_limit_is_refused() {
     launched(2, unaltered, |stream| {
         each(0..2, |rank| {
             let outcome = Pmi::open(stream(rank), rank, 5 + rank as usize, &mut soon());
-            assert_eq!(outcome.unwrap_err(), JoinError::Mismatch(Mismatch::Limit));
+            assert_eq!(outcome.unwrap_err(), BootstrapError::Mismatch(Mismatch::Limit));
         })
     });
 }
@@ -234,7 +234,7 @@ fn altered_values_name_their_rank() {
 }
 
 /// Joins a launcher that has written only `bytes`, and then stays or leaves.
-fn joins(bytes: &[u8], stays: bool, until: Duration) -> Result<(), JoinError> {
+fn joins(bytes: &[u8], stays: bool, until: Duration) -> Result<(), BootstrapError> {
     let (rank, mut launcher) = UnixStream::pair().unwrap();
     launcher.write_all(bytes).unwrap();
     let kept = if stays {
@@ -250,19 +250,19 @@ fn joins(bytes: &[u8], stays: bool, until: Duration) -> Result<(), JoinError> {
 
 #[test]
 fn bad_launchers_are_typed_errors() {
-    use JoinError::Launcher;
+    use BootstrapError::Launcher;
     let after = |body: &str| [INIT.as_bytes(), &message(body)].concat();
     let full = |fields: &str| after(&format!("cmd=fullinit-response;{fields}"));
-    let refused = |rc| Launcher(LauncherError::Refused { rc });
-    let malformed = Launcher(LauncherError::Malformed);
+    let refused = |rc| Launcher(LauncherFault::Refused { rc });
+    let malformed = Launcher(LauncherFault::Malformed);
     let cases = [
-        (vec![], Launcher(LauncherError::Gone)),
-        (b"cmd=respo".to_vec(), Launcher(LauncherError::Gone)),
+        (vec![], Launcher(LauncherFault::Gone)),
+        (b"cmd=respo".to_vec(), Launcher(LauncherFault::Gone)),
         (b"\n".to_vec(), malformed),
         (b"cmd=other rc=0 pmi_version=2\n".to_vec(), malformed),
         (b"cmd=response_to_init rc=0\n".to_vec(), malformed),
-        (b"cmd=response_to_init rc=0 pmi_version=1\n".to_vec(), JoinError::Mismatch(Mismatch::Version)),
-        (b"cmd=response_to_init rc=-1 pmi_version=2\n".to_vec(), JoinError::Mismatch(Mismatch::Version)),
+        (b"cmd=response_to_init rc=0 pmi_version=1\n".to_vec(), BootstrapError::Mismatch(Mismatch::Version)),
+        (b"cmd=response_to_init rc=-1 pmi_version=2\n".to_vec(), BootstrapError::Mismatch(Mismatch::Version)),
         (vec![b'x'; 5000], malformed),
         (vec![0xff; 5000], malformed),
         ([INIT.as_bytes(), b"  4097"].concat(), malformed),
@@ -270,7 +270,7 @@ fn bad_launchers_are_typed_errors() {
         ([INIT.as_bytes(), b"   -14"].concat(), malformed),
         ([INIT.as_bytes(), b"   +14"].concat(), malformed),
         ([INIT.as_bytes(), b"      "].concat(), malformed),
-        ([INIT.as_bytes(), b"    20cmd="].concat(), Launcher(LauncherError::Gone)),
+        ([INIT.as_bytes(), b"    20cmd="].concat(), Launcher(LauncherFault::Gone)),
         ([INIT.as_bytes(), b"     4\xff\xff\xff\xff"].concat(), malformed),
         (after("cmd=kvs-put-response;rc=0;"), malformed),
         (after(""), malformed),
@@ -279,8 +279,8 @@ fn bad_launchers_are_typed_errors() {
         (full("rc=0;rank=0;"), malformed),
         (full("rc=0;rank=0;size=-1;"), malformed),
         (full("rc=0;rank=1;size=2;"), malformed),
-        (full("rc=0;rank=0;size=0;"), JoinError::Size { size: 0 }),
-        (full("rc=0;rank=0;size=4294967295;"), JoinError::Size { size: u32::MAX }),
+        (full("rc=0;rank=0;size=0;"), BootstrapError::Size { size: 0 }),
+        (full("rc=0;rank=0;size=4294967295;"), BootstrapError::Size { size: u32::MAX }),
         ([full("rc=0;rank=0;size=1;"), message("cmd=kvs-put-response;rc=-1;")].concat(), refused(-1)),
     ];
     for (bytes, error) in cases {
@@ -294,7 +294,7 @@ fn bad_launchers_are_typed_errors() {
 fn silent_launcher_is_waited_for_until_the_deadline() {
     let began = Instant::now();
     for bytes in [&b""[..], b"cmd=response", INIT.as_bytes(), &[INIT.as_bytes(), b"    20cmd"].concat()] {
-        assert_eq!(joins(bytes, true, Duration::from_millis(50)), Err(JoinError::Launcher(LauncherError::Silent)));
+        assert_eq!(joins(bytes, true, Duration::from_millis(50)), Err(BootstrapError::Launcher(LauncherFault::Silent)));
     }
     assert!(began.elapsed() < Duration::from_secs(20));
 }

@@ -5,7 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use loom_group::bootstrap::{Bootstrap, BootstrapError, JoinError, Mismatch, Tcp, TcpAttr};
+use loom_group::bootstrap::{Bootstrap, BootstrapError, Mismatch, Tcp, TcpAttr};
 
 use super::{LIMIT, SIZES, Story, another_round_is_out_of_step, each, idle_rank_is_named, shortly, soon};
 
@@ -23,7 +23,7 @@ impl Meeting {
         Meeting { listener: Mutex::new(Some(listener)), attr }
     }
 
-    pub(super) fn join(&self, rank: u32, mut until: Instant) -> Result<Tcp, JoinError> {
+    pub(super) fn join(&self, rank: u32, mut until: Instant) -> Result<Tcp, BootstrapError> {
         if rank > 0 {
             return Tcp::open(&self.attr, rank, &mut until);
         }
@@ -53,7 +53,7 @@ fn ranks_that_come_before_rank_0_listens_wait_for_it() {
     let attr = TcpAttr { rendezvous: free.local_addr().unwrap(), ..Meeting::new(3).attr };
     drop(free);
     let early = Tcp::open(&attr, 1, &mut shortly()).err();
-    assert_eq!(early, Some(JoinError::Missing { rank: 0 }));
+    assert_eq!(early, Some(BootstrapError::Missing { rank: 0 }));
     let story = Story::new(3);
     each(0..3, |rank| story.play(&mut Tcp::open(&attr, rank, &mut soon()).unwrap()));
 }
@@ -85,7 +85,7 @@ fn a_rank_that_does_not_come_is_named_on_every_rank() {
         }
         let began = Instant::now();
         let outcomes = each((0..4).filter(|&rank| rank != absent), |rank| meeting.join(rank, shortly()).err());
-        assert_eq!(outcomes, [Some(JoinError::Missing { rank: absent }); 3]);
+        assert_eq!(outcomes, [Some(BootstrapError::Missing { rank: absent }); 3]);
         assert!(began.elapsed() < Duration::from_secs(20));
     }
 }
@@ -190,7 +190,7 @@ fn a_rank_that_comes_twice_is_refused() {
             }
         }
     });
-    assert_eq!(outcomes.iter().flatten().collect::<Vec<_>>(), [&JoinError::Taken { rank: 1 }]);
+    assert_eq!(outcomes.iter().flatten().collect::<Vec<_>>(), [&BootstrapError::Taken { rank: 1 }]);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn ranks_with_other_attributes_are_refused_and_the_meeting_goes_on() {
                 (TcpAttr { job: 1, ..attr }, Mismatch::Job),
             ];
             for (attr, what) in refused {
-                assert_eq!(Tcp::open(&attr, 1, &mut soon()).err(), Some(JoinError::Mismatch(what)));
+                assert_eq!(Tcp::open(&attr, 1, &mut soon()).err(), Some(BootstrapError::Mismatch(what)));
             }
         }
         story.play(&mut meeting.join(rank, soon()).unwrap());
@@ -217,10 +217,10 @@ fn ranks_with_other_attributes_are_refused_and_the_meeting_goes_on() {
 fn attributes_out_of_range_are_refused() {
     let attr = Meeting::new(2).attr;
     let open = |attr: &TcpAttr, rank| Tcp::open(attr, rank, &mut shortly()).err();
-    assert_eq!(open(&attr, 2), Some(JoinError::UnknownRank { rank: 2, size: 2 }));
-    assert_eq!(open(&TcpAttr { size: 0, ..attr }, 0), Some(JoinError::Size { size: 0 }));
+    assert_eq!(open(&attr, 2), Some(BootstrapError::UnknownRank { rank: 2, size: 2 }));
+    assert_eq!(open(&TcpAttr { size: 0, ..attr }, 0), Some(BootstrapError::Size { size: 0 }));
     let limit = usize::MAX;
-    assert_eq!(open(&TcpAttr { limit, ..attr }, 1), Some(JoinError::Limit { limit }));
+    assert_eq!(open(&TcpAttr { limit, ..attr }, 1), Some(BootstrapError::Limit { limit }));
     let taken = Meeting::new(2);
-    assert!(matches!(open(&taken.attr, 0), Some(JoinError::System { call: "bind", .. })));
+    assert!(matches!(open(&taken.attr, 0), Some(BootstrapError::System { call: "bind", .. })));
 }

@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use loom_group::bootstrap::{Bootstrap, BootstrapError, JoinError, Round, Tcp, TcpAttr};
+use loom_group::bootstrap::{Bootstrap, BootstrapError, Round, Tcp, TcpAttr};
 
 use super::tcp::Meeting;
 use super::{LIMIT, each, shortly, soon};
@@ -159,7 +159,7 @@ fn a_stranger_at_the_address_is_not_taken_for_rank_0() {
             stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
             assert!(stream.read_to_end(&mut Vec::new()).is_ok());
         });
-        assert_eq!(Tcp::open(&attr, 1, &mut shortly()).err(), Some(JoinError::Missing { rank: 0 }));
+        assert_eq!(Tcp::open(&attr, 1, &mut shortly()).err(), Some(BootstrapError::Missing { rank: 0 }));
         // On a busy machine the rank may leave before all strangers were accepted.
         (0..5).for_each(|_| _ = TcpStream::connect(attr.rendezvous));
     });

@@ -1,5 +1,6 @@
 //! Controls: the simulator detects broken schedules, and invalid schedules are refused.
 
+use loom_group::CollectiveError;
 use loom_group::schedule::*;
 
 use crate::schedules::simulator::{Broken, Sends, run};
@@ -92,22 +93,22 @@ fn simulator_notices_what_is_broken() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    assert_eq!(Member::new(0, 0), Err(ScheduleError::Members));
-    assert_eq!(Member::new(0, Member::MOST + 1), Err(ScheduleError::Members));
-    assert_eq!(Member::new(3, 3), Err(ScheduleError::Rank));
+    assert_eq!(Member::new(0, 0), Err(CollectiveError::Members));
+    assert_eq!(Member::new(0, Member::MOST + 1), Err(CollectiveError::Members));
+    assert_eq!(Member::new(3, 3), Err(CollectiveError::Rank));
     let member = Member::new(2, 3).unwrap();
-    assert_eq!(BroadcastTree::new(member, 3, 1), Err(ScheduleError::Root));
-    assert_eq!(BroadcastRing::new(member, 3, 1), Err(ScheduleError::Root));
-    assert_eq!(ReduceTree::new(member, 3, 1), Err(ScheduleError::Root));
-    assert_eq!(ReduceTree::new(member, 2, usize::MAX), Err(ScheduleError::Size));
+    assert_eq!(BroadcastTree::new(member, 3, 1), Err(CollectiveError::Root));
+    assert_eq!(BroadcastRing::new(member, 3, 1), Err(CollectiveError::Root));
+    assert_eq!(ReduceTree::new(member, 3, 1), Err(CollectiveError::Root));
+    assert_eq!(ReduceTree::new(member, 2, usize::MAX), Err(CollectiveError::Size));
     for bounds in [&[0usize, 1, 2] as &[usize], &[0, 1, 2, 3, 4], &[0, 2, 1, 3], &[]] {
-        assert_eq!(GatherTree::new(member, 0, Blocks::Bounds(bounds)), Err(ScheduleError::Bounds));
-        assert_eq!(ReduceScatter::new(member, Blocks::Bounds(bounds)), Err(ScheduleError::Bounds));
+        assert_eq!(GatherTree::new(member, 0, Blocks::Bounds(bounds)), Err(CollectiveError::Bounds));
+        assert_eq!(ReduceScatter::new(member, Blocks::Bounds(bounds)), Err(CollectiveError::Bounds));
     }
     let far = Blocks::Equal(usize::MAX / 2);
-    assert_eq!(AllGatherRing::new(member, far), Err(ScheduleError::Size));
-    assert_eq!(AllToAllBruck::new(member, usize::MAX / 2), Err(ScheduleError::Size));
-    assert_eq!(AllToAllPairwise::new(member, Blocks::Equal(1), Blocks::Equal(2)), Err(ScheduleError::Bounds));
+    assert_eq!(AllGatherRing::new(member, far), Err(CollectiveError::Size));
+    assert_eq!(AllToAllBruck::new(member, usize::MAX / 2), Err(CollectiveError::Size));
+    assert_eq!(AllToAllPairwise::new(member, Blocks::Equal(1), Blocks::Equal(2)), Err(CollectiveError::Bounds));
 }
 
 #[test]

@@ -10,7 +10,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use loom_core::cq::CqError;
 use loom_core::driver::{CqDriver, Drive, Unclaimed};
 use loom_core::soft::{Every, Plan};
-use loom_group::collective::{CollectiveError, Sum, TeamAttr};
+use loom_group::CollectiveError;
+use loom_group::collective::{Sum, TeamAttr};
 
 use crate::teams::counted::Counted;
 use crate::teams::world::{FINE, Group, Members, Side, Size, groups, harmless, teams};

@@ -1,8 +1,9 @@
 //! [`Call`]: a collective of a team, with inputs and expected outputs of every member by a plain
 //! computation.
 
-use loom_group::collective::{Associative, CollectiveError, Combine, Sum};
-use loom_group::schedule::{Blocks, Commutes, Member, Op, Plan, Schedule, ScheduleError, Table};
+use loom_group::CollectiveError;
+use loom_group::collective::{Associative, Combine, Sum};
+use loom_group::schedule::{Blocks, Commutes, Member, Op, Plan, Schedule, Table};
 
 use crate::teams::world::{Members, Turn};
 
@@ -177,7 +178,7 @@ impl Call {
         sends.fold((0, 0), |(messages, bytes), len| (messages + 1, bytes + (len * size_of::<u64>()) as u64))
     }
 
-    fn plan<'b>(&self, table: &Table, member: Member, bounds: &'b Bounds) -> Result<Plan<'b>, ScheduleError> {
+    fn plan<'b>(&self, table: &Table, member: Member, bounds: &'b Bounds) -> Result<Plan<'b>, CollectiveError> {
         let (root, count, size) = (self.root, self.count, size_of::<u64>());
         let blocks = if self.equal { Blocks::Equal(count) } else { Blocks::Bounds(&bounds.blocks) };
         let commutes = if self.ordered { Commutes::No } else { Commutes::Yes };

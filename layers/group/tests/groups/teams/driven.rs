@@ -11,7 +11,8 @@ use loom_core::driver::{CqDriver, Drive, Unclaimed};
 use loom_core::soft::{Network, NetworkAttr};
 use loom_core::vocabulary::{Access, ImmediateData};
 use loom_core::{Domain, Mr, RemoteRegion, Spins};
-use loom_group::collective::{CollectiveError, Packet, Team, TeamAttr};
+use loom_group::CollectiveError;
+use loom_group::collective::{Packet, Team, TeamAttr};
 use loom_group::{PeerIndex, PeerRegion, Prepared};
 
 use crate::teams::counted::Counted;

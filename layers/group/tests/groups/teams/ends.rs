@@ -3,8 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use loom_core::Spins;
+use loom_group::CollectiveError;
 use loom_group::PeerIndex;
-use loom_group::collective::{Associative, CollectiveError, Sum, Team, TeamAttr};
+use loom_group::collective::{Associative, Sum, Team, TeamAttr};
 
 use crate::teams::world::{FINE, Members, Size, Turn, finish, groups, packets, teams};
 

@@ -8,8 +8,9 @@ use std::collections::HashSet;
 
 use loom_core::Completion;
 use loom_core::soft::{Every, Plan};
+use loom_group::CollectiveError;
 use loom_group::PeerIndex;
-use loom_group::collective::{CollectiveError, Team, TeamAttr};
+use loom_group::collective::{Team, TeamAttr};
 use loom_group::schedule::{Switch, Table};
 use proptest::prelude::*;
 

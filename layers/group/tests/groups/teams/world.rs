@@ -3,7 +3,8 @@
 use loom_core::allocator_api2::alloc::Global;
 use loom_core::soft::{Every, Network, NetworkAttr, Plan, Soft};
 use loom_core::{Domain, EndpointAddr};
-use loom_group::collective::{CollectiveError, Combine, Element, Running, Team, TeamAttr};
+use loom_group::CollectiveError;
+use loom_group::collective::{Combine, Element, Running, Team, TeamAttr};
 use loom_group::{PeerIndex, Prepared};
 
 use crate::teams::counted::Counted;

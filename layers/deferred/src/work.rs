@@ -1,0 +1,155 @@
+//! [`Work`]: operations that can be deferred.
+
+use loom_core::buffer::{SourceBuffer, TargetBuffer};
+use loom_core::endpoint::{AnyAtomic, Endpoint, Receives, RecvOptions, SendOptions, Transmits};
+use loom_core::engine::op_table::OpKey;
+use loom_core::error::Rejected;
+use loom_core::mr::RemoteRegion;
+use loom_core::transport::Transport;
+use loom_core::vocabulary::{ImmediateData, Tag, TagMatch};
+
+/// An operation that is posted later: the arguments of the endpoint's method of the same name,
+/// except the buffer.
+///
+/// ```
+/// use loom_deferred::{Deferred, DeferredEvent, Work};
+/// use loom_core::{Access, Av, Binding, Counted, Counter, CounterAttr, Cq, Domain, Forever, Mr, Source};
+///
+/// # fixture::queue!(network, domain, av, cq);
+/// # let received = Counter::open(&domain, CounterAttr::default())?;
+/// # let bob = cq.endpoint(Binding::to(&av).counter(Counted::RECV, &received))?;
+/// # let alice = cq.endpoint(&av)?;
+/// # let (to_alice, to_bob) = (av.insert(&alice.address()?)?, av.insert(&bob.address()?)?);
+/// # let region = Mr::open(&domain, vec![0; 8], Access::REMOTE_WRITE)?;
+/// # let deferred = Deferred::open(&cq, 8)?;
+/// // When bob has received the message, he writes to alice's memory.
+/// let write = Work::Write { peer: to_alice, region: region.remote(), offset: 0, data: None };
+/// let written = deferred.post((&received, 1), &bob, write, vec![7; 8])?;
+/// bob.recv(Source::Any, vec![0; 5])?;
+/// cq.retry(Forever, || alice.inject(to_bob, b"hello"))?;
+/// loop {
+///     if let Some(DeferredEvent::Done(key, done)) = deferred.poll()? {
+///         done.result()?;
+///         assert_eq!(key, written);
+///         break;
+///     }
+/// }
+/// # Ok::<_, loom_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[doc(alias = "fi_trigger_op")]
+#[non_exhaustive]
+pub enum Work<To, From> {
+    /// [`Endpoint::send_with`].
+    #[doc(alias = "FI_OP_SEND")]
+    Send {
+        /// The receiver.
+        to: To,
+        /// Options of the send.
+        options: SendOptions,
+    },
+    /// [`Endpoint::tagged_send_with`].
+    #[doc(alias = "FI_OP_TSEND")]
+    TaggedSend {
+        /// The receiver.
+        to: To,
+        /// Tag of the message.
+        tag: Tag,
+        /// Options of the send.
+        options: SendOptions,
+    },
+    /// [`Endpoint::recv_with`].
+    #[doc(alias = "FI_OP_RECV")]
+    Recv {
+        /// Source of the messages.
+        from: From,
+    },
+    /// [`Endpoint::tagged_recv_with`].
+    #[doc(alias = "FI_OP_TRECV")]
+    TaggedRecv {
+        /// Source of the messages.
+        from: From,
+        /// Tags to match.
+        tag: TagMatch,
+    },
+    /// [`Endpoint::read`].
+    #[doc(alias = "FI_OP_READ")]
+    Read {
+        /// Owner of the memory.
+        peer: To,
+        /// Memory to read.
+        region: RemoteRegion,
+        /// Offset in the region, in bytes.
+        offset: u64,
+    },
+    /// [`Endpoint::write`], or [`Endpoint::write_data`].
+    #[doc(alias = "FI_OP_WRITE")]
+    Write {
+        /// Owner of the memory.
+        peer: To,
+        /// Memory to write.
+        region: RemoteRegion,
+        /// Offset in the region, in bytes.
+        offset: u64,
+        /// Immediate data.
+        data: Option<ImmediateData>,
+    },
+    /// [`Endpoint::any_atomic`].
+    #[doc(alias = "FI_OP_ATOMIC")]
+    #[doc(alias = "FI_OP_FETCH_ATOMIC")]
+    #[doc(alias = "FI_OP_COMPARE_ATOMIC")]
+    Atomic {
+        /// Owner of the memory.
+        peer: To,
+        /// Memory to change.
+        region: RemoteRegion,
+        /// Offset in the region, in bytes.
+        offset: u64,
+        /// Operation that the domain has granted.
+        op: AnyAtomic,
+    },
+}
+
+impl<To, From> Work<To, From> {
+    /// A send with the endpoint's default options.
+    pub fn send(to: impl Into<To>) -> Self {
+        Work::Send { to: to.into(), options: SendOptions::new() }
+    }
+
+    /// A tagged send with the endpoint's default options.
+    pub fn tagged_send(to: impl Into<To>, tag: Tag) -> Self {
+        Work::TaggedSend { to: to.into(), tag, options: SendOptions::new() }
+    }
+
+    /// A receive.
+    pub fn recv(from: impl Into<From>) -> Self {
+        Work::Recv { from: from.into() }
+    }
+
+    /// A tagged receive.
+    pub fn tagged_recv(from: impl Into<From>, tag: impl Into<TagMatch>) -> Self {
+        Work::TaggedRecv { from: from.into(), tag: tag.into() }
+    }
+
+    pub(crate) fn post<T, B, K>(&self, endpoint: &Endpoint<'_, T, B, K>, buf: B) -> Result<OpKey, Rejected<B>>
+    where
+        T: Transport,
+        B: SourceBuffer + TargetBuffer,
+        K: Transmits<T, To = To> + Receives<T, From = From>,
+        To: Copy,
+        From: Copy,
+    {
+        match *self {
+            Work::Send { to, options } => endpoint.send_with(to, options, buf),
+            Work::TaggedSend { to, tag, options } => endpoint.tagged_send_with(to, tag, options, buf),
+            Work::Recv { from } => endpoint.recv_with(from, RecvOptions::new(), buf),
+            Work::TaggedRecv { from, tag } => endpoint.tagged_recv_with(from, tag, RecvOptions::new(), buf),
+            Work::Read { peer, region, offset } => endpoint.read(peer, &region, offset, buf),
+            Work::Write { peer, region, offset, data: None } => endpoint.write(peer, &region, offset, buf),
+            Work::Write { peer, region, offset, data: Some(data) } => {
+                endpoint.write_data(peer, &region, offset, data, buf)
+            }
+            Work::Atomic { peer, region, offset, op } => endpoint.any_atomic(peer, &region, offset, op, buf),
+        }
+    }
+}

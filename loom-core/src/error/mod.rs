@@ -1,0 +1,24 @@
+//! Errors of opening, posting, polling and waiting.
+//!
+//! An error that wraps another one returns it as its [`source`](core::error::Error::source), and
+//! prints its own text alone. `{error:#}` prints the sources on the same line.
+//!
+//! ```
+//! use core::error::Error;
+//!
+//! use loom_core::Errno;
+//! use loom_core::error::OpenError;
+//!
+//! let error = OpenError::Errno(Errno::ENOSYS);
+//! assert_eq!(error.to_string(), "the transport refused");
+//! assert_eq!(format!("{error:#}"), format!("the transport refused: {}", Errno::ENOSYS));
+//! assert!(error.source().is_some_and(|source| source.is::<Errno>()));
+//! ```
+
+mod cq;
+mod open;
+mod post;
+
+pub use self::cq::CqError;
+pub use self::open::OpenError;
+pub use self::post::{PostError, Rejected};

@@ -1,0 +1,101 @@
+//! [`RangeError`].
+
+use core::error::Error;
+use core::fmt;
+
+/// Error of a value that does not fit: a range of exposed memory, or a layout of immediate data.
+///
+/// ```
+/// use core::sync::atomic::AtomicU64;
+///
+/// use loom_core::exposed::Window;
+/// use loom_core::immediate::Layout;
+/// use loom_core::{ImmediateData, RangeError, data_layout};
+///
+/// let words = [const { AtomicU64::new(0) }; 2];
+/// let window = Window::from(&words[..]);
+/// // A range that a peer has sent is checked before it is used.
+/// let range = |offset, len| window.slice(offset, len).map(Window::len);
+/// assert_eq!(range(8, 8), Ok(8));
+/// assert_eq!(range(8, 9), Err(RangeError::OutOfWindow));
+/// assert_eq!(range(usize::MAX, 2), Err(RangeError::OutOfWindow));
+/// assert!(window.element::<u64>(8).is_ok());
+/// assert_eq!(window.element::<u64>(4).err(), Some(RangeError::Misaligned));
+/// assert_eq!(window.element::<u64>(16).err(), Some(RangeError::OutOfWindow));
+///
+/// data_layout! {
+///     #[derive(Debug, PartialEq, Eq)]
+///     struct Ack {
+///         sequence: u16 = 12,
+///         last: bool = 1,
+///     }
+/// }
+///
+/// let too_large = Ack { sequence: 4096, last: true }.encode();
+/// assert_eq!(too_large, Err(RangeError::ValueTooLarge { field: "sequence", width: 12 }));
+/// // A peer that has another layout.
+/// assert_eq!(Ack::decode(ImmediateData(1 << 13)), Err(RangeError::BitsOutside { width: 13 }));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RangeError {
+    /// The range does not lie within the window.
+    OutOfWindow,
+    /// The address of an element is not a multiple of the element size.
+    Misaligned,
+    /// The window is not writable.
+    ReadOnly,
+    /// The processor cannot change an element of this size atomically.
+    NotAtomic,
+    /// A value has more bits than its field of the immediate data.
+    ValueTooLarge {
+        /// Name of the field.
+        field: &'static str,
+        /// Width of the field in bits.
+        width: u32,
+    },
+    /// The bits of a field of the immediate data do not match any value.
+    NoSuchValue {
+        /// Name of the field.
+        field: &'static str,
+        /// Bits of the field.
+        bits: u64,
+    },
+    /// The immediate data has bits beyond those of the layout.
+    BitsOutside {
+        /// Width of the layout in bits.
+        width: u32,
+    },
+    /// The layout is wider than the provider's immediate data.
+    TooWide {
+        /// Width of the layout in bits.
+        width: u32,
+        /// Bytes that the provider carries (`cq_data_size`).
+        limit: usize,
+    },
+}
+
+impl fmt::Display for RangeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RangeError::OutOfWindow => f.write_str("the range does not lie within the window"),
+            RangeError::Misaligned => f.write_str("the element's address is not a multiple of its size"),
+            RangeError::ReadOnly => f.write_str("the window may not be written"),
+            RangeError::NotAtomic => f.write_str("the processor changes no element of this size in one step"),
+            RangeError::ValueTooLarge { field, width } => {
+                write!(f, "the value of `{field}` has more bits than the {width} of that field of the immediate data")
+            }
+            RangeError::NoSuchValue { field, bits } => {
+                write!(f, "`{field}` of the immediate data has no value with the bits {bits:#x}")
+            }
+            RangeError::BitsOutside { width } => {
+                write!(f, "the immediate data has bits beyond the {width} of its layout")
+            }
+            RangeError::TooWide { width, limit } => {
+                write!(f, "the layout has {width} bits, and the provider carries {limit} bytes of immediate data")
+            }
+        }
+    }
+}
+
+impl Error for RangeError {}

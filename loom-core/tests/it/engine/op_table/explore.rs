@@ -1,0 +1,103 @@
+//! Every sequence of actions up to a depth, on tables of one, two and three slots.
+
+use loom_core::engine::op_table::{ContextKind, Direction};
+
+use crate::engine::op_table::world::{Action, Said, World};
+
+const DIRECTIONS: [Direction; 2] = [Direction::Transmit, Direction::Receive];
+
+/// What can be done next. Events of operations that are over are tried for the last few, where they are all alike.
+fn actions<const N: usize>(world: &World<N>) -> Vec<Action> {
+    let said = Said::Success { beyond: 0 };
+    let mut actions = Vec::new();
+    for direction in DIRECTIONS {
+        for endpoint in [0, 1] {
+            actions.push(Action::Post { direction, endpoint });
+        }
+        actions.push(Action::TakeParked { direction });
+    }
+    actions.push(Action::Refused { direction: Direction::Transmit });
+    for nth in 0..world.in_flight().len() {
+        actions.push(Action::Complete { nth, said });
+        actions.push(Action::Park { nth, said });
+    }
+    for op in 0..world.posted_ever() {
+        if world.may_be_late(op) {
+            actions.push(Action::Late { op, keep: false });
+        }
+        actions.push(Action::Take { op });
+    }
+    actions.push(Action::Foreign { keep: true });
+    for endpoint in [0, 1] {
+        actions.push(Action::Abandon { endpoint });
+    }
+    actions.push(Action::Drained);
+    actions
+}
+
+/// Runs every sequence of `depth` actions; returns how many there were.
+fn explore<const N: usize>(kind: ContextKind, depth: usize) -> u64 {
+    // For each step: which action is taken, and how many there are.
+    let mut path: Vec<(usize, usize)> = Vec::new();
+    let mut sequences = 0;
+    loop {
+        let mut world = World::<N>::new(kind, 2);
+        let mut done = Vec::new();
+        for step in 0..depth {
+            let actions = actions(&world);
+            if path.len() == step {
+                path.push((0, actions.len()));
+            }
+            let action = actions[path[step].0];
+            done.push(action);
+            let story = Story(&done);
+            world.apply(action);
+            core::mem::forget(story);
+        }
+        let story = Story(&done);
+        world.close();
+        core::mem::forget(story);
+        sequences += 1;
+        loop {
+            let Some((taken, count)) = path.pop() else { return sequences };
+            if taken + 1 < count {
+                path.push((taken + 1, count));
+                break;
+            }
+        }
+    }
+}
+
+/// Tells what had been done when an assertion fails.
+struct Story<'a>(&'a [Action]);
+
+impl Drop for Story<'_> {
+    fn drop(&mut self) {
+        eprintln!("after {:#?}", self.0);
+    }
+}
+
+/// The depths are those that take a second or two without optimisation.
+#[track_caller]
+fn explore_both<const N: usize>(depth: usize, at_least: u64) {
+    for kind in [ContextKind::Word, ContextKind::Space] {
+        let sequences = explore::<N>(kind, depth);
+        println!("{N} slots, {kind:?}: {sequences} sequences of {depth} actions");
+        assert!(sequences > at_least, "only {sequences} sequences were explored");
+    }
+}
+
+#[test]
+fn every_sequence_on_one_slot() {
+    explore_both::<1>(5, 300_000);
+}
+
+#[test]
+fn every_sequence_on_two_slots() {
+    explore_both::<2>(5, 300_000);
+}
+
+#[test]
+fn every_sequence_on_three_slots() {
+    explore_both::<3>(5, 300_000);
+}

@@ -1,0 +1,149 @@
+//! The tag matcher beside lists that are walked from their beginning.
+
+#![allow(unreachable_pub, reason = "the fuzz target uses it, too")]
+
+mod colliding;
+
+use loom_core::allocator_api2::alloc::Global;
+use loom_core::engine::tag_matcher::{Envelope, MessageId, ReceiveId, TagMatcher, TagMatcherAttr, Want};
+use loom_core::vocabulary::{FabricAddr, Tag, TagMatch};
+
+pub use colliding::Colliding;
+
+/// What can happen to a matcher. Numbers mean something among what there is, from its oldest on.
+#[derive(Clone, Copy, Debug)]
+pub enum Action {
+    /// A message arrives: a receive takes it, or it waits. A multi-receive stays posted.
+    Arrive { envelope: Envelope, multi: bool },
+    /// A receive is posted: it takes a message, or it waits.
+    Post(Want),
+    /// A look for a message, which is taken out if it is claimed (or discarded).
+    Peek { want: Want, claim: bool },
+    /// A posted receive is cancelled.
+    Cancel { nth: usize },
+    /// A message is taken out that nobody has asked for: its sender has taken it back.
+    Revoke { nth: usize },
+    /// Names of what is not there any more.
+    Stale { nth: usize },
+}
+
+/// A matcher and what it ought to hold, oldest first.
+pub struct World {
+    matcher: TagMatcher<Global>,
+    posted: Vec<(ReceiveId, Want)>,
+    waiting: Vec<(MessageId, Envelope)>,
+    gone: (Vec<ReceiveId>, Vec<MessageId>),
+}
+
+/// `(sent ^ wanted) & !ignore == 0`, and the source, written anew.
+fn accepts(want: &Want, envelope: &Envelope) -> bool {
+    let compared = !want.tag.ignore;
+    want.tag.tag.0 & compared == envelope.tag.0 & compared
+        && [FabricAddr::UNSPEC, envelope.source].contains(&want.source)
+}
+
+impl World {
+    pub fn new(attr: TagMatcherAttr) -> Self {
+        let matcher = TagMatcher::new(attr).expect("the sizes are small");
+        World { matcher, posted: vec![], waiting: vec![], gone: (vec![], vec![]) }
+    }
+
+    pub fn apply(&mut self, action: Action) {
+        match action {
+            Action::Arrive { envelope, multi } => self.arrive(envelope, multi),
+            Action::Post(want) => self.post(want),
+            Action::Peek { want, claim } => {
+                let found = self.matcher.message_for(&want);
+                let expected = self.waiting.iter().position(|(_, envelope)| accepts(&want, envelope));
+                assert_eq!(found, expected.map(|at| self.waiting[at].0), "a peek for {want:?}");
+                if let Some(at) = expected.filter(|_| claim) {
+                    self.take_message(at);
+                }
+            }
+            Action::Cancel { nth } => {
+                if let Some(at) = nth.checked_rem(self.posted.len()) {
+                    self.take_receive(at);
+                }
+            }
+            Action::Revoke { nth } => {
+                if let Some(at) = nth.checked_rem(self.waiting.len()) {
+                    self.take_message(at);
+                }
+            }
+            Action::Stale { nth } => {
+                let (receives, messages) = &self.gone;
+                if let Some(at) = nth.checked_rem(receives.len()) {
+                    assert_eq!(self.matcher.remove_receive(receives[at]), None, "it was removed before");
+                }
+                if let Some(at) = nth.checked_rem(messages.len()) {
+                    assert_eq!(self.matcher.remove_message(messages[at]), None, "it was removed before");
+                }
+            }
+        }
+        assert_eq!((self.matcher.posted(), self.matcher.waiting()), (self.posted.len(), self.waiting.len()));
+    }
+
+    fn arrive(&mut self, envelope: Envelope, multi: bool) {
+        let found = self.matcher.receive_for(&envelope);
+        let expected = self.posted.iter().position(|(_, want)| accepts(want, &envelope));
+        assert_eq!(found, expected.map(|at| self.posted[at].0), "a receive for {envelope:?}");
+        match expected {
+            Some(at) if !multi => self.take_receive(at),
+            Some(_) => {}
+            None => match self.matcher.keep(envelope) {
+                Some(id) => self.waiting.push((id, envelope)),
+                None => assert_eq!(self.waiting.len(), self.matcher.attr().messages as usize),
+            },
+        }
+    }
+
+    fn post(&mut self, want: Want) {
+        let found = self.matcher.message_for(&want);
+        let expected = self.waiting.iter().position(|(_, envelope)| accepts(&want, envelope));
+        assert_eq!(found, expected.map(|at| self.waiting[at].0), "a message for {want:?}");
+        match expected {
+            Some(at) => self.take_message(at),
+            None => match self.matcher.post(want) {
+                Some(id) => self.posted.push((id, want)),
+                None => assert_eq!(self.posted.len(), self.matcher.attr().receives as usize),
+            },
+        }
+    }
+
+    fn take_receive(&mut self, at: usize) {
+        let (id, want) = self.posted.remove(at);
+        // The bits that it ignores are not kept.
+        let tag = TagMatch { tag: Tag(want.tag.tag.0 & !want.tag.ignore), ..want.tag };
+        assert_eq!(self.matcher.remove_receive(id), Some(Want { tag, ..want }));
+        assert_eq!(self.matcher.remove_receive(id), None, "it was removed just now");
+        self.gone.0.push(id);
+    }
+
+    fn take_message(&mut self, at: usize) {
+        let (id, envelope) = self.waiting.remove(at);
+        assert_eq!(self.matcher.remove_message(id), Some(envelope));
+        assert_eq!(self.matcher.remove_message(id), None, "it was removed just now");
+        self.gone.1.push(id);
+    }
+
+    /// Everything that is there comes out again, in its order.
+    pub fn close(mut self) {
+        let found: Vec<_> = self.matcher.messages().collect();
+        assert_eq!(found, self.waiting);
+        // Each receive is still found, through a message that it accepts.
+        while let Some((_, want)) = self.posted.first() {
+            let envelope = Envelope { tag: want.tag.tag, source: want.source };
+            let (id, _) = *self.posted.iter().find(|(_, want)| accepts(want, &envelope)).expect("its own receive");
+            assert_eq!(self.matcher.receive_for(&envelope), Some(id));
+            let at = self.posted.iter().position(|(posted, _)| *posted == id).expect("just found");
+            self.take_receive(at);
+        }
+        let everything = Want { tag: TagMatch::any(), source: FabricAddr::UNSPEC };
+        while !self.waiting.is_empty() {
+            assert_eq!(self.matcher.message_for(&everything), Some(self.waiting[0].0));
+            self.take_message(0);
+        }
+        assert_eq!(self.matcher.message_for(&everything), None);
+        assert_eq!(self.matcher.receive_for(&Envelope { tag: Tag(0), source: FabricAddr::UNSPEC }), None);
+    }
+}

@@ -1,0 +1,13 @@
+//! The objects: over the software transport, and over transports that follow a script.
+
+mod answers;
+mod collectives;
+mod completions;
+mod futures;
+mod handles;
+mod handles_held;
+#[cfg(feature = "log")]
+mod log;
+mod regions;
+#[cfg(feature = "serde")]
+mod serde;
