@@ -196,8 +196,14 @@ impl<T: Transport, B: Buffer> Opened<'_, T, B> {
     ) -> Result<OpKey, Rejected<B>> {
         match submitted {
             Ok(()) => Ok(posting.slot.key()),
-            Err(error) => Err(Rejected { buf: self.take_back(posting.slot), error: error.into() }),
+            Err(error) => Err(self.refused(posting, error.into())),
         }
+    }
+
+    /// Returns the buffer of an operation that was not submitted.
+    #[inline(always)]
+    pub(super) fn refused<L>(&self, posting: Posting<'_, T, B, L>, error: PostError) -> Rejected<B> {
+        Rejected { buf: self.take_back(posting.slot), error }
     }
 
     // Takes the endpoint, so that the op table occupies no registers during submission.

@@ -46,11 +46,12 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let peer = peer.into();
         let op = self.opened.reserve(Op::Read, buf)?;
         let op = op.validate(self.destination(peer))?;
-        let submitted = match remote(op.address, (region, offset), op.lent.len(), Access::REMOTE_READ) {
-            // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
-            Ok(target) => unsafe { T::read(op.raw, target, &op.lent, op.context) }.map_err(PostError::from),
-            Err(error) => Err(error),
+        let target = match remote(op.address, (region, offset), op.lent.len(), Access::REMOTE_READ) {
+            Ok(target) => target,
+            Err(error) => return Err(self.opened.refused(op, error)),
         };
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
+        let submitted = unsafe { T::read(op.raw, target, &op.lent, op.context) };
         self.opened.submitted(op, submitted)
     }
 
@@ -75,11 +76,12 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let flags = options.flags | limits.tx_flags.intersection(OpFlags::FENCE);
         let op = self.opened.reserve_pieces(Op::Read, flags, buf)?;
         let op = op.validate_pieces(self.destination(peer), limits.tx_iov_limit)?;
-        let submitted = match self.opened.parts(remote, op.total(), Access::REMOTE_READ) {
-            // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
-            Ok(parts) => unsafe { T::readmsg(op.raw, &op.msg(None, flags), &parts) }.map_err(PostError::from),
-            Err(error) => Err(error),
+        let parts = match self.opened.parts(remote, op.total(), Access::REMOTE_READ) {
+            Ok(parts) => parts,
+            Err(error) => return Err(self.opened.refused(op, error)),
         };
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
+        let submitted = unsafe { T::readmsg(op.raw, &op.msg(None, flags), &parts) };
         self.opened.submitted(op, submitted)
     }
 
@@ -153,11 +155,12 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
     ) -> Result<OpKey, Rejected<B>> {
         let op = self.opened.reserve(Op::Write { data }, buf)?;
         let op = op.validate(self.destination(peer))?;
-        let submitted = match remote(op.address, (region, offset), op.lent.len(), Access::REMOTE_WRITE) {
-            // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
-            Ok(target) => unsafe { T::write(op.raw, target, &op.lent, data, op.context) }.map_err(PostError::from),
-            Err(error) => Err(error),
+        let target = match remote(op.address, (region, offset), op.lent.len(), Access::REMOTE_WRITE) {
+            Ok(target) => target,
+            Err(error) => return Err(self.opened.refused(op, error)),
         };
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
+        let submitted = unsafe { T::write(op.raw, target, &op.lent, data, op.context) };
         self.opened.submitted(op, submitted)
     }
 
@@ -182,11 +185,12 @@ impl<T: Transport, B: Buffer, K: Transmits<T>> Endpoint<'_, T, B, K> {
         let flags = limits.with_default(options.flags);
         let op = self.opened.reserve_pieces(Op::Write { data }, flags, buf)?;
         let op = op.validate_pieces(self.destination(peer), limits.tx_iov_limit)?;
-        let submitted = match self.opened.parts(remote, op.total(), Access::REMOTE_WRITE) {
-            // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
-            Ok(parts) => unsafe { T::writemsg(op.raw, &op.msg(data, flags), &parts) }.map_err(PostError::from),
-            Err(error) => Err(error),
+        let parts = match self.opened.parts(remote, op.total(), Access::REMOTE_WRITE) {
+            Ok(parts) => parts,
+            Err(error) => return Err(self.opened.refused(op, error)),
         };
+        // SAFETY: `op` guarantees H1, T1, L1 to L4 and O1.
+        let submitted = unsafe { T::writemsg(op.raw, &op.msg(data, flags), &parts) };
         self.opened.submitted(op, submitted)
     }
 
