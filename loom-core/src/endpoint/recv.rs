@@ -234,9 +234,6 @@ impl<T: Transport, B: Buffer, K: Receives<T>> Endpoint<'_, T, B, K> {
         unsafe { self.post_multi_recv(from.into(), Some(tag.into()), buf) }
     }
 
-    /// Posts a multi-receive. `post` may rely on an open endpoint (H1), an address of its vector or
-    /// `UNSPEC` (O1), and writable memory that stays in the op table until the releasing event or
-    /// the endpoint's close (L1, L2).
     /// Address of a permitted source.
     #[inline]
     fn permitted(&self, from: K::From, tag: Option<TagMatch>) -> Result<FabricAddr, PostError> {
